@@ -1,0 +1,39 @@
+"""Text in, clean tokens out: reading files and normalising what they hold.
+
+Nothing here knows about vocabularies or vectors.
+"""
+
+import re
+
+_DIGITS = {
+    ord(digit): f" {word} "
+    for digit, word in zip(
+        "0123456789", ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"], strict=True
+    )
+}
+_NOT_LETTERS = re.compile(r"[^a-z]+")
+
+
+def clean(text: str) -> str:
+    """The last stage of the paper's filter: a-z lower-cased, digits spelled, the rest one space.
+
+    >>> clean("Route 66, café!")
+    'route six six caf'
+    """
+    return _NOT_LETTERS.sub(" ", _lower_ascii(text).translate(_DIGITS)).strip()
+
+
+def _lower_ascii(text: str) -> str:
+    # str.lower would map 'K' (Kelvin sign) to 'k'; the filter of record lowers A-Z only
+    return text.translate(_ASCII_UPPER)
+
+
+_ASCII_UPPER = {ord(c): c.lower() for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+
+
+def tokenise_paper(text: str) -> list[str]:
+    """Tokens of the paper's preprocessing."""
+    return clean(text).split()
+
+
+TOKENISERS = {"paper": tokenise_paper}

@@ -1,0 +1,90 @@
+"""Data flows one way: a module imports only what its row allows, and the docs keep the table."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import pacsent
+
+PACKAGE = Path(pacsent.__file__).parent
+
+KERNELS = {"_kernels.text", "_kernels.skipgram", "_kernels.sentences"}
+WORDS = {"text", "vocabulary", "word_vectors"}
+ALLOWED = {
+    "__init__": None,
+    "__main__": {"cli"},
+    "_kernels.__init__": set(),
+    "_kernels.text": set(),
+    "_kernels.skipgram": set(),
+    "_kernels.sentences": set(),
+    "progress": set(),
+    "text": {"_kernels.text"},
+    "bounds": set(),
+    "vocabulary": {"text", "_kernels.text"},
+    "word_vectors": {"vocabulary"},
+    "skipgram": {"_kernels.skipgram", "storage", "gpu", "progress"} | WORDS,
+    "gpu": {"vocabulary", "word_vectors"},
+    "posterior": {"_kernels.sentences"},
+    "sentence_vectors": {"posterior", "gpu", "_kernels.sentences", "progress"} | WORDS,
+    "certificates": {"sentence_vectors", "posterior", "bounds", "_kernels.sentences"} | WORDS,
+    "formats": {"text", "vocabulary", "word_vectors", "storage"},
+    "storage": {"vocabulary", "word_vectors", "sentence_vectors"},
+    "datasets": {"text", "vocabulary", "word_vectors"},
+    "evaluation": {
+        "sentence_vectors", "certificates", "datasets", "gpu", "posterior", "progress", "bounds",
+    } | WORDS,
+    "report": {"evaluation", "certificates", "datasets", "bounds"},
+    "cli": None,
+}  # fmt: skip
+
+
+def modules():
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def name_of(path):
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+
+
+def imported(path):
+    """Names of our own modules imported anywhere in the file, type-checking blocks left out."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            if parts[0] != "pacsent" or len(parts) < 2:
+                continue
+            found.add(".".join(parts[1:3]) if parts[1] == "_kernels" else parts[1])
+    return found - {"__version__"}
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_a_module_imports_only_what_its_row_allows(path):
+    name = name_of(path)
+    assert name in ALLOWED, f"{name} has no row in the table of imports: add one"
+    if ALLOWED[name] is not None:
+        assert imported(path) <= ALLOWED[name]
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_nothing_imports_the_command_line(path):
+    if name_of(path) != "__main__":
+        assert "cli" not in imported(path)
+
+
+def test_importing_is_light(tmp_path):
+    import subprocess
+    import sys
+
+    code = "import sys, pacsent, pacsent.cli; print(*sorted(sys.modules))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not {"numba", "sklearn", "torch", "scipy", "rich", "matplotlib"} & set(loaded)
