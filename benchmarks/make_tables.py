@@ -1,4 +1,4 @@
-"""Write benchmarks/README.md from results/*/*.json; `--check` only says whether it is up to date."""
+"""Write benchmarks/README.md from results/*/*.json; `--check` only says if it is up to date."""
 
 import argparse
 import json

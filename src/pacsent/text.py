@@ -5,12 +5,8 @@ Nothing here knows about vocabularies or vectors.
 
 import re
 
-_DIGITS = {
-    ord(digit): f" {word} "
-    for digit, word in zip(
-        "0123456789", ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"], strict=True
-    )
-}
+_DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_DIGITS = {ord("0") + i: f" {name} " for i, name in enumerate(_DIGIT_NAMES)}
 _NOT_LETTERS = re.compile(r"[^a-z]+")
 
 

@@ -1,0 +1,114 @@
+"""Progress of long work, on stderr: how far, how fast, how long still.
+
+On a terminal a live bar; elsewhere (a log file) a plain line every ten seconds.
+"""
+
+import sys
+import time
+from contextlib import contextmanager
+
+PLAIN_EVERY = 10.0  # seconds between lines where stderr is not a terminal
+_SHORT_WORK = 0.5  # seconds before the live bar appears: quick work shows none
+
+
+class Bar:
+    """What the work calls: `advance(n)`, or `update(completed=..., note=...)`."""
+
+    def __init__(self, description, total, unit):
+        self.description, self.total, self.unit = description, total, unit
+        self.completed, self.note = 0, ""
+        self.started = self._spoke = time.monotonic()
+        self._live = None
+        self._task = None
+
+    def advance(self, n=1, note=None):
+        self.update(self.completed + n, note)
+
+    def update(self, completed, note=None):
+        self.completed = completed
+        if note is not None:
+            self.note = note
+        now = time.monotonic()
+        if not sys.stderr.isatty():
+            if now - self._spoke >= PLAIN_EVERY:
+                self._spoke = now
+                print(self._line(now), file=sys.stderr, flush=True)
+            return
+        if self._live is None:
+            if now - self.started < _SHORT_WORK:
+                return
+            self._start()
+        self._live.update(self._task, completed=completed, note=self.note, rate=self._rate(now))
+
+    def _rate(self, now):
+        elapsed = max(now - self.started, 1e-9)
+        return f"{_short(self.completed / elapsed)} {self.unit}/s"
+
+    def _line(self, now):
+        elapsed = max(now - self.started, 1e-9)
+        parts = [f"{self.description}: {_short(self.completed)} {self.unit}"]
+        if self.total:
+            share = self.completed / self.total
+            left = elapsed * (1 - share) / share if share > 0 else float("nan")
+            parts.append(f"{100 * share:.0f} %, {left:.0f} s left")
+        parts.append(self._rate(now))
+        if self.note:
+            parts.append(self.note)
+        return ", ".join(parts)
+
+    def _start(self):
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            TaskProgressColumn,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        self._live = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._live.start()
+        self._task = self._live.add_task(self.description, total=self.total, rate="", note="")
+
+    def close(self):
+        if self._live is not None:
+            self._live.stop()
+
+
+class _Silent:
+    completed = 0
+
+    def advance(self, n=1, note=None):
+        pass
+
+    def update(self, completed, note=None):
+        pass
+
+
+def _short(value):
+    for limit, suffix in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if value >= limit:
+            return f"{value / limit:.1f}{suffix}"
+    return f"{value:.0f}"
+
+
+@contextmanager
+def bar(description, *, total=None, unit="items", enabled=True):
+    """A bar for the length of a `with` block; a silent one where `enabled` is false."""
+    if not enabled:
+        yield _Silent()
+        return
+    shown = Bar(description, total, unit)
+    try:
+        yield shown
+    finally:
+        shown.close()
