@@ -85,7 +85,7 @@ class Vocabulary:
         return self.counts
 
     def keep_probabilities(self, subsample: float) -> np.ndarray:
-        """Chance to keep each word: min(1, (sqrt(f/t) + 1) t/f), f = count/n_tokens, t = subsample."""
+        """Chance to keep a word: min(1, (sqrt(f/t) + 1) t/f), f = count/n_tokens, t = subsample."""
         counts = self._known_counts("sub-sampling")
         if subsample == 0:
             return np.ones(len(self))
