@@ -1,0 +1,81 @@
+"""The documents are tests: their code runs, their commands exist, their tables are generated."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.S)
+
+
+def pages_with_code():
+    return [page for page in PAGES if PYTHON_BLOCK.search(page.read_text())]
+
+
+@pytest.mark.parametrize("page", pages_with_code(), ids=lambda page: page.name)
+def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path):
+    code = "\n".join(PYTHON_BLOCK.findall(page.read_text()))
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def commands():
+    from pacsent.cli import cli
+
+    return sorted(cli.commands)
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_command_has_help_and_stands_in_the_docs(name):
+    from pacsent.cli import cli
+
+    assert cli.commands[name].help, f"pacsent {name} has no help"
+    assert f"pacsent {name}" in (ROOT / "docs" / "cli.md").read_text()
+
+
+def options():
+    from pacsent.cli import cli
+
+    return [
+        (name, option)
+        for name, command in sorted(cli.commands.items())
+        for parameter in command.params
+        for option in parameter.opts
+        if option.startswith("--")
+    ]
+
+
+@pytest.mark.parametrize(("name", "option"), options())
+def test_every_option_has_help(name, option):
+    from pacsent.cli import cli
+
+    [parameter] = [p for p in cli.commands[name].params if option in p.opts]
+    assert parameter.help, f"pacsent {name} {option} has no help"
+
+
+def test_the_benchmark_tables_are_what_their_result_files_say():
+    folder = ROOT / "benchmarks"
+    sys.path.insert(0, str(folder))
+    try:
+        spec = importlib.util.spec_from_file_location("make_tables", folder / "make_tables.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(folder))
+    assert (folder / "README.md").read_text() == module.tables()
+
+
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page):
+    for target in LINK.findall(page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
