@@ -33,3 +33,24 @@ def tokenise_paper(text: str) -> list[str]:
 
 
 TOKENISERS = {"paper": tokenise_paper}
+
+
+def read_lines(path):
+    """Lines of a UTF-8 text file, plain or compressed, without their line ends; '-' is stdin."""
+    with open_bytes(path) as file:
+        for line in file:
+            yield line.rstrip(b"\r\n").decode("utf-8")
+
+
+def open_bytes(path):
+    """A file opened for reading bytes, unpacked on the way (.gz, .bz2, .xz); '-' is stdin."""
+    import bz2
+    import gzip
+    import lzma
+    import sys
+    from pathlib import Path
+
+    if str(path) == "-":
+        return sys.stdin.buffer
+    openers = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    return openers.get(Path(path).suffix, open)(path, "rb")
