@@ -1,0 +1,193 @@
+"""Datasets are read where they lie, checked against what is known, and refused by name."""
+
+import io
+import tarfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from pacsent import datasets
+
+
+def write_tar(path, files):
+    with tarfile.open(path, f"w:{path.name.rsplit('.', 1)[1].replace('tgz', 'gz')}") as archive:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+
+
+PLOT = b"the man walks in .\nthe d\xe9but opens .\n"
+QUOTE = b"a joy \x85 truly !\nnot a joy .\n"
+
+
+@pytest.fixture
+def small_subj(monkeypatch):
+    """SUBJ with two sentences a class."""
+    entry = datasets.DATASETS["subj"]
+    entry = replace(entry, facts={"train": 4, "test": 0, "classes": 2}, digest="")
+    monkeypatch.setitem(datasets.DATASETS, "subj", entry)
+    return entry
+
+
+@pytest.mark.parametrize("suffix", [".tar.xz", ".tar.gz", ".tgz"])
+def test_every_packing_reads_the_same(tmp_path, small_subj, suffix):
+    files = {"x/plot.tok.gt9.5000": PLOT, "x/quote.tok.gt9.5000": QUOTE}
+    write_tar(tmp_path / f"rotten_imdb{suffix}", files)
+    packed = datasets.load("subj", tmp_path)
+    folder = tmp_path / "other" / "rotten_imdb"
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        (folder / name.split("/")[1]).write_bytes(content)
+    unpacked = datasets.load("subj", tmp_path / "other")
+    assert packed.train_texts == unpacked.train_texts
+    assert packed.digest == unpacked.digest
+    assert packed.classes == ("objective", "subjective")
+    assert_array_equal(packed.train_labels, [0, 0, 1, 1])
+
+
+def test_a_sentence_is_cut_at_newlines_only(tmp_path, small_subj):
+    # 0x85 is the ellipsis in cp1252, and a line break for str.splitlines
+    files = {"plot.tok.gt9.5000": PLOT, "quote.tok.gt9.5000": QUOTE}
+    write_tar(tmp_path / "rotten_imdb.tar.gz", files)
+    assert "a joy … truly !" in datasets.load("subj", tmp_path).train_texts
+
+
+def test_a_truncated_archive_is_named(tmp_path, small_subj):
+    path = tmp_path / "rotten_imdb.tar.gz"
+    write_tar(path, {"plot.tok.gt9.5000": PLOT, "quote.tok.gt9.5000": QUOTE})
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(ValueError, match="damaged or partial"):
+        datasets.load("subj", tmp_path)
+
+
+def test_a_partial_archive_is_named(tmp_path, small_subj):
+    write_tar(tmp_path / "rotten_imdb.tar.gz", {"plot.tok.gt9.5000": PLOT})
+    with pytest.raises(ValueError, match=r"must hold 4 train.*Got 2 train instead.*partial"):
+        datasets.load("subj", tmp_path)
+
+
+def test_another_archive_is_named(tmp_path):
+    write_tar(tmp_path / "rotten_imdb.tar.gz", {"README": b"hello"})
+    with pytest.raises(ValueError, match="another archive"):
+        datasets.load("subj", tmp_path)
+
+
+def test_changed_content_is_named_and_can_be_allowed(tmp_path, small_subj, monkeypatch):
+    files = {"plot.tok.gt9.5000": PLOT, "quote.tok.gt9.5000": QUOTE}
+    write_tar(tmp_path / "rotten_imdb.tar.gz", files)
+    digest = datasets.load("subj", tmp_path).digest
+    monkeypatch.setitem(datasets.DATASETS, "subj", replace(small_subj, digest=digest))
+    datasets.load("subj", tmp_path)
+    files["plot.tok.gt9.5000"] = PLOT.replace(b"man", b"men")
+    write_tar(tmp_path / "rotten_imdb.tar.gz", files)
+    with pytest.raises(ValueError, match=f"must have the sha256 {digest[:16]}"):
+        datasets.load("subj", tmp_path)
+    assert datasets.load("subj", tmp_path, verify=False).digest != digest
+
+
+def test_a_missing_dataset_says_where_its_authors_keep_it(tmp_path, monkeypatch):
+    with pytest.raises(FileNotFoundError, match=r"rotten_imdb\.tar\.gz.*cs\.cornell\.edu"):
+        datasets.load("subj", tmp_path)
+    monkeypatch.delenv("PACSENT_DATA", raising=False)
+    with pytest.raises(FileNotFoundError, match="Pass --data DIR"):
+        datasets.load("subj")
+    monkeypatch.setenv("PACSENT_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        datasets.load("subj")
+    with pytest.raises(ValueError, match="one of 20news, imdb"):
+        datasets.load("sst", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["subj", "mr", "trec", "stsb", "20news"])
+def test_the_real_data_has_its_known_facts_and_digest(data_dir, name):
+    dataset = datasets.load(name, data_dir)
+    assert dataset.digest == datasets.DATASETS[name].digest
+    if name == "20news":
+        assert dataset.train_texts[0].startswith("From: ")  # headers are kept
+
+
+@pytest.mark.slow
+def test_imdb_has_its_known_facts_and_digest(data_dir):
+    dataset = datasets.load("imdb", data_dir)
+    assert dataset.classes == ("neg", "pos")
+    assert sum("<br />" in text for text in dataset.train_texts) > 10_000
+    assert_array_equal(np.bincount(dataset.test_labels), [12_500, 12_500])
+
+
+def test_a_split_is_a_partition_and_a_function_of_the_seed():
+    whole = datasets.generate(100).dataset()
+    assert not whole.has_fixed_split
+    first, again, other = whole.split(0), whole.split(0), whole.split(1)
+    assert first.test_texts == again.test_texts
+    assert first.test_texts != other.test_texts
+    assert len(first.train_texts) == 80
+    assert sorted(first.train_texts + first.test_texts) == sorted(whole.train_texts)
+    assert first.split(5) is first
+
+
+def test_lines_of_label_and_text_and_a_csv_read_the_same(tmp_path):
+    (tmp_path / "own.txt").write_text("good\ta fine film\n\nbad\tdull, \tlong\n")
+    (tmp_path / "own.csv").write_text('stars,review\ngood,a fine film\nbad,"dull, \tlong"\n')
+    lines = datasets.read_labelled(tmp_path / "own.txt")
+    table = datasets.read_labelled(tmp_path / "own.csv", text_column="review", label_column="stars")
+    assert lines.train_texts == table.train_texts == ["a fine film", "dull, \tlong"]
+    assert lines.classes == ("bad", "good")
+    assert_array_equal(lines.train_labels, [1, 0])
+    assert lines.digest == table.digest
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "message"),
+    [
+        ("good a film\n", {}, "Line 1 of own.csv must be label<TAB>text"),
+        ("", {}, "empty file"),
+        ("good\ta\n", {}, "at least two classes"),
+        ("a,b\n1,2\n", {"text_column": "c", "label_column": "a"}, "must include c. Got a, b"),
+        ("a,b\n1,2\n3\n", {"text_column": "b", "label_column": "a"}, "Line 3 of own.csv"),
+        ("a,b\n", {"text_column": "b"}, "given together"),
+    ],
+)
+def test_bad_labelled_files_are_refused_by_line(tmp_path, content, columns, message):
+    (tmp_path / "own.csv").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        datasets.read_labelled(tmp_path / "own.csv", **columns)
+
+
+def test_generated_text_is_a_function_of_its_seed():
+    first, again = datasets.generate(50), datasets.generate(50)
+    other = datasets.generate(50, random_state=1)
+    assert first.texts == again.texts
+    assert first.texts != other.texts
+    assert first.vocabulary.words == other.vocabulary.words
+
+
+def test_generated_words_follow_the_phi_of_their_document():
+    corpus = datasets.generate(40, n_words=200, n_tokens=5000, concentration=50.0)
+    phi = corpus.phi()
+    assert_allclose(phi.sum(axis=1), 1.0)
+    for row, ids in enumerate(corpus.ids):
+        observed = np.bincount(ids, minlength=200) / ids.size
+        # total variation of an empirical distribution is about sqrt(n_words / n_tokens) / 2
+        assert 0.5 * np.abs(observed - phi[row]).sum() < np.sqrt(200 / ids.size)
+        assert 0.5 * np.abs(observed - phi[row - 1]).sum() > np.sqrt(200 / ids.size)
+    assert_array_equal(corpus.phi([7])[0], phi[7])
+
+
+def test_generated_text_tokenises_to_the_ids_it_was_drawn_as():
+    corpus = datasets.generate(20, n_words=3000)
+    assert len(set(corpus.vocabulary.words)) == 3000
+    encoded = corpus.vocabulary.encode(corpus.texts)
+    assert_array_equal(encoded.ids, np.concatenate(corpus.ids))
+    assert corpus.vocabulary.counts.sum() == encoded.ids.size
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"n_words": 3}, {"n_topics": 1}, {"n_documents": 0}, {"topic_share": 1.0}],
+)
+def test_bad_settings_of_the_generative_model_are_refused(settings):
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        datasets.generate(**settings)
