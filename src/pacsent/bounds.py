@@ -1,0 +1,404 @@
+"""PAC-Bayes bounds: numbers in, number out.
+
+Every bound has the signature `bound(empirical_risk, kl, n, delta, *, ...)`: a risk in [0, 1]
+measured on `n` independent examples, KL(Q||P) in nats for a prior fixed before those examples were
+seen, and the chance `delta` that the statement fails. Arrays broadcast. The inputs are taken as
+exact; the result is rounded up, never below the value of the formula, and clipped to 1 unless
+`clip=False`. What makes a risk, a KL and a sample is in `risks.py` and `certificates.py`.
+
+How the rounding is kept honest: every formula is written as a sum, product or quotient of positive
+terms (no cancellation), so its relative error is a few units in the last place, and the result
+is then widened by more than that (`_up`). The kl inverse is solved for an inflated right-hand
+side and its answer is checked by evaluation before it is returned.
+"""
+
+import numpy as np
+from scipy import special
+
+_EPS = np.finfo(float).eps
+_SMALLEST_RISK = 1e-290  # below this a risk is rounded up, so that ratios cannot overflow
+_SMALLEST_BUDGET = 1e-280  # and a budget in nats, so that squares cannot underflow
+_LARGEST_SUM = 1_000_000  # ln_xi sums its series up to this n, and uses its expansion above
+GRID = 0.01 * 2.0 ** (np.arange(23) / 2)  # lam / n of catoni_over_grid: 0.01 to 20.48
+
+
+def _up(x, ulps):
+    """x >= 0 widened by `ulps` units in the last place, and one more."""
+    return np.nextafter(x * (1.0 + ulps * _EPS), np.inf)
+
+
+def _down(x, ulps):
+    return np.maximum(np.nextafter(x * (1.0 - ulps * _EPS), -np.inf), 0.0)
+
+
+def _checked(empirical_risk, kl, n, delta):
+    q = _array("empirical_risk", empirical_risk, lambda x: (x >= 0) & (x <= 1), "between 0 and 1")
+    kl = _array("kl", kl, lambda x: (x >= 0) & np.isfinite(x), "a finite number of nats, >= 0")
+    return q, kl, _sample_size(n), _failure_probability(delta)
+
+
+def _array(name, value, right, rule):
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be {rule}. Got {value!r} instead.") from None
+    bad = ~right(array)
+    if np.any(bad):
+        raise ValueError(f"{name} must be {rule}. Got {array[bad].flat[0]:g} instead.")
+    return array
+
+
+def _sample_size(n):
+    rule = "a whole number of examples, >= 1"
+    return _array("n", n, lambda x: (x >= 1) & (x == np.floor(x)) & np.isfinite(x), rule)
+
+
+def _failure_probability(delta):
+    return _array("delta", delta, lambda x: (x > 0) & (x < 1), "strictly between 0 and 1")
+
+
+def _finish(value, clip):
+    value = np.minimum(value, 1.0) if clip else value
+    return float(value) if np.ndim(value) == 0 else value
+
+
+# ------------------------------------------------------------------------------------------------
+# the kl inverse
+# ------------------------------------------------------------------------------------------------
+
+
+def _g(t):
+    """t - log1p(t) >= 0 for t > -1, without cancellation near 0."""
+    small = np.abs(t) < 0.1
+    s = np.where(small, t, 0.0)
+    series = np.zeros_like(s)
+    for j in range(21, 1, -1):  # s^2/2 - s^3/3 + ...; |s| < 0.1, so the rest is below 1e-21
+        series = (1.0 if j % 2 == 0 else -1.0) / j + s * series
+    with np.errstate(divide="ignore"):  # t = -1 gives infinity, which is right
+        direct = t - np.log1p(t)
+    return np.where(small, s * s * series, direct)
+
+
+def _kl_at(q, x):
+    """kl(q || q + x) for 0 < q < 1, -q <= x <= 1 - q: a sum of two terms >= 0."""
+    r = 1.0 - q
+    return q * _g(np.maximum(x / q, -1.0)) + r * _g(np.maximum(-x / r, -1.0))
+
+
+def kl_bernoulli(q, p):
+    """kl(q || p) between two coins, in nats; infinite where p excludes what q allows.
+
+    >>> round(float(kl_bernoulli(0.1, 0.2)), 6)
+    0.03669
+    """
+    q, p = np.broadcast_arrays(np.asarray(q, dtype=float), np.asarray(p, dtype=float))
+    inside = (q > 0) & (q < 1)
+    safe = np.where(inside, q, 0.5)
+    value = _kl_at(safe, np.where(inside, p - safe, 0.0))
+    with np.errstate(divide="ignore"):
+        value = np.where(q <= 0, -np.log1p(-p), np.where(q >= 1, -np.log(p), value))
+    return np.maximum(value, 0.0)  # no minus zero
+
+
+def _displacement(q, c, room, sign):
+    """x in (0, room] with kl(q || q + sign x) >= c, within a few ulp of the smallest such x.
+
+    Newton from above on a convex increasing function of x, bisection when it leaves its bracket;
+    then x is widened until the evaluated kl reaches c inflated by more than the evaluation's own
+    relative error (2e-15 for x/q and _g, 1e-14 allowed), so the true kl at x (1 + 4 eps) does.
+    """
+    target = c * (1.0 + 1e-14)
+    lo = np.zeros_like(q)
+    hi = np.minimum(room, np.sqrt(target / 2) * (1.0 + 1e-14))  # Pinsker: kl >= 2 x^2
+    x = hi.copy()
+    for _ in range(200):
+        excess = _kl_at(q, sign * x) - target
+        above = excess > 0
+        hi, lo = np.where(above, x, hi), np.where(above, lo, x)
+        p = q + sign * x
+        with np.errstate(divide="ignore", invalid="ignore"):
+            newton = x - excess * p * (1.0 - p) / x  # d kl / d x = x / (p (1 - p))
+        new = np.where((newton > lo) & (newton < hi), newton, 0.5 * (lo + hi))
+        done = (np.abs(new - x) <= 2e-16 * x) | (hi - lo <= 4e-16 * hi)
+        x = np.where(done, x, new)
+        if done.all():
+            break
+    step = 4 * _EPS
+    while True:
+        short = (_kl_at(q, sign * x) < target) & (x < room)
+        if not short.any():
+            return x
+        x = np.where(short, np.minimum(x * (1.0 + step), room), x)
+        step *= 2
+
+
+def kl_inverse(q, c, *, upper=True, derivatives=False):
+    """The largest (or smallest) p that kl(q || p) <= c allows; rounded outwards.
+
+        upper:  sup {p : kl(q || p) <= c},     lower:  inf {p : kl(q || p) <= c}
+
+    Parameters
+    ----------
+    q : float or array in [0, 1]
+        The observed rate.
+    c : float or array, >= 0
+        The budget in nats; may be infinite.
+    upper : bool, default=True
+        Which end. The upper end is never below the true one, the lower end never above.
+    derivatives : bool, default=False
+        Also return dp/dq and dp/dc (to working precision, not rounded).
+
+    Returns
+    -------
+    p : float or array
+    dp_dq, dp_dc : float or array, only with `derivatives`
+
+        D = (p - q) / (p (1 - p));   dp/dc = 1/D;   dp/dq = (ln((1-q)/(1-p)) - ln(q/p)) / D
+
+    Examples
+    --------
+    >>> round(kl_inverse(0.1, 0.05), 6), round(kl_inverse(0.1, 0.05, upper=False), 6)
+    (0.220079, 0.031278)
+    """
+    q = _array("q", q, lambda x: (x >= 0) & (x <= 1), "between 0 and 1")
+    c = _array("c", c, lambda x: x >= 0, "a number of nats, >= 0")
+    q, c = (np.array(a, dtype=float) for a in np.broadcast_arrays(q, c))
+    c = np.where(c > 0, np.maximum(c, _SMALLEST_BUDGET), 0.0)
+    p = _upper(q, c) if upper else _lower(q, c)
+    if not derivatives:
+        return _finish(p, clip=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = (p - q) / (p * (1.0 - p))  # D; infinite at the ends p = 0 and p = 1
+        slope = np.where((p <= 0) | (p >= 1), np.inf, slope)
+        dp_dc = 1.0 / slope
+        x = p - q
+        gap = -np.log1p(-x / (1.0 - q)) + np.log1p(x / q)  # ln((1-q)/(1-p)) - ln(q/p)
+        dp_dq = np.where(c == 0, 1.0, np.where(np.isinf(slope), 0.0, gap / slope))
+    return tuple(float(a) if a.ndim == 0 else a for a in (p, dp_dq, dp_dc))
+
+
+def _upper(q, c):
+    inside = (q > 0) & (q < 1) & (c > 0) & np.isfinite(c)
+    safe_q = np.where(inside, np.maximum(q, _SMALLEST_RISK), 0.5)  # the inverse grows with q
+    safe_c = np.where(inside, c, 1.0)
+    x = _displacement(safe_q, safe_c, np.nextafter(1.0 - safe_q, 2.0), 1.0)
+    p = np.nextafter(_up(x, 8) + safe_q, 2.0)
+    at_zero = np.where(c == 0, 0.0, _up(-np.expm1(-c), 4))
+    p = np.where(inside, p, np.where(q == 0, at_zero, q))
+    p = np.where((q >= 1) | np.isinf(c), 1.0, p)
+    return np.minimum(p, 1.0)
+
+
+def _lower(q, c):
+    inside = (q > _SMALLEST_RISK) & (q < 1) & (c > 0) & np.isfinite(c)
+    safe_q, safe_c = np.where(inside, q, 0.5), np.where(inside, c, 1.0)
+    x = _displacement(safe_q, safe_c, safe_q, -1.0)
+    near = np.maximum(np.nextafter(safe_q - _up(x, 8), -1.0), 0.0)
+    # far below q the difference q - x has lost its digits: solve for u = ln p instead, where
+    # kl = q (ln q - u) + (1 - q) (log1p(-q) - log1p(-p)) has no small differences
+    far = inside & (near < safe_q / 4)
+    q_far, c_far = np.where(far, safe_q, 0.5), np.where(far, safe_c, 1.0)
+    u = np.log(np.maximum(np.where(far, near, 1e-3), 1e-300))
+    for _ in range(60):  # Newton from the left on a decreasing convex function: monotone
+        p = np.exp(u)
+        kl = q_far * (np.log(q_far) - u) + (1 - q_far) * (np.log1p(-q_far) - np.log1p(-p))
+        u = u + (kl - c_far) / (q_far - (1 - q_far) * p / (1 - p))
+    slack = 4 - u - np.log(q_far) + c_far / q_far  # what a rounding of u costs
+    p = _down(np.exp(u), 8 * slack)
+    p = np.where(inside, np.where(far, p, near), np.where(c == 0, q, 0.0))
+    return np.where((q >= 1) & (c > 0), _down(np.exp(-c), 4), p)
+
+
+# ------------------------------------------------------------------------------------------------
+# the bounds
+# ------------------------------------------------------------------------------------------------
+
+
+def ln_xi(n):
+    """ln xi(n), xi(n) = sum_k C(n,k) (k/n)^k (1-k/n)^(n-k); rounded up. Always <= ln(2 sqrt n).
+
+    Notes
+    -----
+    xi(n) = sum_j n! / ((n-j)! n^j): each term is the one before times (n-j+1)/n. The sum is cut
+    where the terms fall below 1e-20 and the rest is bounded by a geometric series. For
+    n > 1,000,000 the expansion sqrt(pi n/2) + 2/3 + sqrt(pi/(2n))/12, whose next term is negative.
+
+    >>> round(ln_xi(200), 8)
+    2.91226609
+    """
+    n = _sample_size(n)
+    values = np.empty(n.shape)
+    flat, out = np.atleast_1d(n).ravel(), np.atleast_1d(values).ravel()
+    for size in np.unique(flat):
+        out[flat == size] = _ln_xi(size)
+    return _finish(out.reshape(n.shape), clip=False)
+
+
+def _ln_xi(n):
+    if n > _LARGEST_SUM:
+        return float(
+            _up(np.log(np.sqrt(np.pi * n / 2) + 2 / 3 + np.sqrt(np.pi / (2 * n)) / 12), 16)
+        )
+    j = np.arange(1, min(n, 10 + 10 * np.sqrt(n)) + 1)  # term_j <= exp(-j (j-1) / 2n)
+    terms = np.cumprod((n - j + 1) / n)
+    tail = terms[-1] * n / j[-1] if j[-1] < n else 0.0  # ratios from here on are <= 1 - j/n
+    rounding = 4 * j.size * _EPS  # of the product and of the sum, relative
+    return float(_up(np.log((1.0 + terms.sum() + tail) * (1.0 + rounding)), 8))
+
+
+def _complexity(kl, n, delta, constant):
+    """c = kl + ln(constant(n) / delta), >= 0; rounded up."""
+    if constant == "sqrt":
+        ln_constant = _up(np.log(2.0 * np.sqrt(n)), 8)
+    elif constant == "xi":
+        ln_constant = np.asarray(ln_xi(n))
+    else:
+        raise ValueError(f"constant must be 'sqrt' or 'xi'. Got {constant!r} instead.")
+    return _up(kl + ln_constant + _up(-np.log(delta), 4), 8)
+
+
+def catoni(empirical_risk, kl, n, delta, *, lam, clip=True):
+    """Catoni's bound (Theorem 1 of the paper), for a `lam` fixed before the sample is seen.
+
+        (1 - exp(-C empirical_risk - (kl + ln(1/delta)) / n)) / (1 - exp(-C)),   C = lam / n
+
+    Parameters
+    ----------
+    empirical_risk, kl, n, delta : float or array
+        As for every bound of this module.
+    lam : float or array, > 0
+        Trade-off, of the order of n. Choosing it after looking at the sample voids the bound:
+        use `catoni_over_grid`.
+    clip : bool, default=True
+        Return at most 1.
+
+    >>> round(catoni(0.1, 5, 200, 0.05, lam=200), 4)
+    0.2066
+    """
+    q, kl, n, delta = _checked(empirical_risk, kl, n, delta)
+    lam = _array("lam", lam, lambda x: (x > 0) & np.isfinite(x), "a finite number > 0")
+    C = lam / n
+    exponent = C * q + _up(kl + _up(-np.log(delta), 4), 4) / n
+    value = _up(-np.expm1(-_up(exponent, 8)), 8) / _down(-np.expm1(-_down(C, 4)), 8)
+    return _finish(_up(value, 4), clip)
+
+
+def catoni_over_grid(empirical_risk, kl, n, delta, *, lams=None, clip=True):
+    """The best Catoni bound over a grid of `lam`, each at delta / (size of the grid).
+
+    Parameters
+    ----------
+    lams : array, or None
+        The grid, fixed before the sample is seen. None: n * 0.01 * 2^(j/2), j = 0..22.
+
+    >>> round(catoni_over_grid(0.1, 5, 200, 0.05), 4)
+    0.2284
+    """
+    q, kl, n, delta = _checked(empirical_risk, kl, n, delta)
+    if lams is None:
+        grid = n[..., None] * GRID
+    else:
+        grid = np.atleast_1d(_array("lams", lams, lambda x: (x > 0) & np.isfinite(x), "all > 0"))
+        if grid.ndim != 1 or grid.size == 0:
+            raise ValueError(f"lams must be a list of numbers > 0. Got shape {grid.shape} instead.")
+    share = _down(delta / grid.shape[-1], 2)  # a smaller delta is a larger bound
+    q, kl, n, share = (a[..., None] for a in np.broadcast_arrays(q, kl, n, share))
+    return _finish(catoni(q, kl, n, share, lam=grid, clip=False).min(axis=-1), clip)
+
+
+def maurer(empirical_risk, kl, n, delta, *, constant="sqrt", clip=True):
+    """The kl bound of Langford, Seeger and Maurer; holds for every posterior at once.
+
+        sup {p : kl(empirical_risk || p) <= (kl + ln(constant / delta)) / n}
+
+    Parameters
+    ----------
+    constant : {"sqrt", "xi"}, default="sqrt"
+        2 sqrt(n), or the exact xi(n) <= 2 sqrt(n), which is tighter by 0.46 nats for large n.
+    clip : bool, default=True
+        Without effect: this bound never exceeds 1.
+
+    >>> round(maurer(0.1, 5, 200, 0.05), 4), round(maurer(0.1, 5, 200, 0.05, constant="xi"), 4)
+    (0.2294, 0.2265)
+    """
+    q, kl, n, delta = _checked(empirical_risk, kl, n, delta)
+    return kl_inverse(q, _up(_complexity(kl, n, delta, constant) / n, 2))
+
+
+def mcallester(empirical_risk, kl, n, delta, *, constant="sqrt", clip=True):
+    """McAllester's bound, the kl bound loosened by Pinsker's inequality.
+
+        empirical_risk + sqrt((kl + ln(constant / delta)) / (2 n))
+
+    >>> round(mcallester(0.1, 5, 200, 0.05), 4)
+    0.2684
+    """
+    q, kl, n, delta = _checked(empirical_risk, kl, n, delta)
+    return _finish(_up(q + np.sqrt(_complexity(kl, n, delta, constant) / (2 * n)), 8), clip)
+
+
+def quadratic(empirical_risk, kl, n, delta, *, constant="sqrt", clip=True):
+    """The quadratic bound of Rivasplata et al., from the refined Pinsker inequality.
+
+        (sqrt(empirical_risk + b) + sqrt(b))^2,   b = (kl + ln(constant / delta)) / (2 n)
+
+    >>> round(quadratic(0.1, 5, 200, 0.05), 4)
+    0.2773
+    """
+    q, kl, n, delta = _checked(empirical_risk, kl, n, delta)
+    b = _complexity(kl, n, delta, constant) / (2 * n)
+    return _finish(_up((np.sqrt(q + b) + np.sqrt(b)) ** 2, 16), clip)
+
+
+def thiemann(empirical_risk, kl, n, delta, *, lam=None, constant="sqrt", clip=True):
+    """The bound of Thiemann et al.; holds for all `lam` in (0, 2) at once.
+
+        empirical_risk / (1 - lam/2) + (kl + ln(constant / delta)) / (n lam (1 - lam/2))
+
+    Parameters
+    ----------
+    lam : float or array in (0, 2), or None
+        None takes the best one, which costs nothing here, and where the bound equals `quadratic`.
+
+    >>> round(thiemann(0.1, 5, 200, 0.05), 4)
+    0.2773
+    """
+    q, kl, n, delta = _checked(empirical_risk, kl, n, delta)
+    c = _complexity(kl, n, delta, constant)
+    if lam is None:
+        lam = 2.0 / (np.sqrt(2.0 * n * q / c + 1.0) + 1.0)
+    else:
+        lam = _array("lam", lam, lambda x: (x > 0) & (x < 2), "strictly between 0 and 2")
+    rest = 1.0 - lam / 2
+    return _finish(_up((q + c / (n * lam)) / rest, 16), clip)
+
+
+def binomial_tail(n_errors, n, delta):
+    """The test-set bound, for comparison: one classifier fixed beforehand, errors counted.
+
+        sup {p : P(Binomial(n, p) <= n_errors) >= delta}        (Clopper-Pearson, one-sided)
+
+    Parameters
+    ----------
+    n_errors : int or array
+        Errors on n fresh independent examples.
+
+    >>> round(binomial_tail(20, 200, 0.05), 4)
+    0.142
+    """
+    n, delta = _sample_size(n), _failure_probability(delta)
+    rule = "a whole number between 0 and n"
+    k = _array("n_errors", n_errors, lambda x: (x >= 0) & (x <= n) & (x == np.floor(x)), rule)
+    k, n, delta = np.broadcast_arrays(k, n, delta)
+    all_wrong = k >= n
+    k = np.where(all_wrong, n - 1, k)
+    target = delta * (1.0 - 1e-9)  # below delta by more than the tail's own error
+    p = special.betaincinv(k + 1, n - k, 1.0 - target)
+    step = 1e-12
+    while True:
+        short = (special.betaincc(k + 1, n - k, p) > target) & (p < 1)
+        if not short.any():
+            break
+        p = np.where(short, np.minimum(p + (1.0 - p) * step + 1e-300, 1.0), p)
+        step *= 2
+    return _finish(np.where(all_wrong, 1.0, _up(p, 2)), clip=True)
