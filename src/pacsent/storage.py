@@ -19,6 +19,8 @@ import math
 import os
 import secrets
 import shutil
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +71,7 @@ def save(obj, path, *, words: str = "copy") -> Path:
     path = Path(path)
     place = Path(os.path.realpath(path))
     _check_place(place, path)
+    write: Callable
     if isinstance(obj, WordVectors):
         write, needed = _write_words, _n_bytes(obj)
     elif hasattr(obj, "_state") and hasattr(obj, "_restore") and hasattr(obj, "get_params"):
@@ -323,7 +326,8 @@ def load(path, *, normalise=None, word_vectors: WordVectors | None = None):
     if config["class"] == "WordVectors":
         if word_vectors is not None:
             raise ValueError(
-                f"word_vectors is for loading an estimator. {path} holds word vectors: leave it out."
+                f"word_vectors is for loading an estimator. {path} holds word vectors itself: "
+                "leave it out."
             )
         return _load_words(path, config, normalise)
     return _load_estimator(path, config, normalise, word_vectors)
@@ -459,7 +463,7 @@ def _vocabulary_arrays(vocabulary) -> dict[str, np.ndarray]:
         ) from None
     offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
     np.cumsum([len(word) for word in encoded], out=offsets[1:])
-    arrays = {
+    arrays: dict[str, np.ndarray] = {
         "word_bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8),
         "word_offsets": offsets,
     }
@@ -473,7 +477,7 @@ def _vocabulary_from_arrays(arrays, normalise, path) -> Vocabulary:
     if offsets.size == 0 or offsets[0] != 0 or offsets[-1] != text.size:
         raise ValueError(f"{path} is damaged: its words do not add up. Save the model again.")
     text, places = text.tobytes(), offsets.tolist()
-    words = [text[a:b].decode("utf-8") for a, b in zip(places, places[1:])]
+    words = [text[a:b].decode("utf-8") for a, b in pairwise(places)]
     return Vocabulary(words, arrays.get("counts"), normalise=normalise)
 
 

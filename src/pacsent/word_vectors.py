@@ -224,7 +224,7 @@ class WordVectors:
                     continue
                 sha.update(f"{name} {table.dtype.str} {table.shape}".encode())
                 for rows in _row_blocks(table):
-                    sha.update(np.ascontiguousarray(table[rows]))
+                    sha.update(memoryview(np.ascontiguousarray(table[rows])))
             kept["digest"] = sha.hexdigest()
         return kept["digest"]
 
