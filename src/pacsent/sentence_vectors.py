@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from numbers import Integral, Real
+from typing import ClassVar
 
 import numpy as np
 from sklearn.base import (
@@ -52,7 +53,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Sentences there.
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         "word_vectors": [WordVectors],
         "swap_roles": ["boolean"],
         "on_empty": [StrOptions({"warn", "error", "ignore"})],
@@ -317,7 +318,10 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
 def n_threads(n_jobs) -> int:
     """Threads for `n_jobs`: all cores for None and -1, all but one for -2, and so on."""
-    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if hasattr(os, "sched_getaffinity"):
+        n_cores = len(os.sched_getaffinity(0))
+    else:
+        n_cores = os.cpu_count() or 1
     if n_jobs is None:
         return n_cores
     if n_jobs == 0:
@@ -333,7 +337,7 @@ def n_threads(n_jobs) -> int:
 class _ClosedForm(SentenceVectorizer):
     """Posteriors that are weighted sums of rows: mu = c_A sum beta_w A_w + c_B sum p_w B_w."""
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         **SentenceVectorizer._parameter_constraints,
         "lam": [Interval(Real, 0, None, closed="right")],
         "lam_mode": [StrOptions({"fixed", "per-token"})],
@@ -427,7 +431,7 @@ class AverageVectorizer(_ClosedForm):
     array([[-0.13333333, -0.06666667]])
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         **_ClosedForm._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left"), None],
     }
@@ -506,7 +510,7 @@ class IDFVectorizer(_ClosedForm):
         The weights; 0 for dropped words.
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         **_ClosedForm._parameter_constraints,
         "unit_prior": ["boolean"],
         "unseen": [StrOptions({"clamp", "drop"})],
@@ -589,9 +593,14 @@ _METHODS: dict[str, tuple[str, str, dict, dict]] = {
     "PB-IDF-L2": ("sentence_vectors", "IDFVectorizer", {}, {}),
     "PB-neg": ("negative_sampling", "PBNegVectorizer", {}, {}),
     "w-PB-neg": ("negative_sampling", "WordPBNegVectorizer", {}, {}),
+    "PV-DBOW": ("negative_sampling", "PVDBOWVectorizer", {}, {}),
 }
+_ONE_TABLE = {"PV-DBOW"}  # no roles to swap
 
-METHODS: tuple[str, ...] = (*_METHODS, *(f"i-{name}" for name in _METHODS), "PV-DBOW")
+METHODS: tuple[str, ...] = (
+    *_METHODS,
+    *(f"i-{name}" for name in _METHODS if name not in _ONE_TABLE),
+)
 
 _ELSEWHERE = {
     "PBNegVectorizer": "negative_sampling",
@@ -632,10 +641,8 @@ def make(name: str, word_vectors: WordVectors, **params) -> SentenceVectorizer:
             f"name must be a method of the paper. Got {name!r} instead. Choose from "
             f"{', '.join(METHODS)}."
         )
-    if name == "PV-DBOW":
-        module, class_name, fixed, defaults = "negative_sampling", "PVDBOWVectorizer", {}, {}
-    else:
-        module, class_name, fixed, defaults = _METHODS[name.removeprefix("i-")]
+    module, class_name, fixed, defaults = _METHODS[name.removeprefix("i-")]
+    if name not in _ONE_TABLE:
         fixed = {**fixed, "swap_roles": name.startswith("i-")}
     for key, value in fixed.items():
         if key in params and params[key] != value:
