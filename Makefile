@@ -48,8 +48,9 @@ bench: $(DEV)  ## every benchmark beside its rivals (installs them; takes a whil
 	for job in train encode solve grid; do $(BIN)/python benchmarks/$$job.py --save || exit 1; done
 	$(BIN)/python benchmarks/make_tables.py
 
-docs: $(DEV)   ## regenerate the tables that are made from result files
+docs: $(DEV)   ## regenerate the pages that are made from result files and from the commands' help
 	$(BIN)/python benchmarks/make_tables.py
+	$(BIN)/python docs/make_cli.py
 
 format: $(DEV) ## format in place
 	$(BIN)/ruff format .

@@ -1,6 +1,5 @@
 """The documents are tests: their code runs, their commands exist, their tables are generated."""
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -33,11 +32,10 @@ def commands():
 
 
 @pytest.mark.parametrize("name", commands())
-def test_every_command_has_help_and_stands_in_the_docs(name):
+def test_every_command_has_help(name):
     from pacsent.cli import cli
 
     assert cli.commands[name].help, f"pacsent {name} has no help"
-    assert f"pacsent {name}" in (ROOT / "docs" / "cli.md").read_text()
 
 
 def options():
@@ -60,16 +58,12 @@ def test_every_option_has_help(name, option):
     assert parameter.help, f"pacsent {name} {option} has no help"
 
 
-def test_the_benchmark_tables_are_what_their_result_files_say():
-    folder = ROOT / "benchmarks"
-    sys.path.insert(0, str(folder))
-    try:
-        spec = importlib.util.spec_from_file_location("make_tables", folder / "make_tables.py")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(folder))
-    assert (folder / "README.md").read_text() == module.tables()
+@pytest.mark.parametrize("script", ["benchmarks/make_tables.py", "docs/make_cli.py"])
+def test_a_generated_page_is_up_to_date(script):
+    done = subprocess.run(
+        [sys.executable, ROOT / script, "--check"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)")
