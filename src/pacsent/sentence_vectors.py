@@ -11,7 +11,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import count, islice
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -29,8 +29,6 @@ from sklearn.utils.validation import check_is_fitted
 from pacsent.posterior import VARIANCES, idf, l2_coefficients, l2_lam
 from pacsent.vocabulary import Encoded
 from pacsent.word_vectors import WordVectors
-
-NO_WEIGHTS = np.empty(0, dtype=np.float32)
 
 
 class EmptySentenceWarning(UserWarning):
@@ -69,6 +67,21 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _posterior(self, encoded: Encoded):
         """(means, variances) of one batch. Empty sentences are overwritten by the caller."""
         raise NotImplementedError
+
+    def _prepared(self):
+        """The function encoded, out -> (means, variances), with what all batches share done.
+
+        `out` is where the means go, or None.
+        """
+
+        def posterior(encoded, out=None):
+            means, variances = self._posterior(encoded)
+            if out is None:
+                return means, variances
+            out[...] = means
+            return out, variances
+
+        return posterior
 
     def _is_empty(self, encoded: Encoded) -> np.ndarray:
         """Which sentences of the batch have nothing to go on."""
@@ -146,11 +159,14 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Memory does not grow with the number of sentences. The attributes of the report
         (`n_empty_`, `coverage_`) are set when the last batch has been taken.
         """
+        return self._stream(X)
+
+    def _stream(self, X, out=None):
         check_is_fitted(self)
         self._tables()
         n_sentences = n_known = n_unknown = n_empty = 0
         first_empty: list[int] = []
-        for encoded, means, variances in self._batches(X):
+        for encoded, means, variances in self._batches(X, out):
             empty = self._is_empty(encoded)
             if empty.any():
                 rows = np.flatnonzero(empty)
@@ -191,7 +207,8 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @property
     def _dtype(self):
-        wide = self.word_vectors.input_vectors.dtype == np.float64
+        tables = [table for table in self.word_vectors.roles() if table is not None]
+        wide = any(table.dtype == np.float64 for table in tables)
         return np.dtype(np.float64 if wide else np.float32)
 
     def __sklearn_tags__(self):
@@ -224,26 +241,28 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             )
         return self.word_vectors.vocabulary.encode(X)
 
-    def _batches(self, X):
+    def _batches(self, X, out=None):
         """Yield (encoded, means, variances) for each batch, in order, computed by threads."""
+        posterior = self._prepared()
 
-        def work(part):
+        def work(start, part):
             encoded = self._encode(part)
-            means, variances = self._posterior(encoded)
-            return encoded, means, variances
+            where = None if out is None else out[start : start + encoded.n_sentences]
+            return encoded, *posterior(encoded, where)
 
         n_jobs = self._n_threads()
-        parts = self._parts(X)
+        parts = zip(count(0, self.batch_size), self._parts(X))
         if n_jobs == 1:
-            yield from map(work, parts)
+            for start, part in parts:
+                yield work(start, part)
             return
         with ThreadPoolExecutor(n_jobs) as pool:
             # a few batches ahead, so that no thread waits and memory stays bounded
-            waiting = deque(pool.submit(work, part) for part in islice(parts, n_jobs + 1))
+            waiting = deque(pool.submit(work, *part) for part in islice(parts, n_jobs + 1))
             try:
                 while waiting:
                     done = waiting.popleft().result()
-                    waiting.extend(pool.submit(work, part) for part in islice(parts, 1))
+                    waiting.extend(pool.submit(work, *part) for part in islice(parts, 1))
                     yield done
             finally:
                 for future in waiting:
@@ -272,26 +291,23 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return n_threads(self.n_jobs)
 
     def _gather(self, X):
-        shape_known = hasattr(X, "__len__") and not isinstance(X, Encoded)
-        n = len(X) if shape_known else X.n_sentences if isinstance(X, Encoded) else None
-        if n is not None:  # the result is filled in place
-            means = np.empty((n, self.word_vectors.n_dims), self._dtype)
-            variances = np.empty(n)
+        n_dims = self.word_vectors.n_dims
+        n = X.n_sentences if isinstance(X, Encoded) else len(X) if hasattr(X, "__len__") else None
+        if n is not None and not isinstance(X, str):  # the batches are computed in their place
+            means, variances = np.empty((n, n_dims), self._dtype), np.empty(n)
             done = 0
-            for some_means, some_variances in self.stream(X):
-                stop = done + len(some_variances)
-                means[done:stop], variances[done:stop] = some_means, some_variances
-                done = stop
+            for _, some in self._stream(X, means):
+                variances[done : done + some.size] = some
+                done += some.size
             return means, variances
-        pieces = deque(self.stream(X))
-        means = np.empty((sum(len(v) for _, v in pieces), self.word_vectors.n_dims), self._dtype)
-        variances = np.empty(len(means))
+        pieces = deque(self._stream(X))
+        n = sum(some.size for _, some in pieces)
+        means, variances = np.empty((n, n_dims), self._dtype), np.empty(n)
         done = 0
         while pieces:  # each piece is freed once copied: never twice the result
-            some_means, some_variances = pieces.popleft()
-            stop = done + len(some_variances)
-            means[done:stop], variances[done:stop] = some_means, some_variances
-            done = stop
+            some_means, some = pieces.popleft()
+            means[done : done + some.size], variances[done : done + some.size] = some_means, some
+            done += some.size
         return means, variances
 
     def _report(self, n_sentences, n_empty, coverage):
@@ -347,42 +363,48 @@ class _ClosedForm(SentenceVectorizer):
     }
 
     def _token_weights(self) -> np.ndarray:
-        """How much of each word is kept; empty where all of it is."""
+        """How much of each word is kept, (n_words,)."""
         if not self.subsample:
-            return NO_WEIGHTS
+            return np.ones(self.word_vectors.n_words)
         return self.word_vectors.vocabulary.keep_probabilities(self.subsample)
 
-    def _sums(self, encoded, weights):
-        """Sum of the words' weights in each sentence; their number where there are no weights."""
-        if not weights.size:
-            return np.diff(encoded.offsets).astype(np.float64)
-        from pacsent._kernels.sentences import sum_weights
+    def _posterior(self, encoded):
+        return self._prepared()(encoded)
 
-        sums = np.empty(encoded.n_sentences)
-        sum_weights(encoded.ids, encoded.offsets, weights, sums)
-        return sums
+    def _pool(self, encoded, parts, out):
+        """Sum of scale * weights[w] * table[w] over tokens and over (table, weights, scale)."""
+        from pacsent._kernels.sentences import pool_rows
 
-    def _pool(self, encoded, parts):
-        """Sum of scale * weights[w] * table[w] over (table, weights, scale) and tokens."""
-        from pacsent._kernels.sentences import add_rows
-
-        means = np.zeros((encoded.n_sentences, self.word_vectors.n_dims), self._dtype)
+        if out is None:
+            out = np.empty((encoded.n_sentences, self.word_vectors.n_dims), self._dtype)
+        add = False
         for table, weights, scale in parts:
-            if scale.any():
-                add_rows(
-                    encoded.ids,
-                    encoded.offsets,
-                    _as_float(table),
-                    weights.astype(self._dtype),
-                    scale.astype(self._dtype),
-                    means,
-                )
-        return means
+            if table is not None and (scale.any() or not add):
+                scale = scale.astype(self._dtype)
+                pool_rows(encoded.ids, encoded.offsets, table, weights, scale, out, add)
+                add = True
+        return out
 
 
-def _as_float(table):
-    # numba knows no float16
-    return np.asarray(table, dtype=np.float64 if table.dtype == np.float64 else np.float32)
+def _sums(encoded, weights):
+    """Sum of the words' weights in each sentence."""
+    from pacsent._kernels.sentences import sum_weights
+
+    sums = np.empty(encoded.n_sentences)
+    sum_weights(encoded.ids, encoded.offsets, weights, sums)
+    return sums
+
+
+def _for_kernel(table):
+    """A table as the kernels take it: float16 as its bits, or widened once where they cannot."""
+    from pacsent._kernels.sentences import HALF_PRECISION
+
+    if table is None:
+        return None
+    table = np.ascontiguousarray(table)
+    if table.dtype == np.float16 and HALF_PRECISION:
+        return table.view(np.uint16)
+    return table.astype(np.float64 if table.dtype == np.float64 else np.float32, copy=False)
 
 
 class AverageVectorizer(_ClosedForm):
@@ -415,7 +437,7 @@ class AverageVectorizer(_ClosedForm):
     on_empty : {"warn", "error", "ignore"}, default="warn"
         What to do about sentences without a known word: mean 0, variance nan, and one warning;
         or stop.
-    batch_size : int, default=4096
+    batch_size : int, default=1024
         Sentences worked on at once. The result does not depend on it.
     n_jobs : int or None, default=None
         Threads; None or -1 for all cores. The result does not depend on it.
@@ -448,7 +470,7 @@ class AverageVectorizer(_ClosedForm):
         swap_roles=False,
         subsample=0.0,
         on_empty="warn",
-        batch_size=4096,
+        batch_size=1024,
         n_jobs=None,
     ):
         self.word_vectors = word_vectors
@@ -466,15 +488,24 @@ class AverageVectorizer(_ClosedForm):
     def _needs_prior_table(self):
         return self.alpha != 0 if self.alpha is not None else not np.isinf(self.lam)
 
-    def _posterior(self, encoded):
-        A_hat, B_hat = self._tables()
-        keep, var_P = self._token_weights(), self.prior_variance
-        n_tokens = self._sums(encoded, keep)
-        lam = l2_lam(n_tokens, lam=self.lam, alpha=self.alpha, var_P=var_P, lam_mode=self.lam_mode)
-        ones = np.ones_like(n_tokens)
-        c_A, c_B, var_Q = l2_coefficients(n_tokens, ones, n_tokens / var_P, lam, self.variance)
-        share = c_A / np.maximum(n_tokens, np.finfo(float).tiny)  # beta_w = 1 / n_tokens
-        return self._pool(encoded, [(A_hat, keep, share), (B_hat, keep, c_B / var_P)]), var_Q
+    def _prepared(self):
+        A_hat, B_hat = map(_for_kernel, self._tables())
+        keep = self._token_weights()
+        weights = keep.astype(self._dtype)
+        settings = {"lam": self.lam, "alpha": self.alpha, "lam_mode": self.lam_mode}
+        var_P = self.prior_variance
+
+        def posterior(encoded, out=None):
+            n_tokens = _sums(encoded, keep)
+            lam = l2_lam(n_tokens, var_P=var_P, **settings)
+            c_A, c_B, var_Q = l2_coefficients(
+                n_tokens, np.ones_like(n_tokens), n_tokens / var_P, lam, self.variance
+            )
+            share = c_A / np.maximum(n_tokens, np.finfo(float).tiny)  # beta_w = 1 / n_tokens
+            parts = [(A_hat, weights, share), (B_hat, weights, c_B / var_P)]
+            return self._pool(encoded, parts, out), var_Q
+
+        return posterior
 
 
 class IDFVectorizer(_ClosedForm):
@@ -529,7 +560,7 @@ class IDFVectorizer(_ClosedForm):
         swap_roles=False,
         subsample=0.0,
         on_empty="warn",
-        batch_size=4096,
+        batch_size=1024,
         n_jobs=None,
     ):
         self.word_vectors = word_vectors
@@ -560,25 +591,28 @@ class IDFVectorizer(_ClosedForm):
         super()._restore(state)
         self.idf_ = np.asarray(state["idf"], dtype=np.float64)
 
-    def _kept(self):
-        keep = self._token_weights()
-        if self.unseen == "drop":
-            keep = (self.idf_ > 0) * (keep if keep.size else 1.0)
-        return keep
-
     def _is_empty(self, encoded):
-        return self._sums(encoded, self._kept()) == 0
+        if self.unseen == "drop":
+            return _sums(encoded, (self.idf_ > 0).astype(np.float64)) == 0
+        return super()._is_empty(encoded)
 
-    def _posterior(self, encoded):
-        A_hat, B_hat = self._tables()
-        keep, var_P = self._kept(), self.prior_variance
-        weights = self.idf_ * keep if keep.size else self.idf_
+    def _prepared(self):
+        A_hat, B_hat = map(_for_kernel, self._tables())
+        keep = self._token_weights() * (self.idf_ > 0)
+        weights = keep * self.idf_
         experts = keep if self.unit_prior else weights
-        n_tokens, b = self._sums(encoded, keep), self._sums(encoded, weights)
-        precision = self._sums(encoded, experts) / var_P
-        lam = l2_lam(n_tokens, lam=self.lam, lam_mode=self.lam_mode)
-        c_A, c_B, var_Q = l2_coefficients(n_tokens, b, precision, lam, self.variance)
-        return self._pool(encoded, [(A_hat, weights, c_A), (B_hat, experts, c_B / var_P)]), var_Q
+        weights_A, weights_B = weights.astype(self._dtype), experts.astype(self._dtype)
+        var_P = self.prior_variance
+
+        def posterior(encoded, out=None):
+            n_tokens, b = _sums(encoded, keep), _sums(encoded, weights)
+            precision = _sums(encoded, experts) / var_P
+            lam = l2_lam(n_tokens, lam=self.lam, lam_mode=self.lam_mode)
+            c_A, c_B, var_Q = l2_coefficients(n_tokens, b, precision, lam, self.variance)
+            parts = [(A_hat, weights_A, c_A), (B_hat, weights_B, c_B / var_P)]
+            return self._pool(encoded, parts, out), var_Q
+
+        return posterior
 
 
 # ------------------------------------------------------------------------------------------------
