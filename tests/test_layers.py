@@ -28,7 +28,7 @@ ALLOWED = {
     "posterior": {"_kernels.sentences"},
     "sentence_vectors": {"posterior", "gpu", "_kernels.sentences", "progress"} | WORDS,
     "certificates": {"sentence_vectors", "posterior", "bounds", "_kernels.sentences"} | WORDS,
-    "formats": {"text", "vocabulary", "word_vectors", "storage"},
+    "formats": {"text", "vocabulary", "word_vectors", "storage", "progress"},
     "storage": {"vocabulary", "word_vectors", "sentence_vectors"},
     "datasets": {"text", "vocabulary", "word_vectors"},
     "evaluation": {

@@ -5,7 +5,7 @@ Reading them from a folder of ours is in `storage`, from anybody else's file in 
 
 import difflib
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -211,6 +211,24 @@ class WordVectors:
         best = best[np.lexsort((best, -cosines[best]))]
         return [(self.words[i], float(cosines[i])) for i in best if cosines[i] > -np.inf]
 
+    def astype(self, dtype) -> "WordVectors":
+        """The same words with tables of another precision; itself where nothing changes.
+
+        Numbers too large for float16 are refused rather than turned into infinity.
+        """
+        tables = {"input_vectors": self.input_vectors, "output_vectors": self.output_vectors}
+        subwords = self.subwords
+        if all(table is None or table.dtype == dtype for table in tables.values()):
+            return self
+        with np.errstate(over="ignore"):  # refused below, with the word
+            changed = {
+                name: None if table is None else table.astype(dtype)
+                for name, table in tables.items()
+            }
+            if subwords is not None:
+                subwords = replace(subwords, vectors=subwords.vectors.astype(dtype))
+        return replace(self, subwords=subwords, **changed)
+
     def digest(self) -> str:
         """sha256 of words and tables, in hexadecimal; computed once, reads every number."""
         kept = self._kept  # type: ignore[attr-defined]
@@ -224,7 +242,7 @@ class WordVectors:
                     continue
                 sha.update(f"{name} {table.dtype.str} {table.shape}".encode())
                 for rows in _row_blocks(table):
-                    sha.update(memoryview(np.ascontiguousarray(table[rows])))
+                    sha.update(np.ascontiguousarray(table[rows]).data)
             kept["digest"] = sha.hexdigest()
         return kept["digest"]
 
