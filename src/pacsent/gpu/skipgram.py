@@ -1,0 +1,794 @@
+"""Skip-gram with negative sampling on a GPU: the corpus in chunks, a warp for each.
+
+`train_skipgram` is what `SkipGram(device="cuda")` calls. The kernel is skipgram.cu beside this
+file; `replay` repeats its work tile by tile in plain torch, draws included, and is what tests hold
+the kernel (and the CPU kernel) against.
+
+A corpus that does not fit into GPU memory is streamed: while the GPU trains on one segment, the
+next one is copied from the id file through page-locked memory.
+"""
+
+import ctypes
+import json
+import logging
+import os
+import shutil
+import time
+from collections import deque
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from pacsent.gpu.device import (
+    describe,
+    free_memory,
+    kernel,
+    mix,
+    require,
+    require_torch,
+    too_little,
+)
+
+log = logging.getLogger(__name__)
+
+CHUNK_TOKENS = 512  # tokens whose windows one warp trains in a row
+SEGMENT_TOKENS = 1 << 26  # tokens of a streamed segment: 256 MB
+LAUNCH_TOKENS = 1 << 27  # tokens of one launch, about a second: progress and checkpoints between
+LOOK_FOR_CONTEXT = 64  # tokens looked at, per word of the window, to find context across a border
+REGISTER_ROWS = 170  # numbers of output rows a lane holds; the rest of its 255 registers is work
+WARPS_PER_PROCESSOR = 8  # more gain nothing: the additions to the tables are the limit
+RATE_FLOOR = 1e-4  # the rate never falls below this share of learning_rate
+SPARE_BYTES = 512 << 20
+
+
+class Shape(NamedTuple):
+    """The constants a kernel is compiled for."""
+
+    n_dims: int
+    n_negatives: int
+    window: int
+    pair: bool
+    n_centres: int
+    fence: bool = False
+
+    @property
+    def stride(self) -> int:
+        """Numbers from one row to the next: whole 128-byte lines."""
+        return -(-self.n_dims // 32) * 32
+
+    @property
+    def n_outputs(self) -> int:
+        return self.n_centres + self.n_negatives
+
+    @property
+    def group(self) -> int:
+        """Output rows held in registers at a time."""
+        each = self.stride // 32
+        n_groups = max(-(-self.n_outputs * each // REGISTER_ROWS), -(-self.n_outputs // 32))
+        return -(-self.n_outputs // n_groups)
+
+    @property
+    def shared_bytes(self) -> int:
+        rows = 2 * self.window + self.n_centres
+        n_groups = -(-self.n_outputs // self.group)
+        numbers = rows * self.stride * (2 if n_groups > 1 else 1)
+        numbers += rows * (-(-self.group // 4) * 4) + -(-self.n_outputs // 4) * 4
+        return 4 * (numbers + 2 * CHUNK_TOKENS + 2 * self.window)
+
+    def constants(self) -> tuple:
+        return (
+            ("DIMS", self.n_dims),
+            ("NEGATIVES", self.n_negatives),
+            ("WINDOW", self.window),
+            ("PAIR", int(self.pair)),
+            ("CENTRES", self.n_centres),
+            ("CHUNK", CHUNK_TOKENS),
+            ("GROUP", self.group),
+            ("FENCE", int(self.fence)),
+        )
+
+
+class Chunks(NamedTuple):
+    """Pieces of documents: where each starts, how long it is, and what its document has around."""
+
+    starts: np.ndarray  # (n_chunks,) int64
+    lengths: np.ndarray  # (n_chunks,) int32
+    before: np.ndarray  # (n_chunks,) int32
+    after: np.ndarray  # (n_chunks,) int32
+
+
+class Work(ctypes.Structure):
+    """The kernel's argument; the same fields, in the same order, as in skipgram.cu."""
+
+    _fields_ = [
+        *[(name, ctypes.c_void_p) for name in ("input", "output", "tokens", "starts", "lengths")],
+        *[(name, ctypes.c_void_p) for name in ("before", "after", "order", "keep", "noise")],
+        *[(name, ctypes.c_void_p) for name in ("next", "counts", "loss")],
+        ("key", ctypes.c_uint64),
+        ("place", ctypes.c_int64),
+        ("n_chunks", ctypes.c_uint32),
+        ("n_words", ctypes.c_uint32),
+        *[(name, ctypes.c_float) for name in ("rate", "rate_floor", "done", "span")],
+    ]
+
+
+# ------------------------------------------------------------------------------------------------
+# what the kernel is handed
+# ------------------------------------------------------------------------------------------------
+
+
+def keep_thresholds(probabilities) -> np.ndarray:
+    """A word is kept when a 32-bit draw is at most its threshold."""
+    return np.minimum(np.asarray(probabilities) * 2.0**32, 2.0**32 - 1).astype(np.uint32)
+
+
+def alias_table(probabilities) -> np.ndarray:
+    """Walker's alias method: two draws choose a word with its probability.
+
+    Row i is (threshold, other): word i when a 32-bit draw is at most the threshold, else `other`.
+    Built without a loop: words rarer than average are filled up, in order, from the surplus of
+    the more frequent ones, so that both running sums name who fills whom.
+    """
+    p = np.asarray(probabilities, dtype=np.float64)
+    load = p / p.sum() * p.size
+    table = np.empty((p.size, 2), dtype=np.uint32)
+    share = np.ones(p.size)
+    other = np.arange(p.size)
+    poor, rich = np.flatnonzero(load < 1), np.flatnonzero(load >= 1)
+    if poor.size and rich.size:
+        lack, surplus = np.cumsum(1 - load[poor]), np.cumsum(load[rich] - 1)
+        before = np.concatenate([[0.0], lack[:-1]])
+        giver = np.searchsorted(surplus, before, side="right")
+        share[poor] = load[poor]
+        other[poor] = rich[np.minimum(giver, rich.size - 1)]
+        # A rich word that gave more than its surplus is filled up by the next one.
+        empty_at = np.searchsorted(lack, surplus, side="right")
+        over = empty_at < lack.size
+        over[-1] = False  # only rounding is left there
+        gave_too_much = lack[np.minimum(empty_at, lack.size - 1)] - surplus
+        share[rich[over]] = 1 - gave_too_much[over]
+        other[rich[over]] = rich[np.flatnonzero(over) + 1]
+    table[:, 0] = np.clip(share * 2.0**32, 0, 2.0**32 - 1).astype(np.uint32)
+    table[:, 1] = other
+    return table
+
+
+def cut_points(offsets, n_tokens: int, segment_tokens: int, chunk_tokens=CHUNK_TOKENS):
+    """Token positions between segments; each is a border between chunks."""
+    cuts = [0]
+    for target in range(segment_tokens, n_tokens, segment_tokens):
+        document = int(np.searchsorted(offsets, target, side="right")) - 1
+        start, length = int(offsets[document]), int(offsets[document + 1] - offsets[document])
+        n_chunks = max(1, -(-length // chunk_tokens))
+        cut = start + (target - start) * n_chunks // max(1, length) * length // n_chunks
+        if cut > cuts[-1]:
+            cuts.append(cut)
+    return [*cuts, n_tokens]
+
+
+def chunks_between(offsets, low: int, high: int, reach: int, chunk_tokens=CHUNK_TOKENS) -> Chunks:
+    """The chunks that start in [low, high): documents cut evenly, none longer than chunk_tokens.
+
+    Documents of fewer than two tokens have no pair and no chunk. `before` and `after` count the
+    document's tokens around a chunk, at most `reach`: its windows reach across its borders.
+    """
+    first = max(0, int(np.searchsorted(offsets, low, side="right")) - 1)
+    last = int(np.searchsorted(offsets, high, side="left"))
+    begin = np.asarray(offsets[first:last], dtype=np.int64)
+    end = np.asarray(offsets[first + 1 : last + 1], dtype=np.int64)
+    long_enough = end - begin >= 2
+    begin, end = begin[long_enough], end[long_enough]
+    n_chunks = -(-(end - begin) // chunk_tokens)
+    document = np.repeat(np.arange(begin.size), n_chunks)
+    number = np.arange(document.size) - np.repeat(np.cumsum(n_chunks) - n_chunks, n_chunks)
+    begin, length, n_chunks = begin[document], (end - begin)[document], n_chunks[document]
+    starts = begin + number * length // n_chunks
+    stops = begin + (number + 1) * length // n_chunks
+    inside = (starts >= low) & (starts < high)
+    starts, stops, begin, length = starts[inside], stops[inside], begin[inside], length[inside]
+    return Chunks(
+        starts,
+        (stops - starts).astype(np.int32),
+        np.minimum(starts - begin, reach).astype(np.int32),
+        np.minimum(begin + length - stops, reach).astype(np.int32),
+    )
+
+
+def epoch_key(seed: int, epoch: int) -> int:
+    """The key of all draws of an epoch."""
+    mask = (1 << 64) - 1
+    return int(
+        mix(np.uint64((int(mix(np.uint64(seed & mask))) + epoch * 0xD1B54A32D192ED03) & mask))
+    )
+
+
+# ------------------------------------------------------------------------------------------------
+# training
+# ------------------------------------------------------------------------------------------------
+
+
+class Trainer:
+    """The two tables on the device, and launches over chunks of tokens that are there too."""
+
+    def __init__(self, shape: Shape, keep, noise, device, *, warps_per_processor=None):
+        torch = require_torch()
+        self.shape, self.device = shape, device
+        self.n_words = len(keep)
+        n_bytes = 2 * 4 * self.n_words * shape.stride
+        free = free_memory(device)
+        if n_bytes + SPARE_BYTES > free:
+            raise too_little(
+                f"Two float32 tables of {self.n_words:,} x {shape.n_dims}", n_bytes + SPARE_BYTES,
+                free, "Use fewer n_dims, raise min_count, or use device='cpu'.",
+            )  # fmt: skip
+        self.input = torch.zeros(self.n_words, shape.stride, device=device)
+        self.output = torch.zeros(self.n_words, shape.stride, device=device)
+        self.keep = torch.from_numpy(keep_thresholds(keep).view(np.int32)).to(device)
+        self.noise = torch.from_numpy(alias_table(noise).view(np.int32)).to(device)
+        self.counts = torch.zeros(2, dtype=torch.int64, device=device)
+        self.loss = torch.zeros(1, dtype=torch.float64, device=device)
+        self.next = torch.zeros(1, dtype=torch.int32, device=device)
+        self.kernel = kernel("skipgram.cu", "train", shape.constants(), device)
+        self.kernel.allow_shared_memory(shape.shared_bytes)
+        fit = self.kernel.blocks_per_processor(32, shape.shared_bytes)
+        per_processor = min(fit, warps_per_processor or WARPS_PER_PROCESSOR)
+        processors = torch.cuda.get_device_properties(device).multi_processor_count
+        # Steps of warps that work side by side are taken from the same old rows. Where the
+        # vocabulary is small they would all be the same few rows.
+        self.n_warps = max(1, min(per_processor * processors, self.n_words // 8))
+
+    def start_at_random(self, seed: int):
+        """Input rows uniform in +-0.5 / n_dims, output rows zero, as word2vec starts."""
+        torch = require_torch()
+        generator = torch.Generator(device=self.device).manual_seed(seed)
+        width = 0.5 / self.shape.n_dims
+        for first in range(0, self.n_words, 1 << 20):
+            rows = self.input[first : first + (1 << 20), : self.shape.n_dims]
+            rows.uniform_(-width, width, generator=generator)
+        self.output.zero_()
+
+    def load(self, input_vectors, output_vectors):
+        torch = require_torch()
+        for table, vectors in ((self.input, input_vectors), (self.output, output_vectors)):
+            table[:, : self.shape.n_dims] = torch.as_tensor(vectors).to(self.device)
+
+    def tables(self):
+        n_dims = self.shape.n_dims
+        return tuple(
+            table[:, :n_dims].contiguous().cpu().numpy() for table in (self.input, self.output)
+        )
+
+    def launch(self, tokens, chunks, order, *, place, key, rate, done, span, n_warps=None):
+        """Train on tokens[chunks[order]]; all three are on the device. Does not wait."""
+        n_chunks = order.numel()
+        if n_chunks == 0:
+            return
+        self.next.zero_()
+        pointers = {
+            "input": self.input, "output": self.output, "tokens": tokens, "order": order,
+            "starts": chunks.starts, "lengths": chunks.lengths, "before": chunks.before,
+            "after": chunks.after, "keep": self.keep, "noise": self.noise, "next": self.next,
+            "counts": self.counts, "loss": self.loss,
+        }  # fmt: skip
+        work = Work(
+            **{name: tensor.data_ptr() for name, tensor in pointers.items()},
+            key=key, place=place, n_chunks=n_chunks, n_words=self.n_words,
+            rate=rate, rate_floor=RATE_FLOOR, done=done, span=span,
+        )  # fmt: skip
+        grid = min(n_warps or self.n_warps, n_chunks)
+        self.kernel.launch(grid, 32, [work], self.shape.shared_bytes)
+
+
+def _chunks_to(chunks: Chunks, device) -> Chunks:
+    torch = require_torch()
+    return Chunks(*[torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in chunks])
+
+
+class Resident:
+    """A corpus that fits into GPU memory: one segment, copied once."""
+
+    def __init__(self, ids, offsets, device, reach):
+        torch = require_torch()
+        if isinstance(ids, torch.Tensor):
+            self.tokens = ids.to(device)
+        else:
+            self.tokens = torch.empty(len(ids), dtype=torch.int32, device=device)
+            for first in range(0, len(ids), SEGMENT_TOKENS):
+                part = np.array(ids[first : first + SEGMENT_TOKENS], dtype=np.int32)
+                self.tokens[first : first + part.size] = torch.from_numpy(part).to(device)
+        chunks = chunks_between(offsets, 0, len(ids), reach)
+        self.n_tokens = [len(ids)]
+        self.chunks = _chunks_to(chunks, device)
+
+    def segment(self, number):
+        return self.tokens, self.chunks, 0
+
+    def used(self, number):
+        pass
+
+    def prepare(self, number):
+        pass
+
+
+class Streamed:
+    """A corpus that does not fit: segments pass through two buffers while the GPU works."""
+
+    def __init__(self, ids, offsets, device, reach, segment_tokens=SEGMENT_TOKENS):
+        torch = require_torch()
+        self.ids, self.offsets, self.device, self.reach = ids, offsets, device, reach
+        self.cuts = cut_points(offsets, len(ids), segment_tokens)
+        self.n_tokens = [high - low for low, high in zip(self.cuts[:-1], self.cuts[1:])]
+        size = max(self.n_tokens) + 2 * reach + 2 * CHUNK_TOKENS
+        self.host = [torch.empty(size, dtype=torch.int32).pin_memory() for _ in range(2)]
+        self.buffers = [torch.empty(size, dtype=torch.int32, device=device) for _ in range(2)]
+        self.stream = torch.cuda.Stream(device)
+        self.copied = [torch.cuda.Event() for _ in range(2)]
+        self.trained = [None, None]
+        self.ready: dict[int, tuple] = {}
+        self.turn = 0
+
+    def prepare(self, number):
+        """Start copying a segment; returns while the copy runs."""
+        if number in self.ready:
+            return
+        torch = require_torch()
+        slot, self.turn = self.turn, 1 - self.turn
+        low, high = self.cuts[number], self.cuts[number + 1]
+        first, stop = max(0, low - self.reach), min(len(self.ids), high + self.reach)
+        chunks = chunks_between(self.offsets, low, high, self.reach)
+        chunks = chunks._replace(starts=chunks.starts - first)
+        self.copied[slot].synchronize()  # the page-locked buffer may still be being copied
+        self.host[slot][: stop - first].numpy()[:] = self.ids[first:stop]
+        with torch.cuda.stream(self.stream):
+            if self.trained[slot] is not None:
+                self.stream.wait_event(self.trained[slot])
+            self.buffers[slot].copy_(self.host[slot], non_blocking=True)
+            on_device = _chunks_to(chunks, self.device)
+            self.copied[slot].record(self.stream)
+        self.ready[number] = (slot, on_device, first)
+
+    def segment(self, number):
+        torch = require_torch()
+        self.prepare(number)
+        slot, chunks, place = self.ready[number]
+        torch.cuda.current_stream(self.device).wait_event(self.copied[slot])
+        return self.buffers[slot], chunks, place
+
+    def used(self, number):
+        """All launches on this segment have been queued: its buffer is free after them."""
+        torch = require_torch()
+        slot, _, _ = self.ready.pop(number)
+        self.trained[slot] = torch.cuda.Event()
+        self.trained[slot].record(torch.cuda.current_stream(self.device))
+
+
+def train_skipgram(
+    corpus,
+    *,
+    n_dims=300,
+    window=5,
+    subsample=1e-4,
+    n_epochs=5,
+    n_negatives=15,
+    noise_power=0.75,
+    learning_rate=0.025,
+    negatives="shared",
+    random_state=0,
+    checkpoint=None,
+    checkpoint_seconds=600.0,
+    verbose=False,
+    device="cuda",
+    n_centres=1,
+    warps_per_processor=None,
+    segment_tokens=None,
+    start=None,
+    report=None,
+):
+    """Train both tables of Skip-gram on a GPU.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        Token ids with document boundaries; windows do not cross them, and documents of any length
+        are trained whole.
+    n_dims, window, subsample, n_epochs, n_negatives, noise_power, learning_rate
+        As in SkipGram. Sub-sampling is drawn anew every epoch, the window of each centre word
+        uniformly from 1 to `window`; the rate falls linearly to learning_rate / 10,000.
+    negatives : {"shared", "pair"}, default="shared"
+        One set of noise words for all pairs of a centre word, or a fresh set for every pair.
+    random_state : int, default=0
+        Seed of every draw. Additions of parallel warps come in any order, so two runs agree in
+        their draws and not in their last digits.
+    checkpoint : path or None
+        A folder kept up to date every `checkpoint_seconds` and at the end of every epoch; where it
+        holds an unfinished run of the same settings on the same corpus, that run goes on.
+    verbose : bool
+        Show progress, running loss and speed on stderr.
+    device : str
+    n_centres : int, default=1
+        Neighbouring centre words that share one set of noise words ("shared" only). 2 trains
+        about 1.6 times as fast; see docs/gpu.md for what it costs.
+    warps_per_processor, segment_tokens
+        For measurements and tests.
+    start : pair of arrays or None
+        Tables to start from, each (n_words, n_dims); None starts as word2vec does.
+    report : callable or None
+        Called after the run with a dict: seconds, tokens_per_second, n_pairs, n_kept, peak_bytes.
+
+    Returns
+    -------
+    input_vectors, output_vectors : arrays of float32, shape (n_words, n_dims)
+    losses : list of float
+        Mean loss of a pair, one for each epoch.
+    """
+    if negatives not in ("shared", "pair"):
+        raise ValueError(f"negatives must be 'shared' or 'pair'. Got {negatives!r} instead.")
+    n_centres = 1 if negatives == "pair" else n_centres
+    shape = Shape(n_dims, n_negatives, window, negatives == "pair", n_centres)
+    _check_shape(shape)
+    device = require(device)
+    if device.type == "cpu":
+        raise ValueError(
+            "device must be 'cuda' here. Got 'cpu' instead. SkipGram(device='cpu') is the trainer "
+            "for processors."
+        )
+    torch = require_torch()
+    seed = int(random_state)
+    with torch.cuda.device(device):
+        torch.cuda.reset_peak_memory_stats(device)
+        trainer = Trainer(
+            shape,
+            corpus.vocabulary.keep_probabilities(subsample),
+            corpus.vocabulary.noise_probabilities(noise_power),
+            device,
+            warps_per_processor=warps_per_processor,
+        )
+        source = _source(corpus, device, window, segment_tokens)
+        settings = {
+            "digest": getattr(corpus, "digest", None), "n_dims": n_dims, "window": window,
+            "subsample": subsample, "n_epochs": n_epochs, "n_negatives": n_negatives,
+            "noise_power": noise_power, "learning_rate": learning_rate, "negatives": negatives,
+            "n_centres": n_centres, "random_state": seed, "n_segments": len(source.n_tokens),
+        }  # fmt: skip
+        saved = Checkpoint(checkpoint, settings) if checkpoint is not None else None
+        state = {"epoch": 0, "launch": 0, "totals": [0, 0, 0.0], "losses": []}
+        found = saved.load() if saved else None
+        if found is not None:
+            state, tables = found
+            trainer.load(*tables)
+        elif start is not None:
+            trainer.load(*start)
+        else:
+            trainer.start_at_random(seed)
+        run = _Run(trainer, source, settings, state, saved, checkpoint_seconds)
+        run.train(verbose)
+        input_vectors, output_vectors = trainer.tables()
+        if report is not None:
+            report(run.summary())
+    if saved:
+        saved.remove()
+    if not (np.isfinite(input_vectors).all() and np.isfinite(output_vectors).all()):
+        raise ValueError(
+            "The trained vectors must be finite. Got inf or nan instead. Lower learning_rate."
+        )
+    return input_vectors, output_vectors, run.losses
+
+
+def _check_shape(shape: Shape):
+    if shape.stride // 32 > REGISTER_ROWS:
+        raise ValueError(
+            f"n_dims must be at most {32 * REGISTER_ROWS} on a GPU. Got {shape.n_dims} instead."
+        )
+    if shape.n_negatives * 2 * shape.window >= 1 << 16:
+        raise ValueError(
+            "n_negatives * 2 * window must be below 65,536 on a GPU. Got "
+            f"{shape.n_negatives * 2 * shape.window:,} instead."
+        )
+    if shape.shared_bytes > 99 << 10:
+        raise ValueError(
+            f"The rows of one window must fit into {99 << 10:,} bytes on a GPU. Got window="
+            f"{shape.window} and n_dims={shape.n_dims}, which take {shape.shared_bytes:,} instead. "
+            "Use a smaller window, fewer n_dims, or device='cpu'."
+        )
+
+
+def _source(corpus, device, window, segment_tokens):
+    """The corpus on the device where it fits, streamed where it does not."""
+    reach = LOOK_FOR_CONTEXT * window
+    n_tokens = len(corpus.ids)
+    offsets = np.asarray(corpus.offsets)
+    if segment_tokens is None:
+        chunk_bytes = 24 * (n_tokens // CHUNK_TOKENS + offsets.size)
+        if 4 * n_tokens + chunk_bytes + SPARE_BYTES < free_memory(device):
+            return Resident(corpus.ids, offsets, device, reach)
+        fit = (free_memory(device) - SPARE_BYTES) // 16
+        if fit < 1 << 20:
+            raise too_little(
+                "Two segments of the corpus", SPARE_BYTES + (16 << 20), free_memory(device),
+                "Close other programs on the GPU, or use device='cpu'.",
+            )  # fmt: skip
+        segment_tokens = min(SEGMENT_TOKENS, fit)
+    return Streamed(corpus.ids, offsets, device, reach, segment_tokens)
+
+
+class _Run:
+    """One training run: epochs, segments in random order, launches, running totals."""
+
+    def __init__(self, trainer, source, settings, state, saved, checkpoint_seconds):
+        self.trainer, self.source, self.settings, self.saved = trainer, source, settings, saved
+        self.every = checkpoint_seconds
+        self.n_tokens = sum(source.n_tokens)
+        self.state = state
+        self.losses = list(state["losses"])
+        self.n_pairs = self.n_kept = self.trained_tokens = 0
+        self.seconds = 0.0
+
+    def launches(self, epoch):
+        """(segment, part, n_parts) of an epoch, in its order."""
+        rng = np.random.default_rng([self.settings["random_state"], epoch])
+        for segment in rng.permutation(len(self.source.n_tokens)):
+            n_parts = max(1, -(-self.source.n_tokens[segment] // LAUNCH_TOKENS))
+            for part in range(n_parts):
+                yield int(segment), part, n_parts
+
+    def train(self, verbose):
+        from pacsent.progress import bar
+
+        torch = require_torch()
+        trainer, source, settings = self.trainer, self.source, self.settings
+        total = self.n_tokens * settings["n_epochs"]
+        device = trainer.device
+        in_flight: deque = deque()
+        epoch_totals = np.array(self.state["totals"], dtype=np.float64)
+        last_saved = started = time.monotonic()
+        with bar("train", total=total, unit="words", enabled=verbose) as progress:
+            for epoch in range(self.state["epoch"], settings["n_epochs"]):
+                key = epoch_key(settings["random_state"], epoch)
+                plan = list(self.launches(epoch))
+                skip = self.state["launch"] if epoch == self.state["epoch"] else 0
+                done_tokens = epoch * self.n_tokens
+                order = None
+                for number, (segment, part, n_parts) in enumerate(plan):
+                    n_here = source.n_tokens[segment] / n_parts
+                    if number < skip:
+                        done_tokens += n_here
+                        continue
+                    tokens, chunks, place = source.segment(segment)
+                    if order is None or part == 0:
+                        generator = torch.Generator(device=device)
+                        generator.manual_seed((key + segment) & ((1 << 63) - 1))
+                        n_chunks = chunks.starts.numel()
+                        order = torch.randperm(
+                            n_chunks, generator=generator, device=device, dtype=torch.int32
+                        )
+                    low = n_chunks * part // n_parts
+                    high = n_chunks * (part + 1) // n_parts
+                    trainer.launch(
+                        tokens, chunks, order[low:high].contiguous(), place=place, key=key,
+                        rate=settings["learning_rate"], done=done_tokens / total,
+                        span=n_here / total,
+                    )  # fmt: skip
+                    if part == n_parts - 1:
+                        source.used(segment)
+                    done_tokens += n_here
+                    self.trained_tokens += n_here
+                    totals = torch.cat([trainer.counts.double(), trainer.loss])
+                    trainer.counts.zero_()
+                    trainer.loss.zero_()
+                    event = torch.cuda.Event()
+                    event.record()
+                    in_flight.append((event, totals, done_tokens))
+                    if number + 1 < len(plan) and plan[number + 1][0] != segment:
+                        source.prepare(plan[number + 1][0])
+                    while len(in_flight) > 2:
+                        epoch_totals += self._finished(in_flight.popleft(), epoch_totals, progress)
+                    now = time.monotonic()
+                    if self.saved and now - last_saved > self.every:
+                        while in_flight:
+                            epoch_totals += self._finished(
+                                in_flight.popleft(), epoch_totals, progress
+                            )
+                        self._save(epoch, number + 1, epoch_totals)
+                        last_saved = time.monotonic()
+                while in_flight:
+                    epoch_totals += self._finished(in_flight.popleft(), epoch_totals, progress)
+                self.losses.append(float(epoch_totals[2] / max(1.0, epoch_totals[1])))
+                self.n_kept += int(epoch_totals[0])
+                self.n_pairs += int(epoch_totals[1])
+                log.info(
+                    "epoch %d: loss %.4f, %.1f M words/s", epoch + 1, self.losses[-1],
+                    self.trained_tokens / (time.monotonic() - started) / 1e6,
+                )  # fmt: skip
+                epoch_totals[:] = 0
+                if self.saved and epoch + 1 < settings["n_epochs"]:
+                    self._save(epoch + 1, 0, epoch_totals)
+                    last_saved = time.monotonic()
+        torch.cuda.synchronize(device)
+        self.seconds = time.monotonic() - started
+
+    def _finished(self, launch, before, progress):
+        event, totals, done_tokens = launch
+        event.synchronize()
+        totals = totals.cpu().numpy()
+        if not np.isfinite(totals[2]):
+            raise ValueError(
+                f"The loss must be finite. Got {totals[2]} instead after {done_tokens:,.0f} "
+                "words. Lower learning_rate."
+            )
+        so_far = before + totals
+        progress.update(int(done_tokens), note=f"loss {so_far[2] / max(1.0, so_far[1]):.4f}")
+        return totals
+
+    def _save(self, epoch, launch, epoch_totals):
+        state = {
+            "epoch": epoch,
+            "launch": launch,
+            "totals": [float(value) for value in epoch_totals],
+            "losses": self.losses,
+        }
+        self.saved.save(state, self.trainer.tables())
+
+    def summary(self) -> dict:
+        torch = require_torch()
+        return {
+            "seconds": self.seconds,
+            "tokens_per_second": self.trained_tokens / max(self.seconds, 1e-9),
+            "n_pairs": self.n_pairs,
+            "n_kept": self.n_kept,
+            "n_warps": self.trainer.n_warps,
+            "peak_bytes": torch.cuda.max_memory_allocated(self.trainer.device),
+            "streamed": isinstance(self.source, Streamed),
+            **describe(self.trainer.device),
+        }
+
+
+class Checkpoint:
+    """An unfinished run in a folder: settings, how far it is, and both tables."""
+
+    def __init__(self, folder, settings):
+        self.folder, self.settings = Path(folder), settings
+
+    def load(self):
+        path = self.folder / "state.json"
+        if not path.exists():
+            return None
+        content = json.loads(path.read_text())
+        if content["settings"] != self.settings:
+            changed = sorted(
+                key
+                for key in set(content["settings"]) | set(self.settings)
+                if content["settings"].get(key) != self.settings.get(key)
+            )
+            raise ValueError(
+                f"The checkpoint in {self.folder} must belong to this run. Got one with other "
+                f"{', '.join(changed)} instead. Use another folder, or remove it to start anew."
+            )
+        tables = tuple(np.load(self.folder / f"{name}.npy") for name in ("input", "output"))
+        return content["state"], tables
+
+    def save(self, state, tables):
+        partial = self.folder.with_name(self.folder.name + ".part")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        for name, table in zip(("input", "output"), tables):
+            np.save(partial / f"{name}.npy", table)
+        (partial / "state.json").write_text(
+            json.dumps({"settings": self.settings, "state": state}, indent=1)
+        )
+        old = self.folder.with_name(self.folder.name + ".old")
+        shutil.rmtree(old, ignore_errors=True)
+        if self.folder.exists():
+            os.replace(self.folder, old)
+        os.replace(partial, self.folder)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def remove(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+# ------------------------------------------------------------------------------------------------
+# the same work in plain torch
+# ------------------------------------------------------------------------------------------------
+
+
+def tile_step(input_rows, output_rows, labels, weights, rate):
+    """Steps of one tile: what is added to its input rows and to its output rows, and its loss.
+
+        loss = sum of weights * softplus(-sign * input_rows.output_rows^T),  sign = 2 * labels - 1
+
+    Parameters
+    ----------
+    input_rows : tensor, shape (n_contexts, n_dims)
+    output_rows : tensor, shape (n_outputs, n_dims)
+    labels, weights : tensors, shape (n_contexts, n_outputs)
+        1 where the output word is the context's centre word; how often the pair counts.
+    """
+    torch = require_torch()
+    scores = input_rows @ output_rows.T  # (n_contexts, n_outputs)
+    sign = 2 * labels - 1
+    loss = (weights * torch.nn.functional.softplus(-sign * scores)).sum()
+    steps = rate * weights * (labels - torch.sigmoid(scores))
+    return steps @ output_rows, steps.T @ input_rows, loss
+
+
+def kept_words(ids, low, high, key, thresholds):
+    """Places in [low, high) of the tokens that survive sub-sampling, and their windows' draws."""
+    places = np.arange(low, high, dtype=np.uint64)
+    draws = mix(np.uint64(key) + (places << np.uint64(16)))
+    kept = (draws >> np.uint64(32)).astype(np.uint32) <= thresholds[np.asarray(ids[low:high])]
+    return places[kept].astype(np.int64), (draws[kept] & np.uint64(0xFFFFFFFF))
+
+
+def noise_words(place, first, count, key, table):
+    """Noise words number first .. first + count - 1 of a tile."""
+    numbers = np.arange(first, first + count, dtype=np.uint64)
+    z = mix(np.uint64(key) + (np.uint64(place) << np.uint64(16)) + numbers)
+    i = (z >> np.uint64(32)) * np.uint64(len(table)) >> np.uint64(32)
+    low = (z & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    i = i.astype(np.int64)
+    return np.where(low <= table[i, 0], i, table[i, 1].astype(np.int64))
+
+
+def replay(
+    input_table, output_table, ids, chunks, order, shape, *, keep, noise, key, rate, done, span
+):
+    """Do in plain torch what one warp does in one launch, draw for draw; tables change in place.
+
+    Returns
+    -------
+    n_kept, n_pairs : int
+    loss : float
+    """
+    torch = require_torch()
+    thresholds, table = keep_thresholds(keep), alias_table(noise)
+    n_kept = n_pairs = 0
+    loss = 0.0
+    for taken, chunk in enumerate(order):
+        start, length = int(chunks.starts[chunk]), int(chunks.lengths[chunk])
+        before, after = int(chunks.before[chunk]), int(chunks.after[chunk])
+        part = rate * max(RATE_FLOOR, 1 - (done + span * taken / len(order)))
+        left, _ = kept_words(ids, start - before, start, key, thresholds)
+        own, draws = kept_words(ids, start, start + length, key, thresholds)
+        right, _ = kept_words(ids, start + length, start + length + after, key, thresholds)
+        left, right = left[-shape.window :], right[: shape.window]
+        places = np.concatenate([left, own, right])
+        words = np.asarray(ids)[places].astype(np.int64)
+        n_kept += own.size
+        for i in range(0, own.size, shape.n_centres):
+            centres = np.arange(i, min(i + shape.n_centres, own.size)) + left.size
+            reach = 1 + (draws[centres - left.size] * np.uint64(shape.window) >> np.uint64(32))
+            reach = reach.astype(np.int64)
+            low = max(0, int((centres - reach).min()))
+            high = min(words.size - 1, int((centres + reach).max()))
+            around = np.arange(low, high + 1)
+            distance = np.abs(around[:, None] - centres[None, :])
+            has = (distance > 0) & (distance <= reach[None, :])  # (n_contexts, n_centres)
+            around, has = around[has.any(axis=1)], has[has.any(axis=1)]
+            if shape.pair:
+                tiles = [
+                    (around[c : c + 1], has[c : c + 1], 1 + c * shape.n_negatives)
+                    for c in range(around.size)
+                ]
+            else:
+                tiles = [(around, has, 1)]
+            first_row = input_table[torch.from_numpy(words[around])].clone()
+            centre_rows = output_table[torch.from_numpy(words[centres])].clone()
+            centre_steps = torch.zeros_like(centre_rows)
+            for number, (contexts, has_here, first) in enumerate(tiles):
+                drawn = noise_words(places[centres[0]], first, shape.n_negatives, key, table)
+                drawn = torch.from_numpy(drawn[~np.isin(drawn, words[centres])])
+                rows = first_row[number : number + 1] if shape.pair else first_row
+                outputs = torch.cat([centre_rows, output_table[drawn]])
+                has_here = torch.from_numpy(has_here).to(rows.dtype)
+                times = has_here.sum(1, keepdim=True).expand(-1, drawn.numel())
+                labels = torch.cat([torch.ones_like(has_here), torch.zeros_like(times)], 1)
+                weights = torch.cat([has_here, times], 1)
+                to_input, to_output, here = tile_step(rows, outputs, labels, weights, part)
+                input_table.index_add_(0, torch.from_numpy(words[contexts]), to_input)
+                output_table.index_add_(0, drawn, to_output[centres.size :])
+                centre_steps += to_output[: centres.size]
+                n_pairs += int(has_here.sum())
+                loss += float(here)
+            output_table.index_add_(0, torch.from_numpy(words[centres]), centre_steps)
+    return n_kept, n_pairs, loss
