@@ -9,7 +9,7 @@ import pacsent
 
 PACKAGE = Path(pacsent.__file__).parent
 
-KERNELS = {"_kernels.text", "_kernels.skipgram", "_kernels.sentences"}
+KERNELS = {"_kernels.text", "_kernels.skipgram", "_kernels.sentences", "_kernels.negative_sampling"}
 WORDS = {"text", "vocabulary", "word_vectors"}
 ALLOWED = {
     "__init__": None,
@@ -18,6 +18,7 @@ ALLOWED = {
     "_kernels.text": set(),
     "_kernels.skipgram": set(),
     "_kernels.sentences": set(),
+    "_kernels.negative_sampling": set(),
     "progress": set(),
     "text": {"_kernels.text"},
     "bounds": set(),
@@ -28,6 +29,9 @@ ALLOWED = {
     "gpu.device": set(),
     "gpu.skipgram": {"gpu", "progress"},
     "posterior": {"_kernels.sentences"},
+    "logistic": set(),
+    "logistic_posterior": {"logistic", "_kernels.negative_sampling"},
+    "negative_sampling": {"logistic_posterior", "sentence_vectors", "progress"} | WORDS,
     "sentence_vectors": {"posterior", "gpu", "_kernels.sentences", "progress"} | WORDS,
     "certificates": {"sentence_vectors", "posterior", "bounds", "_kernels.sentences"} | WORDS,
     "formats": {"text", "vocabulary", "word_vectors", "storage", "progress"},
