@@ -22,7 +22,7 @@ ALLOWED = {
     "progress": set(),
     "text": {"_kernels.text"},
     "bounds": set(),
-    "vocabulary": {"text", "_kernels.text"},
+    "vocabulary": {"text", "_kernels.text", "progress"},
     "word_vectors": {"vocabulary"},
     "skipgram": {"_kernels.skipgram", "storage", "gpu", "progress"} | WORDS,
     "gpu.__init__": {"gpu"},

@@ -1,14 +1,424 @@
+"""Vocabulary and Corpus: exact against plain Python, the same on any number of threads."""
+
+import gzip
+import hashlib
+import pickle
+import threading
+import time
+from collections import Counter
+
 import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from pacsent import Corpus
+from pacsent import Corpus, Vocabulary
+from pacsent import vocabulary as module
+from pacsent.text import tokenise_paper, tokenise_unicode
+from pacsent.vocabulary import LowCoverageWarning
+
+WORDS = [
+    "film", "good", "quiet", "nil", "zero", "six", "a", "incomprehensible", "abcdefghijkl",
+    "abcdefghijklm", "abcdefghijklmn", "Film", "café", "don't", "1,000", "日本", "\udce9", "ab",
+]  # fmt: skip
+
+awkward = st.text(
+    st.one_of(
+        st.sampled_from("abcABCZz09 \n\r\0\t?'.,é日Kſ\ud800" + "\U0001f600"),
+        st.characters(),
+    ),
+    max_size=40,
+)
+texts = st.lists(
+    st.one_of(awkward, st.lists(st.sampled_from(WORDS + ["6", "-", " "])).map("".join)), max_size=6
+)
 
 
-def test_a_corpus_keeps_documents_and_drops_rare_words(tmp_path):
-    corpus = Corpus.build(["b a a", "", "c b a"], tmp_path / "corpus", min_count=2)
-    assert corpus.vocabulary.words == ["a", "b"]
-    assert corpus.vocabulary.counts.tolist() == [3, 2]
-    assert corpus.ids.tolist() == [1, 0, 0, 1, 0]
-    assert corpus.offsets.tolist() == [0, 3, 3, 5]
-    assert corpus.n_unknown == 1
-    assert corpus.digest == corpus.vocabulary.digest(["b a a", "", "c b a"])
-    assert np.array_equal(Corpus.open(tmp_path / "corpus").ids, corpus.ids)
+def by_dict(vocabulary, sentences, tokenise):
+    """ids, offsets and unknown tokens, the slow way."""
+    index = {word: i for i, word in enumerate(vocabulary.words)}
+    lists = [tokenise(s) if isinstance(s, str) else s for s in sentences]
+    known = [[index[t] for t in tokens if t in index] for tokens in lists]
+    offsets = np.cumsum([0] + [len(k) for k in known])
+    n_unknown = [len(t) - len(k) for t, k in zip(lists, known)]
+    return [i for k in known for i in k], offsets.tolist(), n_unknown
+
+
+def check(encoded, expected):
+    assert encoded.ids.dtype == np.int32
+    assert encoded.offsets.dtype == np.int64
+    assert [a.tolist() for a in encoded] == list(map(list, expected))
+
+
+@settings(deadline=None)
+@given(texts)
+@example(["FILM6film", "\u212a", "film\nfilm", "", "incomprehensible6Incomprehensibles"])
+@example(["x" * 5000, "ab" * 1024 + " ab", "0123456789" * 500])
+def test_the_compiled_tokeniser_equals_the_reference(sentences):
+    vocabulary = Vocabulary(WORDS)
+    check(vocabulary.encode(sentences), by_dict(vocabulary, sentences, tokenise_paper))
+
+
+@settings(deadline=None)
+@given(texts, st.lists(st.lists(st.sampled_from(WORDS)), max_size=3))
+def test_unicode_text_and_token_lists_may_be_mixed(sentences, lists):
+    vocabulary = Vocabulary(WORDS, normalise="unicode")
+    mixed = [*sentences, *lists, *sentences]
+    check(vocabulary.encode(mixed), by_dict(vocabulary, mixed, tokenise_unicode))
+
+
+def test_threads_and_batches_change_nothing(rng, monkeypatch):
+    vocabulary = Vocabulary(WORDS)
+    parts = np.array([*WORDS[:-2], " ", " ", "\n", "7", "é"], dtype=object)
+    sentences = ["".join(rng.choice(parts, size=n)) for n in rng.integers(0, 60, size=400)]
+    sentences[7] = ["film", "Film"]  # a token list in between
+    whole = vocabulary.encode(sentences, n_jobs=1)
+    monkeypatch.setattr(module, "_BATCH", 300)
+    for n_jobs in (1, 3):
+        check(vocabulary.encode(iter(sentences), n_jobs=n_jobs), [a.tolist() for a in whole])
+    check(whole, by_dict(vocabulary, sentences, tokenise_paper))
+
+
+def test_a_callable_tokenises_as_it_likes():
+    vocabulary = Vocabulary(["Film", "!"], normalise=lambda s: s.replace("!", " !").split())
+    assert vocabulary.encode(["Film! film"]).ids.tolist() == [0, 1]
+    assert vocabulary.normalise_name is None
+    assert Vocabulary(["a"], normalise="unicode").normalise_name == "unicode"
+
+
+@pytest.mark.parametrize("words", [WORDS, [], ["a"], [f"w{i}" for i in range(1000)]])
+def test_a_vocabulary_goes_through_arrays(words):
+    counts = np.arange(len(words))[::-1]
+    vocabulary = Vocabulary(words, counts, normalise="unicode")
+    arrays = vocabulary.arrays()
+    assert set(arrays) == {"word_bytes", "word_offsets", "hash_table", "counts"}
+    again = Vocabulary.from_arrays(arrays, "unicode")
+    assert [again.id_of(word) for word in words] == list(range(len(words)))
+    assert again.id_of("no such word") == -1
+    assert "no such word" not in again
+    assert again.words == words
+    assert again.counts.tolist() == counts.tolist()
+    assert again.index == vocabulary.index
+    rebuilt = Vocabulary.from_bytes(arrays["word_bytes"], arrays["word_offsets"])
+    assert np.array_equal(rebuilt.arrays()["hash_table"], arrays["hash_table"])
+    assert again.digest([["a"], []]) == vocabulary.digest([["a"], []])
+
+
+def test_a_vocabulary_of_many_words_opens_at_once(tmp_path):
+    n_words = 300_000
+    vocabulary = Vocabulary([f"word{i}" for i in range(n_words)])
+    for name, array in vocabulary.arrays().items():
+        np.save(tmp_path / f"{name}.npy", array)
+    assert Vocabulary(["a"]).id_of("a") == 0
+    start = time.perf_counter()
+    arrays = {p.stem: np.load(p, mmap_mode="r") for p in tmp_path.glob("*.npy")}
+    opened = Vocabulary.from_arrays(arrays)
+    assert opened.id_of("word77777") == 77777
+    assert time.perf_counter() - start < 0.5  # milliseconds, where nothing else runs
+    assert opened._words is None
+    assert opened._index is None
+
+
+def test_pickling_keeps_words_counts_and_normalisation():
+    vocabulary = Vocabulary(WORDS, range(len(WORDS)), normalise="unicode")
+    for _ in range(2):  # without and with its arrays made
+        again = pickle.loads(pickle.dumps(vocabulary))
+        assert again.words == WORDS
+        assert again.counts.tolist() == list(range(len(WORDS)))
+        assert again.normalise == "unicode"
+        assert again.encode(["a good film"]).ids.tolist() == [6, 1, 0]
+        vocabulary.arrays()
+
+
+def test_counting_sums_repeated_words_and_leaves_the_ids_alone(tiny_corpus):
+    vocabulary = Vocabulary(["film", "good", "quiet", "nil"])
+    encoded = vocabulary.encode(tiny_corpus)
+    before = encoded.ids.copy()
+    counts = vocabulary.count(encoded)
+    expected = [
+        [Counter(tokenise_paper(sentence))[word] for word in vocabulary.words]
+        for sentence in tiny_corpus
+    ]
+    assert counts.toarray().tolist() == expected
+    assert counts.dtype == np.float64
+    assert vocabulary.count(tiny_corpus, dtype=np.int32).dtype == np.int32
+    assert np.array_equal(encoded.ids, before)
+    assert counts.has_sorted_indices
+
+
+def test_nothing_to_encode_is_an_empty_result():
+    encoded = Vocabulary(["a"]).encode([])
+    check(encoded, ([], [0], []))
+    assert np.isnan(encoded.coverage)
+
+
+def test_the_same_text_has_the_same_digest():
+    vocabulary = Vocabulary(["a", "b"])
+    assert vocabulary.digest(["a b", "b"]) == vocabulary.digest(["A, b!", ["b"]])
+    assert vocabulary.digest(["a b", "b"]) != vocabulary.digest(["a b b"])
+    assert vocabulary.digest(["a"]) != Vocabulary(["c", "b"]).digest(["c"])
+
+
+class TestWarnings:
+    def test_low_coverage_of_cased_vectors_names_the_cause(self):
+        vocabulary = Vocabulary(["The", "Film", ",", "film"])
+        with pytest.warns(LowCoverageWarning, match=r"Only 33 % of these 3 tokens.*'The'; cased"):
+            vocabulary.encode(["nothing here, film"]).warn_if_low_coverage(vocabulary)
+
+    def test_low_coverage_of_plain_words_names_another_language(self):
+        vocabulary = Vocabulary(["film", "good"])
+        with pytest.warns(LowCoverageWarning, match="another language"):
+            vocabulary.encode(["ein ruhiger film"]).warn_if_low_coverage(vocabulary)
+
+    def test_cased_words_under_unicode_are_named(self):
+        vocabulary = Vocabulary(["Film", "good"], normalise="unicode")
+        with pytest.warns(LowCoverageWarning, match="'Film'"):
+            vocabulary.encode(["a Film"]).warn_if_low_coverage(vocabulary)
+
+    @pytest.mark.filterwarnings("error")
+    @pytest.mark.parametrize("sentences", [["good film bad"], [], [""]])
+    def test_good_coverage_is_silent(self, sentences):
+        vocabulary = Vocabulary(["film", "good"])
+        vocabulary.encode(sentences).warn_if_low_coverage(vocabulary)
+
+
+class TestMistakes:
+    def test_a_single_string(self):
+        with pytest.raises(ValueError, match=r"Got the single string 'a quiet film' instead"):
+            Vocabulary(["a"]).encode("a quiet film")
+
+    @pytest.mark.parametrize("bad", [None, 3, b"bytes", ["a", 3], {"a": 1}])
+    def test_a_sentence_that_is_none(self, bad):
+        with pytest.raises(TypeError, match="A sentence must be a str or a list of str"):
+            Vocabulary(["a"]).encode(["a", bad])
+
+    def test_a_table(self):
+        with pytest.raises(ValueError, match=r"a table of shape \(2, 2\)"):
+            Vocabulary(["a"]).encode(np.array([["a", "b"], ["c", "d"]]))
+
+    def test_no_iterable(self):
+        with pytest.raises(TypeError, match="Got int instead"):
+            Vocabulary(["a"]).encode(3)
+
+    def test_a_word_twice(self):
+        with pytest.raises(ValueError, match="Got 'a' at 0 and at 2 instead"):
+            Vocabulary(["a", "b", "a"])
+        twice = Vocabulary.from_bytes(np.frombuffer(b"aba", np.uint8), np.arange(4))
+        with pytest.raises(ValueError, match="Got 'a' a second time at 2"):
+            twice.arrays()
+
+    def test_counts_of_another_length(self):
+        with pytest.raises(ValueError, match=r"each of the 2 words. Got .* shape \(1,\)"):
+            Vocabulary(["a", "b"], [1])
+
+    def test_an_unknown_normalisation(self):
+        with pytest.raises(ValueError, match="Got 'latin' instead"):
+            Vocabulary(["a"], normalise="latin")
+
+    def test_damaged_arrays(self):
+        with pytest.raises(ValueError, match="word_offsets must go from 0"):
+            Vocabulary.from_bytes(np.zeros(3, np.uint8), np.array([0, 4]))
+        arrays = Vocabulary(["a", "b"]).arrays()
+        with pytest.raises(ValueError, match=r"Got shape \(3, 2\) instead"):
+            Vocabulary.from_arrays({**arrays, "hash_table": arrays["hash_table"][:3]})
+
+    @pytest.mark.parametrize("n_jobs", [0, -2, 1.5])
+    def test_n_jobs(self, n_jobs):
+        with pytest.raises(ValueError, match=f"Got {n_jobs} instead"):
+            Vocabulary(["a"]).encode(["a"], n_jobs=n_jobs)
+
+    def test_probabilities_without_counts(self):
+        with pytest.raises(ValueError, match="needs word counts"):
+            _ = Vocabulary(["a"]).n_tokens
+
+
+# ------------------------------------------------------------------------------------------------
+# corpora
+# ------------------------------------------------------------------------------------------------
+
+
+def by_hand(documents, min_count, tokenise):
+    lists = [tokenise(d) if isinstance(d, str) else d for d in documents]
+    counts = Counter(token for tokens in lists for token in tokens)
+    words = sorted(
+        (w for w, n in counts.items() if n >= min_count),
+        key=lambda w: (-counts[w], w.encode("utf-8", "surrogatepass")),
+    )
+    return words, [counts[w] for w in words], lists
+
+
+def check_corpus(corpus, documents, min_count, tokenise=tokenise_paper):
+    words, counts, lists = by_hand(documents, min_count, tokenise)
+    assert corpus.vocabulary.words == words
+    assert corpus.vocabulary.counts.tolist() == counts
+    index = {word: i for i, word in enumerate(words)}
+    ids = [[index[t] for t in tokens if t in index] for tokens in lists]
+    assert corpus.ids.tolist() == [i for document in ids for i in document]
+    assert corpus.offsets.tolist() == np.cumsum([0] + [len(d) for d in ids]).tolist()
+    assert corpus.n_tokens == len(corpus.ids)
+    assert corpus.n_unknown == sum(map(len, lists)) - corpus.n_tokens
+    assert corpus.n_documents == len(documents)
+    assert corpus.digest == corpus.vocabulary.digest(documents)
+
+
+@settings(deadline=None, max_examples=40)
+@given(texts, st.sampled_from(["paper", "unicode"]), st.sampled_from([1, 3]))
+def test_a_corpus_of_texts_is_exact(tmp_path_factory, documents, normalise, n_jobs):
+    documents = ["film", *documents]
+    folder = tmp_path_factory.mktemp("corpus") / "corpus"
+    corpus = Corpus.build(documents, folder, min_count=1, normalise=normalise, n_jobs=n_jobs)
+    tokenise = {"paper": tokenise_paper, "unicode": tokenise_unicode}[normalise]
+    check_corpus(corpus, documents, 1, tokenise)
+
+
+@pytest.fixture(scope="module")
+def lines():
+    rng = np.random.default_rng(0)
+    words = np.array([*WORDS[:-2], "wide\u00e9", "7", "rare"], dtype=object)
+    made = [" ".join(rng.choice(words, size=n)) for n in rng.integers(0, 30, size=300)]
+    made[5] = ""
+    made[11] = " ".join(rng.choice(words, size=3000))  # longer than any piece below
+    return made
+
+
+@pytest.mark.parametrize("normalise", ["paper", "unicode", str.split])
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_a_corpus_of_files_is_exact_for_any_piece_size(
+    tmp_path, lines, normalise, n_jobs, monkeypatch
+):
+    (tmp_path / "a.txt").write_text("\n".join(lines[:150]) + "\n", encoding="utf-8")
+    with gzip.open(tmp_path / "b.gz", "wt", encoding="utf-8", newline="") as file:
+        file.write("\r\n".join(lines[150:]))  # no newline at its end
+    paths = [tmp_path / "a.txt", tmp_path / "b.gz"]
+    tokenise = {"paper": tokenise_paper, "unicode": tokenise_unicode}.get(normalise, normalise)
+    digests = set()
+    for size in (64, 1000, 1 << 20):
+        monkeypatch.setattr("pacsent.text.PIECE", size)
+        corpus = Corpus.build(paths, tmp_path / "corpus", 2, normalise, n_jobs=n_jobs)
+        check_corpus(corpus, lines, 2, tokenise)
+        digests.add(corpus.digest)
+    assert len(digests) == 1
+    assert sorted(p.name for p in (tmp_path / "corpus").iterdir()) == [
+        "corpus.json", "ids.i32", "offsets.i64", "vocabulary.tsv",
+    ]  # fmt: skip
+    assert {p.name for p in tmp_path.iterdir()} == {"a.txt", "b.gz", "corpus"}
+
+
+def test_one_word_longer_than_a_piece_stays_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr("pacsent.text.PIECE", 16)
+    path = tmp_path / "a.txt"
+    path.write_text("x" * 100 + "Y" * 100 + " z")
+    corpus = Corpus.build(path, tmp_path / "corpus", 1)
+    assert sorted(corpus.vocabulary.words, key=len) == ["z", "x" * 100 + "y" * 100]
+
+
+def test_a_corpus_opens_as_it_was_built(tmp_path):
+    built = Corpus.build([["b", "a", "a"], ["a"]], tmp_path / "corpus", min_count=2)
+    opened = Corpus.open(tmp_path / "corpus")
+    assert isinstance(opened.ids, np.memmap)
+    assert opened.ids.tolist() == built.ids.tolist() == [0, 0, 0]
+    assert opened.offsets.tolist() == [0, 2, 3]
+    assert opened.digest == built.digest
+    assert (opened.n_tokens, opened.n_unknown, opened.min_count) == (3, 1, 2)
+    assert opened.vocabulary.normalise == "paper"
+    assert "n_unknown=1" in repr(opened)
+    assert hashlib.sha256((tmp_path / "corpus" / "ids.i32").read_bytes()).digest()
+
+
+def test_a_corpus_of_a_function_opens_for_training_and_refuses_raw_text(tmp_path):
+    built = Corpus.build(["A b", "A"], tmp_path / "corpus", 1, normalise=str.split)
+    assert built.vocabulary.encode(["A"]).ids.tolist() == [0]
+    opened = Corpus.open(tmp_path / "corpus")
+    assert opened.ids.tolist() == [0, 1, 0]
+    with pytest.raises(ValueError, match="a function, which a file cannot hold"):
+        opened.vocabulary.encode(["A"])
+
+
+def test_an_older_corpus_is_replaced_and_anything_else_is_not(tmp_path):
+    Corpus.build(["a"], tmp_path / "corpus", 1)
+    assert Corpus.build(["b"], tmp_path / "corpus", 1).vocabulary.words == ["b"]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("ten years")
+    with pytest.raises(ValueError, match="which holds something else"):
+        Corpus.build(["a"], tmp_path / "other", 1)
+    assert (tmp_path / "other" / "thesis.tex").exists()
+
+
+def test_a_failed_build_leaves_the_old_corpus_and_nothing_else(tmp_path):
+    Corpus.build(["a"], tmp_path / "corpus", 1)
+    with pytest.raises(
+        ValueError,
+        match=r"No word occurs at least min_count=5 times in these 3 tokens, so the vocabulary",
+    ):
+        Corpus.build(["a b c"], tmp_path / "corpus")
+    assert Corpus.open(tmp_path / "corpus").vocabulary.words == ["a"]
+    assert [p.name for p in tmp_path.iterdir()] == ["corpus"]
+
+
+def test_no_thread_is_left_behind(tmp_path, lines):
+    before = threading.active_count()
+    Corpus.build(lines * 3, tmp_path / "corpus", 1, n_jobs=4)
+    assert threading.active_count() == before
+
+
+class TestCorpusMistakes:
+    def test_strings_that_name_files(self, tmp_path):
+        (tmp_path / "a.txt").write_text("text")
+        with pytest.raises(ValueError, match="which name files"):
+            Corpus.build([str(tmp_path / "a.txt")], tmp_path / "corpus")
+
+    def test_an_empty_file(self, tmp_path):
+        (tmp_path / "a.txt").write_text("")
+        with pytest.raises(ValueError, match=r"a.txt must hold text. Got an empty file"):
+            Corpus.build(tmp_path / "a.txt", tmp_path / "corpus")
+
+    @pytest.mark.parametrize("normalise", ["unicode", str.split])
+    def test_invalid_utf8_names_file_and_offset(self, tmp_path, normalise, monkeypatch):
+        monkeypatch.setattr("pacsent.text.PIECE", 8)
+        (tmp_path / "a.txt").write_bytes(b"first line\nsecond caf\xe9 x\n")
+        with pytest.raises(ValueError, match=r"a.txt must be UTF-8 text.*0xe9 at offset 21"):
+            Corpus.build(tmp_path / "a.txt", tmp_path / "corpus", 1, normalise)
+
+    def test_any_byte_is_fine_for_the_papers_cleaning(self, tmp_path):
+        (tmp_path / "a.txt").write_bytes(b"first line\nsecond caf\xe9 x\n")
+        corpus = Corpus.build(tmp_path / "a.txt", tmp_path / "corpus", 1)
+        assert corpus.vocabulary.words == ["caf", "first", "line", "second", "x"]
+
+    @pytest.mark.parametrize("min_count", [0, 1.5, -1, "5"])
+    def test_min_count(self, tmp_path, min_count):
+        with pytest.raises(ValueError, match=f"at least 1. Got {min_count!r} instead"):
+            Corpus.build(["a"], tmp_path / "corpus", min_count)
+
+    def test_a_folder_that_is_no_corpus(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match=r"a folder with a corpus.json"):
+            Corpus.open(tmp_path)
+
+    def test_a_cut_off_corpus(self, tmp_path):
+        Corpus.build(["a b"], tmp_path / "corpus", 1)
+        (tmp_path / "corpus" / "ids.i32").write_bytes(b"1234567")
+        with pytest.raises(ValueError, match=r"must have 8 bytes. Got 7 instead"):
+            Corpus.open(tmp_path / "corpus")
+
+    def test_a_corpus_of_a_later_version(self, tmp_path):
+        Corpus.build(["a b"], tmp_path / "corpus", 1)
+        about = tmp_path / "corpus" / "corpus.json"
+        about.write_text(about.read_text().replace('"format_version": 1', '"format_version": 9'))
+        with pytest.raises(ValueError, match="Got 9 in"):
+            Corpus.open(tmp_path / "corpus")
+
+    def test_an_unwritable_place(self, tmp_path):
+        (tmp_path / "file").write_text("")
+        with pytest.raises(OSError, match="The corpus must go where a folder can be written"):
+            Corpus.build(["a"], tmp_path / "file" / "corpus")
+
+
+@pytest.mark.slow
+def test_the_words_of_the_cleaned_dump_are_counted_exactly(tmp_path, data_dir):
+    from pacsent.text import clean_files
+
+    clean_files([data_dir / "corpora" / "enwik8.xz"], tmp_path / "clean.txt", wiki=True)
+    corpus = Corpus.build(tmp_path / "clean.txt", tmp_path / "corpus")
+    assert corpus.n_tokens + corpus.n_unknown == 12_577_299
+    counts = Counter((tmp_path / "clean.txt").read_text().split())
+    kept = {word: n for word, n in counts.items() if n >= 5}
+    assert dict(zip(corpus.vocabulary.words, corpus.vocabulary.counts.tolist())) == kept

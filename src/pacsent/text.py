@@ -3,10 +3,21 @@
 Nothing here knows about vocabularies or vectors.
 """
 
+import itertools
 import re
+import sys
+import unicodedata
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+# ------------------------------------------------------------------------------------------------
+# normalisations: how raw text becomes tokens
+# ------------------------------------------------------------------------------------------------
 
 _DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _DIGITS = {ord("0") + i: f" {name} " for i, name in enumerate(_DIGIT_NAMES)}
+_ASCII_UPPER = {ord(c): c.lower() for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 _NOT_LETTERS = re.compile(r"[^a-z]+")
 
 
@@ -16,41 +27,350 @@ def clean(text: str) -> str:
     >>> clean("Route 66, café!")
     'route six six caf'
     """
-    return _NOT_LETTERS.sub(" ", _lower_ascii(text).translate(_DIGITS)).strip()
-
-
-def _lower_ascii(text: str) -> str:
     # str.lower would map 'K' (Kelvin sign) to 'k'; the filter of record lowers A-Z only
-    return text.translate(_ASCII_UPPER)
-
-
-_ASCII_UPPER = {ord(c): c.lower() for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+    return _NOT_LETTERS.sub(" ", text.translate(_ASCII_UPPER).translate(_DIGITS)).strip()
 
 
 def tokenise_paper(text: str) -> list[str]:
-    """Tokens of the paper's preprocessing."""
+    """Tokens of the paper's preprocessing.
+
+    >>> tokenise_paper("Route 66, café!")
+    ['route', 'six', 'six', 'caf']
+    """
     return clean(text).split()
 
 
-TOKENISERS = {"paper": tokenise_paper}
+def tokenise_unicode(text: str) -> list[str]:
+    """Tokens of any language that puts spaces between words.
+
+    NFKC and case folding, then runs of letters, digits, combining marks and underscores. An
+    apostrophe (' or ’, which becomes ') between two of these stays inside a token, and so does a
+    point or a comma between two digits. A script without spaces (Chinese, Thai) gives one token a
+    run: pass a tokeniser of its own for it.
+
+    >>> tokenise_unicode("Don’t pay 1,000.50 € in the ＣＡＦÉ, Straße 7.")
+    ["don't", 'pay', '1,000.50', 'in', 'the', 'café', 'strasse', '7']
+    """
+    if text.isascii():
+        return _ASCII_TOKEN.findall(text.lower())
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return _unicode_token().findall(text.replace("’", "'"))
 
 
-def read_lines(path):
-    """Lines of a UTF-8 text file, plain or compressed, without their line ends; '-' is stdin."""
-    with open_bytes(path) as file:
-        for line in file:
-            yield line.rstrip(b"\r\n").decode("utf-8")
+def _token_pattern(word: str) -> str:
+    return rf"{word}+(?:(?:'(?={word})|(?<=\d)[.,](?=\d)){word}+)*"
 
 
-def open_bytes(path):
-    """A file opened for reading bytes, unpacked on the way (.gz, .bz2, .xz); '-' is stdin."""
-    import bz2
-    import gzip
-    import lzma
-    import sys
-    from pathlib import Path
+_ASCII_TOKEN = re.compile(_token_pattern("[a-z0-9_]"), re.ASCII)
 
-    if str(path) == "-":
-        return sys.stdin.buffer
-    openers = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    return openers.get(Path(path).suffix, open)(path, "rb")
+
+@cache
+def _unicode_token() -> re.Pattern:
+    # \w leaves out combining marks, without which Hindi or Hebrew words fall apart; in classes of
+    # ranges, as the standard library has no \p{M}
+    points = itertools.chain(range(0x300, 0x20000), range(0xE0000, 0xE1000))  # no mark elsewhere
+    marks = [point for point in points if unicodedata.category(chr(point))[0] == "M"]
+    starts = [p for p, before in zip(marks, [-1, *marks]) if p != before + 1]
+    ends = [p for p, after in zip(marks, [*marks[1:], -1]) if p != after - 1]
+    ranges = "".join(f"\\U{start:08x}-\\U{end:08x}" for start, end in zip(starts, ends))
+    return re.compile(_token_pattern(rf"[\w{ranges}]"))
+
+
+TOKENISERS = {"paper": tokenise_paper, "unicode": tokenise_unicode}
+
+
+# ------------------------------------------------------------------------------------------------
+# reading files, packed or not
+# ------------------------------------------------------------------------------------------------
+
+_MAGIC = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\x00", ".zst": b"\x28\xb5\x2f\xfd"}
+_PACKED_SIZE = 1 << 14  # bytes of an archive unpacked at a time: little comes out of them at once
+
+
+def _kind(start: bytes) -> str:
+    """Suffix of the archive that begins like this; empty for plain text."""
+    for kind, magic in _MAGIC.items():
+        if start.startswith(magic):
+            # 'BZh' may well begin a text; pi or its root follow it in an archive
+            if kind == ".bz2" and start[4:10] not in (b"1AY&SY", b"\x17rE8P\x90"):
+                continue
+            return kind
+    return ""
+
+
+class Source:
+    """A file, or stdin for '-', read as bytes and unpacked on the way (.gz, .bz2, .xz, .zst).
+
+    A directory, a missing file and a damaged or cut-off archive are errors of one clear line.
+
+    Attributes
+    ----------
+    name : str
+    size : int or None
+        Bytes on disk; None where that is not known.
+    consumed : int
+        Bytes read so far, as they are on disk: `consumed / size` is how far the reading is.
+    """
+
+    def __init__(self, path):
+        self.name = "standard input" if str(path) == "-" else str(path)
+        self.size = None
+        self.consumed = 0
+        if str(path) == "-":
+            self._file = sys.stdin.buffer
+        else:
+            path = Path(path)
+            if path.is_dir():
+                raise IsADirectoryError(
+                    f"The input must be a file. Got the directory {path} instead. "
+                    f"Name the files in it, for example {path}/*"
+                )
+            try:
+                self._file = open(path, "rb")  # noqa: SIM115 (closed by close)
+            except FileNotFoundError:
+                raise FileNotFoundError(
+                    f"The input must be a file that exists. Got {path} instead. Check its name."
+                ) from None
+            except OSError as error:
+                raise type(error)(
+                    f"The input must be a file that can be read. Got {path} instead "
+                    f"({error.strerror}). Check its permissions."
+                ) from None
+            size = path.stat().st_size
+            self.size = size or None  # a pipe has none
+        self._start = self._take(_PACKED_SIZE)
+        self.kind = _kind(self._start)
+        suffix = Path(self.name).suffix
+        if suffix in _MAGIC and self._start and self.kind != suffix:
+            if not _MAGIC[suffix].startswith(self._start[:4]):
+                raise ValueError(
+                    f"{self.name} must be a {suffix} archive. Got a file that begins with "
+                    f"{self._start[:6]!r} instead. Rename it or fetch it again."
+                )
+            self.kind = suffix  # cut off within its first bytes
+        self._unpacked = self._pieces()
+        self._rest = b""
+
+    def _take(self, n: int) -> bytes:
+        piece = self._file.read(n)
+        self.consumed += len(piece)
+        return piece
+
+    def _pieces(self) -> Iterator[bytes]:
+        """What the file holds, unpacked, in pieces of any size."""
+        piece, self._start = self._start, b""
+        if not self.kind:
+            while piece:
+                yield piece
+                piece = self._take(1 << 20)
+            return
+        wrong = _wrong_data(self.kind)
+        machine = _unpacker(self.kind)
+        n_out = 0
+        while piece:
+            try:
+                unpacked = machine.decompress(piece)
+            except wrong as error:
+                raise ValueError(
+                    f"{self.name} must be a whole {self.kind} archive. Got one that is damaged "
+                    f"after {n_out:,} unpacked bytes instead ({error}). Fetch it again."
+                ) from None
+            n_out += len(unpacked)
+            if unpacked:
+                yield unpacked
+            if not machine.eof:
+                piece = self._take(_PACKED_SIZE)
+                continue
+            # an archive may hold several streams, one after the other, zeros between them
+            piece = machine.unused_data.lstrip(b"\0")
+            while not piece and (taken := self._take(_PACKED_SIZE)):
+                piece = taken.lstrip(b"\0")
+            if piece:
+                machine = _unpacker(self.kind)
+        if not machine.eof:
+            raise ValueError(
+                f"{self.name} must be a whole {self.kind} archive. Got one that is cut off after "
+                f"{n_out:,} unpacked bytes instead. Fetch or copy it again."
+            )
+
+    def read(self, n: int) -> bytes:
+        """Exactly n bytes, fewer only at the end."""
+        pieces = [self._rest]
+        length = len(self._rest)
+        while length < n:
+            piece = next(self._unpacked, None)
+            if piece is None:
+                break
+            pieces.append(piece)
+            length += len(piece)
+        whole = b"".join(pieces)
+        self._rest = whole[n:]
+        return whole[:n]
+
+    def close(self):
+        if self._file is not sys.stdin.buffer:
+            self._file.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def _unpacker(kind: str):
+    """An object with decompress, eof and unused_data."""
+    if kind == ".gz":
+        import zlib
+
+        return zlib.decompressobj(wbits=31)
+    if kind == ".bz2":
+        import bz2
+
+        return bz2.BZ2Decompressor()
+    if kind == ".xz":
+        import lzma
+
+        return lzma.LZMADecompressor()
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+
+        return zstd.ZstdDecompressor()
+    return _zstandard().ZstdDecompressor().decompressobj()
+
+
+def _wrong_data(kind: str) -> tuple:
+    """What the unpacker of this kind raises on bytes that are none of its own."""
+    if kind == ".gz":
+        import zlib
+
+        return (zlib.error,)
+    if kind == ".bz2":
+        return (OSError, ValueError)
+    if kind == ".xz":
+        import lzma
+
+        return (lzma.LZMAError,)
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+
+        return (zstd.ZstdError,)
+    return (_zstandard().ZstdError,)
+
+
+def _zstandard():
+    try:
+        import zstandard
+    except ImportError:
+        raise ImportError(
+            "Reading .zst files needs zstandard, which is not installed. "
+            "Run: pip install 'pacsent[zstd]'"
+        ) from None
+    return zstandard
+
+
+def read_lines(path) -> Iterator[str]:
+    """Lines of a UTF-8 text file, packed or not, without their line ends; '-' is stdin.
+
+    Only a newline (with or without a carriage return before it) ends a line.
+    """
+    with Source(path) as source:
+        pieces: list[bytes] = []
+        n_line, offset = 1, 0
+        any_byte = False
+        while block := source.read(1 << 20):
+            any_byte = True
+            first, *others = block.split(b"\n")
+            pieces.append(first)
+            for piece in others:
+                line = b"".join(pieces)
+                yield _decoded(line, source.name, offset, n_line)
+                offset += len(line) + 1
+                n_line += 1
+                pieces = [piece]
+        if not any_byte:
+            raise ValueError(empty_file(source.name))
+        if line := b"".join(pieces):
+            yield _decoded(line, source.name, offset, n_line)
+
+
+def _decoded(line: bytes, name: str, offset: int, n_line: int) -> str:
+    try:
+        decoded = line.removesuffix(b"\r").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(not_utf8(name, offset + error.start, line[error.start], n_line)) from None
+    return decoded.removeprefix("\ufeff") if offset == 0 else decoded
+
+
+def empty_file(name: str) -> str:
+    """The message for a file without a byte in it."""
+    return f"{name} must hold text. Got an empty file instead. Check how it was made."
+
+
+def not_utf8(name: str, offset: int, byte: int, n_line: int | None = None) -> str:
+    """The message for a byte that is no UTF-8, with its place."""
+    line = "" if n_line is None else f" (line {n_line:,})"
+    return (
+        f"{name} must be UTF-8 text. Got the byte 0x{byte:02x} at offset {offset:,}{line} instead. "
+        "Convert it first, for example with iconv -f latin1 -t utf-8"
+    )
+
+
+# ------------------------------------------------------------------------------------------------
+# pieces of a file that can be worked on apart
+# ------------------------------------------------------------------------------------------------
+
+PIECE = 1 << 20  # bytes that one thread takes at a time
+
+
+def pieces(source: Source, cut, size: int | None = None) -> Iterator[tuple[int, bytes]]:
+    """Offset and bytes of pieces that end where `cut` says; a newline ends the last one.
+
+    `cut(block)` is how many bytes of a block may end a piece; 0 where it has no such place, and
+    then the piece goes on.
+    """
+    held: list[bytes] = []
+    offset = n_read = 0
+    last = b""
+    while block := source.read(size or PIECE):
+        n_read += len(block)
+        last = block[-1:]
+        end = cut(block)
+        if end == 0:
+            held.append(block)
+            continue
+        piece = b"".join([*held, block[:end]])
+        yield offset, piece
+        offset += len(piece)
+        held = [block[end:]] if end < len(block) else []
+    if n_read == 0:
+        raise ValueError(empty_file(source.name))
+    rest = b"".join(held)
+    if rest or last != b"\n":
+        yield offset, rest if last == b"\n" else rest + b"\n"
+
+
+_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def cut_after_letters(block: bytes) -> int:
+    """Where the word that the block ends in begins."""
+    return len(block.rstrip(_LETTERS))
+
+
+def cut_at_newline(block: bytes) -> int:
+    """Behind the last newline."""
+    return block.rfind(b"\n") + 1
+
+
+def cut_at_space(block: bytes) -> int:
+    """Behind the last newline, or the last space that a letter or digit of ASCII follows.
+
+    There neither NFKC nor a token of the unicode normalisation reaches across.
+    """
+    end = cut_at_newline(block)
+    space = len(block)
+    while not end and (space := block.rfind(b" ", 0, space)) >= 0:
+        if block[space + 1 : space + 2].isalnum():
+            end = space + 1
+    return end
