@@ -37,7 +37,9 @@ ALLOWED = {
     "formats": {"text", "vocabulary", "word_vectors", "storage", "progress"},
     "storage": {"vocabulary", "word_vectors", "sentence_vectors"},
     "datasets": {"text", "vocabulary", "word_vectors"},
+    "logistic_grid": set(),
     "evaluation": {
+        "logistic_grid",
         "sentence_vectors", "certificates", "datasets", "gpu", "posterior", "progress", "bounds",
     } | WORDS,
     "report": {"evaluation", "certificates", "datasets", "bounds"},

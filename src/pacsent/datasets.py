@@ -221,7 +221,7 @@ def _read_stsb(members):
     second: dict[str, list[str]] = {}
     scores: dict[str, np.ndarray] = {}
     for member in members:
-        part = re.search(r"sts-(train|dev|test)\.csv$", member.path)[1]
+        part = member.path[:-4].rsplit("-", 1)[1]
         first[part], second[part], values = [], [], []
         for number, line in enumerate(_lines(member, "utf-8"), 1):
             fields = line.split("\t")  # not csv: quotes in the sentences are not balanced
@@ -447,7 +447,8 @@ def _members(path: Path, pattern: str) -> Iterator[Member]:
         with tarfile.open(path, "r|*") as archive:
             for info in archive:
                 if info.isfile() and wanted.search(info.name):
-                    yield Member(info.name, archive.extractfile(info).read())
+                    file = archive.extractfile(info)
+                    yield Member(info.name, file.read() if file else b"")
     except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error, OSError) as error:
         raise ValueError(
             f"{path.name} must be a whole tar archive ({', '.join(SUFFIXES)}). Got a damaged or "
@@ -457,9 +458,9 @@ def _members(path: Path, pattern: str) -> Iterator[Member]:
 
 def _digest(members: list[Member], pattern: str) -> str:
     """sha256 over path and content of every file, in the order of paths; packing does not count."""
-    ending = re.compile(pattern)
+    ending = re.compile(rf".*?({pattern})")
     total = hashlib.sha256()
-    for key, content in sorted((ending.search(path)[0], content) for path, content in members):
+    for key, content in sorted((ending.sub(r"\1", path), content) for path, content in members):
         total.update(f"{key}\0{len(content)}\0".encode())
         total.update(content)
     return total.hexdigest()
@@ -495,7 +496,8 @@ def read_labelled(
             "a CSV, or none for lines of label<TAB>text."
         )
     train_texts, train_names = _read_rows(Path(path), text_column, label_column)
-    test_texts, test_names = ([], [])
+    test_texts: list[str] = []
+    test_names: list[str] = []
     if test is not None:
         test_texts, test_names = _read_rows(Path(test), text_column, label_column)
     classes = tuple(sorted({*train_names, *test_names}))
