@@ -43,7 +43,6 @@ _BLOCK = 1 << 24  # bytes read at once
 _PEEK = 1 << 16  # bytes looked at to recognise a file
 _LONGEST_WORD = 10_000  # bytes; what is longer is not a word but a misread table
 _HEADER = re.compile(rb"[ \t]*(\d{1,15})[ \t]+(\d{1,9})[ \t]*\r?\n")
-_NUMERIC = re.compile(rb"[0-9eE+.\-]+|[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 
 _FASTTEXT_MAGIC = struct.pack("<i", 793712314)
 _FASTTEXT_MODELS = {1: "cbow", 2: "skip-gram", 3: "supervised"}
@@ -180,12 +179,11 @@ def detect(path) -> str:
     if start.startswith(_FASTTEXT_MAGIC):
         return "fasttext"
     _refuse_strangers(path, start)
-    header = _HEADER.match(start)
+    header = _HEADER.match(_without_mark(start))
     if header:
-        n_dims = int(header[2])
-        return "word2vec-text" if _looks_like_text(start[header.end() :], n_dims) else (
-            "word2vec-binary"
-        )  # fmt: skip
+        body = _without_mark(start)[header.end() :]
+        text = _looks_like_text(body, int(header[1]), int(header[2]))
+        return "word2vec-text" if text else "word2vec-binary"
     line = start.split(b"\n", 1)[0]
     fields = line.split()
     if len(fields) >= 2 and _is_number(fields[-1]):
@@ -242,17 +240,38 @@ def _refuse_strangers(path, start):
             )
 
 
-def _looks_like_text(body, n_dims) -> bool:
-    """Whether numbers are written out after the first word (or nothing says otherwise)."""
-    complete = b"\n" in body
-    line = body.split(b"\n", 1)[0].rstrip(b" \r\t")
-    if complete:
-        fields = line.rsplit(b" ", n_dims) if n_dims else []
-        if len(fields) == n_dims + 1 and all(_is_number(f) for f in fields[1:]):
-            return True
-    # a cut or odd line: text as long as only characters of numbers follow the first word
-    rest = line.partition(b" ")[2]
-    return all(_NUMERIC.fullmatch(field) for field in rest.split())
+def _looks_like_text(body, n_words, n_dims) -> bool:
+    """Whether the numbers after a word are written out, or are the bytes of float32."""
+    line, complete, _ = body.partition(b"\n")
+    fields = line.rstrip(b" \r\t").rsplit(None, n_dims) if complete and n_dims else []
+    if len(fields) == n_dims + 1 and all(_is_number(field) for field in fields[1:]):
+        return True
+    if _begins_as_binary(body, n_words, n_dims):
+        return False
+    # damaged either way: the bytes of numbers are hardly ever characters
+    rest = body.partition(b" ")[2]
+    if any(byte < 32 and byte not in b"\t\n\r" for byte in rest):
+        return False
+    try:
+        rest.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start >= len(rest) - 3  # the end of what was looked at
+    return True
+
+
+def _begins_as_binary(body, n_words, n_dims) -> bool:
+    """Whether the first records, as far as they can be seen, are word, space, float32."""
+    place, n_seen = 0, 0
+    while n_seen < min(n_words, 10):
+        space = body.find(b" ", place)
+        end = space + 1 + 4 * n_dims
+        if space < 0 or end > len(body):
+            return n_seen > 0 and len(body) > _PEEK - 300
+        if space == place or b"\n" in body[place:space]:
+            return False
+        place = end + (body[end : end + 1] == b"\n")
+        n_seen += 1
+    return n_seen < n_words or place == len(body)
 
 
 def _is_number(field) -> bool:

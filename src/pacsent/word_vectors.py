@@ -138,8 +138,8 @@ class WordVectors:
 
     def input(self, word: str) -> np.ndarray:
         """The input vector of a word; of any word, where there are subword vectors."""
-        row = self.vocabulary.index.get(word)
-        if row is not None:
+        row = self._row(word)
+        if row >= 0:
             return self.input_vectors[row]
         if self.subwords is not None:
             return self.subwords.vector(word)
@@ -148,8 +148,8 @@ class WordVectors:
     def output(self, word: str) -> np.ndarray:
         """The output vector of a word."""
         table = self._table("output")
-        row = self.vocabulary.index.get(word)
-        if row is None:
+        row = self._row(word)
+        if row < 0:
             raise ValueError(self._unknown(word))
         return table[row]
 
@@ -182,9 +182,9 @@ class WordVectors:
         if isinstance(query, str):
             vector = self.input(query) if table == "input" else self.output(query)
             self._table(table)
-            itself = self.vocabulary.index.get(query) if table == among else None
+            itself = self._row(query) if table == among else -1
         else:
-            vector, itself = np.asarray(query), None
+            vector, itself = np.asarray(query), -1
             if vector.shape != (self.n_dims,):
                 raise ValueError(
                     f"The query must be a word or a vector of {self.n_dims} numbers. "
@@ -204,7 +204,7 @@ class WordVectors:
         with np.errstate(divide="ignore", invalid="ignore"):
             cosines /= norms
         cosines[norms == 0] = -np.inf
-        if itself is not None:
+        if itself >= 0:
             cosines[itself] = -np.inf
         n = min(int(n), self.n_words)
         best = np.argpartition(-cosines, n - 1)[:n]
@@ -216,18 +216,16 @@ class WordVectors:
 
         Numbers too large for float16 are refused rather than turned into infinity.
         """
-        tables = {"input_vectors": self.input_vectors, "output_vectors": self.output_vectors}
-        subwords = self.subwords
-        if all(table is None or table.dtype == dtype for table in tables.values()):
+        output, subwords = self.output_vectors, self.subwords
+        if self.input_vectors.dtype == dtype and (output is None or output.dtype == dtype):
             return self
         with np.errstate(over="ignore"):  # refused below, with the word
-            changed = {
-                name: None if table is None else table.astype(dtype)
-                for name, table in tables.items()
-            }
+            if output is not None:
+                output = output.astype(dtype)
             if subwords is not None:
                 subwords = replace(subwords, vectors=subwords.vectors.astype(dtype))
-        return replace(self, subwords=subwords, **changed)
+            changed = self.input_vectors.astype(dtype)
+        return replace(self, input_vectors=changed, output_vectors=output, subwords=subwords)
 
     def digest(self) -> str:
         """sha256 of words and tables, in hexadecimal; computed once, reads every number."""
@@ -275,6 +273,12 @@ class WordVectors:
             )
         return getattr(self, f"{name}_vectors")
 
+    def _row(self, word) -> int:
+        """The row of a word, -1 where it is unknown."""
+        if not isinstance(word, str):
+            raise ValueError(f"A word must be a str. Got {type(word).__name__} instead.")
+        return self.vocabulary.index.get(word, -1)
+
     def _norms(self, name) -> np.ndarray:
         kept = self._kept  # type: ignore[attr-defined]
         if name not in kept:
@@ -287,8 +291,6 @@ class WordVectors:
         return kept[name]
 
     def _unknown(self, word) -> str:
-        if not isinstance(word, str):
-            return f"A word must be a str. Got {type(word).__name__} instead."
         message = f"{word!r} is not among these {self.n_words:,} words."
         near = self._near(word)
         return message + (f" Did you mean {near!r}?" if near else "")
@@ -333,8 +335,6 @@ class Subwords:
 
     def vector(self, word: str) -> np.ndarray:
         """The mean of the vectors of the word's n-grams."""
-        if not isinstance(word, str):
-            raise ValueError(f"A word must be a str. Got {type(word).__name__} instead.")
         rows, _ = self.rows([word.encode("utf-8", "surrogatepass")])
         if rows.size == 0:
             raise ValueError(

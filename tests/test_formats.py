@@ -1,0 +1,884 @@
+"""Foreign files: read right, or refused in one clear line; nothing in them is ever run."""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import os
+import pickle
+import re
+import shutil
+import struct
+import warnings
+import zipfile
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from pacsent import Vocabulary, WordVectors, formats, load, save
+from pacsent.cli import cli
+
+WORDS = ["film", "good", "café", "a.b", "日本"]
+
+
+@pytest.fixture
+def words(rng):
+    tables = rng.normal(size=(2, len(WORDS), 4)).astype(np.float32)
+    return WordVectors(Vocabulary(WORDS, [50, 40, 30, 20, 10]), tables[0], tables[1])
+
+
+def same_tables(a, b):
+    assert list(a.words) == list(b.words)
+    assert_array_equal(a.input_vectors, b.input_vectors)
+    assert (a.output_vectors is None) == (b.output_vectors is None)
+    if a.output_vectors is not None:
+        assert_array_equal(a.output_vectors, b.output_vectors)
+
+
+def refused(path, match, **options):
+    with pytest.raises((ValueError, FileNotFoundError), match=match) as error:
+        formats.read(path, **options)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+# -- word2vec -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["v.txt", "v.bin"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_word2vec_pair_comes_back_as_it_was(tmp_path, words, name, dtype):
+    words = words.astype(dtype)
+    assert formats.write(words, tmp_path / name) == [
+        tmp_path / name,
+        tmp_path / f"context_{name}",
+    ]
+    again = formats.read(tmp_path / name)
+    same_tables(again, words)
+    assert again.input_vectors.dtype == np.float32
+    assert again.counts is None
+
+
+@pytest.mark.parametrize("name", ["v.txt", "v.bin"])
+def test_counts_travel_in_a_file_of_their_own(tmp_path, words, name):
+    formats.write(words, tmp_path / name, save_counts=tmp_path / "counts")
+    assert (tmp_path / "counts").read_text().startswith("film 50\ngood 40\n")
+    again = formats.read(tmp_path / name, counts=tmp_path / "counts")
+    assert_array_equal(again.counts, words.counts)
+
+
+def test_counts_are_matched_by_word_and_a_missing_one_is_named(tmp_path, words):
+    formats.write(words, tmp_path / "v.bin")
+    lines = [f"{word}\t{i}\n" for i, word in enumerate(reversed(WORDS))]
+    (tmp_path / "counts").write_text("extra\t7\n" + "".join(lines))
+    again = formats.read(tmp_path / "v.bin", counts=tmp_path / "counts")
+    assert_array_equal(again.counts, [4, 3, 2, 1, 0])
+    (tmp_path / "counts").write_text("".join(lines[1:]))
+    refused(tmp_path / "v.bin", r"1 have none, the first is '日本'", counts=tmp_path / "counts")
+    (tmp_path / "counts").write_text("film\n")
+    refused(tmp_path / "v.bin", r"must hold a count after each word", counts=tmp_path / "counts")
+    (tmp_path / "counts").write_text("film 3\ngood x\n")
+    refused(tmp_path / "v.bin", r"Line 2 of .* a word and its count", counts=tmp_path / "counts")
+    refused(tmp_path / "v.bin", r"There is no file .*nowhere", counts=tmp_path / "nowhere")
+
+
+def test_a_file_without_its_context_has_an_input_table_only(tmp_path, words):
+    formats.write(words, tmp_path / "v.bin")
+    alone = formats.read(tmp_path / "v.bin", context=None)
+    assert alone.output_vectors is None
+    (tmp_path / "context_v.bin").rename(tmp_path / "elsewhere")
+    assert formats.read(tmp_path / "v.bin").output_vectors is None
+    same_tables(formats.read(tmp_path / "v.bin", context=tmp_path / "elsewhere"), words)
+    refused(tmp_path / "v.bin", r"There is no file .*nowhere", context=tmp_path / "nowhere")
+
+
+def test_the_context_file_alone_is_not_taken_for_input_vectors(tmp_path, words):
+    formats.write(words, tmp_path / "v.bin")
+    refused(tmp_path / "context_v.bin", r"is the output table of the pair.*Read v.bin")
+    alone = formats.read(tmp_path / "context_v.bin", context=None)
+    assert_array_equal(alone.input_vectors, words.output_vectors)
+
+
+def test_a_context_in_another_order_is_put_in_order(tmp_path, words):
+    formats.write(words, tmp_path / "v.txt")
+    header, *lines = (tmp_path / "context_v.txt").read_bytes().splitlines(keepends=True)
+    (tmp_path / "context_v.txt").write_bytes(header + b"".join(reversed(lines)))
+    same_tables(formats.read(tmp_path / "v.txt"), words)
+
+
+def test_files_that_are_no_pair_are_refused(tmp_path, words):
+    formats.write(words, tmp_path / "v.txt")
+    (tmp_path / "context_v.txt").write_text("2 4\nfilm 1 2 3 4\nother 1 2 3 4\n")
+    refused(tmp_path / "v.txt", r"must hold the same words to be a pair. Got 5 and 2")
+    (tmp_path / "context_v.txt").write_text("2 2\nfilm 1 2\nother 1 2\n")
+    refused(tmp_path / "v.txt", r"must have the same dimensions to be a pair. Got 4 and 2")
+    (tmp_path / "context_v.txt").write_text("film 1 2\nother 1 2\n")
+    refused(tmp_path / "v.txt", r"must be a word2vec file like .* It is GloVe text")
+
+
+def test_binary_records_may_or_may_not_end_with_a_line_break(tmp_path, rng):
+    rows = rng.normal(size=(3, 4)).astype("<f4")
+    rows[0, 0] = np.frombuffer(b"\n\n\n\n", "<f4")[0]  # bytes of a number are never separators
+    rows[1, 1] = np.frombuffer(b"    ", "<f4")[0]
+    for end in (b"", b"\n"):
+        data = b"3 4\n" + b"".join(
+            w + b" " + r.tobytes() + end for w, r in zip((b"a", b"bb", b"ccc"), rows)
+        )
+        (tmp_path / "v.bin").write_bytes(data)
+        found = formats.read(tmp_path / "v.bin")
+        assert list(found.words) == ["a", "bb", "ccc"]
+        assert_array_equal(found.input_vectors, rows)
+
+
+def test_binary_numbers_that_look_like_text_are_still_numbers(tmp_path):
+    row = b"wx 1 2 34\n5 "  # twelve bytes, three numbers
+    (tmp_path / "v.bin").write_bytes(b"2 3\n0 " + row + b"\n1 " + row + b"\n")
+    found = formats.read(tmp_path / "v.bin")
+    assert list(found.words) == ["0", "1"]
+    assert_array_equal(found.input_vectors[0], np.frombuffer(row, "<f4"))
+
+
+def test_blocks_of_any_size_give_the_same_table(tmp_path, words, monkeypatch):
+    for name in ("v.txt", "v.bin"):
+        formats.write(words, tmp_path / name)
+        for block in (7, 33, 100):
+            monkeypatch.setattr(formats, "_BLOCK", block)
+            same_tables(formats.read(tmp_path / name), words)
+
+
+def test_every_truncation_of_a_binary_pair_is_refused(tmp_path, words):
+    formats.write(words, tmp_path / "v.bin")
+    for name in ("v.bin", "context_v.bin"):
+        whole = (tmp_path / name).read_bytes()
+        for cut in range(len(whole)):
+            (tmp_path / name).write_bytes(whole[:cut])
+            refused(tmp_path / "v.bin", r"cut off|empty|is not a word|Download or copy it again")
+        (tmp_path / name).write_bytes(whole)
+    same_tables(formats.read(tmp_path / "v.bin"), words)
+
+
+def test_every_truncation_of_a_text_pair_is_refused(tmp_path, words):
+    formats.write(words, tmp_path / "v.txt")
+    for name in ("v.txt", "context_v.txt"):
+        whole = (tmp_path / name).read_bytes()
+        for cut in range(len(whole)):
+            (tmp_path / name).write_bytes(whole[:cut])
+            refused(tmp_path / "v.txt", r"cut off|empty|Download or copy it again")
+        (tmp_path / name).write_bytes(whole)
+    same_tables(formats.read(tmp_path / "v.txt"), words)
+
+
+odd_words = st.lists(
+    st.text(
+        st.characters(exclude_categories=["Cs"], exclude_characters=" \t\n\r\v\f"),
+        min_size=1,
+        max_size=8,
+    ),
+    min_size=1,
+    max_size=8,
+    unique=True,
+)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(odd_words, st.data())
+@pytest.mark.parametrize("name", ["v.txt", "v.bin"])
+def test_odd_words_and_any_numbers_come_back(tmp_path, name, odd, data):
+    number = st.floats(width=32, allow_nan=False, allow_infinity=False)
+    row = st.lists(number, min_size=3, max_size=3)
+    rows = data.draw(st.lists(row, min_size=len(odd), max_size=len(odd)))
+    table = np.array(rows, dtype=np.float32).reshape(len(odd), 3)
+    words = WordVectors(Vocabulary(odd), table, -table)
+    formats.write(words, tmp_path / name, overwrite=True)
+    same_tables(formats.read(tmp_path / name), words)
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused_in_one_line(tmp_path, data):
+    (tmp_path / "v").write_bytes(data)
+    try:
+        formats.read(tmp_path / "v")
+    except ValueError as error:
+        assert "\n" not in str(error)
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+@pytest.mark.parametrize("name", ["v.txt", "v.bin"])
+def test_any_damaged_byte_is_read_or_refused_in_one_line(tmp_path, name, data):
+    words = WordVectors(Vocabulary(["a", "bb"]), np.array([[1, 2], [3, 4]], np.float32))
+    formats.write(words, tmp_path / name, overwrite=True)
+    whole = bytearray((tmp_path / name).read_bytes())
+    whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    (tmp_path / name).write_bytes(bytes(whole))
+    try:
+        formats.read(tmp_path / name)
+    except ValueError as error:
+        assert "\n" not in str(error)
+
+
+TEXT_MISTAKES = {
+    "one number short": ("2 3\na 1 2 3\nb 1 2\n", r"Line 3 of .* 3 numbers. Got 2 .*after 'b'"),
+    "one number more": ("2 3\na 1 2 3\nb 1 2 3 4\n", r"Line 3 of .* Got 4 numbers instead"),
+    "short and long": ("2 3\na 1 2\nb 1 2 3 4\n", r"Line 2 of .* Got 2 numbers"),
+    "no number": ("2 3\na 1 2 3\nb 1 x 3\n", r"Line 3 of .* Got 'x' where a number should be"),
+    "underscore": ("1 2\na 1_0 3\n", r"Got '1_0' where a number should be"),
+    "nan": ("2 2\na 1 2\nb nan 3\n", r"Line 3 of .* finite numbers. Got 'nan'"),
+    "infinity": ("2 2\na 1 2\nb 1 -inf\n", r"Line 3 of .* finite numbers. Got '-inf'"),
+    "too large": ("2 2\na 1 2\nb 1 1e39\n", r"Line 3 of .* finite numbers. Got '1e39'"),
+    "twice": ("3 1\na 1\nb 2\na 3\n", r"different. Got 'a' as number 1 and number 3"),
+    "too few": ("3 1\na 1\nb 2\n", r"must hold 3 words, as its first line says. Got 2"),
+    "too many": ("1 1\na 1\nb 2\n", r"must hold 1 words, as its first line says. Got more"),
+    "no words": ("0 5\n", r"at least one word"),
+    "no dimensions": ("5 0\na\n", r"at least one word of one dimension"),
+    "header only": ("22 5\n", r"must hold 22 words.*Got 0"),
+    "huge header": ("999999999999 300\na 1\n", r"Line 2 of .* a word and 300 numbers. Got 1"),
+    "no word": ("1 2\n 1 2\n", r"must begin with a word"),
+    "blank line": ("2 2\na 1 2\n\nb 1 2\n", r"Line 3 of .* Got 0 numbers"),
+    "no last line break": ("1 2\na 1 2", r"must end with a line break.*cut off"),
+}
+
+
+@pytest.mark.parametrize("mistake", TEXT_MISTAKES)
+def test_mistakes_in_text_are_named_with_their_line(tmp_path, mistake):
+    text, message = TEXT_MISTAKES[mistake]
+    (tmp_path / "v.txt").write_text(text)
+    refused(tmp_path / "v.txt", message)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2 2\na 1 2\nb 3 4\n", ["a", "b"]),
+        ("2 2\r\na 1 2\r\nb 3 4\r\n", ["a", "b"]),
+        ("2 2 \na 1 2 \nb 3 4 \n", ["a", "b"]),
+        ("2 2\na\t1\t2\nb\t3\t4\n", ["a", "b"]),
+        ("2 2\na  1  2\nb 3 4\n", ["a", "b"]),
+        ("2 2\na x 1 2\nb 3 4\n", ["a x", "b"]),
+        ("2 2\n. . . 1 2\nb 3 4\n", [". . .", "b"]),
+        ("2 2\na\xa0x 1 2\n\x85 3 4\n", ["a\xa0x", "\x85"]),
+        ("2 2\n1 1 2\n2 3 4\n", ["1", "2"]),
+        ("\ufeff2 2\na 1 2\nb 3 4\n", ["a", "b"]),
+        ("2 2\na +1 2.0e0\nb 3e+0 .4e1\n", ["a", "b"]),
+    ],
+)
+def test_text_of_many_writers_is_read(tmp_path, text, expected):
+    (tmp_path / "v.txt").write_bytes(text.encode())
+    found = formats.read(tmp_path / "v.txt")
+    assert list(found.words) == expected
+    assert_array_equal(found.input_vectors, [[1, 2], [3, 4]])
+
+
+BINARY_MISTAKES = {
+    "too few": (b"3 1\na 1234\nb 1234\n", r"must hold 3 words of 1 .* It ends after 2"),
+    "too many": (b"1 1\na 1234\nb 1234\n", r"must hold 1 words of 1 .* More follows"),
+    "wrong dimensions": (b"2 2\na 1234\nb 1234\n", r"must hold 2 words|is not a word"),
+    "no word": (b"2 1\na \xff\xff\x00\x01\n \xff\xff\x00\x01\n", r"at word 2 is not a word"),
+    "mixed ends": (
+        b"3 1\na \xff\xff\x00\x01\nb \xff\xff\x00\x01c \xff\xff\x00\x01\n",
+        r"at word 2 is not a word",
+    ),
+    "nan": (b"1 1\na \x00\x00\xc0\x7f\n", r"finite numbers.*row 0 \('a'\)"),
+    "huge header": (b"999999999999 300\na \xff\xff\x00\x01\n", r"It ends after 0"),
+    "endless word": (b"1 1\n" + b"\xff" * 20_000, r"It ends after 0|is not a word"),
+}
+
+
+@pytest.mark.parametrize("mistake", BINARY_MISTAKES)
+def test_mistakes_in_binary_files_are_named(tmp_path, mistake):
+    data, message = BINARY_MISTAKES[mistake]
+    (tmp_path / "v.bin").write_bytes(data)
+    refused(tmp_path / "v.bin", message, format="word2vec-binary")
+
+
+def test_words_that_are_not_utf8_are_reported_and_can_be_replaced(tmp_path):
+    row = np.float32([1, -2]).tobytes()
+    data = b"3 2\n" + b"".join(w + b" " + row + b"\n" for w in (b"a", b"caf\xc3", b"\xff\xfe"))
+    (tmp_path / "v.bin").write_bytes(data)
+    refused(tmp_path / "v.bin", r"must be UTF-8. Got 2 that are not: b'caf\\xc3' \(number 2\)")
+    with pytest.warns(UserWarning, match=r"2 words are not UTF-8"):
+        found = formats.read(tmp_path / "v.bin", encoding_errors="replace")
+    assert list(found.words) == ["a", "caf\ufffd", "\ufffd\ufffd"]
+    with pytest.warns(UserWarning, match=r"2 words are not UTF-8"):
+        found = formats.read(tmp_path / "v.bin", encoding_errors="backslashreplace")
+    assert list(found.words) == ["a", "caf\\xc3", "\\xff\\xfe"]
+
+
+def test_duplicates_can_be_dropped_with_a_warning(tmp_path):
+    (tmp_path / "v.txt").write_text("3 2\na 1 2\nb 3 4\na 5 6\n")
+    (tmp_path / "context_v.txt").write_text("3 2\na 7 8\nb 9 0\na 1 1\n")
+    with pytest.warns(UserWarning, match=r"1 words occur again and were left out \('a'\)"):
+        found = formats.read(tmp_path / "v.txt", duplicates="first")
+    assert_array_equal(found.input_vectors, [[1, 2], [3, 4]])
+    assert_array_equal(found.output_vectors, [[7, 8], [9, 0]])
+
+
+def test_options_that_do_not_exist_are_refused(tmp_path):
+    refused(tmp_path, r"encoding_errors must be one of 'strict'.* Got 'x'", encoding_errors="x")
+    refused(tmp_path, r"duplicates must be one of 'error', 'first'. Got 'x'", duplicates="x")
+    refused(tmp_path, r"format must be one of 'word2vec-text'.* Got 'x'", format="x")
+
+
+def test_compressed_files_are_read_and_cut_ones_refused(tmp_path, words):
+    formats.write(words, tmp_path / "v.bin")
+    data = (tmp_path / "v.bin").read_bytes()
+    for suffix, pack in ((".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)):
+        packed = tmp_path / f"v.bin{suffix}"
+        packed.write_bytes(pack(data))
+        assert_array_equal(formats.read(packed).input_vectors, words.input_vectors)
+        packed.write_bytes(pack(data)[:-12])
+        refused(packed, r"compressed file that is cut off or damaged")
+
+
+def test_words_that_word2vec_cannot_hold_are_refused_on_writing(tmp_path):
+    for word in ("two words", "tab\there", "line\nbreak", ""):
+        words = WordVectors(Vocabulary(["a", word]), np.ones((2, 2), np.float32))
+        with pytest.raises(ValueError, match=r"without spaces.*Got 1 with them.*pacsent folder"):
+            formats.write(words, tmp_path / "v.txt")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_overwritten_unasked(tmp_path, words):
+    formats.write(words, tmp_path / "v.bin")
+    with pytest.raises(ValueError, match=r"v.bin exists. Choose another name"):
+        formats.write(words, tmp_path / "v.bin")
+    (tmp_path / "v.bin").unlink()
+    with pytest.raises(ValueError, match=r"context_v.bin exists. Choose another name"):
+        formats.write(words, tmp_path / "v.bin")
+    alone = WordVectors(words.vocabulary, words.input_vectors)
+    with pytest.raises(ValueError, match=r"context_v.bin exists, and would be taken for"):
+        formats.write(alone, tmp_path / "v.bin", overwrite=True)
+    formats.write(words, tmp_path / "v.bin", overwrite=True)
+    same_tables(formats.read(tmp_path / "v.bin"), words)
+
+
+def test_the_format_follows_from_the_name(tmp_path, words):
+    assert formats.format_of_name("a.txt") == formats.format_of_name("b.VEC") == "word2vec-text"
+    assert formats.format_of_name("a.bin") == "word2vec-binary"
+    assert formats.format_of_name("model") == "pacsent"
+    with pytest.raises(ValueError, match=r"must follow from its name.* Got '.pt'"):
+        formats.write(words, tmp_path / "v.pt")
+    with pytest.raises(ValueError, match=r"format must be one of .* Got 'glove'"):
+        formats.write(words, tmp_path / "v.txt", format="glove")
+    formats.write(words, tmp_path / "model")
+    same_tables(load(tmp_path / "model"), words)
+    same_tables(formats.read(tmp_path / "model"), words)
+
+
+# -- GloVe --------------------------------------------------------------------------------------
+
+
+def test_glove_text_is_read(tmp_path):
+    (tmp_path / "g.txt").write_text("the 1 2 3\n. . 4 5 6\nat x@y.com 7 8 9\n")
+    found = formats.read(tmp_path / "g.txt")
+    assert list(found.words) == ["the", ". .", "at x@y.com"]
+    assert_array_equal(found.input_vectors, np.arange(1, 10).reshape(3, 3))
+    assert found.output_vectors is None and found.counts is None
+
+
+def test_a_first_word_with_spaces_does_not_change_the_dimensions(tmp_path):
+    (tmp_path / "g.txt").write_text("a b c 1 2\nthe 3 4\n")
+    assert formats.read(tmp_path / "g.txt").n_dims == 2
+
+
+def test_a_list_of_counts_is_not_taken_for_vectors(tmp_path):
+    (tmp_path / "vocab.txt").write_text("the 500\nof 400\n")
+    refused(tmp_path / "vocab.txt", r"a list of counts rather than vectors")
+    assert formats.read(tmp_path / "vocab.txt", format="glove").n_dims == 1
+
+
+def test_every_truncation_of_glove_text_but_at_a_line_end_is_refused(tmp_path):
+    whole = b"the 1.5 2.25 3\nof 4 -5 6e-1\nand 7 8 9\n"
+    for cut in range(len(whole)):
+        (tmp_path / "g.txt").write_bytes(whole[:cut])
+        if cut and whole[cut - 1 : cut] == b"\n":  # without a header nothing tells
+            assert formats.read(tmp_path / "g.txt").n_dims == 3
+        else:
+            refused(tmp_path / "g.txt", r"cut off|empty|Download or copy it again")
+
+
+# -- SENNA, .npy --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("places", [("", ""), ("hash", "embeddings")])
+def test_sennas_pair_is_read(tmp_path, places):
+    for place in places:
+        (tmp_path / place).mkdir(exist_ok=True)
+    (tmp_path / places[0] / "words.lst").write_text("PADDING\nfilm\n'n'\n")
+    (tmp_path / places[1] / "embeddings.txt").write_text("0.5 1\n-1 2e-1\n3 4\n")
+    found = formats.read(tmp_path)
+    assert formats.detect(tmp_path) == "senna"
+    assert list(found.words) == ["PADDING", "film", "'n'"]
+    assert_array_equal(found.input_vectors, np.float32([[0.5, 1], [-1, 0.2], [3, 4]]))
+
+
+def test_every_truncation_of_sennas_pair_is_refused(tmp_path):
+    files = {"words.lst": b"PADDING\nfilm\n'n'\n", "embeddings.txt": b"0.5 1\n-1 2e-1\n3 4\n"}
+    for name, whole in files.items():
+        for cut in range(len(whole)):
+            for other, data in files.items():
+                (tmp_path / other).write_bytes(data)
+            (tmp_path / name).write_bytes(whole[:cut])
+            refused(
+                tmp_path, r"line break|same number of lines|one word a line|first line is empty"
+            )
+    (tmp_path / "embeddings.txt").write_text("1 2\n3\n4 5\n")
+    refused(tmp_path, r"Line 2 of .* must be 2 numbers. Got 1")
+    (tmp_path / "words.lst").write_text("a\n\nb\n")
+    refused(tmp_path, r"one word a line. Line 2 is empty")
+
+
+def npy_folder(folder, words, **more):
+    np.save(folder / "input.f32.npy", words.input_vectors)
+    np.save(folder / "output.f32.npy", words.output_vectors)
+    lines = [f"{word}\t{count}\n" for word, count in zip(words.words, words.counts)]
+    (folder / "vocab.tsv").write_text("".join(lines))
+
+
+def test_npy_tables_are_mapped_and_read(tmp_path, words):
+    npy_folder(tmp_path, words)
+    found = formats.read(tmp_path)
+    same_tables(found, words)
+    assert_array_equal(found.counts, words.counts)
+    assert isinstance(found.input_vectors.base, np.memmap)
+    (tmp_path / "vocab.tsv").write_text("".join(f"{word}\n" for word in WORDS))
+    assert formats.read(tmp_path).counts is None
+    (tmp_path / "output.f32.npy").unlink()
+    assert formats.read(tmp_path).output_vectors is None
+
+
+def test_every_truncation_of_npy_tables_is_refused(tmp_path, words):
+    npy_folder(tmp_path, words)
+    for name in ("input.f32.npy", "output.f32.npy", "vocab.tsv"):
+        whole = (tmp_path / name).read_bytes()
+        for cut in range(len(whole)):
+            (tmp_path / name).write_bytes(whole[:cut])
+            refused(tmp_path, r"whole \.npy file|line break|one line for each row|is empty")
+        (tmp_path / name).write_bytes(whole)
+
+
+def test_npy_folders_that_do_not_add_up_are_refused(tmp_path, words):
+    npy_folder(tmp_path, words)
+    np.save(tmp_path / "input.f16.npy", words.input_vectors)
+    refused(tmp_path, r"one input table. Got input.f16.npy, input.f32.npy")
+    (tmp_path / "input.f16.npy").unlink()
+    np.save(tmp_path / "output.f32.npy", words.output_vectors[:3])
+    refused(tmp_path, r"each row of the output table \(3\). Got 5")
+    np.save(tmp_path / "output.f32.npy", np.array([[{}]], dtype=object))
+    refused(tmp_path, r"whole .npy file of numbers")
+    np.save(tmp_path / "output.f32.npy", np.arange(5))
+    refused(tmp_path, r"a table .* Got int64 of shape \(5,\)")
+    (tmp_path / "vocab.tsv").unlink()
+    np.save(tmp_path / "output.f32.npy", words.output_vectors)
+    refused(tmp_path, r"must hold vocab.tsv")
+    np.save(tmp_path / "alone.npy", words.output_vectors)
+    refused(tmp_path / "alone.npy", r"a single NumPy array. Put it as input.npy")
+
+
+# -- what is not word vectors -------------------------------------------------------------------
+
+
+def torch_like():
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("archive/data.pkl", b"\x80\x02}.")
+    return buffer.getvalue()
+
+
+def zipped():
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("glove.6B.50d.txt", b"the 1 2\n")
+    return buffer.getvalue()
+
+
+STRANGERS = {
+    "pickle": (lambda: pickle.dumps({"a": 1}), r"Python pickle.*never does.*from_gensim"),
+    "old pickle": (lambda: pickle.dumps({"a": 1}, protocol=0), r"Python pickle"),
+    "torch": (torch_like, r"PyTorch file, which holds a pickle"),
+    "zip": (zipped, r"zip archive \(inside: glove.6B.50d.txt\). Unpack it"),
+    "cut zip": (lambda: zipped()[:40], r"zip archive. Unpack it"),
+    "html": (lambda: b"<!DOCTYPE html>\n<html>404</html>", r"web page.*failed download"),
+    "html later": (lambda: b"\n  <html><body>no</body>", r"web page"),
+    "json": (lambda: b'{"error": "not found"}', r"known format"),
+    "lfs": (lambda: b"version https://git-lfs.github.com/spec/v1\noid x\n", r"git lfs pull"),
+    "hdf5": (lambda: b"\x89HDF\r\n\x1a\n" + bytes(100), r"HDF5"),
+    "sqlite": (lambda: b"SQLite format 3\x00", r"SQLite"),
+    "utf-16": (lambda: "2 2\na 1 2\n".encode("utf-16"), r"UTF-16 text. Convert it to UTF-8"),
+    "empty": (lambda: b"", r"is empty"),
+    "prose": (
+        lambda: b"It was a dark and stormy night.\n",
+        r"known format.*It begins with 'It was",
+    ),
+    "zeros": (lambda: bytes(1000), r"known format"),
+    "tar": (lambda: bytes(257) + b"ustar" + bytes(300), r"tar archive"),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGERS)
+def test_strangers_are_named_and_refused(tmp_path, kind):
+    make, message = STRANGERS[kind]
+    (tmp_path / "v").write_bytes(make())
+    refused(tmp_path / "v", message)
+
+
+def test_a_pickle_is_never_opened(tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "exploded"), "w"))
+
+    for protocol in range(6):
+        (tmp_path / "v.model").write_bytes(pickle.dumps(Bomb(), protocol=protocol))
+        with pytest.raises(ValueError, match=r"Python pickle|known format"):
+            formats.read(tmp_path / "v.model")
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_folders_and_files_that_are_not_there(tmp_path):
+    refused(tmp_path / "nowhere", r"There is no file or folder .*nowhere")
+    refused(tmp_path, r"must be a folder of word vectors.*none of these")
+
+
+def test_the_tensors_of_our_own_folder_lead_to_the_folder(tmp_path, words):
+    save(words, tmp_path / "model")
+    refused(tmp_path / "model" / "model.safetensors", r"safetensors file.*Read the folder")
+
+
+# -- fastText -----------------------------------------------------------------------------------
+
+
+def fasttext_file(
+    *, version=12, model=2, loss=2, bucket=3, minn=2, maxn=3, words=("a", "bb"), quant=False, dim=2
+):
+    """A fastText .bin made by hand from made-up numbers."""
+    settings = (dim, 5, 5, 1, 5, 1, loss, model, bucket, minn, maxn, 100)
+    data = struct.pack("<2i12id", 793712314, version, *settings, 1e-4)
+    data += struct.pack("<3i2q", len(words), len(words), 0, 100, -1)
+    for i, word in enumerate(words):
+        data += word.encode() + b"\0" + struct.pack("<qb", 10 - i, 0)
+    table = np.arange((len(words) + bucket) * dim, dtype="<f4").reshape(-1, dim)
+    output = -np.arange(len(words) * dim, dtype="<f4").reshape(-1, dim)
+    data += struct.pack("<?2q", quant, *table.shape) + table.tobytes()
+    data += struct.pack("<?2q", False, *output.shape) + output.tobytes()
+    return data, table, output
+
+
+def test_a_fasttext_file_by_hand(tmp_path):
+    data, table, output = fasttext_file()
+    (tmp_path / "f.bin").write_bytes(data)
+    found = formats.read(tmp_path / "f.bin")
+    assert list(found.words) == ["a", "bb"]
+    assert_array_equal(found.counts, [10, 9])
+    assert_array_equal(found.output_vectors, output)
+    rows, _ = found.subwords.rows([b"a"])  # <a  <a>  a>
+    assert rows.size == 3
+    assert_allclose(found.input("a"), (table[0] + table[2:][rows].sum(axis=0)) / 4, rtol=1e-6)
+    assert found.training["n_negatives"] == 5
+    assert found.training["method"] == "skip-gram"
+
+
+def test_a_fasttext_file_without_subwords(tmp_path):
+    data, table, _ = fasttext_file(bucket=0, maxn=0, minn=0)
+    (tmp_path / "f.bin").write_bytes(data)
+    found = formats.read(tmp_path / "f.bin")
+    assert found.subwords is None
+    assert_array_equal(found.input_vectors, table)
+    with pytest.raises(ValueError, match=r"'zz' is not among"):
+        found.input("zz")
+
+
+def test_the_end_of_a_sentence_has_no_subwords(tmp_path):
+    data, table, _ = fasttext_file(words=("a", "</s>", "bb"))
+    (tmp_path / "f.bin").write_bytes(data)
+    found = formats.read(tmp_path / "f.bin")
+    assert_array_equal(found.input("</s>"), table[1])
+    rows, _ = found.subwords.rows([b"bb"])
+    expected = (table[2] + table[3:][rows].sum(axis=0)) / (1 + rows.size)
+    assert_allclose(found.input("bb"), expected, rtol=1e-6)
+
+
+def test_hierarchical_softmax_has_no_output_vectors(tmp_path):
+    (tmp_path / "f.bin").write_bytes(fasttext_file(loss=1)[0])
+    with pytest.warns(UserWarning, match=r"hierarchical softmax.*nodes of a tree"):
+        found = formats.read(tmp_path / "f.bin")
+    assert found.output_vectors is None
+    assert "hierarchical softmax" in found.training["output_table"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": 3}, r"supervised fastText model.*labels.*fasttext skipgram"),
+        ({"quant": True}, r"quantised fastText model"),
+        ({"version": 13}, r"format 11 or 12. Got 13"),
+        ({"model": 9}, r"damaged: model 9"),
+        ({"loss": 9}, r"damaged: model 2 and loss 9"),
+    ],
+)
+def test_other_fasttext_models_are_named(tmp_path, changes, message):
+    (tmp_path / "f.bin").write_bytes(fasttext_file(**changes)[0])
+    refused(tmp_path / "f.bin", message)
+
+
+def test_every_truncation_of_a_fasttext_file_is_refused(tmp_path):
+    whole, *_ = fasttext_file()
+    for cut in range(len(whole)):
+        (tmp_path / "f.bin").write_bytes(whole[:cut])
+        refused(tmp_path / "f.bin", r"cut off|is empty")
+    (tmp_path / "f.bin").write_bytes(whole + b"x")
+    refused(tmp_path / "f.bin", r"must end after its output table")
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_damaged_byte_of_a_fasttext_file_is_read_or_refused(tmp_path, data):
+    whole = bytearray(fasttext_file()[0])
+    whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    (tmp_path / "f.bin").write_bytes(bytes(whole))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            formats.read(tmp_path / "f.bin")
+        except ValueError as error:
+            assert "\n" not in str(error)
+
+
+# -- real files ---------------------------------------------------------------------------------
+
+REAL_FASTTEXT = {
+    "crime-and-punishment.bin": (291, 5, 100),
+    "toy-model.bin": (22, 5, 100),
+    "lee_fasttext_new.bin": (1763, 10, 1000),
+}
+UNSEEN = ["unseenword", "ночевала", "日本語", "naïveté", "x", "a-b", "quelqu'un"]
+
+
+@pytest.fixture(scope="session")
+def format_dir(data_dir):
+    folder = data_dir / "formats"
+    if not folder.is_dir():
+        pytest.skip("the sample files of other programs are not here: set PACSENT_DATA")
+    return folder
+
+
+@pytest.mark.parametrize("name", REAL_FASTTEXT)
+def test_real_fasttext_files_are_read(format_dir, name):
+    n_words, n_dims, n_buckets = REAL_FASTTEXT[name]
+    found = formats.read(format_dir / name)
+    assert (found.n_words, found.n_dims) == (n_words, n_dims)
+    assert len(found.subwords.vectors) == n_buckets
+    assert found.output_vectors.shape == (n_words, n_dims)
+    assert (np.diff(found.counts) <= 0).all()  # most frequent first
+
+
+@pytest.mark.parametrize("name", ["crime-and-punishment", "toy-model"])
+def test_real_fasttext_text_holds_the_vectors_of_its_binary(format_dir, name):
+    binary = formats.read(format_dir / f"{name}.bin")
+    text = formats.read(format_dir / f"{name}.vec")
+    assert list(binary.words) == list(text.words)
+    assert_allclose(text.input_vectors, binary.input_vectors, rtol=6e-5, atol=1e-6)  # five digits
+
+
+@pytest.mark.parametrize("name", REAL_FASTTEXT)
+def test_fasttext_itself_gives_the_same_vectors(format_dir, name, capfd):
+    fasttext = pytest.importorskip("fasttext")
+    found = formats.read(format_dir / name)
+    theirs = fasttext.load_model(str(format_dir / name))
+    known = np.array([theirs.get_word_vector(word) for word in found.words])
+    assert_allclose(found.input_vectors, known, atol=1e-6)
+    assert_array_equal(found.output_vectors, theirs.get_output_matrix())
+    for word in UNSEEN:
+        assert word not in found
+        assert_allclose(found.input(word), theirs.get_word_vector(word), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", REAL_FASTTEXT)
+def test_gensim_gives_the_same_vectors_of_fasttext_files(format_dir, name):
+    gensim = pytest.importorskip("gensim.models.fasttext")
+    found = formats.read(format_dir / name)
+    theirs = gensim.load_facebook_model(str(format_dir / name))
+    assert theirs.wv.index_to_key == list(found.words)
+    # gensim gives n-grams to the end of a sentence; fastText does not
+    compared = [i for i, word in enumerate(found.words) if word != "</s>"]
+    assert_allclose(found.input_vectors[compared], theirs.wv.vectors[compared], atol=1e-6)
+    assert_array_equal(found.output_vectors, theirs.syn1neg)
+    assert_array_equal(found.counts, theirs.wv.expandos["count"])
+    in_memory = formats.from_gensim(theirs)
+    assert_array_equal(in_memory.input_vectors, theirs.wv.vectors)
+    for word in UNSEEN:
+        assert_allclose(found.input(word), theirs.wv[word], atol=1e-6)
+        assert_allclose(in_memory.input(word), theirs.wv[word], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["euclidean_vectors.bin", "toy-model.vec", "test_glove.txt"])
+def test_gensim_gives_the_same_vectors_of_word2vec_and_glove_files(format_dir, name):
+    models = pytest.importorskip("gensim.models")
+    found = formats.read(format_dir / name)
+    theirs = models.KeyedVectors.load_word2vec_format(
+        str(format_dir / name), binary=name.endswith(".bin"), no_header=name == "test_glove.txt"
+    )
+    assert theirs.index_to_key == list(found.words)
+    assert_array_equal(found.input_vectors, theirs.vectors)
+    in_memory = formats.from_gensim(theirs)
+    assert in_memory.counts is None  # gensim makes up n, n - 1, ..., 1
+    same_tables(in_memory, found)
+
+
+@pytest.mark.parametrize("name", ["v.txt", "v.bin"])
+def test_gensim_reads_what_we_write_and_we_read_what_it_writes(tmp_path, words, name):
+    models = pytest.importorskip("gensim.models")
+    binary = name.endswith(".bin")
+    formats.write(words, tmp_path / name)
+    for file, table in ((name, words.input_vectors), (f"context_{name}", words.output_vectors)):
+        theirs = models.KeyedVectors.load_word2vec_format(str(tmp_path / file), binary=binary)
+        assert theirs.index_to_key == WORDS
+        assert_array_equal(theirs.vectors, table)
+        theirs.save_word2vec_format(str(tmp_path / "back"), binary=binary)
+        back = formats.read(tmp_path / "back")
+        assert list(back.words) == WORDS
+        assert_array_equal(back.input_vectors, table)
+
+
+def test_a_gensim_model_in_memory_keeps_both_tables_and_counts():
+    models = pytest.importorskip("gensim.models")
+    text = [["film", "good", "film"], ["good", "quiet", "film"]] * 20
+    model = models.Word2Vec(
+        text, vector_size=4, min_count=1, sg=1, negative=3, epochs=1, workers=1, window=2
+    )
+    found = formats.from_gensim(model)
+    assert list(found.words) == model.wv.index_to_key
+    assert_array_equal(found.counts, [60, 40, 20])
+    assert_array_equal(found.input_vectors, model.wv.vectors)
+    assert_array_equal(found.output_vectors, model.syn1neg)
+    assert found.training["n_negatives"] == 3 and found.training["window"] == 2
+    model.wv.vectors[:] = 0  # further training changes nothing here
+    assert found.input_vectors.any()
+    hierarchical = models.Word2Vec(text, vector_size=4, min_count=1, hs=1, negative=0, epochs=1)
+    assert formats.from_gensim(hierarchical).output_vectors is None
+
+
+def test_what_is_not_a_gensim_model_is_refused():
+    with pytest.raises(TypeError, match=r"must be a gensim .* Got dict"):
+        formats.from_gensim({})
+
+
+def test_the_real_supervised_model_is_refused(format_dir):
+    refused(format_dir / "pang_lee_polarity_fasttext.bin", r"supervised fastText model")
+
+
+def test_a_wiki_dump_is_refused(format_dir):
+    refused(format_dir / "enwiki-shortened.xml.bz2", r"known format.*It begins with '<mediawiki")
+
+
+def cuts(size, every):
+    """All of the first bytes and of the last ones, and every k-th between."""
+    return sorted({*range(min(size, 300)), *range(300, size, every), *range(size - 60, size)})
+
+
+@pytest.mark.parametrize(
+    ("name", "every"),
+    [
+        ("toy-model.bin", 1),
+        ("toy-model.vec", 1),
+        ("crime-and-punishment.bin", 23),
+        ("crime-and-punishment.vec", 23),
+        ("euclidean_vectors.bin", 331),
+        ("lee_fasttext_new.bin", 997),
+        ("test_glove.txt", 97),
+    ],
+)
+def test_truncations_of_real_files_are_refused(format_dir, tmp_path, name, every):
+    whole = (format_dir / name).read_bytes()
+    (tmp_path / name).write_bytes(whole)
+    for cut in reversed(cuts(len(whole), every)):
+        os.truncate(tmp_path / name, cut)
+        if name == "test_glove.txt" and whole[cut - 1 : cut] == b"\n":
+            continue
+        refused(tmp_path / name, r"cut off|is empty|Download or copy it again")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["crime-and-punishment.bin", "crime-and-punishment.vec", "test_glove.txt"]
+)
+def test_every_truncation_of_the_small_real_files_is_refused(format_dir, tmp_path, name):
+    test_truncations_of_real_files_are_refused(format_dir, tmp_path, name, 1)
+
+
+def test_the_provided_vectors_are_read(data_dir):
+    if not (data_dir / "vectors").is_dir():
+        pytest.skip("the provided vectors are not here: set PACSENT_DATA")
+    found = formats.read(data_dir / "vectors")
+    assert (found.n_words, found.n_dims) == (108_333, 300)
+    assert found.input_vectors.dtype == np.float16
+    assert found.words[0] == "the" and found.counts[0] == 26_318_521
+    assert isinstance(found.input_vectors.base, np.memmap)
+
+
+# -- command ------------------------------------------------------------------------------------
+
+
+def test_convert_goes_round(tmp_path, words):
+    save(words, tmp_path / "model")
+    run = CliRunner()
+    for source, destination in (
+        ("model", "v.txt"),
+        ("v.txt", "v.bin"),
+        ("v.bin", "again"),
+    ):
+        result = run.invoke(cli, ["convert", str(tmp_path / source), str(tmp_path / destination)])
+        assert result.exit_code == 0, result.output
+        assert "5 words, 4 dimensions, float32, input and output tables" in result.output
+    same_tables(load(tmp_path / "again"), words)
+    assert "counts known" not in result.output
+
+
+def test_convert_tells_scripts_what_was_read(tmp_path, words):
+    formats.write(words, tmp_path / "v.bin")
+    result = CliRunner().invoke(
+        cli,
+        ["convert", str(tmp_path / "v.bin"), str(tmp_path / "m"), "--dtype", "float16", "--json"],
+    )
+    found = json.loads(result.output)
+    assert found["format"] == "word2vec-binary" and found["to"] == "pacsent"
+    assert found["n_words"] == 5 and found["n_dims"] == 4 and found["dtype"] == "float16"
+    assert found["tables"] == ["input", "output"] and found["counts_known"] is False
+    assert load(tmp_path / "m").input_vectors.dtype == np.float16
+
+
+def test_convert_has_one_line_for_a_bad_file_and_refuses_bad_options(tmp_path, capsys, monkeypatch):
+    from pacsent.cli import main
+
+    (tmp_path / "v").write_bytes(pickle.dumps([1]))
+    for arguments, status, message in (
+        ([str(tmp_path / "v"), str(tmp_path / "m")], 1, "Error: .*is a Python pickle"),
+        ([str(tmp_path / "v"), str(tmp_path / "m"), "--to", "x"], 2, "--to"),
+        ([str(tmp_path / "v"), str(tmp_path / "m"), "--from", "x"], 2, "--from"),
+        ([str(tmp_path / "nowhere"), str(tmp_path / "m")], 2, "does not exist"),
+    ):
+        monkeypatch.setattr("sys.argv", ["pacsent", "convert", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        assert stopped.value.code == status
+        shown = capsys.readouterr()
+        assert "Traceback" not in shown.err and shown.out == ""
+        assert re.search(message, shown.err)
+    assert not (tmp_path / "m").exists()
+
+
+def test_convert_passes_warnings_on(tmp_path):
+    (tmp_path / "v.txt").write_text("2 2\na 1 2\na 3 4\n")
+    result = CliRunner().invoke(
+        cli, ["convert", str(tmp_path / "v.txt"), str(tmp_path / "m"), "--duplicates", "first"]
+    )
+    assert result.exit_code == 0
+    assert "Warning: " in result.output and "1 words occur again" in result.output
+    shutil.rmtree(tmp_path / "m")

@@ -1,0 +1,448 @@
+"""A saved model is a folder that opens at once, and that nothing can half overwrite."""
+
+import errno
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import pacsent
+from pacsent import Vocabulary, WordVectors, load, save, storage
+from pacsent.word_vectors import Subwords
+
+COMMITTED = Path(__file__).parent / "data" / "model-v1"
+
+
+def same(a, b):
+    assert list(a.words) == list(b.words)
+    assert (a.counts is None) == (b.counts is None)
+    if a.counts is not None:
+        assert_array_equal(a.counts, b.counts)
+    for table, other in (
+        (a.input_vectors, b.input_vectors),
+        (a.output_vectors, b.output_vectors),
+    ):
+        assert (table is None) == (other is None)
+        if table is not None:
+            assert table.dtype == other.dtype
+            assert_array_equal(table, other)
+    assert a.corpus_digest == b.corpus_digest
+    assert a.training == b.training
+    assert a.vocabulary.normalise == b.vocabulary.normalise
+
+
+def made(n_words=5, n_dims=3, *, dtype=np.float32, output=True, counts=True, **more):
+    rng = np.random.default_rng(7)
+    vocabulary = Vocabulary(
+        [f"word{i}" for i in range(n_words)],
+        np.arange(n_words, 0, -1) * 10 if counts else None,
+    )
+    tables = rng.normal(size=(2, n_words, n_dims)).astype(dtype)
+    return WordVectors(vocabulary, tables[0], tables[1] if output else None, **more)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("output", [True, False])
+@pytest.mark.parametrize("counts", [True, False])
+def test_word_vectors_come_back_as_they_were(tmp_path, dtype, output, counts):
+    words = made(
+        dtype=dtype,
+        output=output,
+        counts=counts,
+        corpus_digest="9f2c",
+        training={"window": 5, "subsample": 1e-4, "lam": float("inf"), "sizes": (1, 2)},
+    )
+    assert save(words, tmp_path / "model") == tmp_path / "model"
+    same(load(tmp_path / "model"), words)
+    assert load(str(tmp_path / "model")).digest() == words.digest()
+
+
+def test_the_folder_is_readable_by_a_person(tmp_path):
+    save(made(2, 2), tmp_path / "model")
+    assert sorted(p.name for p in (tmp_path / "model").iterdir()) == [
+        "config.json",
+        "model.safetensors",
+        "vocabulary.tsv",
+    ]
+    assert (tmp_path / "model" / "vocabulary.tsv").read_text() == "word0\t20\nword1\t10\n"
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert config["format_version"] == 1
+    assert config["class"] == "WordVectors"
+    assert config["pacsent_version"] == pacsent.__version__
+    assert config["tables"] == ["input_vectors", "output_vectors"]
+
+
+def test_no_other_file_is_left_beside(tmp_path):
+    for _ in range(3):
+        save(made(), tmp_path / "model")
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+def test_tables_are_memory_mapped_read_only_and_aligned(tmp_path):
+    save(made(dtype=np.float16), tmp_path / "model")
+    words = load(tmp_path / "model")
+    assert isinstance(words.input_vectors.base, np.memmap)
+    assert not words.input_vectors.flags.writeable
+    assert words.input_vectors.flags.aligned and words.output_vectors.flags.aligned
+
+
+def test_the_safetensors_library_reads_our_file_and_we_read_its(tmp_path):
+    numpy = pytest.importorskip("safetensors.numpy")
+    words = made(7, 3, dtype=np.float16)
+    save(words, tmp_path / "model")
+    tensors = numpy.load_file(tmp_path / "model" / "model.safetensors")
+    assert_array_equal(tensors["input_vectors"], words.input_vectors)
+    assert_array_equal(tensors["output_vectors"], words.output_vectors)
+    assert tensors["input_vectors"].dtype == np.float16
+
+    rng = np.random.default_rng(0)
+    theirs = {
+        "a": rng.normal(size=(3, 5)),
+        "b": rng.integers(0, 9, size=7).astype(np.int32),
+        "c": np.array([True, False, True]),
+        "d": np.array(3.5, dtype=np.float32),
+        "e": np.zeros((0, 4), dtype=np.float16),
+    }
+    numpy.save_file(theirs, tmp_path / "theirs.safetensors", metadata={"made": "elsewhere"})
+    found = storage.read_tensors(tmp_path / "theirs.safetensors")
+    assert set(found) == set(theirs)
+    for name, array in theirs.items():
+        assert found[name].dtype == array.dtype
+        assert found[name].flags.aligned
+        assert_array_equal(found[name], array)
+
+
+def test_tensors_of_every_type_come_back(tmp_path):
+    arrays = {
+        name: np.arange(6).reshape(2, 3).astype(name)
+        for name in storage._DTYPE_NAMES
+        if not name.startswith("float")
+    }
+    arrays |= {"half": np.float16([1.5]), "none": np.zeros(0, np.int64), "one": np.array(2.5)}
+    arrays["turned"] = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    storage.write_tensors(tmp_path / "t", arrays)
+    found = storage.read_tensors(tmp_path / "t")
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype
+        assert_array_equal(found[name], array)
+    with pytest.raises(ValueError, match=r"names must be an array of numbers to be saved. Got <U1"):
+        storage.write_tensors(tmp_path / "u", {"names": np.array(["a"])})
+
+
+def test_a_file_of_empty_tensors_opens(tmp_path):
+    storage.write_tensors(tmp_path / "t", {"none": np.zeros((0, 3), np.float32)})
+    assert storage.read_tensors(tmp_path / "t")["none"].shape == (0, 3)
+    storage.write_tensors(tmp_path / "nothing", {})
+    assert storage.read_tensors(tmp_path / "nothing") == {}
+
+
+words_of_any_kind = st.lists(
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=12), min_size=1, unique=True
+)
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(words_of_any_kind)
+def test_any_word_comes_back_tabs_and_line_breaks_too(tmp_path, odd):
+    words = WordVectors(Vocabulary(odd), np.ones((len(odd), 2), dtype=np.float32))
+    save(words, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert list(again.words) == odd
+    lines = (tmp_path / "model" / "vocabulary.tsv").read_bytes().split(b"\n")
+    assert len(lines) == len(odd) + 1  # a line break inside a word is written as \n
+
+
+def test_half_a_character_is_refused(tmp_path):
+    words = WordVectors(Vocabulary(["a\ud800"]), np.ones((1, 2), dtype=np.float32))
+    with pytest.raises(ValueError, match=r"valid Unicode to be saved"):
+        save(words, tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_subwords_are_kept(tmp_path):
+    rng = np.random.default_rng(0)
+    subwords = Subwords(rng.normal(size=(11, 3)).astype(np.float32), 2, 4)
+    words = made(subwords=subwords)
+    save(words, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert repr(again.subwords) == repr(subwords)
+    assert_array_equal(again.input("unseen"), words.input("unseen"))
+
+
+def test_a_function_cannot_be_saved_but_can_be_given_again(tmp_path):
+    words = WordVectors(Vocabulary(["a"], normalise=str.split), np.ones((1, 2), np.float32))
+    with pytest.raises(ValueError, match=r"Got the function 'split'.*load\(path, normalise="):
+        save(words, tmp_path / "model")
+    save(WordVectors(Vocabulary(["A"]), np.ones((1, 2), np.float32)), tmp_path / "model")
+    again = load(tmp_path / "model", normalise=str.split)
+    assert again.vocabulary.encode(["A b"]).ids.size == 1
+
+
+def test_training_that_is_not_plain_is_refused_by_name(tmp_path):
+    with pytest.raises(ValueError, match=r"must be numbers, strings, lists or None"):
+        save(made(training={"x": object()}), tmp_path / "model")
+
+
+# -- replacing ----------------------------------------------------------------------------------
+
+
+def test_saving_over_a_model_replaces_it_even_while_it_is_open(tmp_path):
+    save(made(5), tmp_path / "model")
+    old = load(tmp_path / "model")
+    save(made(9), tmp_path / "model")
+    assert load(tmp_path / "model").n_words == 9
+    assert np.isfinite(old.input_vectors).all()  # the map of the old file stays good
+    save(load(tmp_path / "model"), tmp_path / "model")  # onto itself
+    assert load(tmp_path / "model").n_words == 9
+
+
+def test_replacing_works_where_the_system_cannot_swap_folders(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "_exchange", lambda a, b: False)
+    save(made(5), tmp_path / "model")
+    save(made(9), tmp_path / "model")
+    assert load(tmp_path / "model").n_words == 9
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("swap", [True, False])
+@pytest.mark.parametrize("moment", ["_write_word_list", "write_tensors", "_write_config", "_move"])
+def test_an_interrupted_save_leaves_the_old_model(tmp_path, monkeypatch, moment, swap):
+    save(made(5), tmp_path / "model")
+
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    if not swap:
+        monkeypatch.setattr(storage, "_exchange", lambda a, b: False)
+    monkeypatch.setattr(storage, moment, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        save(made(9), tmp_path / "model")
+    assert load(tmp_path / "model").n_words == 5
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_failed_second_rename_puts_the_old_model_back(tmp_path, monkeypatch):
+    save(made(5), tmp_path / "model")
+    monkeypatch.setattr(storage, "_exchange", lambda a, b: False)
+    rename, calls = os.rename, []
+
+    def second_fails(a, b):
+        calls.append(a)
+        if len(calls) == 2:
+            raise OSError(errno.EIO, "the disk went away")
+        rename(a, b)
+
+    monkeypatch.setattr(storage.os, "rename", second_fails)
+    with pytest.raises(OSError, match=r"the disk went away"):
+        save(made(9), tmp_path / "model")
+    assert load(tmp_path / "model").n_words == 5
+
+
+def test_killed_between_two_renames_the_message_says_where_the_model_is(tmp_path):
+    save(made(5), tmp_path / "model")
+    (tmp_path / "model").rename(tmp_path / ".model.old-1234")
+    with pytest.raises(FileNotFoundError, match=r"interrupted and left the model in .*old-1234"):
+        load(tmp_path / "model")
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, monkeypatch):
+    save(made(5), tmp_path / "model")
+
+    def full(path, tensors):
+        Path(path).write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(storage, "write_tensors", full)
+    with pytest.raises(OSError, match=r"is full: .*model needs about .* MB and was not saved"):
+        save(made(9), tmp_path / "model")
+    assert load(tmp_path / "model").n_words == 5
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_folder_that_is_not_ours_is_never_touched(tmp_path):
+    theirs = tmp_path / "thesis"
+    theirs.mkdir()
+    (theirs / "chapter.txt").write_text("words")
+    with pytest.raises(ValueError, match=r"exists and is a folder that is not a pacsent model"):
+        save(made(), theirs)
+    (theirs / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(ValueError, match=r"is not a pacsent model"):
+        save(made(), theirs)
+    assert (theirs / "chapter.txt").read_text() == "words"
+    with pytest.raises(ValueError, match=r"exists and is a file"):
+        save(made(), theirs / "chapter.txt")
+
+
+def test_an_empty_folder_and_missing_parents_are_fine(tmp_path):
+    (tmp_path / "new").mkdir()
+    save(made(), tmp_path / "new")
+    save(made(), tmp_path / "a" / "b" / "c")
+    assert load(tmp_path / "new").n_words == load(tmp_path / "a" / "b" / "c").n_words == 5
+
+
+def test_a_link_to_a_model_stays_a_link(tmp_path):
+    save(made(5), tmp_path / "real")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    save(made(9), tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert load(tmp_path / "real").n_words == 9
+
+
+def test_only_what_can_be_saved_is_saved(tmp_path):
+    with pytest.raises(TypeError, match=r"WordVectors or a fitted estimator.* Got dict"):
+        save({}, tmp_path / "model")
+    with pytest.raises(ValueError, match=r"words must be 'copy' or 'reference'. Got 'link'"):
+        save(made(), tmp_path / "model", words="link")
+
+
+# -- damage -------------------------------------------------------------------------------------
+
+
+def test_missing_things_are_named(tmp_path):
+    with pytest.raises(
+        FileNotFoundError, match=r"There is no folder .*nowhere. Check the spelling"
+    ):
+        load(tmp_path / "nowhere")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ValueError, match=r"must be a folder written by pacsent. It is a file"):
+        load(tmp_path / "file")
+    (tmp_path / "other").mkdir()
+    with pytest.raises(
+        FileNotFoundError, match=r"is not a model of pacsent: it has no config.json"
+    ):
+        load(tmp_path / "other")
+    save(made(), tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match=r"model.safetensors is missing"):
+        load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"3", b'{"class": "WordVectors"}', b"\xff"])
+def test_a_damaged_config_is_one_line(tmp_path, text):
+    save(made(), tmp_path / "model")
+    (tmp_path / "model" / "config.json").write_bytes(text)
+    with pytest.raises(ValueError, match=r"config.json must be the description of a pacsent model"):
+        load(tmp_path / "model")
+
+
+def test_a_later_format_says_which_version_to_install(tmp_path):
+    save(made(), tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    config |= {"format_version": 2, "pacsent_version": "9.1"}
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(
+        ValueError, match=r"format_version 1. Got 2 instead, written by pacsent 9.1"
+    ):
+        load(tmp_path / "model")
+
+
+def test_every_truncation_of_the_tensors_is_one_clear_line(tmp_path):
+    save(made(3, 2), tmp_path / "model")
+    file = tmp_path / "model" / "model.safetensors"
+    whole = file.read_bytes()
+    for cut in range(len(whole)):
+        file.write_bytes(whole[:cut])
+        with pytest.raises(
+            ValueError, match=r"model\.safetensors must .* instead\. It is"
+        ) as error:
+            load(tmp_path / "model")
+        assert "\n" not in str(error.value)
+    file.write_bytes(whole + b"x")
+    with pytest.raises(ValueError, match=r"bytes long, as its header says"):
+        load(tmp_path / "model")
+
+
+def test_a_header_that_lies_is_refused(tmp_path):
+    file = tmp_path / "t"
+    for entry in (
+        {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]},
+        {"dtype": "F99", "shape": [1], "data_offsets": [0, 4]},
+        {"dtype": "F32", "shape": [-1], "data_offsets": [4, 0]},
+        {"dtype": "F32", "shape": 1, "data_offsets": [0, 4]},
+        {"dtype": "F32", "shape": [1]},
+        7,
+    ):
+        text = json.dumps({"a": entry}).encode()
+        file.write_bytes(len(text).to_bytes(8, "little") + text + b"\0\0\0\0")
+        with pytest.raises(ValueError, match=r"must have a safetensors header"):
+            storage.read_tensors(file)
+    file.write_bytes((1).to_bytes(8, "little") + b"{")
+    with pytest.raises(ValueError, match=r"must have a safetensors header"):
+        storage.read_tensors(file)
+
+
+def test_words_that_do_not_add_up_are_refused(tmp_path):
+    save(made(3, 2), tmp_path / "model")
+    file = tmp_path / "model" / "model.safetensors"
+    tensors = {name: np.array(array) for name, array in storage.read_tensors(file).items()}
+    good = tensors["vocabulary.word_offsets"]
+    file.unlink()
+    storage.write_tensors(file, tensors | {"vocabulary.word_offsets": good[:-1]})
+    with pytest.raises(ValueError, match=r"its words do not add up|one row per word"):
+        load(tmp_path / "model")
+    file.unlink()
+    del tensors["input_vectors"]
+    storage.write_tensors(file, tensors)
+    with pytest.raises(ValueError, match=r"has no input_vectors"):
+        load(tmp_path / "model")
+
+
+def test_nan_in_a_mapped_table_is_found_on_request(tmp_path):
+    save(made(3, 2), tmp_path / "model")
+    file = tmp_path / "model" / "model.safetensors"
+    tensors = {name: np.array(array) for name, array in storage.read_tensors(file).items()}
+    tensors["output_vectors"][1, 1] = np.nan
+    file.unlink()
+    storage.write_tensors(file, tensors)
+    with pytest.raises(ValueError, match=r"output_vectors must be finite.*row 1 \('word1'\)"):
+        load(tmp_path / "model").check_finite()
+
+
+# -- under version control ----------------------------------------------------------------------
+
+
+def test_the_model_under_version_control_loads():
+    words = load(COMMITTED)
+    assert list(words.words) == ["film", "good", "quiet", "café", "two words", "tab\there"]
+    assert_array_equal(words.counts, [60, 50, 40, 30, 20, 10])
+    assert words.input_vectors.dtype == np.float16
+    assert_array_equal(words.input("good"), [0.25, -0.5, 1.5])
+    assert_array_equal(words.output("good"), [-0.75, 2.0, 0.125])
+    assert words.corpus_digest == "0" * 64
+    assert words.training == {"n_epochs": 5, "note": "made-up numbers", "lam": float("inf")}
+
+
+def test_saving_the_model_under_version_control_again_changes_nothing(tmp_path):
+    words = load(COMMITTED)
+    save(words, tmp_path / "again")
+    same(load(tmp_path / "again"), words)
+    assert (tmp_path / "again" / "vocabulary.tsv").read_bytes() == (
+        COMMITTED / "vocabulary.tsv"
+    ).read_bytes()
+
+
+# -- size ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_two_and_a_half_million_words_open_in_fifty_milliseconds(tmp_path):
+    n_words = 2_500_000
+    words = WordVectors(
+        Vocabulary([f"word{i}" for i in range(n_words)], np.arange(n_words, 0, -1)),
+        np.zeros((n_words, 4), dtype=np.float16),
+    )
+    save(words, tmp_path / "model")
+    seconds = []
+    for _ in range(5):
+        start = time.perf_counter()
+        opened = load(tmp_path / "model")
+        seconds.append(time.perf_counter() - start)
+    assert opened.n_words == n_words
+    assert "word2499999" in opened
+    assert min(seconds) < 0.05
