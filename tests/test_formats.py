@@ -136,7 +136,7 @@ def test_binary_records_may_or_may_not_end_with_a_line_break(tmp_path, rng):
 
 
 def test_binary_numbers_that_look_like_text_are_still_numbers(tmp_path):
-    row = b"wx 1 2 34\n5 "  # twelve bytes, three numbers
+    row = b"wx!1?2:34\n5;"  # twelve bytes, three numbers
     (tmp_path / "v.bin").write_bytes(b"2 3\n0 " + row + b"\n1 " + row + b"\n")
     found = formats.read(tmp_path / "v.bin")
     assert list(found.words) == ["0", "1"]

@@ -1,6 +1,7 @@
 """A saved model is a folder that opens at once, and that nothing can half overwrite."""
 
 import errno
+import hashlib
 import json
 import os
 import time
@@ -402,6 +403,33 @@ def test_nan_in_a_mapped_table_is_found_on_request(tmp_path):
     storage.write_tensors(file, tensors)
     with pytest.raises(ValueError, match=r"output_vectors must be finite.*row 1 \('word1'\)"):
         load(tmp_path / "model").check_finite()
+
+
+def test_the_table_for_looking_words_up_is_saved_and_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "_LARGE", 1)
+    words = made(300, 2)
+    save(words, tmp_path / "model")
+    tensors = storage.read_tensors(tmp_path / "model" / "model.safetensors")
+    assert_array_equal(tensors["vocabulary.hash_table"], words.vocabulary.arrays()["hash_table"])
+    opened = load(tmp_path / "model")
+    for i in (0, 17, 299):
+        assert_array_equal(opened.input(f"word{i}"), words.input_vectors[i])
+    assert "word300" not in opened
+    # a table of another version is left alone and built again
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    config["hash_table_version"] = 99
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    assert "hash_table" not in load(tmp_path / "model").vocabulary._arrays
+    assert_array_equal(load(tmp_path / "model").input("word17"), words.input_vectors[17])
+
+
+def test_the_hash_table_is_that_of_version_1():
+    """Saved tables are used as they are: if this fails, HASH_TABLE_VERSION must go up."""
+    table = Vocabulary(["film", "good", "café", "日本"]).arrays()["hash_table"]
+    assert storage.HASH_TABLE_VERSION == 1
+    assert (
+        hashlib.sha256(np.ascontiguousarray(table).tobytes()).hexdigest()[:16] == "aeb00fcde86b38a1"
+    )
 
 
 # -- under version control ----------------------------------------------------------------------

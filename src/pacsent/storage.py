@@ -20,7 +20,6 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +29,7 @@ from pacsent.vocabulary import Vocabulary
 from pacsent.word_vectors import Subwords, WordVectors
 
 FORMAT_VERSION = 1
+HASH_TABLE_VERSION = 1  # goes up when the hash function or the layout of the table changes
 CONFIG, WORD_LIST, TENSORS, WORDS = "config.json", "vocabulary.tsv", "model.safetensors", "words"
 
 _DTYPE_NAMES = {
@@ -39,6 +39,7 @@ _DTYPE_NAMES = {
 }  # fmt: skip
 _DTYPES = {code: np.dtype(name) for name, code in _DTYPE_NAMES.items()}
 _ALIGN = 64  # the first tensor begins at a multiple of this many bytes
+_LARGE = 10_000  # words from which the table for looking them up is saved too
 _CHUNK = 1 << 24  # bytes written at once
 _LARGEST_HEADER = 100_000_000  # as in the safetensors library
 
@@ -181,6 +182,7 @@ def _write_words(words, folder, place, _):
             "dtype": str(words.input_vectors.dtype),
             "tables": [n for n in ("input_vectors", "output_vectors") if n in tensors],
             "counts_known": vocabulary.counts is not None,
+            "hash_table_version": HASH_TABLE_VERSION,
             "parameters": parameters,
             "corpus_digest": words.corpus_digest,
             "training": words.training,
@@ -387,7 +389,7 @@ def _load_words(path, config, normalise) -> WordVectors:
             )
     if normalise is None:
         normalise = parameters.get("normalise", "paper")
-    vocabulary = _vocabulary_from_arrays(arrays, normalise, path / TENSORS)
+    vocabulary = _vocabulary_from_arrays(arrays, normalise, config, path / TENSORS)
     subwords = None
     if "subword_vectors" in tensors:
         subwords = Subwords(tensors["subword_vectors"], **parameters["subwords"])
@@ -453,32 +455,49 @@ def _estimator_class(name, path):
 
 
 def _vocabulary_arrays(vocabulary) -> dict[str, np.ndarray]:
-    """The words' UTF-8 bytes one after the other, where each begins, and the counts."""
+    """The words' UTF-8 bytes one after the other, where each begins, the counts; and for a large
+    vocabulary the table that words are looked up in, so that opening it builds nothing."""
+    arrays = vocabulary.arrays() if len(vocabulary) >= _LARGE else _small_arrays(vocabulary)
     try:
-        encoded = [word.encode("utf-8") for word in vocabulary.words]
-    except UnicodeEncodeError as error:
+        arrays["word_bytes"].tobytes().decode("utf-8")
+    except UnicodeDecodeError:
+        bad = next(word for word in vocabulary.words if not _is_unicode(word))
         raise ValueError(
-            f"Words must be valid Unicode to be saved. Got {error.object!r} instead, which holds "
-            "half a character. Rename or drop the word."
+            f"Words must be valid Unicode to be saved. Got {bad!r} instead, which holds half a "
+            "character. Rename or drop the word."
         ) from None
-    offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
-    np.cumsum([len(word) for word in encoded], out=offsets[1:])
-    arrays: dict[str, np.ndarray] = {
-        "word_bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8),
-        "word_offsets": offsets,
-    }
-    if vocabulary.counts is not None:
-        arrays["counts"] = vocabulary.counts
     return arrays
 
 
-def _vocabulary_from_arrays(arrays, normalise, path) -> Vocabulary:
-    offsets, text = arrays["word_offsets"], arrays["word_bytes"]
-    if offsets.size == 0 or offsets[0] != 0 or offsets[-1] != text.size:
-        raise ValueError(f"{path} is damaged: its words do not add up. Save the model again.")
-    text, places = text.tobytes(), offsets.tolist()
-    words = [text[a:b].decode("utf-8") for a, b in pairwise(places)]
-    return Vocabulary(words, arrays.get("counts"), normalise=normalise)
+def _small_arrays(vocabulary):
+    """The same without the table, which takes compiled code to build."""
+    encoded = [word.encode("utf-8", "surrogatepass") for word in vocabulary.words]
+    offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
+    np.cumsum([len(word) for word in encoded], out=offsets[1:])
+    arrays = {
+        "word_bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8),
+        "word_offsets": offsets,
+    }
+    return arrays if vocabulary.counts is None else {**arrays, "counts": vocabulary.counts}
+
+
+def _is_unicode(word) -> bool:
+    try:
+        word.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _vocabulary_from_arrays(arrays, normalise, config, path) -> Vocabulary:
+    if config.get("hash_table_version") != HASH_TABLE_VERSION:
+        arrays.pop("hash_table", None)  # of another pacsent: built again when it is needed
+    try:
+        return Vocabulary.from_arrays(arrays, normalise)
+    except (ValueError, IndexError) as error:
+        raise ValueError(
+            f"{path} is damaged: its words do not add up ({error}). Save the model again."
+        ) from None
 
 
 # ------------------------------------------------------------------------------------------------

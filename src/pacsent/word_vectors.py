@@ -277,7 +277,7 @@ class WordVectors:
         """The row of a word, -1 where it is unknown."""
         if not isinstance(word, str):
             raise ValueError(f"A word must be a str. Got {type(word).__name__} instead.")
-        return self.vocabulary.index.get(word, -1)
+        return self.vocabulary.id_of(word)
 
     def _norms(self, name) -> np.ndarray:
         kept = self._kept  # type: ignore[attr-defined]
