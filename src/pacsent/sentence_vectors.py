@@ -207,8 +207,8 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @property
     def _dtype(self):
-        tables = [table for table in self.word_vectors.roles() if table is not None]
-        wide = any(table.dtype == np.float64 for table in tables)
+        tables = (self.word_vectors.input_vectors, self.word_vectors.output_vectors)
+        wide = any(table is not None and table.dtype == np.float64 for table in tables)
         return np.dtype(np.float64 if wide else np.float32)
 
     def __sklearn_tags__(self):
@@ -222,15 +222,11 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return True
 
     def _tables(self):
-        """(A_hat, B_hat), with a word of advice where the output vectors are missing."""
-        A_hat, B_hat = self.word_vectors.roles(swap=self.swap_roles)
-        if A_hat is None or (B_hat is None and self._needs_prior_table()):
-            raise ValueError(
-                f"The word vectors of {type(self).__name__} must have an output table with these "
-                "settings. Got input vectors only instead. Methods that need none: 'Average' with "
-                "alpha=0, 'IDF-Average', and 'PB-L2' or 'PB-IDF-L2' with lam=inf."
-            )
-        return A_hat, B_hat
+        """(A_hat, B_hat); B_hat may be None where these settings do not read it."""
+        words = self.word_vectors
+        if words.output_vectors is None and not self.swap_roles and not self._needs_prior_table():
+            return words.input_vectors, None
+        return words.roles(swap=self.swap_roles, method=type(self).__name__)
 
     def _encode(self, X) -> Encoded:
         if isinstance(X, str):
@@ -580,8 +576,10 @@ class IDFVectorizer(_ClosedForm):
         return not np.isinf(self.lam)
 
     def _fit(self, encoded):
-        counts = self.word_vectors.vocabulary.count(encoded)
-        frequency = np.bincount(counts.indices, minlength=self.word_vectors.n_words)
+        from pacsent._kernels.sentences import document_frequency
+
+        frequency = np.zeros(self.word_vectors.n_words, dtype=np.int64)
+        document_frequency(encoded.ids, encoded.offsets, frequency)
         self.idf_ = idf(frequency, encoded.n_sentences, self.unseen)
 
     def _state(self):

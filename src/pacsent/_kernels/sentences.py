@@ -8,6 +8,7 @@ beforehand. `HALF_PRECISION` says whether that instruction is there.
 import platform
 
 import llvmlite.binding as llvm
+import numpy as np
 from llvmlite import ir
 from numba import config, njit, types
 from numba.extending import intrinsic, overload
@@ -59,6 +60,23 @@ def sum_weights(ids, offsets, weights, out):
 
 
 @njit(cache=True, nogil=True)
+def document_frequency(ids, offsets, frequency):
+    """Add to each word the number of sentences that hold it, in place.
+
+    Equivalent to frequency[np.unique(ids of sentence s)] += 1 for each s
+    """
+    last = np.full(frequency.size, -1, dtype=np.int64)  # the last sentence a word was met in
+    for s in range(offsets.size - 1):
+        for t in range(offsets[s], offsets[s + 1]):
+            if last[ids[t]] != s:
+                last[ids[t]] = s
+                frequency[ids[t]] += 1
+
+
+_BLOCK = 64  # tokens summed on their own: rounding errors grow with a block, not with the text
+
+
+@njit(cache=True, nogil=True)
 def pool_rows(ids, offsets, table, weights, scale, out, add):
     """Weighted sum of each sentence's rows, put into `out` or added to it, in place.
 
@@ -66,27 +84,31 @@ def pool_rows(ids, offsets, table, weights, scale, out, add):
     ids of sentence s
     """
     n_dims = table.shape[1]
+    total = np.empty(n_dims, out.dtype)
     for s in range(offsets.size - 1):
-        total = out[s]
         if not add:
             for d in range(n_dims):
-                total[d] = 0
+                out[s, d] = 0
         t = offsets[s]
-        stop = offsets[s + 1]
-        while t + 4 <= stop:  # four rows for each time the sum is read and written
-            i, j, k, l = ids[t], ids[t + 1], ids[t + 2], ids[t + 3]
-            a, b, e, f = table[i], table[j], table[k], table[l]
-            u, v = scale[s] * weights[i], scale[s] * weights[j]
-            w, x = scale[s] * weights[k], scale[s] * weights[l]
+        while t < offsets[s + 1]:
+            stop = min(t + _BLOCK, offsets[s + 1])
             for d in range(n_dims):
-                total[d] += (u * _number(a[d]) + v * _number(b[d])) + (
-                    w * _number(e[d]) + x * _number(f[d])
-                )
-            t += 4
-        while t < stop:
-            i = ids[t]
-            a = table[i]
-            u = scale[s] * weights[i]
+                total[d] = 0
+            while t + 4 <= stop:  # four rows for each time the sum is read and written
+                i, j, k, l = ids[t], ids[t + 1], ids[t + 2], ids[t + 3]
+                a, b, e, f = table[i], table[j], table[k], table[l]
+                u, v, w, x = weights[i], weights[j], weights[k], weights[l]
+                for d in range(n_dims):
+                    total[d] += (u * _number(a[d]) + v * _number(b[d])) + (
+                        w * _number(e[d]) + x * _number(f[d])
+                    )
+                t += 4
+            while t < stop:
+                i = ids[t]
+                a = table[i]
+                u = weights[i]
+                for d in range(n_dims):
+                    total[d] += u * _number(a[d])
+                t += 1
             for d in range(n_dims):
-                total[d] += u * _number(a[d])
-            t += 1
+                out[s, d] += scale[s] * total[d]

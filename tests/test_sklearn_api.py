@@ -1,0 +1,241 @@
+"""Every method keeps scikit-learn's contract; scikit-learn's own checks skip text estimators."""
+
+import importlib
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import get_tags
+
+from pacsent import METHODS, make
+from pacsent.sentence_vectors import _METHODS, EmptySentenceWarning, SentenceVectorizer
+
+LABELS = [1, 0, 0, 1, 0, 0, 1, 0, 1, 1]
+
+
+@pytest.fixture(params=METHODS)
+def method(request):
+    module, name, *_ = _METHODS[request.param.removeprefix("i-")]
+    if not hasattr(importlib.import_module(f"pacsent.{module}"), name):
+        pytest.skip(f"pacsent.{module}.{name} is not there yet")
+    return request.param
+
+
+@pytest.fixture
+def vectorizer(method, toy_word_vectors):
+    return make(method, toy_word_vectors)
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EmptySentenceWarning)
+        yield
+
+
+def test_it_is_a_vectorizer_and_its_parameters_come_back(vectorizer):
+    assert isinstance(vectorizer, SentenceVectorizer)
+    parameters = vectorizer.get_params(deep=False)
+    again = type(vectorizer)(**parameters)
+    assert all(again.get_params(deep=False)[key] is value for key, value in parameters.items())
+    assert vectorizer.set_params(**parameters) is vectorizer
+
+
+def test_the_constructor_only_stores(vectorizer):
+    odd = type(vectorizer)("no word vectors at all")
+    assert odd.word_vectors == "no word vectors at all"
+
+
+def test_a_clone_shares_the_word_table_and_is_not_fitted(vectorizer, tiny_corpus):
+    vectorizer.fit(tiny_corpus)
+    twin = clone(vectorizer)
+    assert twin.word_vectors is vectorizer.word_vectors
+    assert twin.get_params() == vectorizer.get_params()
+    with pytest.raises(NotFittedError):
+        twin.transform(tiny_corpus)
+
+
+def test_before_fit_it_says_so(vectorizer):
+    for call in (vectorizer.transform, vectorizer.posterior, vectorizer.sample):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            call(["good film"])
+
+
+def test_fit_returns_itself_and_ignores_y(vectorizer, tiny_corpus):
+    assert vectorizer.fit(tiny_corpus, LABELS) is vectorizer
+
+
+def test_same_input_same_output_and_input_left_untouched(vectorizer, tiny_corpus):
+    before = list(tiny_corpus)
+    first = vectorizer.fit(tiny_corpus).transform(tiny_corpus)
+    assert_array_equal(first, vectorizer.transform(tiny_corpus))
+    assert_array_equal(first, clone(vectorizer).fit(tiny_corpus).transform(tiny_corpus))
+    assert tiny_corpus == before
+
+
+def test_means_are_float32_and_finite_and_variances_are_missing_for_empty_sentences_only(
+    vectorizer, tiny_corpus
+):
+    means, variances = vectorizer.fit(tiny_corpus).posterior(tiny_corpus)
+    assert means.shape == (10, 2) and means.dtype == np.float32
+    assert np.isfinite(means).all()
+    assert_array_equal(np.flatnonzero(np.isnan(variances)), [4, 5])
+    assert_array_equal(means[[4, 5]], 0)
+    assert (variances[np.isfinite(variances)] >= 0).all()
+    assert_array_equal(means, vectorizer.transform(tiny_corpus))
+
+
+def test_no_sentences_give_no_rows(vectorizer, tiny_corpus):
+    vectorizer.fit(tiny_corpus)
+    assert vectorizer.transform([]).shape == (0, 2)
+    means, variances = vectorizer.posterior(iter([]))
+    assert means.shape == (0, 2) and variances.shape == (0,)
+
+
+def test_a_single_string_is_refused_with_advice(vectorizer, tiny_corpus):
+    for call in (vectorizer.fit, vectorizer.fit_transform, vectorizer.fit(tiny_corpus).transform):
+        with pytest.raises(ValueError, match=r"Got the single string 'a quiet film' instead. Pass"):
+            call("a quiet film")
+
+
+def test_it_takes_generators_token_lists_and_encoded_sentences(vectorizer, tiny_corpus):
+    expected = vectorizer.fit(tiny_corpus).transform(tiny_corpus)
+    vocabulary = vectorizer.word_vectors.vocabulary
+    tokens = [list(vocabulary.tokens(sentence)) for sentence in tiny_corpus]
+    for X in (iter(tiny_corpus), tokens, vocabulary.encode(tiny_corpus), np.array(tiny_corpus)):
+        assert_allclose(vectorizer.transform(X), expected, atol=1e-6)
+
+
+def test_the_batch_size_and_the_threads_change_nothing(vectorizer, tiny_corpus):
+    expected = vectorizer.fit(tiny_corpus).transform(tiny_corpus)
+    for settings in ({"batch_size": 3}, {"batch_size": 1, "n_jobs": 2}, {"n_jobs": 1}):
+        vectorizer.set_params(**settings)
+        assert_allclose(vectorizer.transform(tiny_corpus), expected, atol=1e-5)
+
+
+def test_word_order_changes_nothing(vectorizer, tiny_corpus):
+    vectorizer.fit(tiny_corpus)
+    one, other = vectorizer.transform(["film good quiet film nil", "nil film quiet film good"])
+    assert_allclose(one, other, atol=1e-6)
+
+
+def test_the_report_counts_empty_sentences_and_coverage(vectorizer, tiny_corpus):
+    vectorizer.fit(tiny_corpus)
+    assert (vectorizer.n_empty_, vectorizer.n_sentences_) == (2, 10)
+    assert_allclose(vectorizer.coverage_, 20 / 23)
+    vectorizer.transform(["good", "zzz", ""])
+    assert (vectorizer.n_empty_, vectorizer.n_sentences_) == (2, 3)
+    assert_allclose(vectorizer.coverage_, 1 / 2)
+
+
+def test_it_warns_once_about_empty_sentences_or_stops_if_asked(vectorizer, tiny_corpus):
+    vectorizer.fit(tiny_corpus)
+    with pytest.warns(EmptySentenceWarning, match=r"2 of 10 sentences .* \(row 4, 5\)") as caught:
+        vectorizer.transform(tiny_corpus)
+    assert len(caught) == 1
+    vectorizer.set_params(on_empty="error")
+    with pytest.raises(ValueError, match=r"sentences hold no known word \(row 4, 5\)"):
+        vectorizer.transform(tiny_corpus)
+
+
+def test_it_works_in_a_pipeline_and_in_a_grid_search(vectorizer, tiny_corpus):
+    pipeline = make_pipeline(vectorizer, LogisticRegression())
+    assert len(pipeline.fit(tiny_corpus, LABELS).predict(tiny_corpus)) == 10
+    [(step, _), *_] = pipeline.steps
+    grid = {f"{step}__batch_size": [2, 5]}
+    if "lam" in vectorizer.get_params():
+        grid[f"{step}__lam"] = [0.5, 2.0]
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(tiny_corpus, LABELS)
+    assert search.best_estimator_[0].word_vectors is vectorizer.word_vectors
+
+
+def test_fit_transform_is_fit_then_transform(vectorizer, tiny_corpus):
+    expected = clone(vectorizer).fit(tiny_corpus).transform(tiny_corpus)
+    assert_allclose(vectorizer.fit_transform(iter(tiny_corpus), LABELS), expected, atol=1e-6)
+
+
+def test_it_names_its_columns_and_gives_data_frames(vectorizer, tiny_corpus):
+    pytest.importorskip("pandas")
+    names = [f"{type(vectorizer).__name__.lower()}{i}" for i in range(2)]
+    frame = vectorizer.fit(tiny_corpus).set_output(transform="pandas").transform(tiny_corpus)
+    assert list(frame.columns) == names
+    assert list(vectorizer.get_feature_names_out()) == names
+
+
+def test_it_pickles(vectorizer, tiny_corpus):
+    expected = vectorizer.fit(tiny_corpus).transform(tiny_corpus)
+    assert_allclose(pickle.loads(pickle.dumps(vectorizer)).transform(tiny_corpus), expected)
+
+
+def test_it_prints_its_parameters_and_not_the_table(vectorizer):
+    assert len(repr(vectorizer)) < 700
+    assert "WordVectors(n_words=4, n_dims=2)" in repr(vectorizer)
+
+
+def test_it_is_tagged_as_a_transformer_of_text(vectorizer):
+    tags = get_tags(vectorizer)
+    assert tags.input_tags.string and not tags.input_tags.two_d_array
+    assert isinstance(vectorizer, BaseEstimator)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("word_vectors", "words"),
+        ("batch_size", 0),
+        ("n_jobs", "many"),
+        ("on_empty", "shout"),
+        ("swap_roles", "yes"),
+        ("lam", 0.0),
+        ("lam", -1.0),
+        ("lam_mode", "free"),
+        ("prior_variance", 0.0),
+        ("subsample", -1.0),
+        ("variance", "sharp"),
+        ("alpha", -0.5),
+        ("unseen", "guess"),
+        ("unit_prior", 3),
+    ],
+)
+def test_a_wrong_parameter_is_refused_by_its_name(vectorizer, tiny_corpus, name, value):
+    if name not in vectorizer.get_params(deep=False):
+        pytest.skip(f"{type(vectorizer).__name__} has no {name}")
+    vectorizer.set_params(**{name: value})
+    expected = f"The '{name}' parameter of {type(vectorizer).__name__} must be"
+    with pytest.raises(ValueError, match=expected):
+        vectorizer.fit(tiny_corpus)
+
+
+def test_every_parameter_has_a_constraint(vectorizer):
+    assert set(vectorizer.get_params(deep=False)) <= set(vectorizer._parameter_constraints)
+
+
+def test_samples_have_the_posteriors_moments(vectorizer, tiny_corpus):
+    means, variances = vectorizer.fit(tiny_corpus).posterior(["good film", "quiet"])
+    draws = vectorizer.sample(["good film", "quiet"], 4000, random_state=0)
+    assert draws.shape == (4000, 2, 2)
+    error = 5 * np.sqrt(variances.max() / 4000)
+    assert_allclose(draws.mean(axis=0), means, atol=error + 2e-5)
+    assert_allclose(draws.var(axis=0).mean(axis=1), variances, rtol=0.1, atol=1e-9)
+    assert_array_equal(draws, vectorizer.sample(["good film", "quiet"], 4000, random_state=0))
+
+
+def test_it_survives_saving_and_loading(vectorizer, tiny_corpus, tmp_path):
+    from pacsent import load, save
+
+    expected = vectorizer.fit(tiny_corpus).posterior(tiny_corpus)
+    save(vectorizer, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert type(again) is type(vectorizer)
+    for key, value in vectorizer.get_params(deep=False).items():
+        assert key == "word_vectors" or getattr(again, key) == value
+    assert (again.n_empty_, again.n_sentences_) == (2, 10)
+    for one, other in zip(again.posterior(tiny_corpus), expected):
+        assert_array_equal(one, other)
