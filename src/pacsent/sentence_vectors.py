@@ -228,21 +228,21 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             return words.input_vectors, None
         return words.roles(swap=self.swap_roles, method=type(self).__name__)
 
-    def _encode(self, X) -> Encoded:
+    def _encode(self, X, n_jobs=None) -> Encoded:
         if isinstance(X, str):
             shown = X if len(X) <= 40 else X[:37] + "..."
             raise ValueError(
                 f"X must be an iterable of sentences. Got the single string {shown!r} instead. "
                 f"Pass [{shown!r}] to embed one sentence."
             )
-        return self.word_vectors.vocabulary.encode(X)
+        return self.word_vectors.vocabulary.encode(X, n_jobs=n_jobs)
 
     def _batches(self, X, out=None):
         """Yield (encoded, means, variances) for each batch, in order, computed by threads."""
         posterior = self._prepared()
 
         def work(start, part):
-            encoded = self._encode(part)
+            encoded = self._encode(part, n_jobs=1)
             where = None if out is None else out[start : start + encoded.n_sentences]
             return encoded, *posterior(encoded, where)
 
