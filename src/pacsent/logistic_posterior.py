@@ -13,6 +13,8 @@ paper prints, which counts the logarithm n times. Both are strictly convex in (m
 """
 
 from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +23,7 @@ from pacsent.logistic import (
     alternating_weights,
     gauss_hermite,
     gaussian_logistic,
+    higher_derivatives,
     n_nodes_for,
     sigmoid,
     softplus,
@@ -29,6 +32,7 @@ from pacsent.logistic import (
 KLS = ("exact", "paper")
 _MEMORY = 6  # pairs that L-BFGS remembers
 _SCORES_AT_ONCE = 1 << 20  # scores worked on at once: bounds the memory
+_LOCK = Lock()  # of the expansions that threads share
 
 
 # ------------------------------------------------------------------------------------------------
@@ -203,14 +207,17 @@ class Noise:
     centre: np.ndarray
     frequency: np.ndarray
 
-    @property
+    @cached_property
     def nu(self):
+        """Squared lengths of the rows."""
         return np.einsum("ud,ud->u", self.A, self.A)
 
-    def curvature(self, var_Q: float = 0.0):
+    @cached_property
+    def curvature(self):
         """(eigenvalues, eigenvectors) of a typical Hessian of the data term, and its trace."""
         nu = self.nu
-        _, _, f2 = gaussian_logistic(self.A @ self.centre, var_Q * nu)
+        s = sigmoid(self.A @ self.centre)
+        f2 = s * (1.0 - s)
         weight = self.kp * f2 + 0.2 * self.frequency  # 0.2: sigmoid' at a true word's usual score
         H = (self.A * weight[:, None].astype(self.A.dtype)).T @ self.A
         values, vectors = np.linalg.eigh(H.astype(float))
@@ -245,8 +252,9 @@ class Solution(NamedTuple):
 class _Sentences:
     """One batch: counts, priors and penalties, and the loss of the sentences' own words."""
 
-    def __init__(self, counts, A_hat, m, lam, var_P, kl, rule, dtype):
-        self.counts, self.A_hat, self.rule, self.dtype = counts, A_hat, rule, dtype
+    def __init__(self, counts, A_hat, nu, m, lam, var_P, kl, rule, dtype):
+        self.counts, self.rule, self.dtype = counts, rule, dtype
+        self.table = A_hat, nu
         n_tokens = np.add.reduceat(np.append(counts.data, 0.0), counts.indptr[:-1])
         self.n_tokens = np.where(np.diff(counts.indptr) > 0, n_tokens, 1.0)
         self.n_dims = A_hat.shape[1]
@@ -263,13 +271,12 @@ class _Sentences:
         from pacsent._kernels.negative_sampling import true_terms
 
         counts = (rows, self.counts.indptr, self.counts.indices, self.shares)
-        true_terms(counts, self.A_hat, mu, var_Q, self.rule, grad, value, trace)
+        true_terms(counts, self.table, mu, var_Q, self.rule, grad, value, trace)
 
     def finish(self, rows, x, grad_h, value, trace):
         """Gradient in (mu, rho) and objective, penalties included."""
-        mu, rho = x[:, :-1], x[:, -1].astype(float)
+        away, rho = x[:, :-1], x[:, -1].astype(float)
         var_Q = np.exp(rho)
-        away = mu - self.m[rows]
         grad = np.empty_like(x)
         grad[:, :-1] = grad_h + self.kappa[rows, None].astype(x.dtype) * away
         grad[:, -1] = 0.5 * var_Q * trace + self.c[rows] * (self.A[rows] * var_Q - self.B[rows])
@@ -279,15 +286,32 @@ class _Sentences:
         return grad, value
 
     def start(self, trace):
-        """The prior mean, and the variance that is stationary for this trace of the Hessian."""
-        x = np.empty((self.m.shape[0], self.n_dims + 1), dtype=self.dtype)
-        x[:, :-1] = self.m
+        """x = (mu - m, rho): no displacement, and the variance stationary for this trace.
+
+        The displacement, not mu, because single precision would lose it where mu is close to m.
+        """
+        x = np.zeros((self.m.shape[0], self.n_dims + 1), dtype=self.dtype)
         x[:, -1] = np.log(self.B / (self.A + self.lam / self.n_dims * trace))
         return x
 
 
+def squared_lengths(A_hat):
+    """|A_w|^2 of each row."""
+    return np.einsum("wd,wd->w", A_hat, A_hat)
+
+
 def solve(
-    counts, A_hat, m, noise: Noise, *, lam=1.0, var_P=1.0, kl="exact", tol=1e-8, max_iter=200
+    counts,
+    A_hat,
+    m,
+    noise: Noise,
+    *,
+    lam=1.0,
+    var_P=1.0,
+    kl="exact",
+    tol=1e-8,
+    max_iter=200,
+    nu=None,
 ) -> Solution:
     """PB-neg posteriors of many sentences, the noise words integrated over the whole vocabulary.
 
@@ -307,6 +331,8 @@ def solve(
     tol : float
         A sentence is solved when the next step would move mu by less than tol |mu - m| and
         log var_Q by less than tol.
+    nu : array, shape (n_words,), or None
+        `squared_lengths(A_hat)`, where they are known already.
 
     Returns
     -------
@@ -315,28 +341,299 @@ def solve(
     from pacsent._kernels.negative_sampling import noise_terms
 
     rule = quadrature_rule(1e-12)
-    sentences = _Sentences(counts, A_hat, m, lam, var_P, kl, rule, np.float64)
-    eigenvalues, U, trace = noise.curvature()
-    nu = noise.nu
+    lengths = squared_lengths(A_hat) if nu is None else nu
+    sentences = _Sentences(counts, A_hat, lengths, m, lam, var_P, kl, rule, np.float64)
+    eigenvalues, U, trace = noise.curvature
 
     def evaluate(rows, x):
-        mu, var_Q = np.ascontiguousarray(x[:, :-1]), np.exp(x[:, -1])
+        mu, var_Q = sentences.m[rows] + x[:, :-1], np.exp(x[:, -1])
         grad = np.empty_like(mu)
         value, spread = np.empty(len(rows)), np.empty(len(rows))
-        step = max(1, _SCORES_AT_ONCE // len(nu))
+        step = max(1, _SCORES_AT_ONCE // len(noise.nu))
         for i in range(0, len(rows), step):
             part = slice(i, i + step)
             scores = mu[part] @ noise.A.T  # (some sentences, n_support)
-            noise_terms(scores, var_Q[part], nu, noise.kp, rule, value[part], spread[part])
+            noise_terms(scores, var_Q[part], noise.nu, noise.kp, rule, value[part], spread[part])
             grad[part] = scores @ noise.A
         sentences.add_own_words(rows, mu, var_Q, grad, value, spread)
         return sentences.finish(rows, x, grad, value, spread)
 
     x, n_iter, norm, converged = _minimise(
         evaluate, _preconditioner(sentences, eigenvalues, U), sentences.start(trace),
-        sentences.m, tol, max_iter,
+        tol, max_iter, np.arange(counts.shape[0]),
     )  # fmt: skip
-    return Solution(x[:, :-1], np.exp(x[:, -1]), n_iter, norm, converged, np.zeros(len(x)))
+    return Solution(
+        sentences.m + x[:, :-1], np.exp(x[:, -1]), n_iter, norm, converged, np.zeros(len(x))
+    )
+
+
+@dataclass(frozen=True)
+class NoiseSample:
+    """Some noise words that stand for all, with a control variate that is exact for all.
+
+    The noise term G(mu, var_Q) is common to all sentences. Around a centre (mu_0, var_0) it is
+    written as its second-order expansion, summed once over the whole vocabulary, plus the rest,
+    summed over a fixed sample of words, each weighted by 1/inclusion. The rest is small, so the
+    sample's error is; it is estimated for each sentence from the sample itself.
+
+    Parameters
+    ----------
+    noise : Noise
+        Single precision, rows sorted by their length.
+    chosen : array of int, shape (n_sample,), increasing
+        Rows of `noise` in the sample.
+    inclusion : array, shape (n_sample,)
+        Chance of each to be in it; 1 for those that always are.
+    """
+
+    noise: Noise
+    chosen: np.ndarray
+    inclusion: np.ndarray
+
+    @cached_property
+    def rows(self):
+        return np.ascontiguousarray(self.noise.A[self.chosen])  # (n_sample, n_dims)
+
+    @cached_property
+    def weights(self):
+        """(nu, w, e) of the sampled words: squared length, weight, and weight in the error."""
+        nu, w = self.noise.nu[self.chosen], self.noise.kp[self.chosen] / self.inclusion
+        e = (1.0 - self.inclusion) * w**2 * nu
+        return tuple(np.ascontiguousarray(x, dtype=np.float32) for x in (nu, w, e))
+
+    @cached_property
+    def whole(self):
+        """All noise words, nothing left to the expansion."""
+        everything = NoiseSample(
+            self.noise, np.arange(self.noise.kp.size), np.ones(self.noise.kp.size)
+        )
+        everything.__dict__["rows"] = self.noise.A  # they are all there: no copy
+        return everything
+
+    @cached_property
+    def _expansions(self):
+        return {}
+
+    def expansion(self, var_0: float):
+        """Value and slopes of the noise term's gradient and trace at (centre, var_0)."""
+        with _LOCK:
+            if var_0 not in self._expansions:
+                self._expansions[var_0] = _Expansion(self, var_0)
+            return self._expansions[var_0]
+
+
+class _NoExpansion:
+    """Zero in place of the expansion: the sample must be the whole."""
+
+    def __init__(self, noise: Noise):
+        zeros = np.zeros(noise.kp.size, dtype=np.float32)
+        self.var_0 = self.trace = self.trace_by_var = 0.0
+        self.gradient = self.gradient_by_var = self.trace_by_mu = np.zeros_like(noise.centre)
+        self.hessian = None
+        self.control = (np.float32(0.0), noise.A @ noise.centre, *[zeros] * 6)
+
+
+class _Expansion:
+    """The noise term to second order at (centre, var_0), and what the sample must subtract."""
+
+    def __init__(self, sample: NoiseSample, var_0: float):
+        noise, nu = sample.noise, sample.noise.nu.astype(float)
+        a = (noise.A @ noise.centre).astype(float)
+        _, f1, f2 = gaussian_logistic(a, var_0 * nu)
+        f3, f4 = higher_derivatives(a, var_0 * nu)
+        single = np.float32
+
+        def total(weight):
+            return (weight.astype(single) @ noise.A).astype(single)
+
+        self.var_0 = var_0
+        self.gradient = total(noise.kp * f1)
+        self.gradient_by_var = total(0.5 * noise.kp * nu * f3)
+        self.trace = float(noise.kp @ (nu * f2))
+        self.trace_by_mu = total(noise.kp * nu * f3)
+        self.trace_by_var = float(0.5 * noise.kp @ (nu * nu * f4))
+        self.hessian = (noise.A * (noise.kp * f2)[:, None].astype(single)).T @ noise.A
+        own = (noise.A * (0.2 * noise.frequency)[:, None].astype(single)).T @ noise.A
+        values, self.U = np.linalg.eigh((self.hessian + own).astype(float))
+        self.eigenvalues = np.maximum(values, 0.0)
+        control = (a, f1, f2, 0.5 * nu * f3, f2, f3, 0.5 * nu * f4)
+        self.control = (
+            single(var_0),
+            *(np.ascontiguousarray(x[sample.chosen], dtype=single) for x in control),
+        )
+
+
+def _sorted_by_length(noise: Noise) -> Noise:
+    """The same noise in single precision with its rows sorted by |A_u|, as the kernels want it."""
+    order = np.argsort(noise.nu, kind="stable")
+    return Noise(
+        words=noise.words[order],
+        kp=noise.kp[order],
+        A=np.ascontiguousarray(noise.A[order], dtype=np.float32),
+        centre=noise.centre.astype(np.float32),
+        frequency=noise.frequency[order],
+    )
+
+
+def sample_of(noise: Noise, words, inclusion) -> NoiseSample:
+    """The NoiseSample of these words of `noise`, as `draw_sample` once drew them."""
+    noise = _sorted_by_length(noise)
+    place = np.full(int(noise.words.max()) + 1, -1)
+    place[noise.words] = np.arange(noise.words.size)
+    chosen = place[words]
+    order = np.argsort(chosen)
+    return NoiseSample(noise, chosen[order], np.asarray(inclusion)[order])
+
+
+def inclusion_probabilities(importance, size):
+    """min(1, c * importance) with c such that they sum to `size`."""
+    importance = np.asarray(importance, dtype=float)
+    if size >= np.count_nonzero(importance):
+        return (importance > 0).astype(float)
+    sure = np.zeros(importance.size, dtype=bool)
+    while True:
+        rest = np.where(sure, 0.0, importance)
+        p = np.where(sure, 1.0, (size - sure.sum()) * rest / rest.sum())
+        if np.all(p <= 1.0):
+            return p
+        sure |= p > 1.0
+
+
+def draw_sample(
+    noise: Noise, counts, A_hat, m, *, lam, var_P, kl, error, rng
+) -> NoiseSample | None:
+    """A sample of the noise words, as small as `error` allows; None if that is most of them.
+
+    The pilot sentences (`counts`, `m`) say how large the rest of the expansion is for each word,
+    hence how likely a word should be in the sample, and how large the sample must be so that the
+    median relative error of mu - m among them is at most `error`.
+    """
+    noise = _sorted_by_length(noise)
+    nu = squared_lengths(A_hat)
+    pilot = _Sentences(counts, A_hat, nu, m, lam, var_P, kl, quadrature_rule(1e-5), np.float32)
+    whole = NoiseSample(noise, np.zeros(0, dtype=int), np.zeros(0)).whole
+    x, levels = _levels(pilot, noise)
+    squares = np.zeros((len(x), noise.kp.size), dtype=np.float32)  # of kp * rest * |A_u|
+    size_of_data = np.empty(len(x))
+    for level in np.unique(levels):
+        rows = np.flatnonzero(levels == level)
+        keep: list[np.ndarray] = []
+        grad, _ = _sampled_evaluation(pilot, whole, whole.expansion(4.0**level), keep)(
+            rows, x[rows]
+        )
+        squares[rows] = np.concatenate(keep) ** 2 * noise.nu
+        size_of_data[rows] = np.linalg.norm(grad[:, :-1], axis=1)  # at m the penalty is 0
+    importance = np.sqrt(squares.mean(axis=0, dtype=float))
+    size = 512
+    while size <= noise.kp.size // 3:
+        p = inclusion_probabilities(importance, size)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.where(p > 0, (1.0 - p) / p, 0.0)
+        relative = np.sqrt(squares @ factor.astype(np.float32)) / size_of_data
+        if np.median(relative) <= error:
+            # systematic sampling in order of frequency: every stretch of it has its share
+            order = np.argsort(noise.words)
+            ticks = np.cumsum(p[order]) + rng.random()
+            inside = np.floor(ticks) > np.floor(
+                np.concatenate([[ticks[0] - p[order[0]]], ticks[:-1]])
+            )
+            chosen = np.sort(order[inside])
+            return NoiseSample(noise, chosen, p[chosen])
+        size = int(size * 1.5)
+    return None
+
+
+def _levels(sentences, noise):
+    """Where to start, and the power of four nearest to each start's variance."""
+    trace = float(noise.kp @ (noise.nu * 0.06))  # 0.06: sigmoid' at a noise word's usual score
+    x = sentences.start(trace)
+    # below 4^-4 the expectation hardly differs from the value at the mean: one centre for all
+    return x, np.maximum(np.rint(x[:, -1] / np.log(4.0)), -4).astype(int)
+
+
+def _sampled_evaluation(sentences, sample, expansion, keep=None, errors=None):
+    """The function rows, x -> gradients, no values, by the expansion and the sample.
+
+    The weighted rests of the words are appended to `keep`, the squared errors of the gradients
+    are written to `errors`, where given.
+    """
+    from pacsent._kernels.negative_sampling import sampled_noise_terms
+
+    centre, nu = sample.noise.centre, sample.weights[0]
+
+    def evaluate(rows, x):
+        mu = sentences.m[rows] + x[:, :-1]
+        var_Q = np.exp(x[:, -1]).astype(np.float32)
+        away = mu - centre
+        change = var_Q - np.float32(expansion.var_0)
+        grad = np.zeros_like(mu) if expansion.hessian is None else away @ expansion.hessian
+        grad += expansion.gradient + change[:, None] * expansion.gradient_by_var
+        trace = expansion.trace + away @ expansion.trace_by_mu + change * expansion.trace_by_var
+        trace = trace.astype(float)
+        step = max(1, _SCORES_AT_ONCE // len(nu))
+        spread, square = np.empty(len(rows)), np.empty(len(rows))
+        for i in range(0, len(rows), step):
+            part = slice(i, i + step)
+            shifts = away[part] @ sample.rows.T  # (some sentences, n_sample)
+            sampled_noise_terms(
+                shifts, var_Q[part], expansion.control, sample.weights, sentences.rule,
+                spread[part], square[part],
+            )  # fmt: skip
+            grad[part] += shifts @ sample.rows
+            if keep is not None:
+                keep.append(shifts)
+        trace += spread
+        if errors is not None:
+            errors[rows] = square
+        sentences.add_own_words(rows, mu, var_Q, grad, np.empty(0), trace)
+        return sentences.finish(rows, x, grad, None, trace)
+
+    return evaluate
+
+
+def solve_sampled(
+    counts,
+    A_hat,
+    m,
+    sample: NoiseSample,
+    *,
+    lam=1.0,
+    var_P=1.0,
+    kl="exact",
+    tol=1e-3,
+    max_iter=200,
+    nu=None,
+) -> Solution:
+    """PB-neg posteriors of many sentences by a sample of the noise words, single precision.
+
+    As `solve`, with the noise term of `NoiseSample`. A sentence whose estimated error is above
+    `tol` is solved further with all noise words.
+    """
+    nu = squared_lengths(A_hat) if nu is None else nu
+    sentences = _Sentences(counts, A_hat, nu, m, lam, var_P, kl, quadrature_rule(1e-5), np.float32)
+    x, levels = _levels(sentences, sample.noise)
+    n = len(x)
+    n_iter, norm = np.zeros(n, dtype=np.int64), np.empty(n)
+    converged, squares = np.zeros(n, dtype=bool), np.zeros(n)
+    for level in np.unique(levels):
+        expansion = sample.expansion(4.0**level)
+        rows = np.flatnonzero(levels == level)
+        evaluate = _sampled_evaluation(sentences, sample, expansion, errors=squares)
+        precondition = _preconditioner(sentences, expansion.eigenvalues, expansion.U)
+        found = _minimise(evaluate, precondition, x, tol, max_iter, rows)
+        x[rows], n_iter[rows], norm[rows], converged[rows] = found
+    moved = sentences.kappa * np.linalg.norm(x[:, :-1], axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.where(squares > 0, np.sqrt(squares) / moved, 0.0)
+    evaluate = _sampled_evaluation(sentences, sample.whole, _NoExpansion(sample.noise))
+    unsure = np.flatnonzero(~(error <= tol) & converged)
+    if unsure.size:
+        found = _minimise(evaluate, precondition, x, tol, max_iter, unsure)
+        x[unsure], more, norm[unsure], converged[unsure] = found
+        n_iter[unsure] += more
+        error[unsure] = 0.0
+    var_Q = np.exp(x[:, -1].astype(float))
+    return Solution(sentences.m + x[:, :-1], var_Q, n_iter, norm, converged, error)
 
 
 def _preconditioner(sentences, eigenvalues, U):
@@ -354,14 +651,14 @@ def _preconditioner(sentences, eigenvalues, U):
     return apply
 
 
-def _minimise(evaluate, precondition, start, prior, tol, max_iter):
-    """Batched L-BFGS on rows x = (mu, rho); each row's objective goes down or stays.
+def _minimise(evaluate, precondition, start, tol, max_iter, subset):
+    """Batched L-BFGS on rows x = (mu - m, rho) of a subset; each row's objective falls or stays.
 
     `evaluate(rows, x)` gives gradients and values (None where they are not computed: then a step
     is kept if the gradients at its ends say that a convex function fell).
     """
-    n, width = start.shape
-    x, trial = start.copy(), start.copy()
+    x, trial = start[subset], start[subset]
+    n, width = x.shape
     g, value = np.zeros_like(x), np.full(n, np.inf)
     S, Y = np.zeros((2, _MEMORY, n, width), dtype=x.dtype)
     R = np.zeros((_MEMORY, n), dtype=x.dtype)  # 1 / (s.y), 0 where there is no pair
@@ -372,7 +669,7 @@ def _minimise(evaluate, precondition, start, prior, tol, max_iter):
     for t in range(max_iter):
         if not active.size:
             break
-        g_new, value_new = evaluate(active, trial[active])
+        g_new, value_new = evaluate(subset[active], trial[active])
         n_iter[active] += 1
         step = trial[active] - x[active]
         before = np.einsum("ij,ij->i", g[active], step)
@@ -402,15 +699,15 @@ def _minimise(evaluate, precondition, start, prior, tol, max_iter):
         if value_new is not None:
             value[rows] = value_new[fell]
 
-        direction = _two_loop(rows, g[rows], S, Y, R, t, precondition)
+        direction = _two_loop(rows, subset, g[rows], S, Y, R, t, precondition)
         uphill = np.einsum("ij,ij->i", direction, g[rows]) >= 0
         if uphill.any():
             R[:, rows[uphill]] = 0.0
-            direction[uphill] = -precondition(rows[uphill], g[rows[uphill]])
+            direction[uphill] = -precondition(subset[rows[uphill]], g[rows[uphill]])
         direction[:, -1] = np.clip(direction[:, -1], -1.0, 1.0)
         trial[rows] = x[rows] + direction
         length = np.linalg.norm(direction[:, :-1], axis=1)
-        moved = np.linalg.norm(trial[rows, :-1] - prior[rows], axis=1)
+        moved = np.linalg.norm(trial[rows, :-1], axis=1)
         small = (length <= tol * moved) & (np.abs(direction[:, -1]) <= tol)
         done = rows[small]
         converged[done] = True
@@ -419,7 +716,7 @@ def _minimise(evaluate, precondition, start, prior, tol, max_iter):
     return x, n_iter, norm, converged
 
 
-def _two_loop(rows, g, S, Y, R, t, precondition):
+def _two_loop(rows, subset, g, S, Y, R, t, precondition):
     """The L-BFGS direction of each row, newest pair first."""
     q = -g
     slots = [(t - i) % _MEMORY for i in range(min(t + 1, _MEMORY))]
@@ -430,7 +727,7 @@ def _two_loop(rows, g, S, Y, R, t, precondition):
         alpha = r * np.einsum("ij,ij->i", s, q)
         q = q - alpha[:, None] * y
         alphas.append(alpha)
-    q = precondition(rows, q)
+    q = precondition(subset[rows], q)
     for (s, y, r), alpha in zip(reversed(pairs), reversed(alphas)):
         beta = r * np.einsum("ij,ij->i", y, q)
         q = q + (alpha - beta)[:, None] * s

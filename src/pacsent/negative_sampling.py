@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from threadpoolctl import threadpool_limits
 
@@ -17,6 +18,7 @@ from pacsent import logistic_posterior as posterior
 from pacsent.sentence_vectors import SentenceVectorizer
 from pacsent.vocabulary import Encoded
 
+_REMADE = ("_noise", "_sample", "_nu")  # attributes that follow from others: not pickled
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 
 
@@ -102,19 +104,26 @@ class PBNegVectorizer(_NegativeSampling):
     swap_roles : bool, default=False
         Whether output vectors take the place of input vectors and the reverse (`i-`).
     on_empty : {"warn", "error", "ignore"}, default="warn"
-    batch_size : int, default=1024
+    batch_size : int, default=2048
         Sentences worked on at once. The result does not depend on it (to 1e-5).
     n_jobs : int or None, default=None
         Threads; None or -1 for all cores. The result does not depend on it.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState instance or None, default=0
+        Draws the sample of the noise words in `fit`.
 
     Attributes
     ----------
     noise_counts_ : array, shape (n_words,)
         Counts of the training sentences; the noise distribution is their power.
+    noise_sample_ : (words, inclusion probabilities) or None
+        The noise words that stand for all in large problems; None where all are used, which is
+        always so with tol < 1e-4.
     n_iter_, gradient_norm_ : array, shape (n_sentences,)
         Evaluations of the objective, and the largest entry of its gradient, for each sentence of
         the last `transform` or `posterior`; 0 and nan for sentences without a known word.
+    error_ : array, shape (n_sentences,)
+        Estimated relative error of mu_S - (prior mean) there that comes from summing over a
+        sample of the noise words; 0 where all of them were used.
     n_unconverged_ : int
         Sentences there that did not reach `tol` within `max_iter`.
     """
@@ -146,9 +155,9 @@ class PBNegVectorizer(_NegativeSampling):
         tol=1e-3,
         swap_roles=False,
         on_empty="warn",
-        batch_size=1024,
+        batch_size=2048,
         n_jobs=None,
-        random_state=None,
+        random_state=0,
     ):
         self.word_vectors = word_vectors
         self.lam = lam
@@ -178,27 +187,70 @@ class PBNegVectorizer(_NegativeSampling):
                 "have no minimiser; use a large lam, or PVDBOWVectorizer."
             )
         super()._fit(encoded)
-        counts, _, means = self._problem(_spread(encoded, 2048))
-        self.centre_ = means[np.diff(counts.indptr) > 0].mean(axis=0, dtype=float)
-        self._prepare()
+        _, _, means = self._problem(_spread(encoded, 2048))
+        self.centre_ = means.mean(axis=0, dtype=float)
+        self.noise_sample_ = None
+        for name in _REMADE:
+            self.__dict__.pop(name, None)
+        if self._sampling():
+            self._draw(_spread(encoded, 256))
 
-    def _prepare(self):
+    def _sampling(self):
+        """Whether a sample of the noise words may be good enough and saves time."""
+        size = np.count_nonzero(self.noise_counts_) * self.word_vectors.n_dims
+        return self.solver == "exact" and self.tol >= 1e-4 and size > 1 << 21
+
+    def _draw(self, pilot):
+        """Draw the sample of the noise words by which all sentences will be solved."""
         A_hat, _ = self._float_tables()
-        self._noise = posterior.noise_of(
+        counts, n_tokens, means = self._problem(pilot)
+        self._sample = posterior.draw_sample(
+            self._noise_of(np.float32),
+            counts,
+            A_hat,
+            means,
+            lam=self._lam(n_tokens),
+            var_P=self.prior_variance,
+            kl=self.kl,
+            error=0.5 * self.tol,
+            rng=check_random_state(self.random_state),
+        )
+        if self._sample is not None:
+            chosen = self._sample.chosen
+            self.noise_sample_ = self._sample.noise.words[chosen], self._sample.inclusion
+
+    def _noise_of(self, dtype):
+        A_hat, _ = self._float_tables()
+        return posterior.noise_of(
             self.noise_counts_,
             A_hat,
             self.centre_,
             n_negatives=self.n_negatives,
             noise_power=self.noise_power,
+            dtype=dtype,
         )
 
+    def _prepare(self):
+        """What all batches share, made anew after loading."""
+        if not hasattr(self, "_nu"):
+            self._nu = posterior.squared_lengths(self._float_tables()[0])
+        if self.noise_sample_ is None:
+            if not hasattr(self, "_noise"):
+                self._noise = self._noise_of(np.float64)
+        elif not hasattr(self, "_sample"):
+            self._sample = posterior.sample_of(self._noise_of(np.float32), *self.noise_sample_)
+
     def _state(self):
-        return {**super()._state(), "centre": self.centre_}
+        words, inclusion = self.noise_sample_ or (np.empty(0, dtype=np.int64), np.empty(0))
+        learned = {"centre": self.centre_, "sample_words": words, "sample_inclusion": inclusion}
+        return {**super()._state(), **learned}
 
     def _restore(self, state):
         super()._restore(state)
         self.centre_ = np.asarray(state["centre"], dtype=np.float64)
-        self._prepare()
+        words = np.asarray(state["sample_words"], dtype=np.int64)
+        inclusion = np.asarray(state["sample_inclusion"], dtype=np.float64)
+        self.noise_sample_ = (words, inclusion) if words.size else None
 
     # ---- solving -------------------------------------------------------------------------------
 
@@ -225,16 +277,19 @@ class PBNegVectorizer(_NegativeSampling):
 
     def _solve(self, counts, n_tokens, means):
         A_hat, _ = self._float_tables()
-        return posterior.solve(
+        exact = self.noise_sample_ is None
+        solve = posterior.solve if exact else posterior.solve_sampled
+        return solve(
             counts,
             A_hat,
             means,
-            self._noise,
+            self._noise if exact else self._sample,
             lam=self._lam(n_tokens),
             var_P=self.prior_variance,
             kl=self.kl,
             tol=self.tol,
             max_iter=self.max_iter,
+            nu=self._nu,
         )
 
     def _posterior(self, encoded):
@@ -242,20 +297,21 @@ class PBNegVectorizer(_NegativeSampling):
         full = np.flatnonzero(np.diff(encoded.offsets) > 0)
         means, variances = np.zeros((n, self.word_vectors.n_dims), self._dtype), np.full(n, np.nan)
         n_iter, norm = np.zeros(n, dtype=np.int64), np.full(n, np.nan)
+        error = np.full(n, np.nan)
         n_unconverged = 0
         if full.size:
             counts, n_tokens, m = self._problem(encoded)
             solution = self._solve(counts[full], n_tokens[full], m[full])
             means[full], variances[full] = solution.mu, solution.var_Q
             n_iter[full], norm[full] = solution.n_iter, solution.gradient_norm
+            error[full] = solution.error
             n_unconverged = int(np.sum(~solution.converged))
-        self._reports[id(encoded)] = n_iter, norm, n_unconverged
+        self._reports[id(encoded)] = n_iter, norm, error, n_unconverged
         return means, variances
 
     def _batches(self, X, *where):
         """The base class's batches, with a report of how each sentence was solved."""
-        if not hasattr(self, "_noise"):
-            self._prepare()
+        self._prepare()
         self._reports = {}
         reports = []
         with threadpool_limits(1, user_api="blas"):  # the batches are the threads
@@ -263,9 +319,10 @@ class PBNegVectorizer(_NegativeSampling):
                 reports.append(self._reports.pop(id(batch[0])))
                 yield batch
         del self._reports
-        n_iter, norms, n_unconverged = zip(*reports) if reports else ((), (), ())
+        n_iter, norms, errors, n_unconverged = zip(*reports) if reports else ((), (), (), ())
         self.n_iter_ = np.concatenate([np.empty(0, dtype=np.int64), *n_iter])
         self.gradient_norm_ = np.concatenate([np.empty(0), *norms])
+        self.error_ = np.concatenate([np.empty(0), *errors])
         self.n_unconverged_ = sum(n_unconverged)
         if self.n_unconverged_:
             warnings.warn(
@@ -277,7 +334,8 @@ class PBNegVectorizer(_NegativeSampling):
             )
 
     def __getstate__(self):
-        return {key: value for key, value in super().__getstate__().items() if key != "_noise"}
+        state = super().__getstate__()
+        return {key: state[key] for key in state if key not in _REMADE}
 
 
 def _spread(encoded: Encoded, n: int) -> Encoded:

@@ -74,6 +74,28 @@ def expected_logistic(a, v, rule):
     return f, f1, f2
 
 
+@njit(**_FLAGS)
+def expected_sigmoid(a, v, rule):
+    """(f1, f2) alone, which needs no logarithm."""
+    limits, starts, nodes, weights, _ = rule
+    level = 0
+    while level < limits.size and v > limits[level]:
+        level += 1
+    if level == limits.size:
+        _, f1, f2 = expected_logistic(a, v, rule)
+        return f1, f2
+    f1 = 0.0
+    f2 = 0.0
+    s = math.sqrt(v)
+    for j in range(starts[level], starts[level + 1]):
+        x = a + s * nodes[j]
+        e = math.exp(-abs(x))
+        p = 1.0 / (1.0 + e)
+        f1 += weights[j] * (p if x >= 0.0 else e * p)
+        f2 += weights[j] * e * p * p
+    return f1, f2
+
+
 # ------------------------------------------------------------------------------------------------
 # PB-neg: the two halves of the data term, for many sentences
 # ------------------------------------------------------------------------------------------------
@@ -99,34 +121,40 @@ def noise_terms(scores, var_Q, nu, kp, rule, value, trace):
 
 
 @njit(**_FLAGS)
-def true_terms(counts, A, mu, var_Q, rule, grad, value, trace):
-    """Add the loss of the sentences' own words, in place.
+def true_terms(counts, table, mu, var_Q, rule, grad, value, trace):
+    """Add the loss of the sentences' own words, in place; table = (A, nu), no value if it is empty.
 
     counts = (rows, indptr, indices, weights), some rows of a sparse matrix; W is their dense form:
-    f, f1, f2 = gaussian_logistic(mu @ A.T, v);  v = var_Q[:, None] * nu,  nu = (A * A).sum(1)
+    f, f1, f2 = gaussian_logistic(mu @ A.T, v);  v = var_Q[:, None] * nu
     value += (W * (f - mu @ A.T)).sum(1); grad += (W * (f1 - 1)) @ A; trace += (W * f2) @ nu
     """
     rows, indptr, indices, weights = counts
+    A, nu = table
     n_dims = A.shape[1]
     cell = np.zeros(2, mu.dtype)  # numbers of mu's own type, so that loops stay in one precision
     for s in range(mu.shape[0]):
         total = 0.0
         spread = 0.0
+        mean, slope = mu[s], grad[s]
         for j in range(indptr[rows[s]], indptr[rows[s] + 1]):
             w = indices[j]
+            row = A[w]
             a = cell[0]
-            nu = cell[0]
             for d in range(n_dims):
-                a += mu[s, d] * A[w, d]
-                nu += A[w, d] * A[w, d]
-            f, f1, f2 = expected_logistic(float(a), float(var_Q[s] * nu), rule)
-            total += weights[j] * (f - a)
-            spread += weights[j] * nu * f2
+                a += mean[d] * row[d]
+            v = float(var_Q[s] * nu[w])
+            if value.size:
+                f, f1, f2 = expected_logistic(float(a), v, rule)
+                total += weights[j] * (f - a)
+            else:
+                f1, f2 = expected_sigmoid(float(a), v, rule)
+            spread += weights[j] * nu[w] * f2
             cell[1] = weights[j] * (f1 - 1.0)
             step = cell[1]
             for d in range(n_dims):
-                grad[s, d] += step * A[w, d]
-        value[s] += total
+                slope[d] += step * row[d]
+        if value.size:
+            value[s] += total
         trace[s] += spread
 
 
@@ -154,6 +182,37 @@ def _sigmoid32(x):
 
 
 @njit(**_FLAGS)
+def _small_variance32(scores, shifts, v, f1, f2):
+    """f1, f2 = gaussian_logistic(scores + shifts, 2 * v)[1:] for v <= 0.1, in place.
+
+    Taylor: E g(a + sqrt(2v) Z) = g + v g^(2) + v^2/2 g^(4) + v^3/6 g^(6) + ...
+    """
+    for i in range(scores.size):
+        x = _sigmoid32(scores[i] + shifts[i])
+        p = x * (_F(1.0) - x)
+        q = p * (_F(1.0) - x - x)
+        # sigmoid^(n) = p gn for odd n, q gn for even n
+        g3 = _F(1.0) - _F(6.0) * p
+        g4 = _F(1.0) - _F(12.0) * p
+        g5 = _F(1.0) + p * (_F(-30.0) + _F(120.0) * p)
+        g6 = _F(1.0) + p * (_F(-60.0) + _F(360.0) * p)
+        g7 = _F(1.0) + p * (_F(-126.0) + p * (_F(1680.0) - _F(5040.0) * p))
+        v2 = v[i] * _F(0.5)
+        v3 = v[i] * _F(0.33333334)
+        f1[i] = x + v[i] * q * (_F(1.0) + v2 * (g4 + v3 * g6))
+        f2[i] = p * (_F(1.0) + v[i] * (g3 + v2 * (g5 + v3 * g7)))
+
+
+@njit(**_FLAGS)
+def _one_node32(scores, shifts, deviation, node, weight, f1, f2):
+    """Add one Gauss-Hermite node to f1 and f2, in place."""
+    for i in range(scores.size):
+        x = _sigmoid32(scores[i] + shifts[i] + deviation[i] * node)
+        f1[i] += weight * x
+        f2[i] += weight * x * (_F(1.0) - x)
+
+
+@njit(**_FLAGS)
 def sampled_noise_terms(shifts, var_Q, centre, sample, rule, trace, error):
     """Overwrite shifts d with w * (f1 - control); sums for the trace and for the error per row.
 
@@ -166,61 +225,41 @@ def sampled_noise_terms(shifts, var_Q, centre, sample, rule, trace, error):
     var_0, a, b0, b1, b2, t0, t1, t2 = centre
     nu, w, e = sample
     limits, starts, nodes, weights, _ = rule
-    n_words = nu.size
     size = 512
-    f1 = np.empty(size, np.float32)
-    f2 = np.empty(size, np.float32)
-    for s in range(shifts.shape[0]):
-        var = _F(var_Q[s])
-        D = _F(var_Q[s] - var_0)
-        spread = 0.0
-        squares = 0.0
-        for begin in range(0, n_words, size):
-            n = min(size, n_words - begin)
-            largest = var * nu[begin + n - 1]
+    buffer = np.empty((3, size), np.float32)
+    trace[:] = 0.0
+    error[:] = 0.0
+    for begin in range(0, nu.size, size):
+        end = min(begin + size, nu.size)
+        f1, f2, spare = buffer[0, : end - begin], buffer[1, : end - begin], buffer[2, : end - begin]
+        a_, nu_, w_, e_ = a[begin:end], nu[begin:end], w[begin:end], e[begin:end]
+        b0_, b1_, b2_ = b0[begin:end], b1[begin:end], b2[begin:end]
+        t0_, t1_, t2_ = t0[begin:end], t1[begin:end], t2[begin:end]
+        for s in range(shifts.shape[0]):
+            var = _F(var_Q[s])
+            D = _F(var_Q[s] - var_0)
+            d = shifts[s, begin:end]
+            largest = var * nu_[-1]
             if largest <= _F(0.2):
-                # Taylor in v: E g(a + sqrt(v) Z) = g + v/2 g'' + v^2/8 g + v^3/48 g'' ...
-                for i in range(n):
-                    u = begin + i
-                    v = _F(0.5) * var * nu[u]
-                    x = _sigmoid32(a[u] + shifts[s, u])
-                    p = x * (_F(1.0) - x)
-                    q = p * (_F(1.0) - x - x)
-                    v3 = v * _F(0.33333334)
-                    v2 = v * _F(0.5)
-                    # sigmoid^(n) = p gn for odd n, q gn for even n
-                    g3 = _F(1.0) - _F(6.0) * p
-                    g4 = _F(1.0) - _F(12.0) * p
-                    g5 = _F(1.0) + p * (_F(-30.0) + _F(120.0) * p)
-                    g6 = _F(1.0) + p * (_F(-60.0) + _F(360.0) * p)
-                    g7 = _F(1.0) + p * (_F(-126.0) + p * (_F(1680.0) - _F(5040.0) * p))
-                    f1[i] = x + v * q * (_F(1.0) + v2 * (g4 + v3 * g6))
-                    f2[i] = p * (_F(1.0) + v * (g3 + v2 * (g5 + v3 * g7)))
+                for i in range(spare.size):
+                    spare[i] = _F(0.5) * var * nu_[i]
+                _small_variance32(a_, d, spare, f1, f2)
             else:
                 level = 0
                 while level < limits.size - 1 and largest > limits[level]:
                     level += 1
-                for i in range(n):
+                for i in range(spare.size):
+                    spare[i] = math.sqrt(var * nu_[i])
                     f1[i] = _F(0.0)
                     f2[i] = _F(0.0)
                 for j in range(starts[level], starts[level + 1]):
-                    node = _F(nodes[j])
-                    weight = _F(weights[j])
-                    for i in range(n):
-                        u = begin + i
-                        x = _sigmoid32(a[u] + shifts[s, u] + _F(math.sqrt(var * nu[u])) * node)
-                        f1[i] += weight * x
-                        f2[i] += weight * x * (_F(1.0) - x)
-            block_spread = _F(0.0)
-            block_squares = _F(0.0)
-            for i in range(n):
-                u = begin + i
-                d = shifts[s, u]
-                rest = f1[i] - b0[u] - b1[u] * d - b2[u] * D
-                block_spread += w[u] * nu[u] * (f2[i] - t0[u] - t1[u] * d - t2[u] * D)
-                block_squares += e[u] * rest * rest
-                shifts[s, u] = w[u] * rest
-            spread += block_spread
-            squares += block_squares
-        trace[s] = spread
-        error[s] = squares
+                    _one_node32(a_, d, spare, _F(nodes[j]), _F(weights[j]), f1, f2)
+            spread = _F(0.0)
+            squares = _F(0.0)
+            for i in range(d.size):
+                rest = f1[i] - b0_[i] - b1_[i] * d[i] - b2_[i] * D
+                spread += w_[i] * nu_[i] * (f2[i] - t0_[i] - t1_[i] * d[i] - t2_[i] * D)
+                squares += e_[i] * rest * rest
+                d[i] = w_[i] * rest
+            trace[s] += spread
+            error[s] += squares
