@@ -474,3 +474,106 @@ def test_two_and_a_half_million_words_open_in_fifty_milliseconds(tmp_path):
     assert opened.n_words == n_words
     assert "word2499999" in opened
     assert min(seconds) < 0.05
+
+
+# -- fitted estimators --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fitted(toy_word_vectors, tiny_corpus):
+    from pacsent import make
+
+    vectorizer = make("PB-IDF-L2", toy_word_vectors, lam=2.5, on_empty="ignore")
+    return vectorizer.fit(tiny_corpus)
+
+
+@pytest.mark.parametrize("words", ["copy", "reference"])
+def test_a_fitted_estimator_comes_back_as_it_was(tmp_path, fitted, tiny_corpus, words):
+    save(fitted.word_vectors, tmp_path / "vectors")
+    save(fitted, tmp_path / "model", words=words)
+    again = load(tmp_path / "model")
+    assert type(again) is type(fitted)
+    mine, theirs = again.get_params(deep=False), fitted.get_params(deep=False)
+    same(mine.pop("word_vectors"), theirs.pop("word_vectors"))
+    assert mine == theirs
+    for found, expected in zip(again.posterior(tiny_corpus), fitted.posterior(tiny_corpus)):
+        assert_array_equal(found, expected)
+    assert (tmp_path / "model" / "words").exists() == (words == "copy")
+
+
+def test_infinity_is_a_parameter_like_any_other(tmp_path, toy_word_vectors, tiny_corpus):
+    from pacsent import make
+
+    vectorizer = make("PB-L2", toy_word_vectors, lam=float("inf"), on_empty="ignore")
+    save(vectorizer.fit(tiny_corpus), tmp_path / "model")
+    assert load(tmp_path / "model").lam == float("inf")
+    json.loads((tmp_path / "model" / "config.json").read_text(), parse_constant=pytest.fail)
+
+
+def test_every_method_can_be_saved(tmp_path, toy_word_vectors, tiny_corpus):
+    from pacsent import METHODS, make
+
+    for method in METHODS:
+        if "neg" in method or "DBOW" in method:
+            continue  # slow to fit; they have their own test
+        vectorizer = make(method, toy_word_vectors, on_empty="ignore").fit(tiny_corpus)
+        save(vectorizer, tmp_path / method)
+        assert_array_equal(load(tmp_path / method).transform(["good film"]),
+                           vectorizer.transform(["good film"]))  # fmt: skip
+
+
+def test_an_unfitted_estimator_is_refused(tmp_path, toy_word_vectors):
+    from sklearn.exceptions import NotFittedError
+
+    from pacsent import make
+
+    with pytest.raises(NotFittedError, match=r"is not fitted"):
+        save(make("Average", toy_word_vectors), tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_word_vectors_in_memory_can_be_given_instead_of_opened(tmp_path, fitted):
+    save(fitted, tmp_path / "model")
+    again = load(tmp_path / "model", word_vectors=fitted.word_vectors)
+    assert again.word_vectors is fitted.word_vectors
+    with pytest.raises(ValueError, match=r"word_vectors is for loading an estimator"):
+        load(tmp_path / "model" / "words", word_vectors=fitted.word_vectors)
+
+
+def test_a_reference_to_moved_or_changed_vectors_is_noticed(tmp_path, fitted):
+    save(fitted.word_vectors, tmp_path / "vectors")
+    save(fitted, tmp_path / "model", words="reference")
+    save(made(4, 2), tmp_path / "vectors")
+    with pytest.raises(ValueError, match=r"must be the ones it was fitted with .*Got others"):
+        load(tmp_path / "model")
+    (tmp_path / "vectors").rename(tmp_path / "moved")
+    with pytest.raises(FileNotFoundError, match=r"word vectors of .*model are not at"):
+        load(tmp_path / "model")
+
+
+def test_a_reference_needs_vectors_that_were_saved(tmp_path, tiny_corpus):
+    from pacsent import make
+
+    vectorizer = make("Average", made(), on_empty="ignore").fit(["word1"])
+    with pytest.raises(ValueError, match=r"saved to or loaded from a folder"):
+        save(vectorizer, tmp_path / "model", words="reference")
+
+
+def test_a_class_we_do_not_have_is_never_looked_for_elsewhere(tmp_path, fitted):
+    save(fitted, tmp_path / "model")
+    file = tmp_path / "model" / "config.json"
+    config = json.loads(file.read_text())
+    for name in ("os.system", "WordVectors2", "np", "check_random_state", "__import__"):
+        file.write_text(json.dumps(config | {"class": name}))
+        with pytest.raises(ValueError, match=r"which this pacsent .* does not have"):
+            load(tmp_path / "model")
+    file.write_text(json.dumps(config | {"parameters": {"unheard_of": 1}}))
+    with pytest.raises(ValueError, match=r"parameters that .* does not take"):
+        load(tmp_path / "model")
+
+
+def test_a_parameter_that_only_pickle_could_keep_is_refused(tmp_path, fitted):
+    fitted.lam = print
+    with pytest.raises(ValueError, match=r"the parameter 'lam' of IDFVectorizer must be numbers"):
+        save(fitted, tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []

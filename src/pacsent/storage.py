@@ -191,6 +191,9 @@ def _write_words(words, folder, place, _):
 
 
 def _write_estimator(estimator, folder, place, words):
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(estimator)
     name = type(estimator).__name__
     state = estimator._state()
     parameters = dict(estimator.get_params(deep=False))
