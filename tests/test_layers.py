@@ -36,6 +36,7 @@ ALLOWED = {
     "certificates": {"sentence_vectors", "posterior", "bounds", "_kernels.sentences"} | WORDS,
     "formats": {"text", "vocabulary", "word_vectors", "storage", "progress"},
     "storage": {"vocabulary", "word_vectors", "sentence_vectors"},
+    "vector_files": set(),
     "datasets": {"text", "vocabulary", "word_vectors"},
     "logistic_grid": set(),
     "evaluation": {

@@ -27,7 +27,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent.posterior import VARIANCES, idf, l2_coefficients, l2_lam
-from pacsent.vocabulary import Encoded
+from pacsent.vocabulary import Encoded, LowCoverageWarning
 from pacsent.word_vectors import WordVectors
 
 
@@ -113,6 +113,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         encoded = self._encode(X)
         rows = np.flatnonzero(np.diff(encoded.offsets) == 0)
         self._check_empty((encoded.n_sentences, rows.size, encoded.coverage, rows[:3].tolist()))
+        self._check_coverage(encoded.ids.size, int(encoded.n_unknown.sum()))
         self._fit(encoded)
         return self
 
@@ -124,6 +125,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             return self.fit(encoded, y).transform(encoded)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EmptySentenceWarning)
+            warnings.simplefilter("ignore", LowCoverageWarning)
             self.fit(encoded, y)
         return self.transform(encoded)
 
@@ -183,6 +185,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         n_all = n_known + n_unknown
         coverage = n_known / n_all if n_all else float("nan")
         self._check_empty((n_sentences, n_empty, coverage, first_empty))
+        self._check_coverage(n_known, n_unknown)
 
     def sample(self, X, n_samples=1, random_state=None):
         """Draw from the posteriors.
@@ -305,6 +308,12 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             means[done : done + some.size], variances[done : done + some.size] = some_means, some
             done += some.size
         return means, variances
+
+    def _check_coverage(self, n_known, n_unknown):
+        # stands for all batches together; a number broadcast to n_known places takes no memory
+        ids = np.broadcast_to(np.int32(0), (n_known,))
+        total = Encoded(ids, np.array([0, n_known]), np.array([n_unknown]))
+        total.warn_if_low_coverage(self.word_vectors.vocabulary, stacklevel=5)
 
     def _report(self, n_sentences, n_empty, coverage):
         self.n_sentences_, self.n_empty_, self.coverage_ = n_sentences, n_empty, coverage

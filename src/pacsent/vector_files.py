@@ -1,0 +1,192 @@
+"""Sentence vectors to files, batch by batch: .npy, .npz, .tsv, .jsonl and .parquet.
+
+Memory does not grow with the number of sentences. A file is written beside its place and moved
+there when whole.
+"""
+
+import json
+import os
+import secrets
+import shutil
+import sys
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+_NPY_HEADER = 128  # bytes; room for any shape, so that the header can be written last
+
+
+def write(batches: Iterable, path, n_dims: int) -> int:
+    """Write batches of (means, variances); the number of rows.
+
+    Parameters
+    ----------
+    batches : iterable of (means, variances)
+        Shapes (n_sentences, n_dims) and (n_sentences,), as `SentenceVectorizer.stream` yields.
+    path : str, path or None
+        The suffix decides: `.npy` and `.tsv` hold the means, `.npz`, `.jsonl` and `.parquet` the
+        means and variances. None or '-' writes tab-separated means to stdout.
+    n_dims : int
+        Width of the means, for a file without rows.
+    """
+    if path is None or str(path) == "-":
+        return sum(_tsv_rows(batches, sys.stdout.buffer))
+    writer = WRITERS[check_name(path)]
+    with _beside(Path(path)) as temporary:
+        return sum(writer(batches, temporary, n_dims))
+
+
+def check_name(path) -> str:
+    """The suffix of a file that can be written; an error before any work is done."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in WRITERS:
+        raise ValueError(
+            f"The output must end in {', '.join(WRITERS)}. Got {str(path)!r} instead. Leave it "
+            "out for tab-separated numbers on stdout."
+        )
+    if suffix == ".parquet":
+        _pyarrow()
+    return suffix
+
+
+def _tsv(batches, path, n_dims) -> Iterator[int]:
+    with open(path, "wb") as file:
+        yield from _tsv_rows(batches, file)
+
+
+def _tsv_rows(batches, file: IO[bytes]) -> Iterator[int]:
+    line = ""
+    for means, _ in batches:
+        # nine digits bring a float32 back exactly, seventeen a float64
+        digits = 17 if means.dtype == np.float64 else 9
+        line = line or "\t".join([f"%.{digits}g"] * means.shape[1]) + "\n"
+        rows = [line % tuple(row) for row in means.tolist()]
+        file.write("".join(rows).encode("ascii"))
+        yield len(means)
+    file.flush()
+
+
+def _jsonl(batches, path, n_dims) -> Iterator[int]:
+    with open(path, "w", encoding="ascii") as file:
+        for means, variances in batches:
+            for mean, variance in zip(means, variances):
+                # str of a float32 is the shortest text that brings it back; JSON has no nan
+                numbers = ", ".join(map(str, mean))
+                spread = "null" if np.isnan(variance) else json.dumps(float(variance))
+                file.write(f'{{"mean": [{numbers}], "variance": {spread}}}\n')
+            yield len(means)
+
+
+def _npy(batches, path, n_dims) -> Iterator[int]:
+    with _NpyFile(path, (n_dims,)) as file:
+        for means, _ in batches:
+            file.append(means)
+            yield len(means)
+
+
+def _npz(batches, path, n_dims) -> Iterator[int]:
+    parts = {name: f"{path}.{name}" for name in ("means", "variances")}
+    try:
+        with (
+            _NpyFile(parts["means"], (n_dims,)) as means_file,
+            _NpyFile(parts["variances"], ()) as variances_file,
+        ):
+            for means, variances in batches:
+                means_file.append(means)
+                variances_file.append(variances)
+                yield len(means)
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+            for name, part in parts.items():
+                archive.write(part, f"{name}.npy")
+    finally:
+        for part in parts.values():
+            Path(part).unlink(missing_ok=True)
+
+
+class _NpyFile:
+    """A .npy file that grows; its header, which holds the length, is written last."""
+
+    def __init__(self, path, row_shape):
+        self.file = open(path, "wb")  # noqa: SIM115 (closed by __exit__)
+        self.row_shape, self.n_rows, self.dtype = row_shape, 0, np.dtype("<f4")
+        self.file.write(b" " * _NPY_HEADER)
+
+    def append(self, rows):
+        self.dtype = rows.dtype.newbyteorder("<")
+        self.file.write(np.ascontiguousarray(rows, dtype=self.dtype).data)
+        self.n_rows += len(rows)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shape = (self.n_rows, *self.row_shape)
+        header = f"{{'descr': {self.dtype.str!r}, 'fortran_order': False, 'shape': {shape}, }}"
+        start = b"\x93NUMPY\x01\x00" + (_NPY_HEADER - 10).to_bytes(2, "little")
+        self.file.seek(0)
+        self.file.write(start + header.encode("ascii").ljust(_NPY_HEADER - 11) + b"\n")
+        self.file.close()
+
+
+def _parquet(batches, path, n_dims) -> Iterator[int]:
+    pa = _pyarrow()
+    import pyarrow.parquet as pq
+
+    writer = None
+    try:
+        for means, variances in batches:
+            numbers = pa.array(means.reshape(-1))
+            columns = {
+                "mean": pa.FixedSizeListArray.from_arrays(numbers, means.shape[1]),
+                "variance": pa.array(variances, from_pandas=True),  # nan becomes null
+            }
+            table = pa.table(columns)
+            writer = writer or pq.ParquetWriter(path, table.schema)
+            writer.write_table(table)
+            yield len(means)
+        if writer is None:
+            schema = pa.schema(
+                [("mean", pa.list_(pa.float32(), n_dims)), ("variance", pa.float64())]
+            )
+            writer = pq.ParquetWriter(path, schema)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _pyarrow():
+    try:
+        import pyarrow
+    except ImportError:
+        raise ImportError(
+            "Parquet files need pyarrow, which is not installed. "
+            "Run: pip install 'pacsent[parquet]'"
+        ) from None
+    return pyarrow
+
+
+WRITERS = {".npy": _npy, ".npz": _npz, ".tsv": _tsv, ".jsonl": _jsonl, ".parquet": _parquet}
+
+
+@contextmanager
+def _beside(path: Path):
+    """A name in the same folder; moved to `path` when the block ends well, removed otherwise."""
+    if path.is_dir():
+        raise IsADirectoryError(f"The output must be a file. Got the directory {path} instead.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"The output must be in a folder that exists. Got {path} instead. Run: "
+            f"mkdir -p {path.parent}"
+        )
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        yield temporary
+        if path.exists():
+            shutil.copymode(path, temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,136 @@
+"""`pacsent fit` and `pacsent embed`: wired up, streaming, and clear about mistakes."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from numpy.testing import assert_allclose, assert_array_equal
+
+from pacsent import METHODS, load, make, save
+from pacsent.cli import cli
+
+
+@pytest.fixture
+def run():
+    def run(*arguments, input=None):
+        return CliRunner().invoke(cli, [str(a) for a in arguments], input=input)
+
+    return run
+
+
+@pytest.fixture
+def files(tmp_path, toy_word_vectors, tiny_corpus):
+    save(toy_word_vectors, tmp_path / "words")
+    (tmp_path / "text").write_text("\n".join(tiny_corpus) + "\n")
+    return tmp_path
+
+
+@pytest.fixture
+def model(files, run):
+    done = run("fit", "PB-L2", files / "words", files / "text", "-o", files / "m", "--lam", "2")
+    assert done.exit_code == 0, done.output
+    return files / "m"
+
+
+def test_fit_writes_a_model_that_loads(model, toy_word_vectors, tiny_corpus):
+    loaded = load(model)
+    assert (loaded.lam, loaded.alpha, loaded.swap_roles) == (2.0, None, False)
+    expected = make("PB-L2", toy_word_vectors, lam=2.0, on_empty="ignore").fit_transform(
+        tiny_corpus
+    )
+    assert_allclose(loaded.set_params(on_empty="ignore").transform(tiny_corpus), expected)
+
+
+def test_fit_says_what_it_did(files, run):
+    arguments = ("fit", "i-IDF-Average", files / "words", "-", "-o", files / "m", "--lam", "inf")
+    done = run(*arguments, "--json", input="good film\nzzz\n")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert (found["n_sentences"], found["n_empty"]) == (2, 1)
+    assert found["coverage"] == pytest.approx(2 / 3)
+    assert "1 of 2 sentences hold no known word" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["v.npy", "v.npz", "v.tsv", "v.jsonl", "v.parquet"])
+def test_embed_writes_the_posteriors(model, files, run, tiny_corpus, name):
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    done = run("embed", model, files / "text", "-o", files / name)
+    assert done.exit_code == 0, done.output
+    assert "10 sentences, 87.0 % of words known, 2 without a known word" in done.stderr
+    assert done.stdout == ""
+    assert (files / name).stat().st_size > 0
+    if name == "v.npz":
+        vectorizer = load(model).set_params(on_empty="ignore")
+        means, variances = vectorizer.posterior(tiny_corpus)
+        with np.load(files / name) as found:
+            assert_array_equal(found["means"], means)
+            assert_array_equal(found["variances"], variances)
+
+
+def test_embed_reads_stdin_and_writes_stdout(model, files, tiny_corpus):
+    done = subprocess.run(
+        [sys.executable, "-m", "pacsent", "embed", str(model)],
+        input=(files / "text").read_bytes(),
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr
+    found = np.loadtxt(done.stdout.decode().splitlines(), dtype=np.float32)
+    assert_array_equal(found, load(model).set_params(on_empty="ignore").transform(tiny_corpus))
+    assert b"10 sentences" in done.stderr
+
+
+def test_a_mistake_in_the_data_is_one_line(model, files):
+    (files / "text").write_bytes(b"good film\n\xff\xfe\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pacsent", "embed", str(model), str(files / "text")],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "must be UTF-8 text" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_model_names_lists_the_methods(run):
+    for command in ("fit", "embed"):
+        done = run(command, "--model-names")
+        assert done.exit_code == 0
+        assert done.stdout.split() == list(METHODS)
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        ("Averge", [], "one of Average, IDF-Average"),
+        ("PB-L2", ["--kl", "exact"], "PB-L2 takes no --kl"),
+        ("PB-L2", ["--alpha", "1"], "alpha must be None for the method 'PB-L2'"),
+        ("Average", ["--lam", "1"], "must be given alpha, not lam"),
+        ("PB-L2", ["--lam", "much"], "'much' is not a valid float"),
+    ],
+)
+def test_a_mistake_in_the_command_line_ends_with_status_two(files, run, method, options, message):
+    done = run("fit", method, files / "words", files / "text", "-o", files / "m", *options)
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert not (files / "m").exists()
+
+
+def test_embed_refuses_an_unknown_suffix_before_any_work(model, files, run):
+    done = run("embed", model, files / "text", "-o", files / "v.csv")
+    assert done.exit_code == 2
+    assert "must end in .npy, .npz" in done.stderr
+
+
+def test_embed_stops_at_an_empty_sentence_if_asked(model, files, run):
+    done = run("embed", model, files / "text", "-o", files / "v.npy", "--on-empty", "error")
+    assert done.exit_code == 1
+    assert "hold no known word (row 4, 5)" in str(done.exception)
+    assert not (files / "v.npy").exists()
+
+
+def test_embed_refuses_word_vectors(files, run):
+    done = run("embed", files / "words", files / "text")
+    assert "MODEL must be a fitted method" in str(done.exception)
