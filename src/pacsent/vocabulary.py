@@ -350,6 +350,8 @@ class Vocabulary:
         parts = list(_in_order(lambda batch: self._encode(batch, words), batches, n_jobs))
         if not parts:
             parts = [Encoded(np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int64))]
+        if len(parts) == 1:
+            return parts[0]
         sizes = np.cumsum([0] + [part.ids.size for part in parts])
         offsets = [part.offsets[1:] + size for part, size in zip(parts, sizes)]
         return Encoded(
@@ -468,16 +470,29 @@ def _batches(X: Iterable) -> Iterator[_Batch]:
             f"X must be an iterable of sentences. Got {type(X).__name__} instead."
         ) from None
     size, n_before = 16, 0
+    if isinstance(X, list) and len(X) <= 1 << 12 and _all_strings(X) and _size(X) <= _BATCH:
+        size = max(1, len(X))  # the usual case, a list of modest size: one batch
     while block := list(itertools.islice(sentences, size)):
-        for raw, group in itertools.groupby(block, lambda sentence: isinstance(sentence, str)):
-            found = list(group)
-            if not raw:
-                _check_token_lists(found, n_before)
-            yield _Batch(found, raw)
+        if _all_strings(block):
+            yield _Batch(block, True)
+        else:
+            for raw, group in itertools.groupby(block, lambda sentence: isinstance(sentence, str)):
+                found = list(group)
+                if not raw:
+                    _check_token_lists(found, n_before)
+                yield _Batch(found, raw)
         n_before += len(block)
         # the sentences met so far tell how many make a batch
-        n_characters = sum(map(len, block))
+        n_characters = _size(block)
         size = min(max(1, size * _BATCH // max(n_characters, 1)), 4 * size, 1 << 16)
+
+
+def _all_strings(sentences: list) -> bool:
+    return set(map(type, sentences)) == {str}
+
+
+def _size(sentences: list) -> int:
+    return sum(map(len, sentences))
 
 
 def _check_token_lists(sentences: list, n_before: int):
