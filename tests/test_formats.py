@@ -200,6 +200,69 @@ def test_odd_words_and_any_numbers_come_back(tmp_path, name, odd, data):
     same_tables(formats.read(tmp_path / name), words)
 
 
+NUMBERS = [
+    *("0", "-0", "+0.0", "1", "-1.", ".5", "-.5e1", "1e5", "1E-5", "1e+05", "0.000000001", "1e22"),
+    *(
+        "123456789012345678",
+        "0.12345678901234567",
+        "1234567890123456789",
+        "0.1e-30",
+        "1e-44",
+        "1e38",
+    ),
+    *(
+        "16777217",
+        "16777217.000000001",
+        "0.1",
+        "3.4028235e38",
+        "1.17549435e-38",
+        "9007199254740993",
+    ),
+    *(
+        "0.30000001192092896",
+        "0.3000000268220901",
+        "1.00000005960464478",
+        "-2.9802322387695312e-08",
+    ),
+]
+
+
+def test_compiled_code_reads_every_number_as_python_does(rng):
+    from pacsent._kernels.formats import parse_lines
+
+    forms = ("%.4f", "%.6g", "%.9g", "%.17g", "%r")
+    more = [form % x for form in forms for x in rng.normal(size=300).tolist()]
+    # numbers next to the middle between two float32, written with many digits
+    near = np.float32(1).astype(float) + rng.integers(0, 1 << 20, 300) * 2.0**-23 + 2.0**-24
+    more += [f"{x:.16f}" for x in near] + [f"{np.nextafter(x, 9):.17g}" for x in near]
+    written = NUMBERS + more
+    text = "".join(f"w{i} {number}\n" for i, number in enumerate(written)).encode()
+    rows = np.zeros((len(written), 1), dtype=np.float32)
+    word_ends, line_ends = np.zeros((2, len(written)), dtype=np.int64)
+    n_odd = parse_lines(np.frombuffer(text, np.uint8), rows, word_ends, line_ends)
+    read = word_ends >= 0
+    assert n_odd == (~read).sum() < 0.3 * len(written)
+    expected = np.array([float(number) for number in written]).astype(np.float32)
+    assert_array_equal(rows[read, 0], expected[read])
+    assert_array_equal(np.signbit(rows[read, 0]), np.signbit(expected[read]))
+
+
+def test_large_text_is_read_as_small_text_is(tmp_path, words, monkeypatch, rng):
+    table = rng.normal(size=(200, 6)) * 10.0 ** rng.integers(-30, 30, size=(200, 1))
+    table[7] = 0
+    lines = [
+        f"{'two words' if i == 50 else f'w{i}'} " + " ".join(repr(float(x)) for x in row)
+        for i, row in enumerate(table)
+    ]
+    (tmp_path / "v.txt").write_text("200 6\n" + " \n".join(lines) + "\n")
+    small = formats.read(tmp_path / "v.txt")
+    monkeypatch.setattr(formats, "_LARGE", 0)
+    monkeypatch.setattr(formats, "_BLOCK", 1000)
+    same_tables(formats.read(tmp_path / "v.txt"), small)
+    assert_array_equal(small.input_vectors, table.astype(np.float32))
+    assert small.words[50] == "two words"
+
+
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused_in_one_line(tmp_path, data):
@@ -247,8 +310,11 @@ TEXT_MISTAKES = {
 }
 
 
+@pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("mistake", TEXT_MISTAKES)
-def test_mistakes_in_text_are_named_with_their_line(tmp_path, mistake):
+def test_mistakes_in_text_are_named_with_their_line(tmp_path, monkeypatch, mistake, large):
+    if large:
+        monkeypatch.setattr(formats, "_LARGE", 0)  # what compiled code does with large files
     text, message = TEXT_MISTAKES[mistake]
     (tmp_path / "v.txt").write_text(text)
     refused(tmp_path / "v.txt", message)
@@ -270,7 +336,10 @@ def test_mistakes_in_text_are_named_with_their_line(tmp_path, mistake):
         ("2 2\na +1 2.0e0\nb 3e+0 .4e1\n", ["a", "b"]),
     ],
 )
-def test_text_of_many_writers_is_read(tmp_path, text, expected):
+@pytest.mark.parametrize("large", [False, True])
+def test_text_of_many_writers_is_read(tmp_path, monkeypatch, text, expected, large):
+    if large:
+        monkeypatch.setattr(formats, "_LARGE", 0)
     (tmp_path / "v.txt").write_bytes(text.encode())
     found = formats.read(tmp_path / "v.txt")
     assert list(found.words) == expected

@@ -40,6 +40,7 @@ ENCODING_ERRORS = ("strict", "replace", "backslashreplace")
 CONTEXT = "context_"  # FILE holds the input table, context_FILE the output table
 
 _BLOCK = 1 << 24  # bytes read at once
+_LARGE = 1 << 23  # bytes from which text is read by compiled code
 _PEEK = 1 << 16  # bytes looked at to recognise a file
 _LONGEST_WORD = 10_000  # bytes; what is longer is not a word but a misread table
 _HEADER = re.compile(rb"[ \t]*(\d{1,15})[ \t]+(\d{1,9})[ \t]*\r?\n")
@@ -581,6 +582,7 @@ def _skip_mark(stream):
 
 def _text_table(stream, n_dims, *, first_line, n_words=None, worded=True):
     """Lines of a word and n_dims numbers (no word where `worded` is false)."""
+    compiled = os.path.getsize(stream.path) >= _LARGE  # loading the kernel takes half a second
     words: list[bytes] = []
     table = _Table(n_dims, n_words)
     line = first_line
@@ -591,7 +593,7 @@ def _text_table(stream, n_dims, *, first_line, n_words=None, worded=True):
         whole, left = block[:end], block[end:]
         if not whole:
             continue
-        found, rows = _parsed_lines(whole, n_dims, stream.path, line, worded)
+        found, rows = _parsed_lines(whole, n_dims, stream.path, line, worded, compiled)
         if n_words is not None and table.n + len(rows) > n_words:
             raise ValueError(
                 f"{stream.path} must hold {n_words:,} words, as its first line says. Got more "
@@ -616,14 +618,14 @@ def _text_table(stream, n_dims, *, first_line, n_words=None, worded=True):
     return words, table.finish()
 
 
-def _parsed_lines(block, n_dims, path, first_line, worded):
-    """Words and rows of whole lines, most of them in one call of NumPy's parser."""
-    plain = b"\t" not in block and b"\r" not in block and b"  " not in block
-    plain = plain and b"\v" not in block and b"\f" not in block
-    if plain:
-        found = _parsed_plain(block, n_dims, worded)
-        if found is not None:
-            return found
+def _parsed_lines(block, n_dims, path, first_line, worded, compiled):
+    """Words and rows of whole lines; odd ones one at a time, the rest as fast as can be."""
+    if compiled and worded:
+        return _parsed_compiled(block, n_dims, path, first_line)
+    plain = not any(space in block for space in (b"\t", b"\r", b"\v", b"\f", b"  "))
+    found = _parsed_plain(block, n_dims, worded) if plain else None
+    if found is not None:
+        return found
     words, rows = [], []
     lines = block.split(b"\n")[:-1]
     for number, line in enumerate(lines, first_line):
@@ -631,6 +633,31 @@ def _parsed_lines(block, n_dims, path, first_line, worded):
         words.append(word)
         rows.append(row)
     return words, np.array(rows, dtype=np.float32).reshape(len(rows), n_dims)
+
+
+def _parsed_compiled(block, n_dims, path, first_line):
+    from pacsent._kernels import formats as kernels
+
+    n_lines = block.count(b"\n")
+    # a number takes two bytes at least: a wrong first line must not cost memory
+    if n_dims * 2 > len(block):
+        _parsed_line(block.partition(b"\n")[0], n_dims, path, first_line, True)
+    rows = np.empty((n_lines, n_dims), dtype=np.float32)
+    word_ends, line_ends = np.empty((2, n_lines), dtype=np.int64)
+    text = np.frombuffer(block, dtype=np.uint8)
+    n_odd = kernels.parse_lines(text, rows, word_ends, line_ends)
+    starts = np.concatenate([[0], line_ends[:-1] + 1])
+    places = zip(starts.tolist(), word_ends.tolist())
+    words = [block[start:end] if end >= 0 else b"" for start, end in places]
+    if n_odd:
+        for i in np.flatnonzero(word_ends < 0):
+            line = block[starts[i] : line_ends[i]]
+            words[i], rows[i] = _parsed_line(line, n_dims, path, first_line + int(i), True)
+    finite = np.isfinite(rows).all(axis=1)
+    if not finite.all():  # too large for float32
+        i = int(np.argmin(finite))
+        _parsed_line(block[starts[i] : line_ends[i]], n_dims, path, first_line + i, True)
+    return words, rows
 
 
 def _parsed_plain(block, n_dims, worded):
