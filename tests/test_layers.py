@@ -29,6 +29,8 @@ ALLOWED = {
     "gpu.__init__": {"gpu"},
     "gpu.device": set(),
     "gpu.skipgram": {"gpu", "progress"},
+    "gpu.sentences": {"gpu", "logistic_posterior"},
+    "gpu.logistic": {"gpu", "logistic_grid"},
     "posterior": {"_kernels.sentences"},
     "logistic": set(),
     "logistic_posterior": {"logistic", "_kernels.negative_sampling"},

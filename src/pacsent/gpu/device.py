@@ -8,6 +8,7 @@ import ctypes
 import functools
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,18 @@ def _driver_release() -> str:
         return ""
     numbers = [word for word in text.split() if word[:1].isdigit() and word.count(".") >= 1]
     return numbers[0] if numbers else ""
+
+
+@contextmanager
+def exact_products():
+    """Matrix products in full single precision, whatever the program has set for its own."""
+    torch = require_torch()
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 # ------------------------------------------------------------------------------------------------

@@ -288,8 +288,12 @@ extern "C" __global__ void __launch_bounds__(32) train(const Work work) {
           high = max(high, min(last, WINDOW + i + c + reach[c]));
         }
       }
-      for (int j = low; j <= high; j++)
-        fetch(contexts + (j - low) * STRIDE, work.input + (size_t)words[j] * STRIDE, lane);
+      for (int j = low; j <= high; j++) {
+        // A lone centre word is no context; in its place, fresh noise words need its output row.
+        if (CENTRES == 1 && j == WINDOW + i && !PAIR) continue;
+        const float *table = PAIR && j == WINDOW + i ? work.output : work.input;
+        fetch(contexts + (j - low) * STRIDE, table + (size_t)words[j] * STRIDE, lane);
+      }
       const long long tile = place + places[i];
 #if !PAIR
       for (int q = lane; q < OUTPUTS; q += 32) {
@@ -333,7 +337,10 @@ extern "C" __global__ void __launch_bounds__(32) train(const Work work) {
 #pragma unroll
           for (int q = 0; q < GROUP; q++) {
             const u32 word = g * GROUP + q < OUTPUTS ? targets[g * GROUP + q] : NOBODY;
-            if (word != NOBODY) rows[q] = load<false>(work.output + (size_t)word * STRIDE, lane);
+            if (q == 0 && g == 0)
+              rows[q] = load<true>(contexts + (WINDOW + i - low) * STRIDE, lane);
+            else if (word != NOBODY)
+              rows[q] = load<false>(work.output + (size_t)word * STRIDE, lane);
             else clear(rows[q]);
           }
 #pragma unroll
@@ -388,6 +395,7 @@ extern "C" __global__ void __launch_bounds__(32) train(const Work work) {
           const float sign = s < CENTRES ? -1.f : 1.f;
 #pragma unroll 1
           for (int j = low; j <= high; j++) {
+            if (CENTRES == 1 && j == WINDOW + i) continue;
             // How many centre words have this context; for a centre's own row, whether it does.
             int times = 0, mine = 0;
 #pragma unroll
@@ -425,6 +433,7 @@ extern "C" __global__ void __launch_bounds__(32) train(const Work work) {
         for (int q = 0; q < GROUP; q++) clear(changes[q]);
 #pragma unroll 1
         for (int j = low; j <= high; j++) {
+          if (CENTRES == 1 && j == WINDOW + i) continue;
           const Row v = load<true>(contexts + (j - low) * STRIDE, lane);
           const float *size = steps + (j - low) * STEPS;
 #pragma unroll
