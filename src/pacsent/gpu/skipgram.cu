@@ -9,7 +9,7 @@
 //
 // A tile is CENTRES centre words and the input rows of all their context words. For context row v
 // and output row o with label y, the step is rate * (y - sigmoid(v.o)), once for every centre word
-// that has this context; all steps of a tile are computed from the rows as they were before it.
+// that has this context and, where o is noise, is another word; all steps of a tile are computed from the rows as they were before it.
 // What limits the speed is the number of rows added to the tables, so every row of a tile is
 // loaded once and added once: input steps gather over the outputs, output steps over the contexts.
 //
@@ -302,8 +302,6 @@ extern "C" __global__ void __launch_bounds__(32) train(const Work work) {
           if (i + q < n) word = words[WINDOW + i + q];
         } else {
           word = noise_word(work, tile, 1 + q - CENTRES);
-          for (int c = 0; c < CENTRES && i + c < n; c++)
-            if (word == words[WINDOW + i + c]) { word = NOBODY; break; }
         }
         targets[q] = word;
       }
@@ -391,19 +389,24 @@ extern "C" __global__ void __launch_bounds__(32) train(const Work work) {
             else clear(rows[q]);
           }
           const int s = g * GROUP + slot;
-          const bool used = owner && s < OUTPUTS && targets[s < OUTPUTS ? s : 0] != NOBODY;
+          const u32 target = s < OUTPUTS ? targets[s] : NOBODY;
+          const bool used = owner && target != NOBODY;
           const float sign = s < CENTRES ? -1.f : 1.f;
+          u32 same = 0;  // centre words that this noise word is: it is no noise for them
+#pragma unroll
+          for (int c = 0; c < CENTRES; c++)
+            if (i + c < n && words[WINDOW + i + c] == target) same |= 1u << c;
 #pragma unroll 1
           for (int j = low; j <= high; j++) {
             if (CENTRES == 1 && j == WINDOW + i) continue;
-            // How many centre words have this context; for a centre's own row, whether it does.
+            // How many centre words have this context, and how many this lane's word counts for.
             int times = 0, mine = 0;
 #pragma unroll
             for (int c = 0; c < CENTRES; c++) {
               const int distance = abs(j - (WINDOW + i + c));
               const int has = distance > 0 && distance <= reach[c];
               times += has;
-              if (c == s) mine = has;
+              mine += s < CENTRES ? has && c == s : has && !(same >> c & 1);
             }
             if (g == 0) n_pairs += times;
             const Row v = load<true>(contexts + (j - low) * STRIDE, lane);
@@ -411,7 +414,7 @@ extern "C" __global__ void __launch_bounds__(32) train(const Work work) {
 #pragma unroll
             for (int q = 0; q < GROUP; q++) d[q] = dot(rows[q], v);
             const float f = sums<GROUP, 16>(d, lane);
-            const float weight = !used ? 0.f : s < CENTRES ? (float)mine : (float)times;
+            const float weight = used ? (float)mine : 0.f;
             const float wrong = __fdividef(1.f, 1.f + __expf(-sign * f));  // 1 - chance of the label
             loss_here += weight * (fmaxf(sign * f, 0.f) + __logf(1.f + __expf(-fabsf(f))));
             float *size = steps + (j - low) * STEPS;
