@@ -389,7 +389,7 @@ class _WordPosteriors:
         local, entry = sentences.entries(rows)
         words, shares = self.rows[entry], sentences.shares[entry]
         average = torch.sparse_coo_tensor(
-            torch.stack([local, words]), shares, (rows.numel(), mu.shape[0])
+            torch.stack([local, words]), shares, (rows.numel(), mu.shape[0]), check_invariants=False
         ).coalesce()  # (n_rows, n_words)
         var = rho.exp()
         var_S = torch.zeros(rows.numel(), device=mu.device, dtype=torch.float64)

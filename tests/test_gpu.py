@@ -1,0 +1,730 @@
+"""The GPU engine. Without a GPU: its plain-torch twin against the CPU kernels, its tables and its
+messages. With one (`make test-gpu`): the kernels against the twin, streaming, checkpoints."""
+
+import subprocess
+import sys
+import types
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'pacsent[gpu]'")
+
+from scipy import sparse  # noqa: E402
+
+from pacsent.gpu import device as gpu_device  # noqa: E402
+from pacsent.gpu import logistic as gpu_logistic  # noqa: E402
+from pacsent.gpu import sentences as gpu_sentences  # noqa: E402
+from pacsent.gpu import skipgram as gpu_skipgram  # noqa: E402
+from pacsent.gpu.skipgram import Shape  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def cuda():
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device here")
+    return gpu_device.require("cuda")
+
+
+def small_corpus(rng, n_words=200, n_documents=12, longest=700):
+    """Documents of uneven length, some empty, words with a skewed distribution."""
+    from pacsent import Vocabulary
+
+    lengths = rng.integers(0, longest, n_documents)
+    lengths[:3] = 0, 1, 2
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    ids = (n_words * rng.random(offsets[-1]) ** 2).astype(np.int32)
+    counts = np.bincount(ids, minlength=n_words) + 1
+    vocabulary = Vocabulary([f"w{i}" for i in range(n_words)], counts)
+    return types.SimpleNamespace(
+        ids=ids, offsets=offsets, n_tokens=ids.size, vocabulary=vocabulary, digest="d" * 64
+    )
+
+
+# ------------------------------------------------------------------------------------------------
+# what the kernel is handed
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_words", [1, 2, 7, 1000])
+def test_the_alias_table_draws_each_word_with_its_probability(rng, n_words):
+    p = rng.random(n_words) ** 4 + 1e-6
+    p /= p.sum()
+    table = gpu_skipgram.alias_table(p).astype(float)
+    own = (table[:, 0] + 1) / 2.0**32
+    drawn = own / n_words
+    np.add.at(drawn, table[:, 1].astype(int), (1 - own) / n_words)
+    assert_allclose(drawn, p, atol=1e-9)
+
+
+def test_the_alias_table_of_equal_words_is_the_identity():
+    table = gpu_skipgram.alias_table(np.ones(10))
+    assert (table[:, 0] == 2**32 - 1).all()
+
+
+def test_chunks_cover_every_token_of_long_documents_once_and_stay_inside_them(rng):
+    corpus = small_corpus(rng, n_documents=40, longest=3000)
+    chunks = gpu_skipgram.chunks_between(corpus.offsets, 0, corpus.n_tokens, 320)
+    covered = np.zeros(corpus.n_tokens, dtype=int)
+    lengths = np.diff(corpus.offsets)
+    for start, length, before, after in zip(*chunks):
+        covered[start : start + length] += 1
+        document = np.searchsorted(corpus.offsets, start, side="right") - 1
+        low, high = corpus.offsets[document : document + 2]
+        assert low <= start - before
+        assert start + length + after <= high
+        assert before == min(320, start - low)
+        assert after == min(320, high - start - length)
+    expected = np.repeat(lengths >= 2, lengths)
+    assert (covered == expected).all()
+    assert chunks.lengths.max() <= gpu_skipgram.CHUNK_TOKENS
+
+
+def test_segments_hold_the_same_chunks_as_the_whole(rng):
+    corpus = small_corpus(rng, n_documents=40, longest=3000)
+    whole = gpu_skipgram.chunks_between(corpus.offsets, 0, corpus.n_tokens, 64)
+    cuts = gpu_skipgram.cut_points(corpus.offsets, corpus.n_tokens, 5000)
+    assert len(cuts) > 5
+    parts = [
+        gpu_skipgram.chunks_between(corpus.offsets, low, high, 64) for low, high in pairwise(cuts)
+    ]
+    for field in range(4):
+        assert (np.concatenate([part[field] for part in parts]) == whole[field]).all()
+
+
+def test_one_document_longer_than_a_segment_is_cut_too():
+    offsets = np.array([0, 10_000])
+    cuts = gpu_skipgram.cut_points(offsets, 10_000, 3000)
+    assert cuts[0] == 0
+    assert cuts[-1] == 10_000
+    assert max(np.diff(cuts)) < 4000
+
+
+def test_both_sides_of_a_border_agree_about_which_tokens_were_kept(rng):
+    corpus = small_corpus(rng)
+    thresholds = gpu_skipgram.keep_thresholds(rng.random(200))
+    key = gpu_skipgram.epoch_key(5, 2)
+    whole, _ = gpu_skipgram.kept_words(corpus.ids, 0, 500, key, thresholds)
+    left, _ = gpu_skipgram.kept_words(corpus.ids, 0, 233, key, thresholds)
+    right, _ = gpu_skipgram.kept_words(corpus.ids, 233, 500, key, thresholds)
+    assert (np.concatenate([left, right]) == whole).all()
+    other, _ = gpu_skipgram.kept_words(corpus.ids, 0, 500, gpu_skipgram.epoch_key(5, 3), thresholds)
+    assert not np.array_equal(other, whole)
+
+
+def test_words_are_kept_as_often_as_asked(rng):
+    ids = rng.integers(0, 3, 30_000)
+    keep = np.array([0.1, 0.5, 1.0])
+    places, _ = gpu_skipgram.kept_words(
+        ids, 0, ids.size, gpu_skipgram.epoch_key(0, 0), gpu_skipgram.keep_thresholds(keep)
+    )
+    share = np.bincount(ids[places], minlength=3) / np.bincount(ids, minlength=3)
+    assert_allclose(share, keep, atol=0.02)
+
+
+def test_noise_words_follow_their_distribution():
+    p = np.array([0.5, 0.3, 0.15, 0.05])
+    table = gpu_skipgram.alias_table(p)
+    key = gpu_skipgram.epoch_key(1, 0)
+    drawn = np.concatenate(
+        [gpu_skipgram.noise_words(place, 1, 20, key, table) for place in range(2000)]
+    )
+    assert_allclose(np.bincount(drawn, minlength=4) / drawn.size, p, atol=0.01)
+
+
+# ------------------------------------------------------------------------------------------------
+# the plain-torch twin against the CPU kernel
+# ------------------------------------------------------------------------------------------------
+
+
+def test_a_tile_moves_downhill_along_its_gradient(rng):
+    I = torch.tensor(rng.normal(size=(5, 7)), requires_grad=True)
+    O = torch.tensor(rng.normal(size=(6, 7)), requires_grad=True)
+    labels = torch.tensor((rng.random((5, 6)) < 0.3).astype(float))
+    weights = torch.tensor(rng.integers(0, 3, (5, 6)).astype(float))
+    to_I, to_O, loss = gpu_skipgram.tile_step(I, O, labels, weights, 0.5)
+    loss.backward()
+    assert_allclose(to_I.detach(), -0.5 * I.grad, atol=1e-12)
+    assert_allclose(to_O.detach(), -0.5 * O.grad, atol=1e-12)
+
+
+def test_a_tile_moves_as_on_the_cpu_given_the_same_noise_words(rng):
+    from pacsent._kernels.skipgram import block_step
+
+    n_dims, n_words, n_I, n_O, n_centres = 16, 60, 8, 12, 2
+    I = rng.normal(size=(n_words, n_dims)).astype(np.float32)
+    O = rng.normal(size=(n_words, n_dims)).astype(np.float32)
+    rows_I = rng.choice(n_words, n_I, replace=False)
+    rows_O = rng.choice(n_words, n_O, replace=False)
+    seen = (rng.random((n_I, n_centres)) < 0.6).astype(np.float32)
+    times = np.repeat(seen.sum(1, keepdims=True), n_O - n_centres, 1)
+    labels = np.concatenate([np.ones_like(seen), np.zeros_like(times)], 1)
+    weights = np.concatenate([seen, times], 1)
+    to_I, to_O, loss = gpu_skipgram.tile_step(
+        *[torch.from_numpy(x) for x in (I[rows_I], O[rows_O], labels, weights)], 0.025
+    )
+    expected_I, expected_O = I.copy(), O.copy()
+    expected_I[rows_I] += to_I.numpy()
+    expected_O[rows_O] += to_O.numpy()
+    buffers = (
+        np.zeros((n_I, n_dims), np.float32),
+        np.zeros((n_O, n_dims), np.float32),
+        np.zeros((n_I, n_O), np.float32),
+        np.zeros((n_I, n_O), np.float32),
+    )
+    signed = np.where(labels > 0, weights, -weights).astype(np.float32)
+    cpu_loss = block_step(
+        I, O, rows_I.astype(np.int64), rows_O.astype(np.int64), signed, np.float32(0.025), buffers
+    )
+    assert_allclose(I, expected_I, atol=1e-5)
+    assert_allclose(O, expected_O, atol=1e-5)
+    assert_allclose(cpu_loss, float(loss), rtol=1e-5)
+
+
+def test_a_pair_moves_as_on_the_cpu_given_the_same_noise_words(rng):
+    from pacsent._kernels.skipgram import pair_step
+
+    n_dims, n_words, n_O = 32, 40, 8
+    I = rng.normal(size=(n_words, n_dims)).astype(np.float32)
+    O = rng.normal(size=(n_words, n_dims)).astype(np.float32)
+    rows_O = rng.choice(n_words, n_O, replace=False).astype(np.int64)
+    labels = np.zeros((1, n_O), np.float32)
+    labels[0, 0] = 1
+    to_I, to_O, loss = gpu_skipgram.tile_step(
+        torch.from_numpy(I[3:4]), torch.from_numpy(O[rows_O]), torch.from_numpy(labels),
+        torch.ones(1, n_O), 0.025,
+    )  # fmt: skip
+    expected_I, expected_O = I.copy(), O.copy()
+    expected_I[3] += to_I[0].numpy()
+    expected_O[rows_O] += to_O.numpy()
+    buffers = (
+        np.zeros((2, n_dims), np.float32),
+        np.zeros((n_O, n_dims), np.float32),
+        np.zeros(n_O, np.float32),
+        np.zeros(n_O, np.float32),
+    )
+    signs = np.where(labels[0] > 0, 1, -1).astype(np.float32)
+    cpu_loss = pair_step(I, O, np.int64(3), rows_O, signs, np.float32(0.025), buffers)
+    assert_allclose(I, expected_I, atol=1e-5)
+    assert_allclose(O, expected_O, atol=1e-5)
+    assert_allclose(cpu_loss, float(loss), rtol=1e-5)
+
+
+def replayed(shape, rng, n_words=40, n_documents=5, longest=60, n_chunks=3):
+    corpus = small_corpus(rng, n_words, n_documents, longest)
+    chunks = gpu_skipgram.chunks_between(corpus.offsets, 0, corpus.n_tokens, 64 * shape.window)
+    I, O = (torch.tensor((rng.random((2, n_words, shape.n_dims)) - 0.5) / 3)).unbind()
+    I, O = I.clone(), O.clone()
+    order = rng.permutation(chunks.starts.size)[:n_chunks]
+    arguments = {
+        "keep": 1.2 * rng.random(n_words), "noise": rng.random(n_words) + 0.01,
+        "key": gpu_skipgram.epoch_key(3, 1), "rate": 0.05, "done": 0.1, "span": 0.3,
+    }  # fmt: skip
+    return corpus, chunks, order, I, O, arguments
+
+
+@pytest.mark.parametrize("shape", [Shape(6, 3, 2, False, 1), Shape(6, 3, 2, False, 2)])
+def test_windows_reach_across_chunk_borders_and_not_across_documents(rng, shape, monkeypatch):
+    corpus, _, _, I, O, arguments = replayed(shape, rng)
+    whole = gpu_skipgram.chunks_between(corpus.offsets, 0, corpus.n_tokens, 128)
+    cut = gpu_skipgram.chunks_between(corpus.offsets, 0, corpus.n_tokens, 128, chunk_tokens=7)
+    assert cut.starts.size > whole.starts.size
+    counted = [
+        gpu_skipgram.replay(
+            I.clone(), O.clone(), corpus.ids, chunks, range(chunks.starts.size), shape, **arguments
+        )[:2]
+        for chunks in (whole, cut)
+    ]
+    assert counted[0] == counted[1]
+
+
+def test_the_twin_learns_which_words_meet():
+    """Words 0, 1 occur together and so do 2, 3: after training, their scores say so."""
+    rng = np.random.default_rng(0)
+    ids = np.concatenate([rng.permutation([0, 1] * 5 if i % 2 else [2, 3] * 5) for i in range(60)])
+    offsets = np.arange(0, ids.size + 1, 10)
+    chunks = gpu_skipgram.chunks_between(offsets, 0, ids.size, 128)
+    I = torch.tensor(rng.normal(size=(4, 8)) * 0.1)
+    O = torch.zeros(4, 8, dtype=torch.float64)
+    for epoch in range(2):
+        _, n_pairs, loss = gpu_skipgram.replay(
+            I, O, ids, chunks, range(60), Shape(8, 2, 2, False, 2), keep=np.ones(4),
+            noise=np.ones(4), key=gpu_skipgram.epoch_key(0, epoch), rate=0.05, done=0.0, span=0.1,
+        )  # fmt: skip
+    scores = (I @ O.T).numpy()
+    assert loss < 0.8 * 3 * np.log(2) * n_pairs  # what a pair costs where nothing is known
+    assert scores[0, 1] > 0 > scores[0, 2]
+    assert scores[3, 2] > 0 > scores[3, 0]
+
+
+@pytest.mark.parametrize(
+    ("n_dims", "n_negatives", "n_centres"), [(300, 15, 1), (300, 15, 2), (600, 40, 1), (4, 1, 1)]
+)
+def test_output_rows_fit_into_registers(n_dims, n_negatives, n_centres):
+    shape = Shape(n_dims, n_negatives, 5, False, n_centres)
+    each = shape.stride // 32
+    assert shape.group * each <= gpu_skipgram.REGISTER_ROWS + each
+    assert shape.group <= 32
+    assert -(-shape.n_outputs // shape.group) * shape.group >= shape.n_outputs
+
+
+def test_the_kernels_compile_for_gpus_old_and_new():
+    try:
+        gpu_device._nvrtc()
+    except ImportError:
+        pytest.skip("NVRTC is not here: it comes with the CUDA build of torch")
+    for path, name, constants in (
+        ("skipgram.cu", "train", Shape(300, 15, 5, False, 2).constants()),
+        ("skipgram.cu", "train", Shape(37, 3, 2, True, 1).constants()),
+        ("sentences.cu", "noise_terms", ()),
+    ):
+        source = (gpu_device.Path(gpu_device.__file__).parent / path).read_text()
+        for architecture in ("sm_75", "sm_90"):
+            assert gpu_device.compile_source(source, name, dict(constants), architecture)
+
+
+# ------------------------------------------------------------------------------------------------
+# sentences and the grid, on the CPU device of torch
+# ------------------------------------------------------------------------------------------------
+
+
+def sentence_problem(rng, n_sentences=25, n_words=300, n_dims=12):
+    from pacsent.logistic_posterior import noise_of
+
+    A = 0.4 * rng.normal(size=(n_words, n_dims))
+    B = 0.4 * rng.normal(size=(n_words, n_dims))
+    counts = sparse.lil_matrix((n_sentences, n_words))
+    for s in range(n_sentences):
+        words = rng.choice(n_words, rng.integers(1, 30), replace=False)
+        counts[s, words] = rng.integers(1, 4, words.size)
+    counts = counts.tocsr()
+    n_tokens = np.asarray(counts.sum(axis=1)).ravel()
+    m = (counts @ B) / n_tokens[:, None]
+    training = rng.integers(0, 40, n_words)
+    training[-40:] = 0  # words that only new sentences hold
+    return counts, A, B, m, noise_of(training, A, m.mean(axis=0))
+
+
+def test_expectations_agree_with_the_exact_ones_at_every_variance():
+    from pacsent.logistic import gaussian_logistic
+
+    a = np.linspace(-25, 25, 501)
+    for v in (0.001, 0.05, 0.2, 0.9, 3.9, 8.9, 24.0, 99.0, 399.0):
+        f1, f2 = gpu_sentences.expectations(torch.from_numpy(a), torch.full((501,), v).double())
+        _, exact_f1, exact_f2 = gaussian_logistic(a, np.full(a.size, v))
+        assert_allclose(f1, exact_f1, atol=1e-6)
+        assert_allclose(f2, exact_f2, atol=2e-6)
+
+
+@pytest.mark.parametrize("kl", ["exact", "paper"])
+@pytest.mark.parametrize("lam", [0.25, 8.0])
+def test_pb_neg_agrees_with_the_cpu_solver(rng, kl, lam):
+    from pacsent.logistic_posterior import solve
+
+    counts, A, _, m, noise = sentence_problem(rng)
+    expected = solve(counts, A, m, noise, lam=lam, kl=kl, tol=1e-8)
+    for dtype, tol, atol in ((torch.float64, 1e-8, 1e-6), (torch.float32, 1e-4, 1e-4)):
+        found = gpu_sentences.solve_pb_neg(
+            counts, A, m, noise, lam=lam, kl=kl, tol=tol, device="cpu", dtype=dtype
+        )
+        assert found.converged.all()
+        assert_allclose(found.mu, expected.mu, atol=atol)
+        assert_allclose(found.var_Q, expected.var_Q, rtol=10 * atol)
+
+
+def test_small_batches_give_the_same_posteriors(rng, monkeypatch):
+    counts, A, _, m, noise = sentence_problem(rng)
+    whole = gpu_sentences.solve_pb_neg(counts, A, m, noise, device="cpu", dtype=torch.float64)
+    monkeypatch.setattr(gpu_sentences, "rows_that_fit", lambda *_, **__: 4)
+    parts = gpu_sentences.solve_pb_neg(counts, A, m, noise, device="cpu", dtype=torch.float64)
+    assert_allclose(parts.mu, whole.mu, atol=1e-6)
+
+
+def word_objective(x, counts, A, B, noise, var_P, lam):
+    """w-PB-neg in plain NumPy, for a blind minimiser."""
+    from pacsent.logistic import gaussian_logistic
+
+    n_types, n_dims = B.shape
+    mu, rho = x[: n_types * n_dims].reshape(n_types, n_dims), x[n_types * n_dims :]
+    share = counts.toarray() / counts.sum(axis=1).A1[:, None]
+    h, s2 = share @ mu, share**2 @ np.exp(rho)
+    f, _, _ = gaussian_logistic(h @ A.T, s2[:, None] * (A**2).sum(1))
+    data = ((noise.kp * f).sum(1) + (share * (f - h @ A.T)).sum(1)).mean()
+    penalty = ((mu - B) ** 2).sum(1) / var_P + n_dims * (np.log(var_P) - rho + np.exp(rho) / var_P)
+    return data + penalty.sum() / (2 * lam)
+
+
+@pytest.fixture
+def word_problem(rng):
+    from pacsent.logistic_posterior import noise_of
+
+    A, B = 0.5 * rng.normal(size=(2, 6, 3))
+    counts = sparse.csr_matrix(rng.integers(0, 3, (8, 6)) + np.eye(8, 6, dtype=int))
+    frequency = np.asarray(counts.sum(axis=0)).ravel()
+    noise = noise_of(frequency, A, B.mean(axis=0))
+    return counts, A, B, noise, 0.05 * frequency.sum() / frequency
+
+
+def test_w_pb_neg_is_where_a_blind_minimiser_ends(word_problem):
+    from scipy.optimize import minimize
+
+    counts, A, B, noise, var_P = word_problem
+    words, mu, var_Q, _ = gpu_sentences.fit_w_pb_neg(
+        counts, A, B, noise, var_P, lam=2.0, solver="exact", tol=1e-7, device="cpu",
+        dtype=torch.float64,
+    )  # fmt: skip
+    start = np.concatenate([B.ravel(), np.log(var_P)])
+    blind = minimize(
+        word_objective, start, args=(counts, A, B, noise, var_P, 2.0), method="BFGS",
+        options={"gtol": 1e-7},
+    ).x  # fmt: skip
+    assert (words == np.arange(6)).all()
+    assert_allclose(mu, blind[:18].reshape(6, 3), atol=1e-4)
+    assert_allclose(var_Q, np.exp(blind[18:]), rtol=1e-3)
+
+
+def test_long_sgd_of_w_pb_neg_ends_at_the_exact_solution(word_problem):
+    counts, A, B, noise, var_P = word_problem
+    settings = {"lam": 2.0, "device": "cpu", "dtype": torch.float64}
+    _, exact, _, _ = gpu_sentences.fit_w_pb_neg(
+        counts, A, B, noise, var_P, solver="exact", tol=1e-7, **settings
+    )
+    _, sgd, _, n_epochs = gpu_sentences.fit_w_pb_neg(
+        counts, A, B, noise, var_P, solver="sgd", n_epochs=300, learning_rate=0.3, batch_size=8,
+        **settings,
+    )  # fmt: skip
+    assert n_epochs == 300
+    moved = np.linalg.norm(exact - B)
+    assert np.linalg.norm(sgd - exact) < 0.01 * moved
+
+
+def test_w_pb_neg_without_data_weight_stays_at_the_prior(word_problem):
+    counts, A, B, noise, var_P = word_problem
+    _, mu, var_Q, _ = gpu_sentences.fit_w_pb_neg(
+        counts, A, B, noise, var_P, lam=1e-6, solver="exact", device="cpu", dtype=torch.float64
+    )
+    assert_allclose(mu, B, atol=1e-4)
+    assert_allclose(var_Q, var_P, rtol=1e-4)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_grid_agrees_with_the_cpu_grid(rng, n_classes):
+    from pacsent import logistic_grid
+
+    y = rng.permutation(np.arange(240) % n_classes)
+    X = (rng.normal(size=(240, 8)) + 0.5 * rng.normal(size=(n_classes, 8))[y]).astype(np.float32)
+    folds = np.stack([rng.permutation(240) % 4 for _ in range(2)])
+    Cs = (0.1, 1.0, 10.0)
+    cpu = logistic_grid.grid_search(X, y, folds, n_classes=n_classes, Cs=Cs, tol=1e-8)
+    gpu = gpu_logistic.fit_grid(X, y, folds, n_classes=n_classes, Cs=Cs, tol=1e-8, device="cpu")
+    assert_allclose(gpu.accuracy, cpu.accuracy, atol=1 / 60)  # a row or two on the border
+    assert abs(gpu.accuracy.mean() - cpu.accuracy.mean()) < 2e-3
+    assert_allclose(gpu.path.weights, cpu.path.weights, atol=5e-3)
+    for found, expected in zip(
+        gpu_logistic.fit(X, y, 3.0, n_classes=n_classes, device="cpu"),
+        logistic_grid.fit(X, y, 3.0, n_classes=n_classes),
+    ):
+        assert_allclose(found, expected, atol=1e-6)
+
+
+# ------------------------------------------------------------------------------------------------
+# messages
+# ------------------------------------------------------------------------------------------------
+
+
+def test_without_torch_the_line_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r"pip install 'pacsent\[gpu\]'"):
+        gpu_device.require("cuda")
+
+
+def test_importing_the_engine_loads_no_numba():
+    code = "import sys, pacsent.gpu; print('numba' in sys.modules, 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_a_torch_without_cuda_is_named(monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", None)
+    with pytest.raises(ValueError, match=r"built with CUDA. Got version"):
+        gpu_device.require("cuda")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            "The NVIDIA driver on your system is too old (found version 11040). Please update",
+            r"driver made for CUDA 13.0 or newer. Got an older driver instead \(.*11040",
+        ),
+        (
+            "Found no NVIDIA driver on your system.",
+            r"needs an NVIDIA GPU. Got none instead \(Found no NVIDIA driver",
+        ),
+    ],
+)
+def test_a_driver_that_is_too_old_or_missing_is_named(monkeypatch, error, said):
+    def fail():
+        raise RuntimeError(error)
+
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "init", fail)
+    with pytest.raises(ValueError, match=said):
+        gpu_device.require("cuda")
+
+
+def test_a_machine_without_a_gpu_is_told_so(monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "init", lambda: None)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with pytest.raises(
+        ValueError, match=r"needs an NVIDIA GPU. Got none instead. Use device='cpu'"
+    ):
+        gpu_device.require("cuda")
+
+
+def test_a_gpu_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "init", lambda: None)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(ValueError, match=r"'cuda:0' to 'cuda:1'. Got 'cuda:5' instead"):
+        gpu_device.require("cuda:5")
+
+
+def test_tables_that_do_not_fit_are_refused_with_both_numbers(monkeypatch):
+    monkeypatch.setattr(gpu_skipgram, "free_memory", lambda device: 2_000_000_000)
+    with pytest.raises(MemoryError, match=r"2,000,000 x 300 need 5.7 GB .* Got 2.0 GB free"):
+        gpu_skipgram.Trainer(
+            Shape(300, 15, 5, False, 1), np.ones(2_000_000), np.ones(2_000_000),
+            torch.device("cpu"),
+        )  # fmt: skip
+
+
+def test_sentences_too_large_for_the_memory_are_refused_with_both_numbers(rng, monkeypatch):
+    counts, A, _, m, noise = sentence_problem(rng)
+    monkeypatch.setattr(gpu_sentences, "free_memory", lambda device: 1000)
+    with pytest.raises(MemoryError, match=r"need 0.0 GB of GPU memory. Got 0.0 GB free instead"):
+        gpu_sentences.solve_pb_neg(counts, A, m, noise, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"negatives": "few"}, "negatives must be 'shared' or 'pair'. Got 'few' instead"),
+        ({"n_dims": 6000}, "n_dims must be at most 5440 on a GPU. Got 6000 instead"),
+        ({"window": 50}, "The rows of one window must fit .* Got window=50 and n_dims=300"),
+        ({"n_negatives": 9000}, r"n_negatives \* 2 \* window must be below 65,536"),
+        ({"device": "cpu"}, "device must be 'cuda' here. Got 'cpu' instead"),
+    ],
+)
+def test_settings_the_gpu_cannot_train_are_refused(rng, changed, said):
+    with pytest.raises(ValueError, match=said):
+        gpu_skipgram.train_skipgram(small_corpus(rng), **changed)
+
+
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
+    tables = (np.zeros((2, 3), np.float32), np.ones((2, 3), np.float32))
+    state = {"epoch": 1, "launch": 0, "totals": [0, 0, 0.0], "losses": [1.5]}
+    gpu_skipgram.Checkpoint(tmp_path / "run", {"n_dims": 3, "window": 5}).save(state, tables)
+    found, loaded = gpu_skipgram.Checkpoint(tmp_path / "run", {"n_dims": 3, "window": 5}).load()
+    assert found == state
+    assert (loaded[1] == 1).all()
+    with pytest.raises(ValueError, match=r"must belong to this run. Got one with other window"):
+        gpu_skipgram.Checkpoint(tmp_path / "run", {"n_dims": 3, "window": 7}).load()
+    assert gpu_skipgram.Checkpoint(tmp_path / "none", {}).load() is None
+
+
+# ------------------------------------------------------------------------------------------------
+# on a GPU
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "shape",
+    [
+        Shape(300, 15, 5, False, 1, True),
+        Shape(300, 15, 5, False, 2, True),
+        Shape(300, 15, 5, True, 1, True),
+        Shape(130, 20, 3, False, 4, True),
+        Shape(300, 40, 5, False, 1, True),
+        Shape(600, 15, 5, False, 2, True),
+        Shape(600, 15, 5, True, 1, True),
+        Shape(37, 3, 2, True, 1, True),
+        Shape(100, 5, 10, False, 1, True),
+        Shape(4, 1, 1, False, 1, True),
+        Shape(4, 1, 1, True, 1, True),
+    ],
+    ids=str,
+)
+def test_the_kernel_does_what_its_twin_does(cuda, rng, shape):
+    n_words = 20_000  # so that noise words hardly repeat: groups of outputs are added in turn
+    corpus, chunks, order, I, O, arguments = replayed(shape, rng, n_words, 12, 900)
+    trainer = gpu_skipgram.Trainer(shape, arguments["keep"], arguments["noise"], cuda)
+    trainer.load(I.float(), O.float())
+    trainer.launch(
+        torch.from_numpy(corpus.ids).to(cuda),
+        gpu_skipgram._chunks_to(chunks, cuda),
+        torch.from_numpy(order.astype(np.int32)).to(cuda),
+        place=0, n_warps=1,
+        **{key: arguments[key] for key in ("key", "rate", "done", "span")},
+    )  # fmt: skip
+    torch.cuda.synchronize()
+    n_kept, n_pairs, loss = gpu_skipgram.replay(I, O, corpus.ids, chunks, order, shape, **arguments)
+    assert trainer.counts.tolist() == [n_kept, n_pairs]
+    assert_allclose(trainer.loss.item(), loss, rtol=1e-5)
+    input_vectors, output_vectors = trainer.tables()
+    assert_allclose(input_vectors, I, atol=1e-5)
+    assert_allclose(output_vectors, O, atol=1e-5)
+    assert not trainer.input[:, shape.n_dims :].any()
+    assert not trainer.output[:, shape.n_dims :].any()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("negatives", ["shared", "pair"])
+def test_streaming_trains_the_same_pairs_as_a_resident_corpus(cuda, rng, negatives):
+    corpus = small_corpus(rng, 5000, 60, 4000)
+    reports = []
+    for segment_tokens in (None, 7000):
+        told: dict = {}
+        _, _, losses = gpu_skipgram.train_skipgram(
+            corpus, n_dims=20, n_epochs=2, negatives=negatives, report=told.update,
+            segment_tokens=segment_tokens,
+        )  # fmt: skip
+        reports.append((told, losses))
+    (resident, losses), (streamed, streamed_losses) = reports
+    assert streamed["streamed"]
+    assert not resident["streamed"]
+    assert streamed["n_kept"] == resident["n_kept"]
+    assert streamed["n_pairs"] == resident["n_pairs"]
+    assert_allclose(streamed_losses, losses, rtol=0.02)
+
+
+@pytest.mark.gpu
+def test_an_interrupted_run_goes_on_where_it_was(cuda, rng, tmp_path, monkeypatch):
+    corpus = small_corpus(rng, 2000, 30, 4000)
+    settings = {"n_dims": 16, "n_epochs": 3, "checkpoint_seconds": 0.0}
+    told: dict = {}
+    _, _, whole = gpu_skipgram.train_skipgram(corpus, report=told.update, **settings)
+    monkeypatch.setattr(gpu_skipgram, "LAUNCH_TOKENS", 10_000)
+    saves = []
+    save = gpu_skipgram.Checkpoint.save
+
+    def interrupted(self, state, tables):
+        save(self, state, tables)
+        saves.append(state)
+        if len(saves) == 8:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(gpu_skipgram.Checkpoint, "save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        gpu_skipgram.train_skipgram(corpus, checkpoint=tmp_path / "run", **settings)
+    assert (tmp_path / "run" / "state.json").exists()
+    I, O, losses = gpu_skipgram.train_skipgram(corpus, checkpoint=tmp_path / "run", **settings)
+    assert not (tmp_path / "run").exists()
+    assert len(losses) == 3
+    assert_allclose(losses, whole, rtol=0.03)
+    assert np.isfinite(I).all()
+    assert O.any()
+
+
+@pytest.mark.gpu
+def test_the_loss_falls_and_a_wild_rate_is_told(cuda, rng):
+    corpus = small_corpus(rng, 2000, 30, 4000)
+    _, _, losses = gpu_skipgram.train_skipgram(corpus, n_dims=50, n_epochs=5, subsample=0)
+    assert losses[-1] < losses[0]
+    with pytest.raises(ValueError, match=r"must be finite. Got .* Lower learning_rate"):
+        gpu_skipgram.train_skipgram(corpus, n_dims=50, learning_rate=1e6, subsample=0)
+
+
+@pytest.mark.gpu
+def test_the_estimator_trains_on_the_gpu(cuda):
+    from pacsent import SkipGram
+
+    text = ["the cat sat on the mat with the dog", "stocks fell as the bank raised rates"] * 300
+    model = SkipGram(
+        n_dims=24, n_epochs=5, min_count=1, subsample=0, random_state=0, device="cuda"
+    ).fit(text)
+    assert model.word_vectors_.input_vectors.shape[1] == 24
+    assert model.loss_[-1] < model.loss_[0]
+
+
+@pytest.mark.gpu
+def test_a_gpu_with_little_memory_left_streams(cuda, rng, monkeypatch):
+    corpus = small_corpus(rng, 2000, 30, 4000)
+    monkeypatch.setattr(gpu_skipgram, "SPARE_BYTES", 0)
+    free = [10**9, 10**9, 200_000, 16 << 21, 16 << 21]
+    monkeypatch.setattr(
+        gpu_skipgram, "free_memory", lambda device: free.pop(0) if len(free) > 1 else free[0]
+    )
+    told: dict = {}
+    gpu_skipgram.train_skipgram(corpus, n_dims=16, n_epochs=1, report=told.update)
+    assert told["tokens_per_second"] > 0
+
+
+@pytest.mark.gpu
+def test_the_expectation_kernel_agrees_with_torch(cuda, rng):
+    n_words = 3001
+    nu = np.sort(np.exp(rng.normal(size=n_words) * 2))
+    scores = 3 * rng.normal(size=(37, n_words))
+    var_Q = np.exp(rng.normal(size=37))
+    kp = rng.random(n_words) * (rng.random(n_words) < 0.9)
+    nu = np.minimum(nu, 399 / var_Q.max())
+    terms = gpu_sentences._NoiseTerms(*[torch.from_numpy(x).float().to(cuda) for x in (kp, nu)])
+    f1, f2 = gpu_sentences.expectations(
+        torch.from_numpy(scores), torch.from_numpy(var_Q[:, None] * nu)
+    )
+    on_gpu = torch.from_numpy(scores).float().to(cuda)
+    trace = terms(on_gpu, torch.from_numpy(var_Q).float().to(cuda))
+    assert_allclose(on_gpu.cpu(), kp * f1.numpy(), atol=3e-6)
+    assert_allclose(trace.cpu(), f2.numpy() @ (kp * nu), rtol=2e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kl", ["exact", "paper"])
+def test_pb_neg_on_the_gpu_agrees_with_the_cpu_solver(cuda, rng, kl):
+    from pacsent.logistic_posterior import solve
+
+    counts, A, _, m, noise = sentence_problem(rng, 200, 3000, 60)
+    for lam in (0.25, 1.0, 8.0):
+        expected = solve(counts, A, m, noise, lam=lam, kl=kl, tol=1e-8)
+        found = gpu_sentences.solve_pb_neg(counts, A, m, noise, lam=lam, kl=kl)
+        assert found.converged.all()
+        assert_allclose(found.mu, expected.mu, atol=1e-4)
+        assert_allclose(found.var_Q, expected.var_Q, rtol=1e-3)
+
+
+@pytest.mark.gpu
+def test_w_pb_neg_on_the_gpu_agrees_with_double_precision(cuda, word_problem):
+    counts, A, B, noise, var_P = word_problem
+    for solver in ("exact", "sgd"):
+        _, mu, var_Q, _ = gpu_sentences.fit_w_pb_neg(counts, A, B, noise, var_P, solver=solver)
+        _, expected, expected_var, _ = gpu_sentences.fit_w_pb_neg(
+            counts, A, B, noise, var_P, solver=solver, dtype=torch.float64
+        )
+        assert_allclose(mu, expected, atol=1e-4)
+        assert_allclose(var_Q, expected_var, rtol=1e-3)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n_classes", [2, 6])
+def test_the_grid_on_the_gpu_agrees_with_the_cpu_grid(cuda, rng, n_classes):
+    from pacsent import logistic_grid
+
+    y = rng.permutation(np.arange(1200) % n_classes)
+    X = (rng.normal(size=(1200, 40)) + 0.4 * rng.normal(size=(n_classes, 40))[y]).astype(np.float32)
+    folds = np.stack([rng.permutation(1200) % 5 for _ in range(3)])
+    cpu = logistic_grid.grid_search(X, y, folds, n_classes=n_classes)
+    gpu = gpu_logistic.fit_grid(X, y, folds, n_classes=n_classes, Cs=logistic_grid.CS)
+    assert abs(gpu.accuracy - cpu.accuracy).max() <= 2 / 240
+    assert abs(gpu.accuracy.mean() - cpu.accuracy.mean()) < 1e-3
