@@ -20,6 +20,7 @@ ALLOWED = {
     "_kernels.sentences": set(),
     "_kernels.formats": set(),
     "_kernels.negative_sampling": set(),
+    "_kernels.risks": set(),
     "progress": set(),
     "text": {"_kernels.text"},
     "bounds": set(),
@@ -36,7 +37,17 @@ ALLOWED = {
     "logistic_posterior": {"logistic", "_kernels.negative_sampling"},
     "negative_sampling": {"logistic_posterior", "sentence_vectors", "progress"} | WORDS,
     "sentence_vectors": {"posterior", "gpu", "_kernels.sentences", "progress"} | WORDS,
-    "certificates": {"sentence_vectors", "posterior", "bounds", "_kernels.sentences"} | WORDS,
+    "risks": {"_kernels.risks", "logistic"},
+    "priors": {"bounds", "vocabulary"},
+    "direct": {
+        "bounds", "risks", "posterior", "sentence_vectors", "negative_sampling", "progress",
+    } | WORDS,
+    "certificates": {
+        "sentence_vectors", "posterior", "bounds", "risks", "priors", "direct", "progress",
+    } | WORDS,
+    "simulation": {
+        "bounds", "certificates", "datasets", "priors", "progress", "risks", "sentence_vectors",
+    } | WORDS,
     "formats": {"text", "vocabulary", "word_vectors", "storage", "progress", "_kernels.formats"},
     "storage": {"vocabulary", "word_vectors", "sentence_vectors"},
     "vector_files": set(),

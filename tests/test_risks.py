@@ -1,0 +1,174 @@
+"""Risks of the Gibbs classifier: golden numbers, Monte Carlo, finite differences, corner cases."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from pacsent import risks
+from pacsent.priors import encode_ids
+
+
+def example(golden):
+    methods = golden("methods")
+    data = methods["example"]
+    A_hat = np.array(data["I"])
+    counts = np.zeros((3, 7))
+    for row, sentence in enumerate(data["sentences"]):
+        np.add.at(counts[row], sentence, 1)
+    p_noise = np.array(data["counts"], dtype=float) ** 0.75
+    return methods, A_hat, sparse.csr_matrix(counts), p_noise / p_noise.sum()
+
+
+def made_up(rng, n=5, n_words=40, n_dims=6):
+    A_hat = rng.standard_normal((n_words, n_dims)).astype(np.float32)
+    mu = rng.standard_normal((n, n_dims)).astype(np.float32)
+    counts = sparse.csr_matrix(rng.poisson(0.4, (n, n_words)) + np.eye(n, n_words))
+    p_noise = rng.dirichlet(np.ones(n_words))
+    return mu, rng.uniform(0.05, 0.5, n), counts, A_hat, p_noise
+
+
+def test_golden_risks_and_gradients(golden):
+    methods, A_hat, counts, p_noise = example(golden)
+    case = methods["gibbs01"]
+    for row in case["rows"]:
+        s = row["sentence"]
+        weights = risks.paper_weights(case["k"]) if row["weighting"] == "paper" else (0.5, 0.5)
+        found = risks.gibbs_risk(
+            case["mu"][s], np.exp(case["rho"][s]), counts[s], A_hat, p_noise,
+            bias=row["bias"], weights=weights, gradients=True,
+        )  # fmt: skip
+        assert_allclose(found.positive[0], row["R_plus"], atol=1e-12)
+        assert_allclose(found.noise[0], row["R_minus"], atol=1e-12)
+        assert_allclose(found.risk[0], row["risk"], atol=1e-12)
+        assert_allclose(found.grad_mu[0], row["grad_mu"], atol=1e-12)
+        assert_allclose(found.grad_rho[0], row["grad_rho"], atol=1e-12)
+
+
+def test_golden_log_loss(golden):
+    methods, A_hat, counts, p_noise = example(golden)
+    case = methods["pb_neg_expected"]
+    for row in case["rows"]:
+        if row["method"] != "PB-neg":
+            continue
+        s = row["sentence"]
+        loss = risks.log_loss(
+            case["mu"][s], np.exp(case["rho"][s]), counts[s], A_hat, p_noise, n_negatives=case["k"]
+        )
+        assert_allclose(loss[0], row["data"], atol=1e-9)
+
+
+def numeric_gradient(function, x, step=1e-6):
+    gradient = np.empty_like(x)
+    for i in range(x.size):
+        up, down = x.copy(), x.copy()
+        up.flat[i] += step
+        down.flat[i] -= step
+        gradient.flat[i] = (function(up) - function(down)) / (2 * step)
+    return gradient
+
+
+def test_gradients_of_the_zero_one_risk(rng):
+    mu, var, counts, A_hat, p_noise = made_up(rng, n=3)
+    A_hat[7] = 0.0  # a zero vector takes part and pulls nowhere
+
+    def total(mu, rho):
+        return risks.gibbs_risk(mu, np.exp(rho), counts, A_hat, p_noise, bias=0.7).risk.sum()
+
+    found = risks.gibbs_risk(mu, var, counts, A_hat, p_noise, bias=0.7, gradients=True)
+    mu, rho = mu.astype(float), np.log(var)
+    assert_allclose(found.grad_mu, numeric_gradient(lambda x: total(x, rho), mu), atol=1e-8)
+    assert_allclose(found.grad_rho, numeric_gradient(lambda x: total(mu, x), rho), atol=1e-8)
+
+
+def test_gradients_of_the_log_loss(rng):
+    mu, var, counts, A_hat, p_noise = made_up(rng, n=2)
+    settings = {"bias": 0.3, "n_negatives": 4}
+
+    def total(mu, rho):
+        return risks.log_loss(mu, np.exp(rho), counts, A_hat, p_noise, **settings).sum()
+
+    _, grad_mu, grad_rho = risks.log_loss(
+        mu, var, counts, A_hat, p_noise, gradients=True, **settings
+    )
+    mu, rho = mu.astype(float), np.log(var)
+    assert_allclose(grad_mu, numeric_gradient(lambda x: total(x, rho), mu), atol=1e-7)
+    assert_allclose(grad_rho, numeric_gradient(lambda x: total(mu, x), rho), atol=1e-7)
+
+
+def test_the_risk_is_what_drawing_vectors_gives(rng):
+    mu, var, counts, A_hat, p_noise = made_up(rng, n=1)
+    found = risks.gibbs_risk(mu, var, counts, A_hat, p_noise, bias=0.4)
+    h = mu + np.sqrt(var)[:, None] * rng.standard_normal((200_000, mu.shape[1]))
+    wrong = h @ A_hat.T + 0.4 <= 0
+    share = np.asarray(counts.todense())[0] / counts.sum()
+    assert_allclose(found.positive[0], (wrong @ share).mean(), atol=4e-3)
+    assert_allclose(found.noise[0], (~wrong @ p_noise).mean(), atol=4e-3)
+
+
+def test_tokens_one_by_one_average_to_the_risk(rng):
+    mu, var, counts, A_hat, p_noise = made_up(rng)
+    dense = np.asarray(counts.todense()).astype(int)
+    ids = np.concatenate([np.repeat(np.arange(40), row) for row in dense])
+    encoded = encode_ids(ids, dense.sum(axis=1))
+    errors = risks.token_errors(mu, var, encoded, A_hat, bias=0.2)
+    sums = np.add.reduceat(errors, encoded.offsets[:-1])
+    found = risks.gibbs_risk(mu, var, counts, A_hat, p_noise, bias=0.2)
+    assert_allclose(sums / dense.sum(axis=1), found.positive, rtol=1e-12)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("bias", [-1.3, 0.0, float(np.log(15))])
+def test_fast_noise_risk_is_within_its_margin(rng, precision, bias):
+    mu, var, counts, A_hat, p_noise = made_up(rng, n=50, n_words=700, n_dims=40)
+    A_hat[3] = 0.0
+    var[:5] = 1e-5  # margins far out in the tail and close to the step
+    exact = risks.gibbs_risk(mu, var, counts, A_hat, p_noise, bias=bias).noise
+    fast, margin = risks.noise_risk(
+        mu, var, A_hat, p_noise, bias=bias, precision=precision, n_jobs=2
+    )
+    assert np.all(np.abs(fast - exact) <= margin)
+    assert margin[5:].max() < (1e-3 if precision == "float32" else 1e-12)
+
+
+def test_the_table_of_phi_is_as_good_as_its_docstring_says(rng):
+    from scipy.special import ndtr
+
+    z = rng.uniform(-9, 9, 20_000).astype(np.float32)
+    fast, _ = risks.noise_risk(
+        z[:, None], np.ones(z.size), np.ones((1, 1), dtype=np.float32), [1.0], bias=0.0
+    )
+    assert_allclose(fast, ndtr(z.astype(float)), rtol=0, atol=1e-6)
+
+
+def test_half_precision_tables_give_the_same(rng):
+    mu, var, _, A_hat, p_noise = made_up(rng)
+    half = A_hat.astype(np.float16)
+    encoded = encode_ids(np.array([1, 2, 3, 4, 5]), np.ones(5, dtype=int))
+    assert_allclose(
+        risks.token_errors(mu, var, encoded, half),
+        risks.token_errors(mu, var, encoded, half.astype(np.float32)),
+    )
+    assert_allclose(
+        risks.noise_risk(mu, var, half, p_noise)[0],
+        risks.noise_risk(mu, var, half.astype(np.float32), p_noise)[0],
+    )
+
+
+def test_a_margin_of_zero_is_an_error():
+    assert risks.gibbs_error(0.0, 0.0, 1) == 1.0
+    assert risks.gibbs_error(0.0, 0.0, -1) == 1.0
+    assert risks.gibbs_error(2.0, 0.0, 1) == 0.0
+    table = np.zeros((1, 2))
+    found = risks.gibbs_risk([[1.0, 2.0]], [0.1], sparse.csr_matrix([[1.0]]), table, [1.0])
+    assert (found.positive[0], found.noise[0]) == (1.0, 1.0)
+
+
+def test_mistakes_are_named(rng):
+    mu, var, _, A_hat, p_noise = made_up(rng)
+    with pytest.raises(ValueError, match="Got 'half' instead"):
+        risks.noise_risk(mu, var, A_hat, p_noise, precision="half")
+    with pytest.raises(ValueError, match="mu must hold float32 numbers"):
+        risks.noise_risk(mu.astype(float) + 1e-12, var, A_hat, p_noise)
+    with pytest.raises(ValueError, match="var_Q must be finite and > 0"):
+        risks.noise_risk(mu, var * 0, A_hat, p_noise)
