@@ -1,0 +1,274 @@
+"""Skip-gram on one GPU: words per second, quality of both tables, memory, and the traffic floor.
+
+    python benchmarks/train_gpu.py --text enwik8.txt --words ../shared/data/words --save
+    python benchmarks/train_gpu.py --full-scale --save          # the paper's corpus size
+
+`--text` is a file with one document a line, such as enwik8 cleaned as the paper does (`pacsent
+clean`). The full-scale run draws 4.5 billion tokens of 2,472,211 words from Zipf's law on the
+device and trains five epochs on them: quality means nothing there, time does. A word is a token of
+the corpus, before sub-sampling.
+
+The floor: what limits the speed is how many rows can be read from and added to the tables in a
+second. Both are measured here by a kernel that does nothing else (row_traffic.cu), and the rows
+that one kept token needs are counted.
+"""
+
+import argparse
+import ctypes
+import tempfile
+import time
+import types
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from harness import finish
+from pacsent import Corpus, Vocabulary
+from pacsent.gpu import require, train_skipgram
+from pacsent.gpu.device import Kernel, describe
+from pacsent.gpu.skipgram import alias_table
+
+BLAZINGTEXT = 5.4e6  # words/s on one GPU, as published (Gupta and Khare, 2017)
+PAPER_WORDS, PAPER_TOKENS = 2_472_211, 4_517_598_626
+
+
+# ------------------------------------------------------------------------------------------------
+# quality
+# ------------------------------------------------------------------------------------------------
+
+
+def ranks(x):
+    order = np.argsort(x, kind="stable")
+    place = np.empty(len(x))
+    place[order] = np.arange(len(x))
+    _, group = np.unique(x, return_inverse=True)
+    return (np.bincount(group, place) / np.bincount(group))[group]
+
+
+class Quality:
+    """WordSim-353, SimLex-999 (100 x Spearman) and analogies (% right, 3CosAdd, 30,000 words)."""
+
+    def __init__(self, folder, words, device):
+        self.index = {word: i for i, word in enumerate(words)}
+        self.device = device
+        self.pairs = [
+            self._pairs(Path(folder) / name) for name in ("wordsim353.tsv", "simlex999.txt")
+        ]
+        questions = []
+        for line in (Path(folder) / "questions-words.txt").read_text().splitlines():
+            ids = [self.index.get(word, 1 << 30) for word in line.lower().split()]
+            if not line.startswith(":") and max(ids) < 30_000:
+                questions.append(ids)
+        self.questions = torch.tensor(questions, device=device)
+
+    def _pairs(self, path):
+        found = []
+        for line in path.read_text().splitlines():
+            parts = line.lower().split("\t")
+            if len(parts) >= 3 and parts[0] in self.index and parts[1] in self.index:
+                found.append((self.index[parts[0]], self.index[parts[1]], float(parts[2])))
+        return np.array(found)
+
+    def __call__(self, table):
+        M = torch.from_numpy(table).to(self.device)
+        M = M / M.norm(dim=1, keepdim=True).clamp_min(1e-9)
+        scores = []
+        for pairs in self.pairs:
+            first, second = (torch.from_numpy(pairs[:, c].astype(np.int64)) for c in (0, 1))
+            cosines = (M[first.to(self.device)] * M[second.to(self.device)]).sum(1).cpu().numpy()
+            scores.append(100 * np.corrcoef(ranks(cosines), ranks(pairs[:, 2]))[0, 1])
+        top, right = M[:30_000], 0
+        for part in self.questions.split(2000):
+            near = (top[part[:, 1]] - top[part[:, 0]] + top[part[:, 2]]) @ top.T
+            near.scatter_(1, part[:, :3], -9)
+            right += int((near.argmax(1) == part[:, 3]).sum())
+        scores.append(100 * right / max(1, len(self.questions)))
+        return [round(float(score), 1) for score in scores]
+
+
+# ------------------------------------------------------------------------------------------------
+# the floor
+# ------------------------------------------------------------------------------------------------
+
+
+def traffic(counts, device):
+    """Rows of 300 floats per second that can be read, added, and read and added."""
+    noise = torch.from_numpy(alias_table(counts.astype(float) ** 0.75).view(np.int32)).to(device)
+    table = torch.zeros(len(counts), 320, device=device)
+    sink = torch.zeros(1, device=device)
+    n_blocks, n_rounds = 8 * torch.cuda.get_device_properties(device).multi_processor_count, 2000
+    source = (Path(__file__).parent / "row_traffic.cu").read_text()
+    rates = []
+    for mode in (1, 2, 3):
+        kernel = Kernel(source, "rows", {"MODE": mode}, device)
+        seconds = []
+        for _ in range(4):
+            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            kernel.launch(
+                n_blocks, 32,
+                [table, noise, ctypes.c_uint32(len(counts)), ctypes.c_int(n_rounds), sink],
+            )  # fmt: skip
+            stop.record()
+            torch.cuda.synchronize()
+            seconds.append(start.elapsed_time(stop) / 1e3)
+        rates.append(16 * n_blocks * n_rounds / sorted(seconds[1:])[1])
+    return rates
+
+
+def rows_per_kept_token(window, n_negatives, n_centres):
+    """Rows read (and as many added) for one centre word inside a document."""
+    spans = []
+    for reach in product(range(1, window + 1), repeat=n_centres):
+        low = min(c - r for c, r in enumerate(reach))
+        high = max(c + r for c, r in enumerate(reach))
+        spans.append(high - low + 1 - (n_centres == 1))
+    return (n_centres + n_negatives + np.mean(spans)) / n_centres
+
+
+def floor_of(report, rates, *, negatives, n_negatives, window, n_centres):
+    """(seconds the rows alone would take, rows per second reached)."""
+    if negatives == "pair":  # the centre's row once per centre word, all else once per pair
+        rows = report["n_pairs"] * (n_negatives + 1) + report["n_kept"]
+    else:
+        rows = report["n_kept"] * rows_per_kept_token(window, n_negatives, n_centres)
+    return rows / rates[2], rows / report["seconds"]
+
+
+# ------------------------------------------------------------------------------------------------
+# corpora
+# ------------------------------------------------------------------------------------------------
+
+
+def zipf_corpus(n_words, n_tokens, device, seed=0):
+    """Documents of 1,000 tokens drawn from Zipf's law, made on the device."""
+    p = 1.0 / np.arange(1, n_words + 1)
+    p /= p.sum()
+    table = alias_table(p)
+    share = torch.from_numpy((table[:, 0] / 2.0**32).astype(np.float32)).to(device)
+    other = torch.from_numpy(table[:, 1].astype(np.int32)).to(device)
+    generator = torch.Generator(device=device).manual_seed(seed)
+    ids = torch.empty(n_tokens, dtype=torch.int32, device=device)
+    for first in range(0, n_tokens, 1 << 27):
+        part = ids[first : first + (1 << 27)]
+        i = torch.randint(n_words, (part.numel(),), generator=generator, device=device)
+        keep = torch.rand(part.numel(), generator=generator, device=device) < share[i]
+        part.copy_(torch.where(keep, i.int(), other[i]))
+    offsets = np.append(np.arange(0, n_tokens, 1000), n_tokens)
+    counts = np.maximum(1, np.round(p * n_tokens)).astype(np.int64)
+    vocabulary = Vocabulary([str(i) for i in range(n_words)], counts)
+    return types.SimpleNamespace(
+        ids=ids, offsets=offsets, n_tokens=n_tokens, vocabulary=vocabulary, digest="zipf"
+    )
+
+
+def run(corpus, name, rates, quality=None, **settings):
+    """One row of the table."""
+    told: dict = {}
+    shape = {"n_negatives": 15, "window": 5, "negatives": "shared", "n_centres": 2} | settings
+    started = time.perf_counter()
+    input_vectors, output_vectors, losses = train_skipgram(
+        corpus, random_state=0, report=told.update, **settings
+    )
+    wall = time.perf_counter() - started
+    floor, rows = floor_of(
+        told, rates,
+        **{key: shape[key] for key in ("negatives", "n_negatives", "window", "n_centres")},
+    )  # fmt: skip
+    row = {
+        "run": name,
+        "M words/s": told["tokens_per_second"] / 1e6,
+        "M pairs/s": told["n_pairs"] / told["seconds"] / 1e6,
+        "seconds": round(told["seconds"], 2),
+        "with set-up": round(wall, 2),
+        "loss": round(losses[-1], 4),
+        "GB": round(told["peak_bytes"] / 1e9, 2),
+        "G rows/s": round(rows / 1e9, 3),
+        "x floor": round(told["seconds"] / floor, 2),
+    }
+    scores = [quality(input_vectors), quality(output_vectors)] if quality else [[None] * 3] * 2
+    for table, values in zip(("in", "out"), scores):
+        for short, value in zip(("WS", "SL", "AN"), values):
+            row[f"{short} {table}"] = value
+    print(row, flush=True)
+    return row
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--text", help="a file with one document a line")
+    parser.add_argument("--words", default="../shared/data/words", help="word similarity files")
+    parser.add_argument("--full-scale", action="store_true", help="the paper's corpus size")
+    parser.add_argument("--tokens", type=int, default=PAPER_TOKENS, help="of the full-scale run")
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--save", action="store_true")
+    arguments = parser.parse_args()
+    device = require("cuda")
+    about = describe(device)
+    rows = []
+    if arguments.text:
+        with tempfile.TemporaryDirectory() as folder:
+            corpus = Corpus.build(Path(arguments.text), Path(folder) / "corpus")
+            rows += on_text(corpus, arguments, device)
+        name = "text"
+        fastest = rows[0]["M words/s"] * 1e6
+        summary = {"ratio": round(fastest / BLAZINGTEXT, 1), "rival": "BlazingText, published"}
+    if arguments.full_scale:
+        rows += at_full_scale(arguments, device)
+        name = "full-scale"
+        fastest = rows[-1]["M words/s"] * 1e6
+        summary = {"ratio": round(fastest / BLAZINGTEXT, 1), "rival": "BlazingText, published"}
+    if not rows:
+        parser.error("nothing to do: give --text FILE or --full-scale")
+    finish(
+        "gpu", rows, summary={**summary, **about}, save=arguments.save, name=name,
+        title=f"Skip-gram on one {about['gpu']}",
+    )  # fmt: skip
+
+
+def on_text(corpus, arguments, device):
+    rates = traffic(corpus.vocabulary.counts, device)
+    print("G rows/s read, added, both:", [round(rate / 1e9, 3) for rate in rates], flush=True)
+    quality = Quality(arguments.words, corpus.vocabulary.words, device)
+    train_skipgram(corpus, n_epochs=1)  # compiles, fills caches
+    train_skipgram(corpus, n_epochs=1, negatives="pair")
+    train_skipgram(corpus, n_epochs=1, n_centres=1)
+    common = {"rates": rates, "quality": quality, "n_epochs": arguments.epochs}
+    rows = [
+        run(corpus, "shared (2 centre words)", **common),
+        run(corpus, "shared (1 centre word)", n_centres=1, **common),
+        run(corpus, "shared (4 centre words)", n_centres=4, **common),
+        run(corpus, "pair", negatives="pair", **common),
+        run(corpus, "shared, streamed by 4 M", segment_tokens=1 << 22, **common),
+    ]
+    for n_dims in (100, 200, 400, 600):
+        rows.append(run(corpus, f"shared, d={n_dims}", n_dims=n_dims, **common))
+    for n_negatives in (5, 10, 20, 30):
+        rows.append(run(corpus, f"shared, k={n_negatives}", n_negatives=n_negatives, **common))
+    for row in rows[5:9]:
+        row["G rows/s"] = row["x floor"] = None  # the floor was measured for rows of 300
+    return rows
+
+
+def at_full_scale(arguments, device):
+    started = time.perf_counter()
+    corpus = zipf_corpus(PAPER_WORDS, arguments.tokens, device)
+    torch.cuda.synchronize()
+    print(f"drawn in {time.perf_counter() - started:.1f} s", flush=True)
+    rates = traffic(corpus.vocabulary.counts, device)
+    print("G rows/s read, added, both:", [round(rate / 1e9, 3) for rate in rates], flush=True)
+    rows = []
+    for n_tokens in (arguments.tokens // 100, arguments.tokens // 10):
+        part = types.SimpleNamespace(**vars(corpus))
+        part.ids, part.n_tokens = corpus.ids[:n_tokens], n_tokens
+        part.offsets = np.append(np.arange(0, n_tokens, 1000), n_tokens)
+        rows.append(run(part, f"Zipf, {n_tokens / 1e6:,.0f} M words, 1 epoch", rates, n_epochs=1))
+    name = f"Zipf, {arguments.tokens / 1e6:,.0f} M words, {arguments.epochs} epochs"
+    rows.append(run(corpus, name, rates, n_epochs=arguments.epochs))
+    return rows
+
+
+if __name__ == "__main__":
+    main()
