@@ -27,6 +27,7 @@ ALLOWED = {
     "vocabulary": {"text", "_kernels.text", "progress"},
     "word_vectors": {"vocabulary"},
     "skipgram": {"_kernels.skipgram", "storage", "gpu", "progress"} | WORDS,
+    "word_tasks": {"word_vectors"},
     "gpu.__init__": {"gpu"},
     "gpu.device": set(),
     "gpu.skipgram": {"gpu", "progress"},

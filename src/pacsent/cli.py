@@ -27,6 +27,211 @@ def cli():
 # ------------------------------------------------------------------------------------------------
 
 
+def _seconds(context, parameter, value):
+    """300, 300s, 5m or 2h, in seconds."""
+    units = {"s": 1, "m": 60, "h": 3600}
+    number, unit = (value[:-1], value[-1]) if value[-1:] in units else (value, "s")
+    try:
+        seconds = float(number) * units[unit]
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise click.BadParameter(f"{value!r} is not a time such as 90s, 5m or 2h.")
+    return seconds
+
+
+@cli.command()
+@click.argument("text", nargs=-1, type=click.Path(exists=True, allow_dash=True))
+@click.option("-o", "--output", type=click.Path(), help="Folder to write the word vectors to.")
+@click.option(
+    "--resume",
+    type=click.Path(),
+    metavar="DIR",
+    help="Go on with the training whose --output was DIR, after an interruption of any kind.",
+)
+@click.option("--n-dims", default=300, show_default=True, help="Length of a vector.")
+@click.option(
+    "--window", default=5, show_default=True, help="Words on either side, reduced to 1..N."
+)
+@click.option("--subsample", default=1e-4, show_default=True, help="Skip frequent words; 0: none.")
+@click.option("--n-epochs", default=5, show_default=True, help="Passes over the text.")
+@click.option("--n-negatives", default=15, show_default=True, help="Noise terms for each pair.")
+@click.option(
+    "--noise-power", default=0.75, show_default=True, help="Noise is drawn by count ** this."
+)
+@click.option("--learning-rate", default=0.025, show_default=True, help="At the start.")
+@click.option("--min-count", default=5, show_default=True, help="Leave rarer words out.")
+@click.option(
+    "--negatives",
+    type=click.Choice(["shared", "pair"]),
+    default="shared",
+    show_default=True,
+    help="Noise words for a few centre words together (fast), or for every pair (word2vec).",
+)
+@click.option(
+    "--normalise",
+    type=click.Choice(["paper", "unicode"]),
+    default="paper",
+    show_default=True,
+    help="How text becomes words.",
+)
+@click.option("--n-jobs", type=click.IntRange(1), help="Threads. All cores when left out.")
+@click.option(
+    "--deterministic", is_flag=True, help="Same seed, same vectors, with several threads too."
+)
+@click.option(
+    "--random-state", type=click.IntRange(0, 2**32 - 1), help="Seed. A new one when left out."
+)
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option(
+    "--checkpoint-every",
+    default="5m",
+    show_default=True,
+    callback=_seconds,
+    help="Time between checkpoints.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@click.pass_context
+def train(context, text, output, resume, as_json, quiet, **parameters):
+    """Train word vectors on TEXT, both tables: Skip-gram with negative sampling.
+
+    TEXT is one or more files, raw or cleaned, plain or packed, or - for standard input; each line
+    is a document. While it trains, DIR.training beside the --output folder DIR holds the corpus
+    and the checkpoints; it is deleted at the end.
+    """
+    import json
+    import time
+    import warnings
+    from pathlib import Path
+
+    if resume is not None:
+        given = [
+            parameter.name
+            for parameter in context.command.params
+            if context.get_parameter_source(parameter.name)
+            is click.core.ParameterSource.COMMANDLINE
+        ]
+        extra = set(given) - {"resume", "n_jobs", "quiet", "as_json"}
+        if extra:
+            raise click.UsageError(
+                "--resume takes its settings from the interrupted training; leave out "
+                + ", ".join(sorted(name.replace("_", "-") for name in extra))
+                + "."
+            )
+        output = resume.rstrip("/").removesuffix(".training")
+    elif not text or output is None:
+        raise click.UsageError("TEXT and --output are needed, or --resume DIR.")
+    from pacsent import storage
+    from pacsent.skipgram import SkipGram, forget
+
+    folder = Path(output)
+    work = folder.with_name(folder.name + ".training")
+    if resume is None:
+        storage._check_place(folder.resolve(), folder)
+        if (work / "state.json").exists():
+            raise ValueError(
+                f"{work} must not be there when a training starts. It holds an unfinished one. "
+                f"Go on with: pacsent train --resume {folder}, or delete it."
+            )
+    started = time.monotonic()
+
+    def tell(message, category, *where):
+        click.echo(f"Warning: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = tell
+        try:
+            if resume is not None:
+                model = SkipGram.resume(work, n_jobs=parameters["n_jobs"], verbose=not quiet)
+            else:
+                model = SkipGram(**parameters, checkpoint_dir=work, verbose=not quiet)
+                model.fit("-" if text == ("-",) else [Path(name) for name in text])
+            storage.save(model.word_vectors_, folder)
+        except KeyboardInterrupt:
+            if (work / "state.json").exists():
+                click.echo(f"Go on with: pacsent train --resume {folder}", err=True)
+            raise
+    forget(work)
+    seconds = time.monotonic() - started
+    words = model.word_vectors_
+    result = {
+        "n_words": words.n_words,
+        "n_dims": words.n_dims,
+        "n_tokens": words.vocabulary.n_tokens,
+        "loss": model.loss_,
+        "seconds": round(seconds, 2),
+        "output": str(folder),
+    }
+    if as_json:
+        click.echo(json.dumps(result))
+        return
+    losses = ", ".join(f"{loss:.4f}" for loss in model.loss_)
+    click.echo(f"wrote {folder}: {words.n_words:,} words, {words.n_dims} dimensions, both tables")
+    click.echo(f"loss of a pair, by epoch: {losses} nats; {seconds:.1f} s in all")
+
+
+@cli.command()
+@click.argument("model", type=click.Path(exists=True))
+@click.argument("word", nargs=-1)
+@click.option("-n", default=10, show_default=True, type=click.IntRange(1), help="Neighbours.")
+@click.option(
+    "--evaluate",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="Score on the task files in DIR: WordSim-353, SimLex-999, analogies.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+def words(model, word, n, evaluate, as_json):
+    """Neighbours of each WORD within and across the two tables of MODEL, or --evaluate it.
+
+    Within a table neighbours are words used alike; across, words that occur near the WORD.
+    """
+    import json
+
+    if bool(word) == bool(evaluate):
+        raise click.UsageError("One of WORD and --evaluate DIR is needed.")
+    from pacsent import formats
+
+    vectors = formats.read(model)
+    if evaluate:
+        from pacsent.word_tasks import N_FREQUENT, evaluate_words
+
+        results = evaluate_words(vectors, evaluate)
+        if as_json:
+            click.echo(json.dumps({"model": model, "tasks": results}))
+            return
+        click.echo(f"{'task':<14}{'input':>8}{'output':>8}   covered")
+        for row in results:
+            out = "-" if row["output"] is None else f"{row['output']:.1f}"
+            covered = f"{row['covered']:,} of {row['n']:,}"
+            click.echo(f"{row['task']:<14}{row['input']:>8.1f}{out:>8}   {covered}")
+        click.echo(
+            "similarity: Spearman x 100; analogies: % right by 3CosAdd among the "
+            f"{N_FREQUENT:,} most frequent words"
+        )
+        return
+    ways = [("input", "input"), ("output", "output"), ("input", "output"), ("output", "input")]
+    if vectors.output_vectors is None:
+        ways = ways[:1]
+    found = {
+        one: {
+            f"{table} -> {among}": vectors.most_similar(one, n, table=table, among=among)
+            for table, among in ways
+        }
+        for one in word
+    }
+    if as_json:
+        click.echo(json.dumps({"model": model, "neighbours": found}, ensure_ascii=False))
+        return
+    for one, columns in found.items():
+        click.echo(one)
+        click.echo("  " + "".join(f"{title:<26}" for title in columns).rstrip())
+        for row in zip(*columns.values()):
+            cells = [f"{neighbour[:18]:<18} {cosine:.3f}" for neighbour, cosine in row]
+            click.echo("  " + "".join(f"{cell:<26}" for cell in cells).rstrip())
+
+
 # ------------------------------------------------------------------------------------------------
 # files: convert
 # ------------------------------------------------------------------------------------------------

@@ -339,8 +339,8 @@ class _Training:
         if self.settings["negatives"] == "pair":
             return window, n_negatives
         n_noise = max(4, -(-int(np.ceil(n_negatives * NOISE_PER_NEGATIVE)) // 4) * 4)
-        n_take = CENTRES_PER_BLOCK if _words_repeat_rarely(vocabulary) else 1
-        return window, n_negatives, CENTRES_PER_BLOCK, n_noise, n_take
+        n_block = CENTRES_PER_BLOCK if _words_repeat_rarely(vocabulary) else 1
+        return window, n_negatives, n_block, n_noise
 
     def _make_tables(self, n_words):
         n_dims = self.settings["n_dims"]

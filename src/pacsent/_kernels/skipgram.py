@@ -275,10 +275,30 @@ def _gradients(S, weights, G, learning_rate):
 
 
 @njit(**_OPTIONS)
-def block_step(I, O, rows_I, rows_O, weights, learning_rate, buffers):
-    """One step of gradient descent on a block, in place; its loss before the step.
+def seen_step(I, O, row_I, row_O, learning_rate):
+    """One step on a pair that was seen, in place; its loss before the step.
 
-    loss = sum over a, n of |w| softplus(-sign(w) I[rows_I[a]] @ O[rows_O[n]]), w = weights[a, n]
+    loss = -log sigmoid(I[row_I] @ O[row_O])
+    """
+    _wide()
+    n_dims = (I.shape[1] >> 4) << 4
+    score = _ZERO
+    for i in range(n_dims):
+        score += I[row_I, i] * O[row_O, i]
+    sigmoid = _sigmoid(-score)
+    g = learning_rate * sigmoid
+    for i in range(n_dims):
+        x, y = I[row_I, i], O[row_O, i]
+        I[row_I, i] = x + g * y
+        O[row_O, i] = y + g * x
+    return np.float64(max(-score, _ZERO) + _minus_log(max(sigmoid, _ONE - sigmoid)))
+
+
+@njit(**_OPTIONS)
+def noise_step(I, O, rows_I, rows_O, weights, learning_rate, buffers):
+    """One step on context words against noise, in place; the loss before the step.
+
+    loss = -sum over a, n of weights[a, n] log sigmoid(-I[rows_I[a]] @ O[rows_O[n]])
 
     All scores come from the tables as they were before the step. `rows_I` and `rows_O` have a
     multiple of four entries, the spare ones with weight 0; a row may occur more than once.
@@ -316,94 +336,70 @@ def block_step(I, O, rows_I, rows_O, weights, learning_rate, buffers):
 
 
 @njit(**_OPTIONS)
-def block_draw(tokens, documents, t, n_centres, shape, noise, state, drawn):
-    """Draw windows and noise for the centres tokens[t:t+n_centres], into `drawn`; (pairs, rows).
-
-    shape = (window, n_negatives, centres in a full block, noise words in a block);
-    drawn = (rows_I, rows_O, weights, n_pairs_of_row). Rows of `I` are the tokens around the block;
-    rows of `O` are the centres, then the noise. A pair that was seen has weight 1; a noise word
-    has, against a context word, minus the pairs of that word whose centre is another word, times
-    n_negatives / noise words: in expectation the loss of word2vec.
-    """
-    window, n_negatives, n_full, n_noise = shape
-    thresholds, aliases = noise
-    rows_I, rows_O, weights, n_pairs_of_row = drawn
-    each = np.float32(n_negatives / n_noise)
-    first = max(0, t - window)
-    last = min(tokens.size, t + n_centres + window)
-    n_rows = last - first
-    n_padded = (n_rows + 3) >> 2 << 2
-    n_O = n_full + n_noise
-    for a in range(n_padded):
-        rows_I[a] = tokens[first + min(a, n_rows - 1 - (a & 1))]
-        n_pairs_of_row[a] = 0
-        for n in range(n_O):
-            weights[a, n] = _ZERO
-    n_pairs = 0
-    for c in range(n_full):
-        rows_O[c] = tokens[t + min(c, n_centres - 1)]
-        if c >= n_centres:
-            continue
-        reach = _draw_window(state, window)
-        for j in range(max(first, t + c - reach), min(last, t + c + reach + 1)):
-            if j != t + c and documents[j] == documents[t + c]:
-                weights[j - first, c] = _ONE
-                n_pairs_of_row[j - first] += 1
-                n_pairs += 1
-    for n in range(n_full, n_O):
-        word = _draw_noise(state, thresholds, aliases)
-        rows_O[n] = word
-        for a in range(n_rows):
-            weights[a, n] = -each * np.float32(n_pairs_of_row[a])
-        for c in range(n_centres):
-            if rows_O[c] == word:
-                for a in range(n_rows):
-                    weights[a, n] += each * weights[a, c]
-    return n_pairs, n_padded
-
-
-@njit(**_OPTIONS)
 def train_blocks(I, O, tokens, documents, span, shape, noise, state):
     """Train on the centres tokens[start:stop] in blocks, in place; (sum of losses, pairs).
 
-    span = (start, stop, learning rate at start, at stop); shape = (window, n_negatives, centres in
-    a full block, noise words in a block, centres to take at a time). See `block_draw`.
+    span = (start, stop, learning rate at start, at stop);
+    shape = (window, n_negatives, centres in a block, noise words for a block).
+
+    The pairs of a block are trained one after the other, as word2vec does. Then the context words
+    of the block meet its noise: a noise word counts, against a context word, the pairs of that
+    word whose centre is another word, times n_negatives / noise words. In expectation this is the
+    loss of word2vec.
     """
     start, stop, rate_start, rate_stop = span
-    window, n_negatives, n_full, n_noise, n_take = shape
-    n_most = (n_full + 2 * window + 3) >> 2 << 2
-    n_O = n_full + n_noise
-    drawn = (
-        np.empty(n_most, np.int64),
-        np.empty(n_O, np.int64),
-        np.empty((n_most, n_O), np.float32),
-        np.empty(n_most, np.int64),
-    )
+    window, n_negatives, n_block, n_noise = shape
+    thresholds, aliases = noise
+    each = np.float32(n_negatives / n_noise)
+    n_most = (n_block + 2 * window + 3) >> 2 << 2
+    rows_I = np.empty(n_most, np.int64)
+    rows_O = np.empty(n_noise, np.int64)
+    weights = np.empty((n_most, n_noise), np.float32)
+    reaches = np.empty(n_block, np.int64)
+    n_pairs_of = np.empty(n_most, np.int64)  # pairs that a context word is in
     buffers = (
         np.zeros((n_most, I.shape[1]), np.float32),
-        np.zeros((n_O, I.shape[1]), np.float32),
-        np.zeros((n_most, n_O), np.float32),
-        np.zeros((n_most, n_O), np.float32),
+        np.zeros((n_noise, I.shape[1]), np.float32),
+        np.zeros((n_most, n_noise), np.float32),
+        np.zeros((n_most, n_noise), np.float32),
     )
     loss = 0.0
     n_pairs = 0
-    for t in range(start, stop, n_take):
-        n_centres = min(n_take, stop - t)
+    for t in range(start, stop, n_block):
+        n_centres = min(n_block, stop - t)
         rate = np.float32(rate_start + (rate_stop - rate_start) * ((t - start) / (stop - start)))
-        pairs, n_rows = block_draw(
-            tokens,
-            documents,
-            t,
-            n_centres,
-            (window, n_negatives, n_full, n_noise),
-            noise,
-            state,
-            drawn,
-        )
-        if pairs == 0:
-            continue
-        loss += block_step(I, O, drawn[0][:n_rows], drawn[1], drawn[2], rate, buffers)
-        n_pairs += pairs
+        first = max(0, t - window)
+        n_rows = min(tokens.size, t + n_centres + window) - first
+        n_padded = (n_rows + 3) >> 2 << 2
+        n_pairs_of[:] = 0
+        for c in range(n_centres):
+            reach = _draw_window(state, window)
+            reaches[c] = reach
+            centre = t + c
+            for j in range(max(first, centre - reach), min(first + n_rows, centre + reach + 1)):
+                if j != centre and documents[j] == documents[centre]:
+                    loss += seen_step(I, O, tokens[j], tokens[centre], rate)
+                    n_pairs_of[j - first] += 1
+                    n_pairs += 1
+        for a in range(n_padded):
+            # a spare row has weight 0; it differs from its neighbour so that both can be
+            # updated together
+            rows_I[a] = tokens[first + (a if a < n_rows else (a & 1) * (n_rows - 1))]
+        for n in range(n_noise):
+            word = _draw_noise(state, thresholds, aliases)
+            rows_O[n] = word
+            for a in range(n_padded):
+                weights[a, n] = -each * np.float32(n_pairs_of[a])
+            for c in range(n_centres):
+                centre = t + c
+                if tokens[centre] == word:
+                    for j in range(
+                        max(first, centre - reaches[c]),
+                        min(first + n_rows, centre + reaches[c] + 1),
+                    ):
+                        if j != centre and documents[j] == documents[centre]:
+                            weights[j - first, n] += each
+        loss += noise_step(I, O, rows_I[:n_padded], rows_O, weights, rate, buffers)
     return loss, n_pairs
 
 
