@@ -769,6 +769,50 @@ def test_fasttext_itself_gives_the_same_vectors(format_dir, name, capfd):
         assert_allclose(found.input(word), theirs.get_word_vector(word), atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("loss", "model", "minn", "maxn"),
+    [
+        ("ns", "skipgram", 1, 2),
+        ("ns", "cbow", 0, 0),
+        ("softmax", "skipgram", 2, 5),
+        ("hs", "skipgram", 3, 6),
+    ],
+)
+def test_models_trained_by_fasttext_itself(tmp_path, loss, model, minn, maxn, capfd):
+    fasttext = pytest.importorskip("fasttext")
+    (tmp_path / "text").write_text("the naïve film was good and quiet 日本 film\n" * 30)
+    theirs = fasttext.train_unsupervised(
+        str(tmp_path / "text"), model=model, loss=loss, minn=minn, maxn=maxn, dim=6, bucket=50,
+        epoch=2, minCount=1, thread=1, verbose=0,
+    )  # fmt: skip
+    theirs.save_model(str(tmp_path / "f.bin"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if loss == "hs" else "error")
+        found = formats.read(tmp_path / "f.bin")
+    assert list(found.words) == theirs.get_words()
+    known = np.array([theirs.get_word_vector(word) for word in found.words])
+    assert_allclose(found.input_vectors, known, atol=1e-6)
+    if loss == "hs":
+        assert found.output_vectors is None
+    else:
+        assert_array_equal(found.output_vectors, theirs.get_output_matrix())
+    if maxn:
+        for word in UNSEEN:
+            assert_allclose(found.input(word), theirs.get_word_vector(word), atol=1e-6)
+    else:
+        assert found.subwords is None
+
+
+def test_a_quantised_model_made_by_fasttext_itself_is_refused(tmp_path, capfd):
+    fasttext = pytest.importorskip("fasttext")
+    lines = "".join(f"__label__{i % 2} word{i % 400} film\n" for i in range(1200))
+    (tmp_path / "text").write_text(lines)
+    theirs = fasttext.train_supervised(str(tmp_path / "text"), dim=4, epoch=1, thread=1, verbose=0)
+    theirs.quantize(input=str(tmp_path / "text"), retrain=False, verbose=0)
+    theirs.save_model(str(tmp_path / "f.ftz"))
+    refused(tmp_path / "f.ftz", r"supervised fastText model")
+
+
 @pytest.mark.parametrize("name", REAL_FASTTEXT)
 def test_gensim_gives_the_same_vectors_of_fasttext_files(format_dir, name):
     gensim = pytest.importorskip("gensim.models.fasttext")

@@ -4,6 +4,8 @@ import errno
 import hashlib
 import json
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -264,6 +266,54 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, monkeypatch):
         save(made(9), tmp_path / "model")
     assert load(tmp_path / "model").n_words == 5
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_killed_process_leaves_a_model_that_loads(tmp_path):
+    code = (
+        "import sys, numpy as np\n"
+        "from pacsent import Vocabulary, WordVectors, save\n"
+        "models = [WordVectors(Vocabulary([f'w{i}' for i in range(n)]),\n"
+        "                      np.full((n, 50), n, dtype=np.float32)) for n in (500, 900)]\n"
+        "save(models[0], sys.argv[1])\n"
+        "print('saved', flush=True)\n"
+        "while True:\n"
+        "    for model in models: save(model, sys.argv[1])\n"
+    )
+    seen = set()
+    for wait in (0.0, 0.003, 0.011, 0.017):
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path / "model")], stdout=subprocess.PIPE
+        )
+        process.stdout.readline()
+        time.sleep(wait)
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        words = load(tmp_path / "model")
+        assert words.n_words in (500, 900)
+        assert (words.input_vectors == words.n_words).all()
+        seen.add(words.n_words)
+    assert seen
+
+
+def test_what_a_killed_save_left_is_removed_later_and_only_that(tmp_path):
+    import platform
+
+    dead = 2**22 + 1  # no process has a number that large
+    names = {
+        "old": f".model.saving-{platform.node()}-{dead}-abcd",
+        "new": f".model.saving-{platform.node()}-{dead}-ef01",
+        "alive": f".model.saving-{platform.node()}-{os.getpid()}-abcd",
+        "elsewhere": f".model.saving-other.example-{dead}-abcd",
+    }
+    for name, folder in names.items():
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "half").write_text("x")
+        if name != "new":
+            os.utime(tmp_path / folder, (1, 1))
+    save(made(), tmp_path / "model")
+    left = {name for name, folder in names.items() if (tmp_path / folder).exists()}
+    assert left == {"new", "alive", "elsewhere"}
 
 
 def test_a_folder_that_is_not_ours_is_never_touched(tmp_path):
@@ -554,7 +604,7 @@ def test_a_reference_to_moved_or_changed_vectors_is_noticed(tmp_path, fitted):
 def test_a_reference_needs_vectors_that_were_saved(tmp_path, tiny_corpus):
     from pacsent import make
 
-    vectorizer = make("Average", made(), on_empty="ignore").fit(["word1"])
+    vectorizer = make("Average", made(), on_empty="ignore").fit([["word1"]])
     with pytest.raises(ValueError, match=r"saved to or loaded from a folder"):
         save(vectorizer, tmp_path / "model", words="reference")
 

@@ -278,6 +278,7 @@ def convert(
     word2vec binary (.bin) or pacsent's own folder (no suffix).
     """
     import json
+    import os
     import warnings
 
     from pacsent import formats
@@ -288,6 +289,8 @@ def convert(
     if format is not None and format not in formats.FORMATS:
         raise click.BadParameter(f"one of {', '.join(formats.FORMATS)}", param_hint="--from")
     format = format or formats.detect(source)
+    if os.path.exists(destination) and not overwrite:  # before a large file is read for nothing
+        raise ValueError(f"{destination} exists. Choose another name, or add --overwrite.")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         words = formats.read(

@@ -460,9 +460,11 @@ def _opened(path, options):
 class _Table:
     """A float32 table that grows with what is read, so that a wrong header costs no memory."""
 
-    def __init__(self, n_dims, most=None):
+    def __init__(self, n_dims, most=None, *, size=None, per_number=4):
         self.n_dims, self.most, self.n = n_dims, most, 0
-        self._rows = np.empty((0, n_dims), dtype=np.float32)
+        # all at once where a plain file of this size can hold that many rows
+        room = 0 if most is None or size is None else min(most, size // (per_number * n_dims))
+        self._rows = np.empty((room, n_dims), dtype=np.float32)
 
     def append(self, rows):
         needed = self.n + len(rows)
@@ -584,7 +586,7 @@ def _text_table(stream, n_dims, *, first_line, n_words=None, worded=True):
     """Lines of a word and n_dims numbers (no word where `worded` is false)."""
     compiled = os.path.getsize(stream.path) >= _LARGE  # loading the kernel takes half a second
     words: list[bytes] = []
-    table = _Table(n_dims, n_words)
+    table = _Table(n_dims, n_words, size=stream.size, per_number=2)
     line = first_line
     left = b""
     for block in stream.blocks():
@@ -742,7 +744,7 @@ def _binary_table(stream, n_words, n_dims):
     """Records of a word, a space and n_dims float32; a line break after each, or after none."""
     row_bytes = 4 * n_dims
     words: list[bytes] = []
-    table = _Table(n_dims, n_words)
+    table = _Table(n_dims, n_words, size=stream.size)
     data, ended = b"", False
     breaks = None  # whether records end with a line break; the first one tells
     while len(words) < n_words:
@@ -923,7 +925,7 @@ def _fasttext_matrix(stream, name, n_rows, n_dims) -> np.ndarray:
             f"The {name} table of {stream.path} must be {n_rows:,} x {n_dims}, as its settings "
             f"say. Got {shape[0]:,} x {shape[1]} instead: the file is damaged."
         )
-    table = _Table(n_dims, n_rows)
+    table = _Table(n_dims, n_rows, size=stream.size)
     at_once = max(1, _BLOCK // (4 * n_dims))
     while table.n < n_rows:
         n = min(at_once, n_rows - table.n)
@@ -1185,29 +1187,9 @@ def write(
     """
     path = Path(path)
     format = format or format_of_name(path)
-    if format not in WRITABLE:
-        raise ValueError(
-            f"format must be one of {', '.join(map(repr, WRITABLE))}. Got {format!r} instead."
-        )
-    targets = [path]
-    if format != "pacsent" and words.output_vectors is not None:
-        targets.append(path.with_name(CONTEXT + path.name))
-    elif format != "pacsent" and path.with_name(CONTEXT + path.name).exists():
-        raise ValueError(
-            f"{path.with_name(CONTEXT + path.name)} exists, and would be taken for the output "
-            f"table of {path}; these vectors have none. Move it away or choose another name."
-        )
-    if save_counts is not None:
-        if words.counts is None:
-            raise ValueError("save_counts needs word counts, and these vectors have none.")
-        targets.append(Path(save_counts))
-    for target in targets:
-        if target.exists() and not overwrite:
-            raise ValueError(
-                f"{target} exists. Choose another name, or pass overwrite=True (--overwrite)."
-            )
-        if target.is_dir() and format != "pacsent":
-            raise ValueError(f"{target} is a folder. Choose another name for the file.")
+    targets = _targets(path, format, words.output_vectors is not None, save_counts, overwrite)
+    if save_counts is not None and words.counts is None:
+        raise ValueError("save_counts needs word counts, and these vectors have none.")
     if format == "pacsent":
         storage.save(words, path)
     else:
@@ -1222,6 +1204,34 @@ def write(
         assert counts is not None
         with _replacing(targets[-1]) as file:
             file.writelines(b"%s %d\n" % pair for pair in zip(raw, counts.tolist()))
+    return targets
+
+
+def _targets(path, format, output, save_counts, overwrite) -> list[Path]:
+    """The files that writing would make; refused where one is in the way."""
+    if format not in WRITABLE:
+        raise ValueError(
+            f"format must be one of {', '.join(map(repr, WRITABLE))}. Got {format!r} instead."
+        )
+    path = Path(path)
+    context = path.with_name(CONTEXT + path.name)
+    targets = [path]
+    if format != "pacsent" and output:
+        targets.append(context)
+    elif format != "pacsent" and context.exists():
+        raise ValueError(
+            f"{context} exists, and would be taken for the output table of {path}; these vectors "
+            "have none. Move it away or choose another name."
+        )
+    if save_counts is not None:
+        targets.append(Path(save_counts))
+    for target in targets:
+        if target.exists() and not overwrite:
+            raise ValueError(
+                f"{target} exists. Choose another name, or pass overwrite=True (--overwrite)."
+            )
+        if target.is_dir() and (format != "pacsent" or target != path):
+            raise ValueError(f"{target} is a folder. Choose another name for the file.")
     return targets
 
 
@@ -1300,6 +1310,8 @@ def _replacing(path):
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
+    except OSError as error:
+        raise storage.full_disk(error, path) from None
     finally:
         beside.unlink(missing_ok=True)
 

@@ -14,11 +14,14 @@ Foreign files are in `formats`.
 import contextlib
 import ctypes
 import errno
+import glob
 import json
 import math
 import os
+import platform
 import secrets
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -83,7 +86,9 @@ def save(obj, path, *, words: str = "copy") -> Path:
             f"{type(obj).__name__} instead."
         )
     place.parent.mkdir(parents=True, exist_ok=True)
-    beside = place.parent / f".{place.name}.saving-{os.getpid()}-{secrets.token_hex(4)}"
+    prefix = f".{place.name}.saving-{platform.node()}-"
+    _sweep(place.parent, prefix)
+    beside = place.parent / f"{prefix}{os.getpid()}-{secrets.token_hex(4)}"
     try:
         beside.mkdir()
         write(obj, beside, place, words)
@@ -91,16 +96,33 @@ def save(obj, path, *, words: str = "copy") -> Path:
         if write is _write_words:
             object.__setattr__(obj, "_saved_at", place)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise OSError(
-                error.errno,
-                f"The disk that holds {place.parent} is full: {path} needs about "
-                f"{needed / 1e6:,.0f} MB and was not saved. Free some space or save elsewhere",
-            ) from None
-        raise
+        raise full_disk(error, path, needed) from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return path
+
+
+def full_disk(error: OSError, path, needed: int | None = None) -> OSError:
+    """The error itself, or one clear line where the disk is full."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return error
+    much = f" needs about {needed / 1e6:,.0f} MB and" if needed else ""
+    return OSError(
+        f"The disk that holds {Path(path).parent} is full: {path}{much} was not saved. Free some "
+        "space or save elsewhere."
+    )
+
+
+def _sweep(folder, prefix):
+    """Remove what killed saves left: of this machine, an hour old, the process gone."""
+    for left in folder.glob(f"{glob.escape(prefix)}*"):
+        process = left.name.removeprefix(prefix).partition("-")[0]
+        with contextlib.suppress(OSError):
+            if process.isdigit() and time.time() - left.stat().st_mtime > 3600:
+                try:
+                    os.kill(int(process), 0)
+                except ProcessLookupError:
+                    shutil.rmtree(left, ignore_errors=True)
 
 
 def _check_place(place, path):
