@@ -22,7 +22,7 @@ ALLOWED = {
     "_kernels.negative_sampling": set(),
     "_kernels.risks": set(),
     "progress": set(),
-    "text": {"_kernels.text"},
+    "text": {"_kernels.text", "progress"},
     "bounds": set(),
     "vocabulary": {"text", "_kernels.text", "progress"},
     "word_vectors": {"vocabulary"},

@@ -22,6 +22,26 @@ def cli():
 # ------------------------------------------------------------------------------------------------
 
 
+@cli.command()
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
+@click.option("-o", "--output", metavar="OUT", help="File to write.  [default: standard output]")
+@click.option("--wiki", is_flag=True, help="INPUT is a MediaWiki dump: keep its visible text only.")
+@click.option(
+    "--n-jobs", type=click.IntRange(min=1), help="Threads; the bytes stay the same.  [default: all]"
+)
+@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+def clean(inputs, output, wiki, n_jobs, quiet):
+    """Clean text as the paper does: letters a-z in lower case, digits spelled, single spaces.
+
+    Each INPUT is a plain file, a .gz, .bz2, .xz or .zst archive, or - for standard input. Lines
+    stay lines; with --wiki all articles of a dump go on one line, byte for byte as by the filter
+    of the paper.
+    """
+    from pacsent.text import clean_files
+
+    clean_files(inputs, output, wiki=wiki, n_jobs=n_jobs, verbose=not quiet)
+
+
 # ------------------------------------------------------------------------------------------------
 # words: train, words
 # ------------------------------------------------------------------------------------------------

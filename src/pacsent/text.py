@@ -3,13 +3,23 @@
 Nothing here knows about vocabularies or vectors.
 """
 
+import contextlib
 import itertools
+import numbers
+import os
 import re
 import sys
+import tempfile
+import threading
 import unicodedata
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+from pacsent import progress
 
 # ------------------------------------------------------------------------------------------------
 # normalisations: how raw text becomes tokens
@@ -142,7 +152,8 @@ class Source:
         self.kind = _kind(self._start)
         suffix = Path(self.name).suffix
         if suffix in _MAGIC and self._start and self.kind != suffix:
-            if not _MAGIC[suffix].startswith(self._start[:4]):
+            size = min(len(self._start), len(_MAGIC[suffix]))
+            if self._start[:size] != _MAGIC[suffix][:size]:
                 raise ValueError(
                     f"{self.name} must be a {suffix} archive. Got a file that begins with "
                     f"{self._start[:6]!r} instead. Rename it or fetch it again."
@@ -374,3 +385,260 @@ def cut_at_space(block: bytes) -> int:
         if block[space + 1 : space + 2].isalnum():
             end = space + 1
     return end
+
+
+# ------------------------------------------------------------------------------------------------
+# work on threads
+# ------------------------------------------------------------------------------------------------
+
+
+def n_threads(n_jobs: int | None) -> int:
+    if n_jobs is None or n_jobs == -1:
+        return os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count() or 1
+    if not isinstance(n_jobs, numbers.Integral) or n_jobs < 1:
+        raise ValueError(
+            f"n_jobs must be a positive number of threads, or None for all cores. Got {n_jobs!r} "
+            "instead."
+        )
+    return int(n_jobs)
+
+
+def in_order(function: Callable, items: Iterable, n_jobs: int | None) -> Iterator:
+    """function(item) for each item, in order, on threads; few items are held at a time."""
+    n = n_threads(n_jobs)
+    items = iter(items)
+    first = list(itertools.islice(items, 2))
+    if n == 1 or len(first) < 2:  # one piece of work: no thread to start
+        yield from map(function, itertools.chain(first, items))
+        return
+    with ThreadPoolExecutor(n) as pool:
+        waiting: deque = deque()
+        try:
+            for item in itertools.chain(first, items):
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > 2 * n:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+# ------------------------------------------------------------------------------------------------
+# cleaning files
+# ------------------------------------------------------------------------------------------------
+
+HUGE = 1 << 26  # bytes from which on a record is worked on in files, not in memory
+
+
+def clean_files(
+    inputs: Iterable,
+    output=None,
+    *,
+    wiki: bool = False,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+) -> int:
+    """Clean text files of any size as the paper does; the number of bytes written.
+
+    Without `wiki`, each line is cleaned as by `clean` and stays a line. With it, the inputs are
+    MediaWiki dumps, and the output is byte for byte that of the public filter the paper used
+    (wikifil.pl): the visible text of all articles on one line.
+
+    Parameters
+    ----------
+    inputs : iterable of paths, '-' for stdin
+        Plain or packed (.gz, .bz2, .xz, .zst). Any byte is fine: what is not a letter a-z or a
+        digit separates words.
+    output : path or None
+        Written beside its place and moved there when whole; None or '-' for stdout.
+    n_jobs : int or None
+        Threads; None takes all cores. The bytes are the same for any number.
+    verbose : bool, default=False
+        Whether to show the progress on stderr.
+    """
+    paths = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    sources = [Source(path) for path in paths]
+    sizes = [source.size for source in sources if source.size]
+    total = sum(sizes) if len(sizes) == len(sources) else None
+    n_written = 0
+    with (
+        contextlib.ExitStack() as stack,
+        _written(output) as write,
+        progress.bar("Cleaning", total=total, unit="B", enabled=verbose) as bar,
+    ):
+        for source in sources:
+            stack.enter_context(source)
+        cleaned = (_clean_dumps if wiki else _clean_texts)(sources, n_threads(n_jobs))
+        for piece in cleaned:
+            write(piece)
+            n_written += len(piece)
+            bar.update(sum(source.consumed for source in sources))
+    return n_written
+
+
+@contextlib.contextmanager
+def _written(output) -> Iterator[Callable]:
+    """A function that writes bytes; the file is in its place when all went well."""
+    if output is None or str(output) == "-":
+        yield sys.stdout.buffer.write
+        sys.stdout.buffer.flush()
+        return
+    output = Path(output)
+    partial = output.with_name(f".{output.name}.{os.getpid()}.part")
+    try:
+        if output.is_dir():
+            raise IsADirectoryError(0, "it is a directory")
+        file = open(partial, "wb")  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise type(error)(
+            f"The output must be a file that can be written. Got {output} instead "
+            f"({error.strerror}). Choose another place."
+        ) from None
+    try:
+        with file:
+            yield file.write
+        os.replace(partial, output)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _clean_texts(sources: list[Source], n: int) -> Iterator[bytes]:
+    def cleaned(piece):
+        import numpy as np
+
+        from pacsent._kernels import text as kernels
+
+        data = np.frombuffer(piece, dtype=np.uint8)
+        (out,) = _room(out=(6 * data.size + 8, np.uint8))
+        return out[: kernels.clean_lines(data, out)].tobytes()
+
+    everything = (p for source in sources for _, p in pieces(source, cut_after_letters))
+    begun = False  # whether the line so far has a word: then a space comes before the next one
+    for piece in in_order(cleaned, everything, n):
+        if not piece:
+            continue
+        yield b" " + piece if begun and not piece.startswith(b"\n") else piece
+        begun = not piece.endswith(b"\n")
+
+
+def _clean_dumps(sources: list[Source], n: int) -> Iterator[bytes]:
+    keep = False
+    everything = (p for source in sources for p in _records(source))
+    for if_kept, anyway, state in in_order(_filtered, everything, n):
+        if keep:
+            yield from if_kept
+        yield from anyway
+        keep = keep if state < 0 else bool(state)
+
+
+def _records(source: Source) -> Iterator[Any]:
+    """Pieces that end with a record, as bytes; a record that is huge as an open file."""
+    held: list[bytes] = []
+    n_held = n_read = 0
+    while block := source.read(PIECE):
+        n_read += len(block)
+        end = block.rfind(b">") + 1
+        if end:
+            yield b"".join([*held, block[:end]])
+            held, n_held = [], 0
+            block = block[end:]
+        if block:
+            held.append(block)
+            n_held += len(block)
+        if n_held >= HUGE:
+            file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by who takes it)
+            file.writelines(held)
+            held, n_held = [], 0
+            while block := source.read(PIECE):
+                end = block.find(b">") + 1
+                file.write(block[:end] if end else block)
+                if end:
+                    break
+            yield file
+            # what is left of this block may hold many records
+            rest = block[end:] if block else b""
+            end = rest.rfind(b">") + 1
+            if end:
+                yield rest[:end]
+            if rest[end:]:
+                held, n_held = [rest[end:]], len(rest) - end
+    if n_read == 0:
+        raise ValueError(empty_file(source.name))
+    if held:
+        yield b"".join(held)
+
+
+def _filtered(piece) -> tuple[Iterable[bytes], Iterable[bytes], int]:
+    """What comes of the first records if they are kept, of the others, and the state after them."""
+    import numpy as np
+
+    from pacsent._kernels import text as kernels
+
+    if not isinstance(piece, bytes):
+        return _filtered_file(piece)
+    data = np.frombuffer(piece, dtype=np.uint8)
+    n = data.size + 2
+    marks, mark, first, last, out = _room(
+        marks=(n, np.int64),
+        mark=(n, np.uint8),
+        first=(n, np.int64),
+        last=(n, np.int64),
+        out=(6 * n, np.uint8),
+    )
+    size, n_first, state = kernels.filter_wiki(data, marks, (mark, first, last), out)
+    return [out[:n_first].tobytes()], [out[n_first:size].tobytes()], state
+
+
+def _filtered_file(file) -> tuple[Iterable[bytes], Iterable[bytes], int]:
+    """As _filtered for one huge record: all arrays lie in files, which the system may page out."""
+    import numpy as np
+
+    from pacsent._kernels import text as kernels
+
+    stack = contextlib.ExitStack()
+    stack.enter_context(file)
+    file.flush()
+    data = np.memmap(file, dtype=np.uint8, mode="r")
+    n = data.size + 2
+
+    def room(dtype):
+        # pages that are never touched take no place on the disk either
+        return np.memmap(
+            stack.enter_context(tempfile.TemporaryFile()), dtype=dtype, mode="w+", shape=(n,)
+        )
+
+    marks = room(np.int64)
+    items = room(np.uint8), room(np.int64), room(np.int64)
+    _, n_marks = kernels.find_marks(data, 0, data.size, marks)
+    end, has_text, has_end, has_redirect = kernels.look_over(data, 0, data.size, marks, n_marks)
+    keep = 0 if has_redirect else 1 if has_text else -1
+    if keep == 0:
+        stack.close()
+        return [], [], 0
+    n_items = kernels.strip_markup(data, 0, end, marks, n_marks, items)
+
+    def spelled():
+        with stack:
+            out = np.empty(6 * PIECE + 64, dtype=np.uint8)
+            state = np.array([0, -1, 1, 0], dtype=np.int64)
+            while state[0] < n_items:
+                yield out[: kernels.spell_items(data, items, n_items, state, out)].tobytes()
+
+    after = 0 if has_end else keep
+    return ([], spelled(), after) if keep == 1 else (spelled(), [], after)
+
+
+_scratch = threading.local()
+
+
+def _room(**wanted) -> list:
+    """Arrays of at least these sizes and types, one set a thread, used again and again."""
+    import numpy as np
+
+    for name, (size, dtype) in wanted.items():
+        have = getattr(_scratch, name, None)
+        if have is None or have.size < size:
+            setattr(_scratch, name, np.empty(size, dtype=dtype))
+    return [getattr(_scratch, name) for name in wanted]

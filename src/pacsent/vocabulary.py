@@ -11,9 +11,7 @@ import os
 import queue
 import shutil
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -347,7 +345,7 @@ class Vocabulary:
             return X
         batches = _batches(X)
         words = self._table() if self.normalise == "paper" else None
-        parts = list(_in_order(lambda batch: self._encode(batch, words), batches, n_jobs))
+        parts = list(text.in_order(lambda batch: self._encode(batch, words), batches, n_jobs))
         if not parts:
             parts = [Encoded(np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int64))]
         if len(parts) == 1:
@@ -519,39 +517,6 @@ def _ascii(sentences: list[str]) -> tuple[np.ndarray, np.ndarray]:
     return data, bounds
 
 
-def _n_threads(n_jobs: int | None) -> int:
-    if n_jobs is None or n_jobs == -1:
-        return os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count() or 1
-    if not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
-        raise ValueError(
-            f"n_jobs must be a positive number of threads, or None for all cores. Got {n_jobs!r} "
-            "instead."
-        )
-    return int(n_jobs)
-
-
-def _in_order(function: Callable, items: Iterable, n_jobs: int | None) -> Iterator:
-    """function(item) for each item, in order, on threads; few items are held at a time."""
-    n_threads = _n_threads(n_jobs)
-    items = iter(items)
-    first = list(itertools.islice(items, 2))
-    if n_threads == 1 or len(first) < 2:  # one piece of work: no thread to start
-        yield from map(function, itertools.chain(first, items))
-        return
-    with ThreadPoolExecutor(n_threads) as pool:
-        waiting: deque = deque()
-        try:
-            for item in itertools.chain(first, items):
-                waiting.append(pool.submit(function, item))
-                if len(waiting) > 2 * n_threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
-
-
 # ------------------------------------------------------------------------------------------------
 # corpora of any size
 # ------------------------------------------------------------------------------------------------
@@ -685,7 +650,7 @@ class Corpus:
                 f"({error.strerror}). Choose another place."
             ) from None
         try:
-            with _Counting(partial, empty, _n_threads(n_jobs)) as counting:
+            with _Counting(partial, empty, text.n_threads(n_jobs)) as counting:
                 counting.read(source, verbose)
                 counting.write(int(min_count), verbose)
             if directory.exists():
@@ -857,7 +822,7 @@ class _Counting:
             finally:
                 free.put(counter)
 
-        for span in _in_order(add, self._pieces(source, verbose), self.n_threads):
+        for span in text.in_order(add, self._pieces(source, verbose), self.n_threads):
             self.spans.append(span)
             self.n_documents += span.n_ends
         for counter in self.counters:
@@ -996,7 +961,7 @@ class _Counting:
                 progress.bar("Writing ids", total=total, unit="tokens", enabled=verbose) as bar,
             ):
                 offsets_out.write(np.zeros(1, "<i8").data)
-                for ids, ends in _in_order(final, pieces(), self.n_threads):
+                for ids, ends in text.in_order(final, pieces(), self.n_threads):
                     little = _bytes(ids, "<i4")
                     of_ids.update(little)
                     ids_out.write(little)

@@ -299,3 +299,617 @@ def renumber(ids, ends, final):
     for rest in range(s, ends.size):
         ends[rest] = n
     return n
+
+
+# ------------------------------------------------------------------------------------------------
+# the paper's filter: wiki dumps to plain words
+#
+# A record is the bytes up to and with the next '>'. One look over it finds its marks, the bytes
+# that the rules are about. A kept record becomes a list of items: a mark and the run of plain bytes
+# after it, data[first:last]. Each rule is one pass over the items, in place; bytes are not moved.
+# Where a rule takes out a mark, the plain run after it stays as an item without a mark (_NONE), so
+# a plain run may go on in the next item, and words are compared across such seams.
+# ------------------------------------------------------------------------------------------------
+
+# of one type, so that each function below is compiled once
+_NONE, _NEWLINE, _SPACE, _HASH_SIGN = np.uint8(0), np.uint8(10), np.uint8(32), np.uint8(35)
+_AMP, _MINUS, _COLON, _SEMICOLON = np.uint8(38), np.uint8(45), np.uint8(58), np.uint8(59)
+_LESS, _GREATER, _OPEN, _CLOSE = np.uint8(60), np.uint8(62), np.uint8(91), np.uint8(93)
+_OPEN_BRACE, _BAR, _CLOSE_BRACE = np.uint8(123), np.uint8(124), np.uint8(125)
+
+
+def _array(word):
+    return np.frombuffer(word, dtype=np.uint8).copy()
+
+
+_TEXT, _END, _REDIRECT = _array(b"<text "), _array(b"</text>"), _array(b"#redirect")
+_AMP_REST, _LT_REST, _GT_REST = _array(b"amp;"), _array(b"lt;"), _array(b"gt;")
+_REF, _REF_END, _HTTP, _PX = _array(b"ref"), _array(b"/ref"), _array(b"http:"), _array(b"px")
+_THUMB, _LEFT, _RIGHT = _array(b"thumb"), _array(b"left"), _array(b"right")
+_IMAGE, _CATEGORY = _array(b"image:"), _array(b"category:")
+_NUMBER = np.zeros(0, dtype=np.uint8)  # stands for <digits>px
+
+_MARKS = np.zeros(256, dtype=np.uint8)
+_MARKS[np.frombuffer(b"#&<>[]|{}", dtype=np.uint8)] = 1
+_NAMES = np.zeros((10, 6), dtype=np.uint8)
+_NAME_SIZES = np.array([len(name) for name in _DIGIT_NAMES])
+for _digit in range(10):
+    _NAMES[_digit, : _NAME_SIZES[_digit]] = _array(_DIGIT_NAMES[_digit].encode())
+
+
+@njit(cache=True, nogil=True)
+def _at(data, i, end, word):
+    """Equivalent to: data[i:end].startswith(word)."""
+    if i + word.size > end:
+        return False
+    for j in range(word.size):  # noqa: SIM110
+        if data[i + j] != word[j]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _lower(byte):
+    """Equivalent to: bytes([byte]).lower()[0]."""
+    return byte | np.uint8(32) if 65 <= byte <= 90 else byte
+
+
+@njit(cache=True, nogil=True)
+def _at_any_case(data, i, end, word):
+    """Equivalent to: data[i:end].lower().startswith(word)."""
+    if i + word.size > end:
+        return False
+    for j in range(word.size):  # noqa: SIM110
+        if _lower(data[i + j]) != word[j]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def find_marks(data, start, end, marks):
+    """Places of the marks of the record that begins at start; its end and their number."""
+    n = 0
+    for i in range(start, end):
+        byte = data[i]
+        marks[n] = i
+        n += _MARKS[byte]  # no branch: where marks are, nobody can predict
+        if byte == _GREATER:
+            return i + 1, n
+    return end, n
+
+
+@njit(cache=True, nogil=True)
+def look_over(data, start, end, marks, n):
+    """What of a record is kept if any, and whether it has <text, </text> and #redirect.
+
+    Returns (end without the last tag, three flags).
+    Equivalent to: re.sub(b"<.*>", b"", record, count=1), and three searches.
+    """
+    has_text = has_end = has_redirect = False
+    first = end  # the first '<'
+    for m in range(n):
+        i = marks[m]
+        if data[i] == _LESS:
+            first = min(first, i)
+            has_text |= _at(data, i, end, _TEXT)
+            has_end |= _at(data, i, end, _END)
+        elif data[i] == _HASH_SIGN:
+            has_redirect |= _at_any_case(data, i, end, _REDIRECT)
+    kept = end
+    if data[end - 1] == _GREATER:  # else the input ended within a record
+        i = end - 1
+        while i >= first and data[i] != _NEWLINE:
+            if data[i] == _LESS:
+                kept = i
+            i -= 1
+    return kept, has_text, has_end, has_redirect
+
+
+@njit(cache=True, nogil=True)
+def _itemise(data, start, end, marks, n_marks, items):
+    """Items of a kept record, &amp; &lt; &gt; decoded in this order; their number."""
+    mark, first, last = items
+    mark[0] = _NONE
+    first[0] = start
+    n = 1
+    for m in range(n_marks):
+        i = marks[m]
+        if i >= end:
+            break
+        byte = data[i]
+        if byte == _HASH_SIGN:
+            continue
+        last[n - 1] = i
+        i += 1
+        if byte == _AMP:
+            if _at(data, i, end, _AMP_REST):
+                i += 4
+            if _at(data, i, end, _LT_REST):
+                byte = _LESS
+                i += 3
+            elif _at(data, i, end, _GT_REST):
+                byte = _GREATER
+                i += 3
+        mark[n] = byte
+        first[n] = i
+        n += 1
+    last[n - 1] = end
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _put(items, w, mark, first, last):
+    """Write item w in place; w + 1."""
+    items[0][w] = mark
+    items[1][w] = first
+    items[2][w] = last
+    return w + 1
+
+
+@njit(cache=True, nogil=True)
+def _follows(data, items, n, k, word):
+    """Where the word that the plain bytes after mark k begin with ends: (item, place) or (-1, 0).
+
+    The word is lower case, the bytes may be of any.
+    """
+    mark, first, last = items
+    i = first[k]
+    for j in range(word.size):
+        while i == last[k]:
+            k += 1
+            if k == n or mark[k] != _NONE:
+                return -1, 0
+            i = first[k]
+        if _lower(data[i]) != word[j]:
+            return -1, 0
+        i += 1
+    return k, i
+
+
+@njit(cache=True, nogil=True)
+def _follows_exactly(data, items, n, k, word):
+    """Whether the plain bytes after mark k begin with the word, in lower case."""
+    mark, first, last = items
+    i = first[k]
+    for j in range(word.size):
+        while i == last[k]:
+            k += 1
+            if k == n or mark[k] != _NONE:
+                return False
+            i = first[k]
+        if data[i] != word[j]:
+            return False
+        i += 1
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _beside(items, n, k):
+    """The mark right after mark k, without a plain byte between: its item, or -1."""
+    mark, first, last = items
+    while first[k] == last[k]:
+        k += 1
+        if k == n:
+            return -1
+        if mark[k] != _NONE:
+            return k
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _next_item(items, n, k, one, other):
+    """The first item from k on with either of two marks, or n."""
+    mark = items[0]
+    while k < n and mark[k] != one and mark[k] != other:
+        k += 1
+    return k
+
+
+@njit(cache=True, nogil=True)
+def _drop_references(data, items, n):
+    """Equivalent to: re.sub(b"<ref[^<]*</ref>", b"", text)."""
+    mark, first, last = items
+    w = k = 0
+    while k < n:
+        if mark[k] == _LESS and _follows_exactly(data, items, n, k, _REF):
+            close = _next_item(items, n, k + 1, _LESS, _LESS)
+            if close < n and _follows_exactly(data, items, n, close, _REF_END):
+                e, i = _follows(data, items, n, close, _REF_END)
+                if i == last[e] and e + 1 < n and mark[e + 1] == _GREATER:
+                    w = _put(items, w, _NONE, first[e + 1], last[e + 1])
+                    k = e + 2
+                    continue
+        w = _put(items, w, mark[k], first[k], last[k])
+        k += 1
+    return w
+
+
+@njit(cache=True, nogil=True)
+def _drop_between(items, n, opening, closing):
+    """Equivalent to: re.sub(b"<[^>]*>", b"", text), for any two marks."""
+    mark, first, last = items
+    w = k = 0
+    while k < n:
+        if mark[k] == opening:
+            close = _next_item(items, n, k + 1, closing, closing)
+            if close < n:
+                k = close
+                w = _put(items, w, _NONE, first[k], last[k])
+                k += 1
+                continue
+            while k < n:  # no further one is closed
+                w = _put(items, w, mark[k], first[k], last[k])
+                k += 1
+            return w
+        w = _put(items, w, mark[k], first[k], last[k])
+        k += 1
+    return w
+
+
+@njit(cache=True, nogil=True)
+def _drop_addresses(data, items, n):
+    """Equivalent to: re.sub(rb"\\[http:[^\\] ]*", b"[", text)."""
+    mark, first, last = items
+    w = k = 0
+    while k < n:
+        if mark[k] == _OPEN and _follows_exactly(data, items, n, k, _HTTP):
+            e, i = _follows(data, items, n, k, _HTTP)
+            while True:
+                while i < last[e] and data[i] != _SPACE:
+                    i += 1
+                if i < last[e]:
+                    w = _put(items, w, _OPEN, i, last[e])
+                    break
+                if e + 1 == n or mark[e + 1] == _CLOSE:
+                    w = _put(items, w, _OPEN, i, i)
+                    break
+                e += 1
+                i = first[e]
+            k = e + 1
+            continue
+        w = _put(items, w, mark[k], first[k], last[k])
+        k += 1
+    return w
+
+
+@njit(cache=True, nogil=True)
+def _digits(data, items, n, k):
+    """Where one or more digits after mark k and px of any case end: (item, place) or (-1, 0)."""
+    mark, first, last = items
+    i = first[k]
+    n_digits = 0
+    n_letters = 0
+    while n_letters < 2:
+        while i == last[k]:
+            k += 1
+            if k == n or mark[k] != _NONE:
+                return -1, 0
+            i = first[k]
+        byte = data[i]
+        if n_letters == 0 and 48 <= byte <= 57:
+            n_digits += 1
+        elif n_digits > 0 and _lower(byte) == _PX[n_letters]:
+            n_letters += 1
+        else:
+            return -1, 0
+        i += 1
+    return k, i
+
+
+@njit(cache=True, nogil=True)
+def _drop_option(data, items, n, word):
+    """Equivalent to: re.sub(rb"\\|word", b"", text, re.I); |<digits>px for _NUMBER."""
+    mark, first, last = items
+    w = k = 0
+    while k < n:
+        if mark[k] == _BAR:
+            if word.size > 0:
+                e, i = _follows(data, items, n, k, word)
+            else:
+                e, i = _digits(data, items, n, k)
+            if e >= 0:
+                w = _put(items, w, _NONE, i, last[e])
+                k = e + 1
+                continue
+        w = _put(items, w, mark[k], first[k], last[k])
+        k += 1
+    return w
+
+
+@njit(cache=True, nogil=True)
+def _drop_images(data, items, n):
+    """Equivalent to: re.sub(rb"\\[\\[image:[^\\[\\]]*\\|", b"", text, re.I)."""
+    mark, first, last = items
+    w = k = 0
+    while k < n:
+        if mark[k] == _OPEN:
+            second = _beside(items, n, k)
+            if second >= 0 and mark[second] == _OPEN:
+                e, _ = _follows(data, items, n, second, _IMAGE)
+                if e >= 0:
+                    bar = -1
+                    j = e + 1
+                    while j < n and mark[j] != _OPEN and mark[j] != _CLOSE:
+                        if mark[j] == _BAR:
+                            bar = j
+                        j += 1
+                    if bar >= 0:
+                        w = _put(items, w, _NONE, first[bar], last[bar])
+                        k = bar + 1
+                        continue
+        w = _put(items, w, mark[k], first[k], last[k])
+        k += 1
+    return w
+
+
+@njit(cache=True, nogil=True)
+def _show_categories(data, items, n):
+    """[[category:X|...]] -> [[X]].
+
+    Equivalent to: re.sub(rb"\\[\\[category:([^|\\]]*)[^\\]]*\\]\\]", rb"[[\\1]]", text, re.I).
+    """
+    mark, first, last = items
+    w = k = 0
+    close = 0
+    while k < n:
+        if mark[k] == _OPEN:
+            second = _beside(items, n, k)
+            if second >= 0 and mark[second] == _OPEN:
+                e, i = _follows(data, items, n, second, _CATEGORY)
+                if e >= 0:
+                    close = _next_item(items, n, max(close, e + 1), _CLOSE, _CLOSE)
+                    end = _beside(items, n, close) if close < n else -1
+                    if end >= 0 and mark[end] == _CLOSE:
+                        w = _put(items, w, _OPEN, i, i)
+                        w = _put(items, w, _OPEN, i, last[e])
+                        k = e + 1
+                        while k < close and mark[k] != _BAR:
+                            w = _put(items, w, mark[k], first[k], last[k])
+                            k += 1
+                        w = _put(items, w, _CLOSE, i, i)
+                        w = _put(items, w, _CLOSE, first[end], last[end])
+                        k = end + 1
+                        continue
+        w = _put(items, w, mark[k], first[k], last[k])
+        k += 1
+    return w
+
+
+@njit(cache=True, nogil=True)
+def _names_language(data, items, n, k):
+    """Item of the colon if a-z and minus, none or more, and it follow mark k; else -1."""
+    mark, first, last = items
+    i = first[k]
+    while True:
+        while i == last[k]:
+            k += 1
+            if k == n or mark[k] != _NONE:
+                return -1
+            i = first[k]
+        byte = data[i]
+        if byte == _COLON:
+            return k
+        if not (97 <= byte <= 122 or byte == _MINUS):
+            return -1
+        i += 1
+
+
+@njit(cache=True, nogil=True)
+def _drop_languages(data, items, n):
+    """Equivalent to: re.sub(rb"\\[\\[[a-z-]*:[^\\]]*\\]\\]", b"", text)."""
+    mark, first, last = items
+    w = k = 0
+    close = 0
+    while k < n:
+        if mark[k] == _OPEN:
+            second = _beside(items, n, k)
+            if second >= 0 and mark[second] == _OPEN:
+                e = _names_language(data, items, n, second)
+                if e >= 0:
+                    close = _next_item(items, n, max(close, e + 1), _CLOSE, _CLOSE)
+                    end = _beside(items, n, close) if close < n else -1
+                    if end >= 0 and mark[end] == _CLOSE:
+                        w = _put(items, w, _NONE, first[end], last[end])
+                        k = end + 1
+                        continue
+        w = _put(items, w, mark[k], first[k], last[k])
+        k += 1
+    return w
+
+
+@njit(cache=True, nogil=True)
+def _show_links(items, n):
+    """Equivalent to: re.sub(rb"\\[\\[[^|\\]]*\\|", b"[[", text)."""
+    mark, first, last = items
+    w = k = 0
+    stop = 0
+    while k < n:
+        if mark[k] == _OPEN:
+            second = _beside(items, n, k)
+            if second >= 0 and mark[second] == _OPEN:
+                stop = _next_item(items, n, max(stop, second + 1), _BAR, _CLOSE)
+                if stop < n and mark[stop] == _BAR:
+                    w = _put(items, w, _OPEN, first[stop], first[stop])
+                    w = _put(items, w, _OPEN, first[stop], last[stop])
+                    k = stop + 1
+                    continue
+        w = _put(items, w, mark[k], first[k], last[k])
+        k += 1
+    return w
+
+
+@njit(cache=True, nogil=True)
+def _drop_templates(items, n):
+    """Equivalent to: re.sub(rb"{{[^}]*}}", b"", text)."""
+    mark, first, last = items
+    w = k = 0
+    close = 0
+    while k < n:
+        if mark[k] == _OPEN_BRACE:
+            second = _beside(items, n, k)
+            if second >= 0 and mark[second] == _OPEN_BRACE:
+                close = _next_item(items, n, max(close, second + 1), _CLOSE_BRACE, _CLOSE_BRACE)
+                end = _beside(items, n, close) if close < n else -1
+                if end >= 0 and mark[end] == _CLOSE_BRACE:
+                    w = _put(items, w, _NONE, first[end], last[end])
+                    k = end + 1
+                    continue
+        w = _put(items, w, mark[k], first[k], last[k])
+        k += 1
+    return w
+
+
+@njit(cache=True, nogil=True)
+def strip_markup(data, start, end, marks, n_marks, items):
+    """Items of a kept record after all rules for markup; their number."""
+    n = _itemise(data, start, end, marks, n_marks, items)
+    n = _drop_references(data, items, n)
+    n = _drop_between(items, n, _LESS, _GREATER)
+    n = _drop_addresses(data, items, n)
+    n = _drop_option(data, items, n, _THUMB)
+    n = _drop_option(data, items, n, _LEFT)
+    n = _drop_option(data, items, n, _RIGHT)
+    n = _drop_option(data, items, n, _NUMBER)
+    n = _drop_images(data, items, n)
+    n = _show_categories(data, items, n)
+    n = _drop_languages(data, items, n)
+    n = _show_links(items, n)
+    n = _drop_templates(items, n)
+    return _drop_between(items, n, _OPEN_BRACE, _CLOSE_BRACE)
+
+
+@njit(cache=True, nogil=True)
+def _spell(data, start, end, new, out, n):
+    """Each word of data[start:end] after a space, digits spelled, into out[n:].
+
+    `new` is 1 if the first letter begins a word. Returns the same for what follows, and new n.
+    """
+    for i in range(start, end):
+        byte = data[i]
+        letter = byte | np.uint8(32)
+        inside = np.int64((letter >= 97) & (letter <= 122))
+        out[n] = _SPACE
+        n += inside & new
+        out[n] = letter
+        n += inside
+        new = 1 - inside  # no branch where a word ends: nobody can predict it
+        if 48 <= byte <= 57:
+            out[n] = _SPACE
+            digit = byte - 48
+            for j in range(_NAME_SIZES[digit]):
+                out[n + 1 + j] = _NAMES[digit, j]
+            n += 1 + _NAME_SIZES[digit]
+    return new, n
+
+
+@njit(cache=True, nogil=True)
+def spell_items(data, items, n_items, state, out):
+    """The last rules: brackets dropped, &...; to a space, then each word after a space.
+
+    Writes until `out` is nearly full and returns the size. `state` holds where to go on, in place:
+    item, place in it or -1 for its mark, whether a letter begins a word, whether no ';' follows.
+    """
+    mark, first, last = items
+    k, i, new, no_semicolon = state[0], state[1], state[2], state[3]
+    n = 0
+    while k < n_items:
+        if i < 0:
+            i = first[k]
+            if mark[k] == _AMP and no_semicolon == 0:
+                new = 1
+                e = k
+                j = i
+                while e < n_items:
+                    while j < last[e] and data[j] != _SEMICOLON:
+                        j += 1
+                    if j < last[e]:
+                        break
+                    e += 1
+                    if e < n_items:
+                        j = first[e]
+                if e < n_items:
+                    k = e
+                    i = j + 1
+                else:
+                    no_semicolon = 1
+            elif mark[k] != _NONE and mark[k] != _OPEN and mark[k] != _CLOSE:
+                new = 1
+        end = min(last[k], i + (out.size - n) // 6 - 1)  # a digit becomes six bytes at most
+        if end > i:
+            new, n = _spell(data, i, end, new, out, n)
+            i = end
+        if i < last[k]:
+            break
+        k += 1
+        i = -1
+    state[0], state[1], state[2], state[3] = k, i, new, no_semicolon
+    return n
+
+
+@njit(cache=True, nogil=True)
+def filter_wiki(data, marks, items, out):
+    """The filter for whole records, not knowing whether the first ones are kept.
+
+    Returns (size of the output if they are kept, size of what comes of these first ones, 1 or 0
+    if text is kept after the last record, -1 if that is as it was before the first one). The other
+    arrays need room: one item more than there are bytes, six bytes of output for each and six more.
+    """
+    n = n_first = 0
+    keep = -1
+    state = np.zeros(4, dtype=np.int64)
+    i = 0
+    while i < data.size:
+        start = i
+        i, n_marks = find_marks(data, start, data.size, marks)
+        end, has_text, has_end, has_redirect = look_over(data, start, i, marks, n_marks)
+        if has_text or has_redirect:
+            if keep < 0:
+                n_first = n
+            keep = 0 if has_redirect else 1
+        if keep != 0:
+            n_items = strip_markup(data, start, end, marks, n_marks, items)
+            state[:] = 0
+            state[1] = -1
+            state[2] = 1
+            n += spell_items(data, items, n_items, state, out[n:])
+            if has_end:
+                if keep < 0:
+                    n_first = n
+                keep = 0
+    if keep < 0:
+        n_first = n
+    return n, n_first, keep
+
+
+@njit(cache=True, nogil=True)
+def clean_lines(data, out):
+    """The last stage of the filter for each line, newlines kept; the size of the output.
+
+    Equivalent to: b"\\n".join(clean(line) for line in data.split(b"\\n")).
+    """
+    n = 0
+    new = 0  # whether a space comes before the next letter
+    begun = 0  # whether the line has a word
+    for i in range(data.size):
+        byte = data[i]
+        letter = byte | np.uint8(32)
+        inside = np.int64((letter >= 97) & (letter <= 122))
+        out[n] = _SPACE
+        n += inside & new & begun
+        out[n] = letter
+        n += inside
+        begun |= inside
+        new = 1 - inside
+        if 48 <= byte <= 57:
+            out[n] = _SPACE
+            n += begun
+            digit = byte - 48
+            for j in range(_NAME_SIZES[digit]):
+                out[n + j] = _NAMES[digit, j]
+            n += _NAME_SIZES[digit]
+            begun = 1
+        elif byte == _NEWLINE:
+            out[n] = _NEWLINE
+            n += 1
+            new = begun = 0
+    return n

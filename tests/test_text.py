@@ -1,0 +1,399 @@
+"""Text: the paper's filter byte for byte, normalisations, files of every kind and every mistake."""
+
+import bz2
+import gzip
+import hashlib
+import io
+import lzma
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pacsent import text
+from pacsent.text import Source, clean, clean_files, read_lines, tokenise_unicode
+
+# ------------------------------------------------------------------------------------------------
+# the filter, rule by rule, the slow way
+# ------------------------------------------------------------------------------------------------
+
+RULES = [
+    (rb"<.*>", b"", 1),
+    (rb"&amp;", b"&", 0),
+    (rb"&lt;", b"<", 0),
+    (rb"&gt;", b">", 0),
+    (rb"<ref[^<]*</ref>", b"", 0),
+    (rb"<[^>]*>", b"", 0),
+    (rb"\[http:[^\] ]*", b"[", 0),
+    (rb"(?i)\|thumb", b"", 0),
+    (rb"(?i)\|left", b"", 0),
+    (rb"(?i)\|right", b"", 0),
+    (rb"(?i)\|[0-9]+px", b"", 0),
+    (rb"(?i)\[\[image:[^\[\]]*\|", b"", 0),
+    (rb"(?i)\[\[category:([^|\]]*)[^\]]*\]\]", rb"[[\1]]", 0),
+    (rb"\[\[[a-z-]*:[^\]]*\]\]", b"", 0),
+    (rb"\[\[[^|\]]*\|", b"[[", 0),
+    (rb"\{\{[^}]*\}\}", b"", 0),
+    (rb"\{[^}]*\}", b"", 0),
+    (rb"[\[\]]", b"", 0),
+    (rb"&[^;]*;", b" ", 0),
+]
+DIGITS = b"zero one two three four five six seven eight nine".split()
+
+
+def last_stage(record: bytes) -> bytes:
+    record = b" " + record.lower() + b" "
+    for i, name in enumerate(DIGITS):
+        record = record.replace(b"%d" % i, b" " + name + b" ")
+    return re.sub(rb"[^a-z]+", b" ", record)[:-1]
+
+
+def filter_of_record(dumps: list[bytes]) -> bytes:
+    keep = False
+    out = []
+    for record in (r for dump in dumps for r in re.findall(rb"[^>]*>|[^>]+\Z", dump)):
+        if b"<text " in record:
+            keep = True
+        if re.search(rb"(?i)#redirect", record):
+            keep = False
+        if keep:
+            if b"</text>" in record:
+                keep = False
+            for pattern, replacement, count in RULES:
+                record = re.sub(pattern, replacement, record, count=count)
+            out.append(last_stage(record))
+    return b"".join(out)
+
+
+class Bytes:
+    """A source that holds its bytes."""
+
+    name = "bytes"
+
+    def __init__(self, data):
+        self.read = io.BytesIO(data).read
+
+
+def filtered(dumps, n_jobs=1):
+    return b"".join(text._clean_dumps([Bytes(dump) for dump in dumps], n_jobs))
+
+
+FRAGMENTS = [
+    "<text x>", "<text ", "</text>", "#REDIRECT", "#redirect", "&amp;", "&lt;", "&gt;", "&nbsp;",
+    "&", "&amp;lt;", "<", ">", "<ref", "&lt;ref", "&lt;/ref&gt;", "</ref>", "<Ref", "[[", "]]", "[",
+    "]", "|", "||", "|thumb", "|Left", "|RIGHT", "|250px", "|25", "px", "thu", "mb", "image:",
+    "Image:", "[[IMAGE:", "category:", "[[Category:", "fr:", "zh-min:", "[[fr:", ":", "http:",
+    "[http:", "{{", "}}", "{", "}", "\n", " ", ";", "#", "a", "Zed", "7", "é", "\0",
+]  # fmt: skip
+wiki_text = st.lists(st.sampled_from(FRAGMENTS), max_size=40).map(
+    lambda parts: "".join(parts).encode()
+)
+
+
+@settings(deadline=None, max_examples=400)
+@given(wiki_text)
+@example(b"|th|thumbumb|le|thumbft |2|left5px")
+@example(b"[[cat[[image:x|egory:foo]] [[[image:a|[foo|b]] [[f[[image:a|r:x]]")
+@example(b"&lt;b &lt;ref&gt;x&lt;/ref&gt; c&gt; d &lt;REF&gt;e&lt;/ref&gt;")
+@example(b"{{{a}}} {{b} c}} { {{d}} e } {f")
+@example(b"[http:a|b[c d] [http:e] [http:f")
+@example(b"[[category:a[[b|c]] [[Category:|x]] [[category:d]e]] [[category:")
+@example(b"a < b\nc <d>e\n<f>")
+@example(b"x&amp;amp;lt;y &no semicolon [a] & b")
+@example(b"foo[bar]baz [[a|b]]s 1a2")
+def test_the_filter_equals_its_rules_on_kept_text(body):
+    dump = b"<text >" + body
+    assert filtered([dump]) == filter_of_record([dump])
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(wiki_text, min_size=1, max_size=3), st.integers(1, 60), st.integers(1, 3))
+def test_pieces_threads_and_huge_records_change_nothing(dumps, size, n_jobs):
+    dumps = [dump or b" " for dump in dumps]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text, "PIECE", size)
+        patch.setattr(text, "HUGE", 3 * size)
+        assert filtered(dumps, n_jobs) == filter_of_record(dumps)
+
+
+def test_a_huge_record_goes_through_in_small_pieces(monkeypatch):
+    """Longer than one buffer of output, all digits: the most that can come out."""
+    monkeypatch.setattr(text, "PIECE", 1000)
+    monkeypatch.setattr(text, "HUGE", 2000)
+    dump = b"<text x>" + b"0123 [[a|b]] &nbsp; c" * 500 + b"</text><text y>" + b"{{x" * 900 + b"z"
+    assert filtered([dump]) == filter_of_record([dump])
+
+
+SUMS = {
+    "formats/enwiki-shortened.xml.bz2": (
+        3_085_829,
+        "0cf035b28f92b01ff2dd0880909f6087bfb48bc8b8c726b793bccdad5c56a13c",
+    ),
+    "corpora/enwik8.xz": (
+        74_090_640,
+        "f0624e3bcaa8466848a2e176a150711d866df1c5edf491b5c28a258776524082",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if "enwik8" in n else ()) for n in SUMS]
+)
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_a_real_dump_gives_the_bytes_of_record(data_dir, tmp_path, name, n_jobs):
+    out = tmp_path / "out.txt"
+    n_written = clean_files([data_dir / name], out, wiki=True, n_jobs=n_jobs)
+    assert (n_written, hashlib.sha256(out.read_bytes()).hexdigest()) == SUMS[name]
+
+
+# ------------------------------------------------------------------------------------------------
+# the last stage, for text that is no dump
+# ------------------------------------------------------------------------------------------------
+
+lines_of_text = st.lists(
+    st.text(st.one_of(st.sampled_from("aZz09 \t.é\r"), st.characters(codec="utf-8")), max_size=20),
+    min_size=1,
+    max_size=6,
+).map("\n".join)
+
+
+@settings(deadline=None)
+@given(lines_of_text, st.integers(1, 40), st.integers(1, 3))
+@example("a" * 100 + " b\n\n" + "1" * 100, 7, 2)
+def test_lines_are_cleaned_one_by_one(content, size, n_jobs):
+    data = content.encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text, "PIECE", size)
+        cleaned = b"".join(text._clean_texts([Bytes(data or b" ")], n_jobs))
+    content = content if content.endswith("\n") else content + "\n"
+    expected = "\n".join(clean(line) for line in content.split("\n"))
+    assert cleaned.decode() == expected
+
+
+def test_several_inputs_follow_each_other(tmp_path):
+    (tmp_path / "a").write_bytes(b"One,\ntwo")  # no newline at its end
+    (tmp_path / "b").write_bytes(b"\xff\xfe 3\n")
+    clean_files([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == b"one\ntwo\nthree\n"
+
+
+# ------------------------------------------------------------------------------------------------
+# normalisations
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "raw, tokens",
+    [
+        ("Don't stop", ["don't", "stop"]),
+        ("don’t rock'n'roll 'quoted'", ["don't", "rock'n'roll", "quoted"]),
+        ("1,000.50 3.14. 1..2 v2.0 x.y", ["1,000.50", "3.14", "1", "2", "v2.0", "x", "y"]),
+        ("Straße ﬁne ＣＡＦÉ İ", ["strasse", "fine", "café", "i̇"]),
+        ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),  # combining marks belong to the word
+        ("cafe\u0301 café", ["café", "café"]),
+        ("snake_case a-b", ["snake_case", "a", "b"]),
+        ("", []),
+    ],
+)
+def test_unicode_tokens(raw, tokens):
+    assert tokenise_unicode(raw) == tokens
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(max_codepoint=127)))
+def test_ascii_takes_the_same_way_as_other_text(raw):
+    assert tokenise_unicode(raw) == tokenise_unicode(raw + " é")[:-1]
+
+
+@settings(deadline=None)
+@given(st.text(), st.text())
+def test_unicode_tokens_do_not_reach_across_the_places_where_files_are_cut(before, after):
+    whole = before + " x" + after
+    assert tokenise_unicode(whole) == tokenise_unicode(before + " ") + tokenise_unicode("x" + after)
+
+
+# ------------------------------------------------------------------------------------------------
+# reading
+# ------------------------------------------------------------------------------------------------
+
+CONTENT = b"first line\nsecond \xc3\xa9 line\r\n" + b"more words 12 " * 3000 + b"\nlast"
+
+
+def packed(kind: str, content: bytes) -> bytes:
+    if kind == ".zst":
+        return pytest.importorskip("zstandard").ZstdCompressor().compress(content)
+    pack = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, "": bytes}
+    return pack[kind](content)
+
+
+KINDS = ["", ".gz", ".bz2", ".xz", ".zst"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_archives_are_unpacked_on_the_way(tmp_path, kind):
+    path = tmp_path / f"file{kind}"
+    data = packed(kind, CONTENT)
+    path.write_bytes(data)
+    with Source(path) as source:
+        assert source.size == len(data)
+        assert b"".join(iter(lambda: source.read(1000), b"")) == CONTENT
+        assert source.consumed == len(data)
+    assert list(read_lines(path))[:2] == ["first line", "second é line"]
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_an_archive_of_several_streams_is_read_whole(tmp_path, kind):
+    path = tmp_path / f"file{kind}"
+    path.write_bytes(packed(kind, b"one\n") + packed(kind, CONTENT))
+    with Source(path) as source:
+        assert source.read(1 << 20) == b"one\n" + CONTENT
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_the_name_does_not_matter_but_must_not_lie(tmp_path, kind):
+    path = tmp_path / "no-suffix"
+    path.write_bytes(packed(kind, CONTENT))
+    assert next(read_lines(path)) == "first line"
+    liar = tmp_path / f"text{kind}"
+    liar.write_bytes(b"plain text")
+    with pytest.raises(ValueError, match=rf"text\{kind} must be a \{kind} archive. Got .*b'plain "):
+        Source(liar)
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_a_cut_off_archive_is_an_error_wherever_it_is_cut(tmp_path, kind):
+    path = tmp_path / f"file{kind}"
+    data = packed(kind, CONTENT)
+    for size in range(1, len(data), max(1, len(data) // 40)):
+        path.write_bytes(data[:size])
+        with pytest.raises(ValueError, match=rf"must be a whole \{kind} archive. Got one that is"):
+            list(read_lines(path))
+
+
+@pytest.mark.parametrize("kind", [".gz", ".bz2", ".xz", ".zst"])
+def test_a_damaged_archive_is_an_error(tmp_path, kind):
+    path = tmp_path / f"file{kind}"
+    data = bytearray(packed(kind, os.urandom(5000)))
+    data[len(data) // 2] ^= 0xFF
+    if kind == ".zst":
+        data[4] |= 0x08  # a reserved bit: without a checksum the content itself is not guarded
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"must be a whole .* archive. Got one that is"):
+        while Source(path).read(1 << 20):
+            pass
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_file_is_an_error(tmp_path, kind):
+    path = tmp_path / f"file{kind}"
+    path.write_bytes(packed(kind, b""))
+    for wiki in (False, True):
+        with pytest.raises(ValueError, match=r"must hold text. Got an empty file instead"):
+            clean_files([path], tmp_path / "out", wiki=wiki)
+    with pytest.raises(ValueError, match=r"must hold text. Got an empty file instead"):
+        list(read_lines(path))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_directory_and_a_missing_file_are_errors(tmp_path):
+    with pytest.raises(IsADirectoryError, match=r"must be a file. Got the directory"):
+        Source(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"must be a file that exists. Got .*nothing"):
+        Source(tmp_path / "nothing")
+
+
+def test_invalid_utf8_names_file_line_and_offset(tmp_path):
+    (tmp_path / "latin").write_bytes(b"one\ntwo\ncaf\xe9 au lait\n")
+    with pytest.raises(ValueError, match=r"latin must be UTF-8 .*0xe9 at offset 11 \(line 3\)"):
+        list(read_lines(tmp_path / "latin"))
+
+
+def test_lines_end_at_newlines_only(tmp_path):
+    (tmp_path / "a").write_bytes("\ufeffa\x0bb\u2028c\n\nd\r\n\x85".encode())
+    assert list(read_lines(tmp_path / "a")) == ["a\x0bb\u2028c", "", "d", "\x85"]
+
+
+def test_a_failed_cleaning_leaves_the_old_output(tmp_path):
+    (tmp_path / "out").write_text("old")
+    (tmp_path / "in.gz").write_bytes(packed(".gz", CONTENT)[:-10])
+    with pytest.raises(ValueError, match="cut off"):
+        clean_files([tmp_path / "in.gz"], tmp_path / "out")
+    assert (tmp_path / "out").read_text() == "old"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.gz", "out"]
+
+
+def test_an_output_that_cannot_be_written_is_an_error(tmp_path):
+    (tmp_path / "in").write_text("text")
+    for bad in (tmp_path, tmp_path / "in" / "out", tmp_path / "no" / "out"):
+        with pytest.raises(OSError, match="The output must be a file that can be written"):
+            clean_files([tmp_path / "in"], bad)
+
+
+# ------------------------------------------------------------------------------------------------
+# the command
+# ------------------------------------------------------------------------------------------------
+
+
+def command(*arguments, stdin=b""):
+    return subprocess.run(
+        [sys.executable, "-m", "pacsent", "clean", *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+    )
+
+
+def test_the_command_reads_stdin_and_writes_stdout():
+    done = command("-", stdin=gzip.compress(b"Route 66\nCaf\xc3\xa9"))
+    assert (done.returncode, done.stdout) == (0, b"route six six\ncaf\n")
+    assert done.stderr == b""
+
+
+def test_the_command_writes_a_file_and_filters_dumps(tmp_path):
+    dump = b"<page><text x>[[a|Visible]] {{gone}} text</text></page>"
+    (tmp_path / "dump.xml").write_bytes(dump)
+    done = command("--wiki", tmp_path / "dump.xml", "-o", tmp_path / "out", "--n-jobs", "2")
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert (tmp_path / "out").read_bytes() == b" visible text"
+
+
+@pytest.mark.parametrize(
+    "arguments, status, message",
+    [
+        (["no-such-file"], 1, "Error: The input must be a file that exists. Got no-such-file"),
+        (["."], 1, "Error: The input must be a file. Got the directory ."),
+        ([], 2, "Missing argument 'INPUT...'"),
+        (["-", "--n-jobs", "0"], 2, "0 is not in the range x>=1"),
+        (["-"], 1, "Error: standard input must hold text. Got an empty file"),
+    ],
+)
+def test_mistakes_are_one_clear_line(arguments, status, message):
+    done = command(*arguments)
+    assert done.returncode == status
+    assert message in done.stderr.decode()
+    assert "Traceback" not in done.stderr.decode()
+    if status == 1:
+        assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_input(tmp_path):
+    """Peak memory of cleaning 20 MB and 200 MB, and of a dump of as many bytes."""
+    code = (
+        "import resource, sys; from pacsent.text import clean_files;"
+        "clean_files([sys.argv[1]], sys.argv[2], wiki=True);"
+        "clean_files([sys.argv[1]], sys.argv[2]);"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    peaks = []
+    page = b"<page><text x>" + b"[[a|some]] words 12 {{t}} and more\n" * 300 + b"</text></page>\n"
+    for n in (2_000, 20_000):
+        path = tmp_path / "dump"
+        path.write_bytes(page * n)
+        command_line = [sys.executable, "-c", code, path, tmp_path / "out"]
+        done = subprocess.run(command_line, capture_output=True, check=True)
+        peaks.append(int(done.stdout))
+    assert peaks[1] < peaks[0] + 30_000  # kilobytes
