@@ -1,0 +1,200 @@
+"""Sentences a second: raw Python strings in, float32 means out, the same vectors for everybody.
+
+    python benchmarks/encode.py [--data FOLDER] [--save]
+
+Contestants: pacsent; gensim (a loop over `get_mean_vector`); model2vec's StaticModel and
+sentence-transformers' StaticEmbedding, both built from the same table with a word-level tokenizer;
+and a loop over `dict` and `split` with NumPy. Everybody may use two cores. gensim and NumPy take
+the tokens that `str.split` gives. The rounds are interleaved and the best of each counts.
+
+The floor is memory traffic: every token reads one row of the table, every sentence writes one.
+"""
+
+import argparse
+import os
+import resource
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "2")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+
+import numpy as np
+
+from harness import finish
+from pacsent import datasets, formats, make, text
+from pacsent.word_vectors import WordVectors
+
+N_JOBS = 2
+
+
+def contestants(words):
+    """name -> function from a list of strings to float32 means."""
+    table, vocabulary = words.input_vectors, words.vocabulary
+    made = {}
+    # anything would do as training text: the plain average learns nothing
+    vectorizer = make("Average", words, n_jobs=N_JOBS, on_empty="ignore").fit(["the"])
+    made["pacsent"] = vectorizer.transform
+
+    index = {word: i for i, word in enumerate(vocabulary.words)}
+
+    def numpy_loop(sentences):
+        out = np.zeros((len(sentences), table.shape[1]), dtype=np.float32)
+        for s, sentence in enumerate(sentences):
+            ids = [index[token] for token in sentence.split() if token in index]
+            if ids:
+                table[ids].mean(axis=0, out=out[s])
+        return out
+
+    made["numpy, dict and split"] = numpy_loop
+
+    from gensim.models import KeyedVectors
+
+    keyed = KeyedVectors(table.shape[1])
+    keyed.add_vectors(vocabulary.words, table)
+
+    def gensim_loop(sentences):
+        return np.stack(
+            [keyed.get_mean_vector(sentence.split(), pre_normalize=False) for sentence in sentences]
+        )
+
+    made["gensim, get_mean_vector"] = gensim_loop
+
+    from model2vec import StaticModel
+
+    with_unknown = np.vstack([table, np.zeros((1, table.shape[1]), np.float32)])
+    model2vec = StaticModel(with_unknown, tokenizer(vocabulary), normalize=False, max_length=None)
+    made["model2vec"] = lambda sentences: model2vec.encode(sentences, use_multiprocessing=False)
+
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    torch.set_num_threads(N_JOBS)
+    static = StaticEmbedding(tokenizer(vocabulary), embedding_weights=with_unknown)
+    transformer = SentenceTransformer(modules=[static], device="cpu")
+    made["sentence-transformers"] = lambda sentences: transformer.encode(
+        sentences, batch_size=1024, show_progress_bar=False
+    )
+    return made
+
+
+def tokenizer(vocabulary):
+    """A word-level tokenizer of the same words: lower case, letters and digits apart."""
+    from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
+    from tokenizers.models import WordLevel
+
+    words = {word: i for i, word in enumerate([*vocabulary.words, "[UNK]"])}
+    made = Tokenizer(WordLevel(words, unk_token="[UNK]"))
+    made.normalizer = normalizers.Lowercase()
+    made.pre_tokenizer = pre_tokenizers.Split(Regex("[^a-z]+"), behavior="removed")
+    return made
+
+
+def bandwidth() -> float:
+    """Bytes a second that two threads read and write together, copying what no cache holds."""
+    size = 1 << 28
+    parts = [(np.ones(size, np.uint8), np.empty(size, np.uint8)) for _ in range(N_JOBS)]
+    best = 0.0
+    with ThreadPoolExecutor(N_JOBS) as pool:
+        for _ in range(4):
+            start = time.perf_counter()
+            list(pool.map(lambda part: np.copyto(part[1], part[0]), parts))
+            best = max(best, 2 * size * N_JOBS / (time.perf_counter() - start))
+    return best
+
+
+def stream_growth(vectorizer, sentences) -> float:
+    """Megabytes by which the process grows while ten times the sentences stream through."""
+    for _ in vectorizer.stream(iter(sentences)):
+        pass
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in vectorizer.stream(s for _ in range(10) for s in sentences):
+        pass
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    beside = Path(__file__).parents[2] / "shared" / "data"
+    parser.add_argument(
+        "--data",
+        default=os.environ.get("PACSENT_DATA", beside),
+        help="folder with datasets/ and vectors/ (default: PACSENT_DATA)",
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--save", action="store_true")
+    given = parser.parse_args()
+    folder = Path(given.data)
+    half = formats.read(folder / "vectors")
+    # one table of float32 for all, in memory; pacsent alone could keep it as float16
+    words = WordVectors(half.vocabulary, np.asarray(half.input_vectors, dtype=np.float32))
+    corpora = {
+        "SUBJ": list(datasets.load("subj", given.data, verify=False).train_texts),
+        "IMDb": list(datasets.load("imdb", given.data, verify=False).train_texts)[:5000],
+    }
+    functions = contestants(words)
+    for name, dtype in (("pacsent, float16 table", np.float16),):
+        narrow = WordVectors(words.vocabulary, np.asarray(half.input_vectors, dtype=dtype))
+        vectorizer = make("Average", narrow, n_jobs=N_JOBS, on_empty="ignore").fit(["the"])
+        functions[name] = vectorizer.transform
+    both = WordVectors(words.vocabulary, words.input_vectors, np.asarray(half.output_vectors))
+    pb = make("PB-L2", both, n_jobs=N_JOBS, on_empty="ignore").fit(["the"])
+    functions["pacsent PB-L2 (two tables)"] = pb.transform
+
+    known = words.vocabulary.index
+    check(
+        functions,
+        [" ".join(t for t in text.tokenise_paper(s) if t in known) for s in corpora["SUBJ"][:500]],
+    )
+    best = {(name, corpus): float("inf") for name in functions for corpus in corpora}
+    for function in functions.values():
+        function(corpora["SUBJ"][:2000])
+    for _ in range(given.rounds):
+        for corpus, sentences in corpora.items():
+            for name, function in functions.items():
+                start = time.perf_counter()
+                function(sentences)
+                best[name, corpus] = min(best[name, corpus], time.perf_counter() - start)
+    per_second = {key: len(corpora[key[1]]) / seconds for key, seconds in best.items()}
+
+    speed = bandwidth()
+    summary = {}
+    rows = [
+        {"contestant": name, **{f"{c} /s": round(per_second[name, c]) for c in corpora}}
+        for name in functions
+    ]
+    rivals = [name for name in functions if not name.startswith("pacsent")]
+    for corpus, sentences in corpora.items():
+        fastest = max(rivals, key=lambda name: per_second[name, corpus])
+        encoded = words.vocabulary.encode(sentences)
+        n_bytes = (encoded.ids.size / len(sentences) + 1) * 4 * words.n_dims
+        rate = per_second["pacsent", corpus]
+        summary[f"ratio {corpus}"] = round(rate / per_second[fastest, corpus], 2)
+        summary[f"fastest rival {corpus}"] = fastest
+        summary[f"row bytes per sentence {corpus}"] = round(n_bytes)
+        summary[f"floor {corpus} /s"] = round(speed / n_bytes)
+        summary[f"times the floor {corpus}"] = round(speed / n_bytes / rate, 2)
+    summary["copy bandwidth GB/s"] = round(speed / 1e9, 1)
+    average = make("Average", words, n_jobs=N_JOBS, on_empty="ignore").fit(["the"])
+    growth = stream_growth(average, corpora["SUBJ"])
+    summary["MB grown over 100,000 streamed sentences"] = round(growth, 1)
+    summary = {"ratio": min(summary[f"ratio {corpus}"] for corpus in corpora), **summary}
+    title = "Encoding: raw strings to sentence means, two cores"
+    finish("encode", rows, summary=summary, title=title, save=given.save, name="two-cores")
+
+
+def check(functions, sentences):
+    """All must agree where the tokens are beyond doubt: clean text of known words."""
+    expected = functions["pacsent"](sentences)
+    for name, function in functions.items():
+        if "PB-L2" in name:
+            continue
+        worst = np.abs(np.asarray(function(sentences)) - expected).max()
+        if worst > 2e-3 if "float16" in name else worst > 1e-5:
+            raise SystemExit(f"{name} differs from pacsent by {worst:.1e}")
+
+
+if __name__ == "__main__":
+    main()
