@@ -42,6 +42,7 @@ ALLOWED = {
     "priors": {"bounds", "vocabulary"},
     "direct": {
         "bounds", "risks", "posterior", "sentence_vectors", "negative_sampling", "progress",
+        "logistic_posterior",
     } | WORDS,
     "certificates": {
         "sentence_vectors", "posterior", "bounds", "risks", "priors", "direct", "progress",

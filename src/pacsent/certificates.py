@@ -843,7 +843,7 @@ def _mixed(encoded: Encoded, mu_w, var_w):
     """Mean and variance of sum_v (c_v/n) h_v, one draw of h_v per word type."""
     n = np.diff(encoded.offsets)
     shares = sparse.csr_matrix(
-        (np.repeat(1.0 / n, n), encoded.ids, encoded.offsets), shape=(n.size, len(mu_w))
+        (np.repeat(1.0 / n, n), encoded.ids.copy(), encoded.offsets), shape=(n.size, len(mu_w))
     )
     shares.sum_duplicates()
     return shares @ mu_w, shares.multiply(shares) @ var_w
@@ -930,7 +930,7 @@ def _certify_squares(setting, encoded):
     held_out = {}
     n_rest = np.diff(parts.rest.offsets)
     if n_rest.sum():
-        some = n_rest > 0
+        some = np.flatnonzero(n_rest > 0)
         rest, rest_square = _word_moments(priors.some_documents(parts.rest, some), A_hat)
         on_rest = 0.5 * (rest_square + ((rest - mu[some]) ** 2).sum(axis=1) + n_dims * var_Q[some])
         held_out = {

@@ -59,6 +59,7 @@ def gibbs_risk(
     bias=0.0,
     weights=(0.5, 0.5),
     noise_words=None,
+    norms=None,
     gradients=False,
 ) -> GibbsRisk:
     """Zero-one Gibbs risk of each sentence, in float64, with its gradient.
@@ -79,6 +80,8 @@ def gibbs_risk(
         Of R+ and R-; `paper_weights(k)` are the paper's.
     noise_words : array of int, or None
         Only these words as noise, with chances `p_noise`: a sample, or the words that count.
+    norms : array, shape (n_words,), or None
+        Lengths of the rows of `A_hat`, where they are known already.
     gradients : bool, default=False
         Also the gradients of `risk` by mu and by rho = ln var_Q.
 
@@ -86,52 +89,43 @@ def gibbs_risk(
     -----
     For large vocabularies `noise_risk` gives R- alone, many times faster.
     """
+    from pacsent._kernels.risks import own_words
+
     mu, var_Q = np.atleast_2d(np.asarray(mu, dtype=float)), np.atleast_1d(var_Q).astype(float)
     counts = sparse.csr_matrix(counts, dtype=float)
     p_noise = np.asarray(p_noise, dtype=float)
     n, n_dims = mu.shape
+    sd = np.sqrt(var_Q)
+    lengths = np.asarray(counts.sum(axis=1)).ravel()
+    shares = counts.data / np.repeat(lengths, np.diff(counts.indptr))
+    positive, grad_mu, grad_rho = np.zeros(n), np.zeros((n, n_dims)), np.zeros(n)
+    table = np.asarray(A_hat, dtype=np.float32) if A_hat.dtype == np.float16 else A_hat
+    norms = _norms(A_hat) if norms is None else norms
+    own_words(
+        mu, sd, table, norms, (counts.indices, counts.indptr, shares), float(bias),
+        (positive, grad_mu, grad_rho),
+    )  # fmt: skip
+    grad_mu *= weights[0]
+    grad_rho *= weights[0]
+
     noise_table = A_hat if noise_words is None else A_hat[noise_words]
     noise_table = np.asarray(noise_table, dtype=float)  # (n_noise, n_dims)
-    noise_norms = np.linalg.norm(noise_table, axis=1)
-    words, columns = np.unique(counts.indices, return_inverse=True)
-    word_table = np.asarray(A_hat[words], dtype=float)  # (n_used, n_dims)
-    word_norms = np.linalg.norm(word_table, axis=1)
-    lengths = np.asarray(counts.sum(axis=1)).ravel()
-
-    positive, noise = np.zeros(n), np.zeros(n)
-    grad_mu = np.zeros((n, n_dims)) if gradients else None
-    grad_rho = np.zeros(n) if gradients else None
-    size = max(1, 4_000_000 // max(noise_norms.size, words.size, 1))
+    noise_norms = norms if noise_words is None else norms[noise_words]
+    noise = np.empty(n)
+    size = max(1, 4_000_000 // max(noise_norms.size, 1))
     for start in range(0, n, size):
         rows = slice(start, min(start + size, n))
-        sd = np.sqrt(var_Q[rows])
-        # positives: only the words that occur
-        entries = slice(counts.indptr[rows.start], counts.indptr[rows.stop])
-        in_row = np.diff(counts.indptr[start : rows.stop + 1])
-        row = np.repeat(np.arange(in_row.size), in_row)
-        column = columns[entries]
-        share = counts.data[entries] / lengths[rows][row]
-        score = (mu[rows] @ word_table.T)[row, column] + bias
-        spread = sd[row] * word_norms[column]
-        positive[rows] = np.bincount(row, share * gibbs_error(score, spread), rows.stop - start)
-        noise_score = mu[rows] @ noise_table.T + bias  # (n_rows, n_noise)
-        noise_spread = sd[:, None] * noise_norms
-        noise[rows] = gibbs_error(noise_score, noise_spread, -1) @ p_noise
+        score = mu[rows] @ noise_table.T + bias  # (n_rows, n_noise)
+        spread = sd[rows, None] * noise_norms
+        noise[rows] = gibbs_error(score, spread, -1) @ p_noise
         if gradients:
             # d/dmu Phi(-y z) = -y phi(z) A / (sd |A|),   d/drho Phi(-y z) = y phi(z) z / 2
-            density = _density(score, spread)
-            pull = sparse.csr_matrix(
-                (-weights[0] * share * density, (row, column)),
-                shape=(rows.stop - start, words.size),
-            )
-            turn = 0.5 * weights[0] * share * density * score
-            grad_rho[rows] = np.bincount(row, turn, rows.stop - start)
-            grad_mu[rows] = pull @ word_table
-            density = _density(noise_score, noise_spread)
-            push = weights[1] * p_noise * density
+            push = weights[1] * p_noise * _density(score, spread)
             grad_mu[rows] += push @ noise_table
-            grad_rho[rows] -= 0.5 * (push * noise_score).sum(axis=1)
+            grad_rho[rows] -= 0.5 * (push * score).sum(axis=1)
     risk = weights[0] * positive + weights[1] * noise
+    if not gradients:
+        return GibbsRisk(positive, noise, risk)
     return GibbsRisk(positive, noise, risk, grad_mu, grad_rho)
 
 

@@ -635,6 +635,7 @@ _METHODS: dict[str, tuple[str, str, dict, dict]] = {
     "PB-neg": ("negative_sampling", "PBNegVectorizer", {}, {}),
     "w-PB-neg": ("negative_sampling", "WordPBNegVectorizer", {}, {}),
     "PV-DBOW": ("negative_sampling", "PVDBOWVectorizer", {}, {}),
+    "PB-01": ("direct", "PB01Vectorizer", {}, {}),
 }
 _ONE_TABLE = {"PV-DBOW"}  # no roles to swap
 
@@ -647,6 +648,7 @@ _ELSEWHERE = {
     "PBNegVectorizer": "negative_sampling",
     "WordPBNegVectorizer": "negative_sampling",
     "PVDBOWVectorizer": "negative_sampling",
+    "PB01Vectorizer": "direct",
 }
 
 
