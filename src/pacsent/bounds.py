@@ -12,6 +12,8 @@ is then widened by more than that (`_up`). The kl inverse is solved for an infla
 side and its answer is checked by evaluation before it is returned.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy import special
 
@@ -402,3 +404,48 @@ def binomial_tail(n_errors, n, delta):
         p = np.where(short, np.minimum(p + (1.0 - p) * step + 1e-300, 1.0), p)
         step *= 2
     return _finish(np.where(all_wrong, 1.0, _up(p, 2)), clip=True)
+
+
+class Row(NamedTuple):
+    """A bound, its value, and what it asks of whoever uses it."""
+
+    name: str
+    value: float
+    note: str
+
+
+def compare(empirical_risk, kl, n, delta, *, lam=None) -> list[Row]:
+    """All bounds of this module on the same numbers, smallest assumptions first.
+
+    Parameters
+    ----------
+    lam : float or None
+        For `catoni`; None takes n, a guess that has to be made before the sample is seen.
+    """
+    arguments = empirical_risk, kl, n, delta
+    _checked(*arguments)
+    n_errors = int(np.ceil(empirical_risk * n - 1e-9))
+    free = "lambda-free, any posterior"
+    fixed = lam if lam is not None else float(n)
+    return [
+        Row("kl inverse, xi(n)", maurer(*arguments, constant="xi"), free),
+        Row("kl inverse, 2 sqrt(n) (Maurer)", maurer(*arguments), free),
+        Row(
+            "Catoni over a grid",
+            catoni_over_grid(*arguments),
+            f"lambda chosen afterwards among {GRID.size}, paid: delta/{GRID.size} each",
+        ),
+        Row("McAllester", mcallester(*arguments), free),
+        Row("quadratic (Rivasplata)", quadratic(*arguments), free),
+        Row("Thiemann", thiemann(*arguments), "best lambda in (0, 2), free of charge"),
+        Row(
+            f"Catoni, lambda = {fixed:g}",
+            catoni(*arguments, lam=fixed),
+            "lambda must be fixed before the sample is seen",
+        ),
+        Row(
+            "test set (binomial tail)",
+            binomial_tail(n_errors, n, delta),
+            f"one classifier fixed beforehand, {n_errors:,} errors; kl not used",
+        ),
+    ]
