@@ -36,7 +36,11 @@ ALLOWED = {
     "posterior": {"_kernels.sentences"},
     "logistic": set(),
     "logistic_posterior": {"logistic", "_kernels.negative_sampling"},
-    "negative_sampling": {"logistic_posterior", "sentence_vectors", "progress"} | WORDS,
+    "word_posterior": {"logistic", "logistic_posterior", "_kernels.negative_sampling"},
+    "negative_sampling": {
+        "logistic_posterior", "word_posterior", "_kernels.negative_sampling", "_kernels.sentences",
+        "sentence_vectors", "progress",
+    } | WORDS,
     "sentence_vectors": {"posterior", "gpu", "_kernels.sentences", "progress"} | WORDS,
     "risks": {"_kernels.risks", "logistic"},
     "priors": {"bounds", "vocabulary"},

@@ -1,9 +1,11 @@
 """Vectorizers with the negative sampling loss: PB-neg, w-PB-neg and PV-DBOW.
 
-The formulas and solvers are in `logistic_posterior`; the base class is in `sentence_vectors`.
+The formulas and solvers are in `logistic_posterior` and `word_posterior`; the base class is in
+`sentence_vectors`.
 """
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -15,10 +17,19 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from threadpoolctl import threadpool_limits
 
 from pacsent import logistic_posterior as posterior
+from pacsent import word_posterior
+from pacsent.progress import bar
 from pacsent.sentence_vectors import SentenceVectorizer
 from pacsent.vocabulary import Encoded
 
-_REMADE = ("_noise", "_sample", "_nu")  # attributes that follow from others: not pickled
+_REMADE = (
+    "_noise",
+    "_sample",
+    "_nu",
+    "_alias",
+    "_floats",
+    "_pooled",
+)  # attributes that follow from others: not pickled
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 
 
@@ -44,21 +55,44 @@ class _NegativeSampling(SentenceVectorizer):
                 "without any instead. Check the language and the normalisation of the text."
             )
         self.noise_counts_ = np.bincount(encoded.ids, minlength=self.word_vectors.n_words)
+        self.seed_ = int(check_random_state(self.random_state).randint(2**31))
+        for name in _REMADE:
+            self.__dict__.pop(name, None)
 
     def _state(self):
-        return {**super()._state(), "noise_counts": self.noise_counts_}
+        learned = {"noise_counts": self.noise_counts_, "seed": np.array([self.seed_])}
+        return {**super()._state(), **learned}
 
     def _restore(self, state):
         super()._restore(state)
         self.noise_counts_ = np.asarray(state["noise_counts"], dtype=np.int64)
+        self.seed_ = int(np.asarray(state["seed"])[0])
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        return {key: state[key] for key in state if key not in _REMADE}
 
     def _float_tables(self):
-        return tuple(_as_float(table) for table in self._tables())
+        """(A_hat, B_hat) in a precision the kernels know, widened once."""
+        tables = self._tables()
+        if all(table is None or table.dtype in (np.float32, np.float64) for table in tables):
+            return tables
+        if not hasattr(self, "_floats"):
+            self._floats = tuple(np.asarray(table, dtype=np.float32) for table in tables)
+        return self._floats
 
+    def _noise_probabilities(self):
+        """(words, probabilities) of the noise distribution, on its support."""
+        words = np.flatnonzero(self.noise_counts_)
+        p = self.noise_counts_[words].astype(float) ** self.noise_power
+        return words, p / p.sum()
 
-def _as_float(table):
-    # numba knows no float16
-    return np.asarray(table, dtype=np.float64 if table.dtype == np.float64 else np.float32)
+    def _alias_table(self):
+        """(words, keep, other, n_negatives), from which kernels draw noise words."""
+        if not hasattr(self, "_alias"):
+            words, p = self._noise_probabilities()
+            self._alias = (words, *posterior.alias(p), self.n_negatives)
+        return self._alias
 
 
 class PBNegVectorizer(_NegativeSampling):
@@ -84,8 +118,11 @@ class PBNegVectorizer(_NegativeSampling):
     kl : {"exact", "paper"}, default="exact"
         The true KL divergence from the prior, or the penalty that the paper prints, which counts
         its logarithm n_tokens times. They differ in the variance, and through it in the mean.
-    solver : {"exact"}, default="exact"
-        "exact" minimises the objective with noise words and h integrated out.
+    solver : {"exact", "sgd", "sgd-literal"}, default="exact"
+        "exact" minimises the objective with noise words and h integrated out. "sgd" follows the
+        paper's schedule, one sampled gradient per epoch, with steps that are stable at every
+        length. "sgd-literal" takes the paper's own steps, which diverge for long sentences: for
+        comparison only, and it warns.
     n_negatives : int, default=15
         Noise words per token.
     noise_power : float, default=0.75
@@ -133,7 +170,7 @@ class PBNegVectorizer(_NegativeSampling):
         "lam_mode": [StrOptions({"fixed", "per-token"})],
         "prior_variance": [_POSITIVE],
         "kl": [StrOptions(set(posterior.KLS))],
-        "solver": [StrOptions({"exact"})],
+        "solver": [StrOptions({"exact", "sgd", "sgd-literal"})],
         "subsample": [Interval(Real, 0, None, closed="left")],
     }
 
@@ -181,17 +218,11 @@ class PBNegVectorizer(_NegativeSampling):
     # ---- fitting -------------------------------------------------------------------------------
 
     def _fit(self, encoded):
-        if np.isinf(self.lam):
-            raise ValueError(
-                "lam must be finite for PB-neg. Got inf instead. Without a penalty the loss may "
-                "have no minimiser; use a large lam, or PVDBOWVectorizer."
-            )
+        _refuse_no_penalty(self, "PB-neg")
         super()._fit(encoded)
         _, _, means = self._problem(_spread(encoded, 2048))
         self.centre_ = means.mean(axis=0, dtype=float)
         self.noise_sample_ = None
-        for name in _REMADE:
-            self.__dict__.pop(name, None)
         if self._sampling():
             self._draw(_spread(encoded, 256))
 
@@ -232,6 +263,9 @@ class PBNegVectorizer(_NegativeSampling):
 
     def _prepare(self):
         """What all batches share, made anew after loading."""
+        if self.solver != "exact":
+            self._alias_table()
+            return
         if not hasattr(self, "_nu"):
             self._nu = posterior.squared_lengths(self._float_tables()[0])
         if self.noise_sample_ is None:
@@ -277,6 +311,12 @@ class PBNegVectorizer(_NegativeSampling):
 
     def _solve(self, counts, n_tokens, means):
         A_hat, _ = self._float_tables()
+        settings = {"lam": self._lam(n_tokens), "var_P": self.prior_variance, "kl": self.kl}
+        if self.solver != "exact":
+            steps = posterior.learning_rates(self.n_epochs, self.learning_rate)
+            literal = self.solver == "sgd-literal"
+            settings.update(steps=steps, seed=self.seed_, literal=literal)
+            return posterior.solve_sgd(counts, A_hat, means, self._alias_table(), **settings)
         exact = self.noise_sample_ is None
         solve = posterior.solve if exact else posterior.solve_sampled
         return solve(
@@ -284,12 +324,10 @@ class PBNegVectorizer(_NegativeSampling):
             A_hat,
             means,
             self._noise if exact else self._sample,
-            lam=self._lam(n_tokens),
-            var_P=self.prior_variance,
-            kl=self.kl,
             tol=self.tol,
             max_iter=self.max_iter,
             nu=self._nu,
+            **settings,
         )
 
     def _posterior(self, encoded):
@@ -298,7 +336,7 @@ class PBNegVectorizer(_NegativeSampling):
         means, variances = np.zeros((n, self.word_vectors.n_dims), self._dtype), np.full(n, np.nan)
         n_iter, norm = np.zeros(n, dtype=np.int64), np.full(n, np.nan)
         error = np.full(n, np.nan)
-        n_unconverged = 0
+        n_unconverged = n_diverging = 0
         if full.size:
             counts, n_tokens, m = self._problem(encoded)
             solution = self._solve(counts[full], n_tokens[full], m[full])
@@ -306,7 +344,10 @@ class PBNegVectorizer(_NegativeSampling):
             n_iter[full], norm[full] = solution.n_iter, solution.gradient_norm
             error[full] = solution.error
             n_unconverged = int(np.sum(~solution.converged))
-        self._reports[id(encoded)] = n_iter, norm, error, n_unconverged
+            settings = {"lam": self._lam(n_tokens[full]), "var_P": self.prior_variance}
+            settings["learning_rate"] = self.learning_rate
+            n_diverging = int(np.sum(posterior.diverging(n_tokens[full], **settings)))
+        self._reports[id(encoded)] = n_iter, norm, error, n_unconverged, n_diverging
         return means, variances
 
     def _batches(self, X, *where):
@@ -319,12 +360,21 @@ class PBNegVectorizer(_NegativeSampling):
                 reports.append(self._reports.pop(id(batch[0])))
                 yield batch
         del self._reports
-        n_iter, norms, errors, n_unconverged = zip(*reports) if reports else ((), (), (), ())
+        n_iter, norms, errors, n_unconverged, n_diverging = zip(*reports) if reports else [()] * 5
         self.n_iter_ = np.concatenate([np.empty(0, dtype=np.int64), *n_iter])
         self.gradient_norm_ = np.concatenate([np.empty(0), *norms])
         self.error_ = np.concatenate([np.empty(0), *errors])
         self.n_unconverged_ = sum(n_unconverged)
-        if self.n_unconverged_:
+        if self.solver == "sgd-literal":
+            if sum(n_diverging):
+                warnings.warn(
+                    f"{sum(n_diverging):,} of {self.n_iter_.size:,} sentences are too long for "
+                    "the paper's update (n_tokens > 184 * lam with its learning rate): their "
+                    "vectors diverge. Use solver='exact' or solver='sgd'.",
+                    ConvergenceWarning,
+                    stacklevel=2,
+                )
+        elif self.n_unconverged_:
             warnings.warn(
                 f"{self.n_unconverged_:,} of {self.n_iter_.size:,} sentences did not reach tol="
                 f"{self.tol:g} within max_iter={self.max_iter} evaluations; see n_iter_ and "
@@ -332,10 +382,6 @@ class PBNegVectorizer(_NegativeSampling):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-
-    def __getstate__(self):
-        state = super().__getstate__()
-        return {key: state[key] for key in state if key not in _REMADE}
 
 
 def _spread(encoded: Encoded, n: int) -> Encoded:
@@ -347,3 +393,355 @@ def _spread(encoded: Encoded, n: int) -> Encoded:
     ids = [encoded.ids[encoded.offsets[row] : encoded.offsets[row + 1]] for row in rows]
     offsets = np.concatenate([[0], np.cumsum(lengths[rows])])
     return Encoded(np.concatenate(ids), offsets, np.zeros(rows.size, dtype=np.int64))
+
+
+class WordPBNegVectorizer(_NegativeSampling):
+    """Sentence vectors as means of word posteriors, learned from the training texts (w-PB-neg).
+
+        mu_S = mean of mu_w over the tokens of S;  var_S = sum over types of (count/n)^2 var_w
+
+    Every word of the training sentences has a posterior N(mu_w, var_w I), all learned together
+    under the negative sampling loss of the sentences; see `pacsent.word_posterior`. A new sentence
+    costs no more than an average. Words that training never met keep their prior mean, `B_hat`,
+    as if it were certain.
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+    lam : float, default=1.0
+        Weight of the data. Larger values let words move further from their prior means.
+    prior_variance : "paper" or float, default="paper"
+        The prior variance of a word is T/count(w), T the number of training tokens; or, given a
+        number, that number times (median p)/p(w), p = count/T. The paper's is so wide that the
+        Gibbs classifier is near chance; numbers such as 0.01 to 0.1 are for certificates.
+    weighting : {"sentence", "token"}, default="sentence"
+        Whether every training sentence counts the same, or every token.
+    solver : {"sgd", "exact"}, default="sgd"
+        Stochastic gradients with exponential-integrator steps, one per sentence and epoch; or
+        L-BFGS on the expected loss, for small problems.
+    n_negatives, noise_power
+        As in PBNegVectorizer.
+    n_epochs : int, default=40
+    learning_rate : float, default=0.025
+    block_size : int, default=32
+        Sentences whose gradients are taken together, with common noise words. 1 is the strict
+        order of the paper, and slower.
+    max_iter, tol
+        Of the exact solver: most iterations, and the largest entry of the scaled gradient.
+    swap_roles, on_empty, batch_size
+        As in PBNegVectorizer.
+    n_jobs : int or None, default=None
+        Threads; None or -1 for all cores. With more than one, training is not repeatable to the
+        last digit: threads update common words without locks.
+    random_state : int, RandomState instance or None, default=0
+    verbose : bool, default=False
+        Whether to show progress on stderr.
+
+    Attributes
+    ----------
+    words_ : array of int, shape (n_trained,)
+        The words of the training sentences.
+    word_means_ : array, shape (n_trained, n_dims)
+    word_variances_, prior_variances_ : array, shape (n_trained,)
+    n_iter_ : int
+        Epochs, or iterations of the exact solver.
+    gradient_norm_ : float
+        Of the exact solver; nan otherwise.
+    noise_counts_ : array, shape (n_words,)
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **_NegativeSampling._parameter_constraints,
+        "prior_variance": [StrOptions({"paper"}), _POSITIVE],
+        "weighting": [StrOptions(set(word_posterior.WEIGHTINGS))],
+        "solver": [StrOptions({"sgd", "exact"})],
+        "block_size": [Interval(Integral, 1, None, closed="left")],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        word_vectors,
+        *,
+        lam=1.0,
+        prior_variance="paper",
+        weighting="sentence",
+        solver="sgd",
+        n_negatives=15,
+        noise_power=0.75,
+        n_epochs=40,
+        learning_rate=0.025,
+        block_size=32,
+        max_iter=1000,
+        tol=1e-6,
+        swap_roles=False,
+        on_empty="warn",
+        batch_size=1024,
+        n_jobs=None,
+        random_state=0,
+        verbose=False,
+    ):
+        self.word_vectors = word_vectors
+        self.lam = lam
+        self.prior_variance = prior_variance
+        self.weighting = weighting
+        self.solver = solver
+        self.n_negatives = n_negatives
+        self.noise_power = noise_power
+        self.n_epochs = n_epochs
+        self.learning_rate = learning_rate
+        self.block_size = block_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.swap_roles = swap_roles
+        self.on_empty = on_empty
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _fit(self, encoded):
+        _refuse_no_penalty(self, "w-PB-neg")
+        super()._fit(encoded)
+        A_hat, B_hat = self._float_tables()
+        words, p = self._noise_probabilities()
+        counts = self.word_vectors.vocabulary.count(encoded).tocsc()[:, words].tocsr()
+        counts = counts[np.diff(counts.indptr) > 0]
+        scale = None if self.prior_variance == "paper" else self.prior_variance
+        var_P = word_posterior.prior_variances(self.noise_counts_, scale)[words]
+        settings = {
+            "n_negatives": self.n_negatives,
+            "lam": self.lam,
+            "weighting": self.weighting,
+            "n_threads": self._n_threads(),
+        }
+        with threadpool_limits(1, user_api="blas"):
+            if self.solver == "exact":
+                found = word_posterior.solve(
+                    counts, A_hat[words], B_hat[words], var_P, p,
+                    tol=self.tol, max_iter=self.max_iter, **settings,
+                )  # fmt: skip
+            else:
+                with bar("w-PB-neg", total=self.n_epochs, unit="epochs", enabled=self.verbose) as b:
+                    found = word_posterior.train(
+                        counts, A_hat[words].astype(np.float32), B_hat[words].astype(np.float32),
+                        var_P, p, n_epochs=self.n_epochs, learning_rate=self.learning_rate,
+                        block=self.block_size, rng=np.random.default_rng(self.seed_),
+                        callback=lambda epoch: b.advance(), **settings,
+                    )  # fmt: skip
+        self.words_, self.prior_variances_ = words, var_P
+        self.word_means_, self.word_variances_ = found.mu.astype(self._dtype), np.exp(found.rho)
+        self.n_iter_, self.gradient_norm_ = found.n_iter, found.gradient_norm
+        if self.solver == "exact" and not found.gradient_norm <= self.tol:
+            warnings.warn(
+                f"The scaled gradient is {found.gradient_norm:.2g} after {found.n_iter} iterations,"
+                f" not below tol={self.tol:g}. Raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+
+    def _state(self):
+        learned = {
+            "words": self.words_,
+            "word_means": self.word_means_,
+            "word_variances": self.word_variances_,
+            "prior_variances": self.prior_variances_,
+            "training": np.array([self.n_iter_, self.gradient_norm_], dtype=float),
+        }
+        return {**super()._state(), **learned}
+
+    def _restore(self, state):
+        super()._restore(state)
+        self.words_ = np.asarray(state["words"], dtype=np.int64)
+        self.word_means_ = np.asarray(state["word_means"])
+        self.word_variances_ = np.asarray(state["word_variances"], dtype=np.float64)
+        self.prior_variances_ = np.asarray(state["prior_variances"], dtype=np.float64)
+        n_iter, norm = np.asarray(state["training"]).tolist()
+        self.n_iter_, self.gradient_norm_ = int(n_iter), norm
+
+    def _pooling_tables(self):
+        """(means, variances) of all words: learned ones, and the prior mean of the others."""
+        if not hasattr(self, "_pooled"):
+            _, B_hat = self._float_tables()
+            means = B_hat.astype(self._dtype)  # a copy
+            means[self.words_] = self.word_means_
+            variances = np.zeros(self.word_vectors.n_words)
+            variances[self.words_] = self.word_variances_
+            self._pooled = means, variances
+        return self._pooled
+
+    def _batches(self, X, *where):
+        self._pooling_tables()  # before the threads need them
+        return super()._batches(X, *where)
+
+    def _posterior(self, encoded):
+        from pacsent._kernels.sentences import pool_rows
+
+        table, word_variances = self._pooling_tables()
+        n_tokens = np.maximum(np.diff(encoded.offsets), 1)
+        means = np.empty((encoded.n_sentences, self.word_vectors.n_dims), self._dtype)
+        ones = np.ones(self.word_vectors.n_words, self._dtype)
+        scale = (1.0 / n_tokens).astype(self._dtype)
+        pool_rows(encoded.ids, encoded.offsets, table, ones, scale, means, False)
+        counts = self.word_vectors.vocabulary.count(encoded)
+        variances = (counts.power(2) @ word_variances) / n_tokens.astype(float) ** 2
+        return means, variances
+
+
+def _refuse_no_penalty(estimator, method):
+    if np.isinf(estimator.lam):
+        raise ValueError(
+            f"lam must be finite for {method}. Got inf instead. Without a penalty the loss may "
+            "have no minimiser; use a large lam, or PVDBOWVectorizer."
+        )
+
+
+class PVDBOWVectorizer(_NegativeSampling):
+    """Paragraph vectors by negative sampling (PV-DBOW), starting from the word vectors.
+
+        minimise the sum over sentences and tokens of
+            softplus(-h_S.A_w) + sum over noise words of softplus(h_S.A_u),      in h_S and A
+
+    What PB-neg becomes without a prior (lam to infinity), without an expectation over h, and with
+    word vectors that are trained too. `fit` trains A on the training sentences; `transform` infers
+    the vector of any sentence with A fixed, from random numbers that depend on its words only, so
+    the same sentence always gets the same vector. There is no posterior: variances are 0.
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+        `A` starts at its input vectors (output vectors with `swap_roles`).
+    train_words : bool, default=True
+        Whether `fit` trains the word vectors, or leaves them as they are.
+    n_negatives, noise_power, n_epochs, learning_rate
+        As in PBNegVectorizer; the learning rate falls linearly to 0.
+    swap_roles, on_empty, batch_size
+        As in PBNegVectorizer.
+    n_jobs : int or None, default=None
+        Threads; None or -1 for all cores. With more than one, training is not repeatable to the
+        last digit: threads update common words without locks. Inference always is.
+    random_state : int, RandomState instance or None, default=0
+    verbose : bool, default=False
+        Whether to show progress on stderr.
+
+    Attributes
+    ----------
+    words_ : array of int, shape (n_trained,)
+        The words of the training sentences.
+    word_vectors_ : array, shape (n_trained, n_dims)
+        Their trained vectors; all others keep theirs.
+    noise_counts_ : array, shape (n_words,)
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **SentenceVectorizer._parameter_constraints,
+        "train_words": ["boolean"],
+        "n_negatives": _NegativeSampling._parameter_constraints["n_negatives"],
+        "noise_power": _NegativeSampling._parameter_constraints["noise_power"],
+        "n_epochs": _NegativeSampling._parameter_constraints["n_epochs"],
+        "learning_rate": _NegativeSampling._parameter_constraints["learning_rate"],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        word_vectors,
+        *,
+        train_words=True,
+        n_negatives=15,
+        noise_power=0.75,
+        n_epochs=40,
+        learning_rate=0.025,
+        swap_roles=False,
+        on_empty="warn",
+        batch_size=1024,
+        n_jobs=None,
+        random_state=0,
+        verbose=False,
+    ):
+        self.word_vectors = word_vectors
+        self.train_words = train_words
+        self.n_negatives = n_negatives
+        self.noise_power = noise_power
+        self.n_epochs = n_epochs
+        self.learning_rate = learning_rate
+        self.swap_roles = swap_roles
+        self.on_empty = on_empty
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _needs_prior_table(self):
+        return False
+
+    def _start(self, counts):
+        """Random states and small random vectors, from the sentences' words alone."""
+        seeds = posterior.sentence_seeds(counts, self.seed_)
+        n_dims = self.word_vectors.n_dims
+        start = [np.random.default_rng(seed).random(n_dims) - 0.5 for seed in seeds]
+        return seeds, (np.array(start).reshape(-1, n_dims) / n_dims).astype(self._dtype)
+
+    def _fit(self, encoded):
+        from pacsent._kernels.negative_sampling import pv_dbow
+
+        super()._fit(encoded)
+        A = np.array(self._tables()[0], dtype=self._dtype)  # a copy, to be trained
+        self.words_ = np.flatnonzero(self.noise_counts_)
+        if self.train_words:
+            states, vectors = self._start(self.word_vectors.vocabulary.count(encoded))
+            sentences = (encoded.ids, encoded.offsets, states)
+            rng, n_threads = np.random.default_rng(self.seed_), self._n_threads()
+            with (
+                bar("PV-DBOW", total=self.n_epochs, unit="epochs", enabled=self.verbose) as shown,
+                ThreadPoolExecutor(n_threads) as pool,
+            ):
+                for eta in posterior.learning_rates(self.n_epochs, self.learning_rate):
+                    order = rng.permutation(encoded.n_sentences)
+                    work = [
+                        pool.submit(
+                            pv_dbow, order[t::n_threads], sentences, A, self._alias_table(), eta,
+                            True, vectors,
+                        )
+                        for t in range(n_threads)
+                    ]  # fmt: skip
+                    for future in work:
+                        future.result()
+                    shown.advance()
+        self.word_vectors_ = A[self.words_]
+        self._pooled = A
+
+    def _state(self):
+        return {**super()._state(), "words": self.words_, "trained": self.word_vectors_}
+
+    def _restore(self, state):
+        super()._restore(state)
+        self.words_ = np.asarray(state["words"], dtype=np.int64)
+        self.word_vectors_ = np.asarray(state["trained"])
+
+    def _trained_table(self):
+        if not hasattr(self, "_pooled"):
+            A = np.array(self._tables()[0], dtype=self._dtype)
+            A[self.words_] = self.word_vectors_
+            self._pooled = A
+        return self._pooled
+
+    def _batches(self, X, *where):
+        self._trained_table(), self._alias_table()  # before the threads need them
+        return super()._batches(X, *where)
+
+    def _posterior(self, encoded):
+        from pacsent._kernels.negative_sampling import pv_dbow
+
+        counts = self.word_vectors.vocabulary.count(encoded)
+        states, vectors = self._start(counts)
+        # sorted, so that the order of the words changes nothing
+        ids = np.repeat(counts.indices, counts.data.astype(np.int64))
+        sentences = (ids, encoded.offsets, states)
+        rows = np.arange(encoded.n_sentences)
+        for eta in posterior.learning_rates(self.n_epochs, self.learning_rate):
+            pv_dbow(
+                rows, sentences, self._trained_table(), self._alias_table(), eta, False, vectors
+            )
+        return vectors, np.zeros(encoded.n_sentences)

@@ -263,3 +263,342 @@ def sampled_noise_terms(shifts, var_Q, centre, sample, rule, trace, error):
                 d[i] = w_[i] * rest
             trace[s] += spread
             error[s] += squares
+
+
+# ------------------------------------------------------------------------------------------------
+# Random numbers: xorshift64 with a state handed in, noise words by Walker's alias method
+# ------------------------------------------------------------------------------------------------
+
+_13, _7, _17 = np.uint64(13), np.uint64(7), np.uint64(17)
+_32, _11, _LOW = np.uint64(32), np.uint64(11), np.uint64(0xFFFFFFFF)
+
+
+@njit(inline="always", **_FLAGS)
+def _next(state):
+    """The next 64 random bits; state is one number, not 0, changed in place."""
+    x = state[0]
+    x ^= x << _13
+    x ^= x >> _7
+    x ^= x << _17
+    state[0] = x
+    return x
+
+
+@njit(**_FLAGS)
+def _fill_normal(state, out):
+    """Independent standard normal numbers, in place (Box and Muller)."""
+    n = out.size
+    for i in range(0, n, 2):
+        radius = math.sqrt(-2.0 * math.log((float(_next(state) >> _11) + 0.5) / 9007199254740992.0))
+        angle = 2.0 * math.pi * (float(_next(state) >> _11) / 9007199254740992.0)
+        out[i] = radius * math.cos(angle)
+        if i + 1 < n:
+            out[i + 1] = radius * math.sin(angle)
+
+
+@njit(inline="always", **_FLAGS)
+def _draw(state, keep, other):
+    """One index with the probabilities of the alias table (keep, other)."""
+    bits = _next(state)
+    i = np.int64(((bits >> _32) * np.uint64(keep.size)) >> _32)
+    if float(bits & _LOW) >= keep[i] * 4294967296.0:
+        i = np.int64(other[i])
+    return i
+
+
+@njit(**_FLAGS)
+def alias_table(p, keep, other):
+    """Fill Walker's table: with i uniform, i with chance keep[i] and else other[i] follows p."""
+    n = p.size
+    small, large = np.empty(n, np.int64), np.empty(n, np.int64)
+    n_small, n_large = 0, 0
+    total = 0.0
+    for i in range(n):
+        total += p[i]
+    for i in range(n):
+        keep[i] = p[i] * n / total
+        other[i] = i
+        if keep[i] < 1.0:
+            small[n_small] = i
+            n_small += 1
+        else:
+            large[n_large] = i
+            n_large += 1
+    while n_small > 0 and n_large > 0:
+        n_small -= 1
+        i = small[n_small]
+        j = large[n_large - 1]
+        other[i] = j
+        keep[j] -= 1.0 - keep[i]
+        if keep[j] < 1.0:
+            n_large -= 1
+            small[n_small] = j
+            n_small += 1
+    for i in range(n_small):  # rounding left these a hair below 1
+        keep[small[i]] = 1.0
+    for i in range(n_large):
+        keep[large[i]] = 1.0
+
+
+@njit(**_FLAGS)
+def _sigmoid(x):
+    if x >= 0.0:
+        return 1.0 / (1.0 + math.exp(-x))
+    e = math.exp(x)
+    return e / (1.0 + e)
+
+
+# ------------------------------------------------------------------------------------------------
+# PB-neg by stochastic gradients
+# ------------------------------------------------------------------------------------------------
+
+
+@njit(**_FLAGS)
+def _step_along(h, row, target, scale, grad):
+    """Add scale * (sigmoid(h.row) - target) * row to grad, in place."""
+    a = h[0] * row[0]
+    for d in range(1, h.size):
+        a += h[d] * row[d]
+    scale[1] = scale[0] * (_sigmoid(a) - target)
+    step = scale[1]
+    for d in range(h.size):
+        grad[d] += step * row[d]
+
+
+@njit(**_FLAGS)
+def relaxed(z, c, b, t):
+    """z after time t of z' = c - (c - b) z: precision relative to the prior's, data gradient b."""
+    rate = c - b
+    x = rate * t
+    phi = t if abs(x) < 1e-12 else -math.expm1(-x) / rate
+    return z * math.exp(-x) + c * phi
+
+
+@njit(**_FLAGS)
+def pb_neg_sgd(counts, A, m, penalties, noise, schedule, mu, rho):
+    """Minimise PB-neg of each sentence by sampled gradients, in place, from the given mu and rho.
+
+    counts = (indptr, indices, shares, n_tokens, seeds); penalties = (n_sentences, 4), the columns
+    kappa, c, A, B; noise = (words, keep, other, n_negatives); schedule = (steps, literal).
+    Each step draws one eps and n_negatives noise words per token; it follows the penalty's own
+    flow with the data gradient held fixed or, if literal, subtracts step * gradient.
+    """
+    indptr, indices, shares, n_tokens, seeds = counts
+    words, keep, other, n_negatives = noise
+    steps, literal = schedule
+    n_dims = A.shape[1]
+    state = np.empty(1, np.uint64)
+    eps, h, g = np.empty(n_dims, A.dtype), np.empty(n_dims, A.dtype), np.empty(n_dims, A.dtype)
+    scale = np.empty(2, A.dtype)
+    for s in range(mu.shape[0]):
+        kappa, c, up, down = penalties[s]
+        state[0] = seeds[s]
+        n_draws = n_negatives * math.ceil(n_tokens[s])
+        mean, prior = mu[s], m[s]
+        for t in range(steps.size):
+            eta = steps[t]
+            deviation = math.exp(0.5 * min(rho[s], 700.0))
+            _fill_normal(state, eps)
+            for d in range(n_dims):
+                h[d] = mean[d] + deviation * eps[d]
+                g[d] = 0.0
+            for j in range(indptr[s], indptr[s + 1]):
+                scale[0] = shares[j]
+                _step_along(h, A[indices[j]], 1.0, scale, g)
+            scale[0] = n_negatives / n_draws
+            for _ in range(n_draws):
+                _step_along(h, A[words[_draw(state, keep, other)]], 0.0, scale, g)
+            along = 0.0
+            for d in range(n_dims):
+                along += g[d] * eps[d]
+            b = 0.5 * deviation * along
+            if literal:
+                for d in range(n_dims):
+                    mean[d] -= eta * (g[d] + kappa * (mean[d] - prior[d]))
+                rho[s] -= eta * (b + c * (up * math.exp(min(rho[s], 700.0)) - down))
+            else:
+                fade = math.exp(-eta * kappa)
+                phi = -math.expm1(-eta * kappa) / kappa
+                for d in range(n_dims):
+                    mean[d] = prior[d] + fade * (mean[d] - prior[d]) - phi * g[d]
+                rho_P = math.log(down / up)
+                z = relaxed(math.exp(rho_P - rho[s]), c * down, b, eta)
+                rho[s] = rho_P - math.log(z)
+
+
+# ------------------------------------------------------------------------------------------------
+# w-PB-neg by stochastic gradients
+# ------------------------------------------------------------------------------------------------
+
+
+@njit(**_FLAGS)
+def flowed(u, tau):
+    """u = rho - log var_P after the penalty alone acted for tau: precisions relax as e^-tau."""
+    return -math.log1p(math.expm1(-u) * math.exp(-tau))
+
+
+@njit(**_FLAGS)
+def catch_up(D, u, clock, rates, c, now):
+    """Let the penalty act on every word since it was last touched, in place."""
+    for v in range(u.size):
+        gap = now - clock[v]
+        if gap > 0.0:
+            fade = math.exp(-rates[v] * gap)
+            for d in range(D.shape[1]):
+                D[v, d] *= fade
+            u[v] = flowed(u[v], c * gap)
+            clock[v] = now
+
+
+@njit(**_FLAGS)
+def word_sgd(begins, sentences, A, words, prior, noise, schedule, state):
+    """Move the posteriors of the words downhill, sentence by sentence, in place.
+
+    Loss of a step: mean over the tokens of sampled l_neg(h_S), h_S = m + sum_v share_v D_v + s eps,
+    s^2 = sum_v share_v^2 var_v, plus the penalty of all words, which is caught up when a word is
+    met. begins: places in the order of the epoch where blocks start. All sentences of a block read
+    the words before any of them moves one, and use the same noise words, each the first
+    n_negatives * n_tokens of them; with blocks of one sentence the steps are strictly one by one.
+
+    sentences = (order, indptr, indices, shares, n_tokens, weights, m); words = (D, u, clock);
+    prior = (rates, log_var, c); noise = (keep, other, n_negatives);
+    schedule = (clock at the start of the epoch, step, block size)
+    """
+    order, indptr, indices, shares, n_tokens, weights, m = sentences
+    D, u, clock = words
+    rates, log_var, c = prior
+    keep, other, n_negatives = noise
+    start, eta, block = schedule
+    n_dims = A.shape[1]
+    tile = 256
+    H, G, E = np.empty((3, block, n_dims), np.float32)
+    X = np.empty((tile, n_dims), np.float32)
+    scores = np.empty(block * tile, np.float32)
+    extra = np.empty((block, n_dims), np.float32)
+    deviation = np.empty(block)
+    place = np.empty(block, np.int64)  # of the i-th longest sentence in its block
+    for begin in begins:
+        size = min(block, order.size - begin)
+        for i in range(size):  # longest first, by insertion
+            j = i
+            while j > 0 and n_tokens[order[begin + place[j - 1]]] < n_tokens[order[begin + i]]:
+                place[j] = place[j - 1]
+                j -= 1
+            place[j] = i
+        now = start + eta * begin
+        for i in range(size):
+            s = order[begin + place[i]]
+            h, e = H[i], E[i]
+            for d in range(n_dims):
+                h[d] = m[s, d]
+            spread = 0.0
+            for j in range(indptr[s], indptr[s + 1]):
+                v = indices[j]
+                gap = max(0.0, now - clock[v])
+                amount = np.float32(shares[j] * math.exp(-rates[v] * gap))
+                row = D[v]
+                for d in range(n_dims):
+                    h[d] += amount * row[d]
+                spread += shares[j] ** 2 * math.exp(flowed(u[v], c * gap) + log_var[v])
+            deviation[i] = math.sqrt(spread)
+            _fill_normal(state, e)
+            amount = np.float32(deviation[i])
+            for d in range(n_dims):
+                h[d] += amount * e[d]
+        G[:size] = 0.0
+        n_draws = n_negatives * n_tokens[order[begin + place[0]]]
+        active = size
+        for t in range(0, n_draws, tile):
+            T = min(tile, n_draws - t)
+            for j in range(T):
+                row = A[_draw(state, keep, other)]
+                to = X[j]
+                for d in range(n_dims):
+                    to[d] = row[d]
+            while n_negatives * n_tokens[order[begin + place[active - 1]]] <= t:
+                active -= 1
+            part = scores[: active * T].reshape(active, T)
+            np.dot(H[:active], X[:T].T, part)
+            for i in range(active):
+                n = n_tokens[order[begin + place[i]]]
+                line = part[i]
+                limit = min(T, n_negatives * n - t)
+                share = np.float32(1.0 / n)
+                for j in range(limit):
+                    line[j] = share * _sigmoid32(line[j])
+                for j in range(limit, T):
+                    line[j] = np.float32(0.0)
+            np.dot(part, X[:T], extra[:active])
+            for i in range(active):
+                for d in range(n_dims):
+                    G[i, d] += extra[i, d]
+        scale = np.empty(2, np.float32)
+        for i in range(size):
+            s = order[begin + place[i]]
+            for j in range(indptr[s], indptr[s + 1]):
+                scale[0] = shares[j]
+                _step_along(H[i], A[indices[j]], 1.0, scale, G[i])
+        for i in range(size):
+            s = order[begin + place[i]]
+            now = start + eta * (begin + place[i])
+            g, e = G[i], E[i]
+            along = 0.0
+            for d in range(n_dims):
+                along += g[d] * e[d]
+            along *= 0.5 * weights[s] / deviation[i]
+            for j in range(indptr[s], indptr[s + 1]):
+                v = indices[j]
+                gap = max(0.0, now - clock[v])
+                r = rates[v]
+                fade = np.float32(math.exp(-r * (gap + eta)))
+                amount = np.float32(weights[s] * shares[j] * (-math.expm1(-r * eta) / r))
+                row = D[v]
+                for d in range(n_dims):
+                    row[d] = fade * row[d] - amount * g[d]
+                old = flowed(u[v], c * gap)
+                b = along * shares[j] ** 2 * math.exp(old + log_var[v])
+                u[v] = -math.log(relaxed(math.exp(-old), c, b, eta))
+                clock[v] = now + eta
+
+
+# ------------------------------------------------------------------------------------------------
+# PV-DBOW
+# ------------------------------------------------------------------------------------------------
+
+
+@njit(**_FLAGS)
+def pv_dbow(rows, sentences, A, noise, eta, train_words, vectors):
+    """One pass over some sentences: each token moves its sentence's vector, and A if asked.
+
+    loss of a token = softplus(-h.A_w) + sum_j softplus(h.A_{n_j}), n_negatives fresh noise words.
+    sentences = (ids, offsets, states), a state of random numbers for each sentence;
+    noise = (words, keep, other, n_negatives).
+    """
+    ids, offsets, states = sentences
+    words, keep, other, n_negatives = noise
+    n_dims = A.shape[1]
+    step = np.empty(2, A.dtype)
+    grad = np.empty(n_dims, A.dtype)
+    for s in rows:
+        h = vectors[s]
+        state = states[s : s + 1]
+        for j in range(offsets[s], offsets[s + 1]):
+            for d in range(n_dims):
+                grad[d] = 0.0
+            for k in range(n_negatives + 1):
+                row = A[ids[j]] if k == 0 else A[words[_draw(state, keep, other)]]
+                a = h[0] * row[0]
+                for d in range(1, n_dims):
+                    a += h[d] * row[d]
+                step[0] = _sigmoid(a) - (1.0 if k == 0 else 0.0)
+                step[1] = eta * step[0]
+                error, move = step[0], step[1]
+                for d in range(n_dims):
+                    grad[d] += error * row[d]
+                if train_words:
+                    for d in range(n_dims):
+                        row[d] -= move * h[d]
+            step[0] = eta
+            move = step[0]
+            for d in range(n_dims):
+                h[d] -= move * grad[d]
