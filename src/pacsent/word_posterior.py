@@ -282,8 +282,8 @@ def solve(
     """Posteriors of the words by L-BFGS on the expected loss, in double precision.
 
     Every evaluation sums over all pairs of a sentence and a noise word: for small and middling
-    problems. `tol` bounds the largest entry of the gradient in coordinates in which the typical
-    curvature is 1.
+    problems. `tol` bounds the largest entry of the gradient, relative to where it started at the
+    priors, in coordinates in which the typical curvature is 1; `gradient_norm` is that ratio.
     """
     from pacsent._kernels.negative_sampling import noise_terms, true_terms
 
@@ -330,11 +330,13 @@ def solve(
         return total, np.concatenate([grad_D.ravel(), grad_u]) / scale
 
     x, n_iter = np.zeros(scale.size), 0
+    steepest = max(np.abs(loss(x)[1]).max(), np.finfo(float).tiny)
     for _ in range(4):  # scipy's line search may give up a little early: forget and go on
         options = {"maxiter": max_iter - n_iter, "maxfun": 2 * max_iter, "maxcor": 20}
         found = optimize.minimize(
-            loss, x, jac=True, method="L-BFGS-B", options={**options, "ftol": 0.0, "gtol": tol}
-        )
+            lambda y: tuple(part / steepest for part in loss(y)), x, jac=True,
+            method="L-BFGS-B", options={**options, "ftol": 0.0, "gtol": tol},
+        )  # fmt: skip
         x, n_iter = found.x, n_iter + int(found.nit)
         if np.abs(found.jac).max() <= tol or n_iter >= max_iter:
             break

@@ -471,7 +471,9 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, state):
     start, eta, block = schedule
     n_dims = A.shape[1]
     tile = 256
-    H, G, E = np.empty((3, block, n_dims), np.float32)
+    H = np.empty((block, n_dims), np.float32)
+    G = np.empty((block, n_dims), np.float32)
+    E = np.empty((block, n_dims), np.float32)
     X = np.empty((tile, n_dims), np.float32)
     scores = np.empty(block * tile, np.float32)
     extra = np.empty((block, n_dims), np.float32)
