@@ -1,0 +1,1173 @@
+"""Scores: the paper's experiment on classification datasets, and what we add to it.
+
+`evaluate` scores one method on one dataset; `reproduce` runs the whole table and more, one JSON
+file for each result, and goes on where it stopped. Labels are used by the classifier only.
+"""
+
+import hashlib
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+import pacsent
+from pacsent import datasets, logistic_grid, progress, text
+from pacsent.datasets import Dataset
+from pacsent.vocabulary import Encoded
+
+LAMS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+SEEDS = (0, 1, 2)
+N_FOLDS = 5
+FEW_LABELS = (100, 300, 1000)
+N_DRAWS = 10
+PROTOCOL = 1  # goes up when results of an earlier run must not be mixed with new ones
+
+
+# ------------------------------------------------------------------------------------------------
+# The rows of the table
+# ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: a method with its settings, and what the paper reports for it."""
+
+    name: str
+    label: str
+    method: str
+    params: dict = field(default_factory=dict)
+    lams: tuple[float, ...] = ()
+    paper: tuple[float, float, float] | None = None  # 20news, IMDb, SUBJ
+    random: bool = False  # whether the vectors depend on the seed
+    few_labels: bool = False
+
+    @property
+    def in_paper(self) -> bool:
+        return self.paper is not None
+
+
+def _rows() -> dict[str, Row]:
+    rows = [
+        Row(
+            "Average-0",
+            "Average α=0",
+            "Average",
+            {"alpha": 0.0},
+            paper=(0.748, 0.842, 0.908),
+            few_labels=True,
+        ),
+        Row("Average-1", "Average α=1", "Average", {"alpha": 1.0}, paper=(0.745, 0.838, 0.904)),
+        Row(
+            "IDF-Average-0",
+            "IDF-Average 1/λ=0",
+            "IDF-Average",
+            {"lam": float("inf")},
+            paper=(0.737, 0.823, 0.907),
+        ),
+        Row(
+            "IDF-Average-1",
+            "IDF-Average 1/λ=1",
+            "IDF-Average",
+            {"lam": 1.0},
+            paper=(0.735, 0.821, 0.906),
+        ),
+        Row(
+            "i-Average-0", "i-Average α=0", "i-Average", {"alpha": 0.0}, paper=(0.752, 0.842, 0.906)
+        ),
+        Row(
+            "i-IDF-Average-0",
+            "i-IDF-Average 1/λ=0",
+            "i-IDF-Average",
+            {"lam": float("inf")},
+            paper=(0.737, 0.822, 0.902),
+        ),
+        Row("PB-L2", "PB-L2", "PB-L2", lams=LAMS, paper=(0.753, 0.841, 0.905), few_labels=True),
+        Row("PB-IDF-L2", "PB-IDF-L2", "PB-IDF-L2", lams=LAMS, paper=(0.735, 0.823, 0.907)),
+        Row("i-PB-L2", "i-PB-L2", "i-PB-L2", lams=LAMS, paper=(0.748, 0.841, 0.908)),
+        Row("i-PB-IDF-L2", "i-PB-IDF-L2", "i-PB-IDF-L2", lams=LAMS, paper=(0.737, 0.823, 0.906)),
+        Row("PB-neg", "PB-neg", "PB-neg", lams=LAMS, paper=(0.750, 0.842, 0.907), few_labels=True),
+        Row(
+            "w-PB-neg",
+            "w-PB-neg",
+            "w-PB-neg",
+            lams=LAMS,
+            paper=(0.752, 0.843, 0.902),
+            random=True,
+            few_labels=True,
+        ),
+        Row("i-PB-neg", "i-PB-neg", "i-PB-neg", lams=LAMS, paper=(0.748, 0.842, 0.910)),
+        Row(
+            "i-w-PB-neg",
+            "i-w-PB-neg",
+            "i-w-PB-neg",
+            lams=LAMS,
+            paper=(0.750, 0.844, 0.910),
+            random=True,
+        ),
+        Row("PB-L2-token", "PB-L2, λ per token", "PB-L2", {"lam_mode": "per-token"}, lams=LAMS),
+        Row("PB-neg-token", "PB-neg, λ per token", "PB-neg", {"lam_mode": "per-token"}, lams=LAMS),
+        Row("PB-01", "PB-01", "PB-01", lams=LAMS),
+        Row("PV-DBOW", "PV-DBOW", "PV-DBOW", random=True),
+        Row("both", "both roles side by side", "both", few_labels=True),
+        Row("SIF", "SIF", "SIF"),
+        Row("uSIF", "uSIF", "uSIF"),
+        Row("tf-idf", "tf-idf", "tf-idf", few_labels=True),
+        Row("model2vec", "model2vec", "model2vec"),
+    ]
+    return {row.name: row for row in rows}
+
+
+ROWS = _rows()
+PAPER_DATASETS = ("20news", "imdb", "subj")
+
+
+# ------------------------------------------------------------------------------------------------
+# Features
+# ------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Features:
+    """Vectors of the training and test texts, and what they cost."""
+
+    train: np.ndarray
+    test: np.ndarray
+    fit_seconds: float
+    encode_seconds: float
+    vectorizer: object = None
+    normalised: bool = False  # unit length by construction: nothing to choose
+
+
+@dataclass
+class Source:
+    """One dataset, tokenised once: what the extractors of features read."""
+
+    words: object
+    train_texts: list[str]
+    test_texts: list[str]
+    train: Encoded | None = None
+    test: Encoded | None = None
+    n_jobs: int | None = None
+    device: str | None = None
+
+
+def _from_method(row: Row, source: Source, lam, seed) -> Features:
+    from pacsent.sentence_vectors import make
+
+    params = dict(row.params)
+    if lam is not None:
+        params["lam"] = lam
+    vectorizer = make(row.method, source.words, **params)
+    known = vectorizer.get_params(deep=False)
+    extra = {"on_empty": "ignore", "n_jobs": source.n_jobs, "random_state": seed}
+    if source.device is not None:
+        extra["device"] = source.device
+    vectorizer.set_params(**{key: value for key, value in extra.items() if key in known})
+    return _from_estimator(vectorizer, source.train, source.test)
+
+
+def _from_estimator(vectorizer, train, test) -> Features:
+    started = time.perf_counter()
+    vectorizer.fit(train)
+    fitted = time.perf_counter()
+    F_train, F_test = vectorizer.transform(train), vectorizer.transform(test)
+    done = time.perf_counter()
+    return Features(F_train, F_test, fitted - started, done - fitted, vectorizer)
+
+
+def _both_roles(row, source, lam, seed) -> Features:
+    parts = [
+        _from_method(Row("", "", method, {"alpha": 0.0}), source, None, seed)
+        for method in ("Average", "i-Average")
+    ]
+    return Features(
+        np.hstack([part.train for part in parts]),
+        np.hstack([part.test for part in parts]),
+        sum(part.fit_seconds for part in parts),
+        sum(part.encode_seconds for part in parts),
+    )
+
+
+def _weighted_mean(words, weights, encoded) -> np.ndarray:
+    """Mean over the tokens of a sentence of weight(w) * input vector of w."""
+    counts = words.vocabulary.count(encoded)
+    n_tokens = np.maximum(np.asarray(counts.sum(axis=1)).ravel(), 1)
+    counts.data = counts.data * weights[counts.indices]
+    counts = counts.astype(np.float32)
+    used = np.unique(counts.indices)
+    table = np.asarray(words.input_vectors[used], dtype=np.float32)
+    return (counts[:, used] @ table) / n_tokens[:, None].astype(np.float32)
+
+
+def _sif(row, source, lam, seed, a=1e-3) -> Features:
+    """Smooth inverse frequency, minus the first direction of the training vectors."""
+    started = time.perf_counter()
+    share = source.words.vocabulary.counts / source.words.vocabulary.n_tokens
+    weights = a / (a + share)
+    return _without_directions(source, weights, started, n_directions=1, scaled=False)
+
+
+def _usif(row, source, lam, seed) -> Features:
+    """Unsupervised SIF: a from the vocabulary, minus five directions by their variance."""
+    started = time.perf_counter()
+    n_words = source.words.n_words
+    share = source.words.vocabulary.counts / source.words.vocabulary.n_tokens
+    mean_length = max(1.0, source.train.ids.size / max(1, source.train.n_sentences))
+    threshold = 1.0 - (1.0 - 1.0 / n_words) ** mean_length
+    alpha = max(np.count_nonzero(share > threshold), 1) / n_words
+    a = (1.0 - alpha) / (alpha * 0.5 * n_words)
+    weights = a / (0.5 * a + share)
+    return _without_directions(source, weights, started, n_directions=5, scaled=True)
+
+
+def _without_directions(source, weights, started, n_directions, scaled) -> Features:
+    from scipy.sparse.linalg import svds
+
+    train = _weighted_mean(source.words, weights, source.train)
+    start = np.full(min(train.shape), 1.0)
+    _, values, directions = svds(train.astype(np.float64), k=n_directions, v0=start)
+    shrink = values**2 / np.sum(values**2) if scaled else np.ones(n_directions)
+    remove = ((directions.T * shrink) @ directions).astype(np.float32)
+    fitted = time.perf_counter()
+    test = _weighted_mean(source.words, weights, source.test)
+    train, test = train - train @ remove, test - test @ remove
+    return Features(train, test, fitted - started, time.perf_counter() - fitted)
+
+
+def _tf_idf(row, source, lam, seed) -> Features:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(
+        analyzer=text.tokenise_paper, sublinear_tf=True, min_df=2, dtype=np.float32
+    )
+    started = time.perf_counter()
+    train = vectorizer.fit_transform(source.train_texts)
+    fitted = time.perf_counter()
+    test = vectorizer.transform(source.test_texts)
+    return Features(
+        train, test, fitted - started, time.perf_counter() - fitted, vectorizer, normalised=True
+    )
+
+
+def _model2vec(row, source, lam, seed) -> Features:
+    """model2vec's own tokeniser and pooling over our input vectors, with its Zipf weights."""
+    try:
+        from model2vec import StaticModel
+        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+    except ImportError:
+        raise ImportError(
+            "The row model2vec needs model2vec, which is not installed. "
+            "Run: pip install 'pacsent[bench]'"
+        ) from None
+    started = time.perf_counter()
+    words = source.words.vocabulary.words
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, "[UNK]"))
+    tokenizer.add_special_tokens(["[UNK]"])
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    vectors = np.zeros((tokenizer.get_vocab_size(), source.words.n_dims), dtype=np.float32)
+    # its distillation weighs the word of rank r by log(1 + r)
+    rank = np.log1p(np.arange(1, len(words) + 1, dtype=np.float32))[:, None]
+    vectors[: len(words)] = np.asarray(source.words.input_vectors, dtype=np.float32) * rank
+    model = StaticModel(vectors, tokenizer, normalize=False)
+    fitted = time.perf_counter()
+    train = np.nan_to_num(np.asarray(model.encode(source.train_texts), dtype=np.float32))
+    test = np.nan_to_num(np.asarray(model.encode(source.test_texts), dtype=np.float32))
+    return Features(train, test, fitted - started, time.perf_counter() - fitted)
+
+
+_EXTRACTORS: dict[str, Callable[..., Features]] = {
+    "both": _both_roles,
+    "SIF": _sif,
+    "uSIF": _usif,
+    "tf-idf": _tf_idf,
+    "model2vec": _model2vec,
+}
+
+
+def features(row: Row, source: Source, lam=None, seed=0) -> Features:
+    """The vectors of one row, at one lam where it has several."""
+    return _EXTRACTORS.get(row.method, _from_method)(row, source, lam, seed)
+
+
+# ------------------------------------------------------------------------------------------------
+# Cross-validation and the final classifier
+# ------------------------------------------------------------------------------------------------
+
+
+def folds_of(labels, seed: int, n_folds: int = N_FOLDS) -> np.ndarray:
+    """The fold of every row: every class spread evenly, at random by `seed`."""
+    rng = np.random.default_rng([seed, 5, n_folds])
+    folds = np.empty(len(labels), dtype=np.int64)
+    start = 0
+    for label in np.unique(labels):
+        rows = rng.permutation(np.flatnonzero(labels == label))
+        # each class goes on where the last one ended, so that folds differ by one row at most
+        folds[rows] = (start + np.arange(rows.size)) % n_folds
+        start += rows.size
+    return folds
+
+
+def unit_length(X):
+    """Rows divided by their length; rows of zeros stay."""
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    return X / np.where(lengths > 0, lengths, 1.0)
+
+
+@dataclass(frozen=True)
+class Score:
+    """What one seed chose by cross-validation, and how the choice did on the test part."""
+
+    seed: int
+    accuracy: float
+    cv_accuracy: float
+    C: float
+    normalise: bool
+    lam: float | None
+
+
+def _score_group(feature_sets, lams, y_train, y_test, n_classes, seeds, Cs, n_threads, classifiers):
+    """Scores of all seeds that share these features, the lam curve, and seconds.
+
+    feature_sets(number) -> Features of lams[number]; called once for each, in order.
+    """
+    folds = np.stack([folds_of(y_train, seed) for seed in seeds])
+    table = {}  # (lam number, normalise) -> (n_seeds, n_Cs)
+    paths: dict = {}
+    seconds = {"fit": 0.0, "encode": 0.0, "search": 0.0}
+    kept = []
+    for number in range(len(lams)):
+        made = feature_sets(number)
+        kept.append(made)
+        seconds["fit"] += made.fit_seconds
+        seconds["encode"] += made.encode_seconds
+        started = time.perf_counter()
+        for normalise in (True,) if made.normalised else (False, True):
+            X = unit_length(made.train) if normalise and not made.normalised else made.train
+            before = paths.get((number - 1, normalise))
+            found = logistic_grid.grid_search(
+                X, y_train, folds, n_classes=n_classes, Cs=Cs, start=before, n_threads=n_threads
+            )
+            table[number, normalise] = found.accuracy.mean(axis=1)
+            paths[number, normalise] = found.path
+            if before is not None:  # its preconditioners are large and no longer needed
+                paths[number - 1, normalise] = logistic_grid.Path(before.Cs, before.weights)
+        seconds["search"] += time.perf_counter() - started
+    scores, fitted = [], {}
+    started = time.perf_counter()
+    for at, seed in enumerate(seeds):
+        # ties go to the first: small lam, no normalisation, strong penalty
+        number, normalise = max(table, key=lambda key: (table[key][at].max(), -key[0], -key[1]))
+        best = int(np.argmax(table[number, normalise][at]))
+        choice = number, normalise, best
+        if choice not in fitted:
+            made = kept[number]
+            change = unit_length if normalise and not made.normalised else lambda X: X
+            coef, intercept = logistic_grid.fit(
+                change(made.train),
+                y_train,
+                Cs[best],
+                n_classes=n_classes,
+                start=paths[number, normalise],
+                n_threads=n_threads,
+            )
+            guess = logistic_grid.predict(change(made.test), coef, intercept)
+            fitted[choice] = float(np.mean(guess == y_test)), coef, intercept
+        accuracy, coef, intercept = fitted[choice]
+        scores.append(
+            Score(
+                seed,
+                accuracy,
+                float(table[number, normalise][at, best]),
+                float(Cs[best]),
+                bool(normalise),
+                lams[number],
+            )
+        )
+        if classifiers is not None:
+            classifiers(scores[-1], coef, intercept)
+    seconds["final"] = time.perf_counter() - started
+    curve = {}
+    for number, lam in enumerate(lams):
+        best_of = np.max([table[key].max(axis=1) for key in table if key[0] == number], axis=0)
+        curve[lam] = best_of  # (n_seeds,), best over C and normalisation
+    return scores, curve, seconds, kept
+
+
+# ------------------------------------------------------------------------------------------------
+# Results
+# ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Result:
+    """The score of one row on one dataset, with all it takes to make it again."""
+
+    row: str
+    label: str
+    dataset: str
+    accuracy: float
+    sd: float
+    scores: list[dict]
+    paper: float | None
+    lam_curve: list[dict]
+    seconds: dict[str, float]
+    details: dict
+    provenance: dict
+    kind: str = "classification"
+
+    def __str__(self) -> str:
+        return f"{self.label} on {self.dataset}: {self.accuracy:.4f} ± {self.sd:.4f}"
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1, allow_nan=False, default=float) + "\n"
+
+
+def words_digest(words) -> str:
+    """sha256 of the words and both tables, for provenance."""
+    total = hashlib.sha256("\n".join(words.vocabulary.words).encode())
+    for table in (words.input_vectors, words.output_vectors):
+        if table is not None:
+            total.update(np.ascontiguousarray(table).data)
+    return total.hexdigest()
+
+
+def _provenance(dataset, words, seeds, Cs, quick=False) -> dict:
+    return {
+        "protocol": PROTOCOL,
+        "pacsent": pacsent.__version__,
+        "dataset_digest": dataset.digest,
+        "words_digest": words_digest(words) if words is not None else None,
+        "seeds": list(seeds),
+        "Cs": list(Cs),
+        "n_folds": N_FOLDS,
+        "quick": quick,
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def _paper_score(row: Row, dataset: str) -> float | None:
+    if row.paper is None or dataset not in PAPER_DATASETS:
+        return None
+    return row.paper[PAPER_DATASETS.index(dataset)]
+
+
+class _Prepared:
+    """A dataset tokenised once, whatever the split."""
+
+    def __init__(self, dataset: Dataset, words, *, n_jobs=None, device=None):
+        self.dataset, self.words = dataset, words
+        self.settings = {"n_jobs": n_jobs, "device": device}
+        self.n_classes = len(dataset.classes)
+        self._parts: dict = {}
+        self.encoded = self.test_encoded = None
+        if words is not None:
+            self.encoded = words.vocabulary.encode(dataset.train_texts)
+            if dataset.has_fixed_split:
+                self.test_encoded = words.vocabulary.encode(dataset.test_texts)
+
+    def part(self, seed):
+        """(Source, y_train, y_test) of one seed; the same object where the split is fixed."""
+        key = None if self.dataset.has_fixed_split else seed
+        if key not in self._parts:
+            dataset = self.dataset
+            if dataset.has_fixed_split:
+                train, test = self.encoded, self.test_encoded
+                split = dataset
+            else:
+                rows = dataset.split_rows(seed)
+                split = dataset.split(seed)
+                train, test = (
+                    (rows_of(self.encoded, rows[0]), rows_of(self.encoded, rows[1]))
+                    if self.encoded is not None
+                    else (None, None)
+                )
+            source = Source(
+                self.words, split.train_texts, split.test_texts, train, test, **self.settings
+            )
+            self._parts[key] = source, split.train_labels, split.test_labels
+        return self._parts[key]
+
+
+def rows_of(encoded: Encoded, rows) -> Encoded:
+    """Some sentences of an Encoded, in the order of `rows`."""
+    lengths = np.diff(encoded.offsets)[rows]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    at = np.repeat(encoded.offsets[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+    return Encoded(encoded.ids[at], offsets, encoded.n_unknown[rows])
+
+
+def _evaluate_row(row, prepared, lams, seeds, Cs, n_threads, classifiers, make_features):
+    """Scores of all seeds; seeds that share their features are solved together."""
+    fixed = prepared.dataset.has_fixed_split
+    groups = [tuple(seeds)] if fixed and not row.random else [(seed,) for seed in seeds]
+    scores, curves = [], []
+    seconds = {"fit": 0.0, "encode": 0.0, "search": 0.0, "final": 0.0}
+    details: dict = {}
+    for group in groups:
+        source, y_train, y_test = prepared.part(group[0])
+
+        def feature_sets(number, source=source, group=group):
+            return make_features(row, source, lams[number], group[0])
+
+        found, curve, spent, kept = _score_group(
+            feature_sets,
+            lams,
+            y_train,
+            y_test,
+            prepared.n_classes,
+            group,
+            Cs,
+            n_threads,
+            classifiers,
+        )
+        scores += found
+        curves.append(curve)
+        for key, value in spent.items():
+            seconds[key] += value
+        if not details:
+            details = _details(kept, scores[0], lams, source)
+    lam_curve = []
+    for lam in lams:
+        values = np.concatenate([curve[lam] for curve in curves])
+        lam_curve.append({"lam": lam, "cv_accuracy": float(values.mean())})
+    return scores, lam_curve if len(lams) > 1 else [], seconds, details
+
+
+def _details(kept, score, lams, source) -> dict:
+    """How much of the text is known, and how the variance goes with the length."""
+    details: dict = {}
+    if source.train is not None:
+        details["coverage"] = round(source.test.coverage, 5)
+        details["mean_tokens"] = round(float(np.diff(source.test.offsets).mean()), 2)
+    made = kept[lams.index(score.lam)]
+    details["n_features"] = int(made.train.shape[1])
+    posterior = getattr(made.vectorizer, "posterior", None)
+    if posterior is not None and source.test is not None:
+        some = np.arange(min(1000, source.test.n_sentences))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            variances = posterior(rows_of(source.test, some))[1]
+        details["variance_by_length"] = _by_length(np.diff(source.test.offsets)[some], variances)
+    return details
+
+
+def _by_length(lengths, variances, n_bins=12) -> list[dict]:
+    """Median variance in bins of equal numbers of sentences."""
+    good = np.isfinite(variances) & (lengths > 0)
+    if good.sum() < n_bins:
+        return []
+    order = np.argsort(lengths[good], kind="stable")
+    bins = np.array_split(order, n_bins)
+    return [
+        {
+            "n_tokens": float(np.median(lengths[good][rows])),
+            "variance": float(np.median(variances[good][rows])),
+        }
+        for rows in bins
+    ]
+
+
+def evaluate(
+    method,
+    dataset: Dataset,
+    words=None,
+    *,
+    lams=None,
+    seeds=SEEDS,
+    Cs=logistic_grid.CS,
+    n_threads: int | None = None,
+    n_jobs: int | None = None,
+    device: str | None = None,
+    save_classifiers: str | Path | None = None,
+) -> Result:
+    """Score sentence vectors by the paper's protocol: test accuracy, mean and sd over seeds.
+
+    Parameters
+    ----------
+    method : str or transformer
+        A row of the table (`ROWS`), a method of the paper (`METHODS`), or any scikit-learn
+        transformer from texts to vectors.
+    dataset : Dataset
+        From `pacsent.datasets.load`, `read_labelled` or `generate(...).dataset()`.
+    words : WordVectors or None
+        The word vectors; not needed where `method` is a transformer or "tf-idf".
+    lams : sequence of float or None
+        Values of lam to choose from; None takes the paper's for methods that have one.
+    seeds : sequence of int, default=(0, 1, 2)
+        Each seed draws other folds, another split where the dataset has none, and other random
+        numbers for methods that use them.
+    Cs : sequence of float
+        Inverse penalties to choose from, ascending.
+    n_threads, n_jobs : int or None
+        Threads of the classifier's grid and of the vectorizer; None takes every core.
+    device : str or None
+        Passed to methods that can run on a GPU.
+    save_classifiers : path or None
+        A folder for the classifiers, one .npz for each seed (`load_classifier`).
+
+    Returns
+    -------
+    Result
+
+    Notes
+    -----
+    lam, C and L2 normalisation are chosen by five-fold cross-validation on the training part. The
+    vectorizer is fitted on the training texts, all of them, without labels.
+    """
+    row, extract = _row_of(method)
+    if words is None and isinstance(method, str) and row.method != "tf-idf":
+        raise ValueError(
+            f"words must be given for the method {method!r}. Got None instead. Pass WordVectors, "
+            "or a transformer instead of a name."
+        )
+    chosen = tuple(lams) if lams is not None else row.lams
+    chosen = chosen or (None,)
+    prepared = _Prepared(dataset, words, n_jobs=n_jobs, device=device)
+    return _run_row(row, prepared, chosen, seeds, Cs, n_threads, save_classifiers, extract)
+
+
+def _row_of(method):
+    if not isinstance(method, str):
+        label = type(method).__name__
+
+        def extract(row, source, lam, seed):
+            from sklearn.base import clone
+
+            vectorizer = clone(method)
+            if lam is not None:
+                vectorizer.set_params(lam=lam)
+            return _from_estimator(vectorizer, source.train_texts, source.test_texts)
+
+        return Row(label, label, label), extract
+    if method in ROWS:
+        return ROWS[method], features
+    from pacsent.sentence_vectors import METHODS
+
+    if method not in METHODS:
+        raise ValueError(
+            f"method must be a row ({', '.join(ROWS)}) or one of METHODS. Got {method!r} instead."
+        )
+    return Row(method, method, method), features
+
+
+def _run_row(row, prepared, lams, seeds, Cs, n_threads, save_classifiers, extract, quick=False):
+    dataset = prepared.dataset
+
+    def keep(score, coef, intercept):
+        folder = Path(save_classifiers) / row.name
+        save_classifier(
+            folder / f"{dataset.name}-seed{score.seed}.npz",
+            coef,
+            intercept,
+            dataset.classes,
+            asdict(score),
+        )
+
+    scores, lam_curve, seconds, details = _evaluate_row(
+        row,
+        prepared,
+        lams,
+        seeds,
+        Cs,
+        n_threads,
+        keep if save_classifiers is not None else None,
+        extract,
+    )
+    accuracies = [score.accuracy for score in scores]
+    return Result(
+        row.name,
+        row.label,
+        dataset.name,
+        float(np.mean(accuracies)),
+        float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else 0.0,
+        [asdict(score) for score in scores],
+        _paper_score(row, dataset.name),
+        lam_curve,
+        {key: round(value, 3) for key, value in seconds.items()},
+        {**details, "params": _plain(row.params)},
+        _provenance(dataset, prepared.words, seeds, Cs, quick),
+    )
+
+
+def _plain(params):
+    return {k: ("inf" if v == float("inf") else v) for k, v in params.items()}
+
+
+# ------------------------------------------------------------------------------------------------
+# Classifiers to take away
+# ------------------------------------------------------------------------------------------------
+
+
+def save_classifier(path, coef, intercept, classes, choice: dict) -> None:
+    """A classifier as a .npz of plain arrays, which no code runs to load."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.part")
+    with beside.open("wb") as file:
+        np.savez(
+            file,
+            coef=coef,
+            intercept=intercept,
+            classes=np.array(classes, dtype=str),
+            choice=np.array(json.dumps(choice)),
+        )
+    os.replace(beside, path)
+
+
+def load_classifier(path):
+    """A saved classifier as a fitted scikit-learn pipeline: L2 normalisation, if chosen, and
+    LogisticRegression (one-vs-rest where classes are many).
+
+    Returns
+    -------
+    sklearn.pipeline.Pipeline
+        From sentence vectors to class names.
+    """
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import Normalizer
+
+    with np.load(path, allow_pickle=False) as arrays:
+        coef, intercept, classes = arrays["coef"], arrays["intercept"], arrays["classes"]
+        choice = json.loads(str(arrays["choice"]))
+    model = logistic_grid.classifier(coef, intercept, classes, choice["C"])
+    if not choice["normalise"]:
+        return make_pipeline(model)
+    scaler = Normalizer()
+    scaler.n_features_in_ = coef.shape[1]
+    return make_pipeline(scaler, model)
+
+
+# ------------------------------------------------------------------------------------------------
+# Few labels, sentence pairs, a map
+# ------------------------------------------------------------------------------------------------
+
+
+def draw_labelled(labels, n_labels: int, seed: int) -> np.ndarray:
+    """Rows of a draw of n_labels examples, every class in proportion and at least five times."""
+    rng = np.random.default_rng([seed, n_labels, 7])
+    classes, counts = np.unique(labels, return_counts=True)
+    share = np.maximum(N_FOLDS, np.floor(n_labels * counts / counts.sum())).astype(int)
+    share = np.minimum(share, counts)
+    chosen = [
+        rng.permutation(np.flatnonzero(labels == label))[:n] for label, n in zip(classes, share)
+    ]
+    rows = np.concatenate(chosen)
+    rest = np.setdiff1d(np.arange(len(labels)), rows)
+    missing = max(0, n_labels - rows.size)
+    return np.sort(np.concatenate([rows, rng.permutation(rest)[:missing]]))
+
+
+def few_labels(row: Row, prepared, *, sizes=FEW_LABELS, n_draws=N_DRAWS, n_threads=None) -> dict:
+    """Test accuracy of a classifier that sees only some labels, mean and sd over draws.
+
+    The vectors are learned from all training texts; lam is 1: a handful of labels cannot choose
+    it. C and normalisation are chosen by cross-validation on the labelled examples.
+    """
+    source, y_train, y_test = prepared.part(0)
+    made = features(row, source, 1.0 if row.lams else None, 0)
+    lengths = (True,) if made.normalised else (False, True)
+    train = {
+        n: unit_length(made.train) if n and not made.normalised else made.train for n in lengths
+    }
+    test = {n: unit_length(made.test) if n and not made.normalised else made.test for n in lengths}
+    Cs = logistic_grid.CS[::2]
+    curve = []
+    for size in sizes:
+        if size > len(y_train):
+            continue
+        accuracies = []
+        for draw in range(n_draws):
+            rows = draw_labelled(y_train, size, draw)
+            y = y_train[rows]
+            folds = folds_of(y, draw)
+            best = None
+            for normalise in lengths:
+                found = logistic_grid.grid_search(
+                    train[normalise][rows],
+                    y,
+                    folds,
+                    n_classes=prepared.n_classes,
+                    Cs=Cs,
+                    tol=1e-5,
+                    n_threads=n_threads,
+                )
+                mean = found.accuracy[0].mean(axis=0)
+                at = int(np.argmax(mean))
+                if best is None or mean[at] > best[0]:
+                    best = mean[at], normalise, Cs[at], found.path
+            _, normalise, C, path = best
+            coef, intercept = logistic_grid.fit(
+                train[normalise][rows],
+                y,
+                C,
+                n_classes=prepared.n_classes,
+                start=path,
+                tol=1e-9,
+                n_threads=n_threads,
+            )
+            guess = logistic_grid.predict(test[normalise], coef, intercept)
+            accuracies.append(float(np.mean(guess == y_test)))
+        curve.append(
+            {
+                "n_labels": size,
+                "accuracy": float(np.mean(accuracies)),
+                "sd": float(np.std(accuracies, ddof=1)) if n_draws > 1 else 0.0,
+                "draws": accuracies,
+            }
+        )
+    return {"kind": "few-labels", "row": row.name, "label": row.label, "curve": curve}
+
+
+def similarity(row: Row, pairs, words, *, n_jobs=None, device=None) -> dict:
+    """Spearman and Pearson correlation with human scores, lam chosen on the training part."""
+    from scipy.stats import pearsonr, spearmanr
+
+    from pacsent import posterior
+
+    encode = words.vocabulary.encode
+    parts = {p: (encode(pairs.first[p]), encode(pairs.second[p])) for p in pairs.scores}
+    texts = pairs.first["train"] + pairs.second["train"]
+    found = []
+    for lam in row.lams or (None,):
+        source = Source(
+            words, texts, pairs.first["test"] + pairs.second["test"], n_jobs=n_jobs, device=device
+        )
+        source.train, source.test = encode(texts), encode(source.test_texts)
+        made = features(row, source, lam, 0)
+        n_train, n_test = len(pairs.scores["train"]), len(pairs.scores["test"])
+        halves = {
+            "train": (made.train[:n_train], made.train[n_train:]),
+            "test": (made.test[:n_test], made.test[n_test:]),
+        }
+        entry: dict = {"lam": lam}
+        for part, (one, other) in halves.items():
+            if hasattr(one, "multiply"):
+                cosine = np.asarray(one.multiply(other).sum(axis=1)).ravel()
+            else:
+                cosine = np.einsum("ij,ij->i", unit_length(one), unit_length(other))
+            scores = pairs.scores[part]
+            entry[part] = {
+                "spearman": float(spearmanr(cosine, scores)[0]),
+                "pearson": float(pearsonr(cosine, scores)[0]),
+            }
+        found.append((entry, made))
+    best, made = max(found, key=lambda pair: pair[0]["train"]["spearman"])
+    others = {}
+    if hasattr(made.vectorizer, "posterior"):
+        first, second = (made.vectorizer.posterior(part) for part in parts["test"])
+        known = np.isfinite(first[1]) & np.isfinite(second[1])
+        Q, R = ((m[known], v[known]) for m, v in (first, second))
+        for name, sign in (
+            ("log_expected_likelihood", 1),
+            ("kl_divergence", -1),
+            ("wasserstein_distance", -1),
+        ):
+            values = sign * getattr(posterior, name)(Q, R)
+            others[name] = float(spearmanr(values, pairs.scores["test"][known])[0])
+    return {
+        "kind": "similarity",
+        "row": row.name,
+        "label": row.label,
+        "dataset": pairs.name,
+        "lam": best["lam"],
+        **best["test"],
+        "posterior_similarities": others,
+        "lam_curve": [entry for entry, _ in found] if len(found) > 1 else [],
+    }
+
+
+def document_map(row: Row, prepared, *, n_documents=800, seed=0) -> dict:
+    """A 2-D map of test documents by class: t-SNE of their vectors after PCA."""
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+
+    source, _, y_test = prepared.part(seed)
+    made = features(row, source, 1.0 if row.lams else None, seed)
+    n = min(n_documents, len(y_test))
+    rows = np.sort(np.random.default_rng([seed, 11]).permutation(len(y_test))[:n])
+    X = unit_length(made.test[rows])
+    reduced = PCA(min(30, *X.shape), random_state=seed).fit_transform(X)
+    placed = TSNE(2, perplexity=min(30, (n - 1) / 4), random_state=seed, init="pca", n_jobs=1)
+    places = placed.fit_transform(reduced)
+    return {
+        "kind": "map",
+        "row": row.name,
+        "label": row.label,
+        "classes": list(prepared.dataset.classes),
+        "x": [round(float(v), 2) for v in places[:, 0]],
+        "y": [round(float(v), 2) for v in places[:, 1]],
+        "labels": [int(v) for v in y_test[rows]],
+    }
+
+
+# ------------------------------------------------------------------------------------------------
+# The whole run
+# ------------------------------------------------------------------------------------------------
+
+_COST = {"20news": 10.0, "imdb": 4.0, "subj": 1.0, "mr": 1.0, "trec": 0.6, "stsb": 0.2}
+_MAPPED = "PB-L2"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One result file to be made."""
+
+    kind: str  # classification, few-labels, similarity, map
+    row: str
+    dataset: str
+
+    @property
+    def file(self) -> str:
+        folder = {"classification": "", "few-labels": "few-labels/", "map": "map/"}
+        return f"{folder.get(self.kind, '')}{self.row}/{self.dataset}.json"
+
+    @property
+    def cost(self) -> float:
+        row = ROWS[self.row]
+        weight = max(1, len(row.lams)) * (3.0 if _is_slow(row) else 1.0)
+        return _COST.get(self.dataset, 1.0) * {"few-labels": 1.0, "map": 0.5}.get(self.kind, weight)
+
+
+def _is_slow(row: Row) -> bool:
+    return "neg" in row.method or row.method in ("PV-DBOW", "PB-01")
+
+
+def tasks(only=None) -> list[Task]:
+    """All results of a full run, in order; `only` keeps the named rows, datasets or kinds."""
+    quick_rows = [name for name, row in ROWS.items() if not _is_slow(row)]
+    slow_rows = [name for name, row in ROWS.items() if _is_slow(row)]
+    every = []
+    for names in (quick_rows, slow_rows):  # what is soon there first
+        for dataset in ("subj", "imdb", "20news", "mr", "trec"):
+            every += [Task("classification", name, dataset) for name in names]
+        every += [Task("similarity", name, "stsb") for name in names]
+        for dataset in PAPER_DATASETS[::-1]:
+            chosen = [name for name in names if ROWS[name].few_labels]
+            every += [Task("few-labels", name, dataset) for name in chosen]
+            if _MAPPED in names:
+                every.append(Task("map", _MAPPED, dataset))
+    wanted = [name.strip() for name in only or () if name.strip()]
+    names = {
+        "row": set(ROWS),
+        "dataset": {task.dataset for task in every},
+        "kind": {task.kind for task in every} | {"paper"},
+    }
+    for name in wanted:
+        if not any(name in group for group in names.values()):
+            choices = ", ".join([*ROWS, *sorted(names["dataset"]), *sorted(names["kind"])])
+            raise ValueError(
+                f"only must name rows, datasets or kinds. Got {name!r} instead. Choose "
+                f"from {choices}."
+            )
+    for key, group in names.items():
+        chosen = {name for name in wanted if name in group}
+        if key == "kind" and "paper" in chosen:
+            every = [
+                task
+                for task in every
+                if task.kind == "classification"
+                and task.dataset in PAPER_DATASETS
+                and ROWS[task.row].in_paper
+            ]
+            chosen -= {"paper"}
+        if chosen:
+            every = [task for task in every if getattr(task, key) in chosen]
+    return every
+
+
+def reproduce(
+    data,
+    words,
+    out,
+    *,
+    only=None,
+    seeds=SEEDS,
+    quick: bool = False,
+    save_classifiers: bool = False,
+    device: str | None = None,
+    n_threads: int | None = None,
+    verify: bool = True,
+    verbose: bool = False,
+    report: Callable[[str], None] | None = None,
+) -> dict:
+    """Run the paper's table and more; one JSON file for each result under `out/results`.
+
+    Results that are already there, made with the same data, words and settings, are kept: a run
+    that was interrupted goes on where it stopped.
+
+    Parameters
+    ----------
+    data : path
+        The folder with the datasets.
+    words : WordVectors
+    out : path
+    only : sequence of str or None
+        Rows, datasets or kinds ("classification", "few-labels", "similarity", "map"; "paper" for
+        the rows of the paper's table).
+    seeds : sequence of int, default=(0, 1, 2)
+    quick : bool, default=False
+        One seed, three values of C, two of lam: to see that everything works.
+    save_classifiers : bool, default=False
+        Keep the classifiers under `out/classifiers`.
+    device : str or None
+        Passed to methods that can run on a GPU.
+    report : callable or None
+        Told about each result, and each row that was left out and why, in one line.
+
+    Returns
+    -------
+    dict
+        seconds, peak_memory_bytes, n_done, n_kept, skipped.
+    """
+    say = report or (lambda line: None)
+    out = Path(out)
+    if quick:
+        seeds = tuple(seeds)[:1]
+    Cs = (1.0, 10.0, 100.0) if quick else logistic_grid.CS
+    listed = tasks(only)
+    digest = words_digest(words)
+    started = time.perf_counter()
+    n_done = n_kept = 0
+    skipped: dict[str, str] = {}
+    loaded: dict = {}
+    with progress.bar(
+        "reproduce", total=sum(task.cost for task in listed), unit="units", enabled=verbose
+    ) as bar:
+        for task in listed:
+            path = out / "results" / task.file
+            key = {
+                "protocol": PROTOCOL,
+                "dataset_digest": datasets.DATASETS[task.dataset].digest if verify else None,
+                "words_digest": digest,
+                "seeds": list(seeds),
+                "Cs": list(Cs),
+                "quick": quick,
+            }
+            if _is_done(path, key):
+                n_kept += 1
+                bar.advance(task.cost)
+                continue
+            if task.dataset not in loaded:
+                loaded.clear()  # one dataset in memory at a time
+                try:
+                    loaded[task.dataset] = datasets.load(task.dataset, data, verify=verify)
+                except FileNotFoundError as error:
+                    skipped[task.dataset] = str(error)
+                    loaded[task.dataset] = None
+                    say(f"left out {task.dataset}: {error}")
+                if loaded[task.dataset] is not None and task.kind != "similarity":
+                    loaded[task.dataset] = _Prepared(loaded[task.dataset], words, device=device)
+            prepared = loaded[task.dataset]
+            if prepared is None:
+                bar.advance(task.cost)
+                continue
+            row = ROWS[task.row]
+            began = time.perf_counter()
+            try:
+                content = _run_task(
+                    task, row, prepared, words, seeds, Cs, quick, n_threads, device,
+                    out / "classifiers" if save_classifiers else None,
+                )  # fmt: skip
+            except (ImportError, _NotAvailable) as error:
+                skipped[task.row] = str(error)
+                say(f"left out {task.row}: {error}")
+                bar.advance(task.cost)
+                continue
+            content["provenance"] = {
+                **key,
+                "dataset_digest": getattr(prepared, "dataset", prepared).digest,
+                "pacsent": pacsent.__version__,
+                "n_folds": N_FOLDS,
+                "date": time.strftime("%Y-%m-%d"),
+                "wall_seconds": round(time.perf_counter() - began, 2),
+            }
+            write_json(path, content)
+            n_done += 1
+            say(_one_line(content))
+            bar.advance(task.cost, note=f"{task.row} {task.dataset}")
+    return {
+        "seconds": time.perf_counter() - started,
+        "peak_memory_bytes": _peak_memory(),
+        "n_done": n_done,
+        "n_kept": n_kept,
+        "skipped": skipped,
+    }
+
+
+class _NotAvailable(Exception):
+    """A row that this installation cannot make."""
+
+
+def _run_task(task, row, prepared, words, seeds, Cs, quick, n_threads, device, classifiers) -> dict:
+    from pacsent.sentence_vectors import METHODS
+
+    if row.method not in _EXTRACTORS and row.method not in METHODS:
+        raise _NotAvailable(f"this version has no method {row.method!r}")
+    lams = row.lams or (None,)
+    if quick and len(lams) > 1:
+        lams = (0.5, 4.0)
+    if task.kind == "similarity":
+        return similarity(row, prepared, words, device=device)
+    if task.kind == "few-labels":
+        sizes = {"sizes": (100,), "n_draws": 2} if quick else {}
+        found = few_labels(row, prepared, n_threads=n_threads, **sizes)
+        return {"dataset": task.dataset, **found}
+    if task.kind == "map":
+        return {"dataset": task.dataset, **document_map(row, prepared)}
+    result = _run_row(row, prepared, lams, seeds, Cs, n_threads, classifiers, features, quick)
+    return asdict(result)
+
+
+def _is_done(path: Path, key: dict) -> bool:
+    try:
+        made = json.loads(path.read_text())["provenance"]
+    except (OSError, ValueError, KeyError):
+        return False
+    return all(made.get(name) == value for name, value in key.items() if value is not None)
+
+
+def write_json(path, content: dict) -> None:
+    """Beside its place first, so that an interrupted run leaves whole files only."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.part")
+    beside.write_text(json.dumps(content, indent=1, allow_nan=False, default=float) + "\n")
+    os.replace(beside, path)
+
+
+def read_results(folder) -> list[dict]:
+    """Every result under `folder`, in the order of the table."""
+    order = {name: number for number, name in enumerate(ROWS)}
+    found = []
+    for path in sorted(Path(folder).rglob("*.json")):
+        content = json.loads(path.read_text())
+        if "kind" in content and "row" in content:
+            found.append(content)
+    return sorted(found, key=lambda r: (r["kind"], order.get(r["row"], 99), r.get("dataset", "")))
+
+
+def _one_line(content: dict) -> str:
+    where = f"{content['label']} on {content['dataset']}"
+    if content["kind"] == "classification":
+        seconds = sum(content["seconds"].values())
+        return f"{where}: {content['accuracy']:.4f} ± {content['sd']:.4f} ({seconds:.0f} s)"
+    if content["kind"] == "similarity":
+        return f"{where}: Spearman {content['spearman']:.4f}"
+    if content["kind"] == "few-labels":
+        found = ", ".join(f"{p['n_labels']}: {p['accuracy']:.4f}" for p in content["curve"])
+        return f"{where}, few labels: {found}"
+    return f"{where}: map"
+
+
+def _peak_memory() -> int:
+    try:
+        import resource
+    except ImportError:  # not a Unix
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
