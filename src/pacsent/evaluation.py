@@ -868,8 +868,10 @@ def similarity(row: Row, pairs, words, *, n_jobs=None, device=None) -> dict:
             ("kl_divergence", -1),
             ("wasserstein_distance", -1),
         ):
-            values = sign * getattr(posterior, name)(Q, R)
-            others[name] = float(spearmanr(values, pairs.scores["test"][known])[0])
+            with np.errstate(all="ignore"):
+                values = sign * getattr(posterior, name)(Q, R)
+            if np.isfinite(values).all():  # a variance of 0 or infinity makes no kernel
+                others[name] = float(spearmanr(values, pairs.scores["test"][known])[0])
     return {
         "kind": "similarity",
         "row": row.name,
@@ -1105,10 +1107,15 @@ class _NotAvailable(Exception):
 
 
 def _run_task(task, row, prepared, words, seeds, Cs, quick, n_threads, device, classifiers) -> dict:
-    from pacsent.sentence_vectors import METHODS
+    from pacsent.sentence_vectors import METHODS, make
 
     if row.method not in _EXTRACTORS and row.method not in METHODS:
         raise _NotAvailable(f"this version has no method {row.method!r}")
+    if row.method in METHODS:
+        try:
+            make(row.method, words)
+        except AttributeError:
+            raise _NotAvailable(f"this version has no method {row.method!r}") from None
     lams = row.lams or (None,)
     if quick and len(lams) > 1:
         lams = (0.5, 4.0)
