@@ -133,6 +133,19 @@ class _Vocabulary:
         self.terms = _NoiseTerms(self.kp, self.nu)
 
 
+def _curvature(vocabulary, noise):
+    """(eigenvalues, eigenvectors, trace) of a typical Hessian of the data term, at noise.centre."""
+    torch = require_torch()
+    A = vocabulary.A
+    frequency = np.zeros(vocabulary.kp.numel())
+    frequency[vocabulary.position[noise.words]] = noise.frequency
+    p = torch.sigmoid(A @ torch.as_tensor(noise.centre).to(A))
+    # 0.2: sigmoid' at a true word's usual score
+    weight = vocabulary.kp * p * (1 - p) + 0.2 * torch.as_tensor(frequency).to(A)
+    values, U = torch.linalg.eigh(((A * weight[:, None]).T @ A).double())
+    return values.clamp_min(0).to(A.dtype), U.to(A.dtype), float(weight @ vocabulary.nu)
+
+
 def solve_pb_neg(
     counts,
     A_hat,
@@ -191,8 +204,8 @@ def solve_pb_neg(
     )  # fmt: skip
     with exact_products():
         vocabulary = _Vocabulary(counts, A_hat, noise, device, dtype)
-        values, U, trace = noise.curvature()
-        basis = [torch.as_tensor(x).to(device, dtype) for x in (values, U)]
+        values, U, trace = _curvature(vocabulary, noise)
+        basis = [values, U]
         size = torch.finfo(dtype).bits // 8
         n_support = vocabulary.kp.numel()
         # scores, and (2 * memory + 8) vectors of L-BFGS for every sentence
@@ -510,8 +523,7 @@ def _minimise_words(state, noise, batch, tol, max_iter):
     torch = require_torch()
     device, dtype = state.mu.device, state.mu.dtype
     n, n_words = state.weight.numel(), state.mu.shape[0]
-    values, U, _ = noise.curvature()
-    values, U = (torch.as_tensor(x).to(device, dtype) for x in (values, U))
+    values, U, _ = _curvature(state.sentences.vocabulary, noise)
     # sum over sentences of weight * share: bounds the curvature that a word's mean feels
     mass = torch.zeros(n_words, device=device, dtype=torch.float64)
     local, entry = state.sentences.entries(torch.arange(n, device=device))

@@ -30,6 +30,7 @@ typedef unsigned long long u64;
 #define GROUPS ((OUTPUTS + GROUP - 1) / GROUP)
 #define ROWS (2 * WINDOW + CENTRES)     // most context rows of a tile
 #define STEPS ((GROUP + 3) / 4 * 4)     // numbers from one context's steps to the next
+#define SMALLEST_STEP 1e-5f             // PAIR: a smaller step of a noise word is not added
 
 struct Work {
   float *input, *output;                // (n_words, STRIDE) each
@@ -360,7 +361,7 @@ extern "C" __global__ void __launch_bounds__(32) train(const Work work) {
               add_scaled(centre_step, size, v);
             } else {
               const u32 word = g * GROUP + q < OUTPUTS ? targets[g * GROUP + q] : NOBODY;
-              if (word != NOBODY) {
+              if (word != NOBODY && fabsf(size) >= SMALLEST_STEP) {
                 Row change;
 #pragma unroll
                 for (int e = 0; e < EACH; e++) change.x[e] = size * v.x[e];

@@ -40,6 +40,7 @@ REGISTER_ROWS = 170  # numbers of output rows a lane holds; the rest of its 255 
 N_CENTRES = 2  # neighbouring centre words that share their noise words, with negatives="shared"
 WARPS_PER_PROCESSOR = 8  # more gain nothing: the additions to the tables are the limit
 RATE_FLOOR = 1e-4  # the rate never falls below this share of learning_rate
+SMALLEST_STEP = 1e-5  # negatives="pair": a noise word that would move by less is left alone
 SPARE_BYTES = 512 << 20
 
 
@@ -353,7 +354,10 @@ class Streamed:
         torch = require_torch()
         self.prepare(number)
         slot, chunks, place = self.ready[number]
-        torch.cuda.current_stream(self.device).wait_event(self.copied[slot])
+        stream = torch.cuda.current_stream(self.device)
+        stream.wait_event(self.copied[slot])
+        for part in chunks:  # made on the copying stream: keep it until training is done with it
+            part.record_stream(stream)
         return self.buffers[slot], chunks, place
 
     def used(self, number):
@@ -743,6 +747,7 @@ def replay(
     """
     torch = require_torch()
     thresholds, table = keep_thresholds(keep), alias_table(noise)
+    numbers = np.arange(shape.n_negatives)
     n_kept = n_pairs = 0
     loss = 0.0
     for taken, chunk in enumerate(order):
@@ -773,25 +778,43 @@ def replay(
                 ]
             else:
                 tiles = [(around, has, 1)]
-            first_row = input_table[torch.from_numpy(words[around])].clone()
+            first_rows = input_table[torch.from_numpy(words[around])].clone()
             centre_rows = output_table[torch.from_numpy(words[centres])].clone()
             centre_steps = torch.zeros_like(centre_rows)
+            # output rows are loaded, and added, one group of slots after another
+            slots = np.concatenate([np.arange(centres.size), shape.n_centres + numbers])
             for number, (contexts, has_here, first) in enumerate(tiles):
                 drawn = noise_words(places[centres[0]], first, shape.n_negatives, key, table)
-                rows = first_row[number : number + 1] if shape.pair else first_row
+                rows = first_rows[number : number + 1] if shape.pair else first_rows
                 # a noise word counts for every pair whose centre is another word
                 other = words[centres][:, None] != drawn[None, :]  # (n_centres, n_negatives)
-                times = torch.from_numpy(has_here.astype(np.int64) @ other).to(rows.dtype)
-                drawn = torch.from_numpy(drawn)
-                outputs = torch.cat([centre_rows, output_table[drawn]])
-                seen = torch.from_numpy(has_here).to(rows.dtype)
-                labels = torch.cat([torch.ones_like(seen), torch.zeros_like(times)], 1)
-                weights = torch.cat([seen, times], 1)
-                to_input, to_output, here = tile_step(rows, outputs, labels, weights, part)
+                seen = has_here.astype(np.float64)
+                weights = torch.from_numpy(np.concatenate([seen, seen @ other], 1)).to(rows.dtype)
+                labels = torch.zeros_like(weights)
+                labels[:, : centres.size] = 1
+                targets = np.concatenate([words[centres], drawn])
+                to_input = torch.zeros_like(rows)
+                for group in range(-(-shape.n_outputs // shape.group)):
+                    at = np.flatnonzero(slots // shape.group == group)
+                    here = torch.from_numpy(targets[at])
+                    outputs = output_table[here]
+                    step, changes, cost = tile_step(
+                        rows, outputs, labels[:, at], weights[:, at], part
+                    )
+                    to_input += step
+                    loss += float(cost)
+                    if shape.pair:
+                        size = part * weights[0, at] * torch.sigmoid(outputs @ rows[0])
+                        changes = torch.where((size >= SMALLEST_STEP)[:, None], changes, 0.0)
+                        if group == 0:
+                            _, exact, _ = tile_step(
+                                rows, outputs[:1], labels[:, :1], weights[:, :1], part
+                            )
+                            centre_steps += exact
+                            changes[0] = 0
+                    output_table.index_add_(0, here, changes)
                 input_table.index_add_(0, torch.from_numpy(words[contexts]), to_input)
-                output_table.index_add_(0, drawn, to_output[centres.size :])
-                centre_steps += to_output[: centres.size]
-                n_pairs += int(seen.sum())
-                loss += float(here)
-            output_table.index_add_(0, torch.from_numpy(words[centres]), centre_steps)
+                n_pairs += int(has_here.sum())
+            if shape.pair:
+                output_table.index_add_(0, torch.from_numpy(words[centres]), centre_steps)
     return n_kept, n_pairs, loss
