@@ -267,3 +267,14 @@ def test_only_the_first_three_empty_rows_are_named(toy_word_vectors):
     vectorizer = make("Average", toy_word_vectors, batch_size=2, n_jobs=1).fit(["film"])
     with pytest.warns(EmptySentenceWarning, match=r"5 of 6 sentences .*\(row 1, 2, 3, \.\.\.\)"):
         vectorizer.transform(["film", "", "", "zzz", "", ""])
+
+
+def test_float16_tables_give_the_same_where_the_processor_cannot_widen_them(rng, monkeypatch):
+    from pacsent._kernels import sentences
+
+    words = random_words(rng, np.float16)
+    texts = random_texts(rng, words)
+    vectorizer = make("PB-L2", words).fit(texts)
+    expected = vectorizer.transform(texts)
+    monkeypatch.setattr(sentences, "HALF_PRECISION", False)
+    assert_array_equal(vectorizer.transform(texts), expected)

@@ -11,7 +11,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count, islice
+from itertools import chain, count, islice
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -251,10 +251,12 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         n_jobs = self._n_threads()
         parts = zip(count(0, self.batch_size), self._parts(X))
-        if n_jobs == 1:
-            for start, part in parts:
+        first = list(islice(parts, 2))
+        if n_jobs == 1 or len(first) < 2:  # nothing to share out: no threads to start
+            for start, part in chain(first, parts):
                 yield work(start, part)
             return
+        parts = chain(first, parts)
         with ThreadPoolExecutor(n_jobs) as pool:
             # a few batches ahead, so that no thread waits and memory stays bounded
             waiting = deque(pool.submit(work, *part) for part in islice(parts, n_jobs + 1))
@@ -368,9 +370,9 @@ class _ClosedForm(SentenceVectorizer):
     }
 
     def _token_weights(self) -> np.ndarray:
-        """How much of each word is kept, (n_words,)."""
+        """How much of each word is kept, (n_words,); empty where all of it is."""
         if not self.subsample:
-            return np.ones(self.word_vectors.n_words)
+            return np.empty(0)
         return self.word_vectors.vocabulary.keep_probabilities(self.subsample)
 
     def _posterior(self, encoded):
@@ -392,7 +394,9 @@ class _ClosedForm(SentenceVectorizer):
 
 
 def _sums(encoded, weights):
-    """Sum of the words' weights in each sentence."""
+    """Sum of the words' weights in each sentence; their number where there are no weights."""
+    if not weights.size:
+        return np.diff(encoded.offsets).astype(np.float64)
     from pacsent._kernels.sentences import sum_weights
 
     sums = np.empty(encoded.n_sentences)
@@ -605,8 +609,10 @@ class IDFVectorizer(_ClosedForm):
 
     def _prepared(self):
         A_hat, B_hat = map(_for_kernel, self._tables())
-        keep = self._token_weights() * (self.idf_ > 0)
-        weights = keep * self.idf_
+        keep = self._token_weights()
+        if self.unseen == "drop":
+            keep = (self.idf_ > 0) * (keep if keep.size else 1.0)
+        weights = keep * self.idf_ if keep.size else self.idf_
         experts = keep if self.unit_prior else weights
         weights_A, weights_B = weights.astype(self._dtype), experts.astype(self._dtype)
         var_P = self.prior_variance

@@ -81,9 +81,10 @@ def pool_rows(ids, offsets, table, weights, scale, out, add):
     """Weighted sum of each sentence's rows, put into `out` or added to it, in place.
 
     Equivalent to out[s] = add * out[s] + scale[s] * (weights[i, None] * table[i]).sum(0), i the
-    ids of sentence s
+    ids of sentence s; an empty `weights` stands for ones
     """
     n_dims = table.shape[1]
+    weighted = weights.size > 0
     total = np.empty(n_dims, out.dtype)
     for s in range(offsets.size - 1):
         if not add:
@@ -97,7 +98,9 @@ def pool_rows(ids, offsets, table, weights, scale, out, add):
             while t + 4 <= stop:  # four rows for each time the sum is read and written
                 i, j, k, l = ids[t], ids[t + 1], ids[t + 2], ids[t + 3]
                 a, b, e, f = table[i], table[j], table[k], table[l]
-                u, v, w, x = weights[i], weights[j], weights[k], weights[l]
+                u = v = w = x = scale.dtype.type(1)
+                if weighted:
+                    u, v, w, x = weights[i], weights[j], weights[k], weights[l]
                 for d in range(n_dims):
                     total[d] += (u * _number(a[d]) + v * _number(b[d])) + (
                         w * _number(e[d]) + x * _number(f[d])
@@ -106,7 +109,7 @@ def pool_rows(ids, offsets, table, weights, scale, out, add):
             while t < stop:
                 i = ids[t]
                 a = table[i]
-                u = weights[i]
+                u = weights[i] if weighted else scale.dtype.type(1)
                 for d in range(n_dims):
                     total[d] += u * _number(a[d])
                 t += 1
