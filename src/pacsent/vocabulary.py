@@ -780,8 +780,9 @@ class _Counter:
 
     def add_words(self, data: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Ids of words given one by one, new ones added."""
-        self._make_room(starts.size - 1, data.size)
-        ids, self.n_words = self.kernels.merge_words(data, starts, self.words, self.n_words)
+        with np.errstate(over="ignore"):
+            self._make_room(starts.size - 1, data.size)
+            ids, self.n_words = self.kernels.merge_words(data, starts, self.words, self.n_words)
         return ids
 
 

@@ -14,28 +14,25 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FNV_START = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)
 _HASHED = np.uint64(1 << 63)
-_PIECE = 2048  # bytes split into words at a time: the words stay in the first-level cache
+_PIECE = 2048  # bytes split into words at a time: where they are stays in the first-level cache
 _DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-_DIGIT_KEYS = np.array(  # zero to nine, packed
-    [
-        sum((ord(letter) - 96) << 5 * i for i, letter in enumerate(reversed(name)))
-        for name in _DIGIT_NAMES
-    ]
-)
+
+
+def _packed_name(name):
+    return sum((ord(letter) - 96) << 5 * i for i, letter in enumerate(name))
+
+
+_DIGIT_KEYS = np.array([_packed_name(name) for name in _DIGIT_NAMES], dtype=np.uint64)
+_KEY_MASKS = np.array([(1 << 5 * size) - 1 for size in range(PACKED + 1)], dtype=np.uint64)
+_SEPARATOR, _LETTER, _DIGIT = 0, 1, 2
+_CLASSES = np.zeros(256, dtype=np.int64)
+_CLASSES[65:91] = _CLASSES[97:123] = _LETTER
+_CLASSES[48:58] = _DIGIT
 
 
 # ------------------------------------------------------------------------------------------------
 # words and ids
 # ------------------------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def _letter(byte):
-    """1..26 for a-z and A-Z, otherwise anything else.
-
-    Equivalent to: (byte | 32) - 96.
-    """
-    return (np.int64(byte) | 32) - 96
 
 
 @njit(cache=True, nogil=True)
@@ -48,16 +45,52 @@ def _hash(data, start, end, lower):
 
 
 @njit(cache=True, nogil=True)
+def _eight(data, start):
+    """Lowest five bits of data[start:start + 8] side by side, the first byte lowest.
+
+    Equivalent to: sum((data[start + i] & 31) << 5 * i for i in range(8)).
+    """
+    # with unsigned indices the compiler makes one load of the eight
+    i = np.uint64(start)
+    word = np.uint64(data[i])
+    word |= np.uint64(data[i + np.uint64(1)]) << np.uint64(8)
+    word |= np.uint64(data[i + np.uint64(2)]) << np.uint64(16)
+    word |= np.uint64(data[i + np.uint64(3)]) << np.uint64(24)
+    word |= np.uint64(data[i + np.uint64(4)]) << np.uint64(32)
+    word |= np.uint64(data[i + np.uint64(5)]) << np.uint64(40)
+    word |= np.uint64(data[i + np.uint64(6)]) << np.uint64(48)
+    word |= np.uint64(data[i + np.uint64(7)]) << np.uint64(56)
+    # pairs, fours, eight: 5 bits in 8, 10 in 16, 20 in 32, 40 in 64
+    low, high = np.uint64(0x001F001F001F001F), np.uint64(0x03E003E003E003E0)
+    word = (word & low) | ((word >> np.uint64(3)) & high)
+    low, high = np.uint64(0x000003FF000003FF), np.uint64(0x000FFC00000FFC00)
+    word = (word & low) | ((word >> np.uint64(6)) & high)
+    low, high = np.uint64(0x00000000000FFFFF), np.uint64(0x000000FFFFF00000)
+    return (word & low) | ((word >> np.uint64(12)) & high)
+
+
+@njit(cache=True, nogil=True)
+def _packed(data, start, size):
+    """Key of a word of at most twelve letters, of either case: five bits a letter."""
+    if start + 16 <= data.size:
+        both = _eight(data, start) | (_eight(data, start + 8) << np.uint64(40))
+        return both & _KEY_MASKS[size]
+    key = np.uint64(0)
+    for i in range(size):
+        key |= np.uint64(data[start + i] & 31) << np.uint64(5 * i)
+    return key
+
+
+@njit(cache=True, nogil=True)
 def _key(data, start, end):
     """Key of the word data[start:end], any bytes."""
-    key = 0
-    if 0 < end - start <= PACKED:
-        for i in range(start, end):
-            if not 97 <= data[i] <= 122:
-                return _hash(data, start, end, np.uint8(0))
-            key = (key << 5) | _letter(data[i])
-        return np.uint64(key)
-    return _hash(data, start, end, np.uint8(0))
+    size = end - start
+    if not 0 < size <= PACKED:
+        return _hash(data, start, end, np.uint8(0))
+    for i in range(start, end):
+        if not 97 <= data[i] <= 122:
+            return _hash(data, start, end, np.uint8(0))
+    return _packed(data, start, size)
 
 
 @njit(cache=True, nogil=True)
@@ -132,31 +165,36 @@ def find_words(data, starts, words):
 
 
 @njit(cache=True, nogil=True)
-def _split(data, start, stop, word, found):
-    """Words that end in data[start:stop], without a branch a letter; their number.
+def _runs(data, start, stop, starts):
+    """Where runs of letters, single digits and runs of the rest begin in data[start:stop].
 
-    `word` holds the key and the length of the word that is still open, in place: a word may go on
-    in the next piece. Row i of `found` gets key, end and length of a word.
+    Their number. Separators at the start are no run; starts[number] is stop.
     """
-    key, length = word[0], word[1]
     n = 0
+    before = _SEPARATOR
     for i in range(start, stop):
-        byte = np.int64(data[i])
-        letter = (byte | 32) - 96
-        inside = (letter > 0) & (letter < 27)
-        found[n, 0] = key
-        found[n, 1] = i
-        found[n, 2] = length
-        n += (length > 0) & (not inside)
-        if 48 <= byte <= 57:
-            found[n, 0] = _DIGIT_KEYS[byte - 48]
-            found[n, 1] = i
-            found[n, 2] = 1
-            n += 1
-        key = (key << 5) | letter if inside else 0
-        length = length + 1 if inside else 0
-    word[0], word[1] = key, length
+        kind = _CLASSES[data[i]]
+        starts[n] = i
+        n += (kind != before) | (kind == _DIGIT)  # no branch: where words end is hard to predict
+        before = kind
+    starts[n] = stop
     return n
+
+
+@njit(cache=True, nogil=True)
+def _words(data, start, last, starts):
+    """Runs in the next piece of data[start:last], its last word whole; (number, end of piece)."""
+    stop = min(start + _PIECE, last)
+    n = _runs(data, start, stop, starts)
+    if stop < last and _CLASSES[data[stop - 1]] == _LETTER:
+        if starts[n - 1] > start:  # leave the word to the next piece
+            n -= 1
+            stop = starts[n]
+        else:  # longer than a piece
+            while stop < last and _CLASSES[data[stop]] == _LETTER:
+                stop += 1
+            starts[n] = stop
+    return n, stop
 
 
 @njit(cache=True, nogil=True)
@@ -167,33 +205,31 @@ def encode_paper(data, bounds, words, ids, offsets, n_unknown):
     Equivalent to: [index[t] for t in tokenise_paper(sentence) if t in index] for each sentence.
     """
     table = words[0]
-    mask = table.shape[0] - 1
     shift = _shift(table)
+    mask = table.shape[0] - 1
     lower = np.uint8(32)
-    found = np.empty((2 * _PIECE + 2, 3), dtype=np.int64)
-    word = np.zeros(2, dtype=np.int64)
+    starts = np.empty(_PIECE + 1, dtype=np.int64)
     n = 0
     for s in range(bounds.size - 1):
         start = bounds[s]
         unknown = 0
         while start < bounds[s + 1]:
-            stop = min(start + _PIECE, bounds[s + 1])
-            m = _split(data, start, stop, word, found)
-            if stop == bounds[s + 1] and word[1] > 0:
-                found[m, 0], found[m, 1], found[m, 2] = word[0], stop, word[1]
-                m += 1
-                word[0] = word[1] = 0
-            start = stop
-            for j in range(m):
-                if found[j, 2] <= PACKED:
-                    key = np.uint64(found[j, 0])
+            n_runs, start = _words(data, start, bounds[s + 1], starts)
+            for j in range(n_runs):
+                if _CLASSES[data[starts[j]]] == _SEPARATOR:
+                    continue
+                first, end = starts[j], starts[j + 1]
+                if end - first <= PACKED:
+                    if data[first] <= 57:
+                        key = _DIGIT_KEYS[data[first] - 48]
+                    else:
+                        key = _packed(data, first, end - first)
                     slot = np.int64((key * _GOLDEN) >> shift)
                     while table[slot, 1] != 0 and table[slot, 0] != key:
                         slot = (slot + 1) & mask
                 else:
-                    first = found[j, 1] - found[j, 2]
-                    key = _hash(data, first, found[j, 1], lower)
-                    slot = _find(key, data, first, found[j, 1], lower, words)
+                    key = _hash(data, first, end, lower)
+                    slot = _find(key, data, first, end, lower, words)
                 i = np.int64(table[slot, 1]) - 1
                 ids[n] = i
                 n += i >= 0
@@ -212,35 +248,31 @@ def count_paper(data, bounds, words, counts, n_words, ids, ends):
     are the names of the digits. ends[s] is the number of ids after data[bounds[s]:bounds[s + 1]].
     """
     table, word_bytes, word_offsets = words
-    mask = table.shape[0] - 1
     shift = _shift(table)
+    mask = table.shape[0] - 1
     lower = np.uint8(32)
-    found = np.empty((2 * _PIECE + 2, 3), dtype=np.int64)
-    word = np.zeros(2, dtype=np.int64)
+    starts = np.empty(_PIECE + 1, dtype=np.int64)
     n = 0
     for s in range(bounds.size - 1):
         start = bounds[s]
         while start < bounds[s + 1]:
-            stop = min(start + _PIECE, bounds[s + 1])
-            m = _split(data, start, stop, word, found)
-            if stop == bounds[s + 1] and word[1] > 0:
-                found[m, 0], found[m, 1], found[m, 2] = word[0], stop, word[1]
-                m += 1
-                word[0] = word[1] = 0
-            start = stop
-            for j in range(m):
-                end = found[j, 1]
-                first = end - found[j, 2]
-                if found[j, 2] <= PACKED:
-                    key = np.uint64(found[j, 0])
+            n_runs, start = _words(data, start, bounds[s + 1], starts)
+            for j in range(n_runs):
+                if _CLASSES[data[starts[j]]] == _SEPARATOR:
+                    continue
+                first, end = starts[j], starts[j + 1]
+                if end - first <= PACKED:
+                    if data[first] <= 57:
+                        key = _DIGIT_KEYS[data[first] - 48]
+                    else:
+                        key = _packed(data, first, end - first)
                     slot = np.int64((key * _GOLDEN) >> shift)
                     while table[slot, 1] != 0 and table[slot, 0] != key:
                         slot = (slot + 1) & mask
                 else:
                     key = _hash(data, first, end, lower)
                     slot = _find(key, data, first, end, lower, words)
-                if table[slot, 1] == 0:
-                    # not a digit's name: those are in the table from the start
+                if table[slot, 1] == 0:  # no digit: their names are there from the start
                     table[slot, 0] = key
                     table[slot, 1] = np.uint64(n_words + 1)
                     place = word_offsets[n_words]
@@ -329,7 +361,7 @@ _THUMB, _LEFT, _RIGHT = _array(b"thumb"), _array(b"left"), _array(b"right")
 _IMAGE, _CATEGORY = _array(b"image:"), _array(b"category:")
 _NUMBER = np.zeros(0, dtype=np.uint8)  # stands for <digits>px
 
-_MARKS = np.zeros(256, dtype=np.uint8)
+_MARKS = np.zeros(256, dtype=np.int64)
 _MARKS[np.frombuffer(b"#&<>[]|{}", dtype=np.uint8)] = 1
 _NAMES = np.zeros((10, 6), dtype=np.uint8)
 _NAME_SIZES = np.array([len(name) for name in _DIGIT_NAMES])
