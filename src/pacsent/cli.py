@@ -4,7 +4,9 @@ Results go to stdout, progress and warnings to stderr. Heavy modules are importe
 commands, so that `pacsent --help` answers at once.
 """
 
+import os
 import sys
+import warnings
 
 import click
 
@@ -102,7 +104,13 @@ def _seconds(context, parameter, value):
 @click.option(
     "--random-state", type=click.IntRange(0, 2**32 - 1), help="Seed. A new one when left out."
 )
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda"]),
+    default="cpu",
+    show_default=True,
+    help="cuda: train on a GPU.",
+)
 @click.option(
     "--checkpoint-every",
     default="5m",
@@ -830,8 +838,16 @@ def reproduce(
     )
 
 
+def _one_line_warning(message, category, filename, lineno, file=None, line=None):
+    print(f"Warning: {message}", file=sys.stderr)
+
+
 def main():
-    """Entry point: a user's mistake is one line on stderr, never a traceback."""
+    """Entry point: a user's mistake is one line on stderr, never a traceback.
+
+    PACSENT_DEBUG=1 in the environment shows the traceback all the same.
+    """
+    warnings.showwarning = _one_line_warning
     try:
         status = cli.main(standalone_mode=False)
     except click.exceptions.Abort:
@@ -847,6 +863,8 @@ def main():
         sys.stderr.close()
         raise SystemExit(0) from None
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+        if os.environ.get("PACSENT_DEBUG"):
+            raise
         message = str(error) or f"{type(error).__name__} (out of memory?)"
         print(f"Error: {message}", file=sys.stderr)
         raise SystemExit(1) from None

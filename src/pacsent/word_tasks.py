@@ -33,7 +33,7 @@ def read_similarities(path) -> list[tuple[str, str, float]]:
     return pairs
 
 
-def read_analogies(path) -> list[tuple[str, str, str, str]]:
+def read_analogies(path) -> list[tuple[str, ...]]:
     """Lines `a b c d`, a is to b as c is to d; lines that begin with : are titles."""
     questions = []
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
@@ -102,7 +102,7 @@ def evaluate_words(words: WordVectors, folder) -> list[dict]:
     """
     folder = Path(folder)
     tables = ["input"] + (["output"] if words.output_vectors is not None else [])
-    tasks = [
+    tasks: list[tuple] = [
         (name, file, read_similarities, similarity_score) for name, file in SIMILARITY_FILES.items()
     ]
     tasks += [(name, file, read_analogies, analogy_score) for name, file in ANALOGY_FILES.items()]

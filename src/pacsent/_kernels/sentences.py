@@ -14,9 +14,9 @@ from numba import config, njit, types
 from numba.extending import intrinsic, overload
 
 HALF_PRECISION = (
-    not config.DISABLE_JIT  # type: ignore[attr-defined]
+    not config.DISABLE_JIT
     # a processor named by the user may lack what this one has
-    and not config.CPU_NAME  # type: ignore[attr-defined]
+    and not config.CPU_NAME
     and (
         platform.machine().lower() in ("arm64", "aarch64")
         or bool(llvm.get_host_cpu_features().get("f16c", False))
