@@ -48,11 +48,14 @@ ALLOWED = {
         "bounds", "risks", "posterior", "sentence_vectors", "negative_sampling", "progress",
         "logistic_posterior",
     } | WORDS,
-    "certificates": {
-        "sentence_vectors", "posterior", "bounds", "risks", "priors", "direct", "progress",
+    "certificate": {"bounds"},
+    "certifying": {
+        "certificate", "posterior", "bounds", "risks", "priors", "direct", "progress",
     } | WORDS,
+    "certificates": {"certificate", "certifying", "risks", "sentence_vectors"} | WORDS,
     "simulation": {
-        "bounds", "certificates", "datasets", "priors", "progress", "risks", "sentence_vectors",
+        "bounds", "certificates", "certifying", "datasets", "priors", "progress", "risks",
+        "sentence_vectors",
     } | WORDS,
     "formats": {"text", "vocabulary", "word_vectors", "storage", "progress", "_kernels.formats"},
     "storage": {"vocabulary", "word_vectors", "sentence_vectors"},

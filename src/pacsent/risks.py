@@ -147,6 +147,12 @@ def token_errors(mu, var_Q, encoded, A_hat, *, bias=0.0) -> np.ndarray:
     return gibbs_error(scores + bias, sd * _norms(A_hat)[encoded.ids])
 
 
+def token_margin(mu, var_Q) -> np.ndarray:
+    """Numerical error of `token_errors` at most, for each sentence; see `noise_risk`."""
+    length = np.sqrt(np.einsum("ij,ij->i", mu, mu, dtype=float))
+    return 0.3990 * (np.shape(mu)[1] + 4) * _UNIT_64 * length / np.sqrt(var_Q) + 1e-14
+
+
 def _norms(table) -> np.ndarray:
     """Euclidean norms of the rows in float64, a block at a time."""
     norms = np.empty(table.shape[0])

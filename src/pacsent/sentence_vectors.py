@@ -49,6 +49,9 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Known tokens over all tokens there; nan when there was no token.
     n_sentences_ : int
         Sentences there.
+    fit_digest_ : str
+        Digest of the training sentences, where the method learns from them: a certificate that
+        uses the method as it is refuses the same text.
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -90,12 +93,17 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _state(self) -> dict[str, np.ndarray]:
         """What `fit` learned, as arrays; `pacsent.save` stores it beside the parameters."""
         report = [self.n_sentences_, self.n_empty_, self.coverage_]
-        return {"fit_report": np.array(report, dtype=np.float64)}
+        state = {"fit_report": np.array(report, dtype=np.float64)}
+        if hasattr(self, "fit_digest_"):
+            state["fit_digest"] = np.frombuffer(bytes.fromhex(self.fit_digest_), dtype=np.uint8)
+        return state
 
     def _restore(self, state: dict[str, np.ndarray]) -> None:
         """The inverse of `_state`, on an estimator that has its parameters."""
         n_sentences, n_empty, coverage = np.asarray(state["fit_report"]).tolist()
         self._report(int(n_sentences), int(n_empty), coverage)
+        if "fit_digest" in state:
+            self.fit_digest_ = np.asarray(state["fit_digest"], dtype=np.uint8).tobytes().hex()
 
     # ---- the public methods --------------------------------------------------------------------
 
@@ -115,6 +123,8 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._check_empty((encoded.n_sentences, rows.size, encoded.coverage, rows[:3].tolist()))
         self._check_coverage(encoded.ids.size, int(encoded.n_unknown.sum()))
         self._fit(encoded)
+        if type(self)._fit is not SentenceVectorizer._fit:  # it learned from this text
+            self.fit_digest_ = self.word_vectors.vocabulary.digest(encoded)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)

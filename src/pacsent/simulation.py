@@ -315,7 +315,7 @@ class _Population:
 
     def learned(self, sample):
         """Word posteriors that depend on the sample: a word leans to the documents it is in."""
-        from pacsent.certificates import source_variances
+        from pacsent.certifying import source_variances
 
         words = self.language.words
         counts = words.vocabulary.count(sample)
@@ -330,13 +330,13 @@ class _Population:
 
     def true_risk(self, rng, gibbs):
         """Mean over the whole population, each document halved at random (twice)."""
-        from pacsent.certificates import _mixed
+        from pacsent.certifying import mixed
 
         words = self.language.words
         total = 0.0
         for _ in range(2):
             halves = priors.split_tokens(self.encoded, 0.5, 0.0, rng)
-            means, variances = _mixed(halves.prior, gibbs.prior_means, gibbs.prior_variances)
+            means, variances = mixed(halves.prior, gibbs.word_means, gibbs.word_variances)
             means = gibbs.scale * means + gibbs.shift
             risk = gibbs_risk(
                 means, gibbs.scale**2 * variances, words.vocabulary.count(halves.sample),

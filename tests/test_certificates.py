@@ -1,0 +1,523 @@
+"""Certificates: what they promise, that the parts give the total, and what is refused."""
+
+import dataclasses
+import json
+import warnings
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from numpy.testing import assert_allclose
+
+from pacsent import bounds, certifying, priors, simulation
+from pacsent.certificate import Certificate
+from pacsent.certificates import VacuousBoundWarning, certify
+from pacsent.posterior import kl_gaussians
+from pacsent.risks import gibbs_risk
+from pacsent.sentence_vectors import AverageVectorizer, IDFVectorizer, make
+from pacsent.vocabulary import Encoded, Vocabulary
+from pacsent.word_vectors import WordVectors
+
+KINDS = ["A", "A'", "B", "C"]
+
+
+@pytest.fixture(scope="module")
+def language():
+    return simulation.Language(simulation.SETTINGS["topics"])
+
+
+@pytest.fixture(scope="module")
+def documents(language):
+    return language.draw(np.random.default_rng(5), np.tile(np.arange(60), 10))[0]
+
+
+@pytest.fixture(scope="module")
+def vectorizer(language):
+    return AverageVectorizer(language.words, n_jobs=1)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def certificate(request, vectorizer, documents):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", VacuousBoundWarning)
+        holdout = 0.25 if request.param == "A'" else 0.1
+        return certify(vectorizer, documents, request.param, holdout=holdout)
+
+
+class TestEveryKind:
+    def test_the_parts_give_the_total(self, certificate):
+        assert certificate.verify()
+
+    def test_the_bound_is_above_the_held_out_risk_and_not_far(self, certificate):
+        assert certificate.empirical_risk > 0
+        assert certificate.risk_bound > certificate.held_out_risk
+        assert certificate.gap < 0.35 * certificate.held_out_risk
+
+    def test_json_keeps_every_number(self, certificate):
+        again = Certificate.from_json(certificate.to_json())
+        assert again == certificate
+        assert again.verify()
+        json.loads(certificate.to_json())
+
+    def test_it_is_frozen(self, certificate):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            certificate.risk_bound = 0.0
+
+    def test_it_says_what_it_promises_in_words(self, certificate):
+        said = str(certificate)
+        assert f"Certificate {certificate.kind}: with 95 % confidence" in said
+        assert f"Assumption: {certificate.assumption}" in said
+        assert f"{certificate.n:,} " in said
+        assert "not of its mean" in said
+
+    def test_a_loosened_certificate_is_found_out(self, certificate):
+        smaller = dataclasses.replace(certificate, risk_bound=certificate.risk_bound * 0.99)
+        with pytest.raises(ValueError, match=r"risk_bound must be .* by its own ingredients"):
+            smaller.verify()
+        if certificate.kind != "C":
+            fewer = dataclasses.replace(certificate, kl=certificate.kl + 50.0)
+            with pytest.raises(ValueError, match="by its own ingredients"):
+                fewer.verify()
+
+    def test_provenance_is_recorded(self, certificate, documents, language):
+        assert certificate.text_digest == language.words.vocabulary.digest(documents)
+        assert len(certificate.vectors_digest) == 64
+        assert certificate.vectorizer.startswith("AverageVectorizer(")
+        assert certificate.pacsent_version
+
+
+class TestWords:
+    def test_ingredients_are_the_exact_ones(self, vectorizer, documents, language):
+        certificate, gibbs = certify(
+            vectorizer, documents, posterior="vectorizer", return_posterior=True
+        )
+        words = language.words
+        risk = gibbs_risk(
+            gibbs.means, gibbs.variances, words.vocabulary.count(gibbs.parts.sample),
+            words.input_vectors, words.vocabulary.noise_probabilities(), bias=gibbs.bias,
+        )  # fmt: skip
+        weight = gibbs.parts.n_sample / gibbs.parts.n_sample.sum()
+        kl = kl_gaussians(
+            gibbs.means, gibbs.variances, gibbs.prior_means, gibbs.prior_variances
+        ).sum()
+        assert_allclose(certificate.empirical_risk, weight @ risk.positive, rtol=1e-9)
+        assert abs(certificate.noise_risk - weight @ risk.noise) <= certificate.noise_margin
+        assert_allclose(certificate.kl, kl, rtol=1e-9)
+        assert certificate.kl > 1.0
+        assert certificate.bias == np.float32(np.log(5))  # the vectors' own number of negatives
+        assert certificate.n == gibbs.parts.n_sample.sum()
+        by_hand = bounds.kl_inverse(
+            certificate.empirical_risk,
+            (certificate.kl + bounds.ln_xi(certificate.n) + np.log(20)) / certificate.n,
+        )
+        total = 0.5 * (by_hand + certificate.noise_risk + certificate.noise_margin)
+        assert_allclose(certificate.risk_bound, total, rtol=1e-10)
+
+    def test_nothing_the_prior_is_made_of_depends_on_the_sample(self, vectorizer, documents):
+        def shuffled(seed):
+            """The same documents with other words wherever the sample will be."""
+            rng = np.random.default_rng(0)  # the seed that certify will use
+            n = np.diff(documents.offsets)
+            document = np.repeat(np.arange(n.size), n)
+            order = np.argsort(document + rng.random(documents.ids.size), kind="stable")
+            place = np.arange(documents.ids.size) - np.repeat(documents.offsets[:-1], n)
+            later = order[place >= np.rint(0.7 * n)[document]]
+            ids = documents.ids.copy()
+            ids[later] = np.random.default_rng(seed).integers(0, 200, later.size)
+            return Encoded(ids, documents.offsets, documents.n_unknown)
+
+        found = []
+        for seed in (1, 2):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", VacuousBoundWarning)
+                certificate, gibbs = certify(
+                    IDFVectorizer(vectorizer.word_vectors), shuffled(seed), return_posterior=True
+                )
+            found.append((gibbs.prior_means, certificate.prior_variance, gibbs.parts.sample.ids))
+        assert np.array_equal(found[0][0], found[1][0])
+        assert found[0][1] == found[1][1]
+        assert not np.array_equal(found[0][2], found[1][2])
+
+    def test_any_posterior_may_be_certified_against_the_exact_kl(self, vectorizer, documents):
+        means, variances = vectorizer.fit(documents).posterior(documents)
+        learned = make("PB-neg", vectorizer.word_vectors, n_negatives=5).fit(documents)
+        for posterior in ((means, variances), learned.posterior(documents)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", VacuousBoundWarning)
+                certificate, gibbs = certify(
+                    vectorizer, documents, posterior=posterior, calibrate=False,
+                    return_posterior=True,
+                )  # fmt: skip
+            assert certificate.posterior == "given"
+            assert_allclose(gibbs.means, posterior[0], rtol=1e-6)
+            kl = kl_gaussians(
+                gibbs.means, posterior[1], gibbs.prior_means, gibbs.prior_variances
+            ).sum()
+            assert_allclose(certificate.kl, kl, rtol=1e-6)
+
+    def test_moving_the_posterior_never_costs_more_than_staying(self, vectorizer, documents):
+        stay = certify(vectorizer, documents, posterior="prior")
+        auto = certify(vectorizer, documents, posterior="auto")
+        bound = certify(vectorizer, documents, posterior="bound")
+        assert stay.kl == 0.0
+        assert auto.risk_bound <= stay.risk_bound + 2e-3  # ranked by an estimate
+        assert bound.risk_bound <= auto.risk_bound + 2e-3
+
+    def test_choices_made_on_the_sample_are_paid_for(self, vectorizer, documents):
+        certificate = certify(vectorizer, documents, bias=[1.0, 1.6, 2.2], prior_variance=[0.1, 1])
+        assert certificate.paid == {"bias": 3, "prior_variance": 2}
+        assert certificate.n_choices == 6
+        paid = bounds.maurer(
+            certificate.empirical_risk, certificate.kl, certificate.n, 0.05 / 6, constant="xi"
+        )
+        assert_allclose(certificate.positive_bound, paid, rtol=1e-12)
+        assert "shared among 6 choices" in str(certificate)
+
+    def test_the_papers_weighting_must_beat_one_in_k_plus_one(self, vectorizer, documents):
+        with pytest.warns(VacuousBoundWarning):
+            certificate = certify(vectorizer, documents, weighting="paper")
+        assert certificate.trivial_value == pytest.approx(1 / 6)
+        assert certificate.weights == pytest.approx((1 / 6, 5 / 6))
+
+    def test_same_seed_same_certificate_and_the_text_is_left_alone(self, vectorizer, documents):
+        before = documents.ids.copy()
+        first = certify(vectorizer, documents, posterior="bound")
+        assert first == certify(vectorizer, documents, posterior="bound", n_jobs=2)
+        assert np.array_equal(documents.ids, before)
+        other = certify(vectorizer, documents, posterior="bound", random_state=1)
+        assert other.risk_bound != first.risk_bound
+
+    def test_float64_needs_a_smaller_margin(self, vectorizer, documents):
+        wide = certify(vectorizer, documents)
+        narrow = certify(vectorizer, documents, precision="float64")
+        assert narrow.noise_margin < 1e-10 < wide.noise_margin < 1e-3
+        assert narrow.risk_bound < wide.risk_bound
+
+    def test_strings_and_short_documents(self, language):
+        texts = ["w0 w1 w2 w3 w4 w5", "", "w7", "w9 w9", "unknown words only"] * 30
+        words = language.words
+        vocabulary = Vocabulary(
+            words.vocabulary.words, words.vocabulary.counts, normalise=str.split
+        )
+        words = WordVectors(vocabulary, words.input_vectors, words.output_vectors)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", VacuousBoundWarning)
+            certificate = certify(AverageVectorizer(words), texts)
+        assert (certificate.n_documents, certificate.n_left_out) == (60, 90)
+
+    def test_zero_vectors_have_no_margin(self, toy_word_vectors):
+        texts = ["nil nil nil nil", "film good nil quiet nil"] * 20
+        with pytest.warns(VacuousBoundWarning):
+            certificate = certify(
+                AverageVectorizer(toy_word_vectors), texts, bias=0.0, calibrate=False
+            )
+        assert certificate.verify()
+
+
+class TestSplit:
+    def test_parts_are_disjoint_and_complete(self, documents, rng):
+        parts = priors.split_tokens(documents, 0.5, 0.2, rng)
+        assert parts.rows.size == documents.n_sentences
+        for row in range(0, 600, 97):
+            whole = documents.ids[documents.offsets[row] : documents.offsets[row + 1]]
+            pieces = [
+                part.ids[part.offsets[row] : part.offsets[row + 1]]
+                for part in (parts.prior, parts.sample, parts.rest)
+            ]
+            assert min(pieces[0].size, pieces[1].size) >= 1
+            assert np.array_equal(np.sort(np.concatenate(pieces)), np.sort(whole))
+
+    def test_every_token_is_as_likely_in_the_prior(self):
+        encoded = priors.encode_ids(np.arange(6), [6])
+        rng = np.random.default_rng(0)
+        seen = np.zeros(6)
+        for _ in range(3000):
+            seen[priors.split_tokens(encoded, 0.5, 0.0, rng).prior.ids] += 1
+        assert_allclose(seen / 3000, 0.5, atol=0.05)
+
+    def test_two_tokens_go_one_to_each(self, rng):
+        parts = priors.split_tokens(priors.encode_ids(np.array([3, 4, 5]), [2, 1]), 0.9, 0.5, rng)
+        assert parts.rows.tolist() == [0]
+        assert (parts.prior.ids.size, parts.sample.ids.size, parts.rest.ids.size) == (1, 1, 0)
+
+    def test_joining_puts_documents_together_again(self, documents, rng):
+        parts = priors.split_tokens(documents, 0.5, 0.0, rng)
+        joined = priors.join(parts.prior, parts.sample)
+        assert np.array_equal(joined.offsets, documents.offsets)
+        first = slice(0, documents.offsets[1])
+        assert np.array_equal(np.sort(joined.ids[first]), np.sort(documents.ids[first]))
+
+
+class TestSquares:
+    def test_kappa_is_the_maximum(self):
+        x = np.linspace(0, 1, 100_001)
+        assert_allclose(((1 + x) ** 4 / 32 - x**2 / 2).max(), certifying.KAPPA, atol=1e-9)
+
+    def test_the_range_inequality_behind_it(self, rng):
+        """range^2 / 8 <= kappa D^4 + D^2 r^2 / 2 for words within D of m and |h - m| = r."""
+        D, r = rng.uniform(0.1, 3, 1000), rng.uniform(0, 9, 1000)
+        span = np.where(r >= D, 2 * r * D, (r + D) ** 2 / 2)
+        assert np.all(span**2 / 8 <= certifying.KAPPA * D**4 + D**2 * r**2 / 2 + 1e-12)
+
+    def test_the_farthest_word(self, rng):
+        A_hat = rng.standard_normal((50, 4)).astype(np.float32)
+        m = rng.standard_normal((7, 4))
+        true = np.linalg.norm(A_hat[None] - m[:, None], axis=2).max(axis=1)
+        found = certifying.farthest_word(A_hat, m)
+        assert np.all(found >= true)
+        assert_allclose(found, true, rtol=1e-4)
+
+    def test_complexity_by_hand(self):
+        # one document of 10 tokens, D = 2, tau = 0.05, three dimensions, lam = 5
+        inside = 25 * 10 * 4 * 0.05 / 100
+        by_hand = np.log(20) + certifying.KAPPA * 25 * 10 * 16 / 100 - 1.5 * np.log(1 - inside)
+        case = np.array([10.0]), np.array([2.0])
+        assert_allclose(certifying.squares_complexity(5.0, *case, 0.05, 3, 0.05), by_hand)
+        assert certifying.squares_complexity(5.0, *case, 0.2, 3, 0.05) == np.inf
+
+    def test_the_gibbs_posterior_is_the_best(self, vectorizer, documents):
+        best = certify(vectorizer, documents, "C")
+        prior = certify(vectorizer, documents, "C", posterior="prior")
+        assert best.risk_bound <= prior.risk_bound
+
+
+class TestRefusals:
+    def test_vectors_trained_on_the_certified_text(self, language, documents):
+        words = language.words
+        digest = words.vocabulary.digest(documents)
+        seen = WordVectors(words.vocabulary, words.input_vectors, words.output_vectors, digest)
+        with pytest.raises(ValueError, match=r"trained on the text being certified .digest"):
+            certify(AverageVectorizer(seen), documents)
+
+    def test_a_prior_that_has_seen_the_certified_part(self, language, documents):
+        fitted = IDFVectorizer(language.words).fit(documents)
+        with pytest.raises(ValueError, match="fitted on the text being certified, so the prior"):
+            certify(fitted, documents, refit=False)
+        elsewhere = language.draw(np.random.default_rng(8))[0]
+        assert certify(fitted.fit(elsewhere), documents, refit=False).verify()
+        del fitted.fit_digest_
+        with pytest.raises(ValueError, match="must record what it was fitted on"):
+            certify(fitted, documents, refit=False)
+
+    @pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, 2, "0.05"])
+    def test_delta(self, vectorizer, documents, delta):
+        with pytest.raises(ValueError, match=r"delta must be strictly between 0 and 1. Got"):
+            certify(vectorizer, documents, delta=delta)
+
+    @pytest.mark.parametrize(
+        "options, message",
+        [
+            ({"kind": "D"}, "kind must be one of"),
+            ({"random_state": None}, "random_state must be an integer >= 0"),
+            ({"weighting": "odd"}, "weighting must be 'balanced' or 'paper'"),
+            ({"kind": "A'", "holdout": 0.0}, "holdout must be > 0 for kind"),
+            ({"split": 0.9, "holdout": 0.2}, "split and holdout must be shares"),
+            ({"bias": [np.nan]}, "bias must be finite"),
+            ({"prior_variance": 0.0}, "prior_variance must be finite and > 0"),
+            ({"posterior": "best"}, "posterior must be 'auto', 'prior', 'vectorizer', 'bound'"),
+            ({"posterior": (np.zeros((3, 2)), np.ones(3))}, "posterior must be means of shape"),
+            ({"kind": "B", "bias": [1.0, 2.0]}, "bias and prior_variance must be single numbers"),
+            ({"kind": "C", "prior_variance": [1, 2]}, "prior_variance must be a single number"),
+        ],
+    )
+    def test_other_mistakes(self, vectorizer, documents, options, message):
+        with pytest.raises(ValueError, match=message):
+            certify(vectorizer, documents, **options)
+
+    def test_a_posterior_without_spread_is_infinitely_far(self, vectorizer, documents):
+        means = vectorizer.fit(documents).transform(documents)
+        with pytest.raises(ValueError, match="finite means and variances > 0"):
+            certify(vectorizer, documents, posterior=(means, np.zeros(len(means))))
+
+    def test_text_without_two_known_words(self, vectorizer):
+        with pytest.raises(ValueError, match=r"at least one document of two known words. Got 2"):
+            certify(vectorizer, ["w1", ""])
+
+    def test_one_table_is_not_enough(self, language):
+        words = WordVectors(language.words.vocabulary, language.words.input_vectors)
+        with pytest.raises(ValueError, match="must have an output table to be certified"):
+            certify(AverageVectorizer(words, alpha=0.0), ["w1 w2"])
+
+    def test_a_foreign_json(self):
+        with pytest.raises(ValueError, match="text must be a certificate as to_json writes it"):
+            Certificate.from_json('{"a": 1}')
+        with pytest.raises(ValueError, match=r"format_version must be 1. Got 2 instead"):
+            Certificate.from_json('{"kind": "A", "risk_bound": 1, "format_version": 2}')
+
+
+class TestVacuous:
+    def test_it_names_the_kl(self, vectorizer, documents):
+        means, _ = vectorizer.fit(documents).posterior(documents)
+        far = means + 5.0 * np.sign(means), np.full(len(means), 1e-4)
+        with pytest.warns(VacuousBoundWarning, match=r"promises nothing: kl = .* nats is large"):
+            certify(vectorizer, documents, posterior=far, bias=1.6, calibrate=False,
+                    prior_variance=0.01)  # fmt: skip
+
+    def test_it_names_the_empirical_risk(self, vectorizer, documents):
+        with pytest.warns(VacuousBoundWarning, match=r"empirical risk .* alone is no better"):
+            certify(vectorizer, documents, bias=-50.0, calibrate=False)
+
+    def test_it_names_the_small_sample(self, vectorizer, documents):
+        few = priors.some_documents(documents, np.arange(2))
+        with pytest.warns(VacuousBoundWarning, match="examples are too few for delta"):
+            certificate = certify(vectorizer, few, delta=1e-12)
+        assert "This is no better than guessing" in str(certificate)
+
+
+class TestMutations:
+    """Loosen the bound in the three ways that matter: what is there must notice."""
+
+    def golden_agrees(self, golden):
+        for row in golden("bounds")["bounds"]:
+            found = bounds.maurer(row["R_hat"], row["KL"], row["N"], row["delta"])
+            if abs(found - row["maurer_kl"]) > 1e-10:
+                return False
+        return True
+
+    def test_dropping_the_logarithm_of_n(self, golden, monkeypatch):
+        assert self.golden_agrees(golden)
+        monkeypatch.setattr(
+            bounds, "_complexity", lambda kl, n, delta, constant: kl - np.log(delta) + 0 * n
+        )
+        assert not self.golden_agrees(golden)
+
+    def test_dropping_it_in_a_certificate(self, vectorizer, documents, monkeypatch):
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                bounds, "_complexity", lambda kl, n, delta, constant: kl - np.log(delta) + 0 * n
+            )
+            loose = certify(vectorizer, documents)
+        with pytest.raises(ValueError, match=r"positive_bound must be .* by its own ingredients"):
+            loose.verify()
+
+    def test_delta_where_a_share_of_it_is_due(self, vectorizer, documents):
+        honest = certify(vectorizer, documents, bias=[1.0, 1.6, 2.2])
+        unpaid = dataclasses.replace(honest, n_choices=1)
+        unpaid = dataclasses.replace(unpaid, **unpaid.recompute())
+        assert unpaid.risk_bound < honest.risk_bound
+        with pytest.raises(ValueError, match="does not pay for its choices"):
+            unpaid.verify()
+
+    def test_a_prior_that_sees_all_words(self, monkeypatch):
+        honest = simulation.simulate("A", "memorising", 15, posterior="prior", calibrate=False)
+        split = priors.split_tokens
+
+        def leaking(encoded, share_prior, share_rest, rng):
+            parts = split(encoded, share_prior, share_rest, rng)
+            return parts._replace(prior=priors.join(parts.prior, parts.sample))
+
+        monkeypatch.setattr(priors, "split_tokens", leaking)
+        broken = simulation.simulate("A", "memorising", 15, posterior="prior", calibrate=False)
+        assert honest.n_violations == 0
+        assert broken.n_violations == 15
+        assert broken.low > broken.delta  # beyond chance
+
+
+class TestPromise:
+    @pytest.mark.parametrize("setting", simulation.SETTINGS)
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_it_is_kept_in_a_few_replicates(self, kind, setting):
+        coverage = simulation.simulate(kind, setting, 4 if kind == "B" else 12, random_state=3)
+        assert coverage.n_violations <= 2  # more has chance 2e-2 at the worst allowed rate
+        assert coverage.mean_bound > coverage.mean_risk
+
+    def test_the_papers_bound_fails_every_time(self):
+        coverage = simulation.simulate("A", "memorising", 12)
+        assert coverage.paper_violations == 12
+        assert coverage.paper_mean_risk - coverage.paper_mean_bound > 0.05
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("setting", simulation.SETTINGS)
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_it_is_kept_in_a_thousand_replicates(self, kind, setting):
+        coverage = simulation.simulate(kind, setting, 1000, random_state=1)
+        assert coverage.keeps_promise, coverage
+        if setting == "memorising":
+            assert coverage.paper_violations == 1000
+
+    def test_mistakes(self):
+        with pytest.raises(ValueError, match="setting must be one of"):
+            simulation.simulate("A", "poems")
+        with pytest.raises(ValueError, match="kind must be one of"):
+            simulation.simulate("Z")
+        with pytest.raises(ValueError, match="n_replicates must be at least 1"):
+            simulation.simulate("A", n_replicates=0)
+
+    def test_the_interval_is_the_exact_one(self):
+        low, high = simulation.clopper_pearson(3, 40)
+        assert_allclose([low, high], [0.015736, 0.203864], atol=1e-5)
+        assert simulation.clopper_pearson(40, 40)[1] == 1.0
+
+    def test_the_figure(self, tmp_path):
+        pytest.importorskip("matplotlib")
+        _, pairs = simulation.simulate("A", "topics", 2, return_replicates=True)
+        simulation.figure({"A": pairs}, tmp_path / "figure.png")
+        assert (tmp_path / "figure.png").stat().st_size > 1000
+
+
+class TestCommands:
+    def run(self, *arguments):
+        from pacsent.cli import cli
+
+        return CliRunner().invoke(cli, list(arguments))
+
+    def test_bound_prints_all_of_them(self):
+        result = self.run("bound", "--risk", "0.1", "--kl", "5", "--n", "200")
+        assert result.exit_code == 0
+        assert "0.226466" in result.output
+        assert "lambda must be fixed before the sample is seen" in result.output
+        as_json = self.run("bound", "--risk", "0.1", "--kl", "5", "--n", "200", "--json")
+        rows = json.loads(as_json.output)["bounds"]
+        assert len(rows) == 8
+        assert_allclose(rows[0]["value"], bounds.maurer(0.1, 5, 200, 0.05, constant="xi"))
+
+    @pytest.mark.parametrize(
+        "arguments, message",
+        [
+            (("--risk", "1.5", "--kl", "5", "--n", "200"), "not in the range 0<=x<=1"),
+            (("--risk", "0.5", "--kl", "-1", "--n", "200"), "not in the range x>=0"),
+            (("--risk", "0.5", "--kl", "1", "--n", "0"), "not in the range x>=1"),
+            (
+                ("--risk", "0.5", "--kl", "1", "--n", "9", "--delta", "1"),
+                "not strictly between 0 and 1",
+            ),
+        ],
+    )
+    def test_bound_refuses_what_is_no_bound(self, arguments, message):
+        result = self.run("bound", *arguments)
+        assert result.exit_code == 2
+        assert message in result.output
+
+    def test_certify(self, tmp_path, language):
+        import pacsent
+
+        words = language.words
+        named = [f"word{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(words.n_words)]
+        vocabulary = Vocabulary(named, words.vocabulary.counts)
+        renamed = WordVectors(vocabulary, words.input_vectors, words.output_vectors)
+        pacsent.save(renamed, tmp_path / "model")
+        encoded, _ = language.draw(np.random.default_rng(2), np.tile(np.arange(60), 5))
+        lines = [
+            " ".join(named[i] for i in encoded.ids[start:stop])
+            for start, stop in zip(encoded.offsets[:-1], encoded.offsets[1:])
+        ]
+        (tmp_path / "text.txt").write_text("\n".join(lines) + "\n")
+        place = str(tmp_path / "model"), str(tmp_path / "text.txt")
+        result = self.run("certify", *place, "--quiet", "--bias", "1.6")
+        assert result.exit_code == 0, result.output
+        assert "Certificate A: with 95 % confidence" in result.output
+        result = self.run("certify", *place, "--quiet", "--bias", "1.6", "--json")
+        assert Certificate.from_json(result.stdout).verify()
+        result = self.run("certify", *place, "--quiet", "--method", "PB-IDF-L2", "--kind", "A'")
+        assert (
+            "IDFVectorizer"
+            in self.run("certify", *place, "--quiet", "--method", "PB-IDF-L2", "--json").output
+        )
+        assert result.exit_code == 0
+
+    def test_simulate(self):
+        arguments = "--kind", "A", "--setting", "topics", "--replicates", "3", "--quiet"
+        result = self.run("simulate", *arguments, "--json")
+        assert result.exit_code == 0
+        assert json.loads(result.output)["coverage"][0]["n_replicates"] == 3
+        assert "violations" in self.run("simulate", *arguments).output
