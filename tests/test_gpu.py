@@ -315,11 +315,11 @@ def sentence_problem(rng, n_sentences=25, n_words=300, n_dims=12):
 def test_expectations_agree_with_the_exact_ones_at_every_variance():
     from pacsent.logistic import gaussian_logistic
 
-    a = np.linspace(-25, 25, 501)
-    for v in (0.001, 0.05, 0.2, 0.9, 3.9, 8.9, 24.0, 99.0, 399.0):
-        f1, f2 = gpu_sentences.expectations(torch.from_numpy(a), torch.full((501,), v).double())
+    a = np.linspace(-60, 60, 1201)
+    for v in (0.001, 0.05, 0.2, 0.9, 3.9, 8.9, 24.0, 26.0, 99.0, 5000.0):
+        f1, f2 = gpu_sentences.expectations(torch.from_numpy(a), torch.full((1201,), v).double())
         _, exact_f1, exact_f2 = gaussian_logistic(a, np.full(a.size, v))
-        assert_allclose(f1, exact_f1, atol=1e-6)
+        assert_allclose(f1, exact_f1, atol=5e-6)
         assert_allclose(f2, exact_f2, atol=2e-6)
 
 
@@ -677,14 +677,13 @@ def test_the_expectation_kernel_agrees_with_torch(cuda, rng):
     scores = 3 * rng.normal(size=(37, n_words))
     var_Q = np.exp(rng.normal(size=37))
     kp = rng.random(n_words) * (rng.random(n_words) < 0.9)
-    nu = np.minimum(nu, 399 / var_Q.max())
     terms = gpu_sentences._NoiseTerms(*[torch.from_numpy(x).float().to(cuda) for x in (kp, nu)])
     f1, f2 = gpu_sentences.expectations(
         torch.from_numpy(scores), torch.from_numpy(var_Q[:, None] * nu)
     )
     on_gpu = torch.from_numpy(scores).float().to(cuda)
     trace = terms(on_gpu, torch.from_numpy(var_Q).float().to(cuda))
-    assert_allclose(on_gpu.cpu(), kp * f1.numpy(), atol=3e-6)
+    assert_allclose(on_gpu.cpu(), kp * f1.numpy(), atol=5e-6)
     assert_allclose(trace.cpu(), f2.numpy() @ (kp * nu), rtol=2e-5)
 
 

@@ -3,6 +3,21 @@
 //   x ~ N(a, v),  v = var_Q[row] * nu[column]:   f1 = E sigmoid(x),  f2 = E sigmoid'(x)
 //
 // by a sum over nodes; how many depends on v: for v up to limits[i], nodes starts[i]:starts[i + 1].
+// Beyond the last limit by Edgeworth's expansion, as wide_expectations in sentences.py.
+
+__device__ void wide_expectations(float a, float v, float &f1, float &f2) {
+  const float variance = v + 3.28986813f, deviation = sqrtf(variance), z = a / deviation, q = z * z;
+  const float inverse = 1.f / variance, k4 = 12.98787880f * inverse * inverse;
+  const float c4 = k4 / 24.f, c6 = 244.1623349f / 720.f * inverse * inverse * inverse;
+  const float c8 = k4 * k4 / 1152.f;
+  const float density = 0.39894228f * __expf(-0.5f * q);
+  const float odd = c4 * (q - 3.f) + c6 * (q * (q - 10.f) + 15.f) +
+                    c8 * (q * (q * (q - 21.f) + 105.f) - 105.f);
+  const float even = c4 * (q * (q - 6.f) + 3.f) + c6 * (q * (q * (q - 15.f) + 45.f) - 15.f) +
+                     c8 * (q * (q * (q * (q - 28.f) + 210.f) - 420.f) + 105.f);
+  f1 = normcdff(z) - density * z * odd;
+  f2 = density / deviation * (1.f + even);
+}
 
 extern "C" __global__ void __launch_bounds__(256)
 noise_terms(float *scores, const float *var_Q, const float *nu, const float *kp, const float *nodes,
@@ -24,13 +39,17 @@ noise_terms(float *scores, const float *var_Q, const float *nu, const float *kp,
     if (weight == 0.f) { *score = 0.f; continue; }
     const float v = var * nu[u], a = *score, s = sqrtf(v);
     int level = 0;
-    while (level < n_levels - 1 && v > limits[level]) level++;
+    while (level < n_levels && v > limits[level]) level++;
     float f1 = 0.f, f2 = 0.f;
-    for (int i = starts[level]; i < starts[level + 1]; i++) {
-      const float2 node = rule[i];
-      const float p = __fdividef(1.f, 1.f + __expf(-fmaf(s, node.x, a)));
-      f1 = fmaf(node.y, p, f1);
-      f2 = fmaf(node.y, p * (1.f - p), f2);
+    if (level == n_levels) {
+      wide_expectations(a, v, f1, f2);
+    } else {
+      for (int i = starts[level]; i < starts[level + 1]; i++) {
+        const float2 node = rule[i];
+        const float p = __fdividef(1.f, 1.f + __expf(-fmaf(s, node.x, a)));
+        f1 = fmaf(node.y, p, f1);
+        f2 = fmaf(node.y, p * (1.f - p), f2);
+      }
     }
     *score = weight * f1;
     spread = fmaf(weight * nu[u], f2, spread);
