@@ -541,6 +541,24 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
     assert gpu_skipgram.Checkpoint(tmp_path / "none", {}).load() is None
 
 
+def test_an_estimator_says_that_there_is_no_gpu(toy_word_vectors, monkeypatch):
+    from pacsent import PBNegVectorizer, WordPBNegVectorizer
+
+    monkeypatch.setattr(torch.version, "cuda", None)
+    for kind in (PBNegVectorizer, WordPBNegVectorizer):
+        with pytest.raises(ValueError, match=r"device='cuda' needs PyTorch built with CUDA"):
+            kind(toy_word_vectors, device="cuda").fit(["good film", "quiet film"])
+
+
+def test_sampled_solvers_are_refused_on_a_gpu(toy_word_vectors, monkeypatch):
+    from pacsent import PBNegVectorizer
+
+    monkeypatch.setattr(gpu_device, "require", lambda device: None)
+    monkeypatch.setattr("pacsent.gpu.require", lambda device: None)
+    with pytest.raises(ValueError, match=r"solver must be 'exact' with device='cuda'. Got 'sgd'"):
+        PBNegVectorizer(toy_word_vectors, solver="sgd", device="cuda").fit(["good film"])
+
+
 # ------------------------------------------------------------------------------------------------
 # on a GPU
 # ------------------------------------------------------------------------------------------------
@@ -725,3 +743,48 @@ def test_the_grid_on_the_gpu_agrees_with_the_cpu_grid(cuda, rng, n_classes):
     gpu = gpu_logistic.fit_grid(X, y, folds, n_classes=n_classes, Cs=logistic_grid.CS)
     assert abs(gpu.accuracy - cpu.accuracy).max() < 2.5 / 240  # a row or two on the border
     assert abs(gpu.accuracy.mean() - cpu.accuracy.mean()) < 1e-3
+
+
+@pytest.fixture
+def random_words(rng):
+    from pacsent import Vocabulary, WordVectors
+
+    tables = (0.4 * rng.normal(size=(2, 500, 24))).astype(np.float32)
+    return WordVectors(Vocabulary([f"w{i}" for i in range(500)], np.arange(500, 0, -1)), *tables)
+
+
+@pytest.fixture
+def random_sentences(rng):
+    return [[f"w{i}" for i in rng.integers(0, 520, rng.integers(0, 40))] for _ in range(120)]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("lam", [0.25, 4.0])
+def test_pb_neg_as_an_estimator_agrees_with_the_cpu(cuda, random_words, random_sentences, lam):
+    from pacsent import PBNegVectorizer
+
+    found = [
+        PBNegVectorizer(random_words, lam=lam, tol=1e-6, device=device, on_empty="ignore")
+        .fit(random_sentences[:100])
+        .posterior(random_sentences)
+        for device in ("cpu", "cuda")
+    ]
+    assert_allclose(found[1][0], found[0][0], atol=1e-4)
+    assert_allclose(found[1][1], found[0][1], rtol=1e-3)
+
+
+@pytest.mark.gpu
+def test_w_pb_neg_as_an_estimator_agrees_with_the_cpu(cuda, random_words, random_sentences):
+    from pacsent import WordPBNegVectorizer
+
+    found = [
+        WordPBNegVectorizer(
+            random_words, lam=2.0, prior_variance=0.05, solver="exact", device=device,
+            on_empty="ignore",
+        )
+        .fit(random_sentences)
+        .posterior(random_sentences)
+        for device in ("cpu", "cuda")
+    ]  # fmt: skip
+    assert_allclose(found[1][0], found[0][0], atol=1e-4)
+    assert_allclose(found[1][1], found[0][1], rtol=1e-3)

@@ -39,7 +39,7 @@ ALLOWED = {
     "word_posterior": {"logistic", "logistic_posterior", "_kernels.negative_sampling"},
     "negative_sampling": {
         "logistic_posterior", "word_posterior", "_kernels.negative_sampling", "_kernels.sentences",
-        "sentence_vectors", "progress",
+        "sentence_vectors", "progress", "gpu",
     } | WORDS,
     "sentence_vectors": {"posterior", "gpu", "_kernels.sentences", "progress"} | WORDS,
     "risks": {"_kernels.risks", "logistic"},

@@ -331,11 +331,37 @@ class Score:
     lam: float | None
 
 
-def _score_group(feature_sets, lams, y_train, y_test, n_classes, seeds, Cs, n_threads, classifiers):
+def _grid_on(device, n_threads):
+    """(grid_search, fit) on the processor, or on a GPU for features that are not sparse."""
+    from scipy import sparse
+
+    on_cpu = {"n_threads": n_threads}
+
+    def search(X, *arguments, **settings):
+        if device in (None, "cpu") or sparse.issparse(X):
+            return logistic_grid.grid_search(X, *arguments, **settings, **on_cpu)
+        from pacsent import gpu
+
+        return gpu.fit_grid(X, *arguments, **settings, device=device)
+
+    def fit(X, *arguments, **settings):
+        if device in (None, "cpu") or sparse.issparse(X):
+            return logistic_grid.fit(X, *arguments, **settings, **on_cpu)
+        from pacsent import gpu
+
+        return gpu.fit_logistic(X, *arguments, **settings, device=device)
+
+    return search, fit
+
+
+def _score_group(
+    feature_sets, lams, y_train, y_test, n_classes, seeds, Cs, n_threads, classifiers, device=None
+):
     """Scores of all seeds that share these features, the lam curve, and seconds.
 
     feature_sets(number) -> Features of lams[number]; called once for each, in order.
     """
+    grid_search, fit = _grid_on(device, n_threads)
     folds = np.stack([folds_of(y_train, seed) for seed in seeds])
     table = {}  # (lam number, normalise) -> (n_seeds, n_Cs)
     paths: dict = {}
@@ -350,9 +376,7 @@ def _score_group(feature_sets, lams, y_train, y_test, n_classes, seeds, Cs, n_th
         for normalise in (True,) if made.normalised else (False, True):
             X = unit_length(made.train) if normalise and not made.normalised else made.train
             before = paths.get((number - 1, normalise))
-            found = logistic_grid.grid_search(
-                X, y_train, folds, n_classes=n_classes, Cs=Cs, start=before, n_threads=n_threads
-            )
+            found = grid_search(X, y_train, folds, n_classes=n_classes, Cs=Cs, start=before)
             table[number, normalise] = found.accuracy.mean(axis=1)
             paths[number, normalise] = found.path
             if before is not None:  # its preconditioners are large and no longer needed
@@ -368,13 +392,12 @@ def _score_group(feature_sets, lams, y_train, y_test, n_classes, seeds, Cs, n_th
         if choice not in fitted:
             made = kept[number]
             change = unit_length if normalise and not made.normalised else lambda X: X
-            coef, intercept = logistic_grid.fit(
+            coef, intercept = fit(
                 change(made.train),
                 y_train,
                 Cs[best],
                 n_classes=n_classes,
                 start=paths[number, normalise],
-                n_threads=n_threads,
             )
             guess = logistic_grid.predict(change(made.test), coef, intercept)
             fitted[choice] = float(np.mean(guess == y_test)), coef, intercept
@@ -525,6 +548,7 @@ def _evaluate_row(row, prepared, lams, seeds, Cs, n_threads, classifiers, make_f
             Cs,
             n_threads,
             classifiers,
+            source.device,
         )
         scores += found
         curves.append(curve)
@@ -770,6 +794,7 @@ def few_labels(row: Row, prepared, *, sizes=FEW_LABELS, n_draws=N_DRAWS, n_threa
     it. C and normalisation are chosen by cross-validation on the labelled examples.
     """
     source, y_train, y_test = prepared.part(0)
+    grid_search, fit = _grid_on(source.device, n_threads)
     made = features(row, source, 1.0 if row.lams else None, 0)
     lengths = (True,) if made.normalised else (False, True)
     train = {
@@ -788,28 +813,26 @@ def few_labels(row: Row, prepared, *, sizes=FEW_LABELS, n_draws=N_DRAWS, n_threa
             folds = folds_of(y, draw)
             best = None
             for normalise in lengths:
-                found = logistic_grid.grid_search(
+                found = grid_search(
                     train[normalise][rows],
                     y,
                     folds,
                     n_classes=prepared.n_classes,
                     Cs=Cs,
                     tol=1e-5,
-                    n_threads=n_threads,
                 )
                 mean = found.accuracy[0].mean(axis=0)
                 at = int(np.argmax(mean))
                 if best is None or mean[at] > best[0]:
                     best = mean[at], normalise, Cs[at], found.path
             _, normalise, C, path = best
-            coef, intercept = logistic_grid.fit(
+            coef, intercept = fit(
                 train[normalise][rows],
                 y,
                 C,
                 n_classes=prepared.n_classes,
                 start=path,
                 tol=1e-9,
-                n_threads=n_threads,
             )
             guess = logistic_grid.predict(test[normalise], coef, intercept)
             accuracies.append(float(np.mean(guess == y_test)))

@@ -31,6 +31,7 @@ _REMADE = (
     "_pooled",
 )  # attributes that follow from others: not pickled
 _POSITIVE = Interval(Real, 0, None, closed="neither")
+_GPU_BATCH = 1 << 16  # sentences handed to a GPU at once; it makes its own batches
 
 
 class _NegativeSampling(SentenceVectorizer):
@@ -138,6 +139,8 @@ class PBNegVectorizer(_NegativeSampling):
         Most evaluations of the objective per sentence.
     tol : float, default=1e-3
         Relative error of mu_S - (prior mean) at which a sentence counts as solved.
+    device : {"cpu", "cuda"}, default="cpu"
+        "cuda" solves on a GPU (extra `[gpu]`), all noise words summed, in single precision.
     swap_roles : bool, default=False
         Whether output vectors take the place of input vectors and the reverse (`i-`).
     on_empty : {"warn", "error", "ignore"}, default="warn"
@@ -172,6 +175,7 @@ class PBNegVectorizer(_NegativeSampling):
         "kl": [StrOptions(set(posterior.KLS))],
         "solver": [StrOptions({"exact", "sgd", "sgd-literal"})],
         "subsample": [Interval(Real, 0, None, closed="left")],
+        "device": [StrOptions({"cpu", "cuda"})],
     }
 
     def __init__(
@@ -190,6 +194,7 @@ class PBNegVectorizer(_NegativeSampling):
         learning_rate=0.025,
         max_iter=200,
         tol=1e-3,
+        device="cpu",
         swap_roles=False,
         on_empty="warn",
         batch_size=2048,
@@ -209,6 +214,7 @@ class PBNegVectorizer(_NegativeSampling):
         self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.tol = tol
+        self.device = device
         self.swap_roles = swap_roles
         self.on_empty = on_empty
         self.batch_size = batch_size
@@ -219,6 +225,15 @@ class PBNegVectorizer(_NegativeSampling):
 
     def _fit(self, encoded):
         _refuse_no_penalty(self, "PB-neg")
+        if self.device != "cpu":
+            from pacsent import gpu
+
+            gpu.require(self.device)
+            if self.solver != "exact":
+                raise ValueError(
+                    f"solver must be 'exact' with device={self.device!r}. Got {self.solver!r} "
+                    "instead. Use device='cpu'."
+                )
         super()._fit(encoded)
         _, _, means = self._problem(_spread(encoded, 2048))
         self.centre_ = means.mean(axis=0, dtype=float)
@@ -229,7 +244,8 @@ class PBNegVectorizer(_NegativeSampling):
     def _sampling(self):
         """Whether a sample of the noise words may be good enough and saves time."""
         size = np.count_nonzero(self.noise_counts_) * self.word_vectors.n_dims
-        return self.solver == "exact" and self.tol >= 1e-4 and size > 1 << 21
+        on_cpu = self.device == "cpu"
+        return on_cpu and self.solver == "exact" and self.tol >= 1e-4 and size > 1 << 21
 
     def _draw(self, pilot):
         """Draw the sample of the noise words by which all sentences will be solved."""
@@ -317,6 +333,11 @@ class PBNegVectorizer(_NegativeSampling):
             literal = self.solver == "sgd-literal"
             settings.update(steps=steps, seed=self.seed_, literal=literal)
             return posterior.solve_sgd(counts, A_hat, means, self._alias_table(), **settings)
+        if self.device != "cpu":
+            from pacsent import gpu
+
+            settings.update(tol=self.tol, max_iter=self.max_iter, device=self.device)
+            return gpu.solve_pb_neg(counts, A_hat, means, self._noise, **settings)
         exact = self.noise_sample_ is None
         solve = posterior.solve if exact else posterior.solve_sampled
         return solve(
@@ -349,6 +370,12 @@ class PBNegVectorizer(_NegativeSampling):
             n_diverging = int(np.sum(posterior.diverging(n_tokens[full], **settings)))
         self._reports[id(encoded)] = n_iter, norm, error, n_unconverged, n_diverging
         return means, variances
+
+    def _n_threads(self):
+        return super()._n_threads() if self.device == "cpu" else 1
+
+    def _batch_size(self):
+        return self.batch_size if self.device == "cpu" else max(self.batch_size, _GPU_BATCH)
 
     def _batches(self, X, *where):
         """The base class's batches, with a report of how each sentence was solved."""
@@ -428,6 +455,9 @@ class WordPBNegVectorizer(_NegativeSampling):
         order of the paper, and slower.
     max_iter, tol
         Of the exact solver: most iterations, and the largest entry of the scaled gradient.
+    device : {"cpu", "cuda"}, default="cpu"
+        "cuda" trains on a GPU (extra `[gpu]`): the same schedule with noise words and h integrated
+        out, 256 sentences side by side.
     swap_roles, on_empty, batch_size
         As in PBNegVectorizer.
     n_jobs : int or None, default=None
@@ -456,6 +486,7 @@ class WordPBNegVectorizer(_NegativeSampling):
         "weighting": [StrOptions(set(word_posterior.WEIGHTINGS))],
         "solver": [StrOptions({"sgd", "exact"})],
         "block_size": [Interval(Integral, 1, None, closed="left")],
+        "device": [StrOptions({"cpu", "cuda"})],
         "verbose": ["verbose"],
     }
 
@@ -474,6 +505,7 @@ class WordPBNegVectorizer(_NegativeSampling):
         block_size=32,
         max_iter=1000,
         tol=1e-6,
+        device="cpu",
         swap_roles=False,
         on_empty="warn",
         batch_size=1024,
@@ -493,6 +525,7 @@ class WordPBNegVectorizer(_NegativeSampling):
         self.block_size = block_size
         self.max_iter = max_iter
         self.tol = tol
+        self.device = device
         self.swap_roles = swap_roles
         self.on_empty = on_empty
         self.batch_size = batch_size
@@ -516,7 +549,9 @@ class WordPBNegVectorizer(_NegativeSampling):
             "n_threads": self._n_threads(),
         }
         with threadpool_limits(1, user_api="blas"):
-            if self.solver == "exact":
+            if self.device != "cpu":
+                found = self._fit_on_gpu(counts, A_hat[words], B_hat[words], var_P)
+            elif self.solver == "exact":
                 found = word_posterior.solve(
                     counts, A_hat[words], B_hat[words], var_P, p,
                     tol=self.tol, max_iter=self.max_iter, **settings,
@@ -532,13 +567,31 @@ class WordPBNegVectorizer(_NegativeSampling):
         self.words_, self.prior_variances_ = words, var_P
         self.word_means_, self.word_variances_ = found.mu.astype(self._dtype), np.exp(found.rho)
         self.n_iter_, self.gradient_norm_ = found.n_iter, found.gradient_norm
-        if self.solver == "exact" and not found.gradient_norm <= self.tol:
+        unsolved = not found.gradient_norm <= self.tol
+        if self.device != "cpu":  # which stops by the size of its steps
+            unsolved = found.n_iter >= self.max_iter
+        if self.solver == "exact" and unsolved:
             warnings.warn(
                 f"The scaled gradient is {found.gradient_norm:.2g} after {found.n_iter} iterations,"
                 f" not below tol={self.tol:g}. Raise max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
+
+    def _fit_on_gpu(self, counts, A, B, var_P):
+        from pacsent import gpu
+
+        frequency = np.asarray(counts.sum(axis=0)).ravel()
+        noise = posterior.noise_of(
+            frequency, A, B.mean(axis=0),
+            n_negatives=self.n_negatives, noise_power=self.noise_power,
+        )  # fmt: skip
+        _, mu, var_Q, n_iter = gpu.fit_w_pb_neg(
+            counts, A, B, noise, var_P, lam=self.lam, n_epochs=self.n_epochs,
+            learning_rate=self.learning_rate, weighting=self.weighting, solver=self.solver,
+            tol=self.tol, max_iter=self.max_iter, random_state=self.seed_, device=self.device,
+        )  # fmt: skip
+        return word_posterior.WordSolution(mu, np.log(var_Q), n_iter, float("nan"))
 
     def _state(self):
         learned = {

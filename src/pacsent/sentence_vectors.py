@@ -260,7 +260,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             return encoded, *posterior(encoded, where)
 
         n_jobs = self._n_threads()
-        parts = zip(count(0, self.batch_size), self._parts(X))
+        parts = zip(count(0, self._batch_size()), self._parts(X))
         first = list(islice(parts, 2))
         if n_jobs == 1 or len(first) < 2:  # nothing to share out: no threads to start
             for start, part in chain(first, parts):
@@ -281,7 +281,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _parts(self, X) -> Iterator:
         """X cut into batches."""
-        size = self.batch_size
+        size = self._batch_size()
         if isinstance(X, Encoded):
             for start in range(0, X.n_sentences, size):
                 stop = min(start + size, X.n_sentences)
@@ -297,6 +297,9 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         rest = iter(X)
         while part := list(islice(rest, size)):
             yield part
+
+    def _batch_size(self) -> int:
+        return self.batch_size
 
     def _n_threads(self) -> int:
         return n_threads(self.n_jobs)

@@ -496,6 +496,8 @@ def fit_w_pb_neg(
     dtype = dtype or torch.float32
     if solver not in ("sgd", "exact"):
         raise ValueError(f"solver must be 'sgd' or 'exact' on a GPU. Got {solver!r} instead.")
+    if dtype == torch.float32:
+        tol = max(tol, _SMALLEST_TOL)
     counts = counts.tocsr()
     counts.sort_indices()
     words = np.unique(counts.indices)
@@ -604,6 +606,9 @@ def _minimise_words(state, noise, batch, tol, max_iter):
             if bool((after <= 0) | (before + after <= 1e-4 * before)) or n_iter >= max_iter:
                 break
             step = step / 2
+            if float(step) < 1e-4:  # rounding is all that is left
+                state.mu, state.rho = x
+                return n_iter
         s = (trial[0] - x[0], trial[1] - x[1])
         y = (g_new[0] - g[0], g_new[1] - g[1])
         sy = dot(s, y)
