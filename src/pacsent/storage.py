@@ -32,7 +32,7 @@ from pacsent.vocabulary import Vocabulary
 from pacsent.word_vectors import Subwords, WordVectors
 
 FORMAT_VERSION = 1
-HASH_TABLE_VERSION = 1  # goes up when the hash function or the layout of the table changes
+HASH_TABLE_VERSION = 2  # goes up when the hash function or the layout of the table changes
 CONFIG, WORD_LIST, TENSORS, WORDS = "config.json", "vocabulary.tsv", "model.safetensors", "words"
 
 _DTYPE_NAMES = {
