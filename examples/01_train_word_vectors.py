@@ -1,0 +1,25 @@
+"""Train both tables of word vectors on a text, and look at neighbours within and across them.
+
+    python examples/01_train_word_vectors.py [TEXT]
+
+TEXT has one document per line; without it, text drawn from the paper's generative model is used.
+"""
+
+import sys
+
+from pacsent import SkipGram, datasets, save
+
+source = sys.argv[1] if len(sys.argv) > 1 else datasets.generate(4000, random_state=0).texts
+trainer = SkipGram(50, window=10, subsample=1e-3, learning_rate=0.05, n_jobs=1, random_state=0).fit(
+    source
+)
+words = trainer.word_vectors_
+print(words)
+print("loss of each epoch:", [round(loss, 3) for loss in trainer.loss_])
+
+word = words.vocabulary.words[60]
+for among in ("input", "output"):
+    neighbours = words.most_similar(word, n=5, table="input", among=among)
+    print(f"{word} -> {among}:", ", ".join(f"{other} {score:.2f}" for other, score in neighbours))
+
+save(words, "words")  # a folder a person can look into; pacsent.load("words") opens it
