@@ -344,7 +344,7 @@ class Vocabulary:
         if isinstance(X, Encoded):
             return X
         batches = _batches(X)
-        words = self._table() if self.normalise == "paper" else None
+        words = self._table() if self.normalise_name else None
         parts = list(text.in_order(lambda batch: self._encode(batch, words), batches, n_jobs))
         if not parts:
             parts = [Encoded(np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int64))]
@@ -359,10 +359,10 @@ class Vocabulary:
         )
 
     def _encode(self, batch: "_Batch", words) -> Encoded:
-        """One batch: by the compiled tokeniser where it applies, else by the dict."""
-        if batch.raw and words is not None:
-            from pacsent._kernels import text as kernels
+        """One batch: by the compiled tokenisers where they apply, else by the dict."""
+        from pacsent._kernels import text as kernels
 
+        if batch.raw and self.normalise == "paper":
             data, bounds = _ascii(batch.sentences)
             n_sentences = len(batch.sentences)
             ids = np.empty(data.size, dtype=np.int32)
@@ -371,11 +371,18 @@ class Vocabulary:
             with np.errstate(over="ignore"):  # the hash wraps around on purpose
                 n = kernels.encode_paper(data, bounds, words, ids, offsets, n_unknown)
             return Encoded(ids[:n].copy(), offsets, n_unknown)
-        lists = [self.tokens(sentence) for sentence in batch.sentences]
-        ends = np.cumsum([0, *map(len, lists)])
-        known = map(self.index.get, itertools.chain.from_iterable(lists), itertools.repeat(-1))
-        ids = np.fromiter(known, dtype=np.int32, count=int(ends[-1]))
+        if batch.raw and self.normalise == "unicode":
+            with np.errstate(over="ignore"):
+                ids, ends = _unicode_ids(
+                    batch.sentences, lambda data, starts: kernels.find_words(data, starts, words)
+                )
+        else:
+            lists = [self.tokens(sentence) for sentence in batch.sentences]
+            ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
+            known = map(self.index.get, itertools.chain.from_iterable(lists), itertools.repeat(-1))
+            ids = np.fromiter(known, dtype=np.int32)
         n_known = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(ids >= 0)])
+        ends = np.concatenate([np.zeros(1, dtype=np.int64), ends])
         offsets = n_known[ends]
         return Encoded(ids[ids >= 0], offsets, np.diff(ends) - np.diff(offsets))
 
@@ -413,6 +420,45 @@ def _joined(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         sizes = (len(word.encode("utf-8", "surrogatepass")) for word in words)
         np.cumsum(np.fromiter(sizes, dtype=np.int64, count=len(words)), out=offsets[1:])
     return np.frombuffer(whole.encode("utf-8", "surrogatepass"), dtype=np.uint8), offsets
+
+
+def _unicode_ids(sentences: list[str], ids_of: Callable) -> tuple[np.ndarray, np.ndarray]:
+    """Ids of the tokens of the unicode normalisation, and how many there are after each sentence.
+
+    `ids_of(data, starts)` gives the ids of joined tokens. Sentences in ASCII go through a compiled
+    tokeniser, the others through the standard library's Unicode functions.
+    """
+    plain = np.fromiter(map(str.isascii, sentences), dtype=bool, count=len(sentences))
+    ids, n_tokens = [], np.zeros(len(sentences), dtype=np.int64)
+    for rows, tokens_of in ((plain, _plain_tokens), (~plain, _other_tokens)):
+        if rows.any():
+            data, starts, n_tokens[rows] = tokens_of(list(itertools.compress(sentences, rows)))
+            ids.append(ids_of(_frozen(data), starts))
+    if len(ids) == 1:
+        return ids[0], np.cumsum(n_tokens)
+    # two sorted runs: the stable sort merges them in one go
+    rows = np.concatenate([np.flatnonzero(plain), np.flatnonzero(~plain)])
+    order = np.argsort(np.repeat(rows, n_tokens[rows]), kind="stable")
+    return np.concatenate(ids)[order], np.cumsum(n_tokens)
+
+
+def _other_tokens(sentences: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Tokens one after the other, where each begins, and how many each sentence has."""
+    lists = [text.tokenise_unicode(sentence) for sentence in sentences]
+    data, starts = _joined(list(itertools.chain.from_iterable(lists)))
+    return data, starts, np.fromiter(map(len, lists), np.int64, len(lists))
+
+
+def _plain_tokens(sentences: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same, compiled, for sentences in ASCII."""
+    from pacsent._kernels import text as kernels
+
+    data, bounds = _ascii(sentences)
+    out = np.empty(data.size, dtype=np.uint8)
+    starts = np.empty(data.size + 2, dtype=np.int64)
+    ends = np.empty(len(sentences), dtype=np.int64)
+    n = kernels.split_ascii(data, bounds, out, starts, ends)
+    return out[: starts[n]], starts[: n + 1], np.diff(ends, prepend=0)
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
@@ -750,12 +796,12 @@ class _Counter:
     def words(self):
         return self.table, self.word_bytes, self.word_offsets
 
-    def add(self, work: _Work, tokens_of: Callable) -> _Span:
+    def add(self, work: _Work, vocabulary: Vocabulary) -> _Span:
         """Provisional ids of a piece, to the files."""
         with np.errstate(over="ignore"):  # the hash wraps around on purpose
-            return self._add(work, tokens_of)
+            return self._add(work, vocabulary)
 
-    def _add(self, work: _Work, tokens_of: Callable) -> _Span:
+    def _add(self, work: _Work, vocabulary: Vocabulary) -> _Span:
         if work.bounds is not None:
             n_bytes = work.data.size
             self._make_room(n_bytes // 2 + 1, n_bytes)
@@ -766,10 +812,12 @@ class _Counter:
             )
             ids = ids[:n]
         else:
-            lists = [tokens_of(document) for document in work.data]
-            ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
-            data, starts = _joined(list(itertools.chain.from_iterable(lists)))
-            ids = self.add_words(data, starts)
+            if vocabulary.normalise == "unicode" and isinstance(work.data[0], str):
+                ids, ends = _unicode_ids(work.data, self.add_words)
+            else:
+                lists = [vocabulary.tokens(document) for document in work.data]
+                ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
+                ids = self.add_words(*_joined(list(itertools.chain.from_iterable(lists))))
             self.counts += np.bincount(ids, minlength=self.counts.size)
         span = _Span(self.number, self.n_ids, ids.size, self.n_ends, work.n_ends)
         self.ids_file.write(ids.data)
@@ -819,7 +867,7 @@ class _Counting:
         def add(work):
             counter = free.get()
             try:
-                return counter.add(work, self.empty.tokens)
+                return counter.add(work, self.empty)
             finally:
                 free.put(counter)
 

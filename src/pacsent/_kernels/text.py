@@ -289,6 +289,49 @@ def count_paper(data, bounds, words, counts, n_words, ids, ends):
 
 
 @njit(cache=True, nogil=True)
+def split_ascii(data, bounds, out, starts, ends):
+    """Tokens of the unicode normalisation for text in ASCII, one after the other, in place.
+
+    Token i is out[starts[i]:starts[i + 1]]; ends[s] is the number of tokens after sentence s. The
+    number of tokens. Equivalent to: tokenise_unicode(sentence) for each sentence.
+    """
+    n = size = 0
+    starts[0] = 0
+    for s in range(bounds.size - 1):
+        last = bounds[s + 1]
+        i = bounds[s]
+        while i < last:
+            byte = data[i]
+            if not (_CLASSES[byte] != _SEPARATOR or byte == 95):
+                i += 1
+                continue
+            while i < last:
+                byte = data[i]
+                kind = _CLASSES[byte]
+                if kind == _LETTER:
+                    byte |= np.uint8(32)
+                elif kind != _DIGIT and byte != 95:
+                    if i + 1 == last:
+                        break
+                    after = data[i + 1]
+                    if byte == 39:  # an apostrophe inside a word
+                        if _CLASSES[after] == _SEPARATOR and after != 95:
+                            break
+                    elif byte == 44 or byte == 46:  # a comma or point inside a number
+                        if _CLASSES[data[i - 1]] != _DIGIT or _CLASSES[after] != _DIGIT:
+                            break
+                    else:
+                        break
+                out[size] = byte
+                size += 1
+                i += 1
+            n += 1
+            starts[n] = size
+        ends[s] = n
+    return n
+
+
+@njit(cache=True, nogil=True)
 def merge_words(data, starts, words, n_words):
     """Ids of words in a growing table, new ones added in place; and how many there are then.
 
