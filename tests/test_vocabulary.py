@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import itertools
 import pickle
 import threading
 import time
@@ -71,7 +72,7 @@ def test_unicode_text_and_token_lists_may_be_mixed(sentences, lists):
 @given(st.lists(st.text("aZ09_'., -\n", max_size=20), min_size=1, max_size=4))
 def test_the_compiled_unicode_tokeniser_equals_the_reference(sentences):
     data, starts, n_tokens = module._plain_tokens(sentences)
-    tokens = [data[a:b].tobytes().decode() for a, b in zip(starts[:-1], starts[1:])]
+    tokens = [data[a:b].tobytes().decode() for a, b in itertools.pairwise(starts)]
     expected = [tokenise_unicode(sentence) for sentence in sentences]
     assert tokens == [token for one in expected for token in one]
     assert n_tokens.tolist() == [len(one) for one in expected]
