@@ -233,6 +233,18 @@ class TestMistakes:
         with pytest.raises(ValueError, match=r"Got shape \(3, 2\) instead"):
             Vocabulary.from_arrays({**arrays, "hash_table": arrays["hash_table"][:3]})
 
+    @pytest.mark.parametrize("name", ["hash_table", "word_offsets"])
+    def test_arrays_that_would_lead_astray(self, name):
+        arrays = {
+            k: v.copy() for k, v in Vocabulary(["a", "b", "incomprehensible"]).arrays().items()
+        }
+        if name == "hash_table":
+            arrays[name][:, 1] = 77
+        else:
+            arrays[name][1:3] = [9, 4]
+        with pytest.raises(ValueError, match="arrays that do not fit"):
+            Vocabulary.from_arrays(arrays).encode(["incomprehensible"])
+
     @pytest.mark.parametrize("n_jobs", [0, -2, 1.5])
     def test_n_jobs(self, n_jobs):
         with pytest.raises(ValueError, match=f"Got {n_jobs} instead"):

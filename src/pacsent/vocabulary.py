@@ -102,6 +102,7 @@ class Vocabulary:
             )
         self._n_words = len(index)
         self._index: dict[str, int] | None = index
+        self._checked = False  # whether the hash table is known to be sound
         self._arrays: dict[str, np.ndarray] = {}
         self._finish(counts, normalise)
 
@@ -148,6 +149,7 @@ class Vocabulary:
             )
         made._words = None
         made._index = None
+        made._checked = False
         made._arrays = {"word_bytes": word_bytes, "word_offsets": word_offsets}
         if hash_table is not None:
             n_slots = len(hash_table)
@@ -199,6 +201,19 @@ class Vocabulary:
                     f"{twice} instead. Keep one of them."
                 )
             arrays["hash_table"] = table
+        elif not self._checked:  # a damaged file must not send the kernels out of their arrays
+            filled = arrays["hash_table"][:, 1]
+            offsets = arrays["word_offsets"]
+            if (
+                np.count_nonzero(filled) != self._n_words
+                or filled.max() > self._n_words
+                or np.any(offsets[1:] < offsets[:-1])
+            ):
+                raise ValueError(
+                    f"hash_table and word_offsets must be of the same {self._n_words:,} words. Got "
+                    "arrays that do not fit instead. The file they come from is damaged."
+                )
+        self._checked = True
         return (
             _frozen(arrays["hash_table"]),
             _frozen(arrays["word_bytes"]),
