@@ -214,6 +214,38 @@ class TestWords:
         assert certificate.verify()
 
 
+class TestDocuments:
+    def test_word_posteriors_learned_from_the_documents(self, language, documents):
+        learned = make("w-PB-neg", language.words, prior_variance=0.01, n_negatives=5, n_epochs=3,
+                       n_jobs=1)  # fmt: skip
+        stay = certify(learned, documents, "B", posterior="prior")
+        auto = certify(learned, documents, "B")
+        assert (stay.posterior, stay.kl) == ("prior", 0.0)
+        assert auto.verify() and auto.step is not None
+        assert auto.risk_bound <= stay.risk_bound + 0.02
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", VacuousBoundWarning)
+            exact, gibbs = certify(
+                learned, documents, "B", posterior="vectorizer", return_posterior=True
+            )
+        kl = kl_gaussians(
+            gibbs.word_means, gibbs.word_variances, gibbs.prior_means, gibbs.prior_variances
+        ).sum()
+        assert_allclose(exact.kl, kl, rtol=1e-6)
+
+    def test_the_prior_of_the_words_is_the_sources(self, language, documents):
+        _, gibbs = certify(AverageVectorizer(language.words), documents, "B", return_posterior=True)
+        counts = language.words.vocabulary.counts
+        assert_allclose(gibbs.prior_variances, 0.01 * np.median(counts) / counts)
+        assert_allclose(gibbs.prior_means, language.words.output_vectors)
+
+    def test_one_draw_per_word_type(self):
+        encoded = priors.encode_ids(np.array([0, 0, 1]), [3])
+        mean, variance = certifying.mixed(encoded, np.array([[3.0], [6.0]]), np.array([1.0, 4.0]))
+        assert_allclose(mean, [[4.0]])
+        assert_allclose(variance, [4 / 9 + 4 / 9])
+
+
 class TestSplit:
     def test_parts_are_disjoint_and_complete(self, documents, rng):
         parts = priors.split_tokens(documents, 0.5, 0.2, rng)

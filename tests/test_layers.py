@@ -50,7 +50,8 @@ ALLOWED = {
     } | WORDS,
     "certificate": {"bounds"},
     "certifying": {
-        "certificate", "posterior", "bounds", "risks", "priors", "direct", "progress",
+        "certificate", "posterior", "bounds", "risks", "priors", "direct", "negative_sampling",
+        "progress",
     } | WORDS,
     "certificates": {"certificate", "certifying", "risks", "sentence_vectors"} | WORDS,
     "simulation": {

@@ -65,8 +65,8 @@ def certify(
         The text to certify, one document each. The word vectors must not have been trained on it.
     kind : {"A", "A'", "B", "C"}, default="A"
         A: further words of these documents, tokens independent given the document. A': words of
-        these very texts that were not drawn, no assumption. B: new documents (for w-PB-neg; other
-        vectorizers certify their words' prior). C: squared loss, as A.
+        these very texts that were not drawn, no assumption. B: new documents, by w-PB-neg's word
+        posteriors (other vectorizers certify the words' prior). C: squared loss, as A.
     delta : float, default=0.05
         Chance that the statement fails.
     random_state : int, default=0
@@ -77,12 +77,14 @@ def certify(
         on the sample and paid for.
     prior_variance : float, list of float, or None
         Of the prior. None chooses it by the prior's part of the text, which costs nothing; a list
-        is searched on the sample and paid for.
+        is searched on the sample and paid for. B: the variance of a word is this (0.01 by default)
+        times median(count)/count(w), by source counts.
     posterior : {"auto", "prior", "vectorizer", "bound"} or (means, variances), default="auto"
         Which Q is certified; free, the bound holds for all. "prior": the vector of the prior's
         part. "vectorizer": the vector of all the tokens read. "auto": the best step from the one to
         the other. "bound": moved further by minimising the bound itself. A pair of arrays with one
-        row per document: any posterior, however it was learned, in the vectorizer's coordinates.
+        row per document (B: per word): any posterior, however it was learned, in the vectorizer's
+        coordinates.
     calibrate : bool, default=True
         Replace the prior's mean m by scale * m + shift, fitted on the prior's part alone (B: on
         documents set aside).
@@ -149,7 +151,7 @@ def certify(
             f"{text_digest[:4]}…{text_digest[-2:]}), so the prior has seen the sample and no "
             "PAC-Bayes bound holds. Train them on other text, or certify on held-out text."
         )
-    if not refit:
+    if not refit and kind != "B":  # B's prior comes from the source alone; its Q may see all
         _check_fit(vectorizer, text_digest)
     k = n_negatives or words.training.get("n_negatives") or 15
     defaults = {"A": (0.7, 0.0), "A'": (0.5, 0.25), "B": (0.1, 0.0), "C": (0.7, 0.0)}[kind]

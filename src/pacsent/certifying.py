@@ -14,9 +14,10 @@ from scipy import sparse
 
 from pacsent import bounds, priors
 from pacsent.certificate import ROUNDING, Certificate
+from pacsent.negative_sampling import WordPBNegVectorizer
 from pacsent.posterior import kl_gaussians
 from pacsent.progress import bar
-from pacsent.risks import noise_risk, token_errors, token_margin
+from pacsent.risks import gibbs_risk, noise_risk, token_errors, token_margin
 from pacsent.vocabulary import Encoded
 
 # max over 0 <= x <= 1 of (1 + x)^4/32 - x^2/2, at x = sqrt(5) - 2: see docs/certificates.md
@@ -70,7 +71,7 @@ def _vectors(setting, vectorizer, encoded) -> np.ndarray:
         return np.asarray(vectorizer.transform(encoded), dtype=np.float32)
 
 
-def _fitted(setting, encoded):
+def fitted(setting, encoded):
     """A clone fitted on the prior's part, or the vectorizer as it is."""
     from sklearn.base import clone
 
@@ -94,7 +95,7 @@ def certify_words(setting, encoded):
     price = bounds.ln_xi(n) - math.log(s.delta)
 
     # From here to `prior` only the prior's part is read.
-    vectorizer = _fitted(s, parts.prior)
+    vectorizer = fitted(s, parts.prior)
     inner = priors.split_tokens(parts.prior, 0.75, 0.0, s.rng)
     m_prior = _vectors(s, vectorizer, parts.prior)  # (n_documents, n_dims)
     scale, shift = 1.0, np.zeros(m_prior.shape[1])
@@ -120,7 +121,7 @@ def certify_words(setting, encoded):
                 s.rng,
                 biases=s.biases[:1],
                 variances=variances,
-                steps=priors.STEPS if s.posterior in ("auto", "bound") else _steps(s.posterior),
+                steps=priors.STEPS if s.posterior in ("auto", "bound") else steps(s.posterior),
                 n=max(1, inner.sample.ids.size),
                 # the sample is larger than this inner one: scale the price to match
                 budget=price * inner.sample.ids.size / n,
@@ -154,7 +155,7 @@ def certify_words(setting, encoded):
         s.rng,
         biases=s.biases,
         variances=variances,
-        steps=_steps(s.posterior),
+        steps=steps(s.posterior),
         n=n,
         budget=price,
         weights=s.weights,
@@ -225,7 +226,7 @@ def _values(certificate) -> dict:
     return {field.name: getattr(certificate, field.name) for field in fields(certificate)}
 
 
-def _steps(posterior):
+def steps(posterior):
     if isinstance(posterior, tuple) or posterior == "vectorizer":
         return (1.0,)
     if posterior == "prior":
@@ -311,6 +312,11 @@ def certify_documents(setting, encoded):
         halves = priors.split_tokens(priors.some_documents(encoded, aside), 0.5, 0.0, s.rng)
         means, _ = mixed(halves.prior, B_hat, prior_var)
         scale, shift = priors.calibrate(means, halves.sample, s.A_hat, s.p_noise, bias, s.rng)
+    step = None
+    if s.posterior in ("auto", "bound") and mu_w is not B_hat:
+        price = bounds.ln_xi(M) - math.log(s.delta)
+        step = _best_step(s, sample, mu_w, prior_var, price, scale, shift)
+        mu_w = B_hat + step * (mu_w - B_hat)
     changed = np.flatnonzero((var_w != prior_var) | (mu_w != B_hat).any(axis=1))
     kl = 0.0
     for some in np.array_split(changed, max(1, changed.size // 8192)):
@@ -357,13 +363,20 @@ def certify_documents(setting, encoded):
         bias=bias,
         scale=scale,
         shift_norm=float(np.linalg.norm(shift)),
-        posterior="words" if changed.size else "prior",
+        posterior=_posterior_name(s, changed),
+        step=step,
         prior_variance=float(np.median(prior_var)),
         n_documents=M,
         n_left_out=int(encoded.n_sentences - M - aside.size - rest.size),
         **held_out,
     )
     return certificate, gibbs
+
+
+def _posterior_name(s, changed) -> str:
+    if not changed.size:
+        return "prior"
+    return "given" if isinstance(s.posterior, tuple) else str(s.posterior)
 
 
 def mixed(encoded: Encoded, mu_w, var_w):
@@ -401,10 +414,36 @@ def _word_posteriors(s, sample):
                 "spread the exact KL is infinite."
             )
         return mu_w, var_w, prior_var
-    if s.posterior == "prior" or not hasattr(s.vectorizer, "word_posterior"):
+    steps(s.posterior)  # says what is wrong
+    if s.posterior == "prior" or not isinstance(s.vectorizer, WordPBNegVectorizer):
         return B_hat, prior_var, prior_var
-    vectorizer = _fitted(s, sample)
-    return vectorizer.word_posterior()
+    learned = fitted(s, sample)
+    mu_w, var_w = B_hat.copy(), prior_var.copy()
+    mu_w[learned.words_] = learned.word_means_
+    if s.posterior == "vectorizer":
+        var_w[learned.words_] = learned.word_variances_
+    return mu_w, var_w, prior_var
+
+
+def _best_step(s, sample, mu_w, prior_var, price, scale, shift):
+    """How far from the prior's to the learned means; variances stay the prior's. An estimate."""
+    B_hat = np.asarray(s.B_hat, dtype=float)
+    M = sample.n_sentences
+    rows = np.sort(s.rng.choice(M, min(M, 300), replace=False))
+    halves = priors.split_tokens(priors.some_documents(sample, rows), 0.5, 0.0, s.rng)
+    counts = s.words.vocabulary.count(halves.sample)
+    noise = s.rng.choice(s.p_noise.size, 400, p=s.p_noise)
+    kl = float((((mu_w - B_hat) ** 2).sum(axis=1) / (2 * prior_var)).sum())
+    best = (math.inf, 0.0)
+    for t in priors.STEPS:
+        means, variances = mixed(halves.prior, B_hat + t * (mu_w - B_hat), prior_var)
+        found = gibbs_risk(
+            scale * means + shift, scale**2 * variances, counts, s.A_hat, np.full(400, 1 / 400),
+            bias=s.biases[0], weights=s.weights, noise_words=noise,
+        )  # fmt: skip
+        risk = min(1.0, float(found.risk.mean()))
+        best = min(best, (bounds.kl_inverse(risk, (t * t * kl + price) / M), t))
+    return best[1]
 
 
 # ------------------------------------------------------------------------------------------------
@@ -422,7 +461,7 @@ def certify_squares(setting, encoded):
     n_dims = A_hat.shape[1]
 
     # From here to lam only the prior's part is read.
-    vectorizer = _fitted(s, parts.prior)
+    vectorizer = fitted(s, parts.prior)
     m = _vectors(s, vectorizer, parts.prior).astype(float)
     if s.calibrate:
         m = _calibrated_squares(s, vectorizer, parts.prior, m)
