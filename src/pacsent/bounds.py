@@ -121,7 +121,7 @@ def _displacement(q, c, room, sign):
         with np.errstate(divide="ignore", invalid="ignore"):
             newton = x - excess * p * (1.0 - p) / x  # d kl / d x = x / (p (1 - p))
         new = np.where((newton > lo) & (newton < hi), newton, 0.5 * (lo + hi))
-        done = (np.abs(new - x) <= 2e-16 * x) | (hi - lo <= 4e-16 * hi)
+        done = (np.abs(newton - x) <= 1e-15 * x) | (hi - lo <= 4e-16 * hi)
         x = np.where(done, x, new)
         if done.all():
             break

@@ -157,8 +157,7 @@ def choose(
     budget,
     weights,
     most_tokens=20_000,
-    most_noise=400,
-    most_documents=100,
+    most_noise=8_000,
     float_unit=2.0**-24,
 ) -> Choice:
     """Which variance, step from prior mean to posterior mean, and bias give the smallest bound.
@@ -172,12 +171,11 @@ def choose(
     norms = np.linalg.norm(table, axis=1).astype(float)
     at_near = np.einsum("ij,ij->i", near[document], table).astype(float)
     at_far = np.einsum("ij,ij->i", far[document], table).astype(float)
-    some = rng.choice(document, min(most_documents, document.size))  # by number of tokens
-    words = rng.choice(p_noise.size, most_noise, p=p_noise)
-    noise_table = np.asarray(A_hat[words], dtype=np.float32)
+    some = rng.choice(document, most_noise)  # a document by its number of tokens, and a noise word
+    noise_table = np.asarray(A_hat[rng.choice(p_noise.size, most_noise, p=p_noise)], np.float32)
     noise_norms = np.linalg.norm(noise_table, axis=1).astype(float)
-    noise_near = (near[some] @ noise_table.T).astype(float)
-    noise_far = (far[some] @ noise_table.T).astype(float)
+    noise_near = np.einsum("ij,ij->i", near[some], noise_table).astype(float)
+    noise_far = np.einsum("ij,ij->i", far[some], noise_table).astype(float)
     distance = ((far - near).astype(float) ** 2).sum()
     length = np.sqrt((near.astype(float) ** 2).sum(axis=1).mean())
     settings, positives, noises, kls = [], [], [], []
