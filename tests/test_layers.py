@@ -68,6 +68,10 @@ ALLOWED = {
         "sentence_vectors", "certificates", "datasets", "gpu", "posterior", "progress", "bounds",
     } | WORDS,
     "report": {"evaluation", "certificates", "datasets", "bounds"},
+    "demo": {
+        "evaluation", "report", "certificates", "risks", "datasets", "sentence_vectors",
+        "logistic_grid", "skipgram", "storage", "text",
+    },
     "cli": None,
 }  # fmt: skip
 

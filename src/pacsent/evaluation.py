@@ -1019,6 +1019,7 @@ def reproduce(
     n_threads: int | None = None,
     verify: bool = True,
     verbose: bool = False,
+    time_limit: float | None = None,
     report: Callable[[str], None] | None = None,
 ) -> dict:
     """Run the paper's table and more; one JSON file for each result under `out/results`.
@@ -1042,13 +1043,15 @@ def reproduce(
         Keep the classifiers under `out/classifiers`.
     device : str or None
         Passed to methods that can run on a GPU.
+    time_limit : float or None
+        Seconds after which no further result is begun; run again to go on.
     report : callable or None
         Told about each result, and each row that was left out and why, in one line.
 
     Returns
     -------
     dict
-        seconds, peak_memory_bytes, n_done, n_kept, skipped.
+        seconds, peak_memory_bytes, n_done, n_kept, n_missing, skipped.
     """
     say = report or (lambda line: None)
     out = Path(out)
@@ -1094,6 +1097,9 @@ def reproduce(
                 continue
             row = ROWS[task.row]
             began = time.perf_counter()
+            if time_limit is not None and began - started > time_limit:
+                say(f"time is up before {task.row} on {task.dataset}: run again to go on")
+                break
             try:
                 content = _run_task(
                     task, row, prepared, words, seeds, Cs, quick, n_threads, device,
@@ -1121,6 +1127,7 @@ def reproduce(
         "peak_memory_bytes": _peak_memory(),
         "n_done": n_done,
         "n_kept": n_kept,
+        "n_missing": len(listed) - n_done - n_kept,
         "skipped": skipped,
     }
 
