@@ -334,6 +334,37 @@ def test_an_output_that_cannot_be_written_is_an_error(tmp_path):
             clean_files([tmp_path / "in"], bad)
 
 
+def test_a_device_is_written_to_and_a_link_is_kept(tmp_path):
+    (tmp_path / "in").write_text("Text")
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    clean_files([tmp_path / "in"], tmp_path / "pipe")
+    assert os.read(reader, 100) == b"text\n"
+    os.close(reader)
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    clean_files([tmp_path / "in"], tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "out").read_text() == "text\n"
+
+
+def test_more_inputs_than_can_be_open_and_a_missing_one_is_found_first(tmp_path):
+    import resource
+
+    paths = [tmp_path / f"{i}" for i in range(300)]
+    for i, path in enumerate(paths):
+        path.write_text(f"word {i % 10}")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, limits[1]))
+    try:
+        clean_files(paths, tmp_path / "out", n_jobs=2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert (tmp_path / "out").read_text().count("\n") == 300
+    with pytest.raises(FileNotFoundError, match="missing"):
+        clean_files([*paths, tmp_path / "missing"], tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
 # ------------------------------------------------------------------------------------------------
 # the command
 # ------------------------------------------------------------------------------------------------

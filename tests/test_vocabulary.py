@@ -218,6 +218,10 @@ class TestMistakes:
         with pytest.raises(ValueError, match="Got 'a' a second time at 2"):
             twice.arrays()
 
+    def test_a_word_that_is_no_string(self):
+        with pytest.raises(TypeError, match=r"words must be str. Got 3 instead"):
+            Vocabulary(["a", 3])
+
     def test_counts_of_another_length(self):
         with pytest.raises(ValueError, match=r"each of the 2 words. Got .* shape \(1,\)"):
             Vocabulary(["a", "b"], [1])

@@ -108,6 +108,27 @@ def _kind(start: bytes) -> str:
     return ""
 
 
+def check_input(path) -> Path:
+    """The path, if there is a file; else an error of one clear line."""
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(
+            f"The input must be a file. Got the directory {path} instead. "
+            f"Name the files in it, for example {path}/*"
+        )
+    if not path.exists():
+        raise FileNotFoundError(
+            f"The input must be a file that exists. Got {path} instead. Check its name."
+        )
+    return path
+
+
+def total_size(paths: Iterable) -> int | None:
+    """Bytes of all files, each of them checked first; None where one has no size known before."""
+    sizes = [None if str(p) == "-" else check_input(p).stat().st_size or None for p in paths]
+    return sum(sizes) if all(sizes) else None  # type: ignore[arg-type]
+
+
 class Source:
     """A file, or stdin for '-', read as bytes and unpacked on the way (.gz, .bz2, .xz, .zst).
 
@@ -129,18 +150,9 @@ class Source:
         if str(path) == "-":
             self._file = sys.stdin.buffer
         else:
-            path = Path(path)
-            if path.is_dir():
-                raise IsADirectoryError(
-                    f"The input must be a file. Got the directory {path} instead. "
-                    f"Name the files in it, for example {path}/*"
-                )
+            path = check_input(path)
             try:
                 self._file = open(path, "rb")  # noqa: SIM115 (closed by close)
-            except FileNotFoundError:
-                raise FileNotFoundError(
-                    f"The input must be a file that exists. Got {path} instead. Check its name."
-                ) from None
             except OSError as error:
                 raise type(error)(
                     f"The input must be a file that can be read. Got {path} instead "
@@ -444,7 +456,8 @@ def clean_files(
 
     Without `wiki`, each line is cleaned as by `clean` and stays a line. With it, the inputs are
     MediaWiki dumps, and the output is byte for byte that of the public filter the paper used
-    (wikifil.pl): the visible text of all articles on one line.
+    (wikifil.pl): the visible text of all articles on one line. As there, several dumps are read one
+    after the other, and an article that the end of one cuts off goes on in the next.
 
     Parameters
     ----------
@@ -459,22 +472,26 @@ def clean_files(
         Whether to show the progress on stderr.
     """
     paths = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
-    sources = [Source(path) for path in paths]
-    sizes = [source.size for source in sources if source.size]
-    total = sum(sizes) if len(sizes) == len(sources) else None
-    n_written = 0
+    total = total_size(paths)
+    n_written = n_before = 0
+    current = None
+
+    def sources():  # one at a time: there may be more of them than can be open
+        nonlocal n_before, current
+        for path in paths:
+            with Source(path) as current:
+                yield current
+                n_before += current.consumed
+        current = None
+
     with (
-        contextlib.ExitStack() as stack,
         _written(output) as write,
         progress.bar("Cleaning", total=total, unit="B", enabled=verbose) as bar,
     ):
-        for source in sources:
-            stack.enter_context(source)
-        cleaned = (_clean_dumps if wiki else _clean_texts)(sources, n_threads(n_jobs))
-        for piece in cleaned:
+        for piece in (_clean_dumps if wiki else _clean_texts)(sources(), n_threads(n_jobs)):
             write(piece)
             n_written += len(piece)
-            bar.update(sum(source.consumed for source in sources))
+            bar.update(n_before + (current.consumed if current is not None else 0))
     return n_written
 
 
@@ -485,7 +502,11 @@ def _written(output) -> Iterator[Callable]:
         yield sys.stdout.buffer.write
         sys.stdout.buffer.flush()
         return
-    output = Path(output)
+    output = Path(os.path.realpath(output))  # a link stays, what it points to is replaced
+    if output.exists() and not output.is_file() and not output.is_dir():
+        with open(output, "wb") as file:  # a device or a pipe: nothing to move there
+            yield file.write
+        return
     partial = output.with_name(f".{output.name}.{os.getpid()}.part")
     try:
         if output.is_dir():
@@ -504,7 +525,7 @@ def _written(output) -> Iterator[Callable]:
         partial.unlink(missing_ok=True)
 
 
-def _clean_texts(sources: list[Source], n: int) -> Iterator[bytes]:
+def _clean_texts(sources: Iterable[Source], n: int) -> Iterator[bytes]:
     def cleaned(piece):
         import numpy as np
 
@@ -523,7 +544,7 @@ def _clean_texts(sources: list[Source], n: int) -> Iterator[bytes]:
         begun = not piece.endswith(b"\n")
 
 
-def _clean_dumps(sources: list[Source], n: int) -> Iterator[bytes]:
+def _clean_dumps(sources: Iterable[Source], n: int) -> Iterator[bytes]:
     keep = False
     everything = (p for source in sources for p in _records(source))
     for if_kept, anyway, state in in_order(_filtered, everything, n):

@@ -93,6 +93,8 @@ class Vocabulary:
         normalise: str | Callable[[str], list[str]] = "paper",
     ):
         self._words: list[str] | None = list(words)
+        if others := [word for word in self._words if not isinstance(word, str)]:
+            raise TypeError(f"words must be str. Got {others[0]!r} instead.")
         index = {word: i for i, word in enumerate(self._words)}
         if len(index) != len(self._words):
             i = next(i for i, word in enumerate(self._words) if index[word] != i)
@@ -699,7 +701,7 @@ class Corpus:
                 f"min_count must be an integer of at least 1. Got {min_count!r} instead."
             )
         empty = Vocabulary([], normalise=normalise)  # checks and holds the normalisation
-        directory = Path(directory)
+        directory = Path(os.path.realpath(directory))
         _check_place(directory)
         partial = directory.with_name(f".{directory.name}.{os.getpid()}.part")
         shutil.rmtree(partial, ignore_errors=True)
@@ -917,8 +919,7 @@ class _Counting:
                 bar.advance(n)
 
     def _files(self, paths: list, verbose: bool) -> Iterator[_Work]:
-        sizes = [Path(path).stat().st_size for path in paths if Path(path).is_file()]
-        total = sum(sizes) if len(sizes) == len(paths) else None
+        total = text.total_size(paths)
         with progress.bar("Counting words", total=total, unit="B", enabled=verbose) as bar:
             n_before = 0
             for path in paths:
