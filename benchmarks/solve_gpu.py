@@ -150,7 +150,7 @@ def main():
     about = describe(device)
     summary = {f"{key}, seconds": round(value, 2) for key, value in totals.items()}
     finish(
-        "gpu", rows, summary={**summary, **about}, save=arguments.save, name="sentences",
+        "solve_gpu", rows, summary={**summary, **about}, save=arguments.save, name="default",
         title=f"Sentence posteriors and the grid on one {about['gpu']}",
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Skip-gram on one GPU: words per second, quality of both tables, memory, and the traffic floor.
 
-    python benchmarks/train_gpu.py --text enwik8.txt --words ../shared/data/words --save
+    python benchmarks/train_gpu.py --text enwik8.txt --words ../shared/data/words --rivals --save
     python benchmarks/train_gpu.py --full-scale --save          # the paper's corpus size
 
 `--text` is a file with one document a line, such as enwik8 cleaned as the paper does (`pacsent
@@ -15,6 +15,7 @@ that one kept token needs are counted.
 
 import argparse
 import ctypes
+import os
 import tempfile
 import time
 import types
@@ -179,14 +180,14 @@ def run(corpus, name, rates, quality=None, **settings):
     )  # fmt: skip
     row = {
         "run": name,
-        "M words/s": told["tokens_per_second"] / 1e6,
-        "M pairs/s": told["n_pairs"] / told["seconds"] / 1e6,
+        "M words/s": round(told["tokens_per_second"] / 1e6, 1),
+        "M pairs/s": round(told["n_pairs"] / told["seconds"] / 1e6, 1),
         "seconds": round(told["seconds"], 2),
         "with set-up": round(wall, 2),
         "loss": round(losses[-1], 4),
         "GB": round(told["peak_bytes"] / 1e9, 2),
-        "G rows/s": round(rows / 1e9, 3),
-        "x floor": round(told["seconds"] / floor, 2),
+        "G rows/s": round(float(rows) / 1e9, 3),
+        "x floor": round(float(told["seconds"] / floor), 2),
     }
     scores = [quality(input_vectors), quality(output_vectors)] if quality else [[None] * 3] * 2
     for table, values in zip(("in", "out"), scores):
@@ -202,6 +203,7 @@ def main():
     parser.add_argument("--words", default="../shared/data/words", help="word similarity files")
     parser.add_argument("--full-scale", action="store_true", help="the paper's corpus size")
     parser.add_argument("--tokens", type=int, default=PAPER_TOKENS, help="of the full-scale run")
+    parser.add_argument("--rivals", action="store_true", help="the same machine's cores too")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--save", action="store_true")
     arguments = parser.parse_args()
@@ -223,7 +225,7 @@ def main():
     if not rows:
         parser.error("nothing to do: give --text FILE or --full-scale")
     finish(
-        "gpu", rows, summary={**summary, **about}, save=arguments.save, name=name,
+        "train_gpu", rows, summary={**summary, **about}, save=arguments.save, name=name,
         title=f"Skip-gram on one {about['gpu']}",
     )  # fmt: skip
 
@@ -249,7 +251,46 @@ def on_text(corpus, arguments, device):
         rows.append(run(corpus, f"shared, k={n_negatives}", n_negatives=n_negatives, **common))
     for row in rows[5:9]:
         row["G rows/s"] = row["x floor"] = None  # the floor was measured for rows of 300
+    if arguments.rivals:
+        rows += [{key: rival.get(key) for key in rows[0]} for rival in rivals(corpus)]
     return rows
+
+
+def rivals(corpus):
+    """One epoch on all cores of this machine by our CPU trainer and gensim; a published number."""
+    from pacsent import SkipGram
+
+    SkipGram(n_epochs=1, random_state=0, n_jobs=1).fit([["a", "b"] * 50] * 100)  # compiles
+    started = time.perf_counter()
+    SkipGram(n_epochs=1, random_state=0).fit(corpus)
+    took = time.perf_counter() - started
+    yield {
+        "run": f"our CPU trainer, {os.cpu_count()} cores, 1 epoch",
+        "M words/s": corpus.n_tokens / took / 1e6,
+        "seconds": round(took, 2),
+    }
+    try:
+        from gensim.models import Word2Vec
+    except ImportError:
+        yield {"run": "gensim: not installed on this machine"}
+    else:
+        words = np.array(corpus.vocabulary.words, dtype=object)
+        ids, offsets = np.asarray(corpus.ids), np.asarray(corpus.offsets)
+        sentences = [list(words[ids[a:b]]) for a, b in zip(offsets[:-1], offsets[1:])]
+        model = Word2Vec(
+            vector_size=300, window=5, min_count=1, sg=1, negative=15, sample=1e-4,
+            workers=os.cpu_count(), epochs=1,
+        )  # fmt: skip
+        model.build_vocab(sentences)
+        started = time.perf_counter()
+        model.train(sentences, total_examples=len(sentences), epochs=1)
+        took = time.perf_counter() - started
+        yield {
+            "run": f"gensim, {os.cpu_count()} cores, 1 epoch",
+            "M words/s": corpus.n_tokens / took / 1e6,
+            "seconds": round(took, 2),
+        }
+    yield {"run": "BlazingText, one GPU, as published", "M words/s": BLAZINGTEXT / 1e6}
 
 
 def at_full_scale(arguments, device):

@@ -25,6 +25,10 @@ class _Design:
         self.n_classes, self.device, self.dtype = n_classes, device, dtype
         self.Z = torch.ones(n_rows, n_features + 1, device=device, dtype=dtype)
         self.Z[:, :-1] = torch.from_numpy(np.ascontiguousarray(X)).to(device, dtype)
+        # centred features leave the intercept to itself; without, averages of word vectors, which
+        # have much in common, make Hessians that single precision cannot tell from singular ones
+        self.centre = self.Z[:, :-1].mean(0, dtype=torch.float64)
+        self.Z[:, :-1] -= self.centre.to(dtype)
         self.y = torch.from_numpy(np.ascontiguousarray(y, dtype=np.int64)).to(device)
         classes = torch.arange(n_classes, device=device)[1 if n_classes == 2 else 0 :]
         self.Y = (self.y[:, None] == classes).to(dtype)  # (n_rows, K)
@@ -36,15 +40,35 @@ class _Design:
     def K(self):
         return self.Y.shape[1]
 
+    def inside(self, weights):
+        """Weights for the features as given -> weights for the centred ones."""
+        W = weights.double().clone()
+        W[..., -1] += W[..., :-1] @ self.centre
+        return W.to(self.dtype)
+
+    def outside(self, W):
+        """The inverse of `inside`, in double precision."""
+        weights = W.double().clone()
+        weights[..., -1] -= weights[..., :-1] @ self.centre
+        return weights
+
     def entropy(self):
         p = self.share.clamp(1e-12, 1 - 1e-12)
         return -(p * p.log() + (1 - p) * (1 - p).log())
 
 
-def _invert(H, dtype):
-    """Inverses of positive matrices, by factors in double precision."""
+def _factor(M):
+    """Cholesky factors; where rounding made a matrix indefinite, of a slightly larger one."""
     torch = require_torch()
-    return torch.cholesky_inverse(torch.linalg.cholesky(H.double())).to(dtype)
+    L, failed = torch.linalg.cholesky_ex(M)
+    crumb = 1e-9 * M.diagonal(dim1=1, dim2=2).amax(1)
+    for _ in range(8):
+        if not bool(failed.any()):
+            break
+        crumb = 10 * crumb * (failed > 0)
+        M.diagonal(dim1=1, dim2=2).add_(crumb[:, None])
+        L, failed = torch.linalg.cholesky_ex(M)
+    return L
 
 
 def _newton(design, C, W, tol, max_iterations, batch):
@@ -87,7 +111,7 @@ def _newton(design, C, W, tol, max_iterations, batch):
             hessians[at] = H
             M = C[at, None, None].double() * H.double()
             M.diagonal(dim1=1, dim2=2).add_(crumb)
-            D = torch.cholesky_solve(G.double().unsqueeze(2), torch.linalg.cholesky(M)).squeeze(2)
+            D = torch.cholesky_solve(G.double().unsqueeze(2), _factor(M)).squeeze(2)
             decrement = (G.double() * D).sum(1)
             step = torch.ones_like(decrement)
             new = (w.double() - D).to(design.dtype)
@@ -144,12 +168,13 @@ def fit_grid(
         K = design.K
         C = torch.tensor(Cs, device=device, dtype=torch.float32).repeat_interleave(K)
         if start is not None and start.Cs == Cs:
-            W = torch.from_numpy(start.weights).to(device, torch.float32).flatten(0, 1)
+            W = design.inside(torch.from_numpy(start.weights).to(device)).flatten(0, 1)
         else:
             W = _start(design, Cs)
         batch = int(max(1, 0.4 * free // (8 * n_rows * n_weights)))
         W, H, total = _newton(design, C, W.clone(), tol, max_iterations, batch)
-        path = Path(Cs, W.view(len(Cs), K, n_weights).cpu().numpy(), None)
+        weights = design.outside(W).float().view(len(Cs), K, n_weights)
+        path = Path(Cs, weights.cpu().numpy(), None)
         sets = torch.from_numpy(folds).to(device)  # (n_repeats, n_rows)
         numbers = torch.arange(n_folds, device=device)
         held_out = sets[:, None, :] == numbers[None, :, None]  # (n_repeats, n_folds, n_rows)
@@ -178,7 +203,7 @@ def _folds(design, C, W, H, held_out, n_folds, tol, max_iterations):
     M = (share * C)[:, None, None].double() * H.double()
     crumb = design.penalty.double() + _CRUMB * (1 - design.penalty.double())
     M.diagonal(dim1=1, dim2=2).add_(crumb)
-    inverse = _invert(M, dtype)  # (n_problems, n_weights, n_weights)
+    inverse = torch.cholesky_inverse(_factor(M)).to(dtype)  # (n_problems, n_weights, n_weights)
     del M
     column = torch.arange(n_problems, device=Z.device) % design.K
     scale = (C.double() * share * Z.shape[0] * design.entropy()[column])[:, None]
@@ -265,10 +290,10 @@ def fit(X, y, C, *, n_classes, start=None, tol=1e-13, max_iterations=200, device
     W = _start(design, (C,))
     if start is not None:
         near = int(np.argmin(np.abs(np.log(np.array(start.Cs) / C))))
-        W = torch.from_numpy(start.weights[near]).to(device, torch.float64)
+        W = design.inside(torch.from_numpy(start.weights[near]).to(device))
     columns = torch.full((design.K,), float(C), device=device, dtype=torch.float64)
     free = free_memory(device)
     batch = int(max(1, 0.4 * free // (16 * design.Z.numel())))
     W, _, _ = _newton(design, columns, W.clone(), tol, max_iterations, batch)
-    weights = W.cpu().numpy()
+    weights = design.outside(W).cpu().numpy()
     return weights[:, :-1].copy(), weights[:, -1].copy()

@@ -306,12 +306,15 @@ def _solve_batch(counts, m, coefficients, vocabulary, basis, trace, tol, max_ite
     rho_curvature = (c * B).to(dtype)
 
     def evaluate(rows, x):
-        """Gradients in (mu, rho) of some sentences."""
-        mu, rho = x[:, :-1], x[:, -1].double()
+        """Gradients in (mu - m, rho) of some sentences.
+
+        mu - m may be a thousandth of m: kept apart, it keeps its digits.
+        """
+        away, rho = x[:, :-1], x[:, -1].double()
         var_Q = rho.exp()
-        grad_h, spread = sentences.data_term(rows, mu, var_Q.to(dtype))
+        grad_h, spread = sentences.data_term(rows, m[rows] + away, var_Q.to(dtype))
         grad = torch.empty_like(x)
-        grad[:, :-1] = grad_h + kappa[rows, None].to(dtype) * (mu - m[rows])
+        grad[:, :-1] = grad_h + kappa[rows, None].to(dtype) * away
         grad[:, -1] = (0.5 * var_Q * spread + c[rows] * (A[rows] * var_Q - B[rows])).to(dtype)
         return grad
 
@@ -321,19 +324,22 @@ def _solve_batch(counts, m, coefficients, vocabulary, basis, trace, tol, max_ite
         out[:, -1] = q[:, -1] / rho_curvature[rows]
         return out
 
-    x = torch.empty(n, n_dims + 1, device=device, dtype=dtype)
-    x[:, :-1] = m
+    x = torch.zeros(n, n_dims + 1, device=device, dtype=dtype)
     x[:, -1] = (B / (A + lam / n_dims * trace)).log().to(dtype)
-    x, n_iter, norm, converged = _minimise(evaluate, precondition, x, m, tol, max_iter)
-    found.mu[where] = x[:, :-1].double().cpu().numpy()
+    smallest = 4 * torch.finfo(dtype).eps * m.norm(dim=1)  # a smaller step does not show in mu
+    x, n_iter, norm, converged = _minimise(evaluate, precondition, x, smallest, tol, max_iter)
+    found.mu[where] = (m.double() + x[:, :-1].double()).cpu().numpy()
     found.var_Q[where] = x[:, -1].double().exp().cpu().numpy()
     found.n_iter[where] = n_iter.cpu().numpy()
     found.gradient_norm[where] = norm.double().cpu().numpy()
     found.converged[where] = converged.cpu().numpy()
 
 
-def _minimise(evaluate, precondition, x, prior, tol, max_iter):
-    """Batched L-BFGS on rows x = (mu, rho); each row's convex objective goes down or stays."""
+def _minimise(evaluate, precondition, x, smallest, tol, max_iter):
+    """Batched L-BFGS on rows x = (mu - m, rho); each row's convex objective goes down or stays.
+
+    A row is done when its next step is shorter than tol |mu - m| + smallest.
+    """
     torch = require_torch()
     n = x.shape[0]
     trial, g = x.clone(), torch.zeros_like(x)
@@ -386,8 +392,8 @@ def _minimise(evaluate, precondition, x, prior, tol, max_iter):
         direction[:, -1].clamp_(-1, 1)
         trial[rows] = x[rows] + direction
         length = direction[:, :-1].norm(dim=1)
-        moved = (trial[rows, :-1] - prior[rows]).norm(dim=1)
-        small = (length <= tol * moved) & (direction[:, -1].abs() <= tol)
+        moved = trial[rows, :-1].norm(dim=1)
+        small = (length <= tol * moved + smallest[rows]) & (direction[:, -1].abs() <= tol)
         done = rows[small]
         converged[done] = True
         x[done] = trial[done]  # the last step costs nothing more
@@ -429,7 +435,10 @@ class _WordPosteriors:
         local, entry = sentences.entries(rows)
         words, shares = self.rows[entry], sentences.shares[entry]
         average = torch.sparse_coo_tensor(
-            torch.stack([local, words]), shares, (rows.numel(), mu.shape[0]), check_invariants=False
+            torch.stack([local, words]),
+            shares,
+            (rows.numel(), mu.shape[0]),
+            check_invariants=False,
         ).coalesce()  # (n_rows, n_words)
         var = rho.exp()
         var_S = torch.zeros(rows.numel(), device=mu.device, dtype=torch.float64)
