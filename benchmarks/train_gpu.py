@@ -19,7 +19,7 @@ import os
 import tempfile
 import time
 import types
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -276,7 +276,7 @@ def rivals(corpus):
     else:
         words = np.array(corpus.vocabulary.words, dtype=object)
         ids, offsets = np.asarray(corpus.ids), np.asarray(corpus.offsets)
-        sentences = [list(words[ids[a:b]]) for a, b in zip(offsets[:-1], offsets[1:])]
+        sentences = [list(words[ids[a:b]]) for a, b in pairwise(offsets)]
         model = Word2Vec(
             vector_size=300, window=5, min_count=1, sg=1, negative=15, sample=1e-4,
             workers=os.cpu_count(), epochs=1,
