@@ -180,13 +180,8 @@ class Source:
         return piece
 
     def _pieces(self) -> Iterator[bytes]:
-        """What the file holds, unpacked, in pieces of any size."""
+        """What an archive holds, unpacked, in pieces of any size."""
         piece, self._start = self._start, b""
-        if not self.kind:
-            while piece:
-                yield piece
-                piece = self._take(1 << 20)
-            return
         wrong = _wrong_data(self.kind)
         machine = _unpacker(self.kind)
         n_out = 0
@@ -218,6 +213,9 @@ class Source:
 
     def read(self, n: int) -> bytes:
         """Exactly n bytes, fewer only at the end."""
+        if not self.kind:
+            start, self._start = self._start[:n], self._start[n:]
+            return start + self._take(n - len(start)) if len(start) < n else start
         pieces = [self._rest]
         length = len(self._rest)
         while length < n:
