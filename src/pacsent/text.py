@@ -486,11 +486,22 @@ def clean_files(
         _written(output) as write,
         progress.bar("Cleaning", total=total, unit="B", enabled=verbose) as bar,
     ):
-        for piece in (_clean_dumps if wiki else _clean_texts)(sources(), n_threads(n_jobs)):
+        if wiki:
+            cleaned = _clean_dumps(sources(), n_threads(n_jobs), _folder(output))
+        else:
+            cleaned = _clean_texts(sources(), n_threads(n_jobs))
+        for piece in cleaned:
             write(piece)
             n_written += len(piece)
             bar.update(n_before + (current.consumed if current is not None else 0))
     return n_written
+
+
+def _folder(output) -> str | None:
+    """Where files for a while go: beside the output, as /tmp may be memory; None for /tmp."""
+    if output is None or str(output) == "-" or os.path.realpath(output).startswith("/dev/"):
+        return None
+    return os.path.dirname(os.path.realpath(output))
 
 
 @contextlib.contextmanager
@@ -542,9 +553,9 @@ def _clean_texts(sources: Iterable[Source], n: int) -> Iterator[bytes]:
         begun = not piece.endswith(b"\n")
 
 
-def _clean_dumps(sources: Iterable[Source], n: int) -> Iterator[bytes]:
+def _clean_dumps(sources: Iterable[Source], n: int, folder: str | None = None) -> Iterator[bytes]:
     keep = False
-    everything = (p for source in sources for p in _records(source))
+    everything = (p for source in sources for p in _records(source, folder))
     for if_kept, anyway, state in in_order(_filtered, everything, n):
         if keep:
             yield from if_kept
@@ -552,8 +563,8 @@ def _clean_dumps(sources: Iterable[Source], n: int) -> Iterator[bytes]:
         keep = keep if state < 0 else bool(state)
 
 
-def _records(source: Source) -> Iterator[Any]:
-    """Pieces that end with a record, as bytes; a record that is huge as an open file."""
+def _records(source: Source, folder: str | None) -> Iterator[Any]:
+    """Pieces that end with a record, as bytes; a huge record as an open file and its folder."""
     held: list[bytes] = []
     n_held = n_read = 0
     while block := source.read(PIECE):
@@ -567,7 +578,7 @@ def _records(source: Source) -> Iterator[Any]:
             held.append(block)
             n_held += len(block)
         if n_held >= HUGE:
-            file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by who takes it)
+            file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (closed by who takes it)
             file.writelines(held)
             held, n_held = [], 0
             while block := source.read(PIECE):
@@ -575,7 +586,7 @@ def _records(source: Source) -> Iterator[Any]:
                 file.write(block[:end] if end else block)
                 if end:
                     break
-            yield file
+            yield file, folder
             # what is left of this block may hold many records
             rest = block[end:] if block else b""
             end = rest.rfind(b">") + 1
@@ -596,7 +607,7 @@ def _filtered(piece) -> tuple[Iterable[bytes], Iterable[bytes], int]:
     from pacsent._kernels import text as kernels
 
     if not isinstance(piece, bytes):
-        return _filtered_file(piece)
+        return _filtered_file(*piece)
     data = np.frombuffer(piece, dtype=np.uint8)
     n = data.size + 2
     marks, mark, first, last, out = _room(
@@ -610,7 +621,7 @@ def _filtered(piece) -> tuple[Iterable[bytes], Iterable[bytes], int]:
     return [out[:n_first].tobytes()], [out[n_first:size].tobytes()], state
 
 
-def _filtered_file(file) -> tuple[Iterable[bytes], Iterable[bytes], int]:
+def _filtered_file(file, folder: str | None) -> tuple[Iterable[bytes], Iterable[bytes], int]:
     """As _filtered for one huge record: all arrays lie in files, which the system may page out."""
     import numpy as np
 
@@ -625,7 +636,10 @@ def _filtered_file(file) -> tuple[Iterable[bytes], Iterable[bytes], int]:
     def room(dtype):
         # pages that are never touched take no place on the disk either
         return np.memmap(
-            stack.enter_context(tempfile.TemporaryFile()), dtype=dtype, mode="w+", shape=(n,)
+            stack.enter_context(tempfile.TemporaryFile(dir=folder)),
+            dtype=dtype,
+            mode="w+",
+            shape=(n,),
         )
 
     marks = room(np.int64)
