@@ -704,6 +704,9 @@ def test_the_expectation_kernel_agrees_with_torch(cuda, rng):
     trace = terms(on_gpu, torch.from_numpy(var_Q).float().to(cuda))
     assert_allclose(on_gpu.cpu(), kp * f1.numpy(), atol=5e-6)
     assert_allclose(trace.cpu(), f2.numpy() @ (kp * nu), rtol=2e-5)
+    flat = [torch.from_numpy(x).float().flatten().to(cuda) for x in (scores, var_Q[:, None] * nu)]
+    for found, expected in zip(terms.expectations(*flat), (f1, f2)):
+        assert_allclose(found.cpu(), expected.flatten(), atol=5e-6)
 
 
 @pytest.mark.gpu

@@ -19,6 +19,36 @@ __device__ void wide_expectations(float a, float v, float &f1, float &f2) {
   f2 = density / deviation * (1.f + even);
 }
 
+__device__ __forceinline__ void expectations(float a, float v, const float2 *rule,
+                                             const float *limits, const int *starts, int n_levels,
+                                             float &f1, float &f2) {
+  int level = 0;
+  while (level < n_levels && v > limits[level]) level++;
+  if (level == n_levels) {
+    wide_expectations(a, v, f1, f2);
+    return;
+  }
+  const float s = sqrtf(v);
+  f1 = f2 = 0.f;
+  for (int i = starts[level]; i < starts[level + 1]; i++) {
+    const float2 node = rule[i];
+    const float p = __fdividef(1.f, 1.f + __expf(-fmaf(s, node.x, a)));
+    f1 = fmaf(node.y, p, f1);
+    f2 = fmaf(node.y, p * (1.f - p), f2);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+each_expectation(const float *a, const float *v, float *f1, float *f2, const float *nodes,
+                 const float *weights, const float *limits, const int *starts, int n_levels,
+                 int n_nodes, long long n) {
+  extern __shared__ float2 rule[];
+  for (int i = threadIdx.x; i < n_nodes; i += blockDim.x) rule[i] = make_float2(nodes[i], weights[i]);
+  __syncthreads();
+  const long long i = blockIdx.x * 256ll + threadIdx.x;
+  if (i < n) expectations(a[i], v[i], rule, limits, starts, n_levels, f1[i], f2[i]);
+}
+
 extern "C" __global__ void __launch_bounds__(256)
 noise_terms(float *scores, const float *var_Q, const float *nu, const float *kp, const float *nodes,
             const float *weights, const float *limits, const int *starts, double *trace,
@@ -37,20 +67,9 @@ noise_terms(float *scores, const float *var_Q, const float *nu, const float *kp,
     const float weight = kp[u];
     float *score = scores + row * n_words + u;
     if (weight == 0.f) { *score = 0.f; continue; }
-    const float v = var * nu[u], a = *score, s = sqrtf(v);
-    int level = 0;
-    while (level < n_levels && v > limits[level]) level++;
-    float f1 = 0.f, f2 = 0.f;
-    if (level == n_levels) {
-      wide_expectations(a, v, f1, f2);
-    } else {
-      for (int i = starts[level]; i < starts[level + 1]; i++) {
-        const float2 node = rule[i];
-        const float p = __fdividef(1.f, 1.f + __expf(-fmaf(s, node.x, a)));
-        f1 = fmaf(node.y, p, f1);
-        f2 = fmaf(node.y, p * (1.f - p), f2);
-      }
-    }
+    const float v = var * nu[u], a = *score;
+    float f1, f2;
+    expectations(a, v, rule, limits, starts, n_levels, f1, f2);
     *score = weight * f1;
     spread = fmaf(weight * nu[u], f2, spread);
   }

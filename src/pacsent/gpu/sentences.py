@@ -8,6 +8,7 @@ in `pacsent.logistic_posterior`. Single precision on a GPU, sums in double; the 
 CPU's to about 1e-5. Sentences are worked on in batches as large as memory allows.
 """
 
+import ctypes
 from functools import lru_cache
 
 import numpy as np
@@ -98,7 +99,7 @@ def expectations(a, v):
 
 
 class _NoiseTerms:
-    """scores -> kp * f1 in place, and the trace; by the kernel on a GPU, by torch elsewhere."""
+    """scores -> kp * f1 in place, and the trace; by kernels on a GPU, by torch elsewhere."""
 
     def __init__(self, kp, nu):
         torch = require_torch()
@@ -106,10 +107,26 @@ class _NoiseTerms:
         self.kernel = None
         if kp.device.type == "cuda" and kp.dtype == torch.float32:
             self.kernel = kernel("sentences.cu", "noise_terms", (), kp.device)
+            self.each = kernel("sentences.cu", "each_expectation", (), kp.device)
             limits, starts, nodes, weights = expectation_rule()
             tensors = [torch.tensor(x, dtype=torch.float32) for x in (nodes, weights, limits)]
             self.rule = [tensor.to(kp.device) for tensor in tensors]
             self.starts = torch.tensor(starts, dtype=torch.int32, device=kp.device)
+
+    def expectations(self, a, v):
+        """(f1, f2) of some scores, elementwise."""
+        torch = require_torch()
+        if self.kernel is None or a.numel() == 0:
+            return expectations(a, v)
+        f1, f2 = torch.empty_like(a), torch.empty_like(a)
+        nodes, weights, limits = self.rule
+        arguments = [
+            a.contiguous(), v.contiguous(), f1, f2, nodes, weights, limits, self.starts,
+            ctypes.c_int(limits.numel()), ctypes.c_int(nodes.numel()),
+            ctypes.c_longlong(a.numel()),
+        ]  # fmt: skip
+        self.each.launch(-(-a.numel() // 256), 256, arguments, 8 * nodes.numel())
+        return f1, f2
 
     def __call__(self, scores, var_Q):
         torch = require_torch()
@@ -122,8 +139,6 @@ class _NoiseTerms:
                 trace[part] = (f2 @ (self.kp * self.nu)).double()
                 scores[part] = self.kp * f1
             return trace
-        import ctypes
-
         n_rows, n_words = scores.shape
         nodes, weights, limits = self.rule
         per_row = max(1, min(64, n_words // 4096))
@@ -287,7 +302,7 @@ class _Sentences:
         words, shares = self.words[entry], self.shares[entry]
         flat = local * scores.shape[1] + words  # where the sentences' own words stand
         nu = vocabulary.nu[words]
-        f1, f2 = expectations(scores.view(-1)[flat], var_Q[local] * nu)
+        f1, f2 = vocabulary.terms.expectations(scores.view(-1)[flat], var_Q[local] * nu)
         trace = vocabulary.terms(scores, var_Q)
         trace.index_add_(0, local, (shares * nu * f2).double())
         scores.view(-1)[flat] += shares * (f1 - 1)
@@ -434,19 +449,17 @@ class _WordPosteriors:
         sentences, dtype = self.sentences, mu.dtype
         local, entry = sentences.entries(rows)
         words, shares = self.rows[entry], sentences.shares[entry]
-        average = torch.sparse_coo_tensor(
-            torch.stack([local, words]),
-            shares,
-            (rows.numel(), mu.shape[0]),
-            check_invariants=False,
-        ).coalesce()  # (n_rows, n_words)
+        means = torch.zeros(rows.numel(), mu.shape[1], device=mu.device, dtype=dtype)
+        means.index_add_(0, local, shares[:, None] * mu[words])
         var = rho.exp()
         var_S = torch.zeros(rows.numel(), device=mu.device, dtype=torch.float64)
         squares = shares.double() ** 2
         var_S.index_add_(0, local, squares * var[words])
-        grad_h, trace = sentences.data_term(rows, torch.sparse.mm(average, mu), var_S.to(dtype))
+        grad_h, trace = sentences.data_term(rows, means, var_S.to(dtype))
         weight = self.weight[rows]
-        grad_mu = torch.sparse.mm(average.t(), grad_h * weight[:, None].to(dtype))
+        grad_h *= weight[:, None].to(dtype)
+        grad_mu = torch.zeros_like(mu)
+        grad_mu.index_add_(0, words, shares[:, None] * grad_h[local])
         grad_rho = torch.zeros_like(rho)
         grad_rho.index_add_(0, words, (weight * trace)[local] * squares)
         return grad_mu, 0.5 * var * grad_rho
@@ -515,7 +528,9 @@ def fit_w_pb_neg(
         state = _WordPosteriors(counts, words, B_hat, np.asarray(var_P), lam, vocabulary, weighting)
         size = torch.finfo(dtype).bits // 8
         free = free_memory(device)
-        fit = rows_that_fit(size * vocabulary.kp.numel() + 64 * A_hat.shape[1], free, most=8192)
+        n_types = counts.nnz / max(1, counts.shape[0])
+        per_sentence = size * (vocabulary.kp.numel() + 4 * A_hat.shape[1] * (n_types + 4))
+        fit = rows_that_fit(int(per_sentence), free, most=8192)
         if solver == "sgd":
             n_iter = _sgd(state, n_epochs, learning_rate, min(batch_size, fit), random_state)
         else:
