@@ -388,7 +388,18 @@ def test_no_thread_is_left_behind(tmp_path, lines):
     assert threading.active_count() == before
 
 
+def test_odd_tokens_survive_the_folder(tmp_path):
+    odd = ["", " ", "a\tb", "\r", "\x85", "\u2028", "\udce9", "x" * 300]
+    built = Corpus.build([odd], tmp_path / "corpus", 1)
+    assert set(built.vocabulary.words) == set(odd)
+    assert Corpus.open(tmp_path / "corpus").vocabulary.encode([odd]).ids.tolist() == [*built.ids]
+
+
 class TestCorpusMistakes:
+    def test_a_token_with_a_newline(self, tmp_path):
+        with pytest.raises(ValueError, match=r"without newlines.*Got 'a\\nb' instead"):
+            Corpus.build([["a\nb"]], tmp_path / "corpus", 1)
+
     def test_strings_that_name_files(self, tmp_path):
         (tmp_path / "a.txt").write_text("text")
         with pytest.raises(ValueError, match="which name files"):

@@ -634,7 +634,7 @@ class Corpus:
         self.ids = self._mapped("ids.i32", "<i4", self.n_tokens)
         self.offsets = self._mapped("offsets.i64", "<i8", self.n_documents + 1)
         words, counts = [], []
-        for line in (self.directory / "vocabulary.tsv").read_bytes().splitlines():
+        for line in (self.directory / "vocabulary.tsv").read_bytes().split(b"\n")[:-1]:
             word, _, count = line.rpartition(b"\t")
             words.append(word.decode("utf-8", "surrogatepass"))
             counts.append(int(count))
@@ -976,6 +976,11 @@ class _Counting:
         final[kept] = np.arange(kept.size)
         finals = [final[number] for number in numbers]
 
+        if broken := [word for word in ordered if b"\n" in word]:
+            raise ValueError(
+                "A token must be without newlines, as vocabulary.tsv has a word on each line. Got "
+                f"{broken[0].decode('utf-8', 'replace')[:40]!r} instead. Split or strip the tokens."
+            )
         sizes = np.fromiter(map(len, ordered), np.int64, len(ordered))
         vocabulary = Vocabulary.from_bytes(
             np.frombuffer(b"".join(ordered), dtype=np.uint8),
