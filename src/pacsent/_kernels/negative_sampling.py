@@ -431,6 +431,9 @@ def pb_neg_sgd(counts, A, m, penalties, noise, schedule, mu, rho):
 # ------------------------------------------------------------------------------------------------
 
 
+MOST_DRAWS = 4096  # noise words of one step: beyond this more of them hardly quieten the gradient
+
+
 @njit(**_FLAGS)
 def flowed(u, tau):
     """u = rho - log var_P after the penalty alone acted for tau: precisions relax as e^-tau."""
@@ -458,7 +461,8 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, state):
     s^2 = sum_v share_v^2 var_v, plus the penalty of all words, which is caught up when a word is
     met. begins: places in the order of the epoch where blocks start. All sentences of a block read
     the words before any of them moves one, and use the same noise words, each the first
-    n_negatives * n_tokens of them; with blocks of one sentence the steps are strictly one by one.
+    n_negatives * n_tokens of them, or MOST_DRAWS with a larger weight where that is less; with
+    blocks of one sentence the steps are strictly one by one.
 
     sentences = (order, indptr, indices, shares, n_tokens, weights, m); words = (D, u, clock);
     prior = (rates, log_var, c); noise = (keep, other, n_negatives);
@@ -508,7 +512,7 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, state):
             for d in range(n_dims):
                 h[d] += amount * e[d]
         G[:size] = 0.0
-        n_draws = n_negatives * n_tokens[order[begin + place[0]]]
+        n_draws = min(n_negatives * n_tokens[order[begin + place[0]]], MOST_DRAWS)
         active = size
         for t in range(0, n_draws, tile):
             T = min(tile, n_draws - t)
@@ -522,10 +526,10 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, state):
             part = scores[: active * T].reshape(active, T)
             np.dot(H[:active], X[:T].T, part)
             for i in range(active):
-                n = n_tokens[order[begin + place[i]]]
+                own_draws = min(n_negatives * n_tokens[order[begin + place[i]]], MOST_DRAWS)
                 line = part[i]
-                limit = min(T, n_negatives * n - t)
-                share = np.float32(1.0 / n)
+                limit = min(T, own_draws - t)
+                share = np.float32(n_negatives / own_draws)
                 for j in range(limit):
                     line[j] = share * _sigmoid32(line[j])
                 for j in range(limit, T):
