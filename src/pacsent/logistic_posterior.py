@@ -31,7 +31,7 @@ from pacsent.logistic import (
 
 KLS = ("exact", "paper")
 _MEMORY = 6  # pairs that L-BFGS remembers
-_SCORES_AT_ONCE = 1 << 20  # scores worked on at once: bounds the memory
+_SCORES_AT_ONCE = 1 << 20  # scores worked on at once, or 128 sentences: bounds the memory
 _LOCK = Lock()  # of the expansions that threads share
 
 
@@ -349,7 +349,7 @@ def solve(
         mu, var_Q = sentences.m[rows] + x[:, :-1], np.exp(x[:, -1])
         grad = np.empty_like(mu)
         value, spread = np.empty(len(rows)), np.empty(len(rows))
-        step = max(1, _SCORES_AT_ONCE // len(noise.nu))
+        step = max(128, _SCORES_AT_ONCE // len(noise.nu))
         for i in range(0, len(rows), step):
             part = slice(i, i + step)
             scores = mu[part] @ noise.A.T  # (some sentences, n_support)
@@ -570,7 +570,7 @@ def _sampled_evaluation(sentences, sample, expansion, keep=None, errors=None):
         grad += expansion.gradient + change[:, None] * expansion.gradient_by_var
         trace = expansion.trace + away @ expansion.trace_by_mu + change * expansion.trace_by_var
         trace = trace.astype(float)
-        step = max(1, _SCORES_AT_ONCE // len(nu))
+        step = max(128, _SCORES_AT_ONCE // len(nu))
         spread, square = np.empty(len(rows)), np.empty(len(rows))
         for i in range(0, len(rows), step):
             part = slice(i, i + step)
