@@ -5,9 +5,19 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
 
-from pacsent import PBNegVectorizer, Vocabulary, WordVectors
+from pacsent import (
+    PBNegVectorizer,
+    PVDBOWVectorizer,
+    Vocabulary,
+    WordPBNegVectorizer,
+    WordVectors,
+    make,
+    word_posterior,
+)
 from pacsent import logistic_posterior as posterior
+from pacsent.logistic import gaussian_logistic
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +120,8 @@ def test_exact_solver_finds_the_golden_optima(example):
 @pytest.mark.parametrize("kl", ["exact", "paper"])
 @pytest.mark.parametrize("lam", [0.25, 8.0])
 def test_exact_solver_agrees_with_a_blind_minimiser(rng, kl, lam):
-    words = random_words(rng)
-    X = random_sentences(rng, words, [1, 4, 30])
+    words = random_words(rng, n_words=15, n_dims=3)
+    X = random_sentences(rng, words, [1, 30])
     vectorizer = PBNegVectorizer(words, lam=lam, kl=kl, tol=1e-9, swap_roles=True).fit(X)
     means, variances = vectorizer.posterior(X)
     counts = words.vocabulary.count(X)
@@ -129,3 +139,547 @@ def test_exact_solver_agrees_with_a_blind_minimiser(rng, kl, lam):
         found = minimize(value, np.zeros(words.n_dims + 1), method="BFGS", tol=1e-9).x
         assert_allclose(means[s], found[:-1], atol=2e-5)
         assert_allclose(np.log(variances[s]), found[-1], atol=2e-5)
+
+
+def test_gradients_of_the_expected_objective_are_finite_differences(rng):
+    words = random_words(rng)
+    counts = words.vocabulary.count(random_sentences(rng, words, [3, 20]))
+    m = (counts @ words.output_vectors) / counts.sum(axis=1).A1[:, None]
+    mu, rho = rng.standard_normal((2, words.n_dims)), np.array([-1.0, 0.3])
+    noise = words.vocabulary.noise_probabilities(0.75)
+
+    def at(mu, rho):
+        return posterior.expected_objective(
+            mu, rho, counts, words.input_vectors, m, noise, lam=2.0, var_P=0.7, kl="paper"
+        )
+
+    found, step = at(mu, rho), 1e-6
+    for d in range(words.n_dims):
+        shift = step * np.eye(words.n_dims)[d]
+        slope = (at(mu + shift, rho).total - at(mu - shift, rho).total) / (2 * step)
+        assert_allclose(slope, found.grad_mu[:, d], atol=1e-6)
+    slope = (at(mu, rho + step).total - at(mu, rho - step).total) / (2 * step)
+    assert_allclose(slope, found.grad_rho, atol=1e-6)
+
+
+def test_the_objective_never_rises(rng):
+    words = random_words(rng, scale=2.0)  # long vectors: far from quadratic
+    X = random_sentences(rng, words, [1, 2, 5, 15, 60])
+    counts = words.vocabulary.count(X)
+    m = (counts @ words.output_vectors) / counts.sum(axis=1).A1[:, None]
+    p = words.vocabulary.noise_probabilities(0.75)
+    noise = posterior.noise_of(words.vocabulary.counts, words.input_vectors, m.mean(axis=0))
+    before = np.full(len(X), np.inf)
+    for max_iter in range(1, 25):
+        found = posterior.solve(
+            counts, words.input_vectors, m, noise, lam=50.0, tol=1e-10, max_iter=max_iter
+        )
+        after = posterior.expected_objective(
+            found.mu, np.log(found.var_Q), counts, words.input_vectors, m, p, lam=50.0
+        ).total
+        assert np.all(after <= before + 1e-9 * np.abs(before[np.isfinite(before)]).sum())
+        before = after
+
+
+def test_long_sentences_tend_to_the_prior_mean(rng):
+    words = random_words(rng)
+    X = random_sentences(rng, words, [10])
+    vectorizer = PBNegVectorizer(words, tol=1e-6).fit(X)
+    distances = []
+    for times in (1, 10, 100, 1000):
+        repeated = [X[0] * times]
+        m = words.output_vectors[words.vocabulary.encode(repeated).ids].mean(axis=0)
+        distances.append(np.linalg.norm(vectorizer.transform(repeated)[0] - m))
+    # order lam/n: ten times as long, ten times as near
+    assert_allclose(np.array(distances[1:-1]) / distances[2:], 10.0, rtol=0.3)
+
+
+@pytest.mark.parametrize("method", ["PB-neg", "w-PB-neg", "PV-DBOW"])
+def test_word_order_batch_and_threads_change_nothing(rng, method):
+    words = random_words(rng)
+    X = random_sentences(rng, words, [1, 5, 9, 30, 12, 7, 3, 28])
+    fitted = make(method, words, n_jobs=1).fit(X)
+    expected = fitted.posterior(X)
+    shuffled = [list(rng.permutation(S)) for S in X]
+    assert_allclose(fitted.transform(shuffled), expected[0], atol=1e-6)
+    order = rng.permutation(len(X))
+    assert_allclose(fitted.transform([X[i] for i in order]), expected[0][order], atol=1e-6)
+    fitted.set_params(n_jobs=2, batch_size=3)
+    for found, wanted in zip(fitted.posterior(X), expected):
+        assert_allclose(found, wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["PB-neg", "w-PB-neg", "PV-DBOW"])
+def test_what_fit_learned_survives_saving(rng, method):
+    words = random_words(rng)
+    X = random_sentences(rng, words, [4, 5, 9, 30])
+    fitted = make(method, words, n_jobs=1).fit(X)
+    fresh = make(method, words, n_jobs=1)
+    fresh._restore(fitted._state())
+    for found, wanted in zip(fresh.posterior(X), fitted.posterior(X)):
+        assert_allclose(found, wanted)
+
+
+def test_unconverged_sentences_are_counted_and_warned_about(rng):
+    words = random_words(rng)
+    X = random_sentences(rng, words, [5, 9])
+    vectorizer = PBNegVectorizer(words, tol=1e-9, max_iter=2).fit(X)
+    with pytest.warns(ConvergenceWarning, match="2 of 2 sentences did not reach tol=1e-09"):
+        vectorizer.transform(X)
+    assert vectorizer.n_unconverged_ == 2
+    assert_allclose(vectorizer.n_iter_, 2)
+    assert np.all(vectorizer.gradient_norm_ > 0)
+
+
+@pytest.mark.parametrize("method", ["PB-neg", "w-PB-neg"])
+def test_no_penalty_at_all_is_refused(rng, method):
+    words = random_words(rng)
+    with pytest.raises(ValueError, match=rf"lam must be finite for {method}. Got inf instead"):
+        make(method, words, lam=np.inf).fit([["w1"]])
+
+
+def test_training_text_without_a_known_word_is_refused(rng):
+    with pytest.raises(ValueError, match="X must hold words that the vectors know"):
+        PBNegVectorizer(random_words(rng), on_empty="ignore").fit([["zzz"], []])
+
+
+def test_sub_sampling_weighs_the_words(rng):
+    words = random_words(rng)
+    X = random_sentences(rng, words, [30])
+    plain = PBNegVectorizer(words, tol=1e-8).fit(X).posterior(X)
+    kept_all = PBNegVectorizer(words, tol=1e-8, subsample=1e9).fit(X).posterior(X)
+    assert_allclose(kept_all[0], plain[0], atol=1e-9)
+    some = PBNegVectorizer(words, tol=1e-8, subsample=1e-3).fit(X).posterior(X)
+    assert some[1][0] > plain[1][0]  # fewer tokens: a wider prior
+
+
+# ------------------------------------------------------------------------------------------------
+# PB-neg: a sample of the noise words
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def large():
+    """A problem that may be sampled, with topics and mostly negative scores, as Skip-gram has."""
+    rng = np.random.default_rng(1)
+    n_words, n_dims, n_topics = 6000, 50, 10
+    topic = rng.integers(0, n_topics, n_words)
+    centres = rng.standard_normal((2, n_topics, n_dims))
+    I_hat, O_hat = 0.15 * centres[:, topic] + 0.3 * rng.standard_normal((2, n_words, n_dims))
+    counts = (1e6 / np.arange(1, n_words + 1)).astype(int)
+    words = WordVectors(
+        Vocabulary([f"w{i}" for i in range(n_words)], counts),
+        (I_hat + 0.2).astype(np.float32),
+        (O_hat - 0.25).astype(np.float32),
+    )
+    X = []
+    for n in rng.integers(10, 300, 200):
+        p = counts * np.where(topic == rng.integers(n_topics), 5.0, 1.0)
+        X.append([f"w{i}" for i in rng.choice(n_words, n, p=p / p.sum())])
+    return words, X
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-2])
+def test_a_sample_of_the_noise_words_is_as_good_as_it_says(large, monkeypatch, tol):
+    monkeypatch.setattr("pacsent.negative_sampling._SAMPLED_FROM", 0)
+    words, X = large
+    fast = PBNegVectorizer(words, tol=tol, batch_size=64).fit(X)
+    means, variances = fast.posterior(X[:40])
+    exact = PBNegVectorizer(words, tol=1e-8).fit(X)
+    assert exact.noise_sample_ is None
+    wanted = exact.posterior(X[:40])
+    counts = words.vocabulary.count(X[:40])
+    m = (counts @ words.output_vectors) / counts.sum(axis=1).A1[:, None]
+    error = np.linalg.norm(means - wanted[0], axis=1) / np.linalg.norm(wanted[0] - m, axis=1)
+    assert np.median(error) < tol
+    assert error.max() < 2 * tol
+    assert_allclose(variances, wanted[1], rtol=tol)
+    assert fast.n_unconverged_ == 0
+    if tol == 1e-2:
+        sampled = fast.error_ > 0
+        assert len(fast.noise_sample_[0]) < 2000
+        assert sampled.mean() > 0.5
+        assert np.median(error[sampled]) < 2 * np.median(fast.error_[sampled])
+        assert np.median(fast.error_[sampled]) < tol
+
+    again = fast.set_params(batch_size=7).transform(X[:40][::-1])[::-1]
+    assert_allclose(again, means, atol=1e-5)
+    restored = PBNegVectorizer(words, tol=tol)
+    restored._restore(fast._state())
+    assert_allclose(restored.transform(X[:5]), means[:5], atol=1e-5)
+
+
+def test_inclusion_probabilities_add_up_and_stop_at_one(rng):
+    importance = rng.pareto(0.7, 500)
+    for size in (5, 50, 400):
+        p = posterior.inclusion_probabilities(importance, size)
+        assert_allclose(p.sum(), size)
+        assert p.max() <= 1.0
+        free = p < 1.0
+        assert_allclose(p[free] / importance[free], (p[free] / importance[free])[0])
+    assert_allclose(posterior.inclusion_probabilities([0.0, 1.0, 2.0], 5), [0.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("var_Q", [0.001, 0.05, 2.0])
+def test_sampled_kernel_is_its_numpy_line(rng, var_Q):
+    from pacsent._kernels.negative_sampling import sampled_noise_terms
+
+    n = 700
+    nu = np.sort(rng.uniform(0.5, 9.0, n))
+    w, e, a, b0, b1, b2, t0, t1, t2 = rng.uniform(0.1, 0.3, (9, n))
+    shifts = rng.standard_normal((3, n))
+    a = a - 3.0
+    var = np.array([var_Q, 0.8 * var_Q, 0.5 * var_Q])
+    single = [np.float32(x) for x in (a, b0, b1, b2, t0, t1, t2)]
+    out, trace, error = shifts.astype(np.float32), np.empty(3), np.empty(3)
+    sampled_noise_terms(
+        out, var.astype(np.float32), (np.float32(0.6 * var_Q), *single),
+        tuple(np.float32(x) for x in (nu, w, e)), posterior.quadrature_rule(1e-5), trace, error,
+    )  # fmt: skip
+    _, f1, f2 = gaussian_logistic(a + shifts, var[:, None] * nu)
+    D = (var - 0.6 * var_Q)[:, None]
+    rest = f1 - b0 - b1 * shifts - b2 * D
+    assert_allclose(out, w * rest, atol=3e-5)
+    assert_allclose(trace, (f2 - t0 - t1 * shifts - t2 * D) @ (w * nu), rtol=2e-3)
+    assert_allclose(error, rest**2 @ e, rtol=1e-3)
+
+
+# ------------------------------------------------------------------------------------------------
+# PB-neg: stochastic solvers
+# ------------------------------------------------------------------------------------------------
+
+
+def test_averaged_sgd_agrees_with_the_exact_solver(rng):
+    words = random_words(rng)
+    X = random_sentences(rng, words, [6, 25])
+    means, variances = PBNegVectorizer(words, tol=1e-9).fit(X).posterior(X)
+    ends = [
+        PBNegVectorizer(words, solver="sgd", n_epochs=3000, learning_rate=0.2, random_state=seed)
+        .fit(X)
+        .posterior(X)
+        for seed in range(8)
+    ]
+    counts = words.vocabulary.count(X)
+    m = (counts @ words.output_vectors) / counts.sum(axis=1).A1[:, None]
+    error = np.linalg.norm(np.mean([mu for mu, _ in ends], axis=0) - means, axis=1)
+    assert np.all(error < 0.05 * np.linalg.norm(means - m, axis=1))
+    assert_allclose(np.mean([np.log(v) for _, v in ends], axis=0), np.log(variances), atol=0.03)
+
+
+def test_the_papers_own_steps_diverge_where_they_must_and_say_so(rng):
+    words = random_words(rng)
+    X = random_sentences(rng, words, [400, 5])
+    literal = PBNegVectorizer(words, solver="sgd-literal").fit(X)
+    with pytest.warns(ConvergenceWarning, match="1 of 2 sentences are too long"):
+        diverged = literal.transform(X)
+    stable = PBNegVectorizer(words, solver="sgd").fit(X).transform(X)
+    exact = PBNegVectorizer(words).fit(X).transform(X)
+    assert np.linalg.norm(diverged[0]) > 100
+    assert np.linalg.norm(stable[0] - exact[0]) < 0.1
+
+
+def test_divergence_starts_at_184_tokens_per_lam():
+    assert not posterior.diverging(183, lam=1.0)
+    assert posterior.diverging(185, lam=1.0)
+    assert not posterior.diverging(185, lam=2.0)
+
+
+def test_alias_table_draws_the_probabilities_it_was_given(rng):
+    p = rng.pareto(1.0, 300)
+    keep, other = posterior.alias(p)
+    found = np.bincount(np.arange(300), weights=keep, minlength=300)
+    found += np.bincount(other, weights=1.0 - keep, minlength=300)
+    assert_allclose(found / 300, p / p.sum(), atol=1e-12)
+
+
+# ------------------------------------------------------------------------------------------------
+# w-PB-neg
+# ------------------------------------------------------------------------------------------------
+
+
+def test_word_objective_and_gradients_are_the_golden_ones(example):
+    rows, facts, words, _ = example
+    drawn = rows["w_pb_neg_sampled"]
+    var_P = word_posterior.prior_variances(facts["counts"])
+    assert_allclose(var_P, drawn["sigma_P2_w"])
+    for row in drawn["rows"]:
+        A_hat, B_hat = tables(words, row["method"])
+        found = word_posterior.sampled_objective(
+            np.array(drawn["mu_w"]), np.array(drawn["rho_w"]), np.array(drawn["eps"]),
+            facts["sentences"], drawn["negatives"], A_hat, B_hat, var_P,
+            lam=row["lam"], weighting=row["weighting"],
+        )  # fmt: skip
+        for name in ("data", "mean_penalty", "var_penalty", "total", "grad_mu", "grad_rho"):
+            assert_allclose(getattr(found, name), row[name], rtol=1e-12, atol=1e-12)
+        assert_allclose(found.kl, row["KL_exact"], rtol=1e-12)
+
+
+def test_exact_word_posteriors_are_the_golden_optima(example):
+    rows, facts, words, counts = example
+    for row in rows["optima"]["w_pb_neg"]:
+        settings = {"lam": row["lam"], "weighting": row["weighting"]}
+        vectorizer = WordPBNegVectorizer(words, solver="exact", tol=1e-8, **settings)
+        vectorizer.fit(token_lists(facts))
+        assert_allclose(vectorizer.word_means_, row["mu_w"], atol=1e-7)
+        assert_allclose(np.log(vectorizer.word_variances_), row["rho_w"], atol=1e-7)
+        value = word_posterior.expected_objective(
+            vectorizer.word_means_, np.log(vectorizer.word_variances_), counts,
+            words.input_vectors, words.output_vectors, vectorizer.prior_variances_,
+            np.array(facts["p_n"]), **settings,
+        )  # fmt: skip
+        assert_allclose(value.total, row["value"], atol=1e-10)
+
+
+def golden_steps(example, run, lazy):
+    """The golden trajectory's end, word by word as the formulas of word_posterior give it."""
+    rows, facts, words, _ = example
+    drawn, lam = rows["w_pb_neg_sampled"], run["lam"]
+    A_hat, B_hat = words.input_vectors, words.output_vectors
+    var_P = np.array(drawn["sigma_P2_w"])
+    n_words, d = A_hat.shape
+    rates, c = 1.0 / (var_P * lam), 0.5 * d / lam
+    D, u, clock = np.zeros((n_words, d)), np.zeros(n_words), np.zeros(n_words)
+    now, losses = 0.0, []
+    steps = posterior.learning_rates(rows["w_pb_neg_sgd"]["epochs"], rows["w_pb_neg_sgd"]["eta0"])
+    for epoch, eta in enumerate(steps):
+        for s in rows["w_pb_neg_sgd"]["order"]:
+            S = np.array(facts["sentences"][s])
+            own = np.unique(S) if lazy else np.arange(n_words)
+            gap = now - clock[own]
+            D[own] = word_posterior.mean_flow(D[own], rates[own, None], gap[:, None])
+            u[own] = word_posterior.rho_flow(u[own], c * gap)
+            share = np.bincount(S, minlength=n_words) / S.size
+            deviation = np.exp(0.5 * (u + np.log(var_P)))
+            eps = np.array(drawn["eps"][s]) * (1 + epoch / 4)
+            h = share @ (B_hat + D + deviation[:, None] * eps)
+            loss, g = posterior.negative_sampling_loss(h, S, np.array(drawn["negatives"][s]), A_hat)
+            losses.append(loss / S.size)
+            a = (share[:, None] * g / S.size)[own]
+            b = 0.5 * deviation[own] * np.sum(a * eps[own], axis=1)
+            if run["scheme"] == "euler":
+                D[own] -= eta * (a + rates[own, None] * D[own])
+                u[own] -= eta * (b + c * np.expm1(u[own]))
+            elif run["scheme"] == "flow":
+                D[own] = word_posterior.mean_flow(D[own] - eta * a, rates[own, None], eta)
+                u[own] = word_posterior.rho_flow(u[own] - eta * b, c * eta)
+            else:
+                D[own] = word_posterior.mean_step(D[own], rates[own, None], a, eta)
+                u[own] = word_posterior.rho_step(u[own], c, b, eta)
+            now += eta
+            clock[own] = now
+    D = word_posterior.mean_flow(D, rates[:, None], (now - clock)[:, None])
+    u = word_posterior.rho_flow(u, c * (now - clock))
+    return B_hat + D, u + np.log(var_P), losses
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_word_steps_follow_the_golden_trajectories_dense_and_lazy(example, lazy):
+    for run in example[0]["w_pb_neg_sgd"]["runs"]:
+        if lazy and run["scheme"] == "euler":
+            continue  # plain steps have no flow to catch up by
+        mu, rho, losses = golden_steps(example, run, lazy)
+        assert_allclose(losses, run["step_losses"], rtol=1e-12)
+        assert_allclose(mu, run["mu_w"], rtol=1e-11, atol=1e-12)
+        assert_allclose(rho, run["rho_w"], rtol=1e-11, atol=1e-12)
+
+
+def test_the_penalty_over_time_is_the_golden_one(golden):
+    for row in golden("methods")["lazy"]:
+        if row["kind"].startswith("mean_euler"):
+            segments = row.get("segments") or [[row["eta"], row["m"]]]
+            steps = np.concatenate([np.full(m, eta) for eta, m in segments])
+            found = word_posterior.mean_euler(1.0, row["r"], steps)
+            assert_allclose(found, row["factor"], rtol=1e-12)
+            found = word_posterior.mean_flow(1.0, row["r"], steps.sum())
+            assert_allclose(found, row["factor_flow"], rtol=1e-12)
+        elif row["kind"] == "rho_flow":
+            assert_allclose(word_posterior.rho_flow(row["u0"], row["tau"]), row["u"], rtol=1e-10)
+        elif row["kind"] == "rho_etd":
+            found = word_posterior.rho_step(row["u0"], row["c"], row["b"], row["eta"])
+            assert_allclose(found, row["u"], rtol=1e-10)
+
+
+@pytest.fixture
+def word_problem(rng):
+    words = random_words(rng, n_words=40, n_dims=6)
+    X = random_sentences(rng, words, rng.integers(2, 30, 50))
+    counts = words.vocabulary.count(X)
+    seen = np.flatnonzero(counts.sum(axis=0).A1)
+    counts = counts.tocsc()[:, seen].tocsr()
+    frequency = counts.sum(axis=0).A1
+    noise = frequency**0.75 / np.sum(frequency**0.75)
+    A, B = (np.float32(table[seen]) for table in (words.input_vectors, words.output_vectors))
+    return counts, A, B, word_posterior.prior_variances(frequency), noise
+
+
+def test_word_training_takes_the_steps_of_the_formulas(word_problem):
+    """One sentence at a time, against NumPy with the same random numbers."""
+    from pacsent._kernels import negative_sampling as kernels
+
+    counts, A, B, var_P, noise = word_problem
+    lam, k, epochs = 2.0, 3, 2
+    found = word_posterior.train(
+        counts, A, B, var_P, noise, n_negatives=k, lam=lam, weighting="token", n_epochs=epochs,
+        block=1, rng=np.random.default_rng(5),
+    )  # fmt: skip
+    rng = np.random.default_rng(5)
+    state = np.maximum(rng.integers(0, 2**63, (1, 1), dtype=np.uint64), np.uint64(1))[0]
+    keep, other = posterior.alias(noise)
+    n_tokens = counts.sum(axis=1).A1
+    weights = n_tokens / n_tokens.mean()
+    rates, c = 1.0 / (var_P * lam), 0.5 * A.shape[1] / lam
+    D, u = np.zeros(B.shape), np.zeros(len(B))
+    for eta in posterior.learning_rates(epochs, 0.025):
+        for s in rng.permutation(len(n_tokens)):
+            share = counts[s].toarray().ravel() / n_tokens[s]
+            var = share**2 * var_P * np.exp(u)
+            eps = np.empty(A.shape[1], np.float32)
+            kernels._fill_normal(state, eps)
+            deviation = np.sqrt(var.sum())
+            h = share @ (B + D) + deviation * eps
+            drawn = [kernels._draw(state, keep, other) for _ in range(k * int(n_tokens[s]))]
+            g = (share * (1 / (1 + np.exp(-A @ h)) - 1)) @ A
+            g = g + (1 / (1 + np.exp(-A[drawn] @ h))) @ A[drawn] / n_tokens[s]
+            D = word_posterior.mean_step(D, rates[:, None], weights[s] * np.outer(share, g), eta)
+            b = weights[s] * var / (2 * deviation) * (g @ eps)
+            u = word_posterior.rho_step(u, c, b, eta)  # every word, every step: nothing lazy
+    assert_allclose(found.mu, B + D, atol=1e-5)
+    assert_allclose(found.rho, u + np.log(var_P), atol=1e-5)
+
+
+def test_lazy_words_equal_words_caught_up_after_every_step(word_problem):
+    from pacsent._kernels.negative_sampling import catch_up, word_sgd
+
+    counts, A, _, var_P, noise = word_problem
+    n_tokens = counts.sum(axis=1).A1.astype(np.int64)
+    shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
+    prior = (1.0 / var_P, np.log(var_P), 3.0)
+    order = np.arange(counts.shape[0])
+    sentences = (
+        order, counts.indptr, counts.indices, shares, n_tokens, np.ones(order.size),
+        np.zeros((order.size, A.shape[1]), np.float32),
+    )  # fmt: skip
+    ends = []
+    for lazy in (True, False):
+        D, u, clock = np.zeros(A.shape, np.float32), np.zeros(len(A)), np.zeros(len(A))
+        state = np.array([12345], dtype=np.uint64)
+        for begins in [order] if lazy else order[:, None]:
+            word_sgd(
+                begins, sentences, A, (D, u, clock), prior, (*posterior.alias(noise), 5),
+                (0.0, 0.02, 1), state,
+            )  # fmt: skip
+            catch_up(D, u, clock, prior[0], prior[2], 0.02 * (begins[-1] + 1))
+        ends.append((D, u))
+    assert_allclose(ends[0][0], ends[1][0], rtol=1e-4, atol=1e-7)
+    assert_allclose(ends[0][1], ends[1][1], rtol=1e-6, atol=1e-8)  # D is in single precision
+
+
+@pytest.mark.parametrize("block", [1, 16])
+def test_word_training_ends_near_the_exact_solution(word_problem, block):
+    counts, A, B, _, noise = word_problem
+    var_P = np.full(len(A), 0.5)
+    settings = {"n_negatives": 15, "lam": 4.0, "weighting": "sentence"}
+    exact = word_posterior.solve(counts, A, B, var_P, noise, tol=1e-8, **settings)
+    ends = [
+        word_posterior.train(
+            counts, A, B, var_P, noise, n_epochs=150, learning_rate=0.05, block=block,
+            rng=np.random.default_rng(seed), **settings,
+        )
+        for seed in range(4)
+    ]  # fmt: skip
+    mu = np.mean([end.mu for end in ends], axis=0)
+    assert np.linalg.norm(mu - exact.mu) < 0.15 * np.linalg.norm(exact.mu - B)
+    rho = np.mean([end.rho for end in ends], axis=0)
+    assert_allclose(rho, exact.rho, atol=0.1)
+
+
+def test_exact_word_posteriors_agree_with_a_blind_minimiser(rng):
+    words = random_words(rng, n_words=4, n_dims=2)
+    counts = words.vocabulary.count([["w0", "w1", "w1"], ["w2"], ["w3", "w0"]])
+    A, B, var_P = words.input_vectors, words.output_vectors, np.array([0.5, 1.0, 2.0, 1.0])
+    noise = np.array([0.4, 0.3, 0.2, 0.1])
+
+    def value(x):
+        mu, rho = x[:8].reshape(4, 2), x[8:]
+        return word_posterior.expected_objective(mu, rho, counts, A, B, var_P, noise).total
+
+    found = minimize(value, np.zeros(12), method="BFGS", tol=1e-8).x
+    exact = word_posterior.solve(counts, A, B, var_P, noise, tol=1e-9)
+    assert_allclose(exact.mu.ravel(), found[:8], atol=1e-4)
+    assert_allclose(exact.rho, found[8:], atol=1e-4)
+
+
+def test_a_sentence_is_the_mean_of_its_words_and_unseen_words_keep_their_prior(rng):
+    words = random_words(rng)
+    vectorizer = WordPBNegVectorizer(words, n_epochs=2, n_jobs=1).fit([["w0", "w1", "w1", "w2"]])
+    means, variances = vectorizer.posterior([["w1", "w1", "w2"], ["w50", "w0"], ["w50"]])
+    learned = dict(zip(vectorizer.words_, vectorizer.word_means_))
+    var = dict(zip(vectorizer.words_, vectorizer.word_variances_))
+    assert_allclose(means[0], (2 * learned[1] + learned[2]) / 3, rtol=1e-6)
+    assert_allclose(variances[0], (4 * var[1] + var[2]) / 9)  # one draw for both w1
+    assert_allclose(means[1], (words.output_vectors[50] + learned[0]) / 2, rtol=1e-6)
+    assert_allclose(means[2], words.output_vectors[50], rtol=1e-6)
+
+
+def test_one_thread_trains_the_same_words_twice(rng):
+    words = random_words(rng)
+    X = random_sentences(rng, words, [5, 9, 30])
+    one, two = (WordPBNegVectorizer(words, n_jobs=1, n_epochs=3).fit(X) for _ in range(2))
+    assert np.array_equal(one.word_means_, two.word_means_)
+    assert np.array_equal(one.word_variances_, two.word_variances_)
+
+
+def test_scaled_prior_variances_have_the_asked_median():
+    scaled = word_posterior.prior_variances([8, 4, 2, 0], scale=0.1)
+    assert_allclose(scaled[:3], [0.05, 0.1, 0.2])
+    assert np.isinf(scaled[3])
+
+
+def test_unknown_weighting_is_refused():
+    with pytest.raises(ValueError, match=r"weighting must be one of .* Got 'word' instead"):
+        word_posterior.sentence_weights([1, 2], "word")
+
+
+# ------------------------------------------------------------------------------------------------
+# PV-DBOW
+# ------------------------------------------------------------------------------------------------
+
+
+def test_pv_dbow_loss_and_gradients_are_the_golden_ones(example):
+    rows, facts, words, _ = example
+    row = rows["pv_dbow"]
+    loss, grad_h, grad_A = word_posterior.pv_dbow_objective(
+        np.array(row["h"]), facts["sentences"], row["negatives"], words.input_vectors
+    )
+    assert_allclose(loss, row["loss_sum"], rtol=1e-13)
+    assert_allclose(grad_h, row["grad_h"], rtol=1e-12, atol=1e-13)
+    assert_allclose(grad_A, row["grad_I"], rtol=1e-12, atol=1e-13)
+
+
+def test_pv_dbow_training_lowers_the_loss_of_its_own_sentences(rng):
+    words = random_words(rng)
+    X = random_sentences(rng, words, rng.integers(5, 40, 30))
+    encoded = words.vocabulary.encode(X)
+    sentences = [encoded.ids[a:b] for a, b in zip(encoded.offsets, encoded.offsets[1:])]
+    p = words.vocabulary.noise_probabilities(0.75)
+    negatives = [rng.choice(words.n_words, (S.size, 5), p=p) for S in sentences]
+
+    def loss(vectorizer):
+        A = vectorizer._trained_table()
+        return word_posterior.pv_dbow_objective(
+            vectorizer.transform(X), sentences, negatives, A
+        )[0]  # fmt: skip
+
+    trained = PVDBOWVectorizer(words, n_negatives=5, n_jobs=1).fit(X)
+    untrained = PVDBOWVectorizer(words, n_negatives=5, train_words=False).fit(X)
+    nothing = PVDBOWVectorizer(
+        words, n_negatives=5, train_words=False, n_epochs=1, learning_rate=1e-9
+    )
+    assert loss(trained) < loss(untrained) < loss(nothing.fit(X))
+
+
+def test_pv_dbow_needs_no_output_table(rng):
+    words = random_words(rng)
+    one_table = WordVectors(words.vocabulary, words.input_vectors)
+    vectors = PVDBOWVectorizer(one_table, n_epochs=2).fit_transform([["w1", "w2"]])
+    assert vectors.shape == (1, words.n_dims)

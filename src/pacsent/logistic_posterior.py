@@ -499,10 +499,8 @@ def inclusion_probabilities(importance, size):
         sure |= p > 1.0
 
 
-def draw_sample(
-    noise: Noise, counts, A_hat, m, *, lam, var_P, kl, error, rng
-) -> NoiseSample | None:
-    """A sample of the noise words, as small as `error` allows; None if that is most of them.
+def draw_sample(noise: Noise, counts, A_hat, m, *, lam, var_P, kl, error, rng) -> NoiseSample:
+    """A sample of the noise words, as small as `error` allows; all of them if that is a third.
 
     The pilot sentences (`counts`, `m`) say how large the rest of the expansion is for each word,
     hence how likely a word should be in the sample, and how large the sample must be so that the
@@ -540,7 +538,7 @@ def draw_sample(
             chosen = np.sort(order[inside])
             return NoiseSample(noise, chosen, p[chosen])
         size = int(size * 1.5)
-    return None
+    return whole
 
 
 def _levels(sentences, noise):

@@ -30,6 +30,7 @@ _REMADE = (
     "_floats",
     "_pooled",
 )  # attributes that follow from others: not pickled
+_SAMPLED_FROM = 1 << 21  # numbers in the noise words' rows from which a sample may stand for all
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 _GPU_BATCH = 1 << 16  # sentences handed to a GPU at once; it makes its own batches
 
@@ -156,8 +157,8 @@ class PBNegVectorizer(_NegativeSampling):
     noise_counts_ : array, shape (n_words,)
         Counts of the training sentences; the noise distribution is their power.
     noise_sample_ : (words, inclusion probabilities) or None
-        The noise words that stand for all in large problems; None where all are used, which is
-        always so with tol < 1e-4.
+        The noise words that stand for all in large problems, in single precision; None where all
+        are used in double precision, which is always so with tol < 1e-4.
     n_iter_, gradient_norm_ : array, shape (n_sentences,)
         Evaluations of the objective, and the largest entry of its gradient, for each sentence of
         the last `transform` or `posterior`; 0 and nan for sentences without a known word.
@@ -245,7 +246,7 @@ class PBNegVectorizer(_NegativeSampling):
         """Whether a sample of the noise words may be good enough and saves time."""
         size = np.count_nonzero(self.noise_counts_) * self.word_vectors.n_dims
         on_cpu = self.device == "cpu"
-        return on_cpu and self.solver == "exact" and self.tol >= 1e-4 and size > 1 << 21
+        return on_cpu and self.solver == "exact" and self.tol >= 1e-4 and size > _SAMPLED_FROM
 
     def _draw(self, pilot):
         """Draw the sample of the noise words by which all sentences will be solved."""
@@ -262,9 +263,8 @@ class PBNegVectorizer(_NegativeSampling):
             error=0.5 * self.tol,
             rng=check_random_state(self.random_state),
         )
-        if self._sample is not None:
-            chosen = self._sample.chosen
-            self.noise_sample_ = self._sample.noise.words[chosen], self._sample.inclusion
+        chosen = self._sample.chosen
+        self.noise_sample_ = self._sample.noise.words[chosen], self._sample.inclusion
 
     def _noise_of(self, dtype):
         A_hat, _ = self._float_tables()

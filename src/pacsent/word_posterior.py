@@ -221,8 +221,8 @@ def train(
         Prior variances and probabilities of the noise words.
     block : int
         Sentences whose gradients are taken at the same state of the words and with common noise
-        words: sentence S uses the first n_negatives * n of them (of more than 4,096 draws only
-        that many, weighted up). 1 is strictly one by one.
+        words: n_negatives for each token of the longest, at most 4,096, weighted to stand for
+        n_negatives per token of each. 1 is strictly one by one.
     n_threads : int
         Threads work on the same words without locks: with more than one, the result differs a
         little from run to run.

@@ -26,8 +26,8 @@ def _erfcx(t):
     """e^(t^2) erfc(t) for t >= 0."""
     if t < 25.0:
         return math.exp(t * t) * math.erfc(t)
-    inverse = 1.0 / (t * t)
-    return (1.0 - 0.5 * inverse * (1.0 - 1.5 * inverse)) / (t * math.sqrt(math.pi))
+    x = 0.5 / (t * t)  # asymptotic series, 1e-12 from here on
+    return (1.0 - x * (1.0 - x * (3.0 - x * (15.0 - x * 105.0)))) / (t * math.sqrt(math.pi))
 
 
 @njit(**_FLAGS)
@@ -460,9 +460,9 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, state):
     Loss of a step: mean over the tokens of sampled l_neg(h_S), h_S = m + sum_v share_v D_v + s eps,
     s^2 = sum_v share_v^2 var_v, plus the penalty of all words, which is caught up when a word is
     met. begins: places in the order of the epoch where blocks start. All sentences of a block read
-    the words before any of them moves one, and use the same noise words, each the first
-    n_negatives * n_tokens of them, or MOST_DRAWS with a larger weight where that is less; with
-    blocks of one sentence the steps are strictly one by one.
+    the words before any of them moves one, and use the same noise words: as many as the longest
+    has, n_negatives * n_tokens, but at most MOST_DRAWS, weighted to stand for n_negatives each.
+    With blocks of one sentence the steps are strictly one by one.
 
     sentences = (order, indptr, indices, shares, n_tokens, weights, m); words = (D, u, clock);
     prior = (rates, log_var, c); noise = (keep, other, n_negatives);
@@ -482,18 +482,14 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, state):
     scores = np.empty(block * tile, np.float32)
     extra = np.empty((block, n_dims), np.float32)
     deviation = np.empty(block)
-    place = np.empty(block, np.int64)  # of the i-th longest sentence in its block
+    scale = np.empty(2, np.float32)
     for begin in begins:
         size = min(block, order.size - begin)
-        for i in range(size):  # longest first, by insertion
-            j = i
-            while j > 0 and n_tokens[order[begin + place[j - 1]]] < n_tokens[order[begin + i]]:
-                place[j] = place[j - 1]
-                j -= 1
-            place[j] = i
         now = start + eta * begin
+        n_draws = 0
         for i in range(size):
-            s = order[begin + place[i]]
+            s = order[begin + i]
+            n_draws = min(max(n_draws, n_negatives * n_tokens[s]), MOST_DRAWS)
             h, e = H[i], E[i]
             for d in range(n_dims):
                 h[d] = m[s, d]
@@ -512,8 +508,7 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, state):
             for d in range(n_dims):
                 h[d] += amount * e[d]
         G[:size] = 0.0
-        n_draws = min(n_negatives * n_tokens[order[begin + place[0]]], MOST_DRAWS)
-        active = size
+        share = np.float32(n_negatives / n_draws)
         for t in range(0, n_draws, tile):
             T = min(tile, n_draws - t)
             for j in range(T):
@@ -521,32 +516,22 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, state):
                 to = X[j]
                 for d in range(n_dims):
                     to[d] = row[d]
-            while n_negatives * n_tokens[order[begin + place[active - 1]]] <= t:
-                active -= 1
-            part = scores[: active * T].reshape(active, T)
-            np.dot(H[:active], X[:T].T, part)
-            for i in range(active):
-                own_draws = min(n_negatives * n_tokens[order[begin + place[i]]], MOST_DRAWS)
-                line = part[i]
-                limit = min(T, own_draws - t)
-                share = np.float32(n_negatives / own_draws)
-                for j in range(limit):
-                    line[j] = share * _sigmoid32(line[j])
-                for j in range(limit, T):
-                    line[j] = np.float32(0.0)
-            np.dot(part, X[:T], extra[:active])
-            for i in range(active):
+            part = scores[: size * T]
+            np.dot(H[:size], X[:T].T, part.reshape(size, T))
+            for i in range(part.size):
+                part[i] = share * _sigmoid32(part[i])
+            np.dot(part.reshape(size, T), X[:T], extra[:size])
+            for i in range(size):
                 for d in range(n_dims):
                     G[i, d] += extra[i, d]
-        scale = np.empty(2, np.float32)
         for i in range(size):
-            s = order[begin + place[i]]
+            s = order[begin + i]
             for j in range(indptr[s], indptr[s + 1]):
                 scale[0] = shares[j]
                 _step_along(H[i], A[indices[j]], 1.0, scale, G[i])
         for i in range(size):
-            s = order[begin + place[i]]
-            now = start + eta * (begin + place[i])
+            s = order[begin + i]
+            now = start + eta * (begin + i)
             g, e = G[i], E[i]
             along = 0.0
             for d in range(n_dims):

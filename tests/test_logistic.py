@@ -1,0 +1,94 @@
+"""Gaussian expectations of the logistic loss: golden numbers, and one route against another."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.integrate import quad
+
+from pacsent import logistic
+
+A = np.linspace(-8.0, 8.0, 33)
+
+
+def test_expectations_are_the_golden_ones(golden):
+    rows = golden("methods")["gaussian_logistic"]
+    a, v = (np.array([row[name] for row in rows]) for name in ("a", "v"))
+    for found, name in zip(logistic.gaussian_logistic(a, v), ("f", "f1", "f2")):
+        assert_allclose(found, [row[name] for row in rows], rtol=0, atol=5e-12)
+
+
+@pytest.mark.parametrize("v", [0.02, 0.3, 1.0])
+def test_series_and_quadrature_meet(v):
+    series, quadrature = (
+        logistic._series(A, np.full(A.shape, v)),
+        logistic._quadrature(A, np.full(A.shape, v)),
+    )
+    for one, other in zip(series, quadrature):
+        assert_allclose(one, other, rtol=0, atol=5e-12)
+
+
+def test_expectations_agree_with_adaptive_integration():
+    def density(z):
+        return np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
+
+    for a, v in [(-2.0, 0.5), (1.3, 4.0), (0.2, 40.0)]:
+        f, f1, _ = logistic.gaussian_logistic(a, v)
+        s = np.sqrt(v)
+        expected = quad(lambda z: density(z) * logistic.softplus(a + s * z), -12, 12, limit=200)[0]  # noqa: B023
+        assert_allclose(f, expected, atol=1e-9)
+        expected = quad(lambda z: density(z) * logistic.sigmoid(a + s * z), -12, 12, limit=200)[0]  # noqa: B023
+        assert_allclose(f1, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("v", [0.1, 0.9, 5.0])
+def test_each_is_the_derivative_of_the_one_before(v):
+    step = 1e-5
+    f_up, f1_up, _ = logistic.gaussian_logistic(A + step, v)
+    f_down, f1_down, _ = logistic.gaussian_logistic(A - step, v)
+    _, f1, f2 = logistic.gaussian_logistic(A, v)
+    assert_allclose((f_up - f_down) / (2 * step), f1, atol=1e-8)
+    assert_allclose((f1_up - f1_down) / (2 * step), f2, atol=1e-8)
+    f_wide, f_narrow = (logistic.gaussian_logistic(A, v + sign * step)[0] for sign in (1, -1))
+    assert_allclose((f_wide - f_narrow) / (2 * step), 0.5 * f2, atol=1e-8)
+
+
+def test_higher_derivatives_are_those_of_f2():
+    step = 1e-4
+    for v in (0.05, 0.8):
+        f3, f4 = logistic.higher_derivatives(A, np.full(A.shape, v))
+        up, down = (logistic.gaussian_logistic(A + sign * step, v)[2] for sign in (1, -1))
+        middle = logistic.gaussian_logistic(A, v)[2]
+        assert_allclose((up - down) / (2 * step), f3, atol=5e-5)
+        assert_allclose((up + down - 2 * middle) / step**2, f4, atol=1e-3)
+
+
+def test_no_variance_means_the_plain_loss():
+    f, f1, f2 = logistic.gaussian_logistic(A, 0.0)
+    s = logistic.sigmoid(A)
+    assert_allclose(f, logistic.softplus(A), rtol=1e-13)
+    assert_allclose(f1, s, rtol=1e-13)
+    assert_allclose(f2, s * (1 - s), rtol=1e-12)
+
+
+def test_far_scores_do_not_overflow():
+    for v in (0.5, 2.0, 1e4):
+        f, f1, f2 = logistic.gaussian_logistic(np.array([-700.0, 700.0, 1e5]), v)
+        assert np.isfinite([f, f1, f2]).all()
+        assert_allclose(f1[2], 1.0)
+
+
+def test_a_negative_variance_is_refused():
+    with pytest.raises(ValueError, match=r"v must be a variance, 0 or more. Got -1.0 instead"):
+        logistic.gaussian_logistic(0.0, -1.0)
+
+
+def test_compiled_expectations_agree_with_these():
+    from pacsent._kernels.negative_sampling import expected_logistic, expected_sigmoid
+    from pacsent.logistic_posterior import quadrature_rule
+
+    rule = quadrature_rule(1e-12)
+    for v in (0.005, 0.05, 0.2, 0.7, 3.0, 60.0):
+        compiled = np.array([expected_logistic(a, v, rule) for a in A]).T
+        assert_allclose(compiled, logistic.gaussian_logistic(A, v), rtol=0, atol=1e-11)
+        alone = np.array([expected_sigmoid(a, v, rule) for a in A]).T
+        assert_allclose(alone, compiled[1:], rtol=0, atol=1e-14)
