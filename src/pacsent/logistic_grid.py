@@ -19,7 +19,8 @@ from scipy import linalg, sparse
 CS = (0.1, 0.316, 1.0, 3.16, 10.0, 31.6, 100.0, 316.0, 1000.0)
 BLOCK = 512  # rows of one matrix product: block x columns stays in the cache
 _MEMORY = 8  # pairs kept by L-BFGS
-_STALE = 8  # iterations after which borrowed curvature is made afresh
+_COLUMNS = 400  # problems solved side by side
+_STALE = 15  # iterations after which borrowed curvature is made afresh
 
 
 @dataclass(frozen=True)
@@ -344,42 +345,55 @@ def _check(X, y, n_classes):
         )
 
 
-def _solve_path(design, Cs, start, share, tol, max_iterations):
-    """Solutions on all rows along C, each started at its neighbour (or at `start`).
+def _solve(design, W, Cs, preconditioners, tol, max_iterations):
+    """All rows, several C: W (n_Cs, n_columns, n_weights); preconditioners [C][column]."""
+    K = design.n_columns
+    C = np.repeat(np.asarray(Cs), K)
+    column = np.tile(np.arange(K), len(Cs))
+    solved, n_iterations = _minimise(
+        lambda w, at: design.gradient(w, C[at], column[at]),
+        W.reshape(-1, design.n_weights).astype(design.dtype),
+        np.arange(C.size),
+        [one for those in preconditioners for one in those],
+        C * design.n_rows * _entropy(design.share)[column],
+        tol,
+        max_iterations,
+    )
+    return solved.reshape(W.shape), n_iterations
 
-    Also the preconditioners at the solutions, for problems with `share` of the rows.
+
+def _solve_path(design, Cs, start, share, tol, max_iterations):
+    """Solutions on all rows for every C, with preconditioners for `share` of the rows (or None).
+
+    From nothing: one C after the other, each started at its neighbour. From `start`: all together,
+    with the preconditioners of `start` unless they have become stale.
     """
-    columns = np.arange(design.n_columns)
-    W = np.zeros((design.n_columns, design.n_weights), dtype=design.dtype)
-    W[:, -1] = np.log(design.share / (1 - design.share))
-    borrowed = start.preconditioners if start is not None else None
+
+    def made(weights, share):
+        return [
+            _preconditioners(design, _curvatures(design, W), C, share) for W, C in zip(weights, Cs)
+        ]
+
+    if start is not None:
+        kept = start.preconditioners or made(start.weights, 1.0 if share is None else share)
+        weights, total = _solve(design, start.weights, Cs, kept, tol, max_iterations)
+        if share is not None and total > _STALE:
+            kept = made(weights, share)
+        return Path(tuple(Cs), weights, kept if share is not None else None), total
+
+    W = np.zeros((1, design.n_columns, design.n_weights), dtype=design.dtype)
+    W[0, :, -1] = np.log(design.share / (1 - design.share))
+    curvatures = _curvatures(design, W[0])
     weights, kept, total = [], [], 0
-    curvatures = None
-    for number, C in enumerate(Cs):
-        if start is not None:
-            W = start.weights[number].astype(design.dtype)
-        if borrowed is not None:
-            here = borrowed[number]
-        else:
-            if curvatures is None or start is not None:
-                curvatures = _curvatures(design, W)
-            here = _preconditioners(design, curvatures, C, 1.0)
-        W, n_iterations = _minimise(
-            lambda w, at, C=C: design.gradient(w, np.full(at.size, C), at),
-            W,
-            columns,
-            here,
-            C * design.n_rows * _entropy(design.share),
-            tol,
-            max_iterations,
-        )
+    for C in Cs:
+        here = _preconditioners(design, curvatures, C, 1.0)
+        W, n_iterations = _solve(design, W, (C,), [here], tol, max_iterations)
         total += n_iterations
-        weights.append(W)
+        weights.append(W[0])
+        if share is not None or Cs[-1] != C:
+            curvatures = _curvatures(design, W[0])
         if share is not None:
-            if borrowed is None or n_iterations > _STALE:
-                curvatures = _curvatures(design, W)
-                here = _preconditioners(design, curvatures, C, share)
-            kept.append(here)
+            kept.append(_preconditioners(design, curvatures, C, share))
     return Path(tuple(Cs), np.stack(weights), kept or None), total
 
 
@@ -448,45 +462,51 @@ def _search(design, folds, Cs, start, tol, max_iterations):
         for rows in design.blocks
     ]
     K = design.n_columns
-    column = np.tile(np.arange(K), n_sets)  # sorted by fold, then class
-    fold = np.repeat(np.arange(n_sets), K)
     hits = np.zeros((n_sets, len(Cs)))
-    for number, C in enumerate(Cs):
+    at_once = max(1, _COLUMNS // (n_sets * K))  # few classes: several C share the products
+    for first in range(0, len(Cs), at_once):
+        chosen = range(first, min(first + at_once, len(Cs)))
+        n = len(chosen)
+        column = np.tile(np.arange(K), n_sets * n)  # sorted by fold, then C, then class
+        which = np.tile(np.repeat(np.arange(n), K), n_sets)
+        fold = np.repeat(np.arange(n_sets), n * K)
+        C = np.array([Cs[number] for number in chosen])[which]
 
-        def gradient(w, at, C=C):
-            return design.gradient(w, np.full(at.size, C), column[at], fold[at], held_out)
+        def gradient(w, at, C=C, column=column, fold=fold):
+            return design.gradient(w, C[at], column[at], fold[at], held_out)
 
         W, n_iterations = _minimise(
             gradient,
-            np.tile(path.weights[number], (n_sets, 1)),
-            column,
-            path.preconditioners[number],
-            (C * share * design.n_rows * _entropy(design.share))[column],
+            np.tile(path.weights[chosen.start : chosen.stop].reshape(n * K, -1), (n_sets, 1)),
+            which * K + column,
+            [one for number in chosen for one in path.preconditioners[number]],
+            C * share * design.n_rows * _entropy(design.share)[column],
             tol,
             max_iterations,
         )
         total += n_iterations
-        hits[:, number] = _held_out_hits(design, W, held_out, n_sets)
+        W = W.reshape(n_sets, n, K, -1)
+        hits[:, chosen.start : chosen.stop] = _held_out_hits(design, W, held_out)
     sizes = np.array([np.bincount(row, minlength=n_folds) for row in folds])  # (n_repeats, n_folds)
     accuracy = hits.reshape(n_repeats, n_folds, len(Cs)) / sizes[:, :, None]
     return GridResult(Cs, accuracy, path, total)
 
 
-def _held_out_hits(design, W, held_out, n_sets):
-    """How many held-out rows each fold classifies rightly."""
-    K = design.n_columns
-    weights = np.ascontiguousarray(W.T, dtype=design.dtype)
+def _held_out_hits(design, W, held_out):
+    """How many held-out rows each fold classifies rightly, (n_sets, n_Cs)."""
+    n_sets, n, K, n_weights = W.shape
+    weights = [np.ascontiguousarray(w.reshape(n * K, n_weights).T, design.dtype) for w in W]
 
     def work(numbers):
-        hits = np.zeros(n_sets)
+        hits = np.zeros((n_sets, n))
         for number in numbers:
             rows, Z = design.blocks[number], design._block(number)
             y = design.y[rows]
             for f in range(n_sets):
                 out = held_out[number][f]
-                F = Z[out] @ weights[:, f * K : (f + 1) * K]
-                guess = (F[:, 0] > 0) if design.n_classes == 2 else F.argmax(axis=1)
-                hits[f] += np.count_nonzero(guess == y[out])
+                F = (Z[out] @ weights[f]).reshape(out.size, n, K)
+                guess = (F[:, :, 0] > 0) if design.n_classes == 2 else F.argmax(axis=2)
+                hits[f] += np.count_nonzero(guess == y[out][:, None], axis=0)
         return hits
 
     return sum(design.run(work))
