@@ -14,6 +14,7 @@ TITLES = {
     "mr": "MR",
     "trec": "TREC",
     "stsb": "STS-B",
+    "generated": "generated text",
 }
 FORMATS = ("text", "md", "latex", "html")
 
@@ -165,7 +166,7 @@ def html_table(results) -> str:
     body = []
     seen_group = None
     rows = _row_names(results)
-    grouped = any(name in ROWS for name in rows)
+    grouped = any(r["paper"] is not None for r in scores.values())
     for row in rows:
         in_paper = row in ROWS and ROWS[row].in_paper
         group = "the paper's rows" if in_paper else "not in the paper"
@@ -181,11 +182,13 @@ def html_table(results) -> str:
                 continue
             mark = ' class="best"' if result["accuracy"] == best[name] else ""
             text = f"{result['accuracy']:.3f}"
-            below = f"± {result['sd']:.3f}"
+            several = len(result["scores"]) > 1
+            below = f"± {result['sd']:.3f}" if several else ""
             style = ""
             if result["paper"] is not None:
                 difference = result["accuracy"] - result["paper"]
-                below += f" · paper {result['paper']:.3f} ({difference:+.3f})"
+                below += f"{' · ' if several else ''}paper {result['paper']:.3f}"
+                below += f" ({difference:+.3f})"
                 style = f' style="{_shade(difference)}"'
             line.append(f"<td{mark}{style}>{text}<small>{below}</small></td>")
         body.append(f"<tr>{''.join(line)}</tr>")
@@ -227,7 +230,10 @@ def few_label_rows(results) -> tuple[list[str], list[list[str]]]:
     scores = _scores(results)
     header = ["dataset", "method", *[f"{size:,}" for size in sizes], "all"]
     rows = []
-    for r in sorted(found, key=lambda r: list(TITLES).index(r["dataset"])):
+    known = list(TITLES)
+    for r in sorted(
+        found, key=lambda r: known.index(r["dataset"]) if r["dataset"] in known else 99
+    ):
         at = {point["n_labels"]: point for point in r["curve"]}
         whole = scores.get((r["row"], r["dataset"]))
         rows.append(
@@ -354,12 +360,13 @@ def _page(results, pictures, run, title, again) -> str:
         if content:
             sections.append(f"<h2>{heading}</h2><p class='soft'>{text}</p>{''.join(content)}")
 
-    if _of_kind(results, "classification"):
+    if scored := _of_kind(results, "classification"):
+        beside = any(r["paper"] is not None for r in scored)
         section(
             "Test accuracy",
-            "Mean over the seeds, with the paper's number and the difference to it below. lam, C "
-            "and L2 normalisation by five-fold cross-validation on the training part. The best of "
-            "a column is bold.",
+            ("Below each number the paper's and the difference to it. " if beside else "")
+            + "Mean over the seeds; λ, C and L2 normalisation by five-fold cross-validation on "
+            "the training part. The best of a column is bold.",
             html_table(results),
         )
     certificates = certificate_rows(results)
@@ -521,8 +528,8 @@ def _few_plot(plt, few, scores):
         y = [point["accuracy"] for point in r["curve"]]
         e = [point["sd"] for point in r["curve"]]
         whole = scores.get((r["row"], r["dataset"]))
-        if whole:
-            n_all = {"20news": 11_314, "imdb": 25_000, "subj": 8_000}.get(r["dataset"], 10_000)
+        n_all = {"20news": 11_314, "imdb": 25_000, "subj": 8_000}.get(r["dataset"])
+        if whole and n_all:
             x, y, e = [*x, n_all], [*y, whole["accuracy"]], [*e, whole["sd"]]
         style = {"color": "black", "linestyle": "--"} if r["row"] == "tf-idf" else {}
         axes.errorbar(x, y, e, marker="o", markersize=3, capsize=2, label=r["label"], **style)

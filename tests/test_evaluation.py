@@ -1,0 +1,218 @@
+"""The protocol: what is chosen is chosen on the training part, and a run can be resumed."""
+
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, PredefinedSplit
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer
+
+from pacsent import WordVectors, datasets, evaluation, make
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return datasets.generate(240, n_topics=2, n_words=300, n_tokens=25, topic_share=0.4)
+
+
+@pytest.fixture(scope="module")
+def words(corpus):
+    """Themes plus noise: vectors that say something about the topic."""
+    rng = np.random.default_rng(0)
+    signal = np.sqrt(corpus.themes.T) @ rng.standard_normal((corpus.themes.shape[0], 12))
+    table = signal + 0.3 * rng.standard_normal(signal.shape)
+    other = signal + 0.3 * rng.standard_normal(signal.shape)
+    return WordVectors(corpus.vocabulary, table.astype(np.float32), other.astype(np.float32))
+
+
+def test_folds_are_even_stratified_and_a_function_of_the_seed():
+    labels = np.repeat([0, 1, 2], [40, 30, 7])
+    folds = evaluation.folds_of(labels, 0)
+    assert np.ptp(np.bincount(folds)) <= 1
+    for label in range(3):
+        assert np.ptp(np.bincount(folds[labels == label], minlength=5)) <= 1
+    assert_array_equal(folds, evaluation.folds_of(labels, 0))
+    assert (folds != evaluation.folds_of(labels, 1)).any()
+
+
+def test_the_choice_is_the_one_grid_search_makes(corpus, words):
+    dataset = corpus.dataset()
+    Cs = (1.0, 100.0)
+    result = evaluation.evaluate("PB-L2", dataset, words, lams=(0.5, 8.0), seeds=(3,), Cs=Cs)
+    part = dataset.split(3)
+    pipeline = Pipeline(
+        [
+            ("vectors", make("PB-L2", words, on_empty="ignore")),
+            ("scale", "passthrough"),
+            ("classifier", LogisticRegression(tol=1e-8, max_iter=10_000)),
+        ]
+    )
+    grid = {
+        "vectors__lam": [0.5, 8.0],
+        "scale": ["passthrough", Normalizer()],
+        "classifier__C": Cs,
+    }
+    folds = PredefinedSplit(evaluation.folds_of(part.train_labels, 3))
+    search = GridSearchCV(pipeline, grid, cv=folds).fit(part.train_texts, part.train_labels)
+    score = result.scores[0]
+    assert_allclose(score["cv_accuracy"], search.best_score_, atol=0.006)
+    # refit scikit-learn at our choice: the same test accuracy
+    pipeline.set_params(
+        vectors__lam=score["lam"],
+        scale=Normalizer() if score["normalise"] else "passthrough",
+        classifier__C=score["C"],
+    )
+    theirs = pipeline.fit(part.train_texts, part.train_labels)
+    assert result.accuracy == pytest.approx(theirs.score(part.test_texts, part.test_labels))
+    assert result.accuracy > 0.7
+
+
+def test_test_labels_are_read_for_the_score_only(corpus, words):
+    whole = corpus.dataset()
+    part = whole.split(0)
+    flipped = datasets.Dataset(
+        part.name,
+        part.train_texts,
+        part.train_labels,
+        part.test_texts,
+        1 - part.test_labels,
+        part.classes,
+        part.digest,
+    )
+    honest = evaluation.evaluate("Average-0", part, words, seeds=(0,))
+    wrong = evaluation.evaluate("Average-0", flipped, words, seeds=(0,))
+    assert wrong.accuracy == pytest.approx(1 - honest.accuracy)
+    for key in ("C", "normalise", "cv_accuracy"):
+        assert honest.scores[0][key] == wrong.scores[0][key]
+
+
+def test_seeds_that_share_features_are_solved_together_with_the_same_result(corpus, words):
+    part = corpus.dataset().split(0)
+    together = evaluation.evaluate("i-PB-L2", part, words, lams=(0.5, 8.0), seeds=(0, 1))
+    alone = [
+        evaluation.evaluate("i-PB-L2", part, words, lams=(0.5, 8.0), seeds=(seed,))
+        for seed in (0, 1)
+    ]
+    for one, other in zip(together.scores, alone):
+        assert one["accuracy"] == pytest.approx(other.accuracy, abs=0.022)
+        assert one["cv_accuracy"] == pytest.approx(other.scores[0]["cv_accuracy"], abs=0.006)
+
+
+@pytest.mark.parametrize("row", ["both", "SIF", "uSIF", "tf-idf", "IDF-Average-1", "PB-L2-token"])
+def test_every_cheap_row_beats_guessing(corpus, words, row):
+    result = evaluation.evaluate(row, corpus.dataset(), words, seeds=(0,), Cs=(1.0, 100.0))
+    assert result.accuracy > 0.65
+    json.loads(result.to_json())
+
+
+def test_any_transformer_can_be_scored(corpus):
+    thin = Pipeline(
+        [("tf", TfidfVectorizer()), ("dense", FunctionTransformer(lambda X: X.toarray()))]
+    )
+    result = evaluation.evaluate(thin, corpus.dataset(), seeds=(0,), Cs=(1.0, 10.0))
+    assert result.row == "Pipeline"
+    assert result.accuracy > 0.65
+
+
+def test_a_saved_classifier_predicts_as_the_reported_one(corpus, words, tmp_path):
+    dataset = corpus.dataset()
+    result = evaluation.evaluate("Average-1", dataset, words, seeds=(1,), save_classifiers=tmp_path)
+    model = evaluation.load_classifier(tmp_path / "Average-1" / "generated-seed1.npz")
+    part = dataset.split(1)
+    vectors = make("Average", words, alpha=1.0, on_empty="ignore").fit_transform(part.test_texts)
+    names = np.array(part.classes)[part.test_labels]
+    assert model.score(vectors, names) == pytest.approx(result.accuracy)
+    assert isinstance(model[-1], LogisticRegression)
+
+
+def test_rows_of_an_encoded_text_are_its_sentences(corpus, words):
+    encoded = words.vocabulary.encode(corpus.texts)
+    some = evaluation.rows_of(encoded, np.array([5, 2, 2]))
+    again = words.vocabulary.encode([corpus.texts[5], corpus.texts[2], corpus.texts[2]])
+    assert_array_equal(some.ids, again.ids)
+    assert_array_equal(some.offsets, again.offsets)
+
+
+def test_a_draw_of_few_labels_has_every_class():
+    labels = np.repeat(np.arange(20), 50)
+    rows = evaluation.draw_labelled(labels, 100, 0)
+    assert rows.size == 100
+    assert_array_equal(np.bincount(labels[rows]), 5)
+    assert np.unique(rows).size == 100
+    assert (rows != evaluation.draw_labelled(labels, 100, 1)).any()
+
+
+def test_few_labels_get_better_with_more(corpus, words):
+    prepared = evaluation._Prepared(corpus.dataset(), words)
+    found = evaluation.few_labels(
+        evaluation.ROWS["Average-0"], prepared, sizes=(12, 150), n_draws=4
+    )
+    few, many = (point["accuracy"] for point in found["curve"])
+    assert few < many
+
+
+@pytest.fixture
+def small_benchmark(corpus, tmp_path, monkeypatch):
+    """The generated corpus in the place of SUBJ, so that reproduce runs in seconds."""
+    dataset = corpus.dataset("subj")
+    known = datasets.DATASETS["subj"]
+    from dataclasses import replace
+
+    monkeypatch.setitem(datasets.DATASETS, "subj", replace(known, digest=dataset.digest))
+    loads = []
+
+    def load(name, data, verify=True):
+        loads.append(name)
+        return dataset
+
+    monkeypatch.setattr(datasets, "load", load)
+    return loads
+
+
+def test_a_run_goes_on_where_it_stopped(small_benchmark, words, tmp_path):
+    only = ["Average-0", "PB-L2", "subj", "classification"]
+    lines = []
+    settings = {"only": only, "quick": True, "report": lines.append}
+    stopped = evaluation.reproduce(tmp_path, words, tmp_path / "out", time_limit=0.0, **settings)
+    assert stopped["n_missing"] > 0
+    first = evaluation.reproduce(tmp_path, words, tmp_path / "out", **settings)
+    assert first["n_done"] + stopped["n_done"] == 2
+    stamp = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*.json")}
+    again = evaluation.reproduce(tmp_path, words, tmp_path / "out", **settings)
+    assert (again["n_done"], again["n_kept"]) == (0, 2)
+    assert stamp == {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*.json")}
+    assert any("PB-L2 on subj" in line for line in lines)
+    found = evaluation.read_results(tmp_path / "out" / "results")
+    assert [r["row"] for r in found] == ["Average-0", "PB-L2"]
+    assert found[1]["scores"][0]["lam"] in (0.5, 4.0)
+    assert found[1]["paper"] == 0.905
+
+
+def test_results_of_other_settings_are_made_again(small_benchmark, words, tmp_path):
+    settings = {"only": ["Average-0", "subj", "classification"]}
+    evaluation.reproduce(tmp_path, words, tmp_path / "out", quick=True, **settings)
+    other = evaluation.reproduce(tmp_path, words, tmp_path / "out", seeds=(0, 1), **settings)
+    assert (other["n_done"], other["n_kept"]) == (1, 0)
+
+
+def test_only_chooses_rows_datasets_and_kinds():
+    chosen = evaluation.tasks(["PB-L2", "imdb"])
+    assert {(t.row, t.dataset) for t in chosen} == {("PB-L2", "imdb")}
+    assert {t.kind for t in chosen} == {"classification", "few-labels", "map"}
+    paper = evaluation.tasks(["paper"])
+    assert len(paper) == 14 * 3
+    with pytest.raises(ValueError, match="'PB-L3'"):
+        evaluation.tasks(["PB-L3"])
+    files = [task.file for task in evaluation.tasks()]
+    assert len(files) == len(set(files))
+
+
+def test_unknown_methods_and_missing_words_are_refused(corpus):
+    with pytest.raises(ValueError, match="'PB-L3'"):
+        evaluation.evaluate("PB-L3", corpus.dataset())
+    with pytest.raises(ValueError, match="words must be given"):
+        evaluation.evaluate("PB-L2", corpus.dataset())

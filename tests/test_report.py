@@ -1,0 +1,192 @@
+"""The report: tables from result files only, one page that needs nothing but itself."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from pacsent import evaluation, report
+
+
+def classification(row, dataset, accuracy, lam=None):
+    known = evaluation.ROWS[row]
+    score = {"seed": 0, "accuracy": accuracy, "cv_accuracy": accuracy, "C": 1.0}
+    return {
+        "kind": "classification",
+        "row": row,
+        "label": known.label,
+        "dataset": dataset,
+        "accuracy": accuracy,
+        "sd": 0.002,
+        "scores": [{**score, "normalise": False, "lam": lam}] * 3,
+        "paper": evaluation._paper_score(known, dataset),
+        "lam_curve": [
+            {"lam": value, "cv_accuracy": accuracy - 0.001 * value} for value in known.lams
+        ],
+        "seconds": {"fit": 1.0, "encode": 2.0, "search": 3.0, "final": 0.5},
+        "details": {
+            "variance_by_length": [{"n_tokens": n, "variance": 1 / n} for n in (5, 20, 80)]
+        },
+        "provenance": {"pacsent": "0", "words_digest": "ab" * 32},
+    }
+
+
+@pytest.fixture
+def results():
+    points = [{"n_labels": n, "accuracy": 0.8, "sd": 0.01, "draws": []} for n in (100, 300)]
+    return [
+        classification("Average-0", "20news", 0.731),
+        classification("Average-0", "subj", 0.911),
+        classification("PB-L2", "20news", 0.7602, lam=0.5),
+        classification("tf-idf", "subj", 0.914),
+        {
+            "kind": "few-labels",
+            "row": "PB-L2",
+            "label": "PB-L2",
+            "dataset": "20news",
+            "curve": points,
+        },
+        {
+            "kind": "similarity",
+            "row": "PB-L2",
+            "label": "PB-L2",
+            "dataset": "stsb",
+            "spearman": 0.55,
+            "pearson": 0.54,
+            "posterior_similarities": {"kl_divergence": 0.5},
+        },
+        {
+            "kind": "map",
+            "row": "PB-L2",
+            "label": "PB-L2",
+            "dataset": "subj",
+            "classes": ["objective", "<subjective>"],
+            "x": [0.0, 1.0, 2.0],
+            "y": [1.0, 0.0, 2.0],
+            "labels": [0, 1, 1],
+        },
+        {
+            "kind": "certificate",
+            "row": "PB-L2",
+            "label": "PB-L2",
+            "dataset": "generated",
+            "certificate_kind": "A",
+            "risk_bound": 0.41,
+            "true_risk": 0.4,
+            "kl": 3.0,
+            "n": 1000,
+            "delta": 0.05,
+        },
+    ]
+
+
+def test_markdown_has_ours_beside_the_papers(results):
+    lines = report.table(results, "md").splitlines()
+    assert lines[0] == "| method | 20news | paper | SUBJ | paper |"
+    assert "| Average α=0 | 0.731 ± 0.002 | 0.748 | 0.911 ± 0.002 | 0.908 |" in lines
+    assert "| tf-idf |  |  | 0.914 ± 0.002 |  |" in lines
+
+
+def test_latex_has_no_bare_symbols(results):
+    text = report.table(results, "latex")
+    assert r"Average $\alpha$=0 & 0.731 $\pm$ 0.002 & 0.748" in text
+    assert text.isascii()
+    assert text.count(r"\\") == 4
+
+
+def test_the_text_table_is_aligned(results):
+    lines = report.table(results, "text").splitlines()
+    assert len({line.index("0.") for line in lines if "paper" not in line}) <= 2
+    assert len(lines) == 4
+
+
+def test_rows_keep_the_order_of_the_paper(results):
+    rows = report.cells(list(reversed(results)))[1]
+    assert [row[0] for row in rows] == ["Average α=0", "PB-L2", "tf-idf"]
+
+
+def test_the_page_is_one_file_that_needs_no_network(results, tmp_path):
+    pytest.importorskip("matplotlib")
+    page = report.write(results, tmp_path).read_text()
+    assert not re.search(r"(src|href)\s*=\s*[\"'](?!data:)", page)
+    assert "@import" not in page and "url(" not in page and "<script" not in page
+    assert page.count("data:image/png;base64,") == len(list((tmp_path / "plots").glob("*.png")))
+    assert "viewport" in page and "@media print" in page
+    assert (tmp_path / "table.md").read_text().startswith("| method")
+    assert (tmp_path / "table.tex").read_text().startswith(r"\begin{tabular}")
+
+
+def test_the_page_shows_the_difference_to_the_paper(results, tmp_path):
+    page = report.write(results, tmp_path).read_text()
+    assert "paper 0.748 (-0.017)" in page
+    assert "paper 0.753 (+0.007)" in page
+    assert "rgba(var(--down)" in page and "rgba(var(--up)" in page
+
+
+def test_names_from_data_are_escaped(results, tmp_path):
+    results[0]["label"] = "<b>x</b>"
+    page = report.write(results, tmp_path).read_text()
+    assert "<b>x</b>" not in page
+    assert "&lt;b&gt;x" in page
+
+
+def test_an_empty_folder_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="needs results"):
+        report.write(evaluation.read_results(tmp_path), tmp_path)
+
+
+def test_without_matplotlib_the_page_says_so(results, tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "plots", lambda results, folder: [])
+    assert "pacsent[report]" in report.write(results, tmp_path).read_text()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"pacsent\[report\]"):
+        report.require_matplotlib()
+
+
+def test_results_are_read_back_in_order(results, tmp_path):
+    for number, result in enumerate(results):
+        evaluation.write_json(tmp_path / f"{number}.json", result)
+    (tmp_path / "other.json").write_text(json.dumps({"rows": []}))
+    found = evaluation.read_results(tmp_path)
+    assert len(found) == len(results)
+    assert next(r["row"] for r in found if r["kind"] == "classification") == "Average-0"
+
+
+def browser():
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    return next((shutil.which(name) for name in names if shutil.which(name)), None)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(browser() is None, reason="no browser: run scripts/install-browser")
+@pytest.mark.parametrize("width", [390, 1200])
+def test_a_browser_shows_the_page_without_sideways_scrolling(results, tmp_path, width):
+    """A real browser lays the page out: ink on the screenshot, nothing wider than the page."""
+    image = pytest.importorskip("matplotlib.image")
+    page = report.write(results, tmp_path)
+    probe = tmp_path / "probe.html"
+    script = (
+        "<script>addEventListener('load', () => { document.title = "
+        "document.documentElement.scrollWidth + ' ' + innerWidth + ' ' + "
+        "[...document.images].every(i => i.complete && i.naturalWidth > 0); })</script>"
+    )
+    probe.write_text(page.read_text().replace("</body>", f"{script}</body>"))
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    size = f"--window-size={width},1500"
+    shot = tmp_path / "shot.png"
+    subprocess.run(
+        [browser(), *flags, size, f"--screenshot={shot}", page.as_uri()],
+        check=True, capture_output=True, timeout=120,
+    )  # fmt: skip
+    pixels = image.imread(shot)[:, :, :3]
+    assert pixels.shape[1] == width
+    assert pixels.std() > 0.05
+    dumped = subprocess.run(
+        [browser(), *flags, size, "--virtual-time-budget=3000", "--dump-dom", probe.as_uri()],
+        check=True, capture_output=True, text=True, timeout=120,
+    ).stdout  # fmt: skip
+    scroll, inner, loaded = re.search(r"<title>(\d+) (\d+) (\w+)</title>", dumped).groups()
+    assert int(scroll) <= int(inner)
+    assert loaded == "true"
