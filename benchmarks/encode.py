@@ -123,7 +123,7 @@ def main():
         default=os.environ.get("PACSENT_DATA", beside),
         help="folder with datasets/ and vectors/ (default: PACSENT_DATA)",
     )
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--save", action="store_true")
     given = parser.parse_args()
     folder = Path(given.data)
@@ -132,7 +132,7 @@ def main():
     words = WordVectors(half.vocabulary, np.asarray(half.input_vectors, dtype=np.float32))
     corpora = {
         "SUBJ": list(datasets.load("subj", given.data, verify=False).train_texts),
-        "IMDb": list(datasets.load("imdb", given.data, verify=False).train_texts)[:5000],
+        "IMDb": list(datasets.load("imdb", given.data, verify=False).train_texts)[:2000],
     }
     functions = contestants(words)
     for name, dtype in (("pacsent, float16 table", np.float16),):

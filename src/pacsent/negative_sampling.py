@@ -374,7 +374,7 @@ class PBNegVectorizer(_NegativeSampling):
     def _n_threads(self):
         return super()._n_threads() if self.device == "cpu" else 1
 
-    def _batch_size(self):
+    def _batch_size(self, n_sentences, n_jobs):
         return self.batch_size if self.device == "cpu" else max(self.batch_size, _GPU_BATCH)
 
     def _batches(self, X, *where):

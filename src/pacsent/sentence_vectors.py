@@ -260,7 +260,8 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             return encoded, *posterior(encoded, where)
 
         n_jobs = self._n_threads()
-        parts = zip(count(0, self._batch_size()), self._parts(X))
+        size = self._batch_size(_length(X), n_jobs)
+        parts = zip(count(0, size), _parts(X, size))
         first = list(islice(parts, 2))
         if n_jobs == 1 or len(first) < 2:  # nothing to share out: no threads to start
             for start, part in chain(first, parts):
@@ -279,26 +280,8 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 for future in waiting:
                     future.cancel()
 
-    def _parts(self, X) -> Iterator:
-        """X cut into batches."""
-        size = self._batch_size()
-        if isinstance(X, Encoded):
-            for start in range(0, X.n_sentences, size):
-                stop = min(start + size, X.n_sentences)
-                offsets = X.offsets[start : stop + 1]
-                yield Encoded(
-                    X.ids[offsets[0] : offsets[-1]],
-                    offsets - offsets[0],
-                    X.n_unknown[start:stop],
-                )
-            return
-        if isinstance(X, str):
-            self._encode(X)  # says what is wrong
-        rest = iter(X)
-        while part := list(islice(rest, size)):
-            yield part
-
-    def _batch_size(self) -> int:
+    def _batch_size(self, n_sentences, n_jobs) -> int:
+        """Sentences a batch, where there are so many (None: nobody knows) for so many threads."""
         return self.batch_size
 
     def _n_threads(self) -> int:
@@ -306,8 +289,8 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _gather(self, X):
         n_dims = self.word_vectors.n_dims
-        n = X.n_sentences if isinstance(X, Encoded) else len(X) if hasattr(X, "__len__") else None
-        if n is not None and not isinstance(X, str):  # the batches are computed in their place
+        n = _length(X)
+        if n is not None:  # the batches are computed in their place
             means, variances = np.empty((n, n_dims), self._dtype), np.empty(n)
             done = 0
             for _, some in self._stream(X, means):
@@ -352,6 +335,30 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         )
 
 
+def _length(X) -> int | None:
+    """Number of sentences, where that is known beforehand."""
+    if isinstance(X, Encoded):
+        return X.n_sentences
+    return len(X) if hasattr(X, "__len__") and not isinstance(X, str) else None
+
+
+def _parts(X, size) -> Iterator:
+    """X cut into batches of `size` sentences."""
+    if isinstance(X, Encoded):
+        for start in range(0, X.n_sentences, size):
+            stop = min(start + size, X.n_sentences)
+            offsets = X.offsets[start : stop + 1]
+            ids = X.ids[offsets[0] : offsets[-1]]
+            yield Encoded(ids, offsets - offsets[0], X.n_unknown[start:stop])
+        return
+    if isinstance(X, str):
+        yield X  # refused, with advice, where it is encoded
+        return
+    rest = iter(X)
+    while part := list(islice(rest, size)):
+        yield part
+
+
 def n_threads(n_jobs) -> int:
     """Threads for `n_jobs`: all cores for None and -1, all but one for -2, and so on."""
     if hasattr(os, "sched_getaffinity"):
@@ -390,6 +397,12 @@ class _ClosedForm(SentenceVectorizer):
 
     def _posterior(self, encoded):
         return self._prepared()(encoded)
+
+    def _batch_size(self, n_sentences, n_jobs):
+        if n_sentences is None or n_jobs == 1:
+            return self.batch_size
+        # several batches a thread, or the last one is waited for alone
+        return max(1, min(self.batch_size, max(64, n_sentences // (8 * n_jobs))))
 
     def _pool(self, encoded, parts, out):
         """Sum of scale * weights[w] * table[w] over tokens and over (table, weights, scale)."""
