@@ -34,7 +34,8 @@ logger = logging.getLogger(__name__)
 
 SMALLEST_RATE = 1e-4  # of learning_rate: where the linear fall ends, as in word2vec
 CENTRES_PER_BLOCK = 4  # consecutive centre words that share their noise words
-NOISE_PER_NEGATIVE = 1.0  # noise words drawn for a block, over n_negatives
+NOISE_PER_NEGATIVE = 28 / 15  # noise words drawn for such a block, over n_negatives
+_BLOCKS_PER_ROUND = 8  # that a worker trains before changes are added up, if deterministic
 _LARGEST_CHUNK = 16_384  # tokens a worker takes at a time
 _SMALLEST_CHUNK = 1_024
 _ROWS = 4_096  # rows copied at once where a table is initialised, checked or written
@@ -258,7 +259,13 @@ class SkipGram(BaseEstimator):
         if self.device == "cuda":
             tables, losses = self._train_on_gpu(corpus, settings, folder)
         else:
-            training = _Training(corpus, settings, self._workers())
+            n_workers = self._workers()
+            if self.deterministic and n_workers > 1 and self.negatives == "pair":
+                raise ValueError(
+                    "deterministic=True must be used with negatives='shared' or n_jobs=1. Got "
+                    f"negatives='pair' and n_jobs={n_workers} instead."
+                )
+            training = _Training(corpus, settings, n_workers)
             if done is not None:
                 training.restore(folder, done)
             if folder is not None:
@@ -314,7 +321,9 @@ class _Training:
         from pacsent._kernels import skipgram as kernels
 
         self.kernels, self.corpus, self.settings = kernels, corpus, settings
-        self.n_workers = n_workers
+        # deterministic: one thread hands out chunks, the kernel divides each among shards
+        self.n_shards = n_workers if settings["deterministic"] else 1
+        self.n_workers = 1 if settings["deterministic"] else n_workers
         vocabulary = corpus.vocabulary
         self.n_tokens = int(corpus.n_tokens)
         self.chunk = int(np.clip(self.n_tokens // 64, _SMALLEST_CHUNK, _LARGEST_CHUNK))
@@ -338,8 +347,9 @@ class _Training:
         window, n_negatives = self.settings["window"], self.settings["n_negatives"]
         if self.settings["negatives"] == "pair":
             return window, n_negatives
-        n_noise = max(4, -(-int(np.ceil(n_negatives * NOISE_PER_NEGATIVE)) // 4) * 4)
-        n_block = CENTRES_PER_BLOCK if _words_repeat_rarely(vocabulary) else 1
+        n_block = _block_length(vocabulary, self.settings["subsample"])
+        n_noise = n_negatives if n_block == 1 else round(n_negatives * NOISE_PER_NEGATIVE)
+        n_noise += -(n_block + n_noise) % 4  # the kernels work on four columns at a time
         return window, n_negatives, n_block, n_noise
 
     def _make_tables(self, n_words):
@@ -392,11 +402,17 @@ class _Training:
         words_before = epoch * self.n_tokens
         span = (begin, end, self._rate(words_before + start), self._rate(words_before + stop))
         bits = np.random.SeedSequence([self.settings["seed"], 2, number])
-        kernel = self.kernels.train_blocks if len(self.shape) > 2 else self.kernels.train_pairs
-        sums = kernel(
-            self.I, self.O, tokens, documents, span, self.shape, self.noise,
-            bits.generate_state(1, np.uint64),
-        )  # fmt: skip
+        if self.n_shards > 1:
+            sums = self.kernels.train_shards(
+                self.I, self.O, (tokens, documents), span, self.shape, self.noise,
+                bits.generate_state(self.n_shards, np.uint64), _BLOCKS_PER_ROUND,
+            )  # fmt: skip
+        else:
+            kernel = self.kernels.train_blocks if len(self.shape) > 2 else self.kernels.train_pairs
+            sums = kernel(
+                self.I, self.O, tokens, documents, span, self.shape, self.noise,
+                bits.generate_state(1, np.uint64),
+            )  # fmt: skip
         with self.lock:
             self.sums[epoch] += sums
             self.words_done += stop - start
@@ -437,6 +453,10 @@ class _Training:
 
     def _work(self):
         try:
+            if self.n_shards > 1:
+                import numba
+
+                numba.set_num_threads(min(self.n_shards, numba.config.NUMBA_NUM_THREADS))
             while not self.stop:
                 with self.lock:
                     number = self.next_chunk
@@ -602,10 +622,13 @@ def forget(checkpoint_dir):
         folder.rmdir()
 
 
-def _words_repeat_rarely(vocabulary) -> bool:
-    """Whether a block of centre words has mostly different words in it."""
-    shares = vocabulary.counts / vocabulary.counts.sum()
-    return float(shares @ shares) < 1 / 50
+def _block_length(vocabulary, subsample) -> int:
+    """Centre words that may share their noise: fewer where the same word would often be twice in
+    a block, since both would move by the same old scores."""
+    kept = vocabulary.counts * vocabulary.keep_probabilities(subsample)
+    shares = kept / kept.sum()
+    same = float(shares @ shares)  # chance that two centre words are the same
+    return CENTRES_PER_BLOCK if same < 1 / 50 else 1
 
 
 def _zeros(n_rows, n_columns):

@@ -14,8 +14,9 @@ Threads may call the trainers on the same tables at the same time (lock-free, "H
 """
 
 import numpy as np
-from numba import config, njit
-from numba.core import types
+from llvmlite import ir
+from numba import config, njit, prange
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 # reassoc: a sum may be taken in any order, without which no dot product becomes vector code;
@@ -183,35 +184,121 @@ def _scores(X, Y, S, a, n):
     S[a + 3, n], S[a + 3, n + 1], S[a + 3, n + 2], S[a + 3, n + 3] = s30, s31, s32, s33
 
 
-@njit(**_OPTIONS)
-def _add_8(table, row_0, row_1, G, a, X, n):
-    """table[row_0] += G[a, n:n+8] @ X[n:n+8] and row_1 from G[a + 1], in place, in this order."""
-    _wide()
-    g0, g1, g2, g3 = G[a, n], G[a, n + 1], G[a, n + 2], G[a, n + 3]
-    g4, g5, g6, g7 = G[a, n + 4], G[a, n + 5], G[a, n + 6], G[a, n + 7]
-    h0, h1, h2, h3 = G[a + 1, n], G[a + 1, n + 1], G[a + 1, n + 2], G[a + 1, n + 3]
-    h4, h5, h6, h7 = G[a + 1, n + 4], G[a + 1, n + 5], G[a + 1, n + 6], G[a + 1, n + 7]
-    for i in range((table.shape[1] >> 4) << 4):
-        x0, x1, x2, x3 = X[n, i], X[n + 1, i], X[n + 2, i], X[n + 3, i]
-        x4, x5, x6, x7 = X[n + 4, i], X[n + 5, i], X[n + 6, i], X[n + 7, i]
-        table[row_0, i] += (
-            g0 * x0 + g1 * x1 + g2 * x2 + g3 * x3 + g4 * x4 + g5 * x5 + g6 * x6 + g7 * x7
-        )
-        table[row_1, i] += (
-            h0 * x0 + h1 * x1 + h2 * x2 + h3 * x3 + h4 * x4 + h5 * x5 + h6 * x6 + h7 * x7
-        )
+def _add_rows_plainly(table, rows, a, n_rows, G, step_row, step_column, X, n):
+    """table[rows[a + r]] += sum over k < n of G[(a + r) step_row + k step_column] X[k], r < n_rows,
+    in place; `G` is flat."""
+    for r in range(a, a + n_rows):
+        for k in range(n):
+            table[rows[r]] += G[r * step_row + k * step_column] * X[k]
+
+
+def _row_tile(n_rows):
+    """An `_add_rows_plainly` for a fixed number of rows, with all sums held in registers.
+
+    Written as vector instructions, since the compiler does not find this shape from loops: for
+    32 columns at a time, n_rows x 2 vectors of 16 floats collect the sum over k; a row of `X` is
+    loaded once for all of them. It does what the compiler's own code does, three times as fast.
+    """
+    vector = ir.VectorType(ir.FloatType(), 16)
+    index = ir.IntType(64)
+    may_fuse = ("contract",)  # a * b + c may be one instruction
+
+    @intrinsic
+    def tile(typing_context, table, rows, a, G, step_row, step_column, X, n):
+        signature = types.none(table, rows, types.intp, G, types.intp, types.intp, X, types.intp)
+
+        def codegen(context, builder, signature, arguments):
+            def data(i):
+                return context.make_array(signature.args[i])(context, builder, arguments[i]).data
+
+            def at(base, place, of):
+                return builder.bitcast(builder.gep(base, [place]), of.as_pointer())
+
+            table, rows, G, X = data(0), data(1), data(3), data(6)
+            a, step_row, step_column, n = (arguments[i] for i in (2, 4, 5, 7))
+            shape = context.make_array(signature.args[0])(context, builder, arguments[0]).shape
+            n_columns = builder.extract_value(shape, 1)
+
+            def columns(start, n_vectors):
+                zero = ir.Constant(vector, [0.0] * 16)
+                sums = [
+                    [cgutils.alloca_once_value(builder, zero) for _ in range(n_vectors)]
+                    for _ in range(n_rows)
+                ]
+                for sums_of_row in sums:
+                    for one in sums_of_row:
+                        builder.store(zero, one)
+                with cgutils.for_range(builder, n, intp=index) as loop:
+                    k = loop.index
+                    first = builder.add(builder.mul(k, n_columns), start)
+                    x = [
+                        builder.load(
+                            at(X, builder.add(first, ir.Constant(index, 16 * v)), vector), align=4
+                        )
+                        for v in range(n_vectors)
+                    ]
+                    column = builder.mul(k, step_column)
+                    for r in range(n_rows):
+                        row = builder.mul(builder.add(a, ir.Constant(index, r)), step_row)
+                        g = builder.load(builder.gep(G, [builder.add(row, column)]))
+                        g = builder.insert_element(
+                            ir.Constant(vector, ir.Undefined), g, ir.Constant(ir.IntType(32), 0)
+                        )
+                        g = builder.shuffle_vector(
+                            g,
+                            ir.Constant(vector, ir.Undefined),
+                            ir.Constant(ir.VectorType(ir.IntType(32), 16), [0] * 16),
+                        )
+                        for v in range(n_vectors):
+                            product = builder.fmul(g, x[v], flags=may_fuse)
+                            total = builder.fadd(builder.load(sums[r][v]), product, flags=may_fuse)
+                            builder.store(total, sums[r][v])
+                for r in range(n_rows):  # one after the other: two of the rows may be the same
+                    row = builder.load(builder.gep(rows, [builder.add(a, ir.Constant(index, r))]))
+                    first = builder.add(builder.mul(row, n_columns), start)
+                    for v in range(n_vectors):
+                        place = at(table, builder.add(first, ir.Constant(index, 16 * v)), vector)
+                        old = builder.load(place, align=4)
+                        builder.store(builder.fadd(old, builder.load(sums[r][v])), place, align=4)
+
+            n_pairs = builder.lshr(n_columns, ir.Constant(index, 5))
+            with cgutils.for_range(builder, n_pairs, intp=index) as loop:
+                columns(builder.shl(loop.index, ir.Constant(index, 5)), 2)
+            odd = builder.and_(n_columns, ir.Constant(index, 16))
+            with builder.if_then(builder.icmp_unsigned("!=", odd, ir.Constant(index, 0))):
+                columns(builder.shl(n_pairs, ir.Constant(index, 5)), 1)
+            return context.get_dummy_value()
+
+        return signature, codegen
+
+    return tile
+
+
+if config.DISABLE_JIT:
+
+    def _add_8_rows(table, rows, a, G, step_row, step_column, X, n):
+        _add_rows_plainly(table, rows, a, 8, G, step_row, step_column, X, n)
+
+    def _add_4_rows(table, rows, a, G, step_row, step_column, X, n):
+        _add_rows_plainly(table, rows, a, 4, G, step_row, step_column, X, n)
+
+else:
+    _add_8_rows, _add_4_rows = _row_tile(8), _row_tile(4)
 
 
 @njit(**_OPTIONS)
-def _add_4(table, row_0, row_1, G, a, X, n):
-    """table[row_0] += G[a, n:n+4] @ X[n:n+4] and row_1 from G[a + 1], in place, in this order."""
-    _wide()
-    g0, g1, g2, g3 = G[a, n], G[a, n + 1], G[a, n + 2], G[a, n + 3]
-    h0, h1, h2, h3 = G[a + 1, n], G[a + 1, n + 1], G[a + 1, n + 2], G[a + 1, n + 3]
-    for i in range((table.shape[1] >> 4) << 4):
-        x0, x1, x2, x3 = X[n, i], X[n + 1, i], X[n + 2, i], X[n + 3, i]
-        table[row_0, i] += g0 * x0 + g1 * x1 + g2 * x2 + g3 * x3
-        table[row_1, i] += h0 * x0 + h1 * x1 + h2 * x2 + h3 * x3
+def add_products(table, rows, G, step_row, step_column, X, n):
+    """table[rows[r]] += sum over k < n of G[r step_row + k step_column] X[k], every r, in place.
+
+    `rows` has a multiple of four entries; a row that occurs twice gets both sums. Equivalent to
+    np.add.at(table, rows, G @ X) for G of shape (rows.size, n).
+    """
+    a = 0
+    while a + 8 <= rows.size:
+        _add_8_rows(table, rows, a, G, step_row, step_column, X, n)
+        a += 8
+    if a < rows.size:
+        _add_4_rows(table, rows, a, G, step_row, step_column, X, n)
 
 
 @njit(inline="always")
@@ -275,36 +362,20 @@ def _gradients(S, weights, G, learning_rate):
 
 
 @njit(**_OPTIONS)
-def seen_step(I, O, row_I, row_O, learning_rate):
-    """One step on a pair that was seen, in place; its loss before the step.
+def block_step(I, O, rows_I, rows_O, weights, learning_rate, buffers, band):
+    """One step of gradient descent on a block, in place; its loss before the step.
 
-    loss = -log sigmoid(I[row_I] @ O[row_O])
-    """
-    _wide()
-    n_dims = (I.shape[1] >> 4) << 4
-    score = _ZERO
-    for i in range(n_dims):
-        score += I[row_I, i] * O[row_O, i]
-    sigmoid = _sigmoid(-score)
-    g = learning_rate * sigmoid
-    for i in range(n_dims):
-        x, y = I[row_I, i], O[row_O, i]
-        I[row_I, i] = x + g * y
-        O[row_O, i] = y + g * x
-    return np.float64(max(-score, _ZERO) + _minus_log(max(sigmoid, _ONE - sigmoid)))
-
-
-@njit(**_OPTIONS)
-def noise_step(I, O, rows_I, rows_O, weights, learning_rate, buffers):
-    """One step on context words against noise, in place; the loss before the step.
-
-    loss = -sum over a, n of weights[a, n] log sigmoid(-I[rows_I[a]] @ O[rows_O[n]])
+    loss = sum over a, n of |w| softplus(-sign(w) I[rows_I[a]] @ O[rows_O[n]]), w = weights[a, n]
 
     All scores come from the tables as they were before the step. `rows_I` and `rows_O` have a
     multiple of four entries, the spare ones with weight 0; a row may occur more than once.
+    band = (centres, window, first): of the first columns of `weights`, column c is 0 outside the
+    rows first + c - window .. first + c + window, and those scores are not computed; (0, 0, 0)
+    where nothing is known.
     """
     _wide()
     X, Y, S, G = buffers  # (n_rows_I, n_dims), (n_rows_O, n_dims), twice (n_rows_I, n_rows_O)
+    n_centres, window, middle = band
     n_I, n_O = rows_I.size, rows_O.size
     for a in range(n_I):
         _copy_row(I, rows_I[a], X, a)
@@ -312,95 +383,255 @@ def noise_step(I, O, rows_I, rows_O, weights, learning_rate, buffers):
         _copy_row(O, rows_O[n], Y, n)
     for a in range(0, n_I, 4):
         for n in range(0, n_O, 4):
-            _scores(X, Y, S, a, n)
+            if n + 3 >= n_centres or (
+                a + 3 >= middle + n - window and a <= middle + n + 3 + window
+            ):
+                _scores(X, Y, S, a, n)
+    flat_G = G.reshape(-1)
     used = n_I * n_O
     loss = _gradients(
-        S.reshape(-1)[:used], weights.reshape(-1)[:used], G.reshape(-1)[:used], learning_rate
+        S.reshape(-1)[:used], weights.reshape(-1)[:used], flat_G[:used], learning_rate
     )
-    GT = G.T
-    for n in range(0, n_O, 2):
-        a = 0
-        while a + 8 <= n_I:
-            _add_8(O, rows_O[n], rows_O[n + 1], GT, n, X, a)
-            a += 8
-        if a < n_I:
-            _add_4(O, rows_O[n], rows_O[n + 1], GT, n, X, a)
-    for a in range(0, n_I, 2):
-        n = 0
-        while n + 8 <= n_O:
-            _add_8(I, rows_I[a], rows_I[a + 1], G, a, Y, n)
-            n += 8
-        if n < n_O:
-            _add_4(I, rows_I[a], rows_I[a + 1], G, a, Y, n)
+    add_products(O, rows_O, flat_G, 1, n_O, X, n_I)
+    add_products(I, rows_I, flat_G, n_O, 1, Y, n_O)
     return loss
+
+
+@njit(**_OPTIONS)
+def block_draw(tokens, documents, t, n_centres, shape, noise, state, drawn):
+    """Draw windows and noise for the centres tokens[t:t+n_centres], into `drawn`.
+
+    shape = (window, n_negatives, centres in a full block, noise words for a block), the last two
+    together a multiple of four;
+    drawn = (rows_I, rows_O, weights, pairs of each row). Rows of `I` are the tokens that the
+    windows reach; rows of `O` are the centres, then the noise. A pair that was seen has weight 1;
+    a noise word has, against a context word, minus the pairs of that word whose centre is another
+    word, times n_negatives / noise words: in expectation the loss of word2vec.
+
+    Returns the number of pairs, the number of rows of `I`, and the first token among these.
+    """
+    window, n_negatives, n_block, n_noise = shape
+    thresholds, aliases = noise
+    rows_I, rows_O, weights, n_pairs_of = drawn
+    each = np.float32(n_negatives / n_noise)
+    first, last = t, t + n_centres - 1
+    for c in range(n_centres):
+        reach = _draw_window(state, window)
+        rows_O[c] = reach  # kept here until the weights are known
+        first = min(first, t + c - reach)
+        last = max(last, t + c + reach)
+    first, last = max(first, 0), min(last, tokens.size - 1)
+    n_rows = (last - first + 4) >> 2 << 2
+    for a in range(n_rows):
+        rows_I[a] = tokens[min(first + a, tokens.size - 1)]
+        n_pairs_of[a] = 0
+        for c in range(n_block):
+            weights[a, c] = _ZERO
+    n_pairs = 0
+    for c in range(n_centres):
+        centre, reach = t + c, rows_O[c]
+        rows_O[c] = tokens[centre]
+        for j in range(max(first, centre - reach), min(last, centre + reach) + 1):
+            if j != centre and documents[j] == documents[centre]:
+                weights[j - first, c] = _ONE
+                n_pairs_of[j - first] += 1
+                n_pairs += 1
+    for c in range(n_centres, n_block):
+        rows_O[c] = tokens[t]
+    for n in range(n_block, n_block + n_noise):
+        word = _draw_noise(state, thresholds, aliases)
+        rows_O[n] = word
+        for a in range(n_rows):
+            weights[a, n] = -each * np.float32(n_pairs_of[a])
+        for c in range(n_centres):
+            if rows_O[c] == word:
+                for a in range(n_rows):
+                    weights[a, n] += each * weights[a, c]
+    return n_pairs, n_rows, first
+
+
+@njit(**_OPTIONS)
+def _block_memory(shape, n_dims):
+    """(drawn, buffers) for `block_draw` and `block_step`."""
+    window, _, n_block, n_noise = shape
+    n_most = (n_block + 2 * window + 3) >> 2 << 2
+    n_O = n_block + n_noise
+    drawn = (
+        np.empty(n_most, np.int64),
+        np.empty(n_O, np.int64),
+        np.empty((n_most, n_O), np.float32),
+        np.empty(n_most, np.int64),
+    )
+    buffers = (
+        np.zeros((n_most, n_dims), np.float32),
+        np.zeros((n_O, n_dims), np.float32),
+        np.zeros((n_most, n_O), np.float32),
+        np.zeros((n_most, n_O), np.float32),
+    )
+    return drawn, buffers
+
+
+@njit(inline="always")
+def _rate(span, t):
+    """The learning rate at centre t, linear between its values at both ends."""
+    start, stop, rate_start, rate_stop = span
+    return np.float32(rate_start + (rate_stop - rate_start) * ((t - start) / (stop - start)))
 
 
 @njit(**_OPTIONS)
 def train_blocks(I, O, tokens, documents, span, shape, noise, state):
     """Train on the centres tokens[start:stop] in blocks, in place; (sum of losses, pairs).
 
-    span = (start, stop, learning rate at start, at stop);
-    shape = (window, n_negatives, centres in a block, noise words for a block).
-
-    The pairs of a block are trained one after the other, as word2vec does. Then the context words
-    of the block meet its noise: a noise word counts, against a context word, the pairs of that
-    word whose centre is another word, times n_negatives / noise words. In expectation this is the
-    loss of word2vec.
+    span = (start, stop, learning rate at start, at stop); shape as in `block_draw`.
     """
-    start, stop, rate_start, rate_stop = span
-    window, n_negatives, n_block, n_noise = shape
-    thresholds, aliases = noise
-    each = np.float32(n_negatives / n_noise)
-    n_most = (n_block + 2 * window + 3) >> 2 << 2
-    rows_I = np.empty(n_most, np.int64)
-    rows_O = np.empty(n_noise, np.int64)
-    weights = np.empty((n_most, n_noise), np.float32)
-    reaches = np.empty(n_block, np.int64)
-    n_pairs_of = np.empty(n_most, np.int64)  # pairs that a context word is in
-    buffers = (
-        np.zeros((n_most, I.shape[1]), np.float32),
-        np.zeros((n_noise, I.shape[1]), np.float32),
-        np.zeros((n_most, n_noise), np.float32),
-        np.zeros((n_most, n_noise), np.float32),
-    )
+    start, stop, _, _ = span
+    window, _, n_block, _ = shape
+    drawn, buffers = _block_memory(shape, I.shape[1])
+    rows_I, rows_O, weights, _ = drawn
     loss = 0.0
     n_pairs = 0
     for t in range(start, stop, n_block):
         n_centres = min(n_block, stop - t)
-        rate = np.float32(rate_start + (rate_stop - rate_start) * ((t - start) / (stop - start)))
-        first = max(0, t - window)
-        n_rows = min(tokens.size, t + n_centres + window) - first
-        n_padded = (n_rows + 3) >> 2 << 2
-        n_pairs_of[:] = 0
-        for c in range(n_centres):
-            reach = _draw_window(state, window)
-            reaches[c] = reach
-            centre = t + c
-            for j in range(max(first, centre - reach), min(first + n_rows, centre + reach + 1)):
-                if j != centre and documents[j] == documents[centre]:
-                    loss += seen_step(I, O, tokens[j], tokens[centre], rate)
-                    n_pairs_of[j - first] += 1
-                    n_pairs += 1
-        for a in range(n_padded):
-            # a spare row has weight 0; it differs from its neighbour so that both can be
-            # updated together
-            rows_I[a] = tokens[first + (a if a < n_rows else (a & 1) * (n_rows - 1))]
-        for n in range(n_noise):
-            word = _draw_noise(state, thresholds, aliases)
-            rows_O[n] = word
-            for a in range(n_padded):
-                weights[a, n] = -each * np.float32(n_pairs_of[a])
-            for c in range(n_centres):
-                centre = t + c
-                if tokens[centre] == word:
-                    for j in range(
-                        max(first, centre - reaches[c]),
-                        min(first + n_rows, centre + reaches[c] + 1),
-                    ):
-                        if j != centre and documents[j] == documents[centre]:
-                            weights[j - first, n] += each
-        loss += noise_step(I, O, rows_I[:n_padded], rows_O, weights, rate, buffers)
+        pairs, n_rows, first = block_draw(
+            tokens, documents, t, n_centres, shape, noise, state, drawn
+        )
+        if pairs > 0:
+            rate = _rate(span, t)
+            band = (n_block, window, t - first)
+            loss += block_step(I, O, rows_I[:n_rows], rows_O, weights, rate, buffers, band)
+            n_pairs += pairs
     return loss, n_pairs
+
+
+# ------------------------------------------------------------------------------------------------
+# The same by several threads with one possible result
+# ------------------------------------------------------------------------------------------------
+
+
+@njit(**_OPTIONS)
+def _fetch(table, rows, own, slots, n_held):
+    """Give every row of `rows` a place in `own` = (copies, words), in place; how many are held.
+
+    A row met for the first time in a round is copied from `table`; `rows` then names copies.
+    """
+    copies, words = own
+    for a in range(rows.size):
+        word = rows[a]
+        if slots[word] < 0:
+            slots[word] = n_held
+            words[n_held] = word
+            _copy_row(table, word, copies, n_held)
+            n_held += 1
+        rows[a] = slots[word]
+    return n_held
+
+
+@njit(**_OPTIONS)
+def _merge(table, copies, words, slots, n_held, me):
+    """Add to `table` what every shard changed in its copies, in the order of the shards, in place.
+
+    Rows are dealt to the callers by word number; `me` does its share. A row that one shard alone
+    has touched is simply its copy.
+    """
+    _wide()
+    n_shards = words.shape[0]
+    n_dims = (table.shape[1] >> 4) << 4
+    for s in range(n_shards):
+        for h in range(n_held[s]):
+            word = words[s, h]
+            if word % n_shards != me:
+                continue
+            n_before, n_after = 0, 0
+            for other in range(n_shards):
+                if slots[other, word] >= 0:
+                    n_before += other < s
+                    n_after += other > s
+            if n_before > 0:
+                continue  # done with the first shard that touched it
+            if n_after == 0:
+                for i in range(n_dims):
+                    table[word, i] = copies[s, h, i]
+                continue
+            for i in range(n_dims):
+                old = table[word, i]
+                new = copies[s, h, i]
+                for other in range(s + 1, n_shards):
+                    if slots[other, word] >= 0:
+                        new += copies[other, slots[other, word], i] - old
+                table[word, i] = new
+
+
+@njit(**_OPTIONS)
+def _shard_round(I, O, text, span, shape, noise, state, own):
+    """Train the centres of `span` on copies of the rows they touch; (loss, pairs, held I, O)."""
+    tokens, documents = text
+    first, last, whole = span
+    copies_I, words_I, slots_I, copies_O, words_O, slots_O = own
+    window, _, n_block, _ = shape
+    drawn, buffers = _block_memory(shape, I.shape[1])
+    rows_I, rows_O, weights, _ = drawn
+    loss, n_pairs, held_I, held_O = 0.0, 0, 0, 0
+    for t in range(first, last, n_block):
+        n_centres = min(n_block, last - t)
+        pairs, n_rows, begin = block_draw(
+            tokens, documents, t, n_centres, shape, noise, state, drawn
+        )
+        if pairs > 0:
+            used_I = rows_I[:n_rows]
+            held_I = _fetch(I, used_I, (copies_I, words_I), slots_I, held_I)
+            held_O = _fetch(O, rows_O, (copies_O, words_O), slots_O, held_O)
+            rate = _rate(whole, t)
+            band = (n_block, window, t - begin)
+            loss += block_step(copies_I, copies_O, used_I, rows_O, weights, rate, buffers, band)
+            n_pairs += pairs
+    return loss, n_pairs, held_I, held_O
+
+
+@njit(parallel=True, cache=True, nogil=True, **_MATHS)
+def train_shards(I, O, text, span, shape, noise, states, blocks_per_round):
+    """As `train_blocks`, by as many shards as there are `states`; (sum of losses, pairs).
+
+    The centres are dealt to the shards in equal parts. In a round every shard trains some blocks
+    on its own copies of the rows it touches; then the changes are added up in the order of the
+    shards. Which thread does what, and when, does not matter.
+    """
+    start, stop, _, _ = span
+    window, _, n_block, n_noise = shape
+    n_shards = states.size
+    n_words, n_dims = I.shape
+    n_most = (n_block + 2 * window + 3) >> 2 << 2
+    n_O = n_block + n_noise
+    copies_I = np.zeros((n_shards, min(n_words, n_most * blocks_per_round), n_dims), np.float32)
+    copies_O = np.zeros((n_shards, min(n_words, n_O * blocks_per_round), n_dims), np.float32)
+    words_I = np.zeros(copies_I.shape[:2], np.int64)
+    words_O = np.zeros(copies_O.shape[:2], np.int64)
+    slots_I = np.full((n_shards, n_words), -1, np.int32)
+    slots_O = np.full((n_shards, n_words), -1, np.int32)
+    n_held = np.zeros((2, n_shards), np.int64)
+    losses = np.zeros(n_shards)
+    pairs = np.zeros(n_shards, np.int64)
+    part = -(-(stop - start) // n_shards)
+    per_round = n_block * blocks_per_round
+    for done in range(0, part, per_round):
+        for s in prange(n_shards):
+            first = min(stop, start + s * part + done)
+            last = min(stop, start + (s + 1) * part, first + per_round)
+            loss, n_pairs, held_I, held_O = _shard_round(
+                I, O, text, (first, last, span), shape, noise, states[s : s + 1],
+                (copies_I[s], words_I[s], slots_I[s], copies_O[s], words_O[s], slots_O[s]),
+            )  # fmt: skip
+            losses[s] += loss
+            pairs[s] += n_pairs
+            n_held[0, s], n_held[1, s] = held_I, held_O
+        for s in prange(n_shards):
+            _merge(I, copies_I, words_I, slots_I, n_held[0], s)
+            _merge(O, copies_O, words_O, slots_O, n_held[1], s)
+        for s in range(n_shards):
+            for h in range(n_held[0, s]):
+                slots_I[s, words_I[s, h]] = -1
+            for h in range(n_held[1, s]):
+                slots_O[s, words_O[s, h]] = -1
+    return losses.sum(), pairs.sum()
 
 
 # ------------------------------------------------------------------------------------------------
@@ -457,7 +688,7 @@ def train_pairs(I, O, tokens, documents, span, shape, noise, state):
 
     span = (start, stop, learning rate at start, at stop); shape = (window, n_negatives).
     """
-    start, stop, rate_start, rate_stop = span
+    start, stop, _, _ = span
     window, n_negatives = shape
     thresholds, aliases = noise
     n_O = (1 + n_negatives + 3) >> 2 << 2
@@ -472,7 +703,7 @@ def train_pairs(I, O, tokens, documents, span, shape, noise, state):
     loss = 0.0
     n_pairs = 0
     for t in range(start, stop):
-        rate = np.float32(rate_start + (rate_stop - rate_start) * ((t - start) / (stop - start)))
+        rate = _rate(span, t)
         reach = _draw_window(state, window)
         rows_O[:] = tokens[t]
         weights[0] = _ONE

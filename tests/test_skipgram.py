@@ -1,0 +1,576 @@
+"""SkipGram and its kernels: the loss, its gradient, the draws, seeds, documents, checkpoints."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+from pacsent import Corpus, SkipGram, storage
+from pacsent import skipgram as skipgram_module
+from pacsent._kernels import skipgram as kernels
+from pacsent.skipgram import forget
+
+SMALL = {"n_dims": 20, "window": 3, "n_epochs": 2, "n_negatives": 4, "min_count": 1, "subsample": 0}
+
+
+@pytest.fixture(scope="module")
+def sentences():
+    """Two topics that share no word: 300 documents of 20 words."""
+    rng = np.random.default_rng(5)
+    return [
+        [f"{'ab'[topic]}{word}" for word in rng.integers(0, 40, 20)]
+        for topic in rng.integers(0, 2, 300)
+    ]
+
+
+@pytest.fixture(scope="module")
+def corpus(sentences, tmp_path_factory):
+    return Corpus.build(sentences, tmp_path_factory.mktemp("corpus") / "corpus", min_count=1)
+
+
+def softplus(z):
+    return np.logaddexp(0, z)
+
+
+def tables(rng, n_words, n_dims=32):
+    return rng.normal(0, 0.5, (2, n_words, n_dims)).astype(np.float32)
+
+
+# ------------------------------------------------------------------------------------------------
+# Kernels
+# ------------------------------------------------------------------------------------------------
+
+
+def block_loss(I, O, rows_I, rows_O, weights):
+    scores = I[rows_I] @ O[rows_O].T
+    return (np.abs(weights) * softplus(-np.sign(weights) * scores)).sum()
+
+
+def block(rng, n_I=12, n_O=8, n_words=40):
+    rows_I = rng.integers(0, n_words, n_I)
+    rows_O = rng.integers(0, n_words, n_O)
+    rows_I[1], rows_O[1] = rows_I[0], rows_O[0]  # a row that occurs twice
+    weights = rng.choice([0, 1, -0.5, -2], (n_I, n_O)).astype(np.float32)
+    return rows_I, rows_O, weights
+
+
+def buffers(n_I, n_O, n_dims):
+    shapes = ((n_I, n_dims), (n_O, n_dims), (n_I, n_O), (n_I, n_O))
+    return tuple(np.zeros(shape, np.float32) for shape in shapes)
+
+
+@pytest.mark.parametrize("n_dims", [16, 32, 48])
+def test_a_block_step_follows_the_numerical_gradient_of_its_loss(rng, n_dims):
+    I, O = tables(rng, 40, n_dims)
+    rows_I, rows_O, weights = block(rng)
+    new_I, new_O, rate = I.copy(), O.copy(), np.float32(0.01)
+    loss = kernels.block_step(
+        new_I, new_O, rows_I, rows_O, weights, rate, buffers(12, 8, n_dims), (0, 0, 0)
+    )
+    old = [I.astype(float), O.astype(float)]
+    assert_allclose(loss, block_loss(*old, rows_I, rows_O, weights), rtol=1e-6)
+    for which, (before, after) in enumerate([(I, new_I), (O, new_O)]):
+        for row in np.unique((rows_I, rows_O)[which])[:4]:
+            for column in (0, 7, n_dims - 1):
+                ends = []
+                for step in (1e-4, -1e-4):
+                    moved = [table.copy() for table in old]
+                    moved[which][row, column] += step
+                    ends.append(block_loss(*moved, rows_I, rows_O, weights))
+                gradient = (ends[0] - ends[1]) / 2e-4
+                found = (float(before[row, column]) - float(after[row, column])) / float(rate)
+                assert_allclose(found, gradient, rtol=2e-3, atol=2e-4)
+
+
+def test_rows_outside_the_block_do_not_move(rng):
+    I, O = tables(rng, 40)
+    rows_I, rows_O, weights = block(rng)
+    new_I, new_O = I.copy(), O.copy()
+    kernels.block_step(
+        new_I, new_O, rows_I, rows_O, weights, np.float32(0.1), buffers(12, 8, 32), (0, 0, 0)
+    )
+    assert_array_equal(np.delete(new_I, rows_I, axis=0), np.delete(I, rows_I, axis=0))
+    assert_array_equal(np.delete(new_O, rows_O, axis=0), np.delete(O, rows_O, axis=0))
+
+
+@pytest.mark.parametrize("n_dims", [16, 48, 64])
+def test_products_are_added_to_rows_that_may_occur_twice(rng, n_dims):
+    table, X = (rng.normal(size=(n, n_dims)).astype(np.float32) for n in (9, 7))
+    rows, G = rng.integers(0, 9, 12), rng.normal(size=(12, 7)).astype(np.float32)
+    expected = table.astype(float)
+    np.add.at(expected, rows, G.astype(float) @ X)
+    kernels.add_products(table, rows, G.reshape(-1), 7, 1, X, 7)
+    assert_allclose(table, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_the_loss_of_extreme_scores_neither_overflows_nor_vanishes():
+    scores = np.array([-80, -20, -5, 0, 5, 20, 80, 3], np.float32)
+    weights = np.array([1, 1, 1, 1, -1, -1, -1, 0], np.float32)
+    gradients = np.empty_like(scores)
+    loss = kernels._gradients(scores, weights, gradients, np.float32(1))
+    z = np.array([80, 20, 5, 0, 5, 20, 80], float)
+    assert_allclose(loss, softplus(z).sum(), rtol=1e-6)
+    assert_allclose(gradients[:7], weights[:7] / (1 + np.exp(-z)), rtol=1e-5)
+    assert gradients[7] == 0
+
+
+def test_the_alias_table_gives_the_probabilities_back(rng):
+    p = rng.dirichlet(np.full(50, 0.3))
+    thresholds, aliases = kernels.alias_table(p)
+    own = thresholds / 2.0**32
+    found = own.copy()
+    np.add.at(found, aliases, 1 - own)
+    assert_allclose(found / 50, p, atol=1e-9)
+
+
+class Draws:
+    """splitmix64 in Python's own integers, and the draws that the kernels make with it."""
+
+    def __init__(self, seed):
+        self.state = seed
+
+    def bits(self):
+        mask = 2**64 - 1
+        self.state = (self.state + 0x9E3779B97F4A7C15) & mask
+        z = self.state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        return z ^ (z >> 31)
+
+    def window(self, window):
+        return ((self.bits() >> 32) * window >> 32) + 1
+
+    def noise(self, thresholds, aliases):
+        bits = self.bits()
+        column = (bits >> 32) * len(aliases) >> 32
+        return column if (bits & 0xFFFFFFFF) < int(thresholds[column]) else int(aliases[column])
+
+
+def contexts(tokens, documents, t, reach):
+    around = range(max(0, t - reach), min(len(tokens), t + reach + 1))
+    return [j for j in around if j != t and documents[j] == documents[t]]
+
+
+def reference_pairs(I, O, tokens, documents, span, shape, noise, seed):
+    """What train_pairs does, slowly: one pair at a time, in double precision."""
+    draws, loss, n_pairs = Draws(seed), 0.0, 0
+    start, stop, rate, _ = span
+    for t in range(start, stop):
+        for j in contexts(tokens, documents, t, draws.window(shape[0])):
+            outputs = [tokens[t]]
+            outputs += [w for _ in range(shape[1]) if (w := draws.noise(*noise)) != tokens[t]]
+            signs = np.array([1.0] + [-1.0] * (len(outputs) - 1))
+            x, Y = I[tokens[j]].copy(), O[outputs]
+            z = -signs * (Y @ x)
+            g = rate * signs / (1 + np.exp(-z))
+            loss, n_pairs = loss + softplus(z).sum(), n_pairs + 1
+            I[tokens[j]] += g @ Y
+            np.add.at(O, outputs, np.outer(g, x))
+    return loss, n_pairs
+
+
+def reference_blocks(I, O, tokens, documents, span, shape, noise, seed):
+    """What train_blocks does, slowly: every pair and every noise term of a block by itself."""
+    draws, loss, n_pairs = Draws(seed), 0.0, 0
+    start, stop, rate, _ = span
+    window, n_negatives, n_block, n_noise = shape
+    for first in range(start, stop, n_block):
+        centres = range(first, min(stop, first + n_block))
+        pairs = [
+            (j, t) for t in centres for j in contexts(tokens, documents, t, draws.window(window))
+        ]
+        words = [draws.noise(*noise) for _ in range(n_noise)]
+        terms = [(tokens[j], tokens[t], 1.0) for j, t in pairs]
+        terms += [
+            (tokens[j], word, -n_negatives / n_noise)
+            for j, t in pairs for word in words if word != tokens[t]
+        ]  # fmt: skip
+        old_I, old_O = I.copy(), O.copy()
+        for i, o, weight in terms:
+            z = -np.sign(weight) * (old_I[i] @ old_O[o])
+            g = rate * weight / (1 + np.exp(-z))
+            loss += abs(weight) * softplus(z)
+            I[i] += g * old_O[o]
+            O[o] += g * old_I[i]
+        n_pairs += len(pairs)
+    return loss, n_pairs
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reference", "shape"),
+    [
+        (kernels.train_pairs, reference_pairs, (3, 5)),
+        (kernels.train_pairs, reference_pairs, (1, 1)),
+        (kernels.train_blocks, reference_blocks, (3, 5, 4, 8)),
+        (kernels.train_blocks, reference_blocks, (5, 15, 16, 60)),
+        (kernels.train_blocks, reference_blocks, (1, 1, 1, 3)),
+        (kernels.train_blocks, reference_blocks, (4, 6, 2, 10)),
+    ],
+)
+def test_a_kernel_does_what_its_slow_reference_does_on_the_same_draws(
+    rng, kernel, reference, shape
+):
+    n_words = 12  # so few that noise often equals the centre and rows repeat
+    I, O = tables(rng, n_words)
+    tokens = rng.integers(0, n_words, 50).astype(np.int32)
+    documents = np.repeat([0, 1, 2], [20, 1, 29])
+    noise = kernels.alias_table(rng.dirichlet(np.ones(n_words)))
+    span = (2, 47, 0.01, 0.01)
+    slow_I, slow_O = I.astype(float), O.astype(float)
+    expected = reference(slow_I, slow_O, tokens, documents, span, shape, noise, 77)
+    found = kernel(I, O, tokens, documents, span, shape, noise, np.array([77], np.uint64))
+    assert found[1] == expected[1]
+    assert_allclose(found[0], expected[0], rtol=1e-5)
+    assert_allclose(I, slow_I, rtol=1e-3, atol=2e-5)
+    assert_allclose(O, slow_O, rtol=1e-3, atol=2e-5)
+
+
+def test_subsampling_keeps_the_share_it_promises_and_depends_on_the_place_alone():
+    ids = np.zeros(40_000, np.int32)
+    thresholds = np.array([int(0.3 * 2**32)], np.uint64)
+    kept = np.empty(ids.size, np.int64)
+    n = kernels.subsample(ids, 0, thresholds, np.uint64(9), kept)
+    assert abs(n / ids.size - 0.3) < 0.01
+    part = np.empty(100, np.int64)
+    m = kernels.subsample(ids[500:600], 500, thresholds, np.uint64(9), part)
+    whole = kept[:n]
+    assert_array_equal(part[:m] + 500, whole[(whole >= 500) & (whole < 600)])
+
+
+# ------------------------------------------------------------------------------------------------
+# The estimator
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("negatives", ["shared", "pair"])
+def test_words_of_one_topic_become_neighbours(corpus, negatives):
+    model = SkipGram(
+        **SMALL | {"n_epochs": 40},
+        negatives=negatives,
+        learning_rate=0.05,
+        random_state=0,
+        n_jobs=2,
+    ).fit(corpus)
+    words = model.word_vectors_
+    assert words.input_vectors.shape == words.output_vectors.shape == (80, 20)
+    for name in ("a1", "b7"):
+        near = [word for word, _ in words.most_similar(name, 20)]
+        assert all(word[0] == name[0] for word in near)
+
+
+@pytest.mark.parametrize("negatives", ["shared", "pair"])
+def test_the_loss_begins_at_its_known_value_and_falls(corpus, negatives):
+    settings = SMALL | {"n_epochs": 6, "negatives": negatives, "random_state": 0, "n_jobs": 1}
+    # output vectors begin at 0: every one of the 1 + 4 terms is log 2, less the 1 in 80 noise
+    # words that equal the centre and are left out
+    (unmoved, *_) = SkipGram(**settings, learning_rate=1e-9).fit(corpus).loss_
+    assert_allclose(unmoved, (1 + 4 * 79 / 80) * np.log(2), rtol=5e-3)
+    losses = SkipGram(**settings).fit(corpus).loss_
+    assert len(losses) == 6
+    assert losses[-1] < losses[0] < unmoved
+
+
+@pytest.mark.parametrize("negatives", ["shared", "pair"])
+def test_one_worker_and_a_seed_give_the_same_bits(corpus, negatives):
+    runs = [
+        SkipGram(**SMALL, negatives=negatives, random_state=seed, n_jobs=1).fit(corpus)
+        for seed in (3, 3, 4)
+    ]
+    first, again, other = (run.word_vectors_ for run in runs)
+    assert_array_equal(first.input_vectors, again.input_vectors)
+    assert_array_equal(first.output_vectors, again.output_vectors)
+    assert not np.array_equal(first.input_vectors, other.input_vectors)
+
+
+def test_deterministic_gives_the_same_bits_with_three_workers_and_learns_the_same(corpus):
+    settings = SMALL | {"n_epochs": 4}
+    runs = [
+        SkipGram(**settings, deterministic=True, random_state=3, n_jobs=3).fit(corpus)
+        for _ in range(2)
+    ]
+    tables = [run.word_vectors_.input_vectors for run in runs]
+    assert_array_equal(*tables)
+    alone = SkipGram(**settings, random_state=3, n_jobs=1).fit(corpus)
+    assert_allclose(runs[0].loss_, alone.loss_, rtol=0.02)
+    assert not np.array_equal(tables[0], alone.word_vectors_.input_vectors)
+
+
+def test_deterministic_pairs_with_several_workers_are_refused(corpus):
+    model = SkipGram(**SMALL, deterministic=True, negatives="pair", n_jobs=2)
+    with pytest.raises(ValueError, match="Got negatives='pair' and n_jobs=2 instead"):
+        model.fit(corpus)
+
+
+@pytest.mark.parametrize("negatives", ["shared", "pair"])
+def test_windows_do_not_cross_documents(tmp_path, negatives):
+    # "left" and "right" always stand side by side, but never in one document: neither is ever
+    # the other's context. Words alone in their document are in no pair, so their rows stay put.
+    documents = [["left"], ["right"]] * 200 + [["x", "y"]] * 50
+    settings = SMALL | {"n_negatives": 1}
+    model = SkipGram(**settings, negatives=negatives, random_state=0, n_jobs=1).fit(documents)
+    start = SkipGram(**settings, negatives=negatives, random_state=0, n_jobs=1, learning_rate=1e-30)
+    untouched = start.fit(documents).word_vectors_
+    for word in ("left", "right"):
+        assert_array_equal(model.word_vectors_.input(word), untouched.input(word))
+    assert not np.array_equal(model.word_vectors_.input("x"), untouched.input("x"))
+
+
+def test_a_document_longer_than_a_chunk_is_trained_whole(monkeypatch):
+    # every pair of one long document is met, whatever the chunks: window 1, nothing skipped
+    document = [f"w{i % 7}" for i in range(3_000)]
+    settings = SMALL | {"window": 1, "n_epochs": 1, "n_dims": 8}
+    seen = []
+    for size in (50, 1_000, 10_000):
+        monkeypatch.setattr(skipgram_module, "_SMALLEST_CHUNK", size)
+        monkeypatch.setattr(skipgram_module, "_LARGEST_CHUNK", size)
+        pairs = []
+        finish = skipgram_module._Training.finish
+        monkeypatch.setattr(
+            skipgram_module._Training,
+            "finish",
+            lambda self, finish=finish, pairs=pairs: (
+                pairs.append(self.sums[:, 1].sum()) or finish(self)
+            ),
+        )
+        SkipGram(**settings, n_jobs=1, random_state=0).fit([document])
+        seen += pairs[:1]
+    assert seen == [2 * 3_000 - 2] * 3
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"n_dims": 1},
+        {"n_dims": 17},
+        {"window": 1, "n_negatives": 1},
+        {"window": 40},
+        {"n_negatives": 50},
+        {"subsample": 1e-2},
+        {"noise_power": 0.0},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("negatives", ["shared", "pair"])
+def test_unusual_settings_train(corpus, changed, negatives):
+    model = SkipGram(**SMALL | changed | {"n_epochs": 1}, negatives=negatives, n_jobs=1).fit(corpus)
+    for table in (model.word_vectors_.input_vectors, model.word_vectors_.output_vectors):
+        assert table.shape == (80, model.n_dims)
+        assert np.isfinite(table).all()
+        assert table.any()
+
+
+@pytest.mark.parametrize("negatives", ["shared", "pair"])
+def test_a_tiny_vocabulary_stays_finite_and_bounded(negatives):
+    documents = [["a", "b", "a", "b", "a"]] * 400 + [["c"]]
+    model = SkipGram(
+        n_dims=10, min_count=1, n_epochs=10, negatives=negatives, n_jobs=1, random_state=0
+    ).fit(documents)
+    assert np.abs(model.word_vectors_.input_vectors).max() < 10
+
+
+def test_a_text_without_any_pair_trains_nothing_and_says_so_in_the_loss():
+    model = SkipGram(n_dims=4, min_count=1, n_epochs=1, n_jobs=1).fit([["alone"], ["single"]])
+    assert np.isnan(model.loss_[0])
+
+
+def test_word_vectors_remember_how_they_were_made(corpus):
+    model = SkipGram(**SMALL, random_state=0, n_jobs=1).fit(corpus)
+    words = model.word_vectors_
+    assert words.corpus_digest == corpus.digest
+    assert words.training["n_negatives"] == 4
+    assert words.training["window"] == 3
+    assert model.vocabulary_ is corpus.vocabulary
+    assert words.input_vectors.flags.c_contiguous
+
+
+def test_text_and_files_and_corpora_give_the_same_vectors(sentences, corpus, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(" ".join(sentence) for sentence in sentences) + "\n")
+    settings = SMALL | {"normalise": "unicode", "random_state": 0, "n_jobs": 1}
+    from_file = SkipGram(**settings).fit(path).word_vectors_
+    from_lists = SkipGram(**settings).fit(sentences).word_vectors_
+    assert from_file.vocabulary.words == from_lists.vocabulary.words
+    assert_array_equal(from_file.input_vectors, from_lists.input_vectors)
+
+
+def test_parameters_round_trip_and_wrong_ones_are_named():
+    model = SkipGram(n_dims=7, negatives="pair")
+    assert clone(model).get_params() == model.get_params()
+    for name, value in [("n_dims", 0), ("negatives", "none"), ("learning_rate", 0), ("window", 0)]:
+        with pytest.raises(ValueError, match=f"The '{name}' parameter of SkipGram"):
+            SkipGram(**{name: value}).fit([["a", "b"]])
+
+
+# ------------------------------------------------------------------------------------------------
+# Checkpoints
+# ------------------------------------------------------------------------------------------------
+
+
+def run_command(*arguments, **how):
+    return subprocess.Popen(
+        [sys.executable, "-m", "pacsent", *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def long_text(sentences, tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    letters = [
+        " ".join("abcdefghijklmnopqrstuvwxyz"[int(w[1:]) % 26] + w[0] for w in s) for s in sentences
+    ]
+    path.write_text("\n".join(letters * 8) + "\n")
+    return path
+
+
+TRAIN = ["--n-dims", 24, "--n-epochs", 60, "--min-count", 1, "--n-jobs", 1, "--random-state", 5]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_killed_training_goes_on_and_ends_with_the_same_bits(long_text, tmp_path, how):
+    whole = run_command("train", long_text, "-o", tmp_path / "whole", *TRAIN)
+    assert whole.wait(120) == 0, whole.stderr.read()
+    killed = run_command(
+        "train", long_text, "-o", tmp_path / "killed", *TRAIN, "--checkpoint-every", "0.05s"
+    )
+    state = tmp_path / "killed.training" / "state.json"
+    deadline = time.monotonic() + 100
+    while killed.poll() is None and time.monotonic() < deadline:
+        if state.exists() and '"tables"' in state.read_text():
+            killed.send_signal(how)
+            break
+        time.sleep(0.002)
+    status = killed.wait(60)
+    assert status == (-signal.SIGKILL if how == signal.SIGKILL else 130), killed.stderr.read()
+    assert not (tmp_path / "killed").exists()
+    at = json.loads(state.read_text())["next_chunk"]
+    assert at > 0
+    resumed = run_command("train", "--resume", tmp_path / "killed")
+    assert resumed.wait(120) == 0, resumed.stderr.read()
+    assert not state.parent.exists()
+    expected, found = storage.load(tmp_path / "whole"), storage.load(tmp_path / "killed")
+    assert_array_equal(found.input_vectors, expected.input_vectors)
+    assert_array_equal(found.output_vectors, expected.output_vectors)
+
+
+class Stopped(Exception):
+    pass
+
+
+def interrupted(corpus, folder, after, **settings):
+    """A training that is stopped after some chunks, its checkpoint written."""
+    model = SkipGram(**settings, checkpoint_dir=folder, checkpoint_every=1e9)
+    original = skipgram_module._Training._train_chunk
+
+    def stopping(self, number):
+        if number == after:
+            self.next_chunk = number
+            self.save()
+            raise Stopped
+        original(self, number)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(skipgram_module._Training, "_train_chunk", stopping)
+        with pytest.raises(Stopped):
+            model.fit(corpus)
+
+
+@pytest.mark.parametrize("extra", [{"n_jobs": 1}, {"n_jobs": 2, "deterministic": True}], ids=str)
+def test_resume_gives_the_bits_and_losses_of_an_uninterrupted_run(corpus, tmp_path, extra):
+    settings = SMALL | {"n_epochs": 3, "random_state": 1} | extra
+    whole = SkipGram(**settings).fit(corpus)
+    interrupted(corpus, tmp_path / "state", 8, **settings)
+    resumed = SkipGram.resume(tmp_path / "state")
+    assert_array_equal(resumed.word_vectors_.output_vectors, whole.word_vectors_.output_vectors)
+    assert_allclose(resumed.loss_, whole.loss_, rtol=1e-12)
+    forget(tmp_path / "state")
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_second_training_does_not_overwrite_an_unfinished_one(corpus, tmp_path):
+    interrupted(corpus, tmp_path, 2, **SMALL, n_jobs=1)
+    with pytest.raises(ValueError, match="unfinished training"):
+        SkipGram(**SMALL, checkpoint_dir=tmp_path).fit(corpus)
+
+
+def test_resume_without_a_checkpoint_says_so(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"holds no state\.json"):
+        SkipGram.resume(tmp_path)
+
+
+def test_a_cut_checkpoint_is_refused(corpus, tmp_path):
+    interrupted(corpus, tmp_path, 2, **SMALL, n_jobs=1)
+    (table,) = tmp_path.glob("tables-*.f32")
+    with open(table, "r+b") as file:
+        file.truncate(1000)
+    with pytest.raises(ValueError, match="Got 1,000 bytes instead"):
+        SkipGram.resume(tmp_path)
+
+
+def test_a_full_disk_keeps_the_checkpoint_before_and_training_goes_on(
+    corpus, tmp_path, monkeypatch
+):
+    full = OSError(28, "No space left on device")
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (_ for _ in ()).throw(full))
+    monkeypatch.setattr(skipgram_module, "_write_state", lambda folder, state: None)
+    original = skipgram_module._Training._train_chunk
+
+    def slowly(self, number):
+        original(self, number)
+        time.sleep(0.2)  # so that the time for a checkpoint comes between chunks
+
+    monkeypatch.setattr(skipgram_module._Training, "_train_chunk", slowly)
+    model = SkipGram(**SMALL, n_jobs=1, checkpoint_dir=tmp_path, checkpoint_every=0.0)
+    with pytest.warns(UserWarning, match="is full, so this checkpoint was not written"):
+        model.fit(corpus)
+    assert np.isfinite(model.word_vectors_.input_vectors).all()
+    assert not list(Path(tmp_path).glob("tables-*"))
+
+
+# ------------------------------------------------------------------------------------------------
+# The command line
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train"], "TEXT and --output are needed"),
+        (["train", "--resume", "x", "--n-dims", "3"], "leave out n-dims"),
+        (["train", "--checkpoint-every", "soon"], "'soon' is not a time"),
+        (["words", "."], "One of WORD and --evaluate DIR"),
+    ],
+)
+def test_mistakes_in_the_command_line_are_one_clear_line(arguments, message):
+    from click.testing import CliRunner
+
+    from pacsent.cli import cli
+
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+@pytest.mark.slow
+def test_quality_on_a_real_corpus(data_dir, tmp_path):
+
+    path = os.environ.get("PACSENT_ENWIK8")
+    if not path:
+        pytest.skip("set PACSENT_ENWIK8 to enwik8 cleaned with --wiki")
+    from pacsent.word_tasks import evaluate_words
+
+    model = SkipGram(random_state=1).fit(Path(path))
+    scores = {
+        row["task"]: row["input"] for row in evaluate_words(model.word_vectors_, data_dir / "words")
+    }
+    assert scores["WordSim-353"] >= 66
+    assert scores["SimLex-999"] >= 32
+    assert scores["analogies"] >= 32
