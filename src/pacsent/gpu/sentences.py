@@ -10,6 +10,7 @@ CPU's to about 1e-5. Sentences are worked on in batches as large as memory allow
 
 import ctypes
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -294,18 +295,19 @@ class _Sentences:
         entry = torch.arange(local.numel(), device=rows.device)
         return local, entry + torch.repeat_interleave(shift, lengths)
 
-    def data_term(self, rows, mu, var_Q):
-        """(gradient in h, trace of the Hessian) of the data term for h ~ N(mu, var_Q I)."""
+    def data_term(self, mu, var_Q, local, words, shares):
+        """(gradient in h, trace of the Hessian) of the data term for h ~ N(mu, var_Q I).
+
+        `local`, `words`, `shares`: sentence, word and share of every entry of these sentences.
+        """
         vocabulary = self.vocabulary
         scores = mu @ vocabulary.A.T  # (n_rows, n_words)
-        local, entry = self.entries(rows)
-        words, shares = self.words[entry], self.shares[entry]
         flat = local * scores.shape[1] + words  # where the sentences' own words stand
         nu = vocabulary.nu[words]
         f1, f2 = vocabulary.terms.expectations(scores.view(-1)[flat], var_Q[local] * nu)
         trace = vocabulary.terms(scores, var_Q)
         trace.index_add_(0, local, (shares * nu * f2).double())
-        scores.view(-1)[flat] += shares * (f1 - 1)
+        scores.view(-1).index_add_(0, flat, shares * (f1 - 1))
         return scores @ vocabulary.A, trace
 
 
@@ -327,7 +329,9 @@ def _solve_batch(counts, m, coefficients, vocabulary, basis, trace, tol, max_ite
         """
         away, rho = x[:, :-1], x[:, -1].double()
         var_Q = rho.exp()
-        grad_h, spread = sentences.data_term(rows, m[rows] + away, var_Q.to(dtype))
+        local, entry = sentences.entries(rows)
+        own = local, sentences.words[entry], sentences.shares[entry]
+        grad_h, spread = sentences.data_term(m[rows] + away, var_Q.to(dtype), *own)
         grad = torch.empty_like(x)
         grad[:, :-1] = grad_h + kappa[rows, None].to(dtype) * away
         grad[:, -1] = (0.5 * var_Q * spread + c[rows] * (A[rows] * var_Q - B[rows])).to(dtype)
@@ -443,26 +447,48 @@ class _WordPosteriors:
         weight = n_tokens * (n / n_tokens.sum()) if weighting == "token" else np.ones(n)
         self.weight = torch.from_numpy(weight).to(device)
 
-    def data_gradients(self, rows, mu, rho):
+    def batch(self, rows):
+        """What `data_gradients` needs of some sentences: their entries, and their weights."""
+        local, entry = self.sentences.entries(rows)
+        words, columns = self.rows[entry], self.sentences.words[entry]
+        return local, words, columns, self.sentences.shares[entry], self.weight[rows]
+
+    def data_gradients(self, mu, rho, local, words, columns, shares, weight):
         """Gradients of the weighted sum over some sentences of their data terms."""
         torch = require_torch()
-        sentences, dtype = self.sentences, mu.dtype
-        local, entry = sentences.entries(rows)
-        words, shares = self.rows[entry], sentences.shares[entry]
-        means = torch.zeros(rows.numel(), mu.shape[1], device=mu.device, dtype=dtype)
+        dtype = mu.dtype
+        means = torch.zeros(weight.numel(), mu.shape[1], device=mu.device, dtype=dtype)
         means.index_add_(0, local, shares[:, None] * mu[words])
         var = rho.exp()
-        var_S = torch.zeros(rows.numel(), device=mu.device, dtype=torch.float64)
+        var_S = torch.zeros(weight.numel(), device=mu.device, dtype=torch.float64)
         squares = shares.double() ** 2
         var_S.index_add_(0, local, squares * var[words])
-        grad_h, trace = sentences.data_term(rows, means, var_S.to(dtype))
-        weight = self.weight[rows]
+        var_S.clamp_min_(1e-30)
+        grad_h, trace = self.sentences.data_term(means, var_S.to(dtype), local, columns, shares)
         grad_h *= weight[:, None].to(dtype)
         grad_mu = torch.zeros_like(mu)
         grad_mu.index_add_(0, words, shares[:, None] * grad_h[local])
         grad_rho = torch.zeros_like(rho)
         grad_rho.index_add_(0, words, (weight * trace)[local] * squares)
         return grad_mu, 0.5 * var * grad_rho
+
+    def step(self, time, share, *batch):
+        """Hold the data's gradients, `share` times their sum, and let the penalty flow for `time`.
+
+        Both are tensors of one number: a recorded step may be repeated with other values.
+        """
+        torch = require_torch()
+        g, b = self.data_gradients(self.mu, self.rho, *batch)
+        g *= share.to(g.dtype)
+        b *= share
+        stay = torch.exp(-self.r * time)[:, None].to(g.dtype)
+        push = decay_integral(self.r, time)[:, None].to(g.dtype)
+        self.mu.copy_(self.B + stay * (self.mu - self.B) - push * g)
+        # z = prior variance / variance obeys z' = c - (c - b) z
+        speed = self.c - b
+        z = torch.exp(self.rho_P - self.rho)
+        z = z * torch.exp(-speed * time) + self.c * decay_integral(speed, time)
+        self.rho.copy_(self.rho_P - z.log())
 
 
 def fit_w_pb_neg(
@@ -550,25 +576,81 @@ def _sgd(state, n_epochs, learning_rate, batch_size, random_state):
     torch = require_torch()
     device = state.mu.device
     n = state.weight.numel()
-    generator = torch.Generator(device=device).manual_seed(int(random_state))
-    for epoch in range(n_epochs):
+    rng = np.random.default_rng(int(random_state))
+    orders = [rng.permutation(n) for _ in range(n_epochs)]
+    lengths = state.sentences.first.diff().cpu().numpy()
+    ends = [np.concatenate([[0], np.cumsum(lengths[order])]) for order in orders]
+    cuts = np.append(np.arange(0, n, batch_size), n)
+    most = max(int(np.diff(end[cuts]).max()) for end in ends)
+    step = _Repeated(state, batch_size, most)
+    for epoch, (order, end) in enumerate(zip(orders, ends)):
         rate = learning_rate * (1 - epoch / n_epochs)
-        order = torch.randperm(n, generator=generator, device=device)
-        for first in range(0, n, batch_size):
-            rows = order[first : first + batch_size]
-            time = rate * rows.numel()
-            g, b = state.data_gradients(rows, state.mu, state.rho)
-            g /= rows.numel()
-            b /= rows.numel()
-            stay = torch.exp(-state.r * time)[:, None].to(g.dtype)
-            push = decay_integral(state.r, time)[:, None].to(g.dtype)
-            state.mu = state.B + stay * (state.mu - state.B) - push * g
-            # z = prior variance / variance obeys z' = c - (c - b) z
-            speed = state.c - b
-            z = torch.exp(state.rho_P - state.rho)
-            z = z * torch.exp(-speed * time) + state.c * decay_integral(speed, time)
-            state.rho = state.rho_P - z.log()
+        *entries, weight = state.batch(torch.from_numpy(order).to(device))
+        for first, stop in pairwise(cuts):
+            part = slice(int(end[first]), int(end[stop]))
+            local, *rest = (entry[part] for entry in entries)
+            size = int(stop - first)
+            step(rate * size, 1 / size, local - int(first), *rest, weight[first:stop])
     return n_epochs
+
+
+class _Repeated:
+    """A step of w-PB-neg; on a GPU recorded once, on batches filled up to one size, and replayed.
+
+    A step is some sixty small operations: starting them one by one takes longer than they do.
+    """
+
+    def __init__(self, state, n_rows, n_entries):
+        torch = require_torch()
+        self.state, self.device = state, state.mu.device
+        self.graph = None
+        self.recorded = state.sentences.vocabulary.terms.kernel is not None
+        if not self.recorded:
+            return
+        # entries that count nothing, spread so that no two threads wait for each other
+        number = torch.arange(n_entries, device=self.device)
+        n_columns = state.sentences.vocabulary.kp.numel()
+        self.idle = [
+            number % n_rows,
+            number % state.mu.shape[0],
+            number % n_columns,
+            torch.zeros(n_entries, device=self.device, dtype=state.mu.dtype),
+            torch.zeros(n_rows, device=self.device, dtype=torch.float64),
+        ]
+        self.batch = [part.clone() for part in self.idle]
+        self.numbers = torch.zeros(2, device=self.device, dtype=torch.float64)
+
+    def __call__(self, time, share, *batch):
+        torch = require_torch()
+        if not self.recorded:
+            numbers = torch.tensor([time, share], device=self.device, dtype=torch.float64)
+            self.state.step(numbers[0], numbers[1], *batch)
+            return
+        for place, idle, part in zip(self.batch, self.idle, batch):
+            place[: part.numel()] = part
+            place[part.numel() :] = idle[part.numel() :]
+        self.numbers[0] = time
+        self.numbers[1] = share
+        if self.graph is None:
+            self._record()
+        self.graph.replay()
+
+    def _record(self):
+        torch = require_torch()
+        state = self.state
+        before = state.mu.clone(), state.rho.clone()
+        arguments = self.numbers[0], self.numbers[1], *self.batch
+        stream = torch.cuda.Stream(self.device)
+        stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(stream):  # libraries make their workspaces at the first call
+            state.step(*arguments)
+        torch.cuda.current_stream(self.device).wait_stream(stream)
+        torch.cuda.synchronize(self.device)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            state.step(*arguments)
+        state.mu.copy_(before[0])
+        state.rho.copy_(before[1])
 
 
 def _minimise_words(state, noise, batch, tol, max_iter):
@@ -589,7 +671,7 @@ def _minimise_words(state, noise, batch, tol, max_iter):
         g, b = torch.zeros_like(mu), torch.zeros_like(rho)
         for first in range(0, n, batch):
             rows = torch.arange(first, min(n, first + batch), device=device)
-            some_g, some_b = state.data_gradients(rows, mu, rho)
+            some_g, some_b = state.data_gradients(mu, rho, *state.batch(rows))
             g += some_g
             b += some_b
         g = g / n + state.r[:, None].to(dtype) * (mu - state.B)
