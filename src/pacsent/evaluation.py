@@ -266,8 +266,8 @@ def _model2vec(row, source, lam, seed) -> Features:
         ) from None
     started = time.perf_counter()
     words = source.words.vocabulary.words
-    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, "[UNK]"))
-    tokenizer.add_special_tokens(["[UNK]"])
+    numbers = {word: i for i, word in enumerate([*words, "[UNK]"])}
+    tokenizer = Tokenizer(models.WordLevel(numbers, "[UNK]"))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     vectors = np.zeros((tokenizer.get_vocab_size(), source.words.n_dims), dtype=np.float32)
