@@ -167,8 +167,9 @@ def true_terms(counts, table, mu, var_Q, rule, grad, value, trace):
 def _sigmoid32(x):
     """1 / (1 + e^-x) to 4e-6 relative, in operations that the compiler turns into vectors."""
     t = x * _F(-1.4426950408889634)
-    t = _F(-125.0) if t < _F(-125.0) else t
-    t = _F(125.0) if t > _F(125.0) else t
+    # 2^-80 is as good as 0, and times a weight it is not subnormal, which would be slow
+    t = _F(-80.0) if t < _F(-80.0) else t
+    t = _F(80.0) if t > _F(80.0) else t
     shifted = t + _F(12582912.0)  # 1.5 * 2^23: the last bits now hold round(t)
     r = t - (shifted - _F(12582912.0))
     p = _F(0.0013333558)  # 2^r on [-1/2, 1/2]
