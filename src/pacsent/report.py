@@ -36,6 +36,8 @@ def _datasets(results) -> list[str]:
 
 def _row_names(results) -> list[str]:
     found = {r["row"]: r["label"] for r in _of_kind(results, "classification")}
+    if all(r["dataset"] not in PAPER_DATASETS for r in _of_kind(results, "classification")):
+        return list(found)
     known = [name for name in ROWS if name in found]
     return known + sorted(set(found) - set(known))
 
@@ -123,10 +125,12 @@ th { background: var(--card); font-weight: 600; }
 th:first-child, td:first-child { text-align: left; position: sticky; left: 0;
   background: var(--card); }
 tr.best td.best { font-weight: 700; } td.best { font-weight: 700; }
+td small i { font-style: normal; }
 td small { color: var(--soft); display: block; font-size: .76rem; line-height: 1.15;
   font-weight: 400; }
 tr.group td { background: var(--card); color: var(--soft); font-size: .82rem; }
-.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(19rem, 1fr)); gap: 1rem; }
+.plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)); gap: 1rem;
+  margin: 1rem 0; align-items: start; }
 figure { margin: 0; background: #fff; border: 1px solid var(--line); border-radius: .6rem;
   overflow: hidden; } figure img { display: block; width: 100%; height: auto; }
 figcaption { color: var(--soft); background: var(--card); font-size: .85rem; padding: .4rem .7rem; }
@@ -134,7 +138,8 @@ pre { background: var(--card); border: 1px solid var(--line); border-radius: .6r
   padding: .7rem .9rem; overflow-x: auto; font-size: .85rem; }
 @media (max-width: 40rem) { body { font-size: 15px; padding: .8rem .6rem 3rem; }
   h1 { font-size: 1.4rem; } th, td { padding: .3rem .45rem; font-size: .84rem; }
-  td:first-child, th:first-child { max-width: 8.5rem; white-space: normal; } }
+  td:first-child, th:first-child { max-width: 7.5rem; white-space: normal; }
+  td small i { display: none; } td small span { display: block; } }
 @media print { :root { color-scheme: light; --ink:#000; --soft:#444; --paper:#fff; --card:#fff;
   --line:#bbb; } body { max-width: none; padding: 0; font-size: 10pt; }
   th, td { padding: .15rem .35rem; font-size: 8.5pt; } .scroll { overflow: visible; border: 0; }
@@ -187,8 +192,8 @@ def html_table(results) -> str:
             style = ""
             if result["paper"] is not None:
                 difference = result["accuracy"] - result["paper"]
-                below += f"{' · ' if several else ''}paper {result['paper']:.3f}"
-                below += f" ({difference:+.3f})"
+                against = f"paper {result['paper']:.3f} ({difference:+.3f})"
+                below += f"{'<i> · </i>' if several else ''}<span>{against}</span>"
                 style = f' style="{_shade(difference)}"'
             line.append(f"<td{mark}{style}>{text}<small>{below}</small></td>")
         body.append(f"<tr>{''.join(line)}</tr>")
@@ -552,6 +557,8 @@ def _lam_plot(plt, curves):
             label=r["label"],
         )
     axes.set_xscale("log", base=2)
+    ticks = sorted({point["lam"] for r in curves for point in r["lam_curve"]})
+    axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
     axes.set_xlabel("λ")
     axes.set_ylabel("cross-validated accuracy")
     axes.legend(ncols=2)
