@@ -18,6 +18,7 @@ import argparse
 import os
 import time
 import warnings
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 
@@ -83,7 +84,8 @@ def main():
     parser.add_argument("--table", choices=("first", "second", "both"), default="both")
     arguments = parser.parse_args()
     warnings.simplefilter("error", UserWarning)  # a vacuous bound would be a failure
-    folder = datasets.data_folder(arguments.data)
+    beside = Path(__file__).parents[2] / "shared" / "data"
+    folder = Path(arguments.data or os.environ.get("PACSENT_DATA") or beside)
     words = formats.read(folder / "vectors")
     tables = [np.ascontiguousarray(t, dtype=np.float32) for t in words.roles()]
     words = type(words)(words.vocabulary, *tables, training={"n_negatives": 15})

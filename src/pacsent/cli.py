@@ -643,12 +643,20 @@ def certify(model, text, method, as_json, no_calibrate, quiet, **options):
               show_default=True, help="Which certificate.")  # fmt: skip
 @click.option("--setting", type=click.Choice(["topics", "memorising", "all"]), default="all",
               show_default=True, help="Vectors that know topics, or that memorise.")  # fmt: skip
-@click.option("--replicates", type=click.IntRange(min=1), default=1000, show_default=True)
+@click.option(
+    "--replicates",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Independent corpora.",
+)
 @click.option(
     "--delta", type=float, default=0.05, show_default=True, callback=_probability,
     help="Chance that a bound may fail.",
 )  # fmt: skip
-@click.option("--random-state", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--random-state", type=click.IntRange(min=0), default=0, show_default=True, help="Seed."
+)
 @click.option("--figure", metavar="FILE.png", help="Also draw true risk against claimed bound.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")

@@ -358,17 +358,22 @@ def figure(replicates: dict[str, Replicates], path) -> None:
             "The figure needs matplotlib, which is not installed. "
             "Run: pip install 'pacsent[report]'"
         ) from None
-    shown, axes = plt.subplots(1, len(replicates), figsize=(4.2 * len(replicates), 4), dpi=80)
-    for axis, (name, r) in zip(np.atleast_1d(axes), replicates.items()):
+    n_columns = min(3, len(replicates))
+    n_rows = -(-len(replicates) // n_columns)
+    size = 3.6 * n_columns, 3.6 * n_rows
+    shown, axes = plt.subplots(n_rows, n_columns, figsize=size, dpi=80, squeeze=False)
+    for axis, (name, r) in zip(axes.flat, replicates.items()):
         axis.plot([0, 1], [0, 1], color="black", linewidth=0.8)
         axis.scatter(r.paper_true, r.paper_claimed, s=5, color="#d95f02", label="the paper's bound")
         axis.scatter(r.true, r.claimed, s=5, color="#1b9e77", label="our certificate")
         ends = np.concatenate([r.paper_true, r.paper_claimed, r.true, r.claimed])
         low, high = ends.min() - 0.02, min(1.0, ends.max() + 0.02)
-        axis.set(xlim=(low, high), ylim=(low, high), title=name, xlabel="true risk")
+        axis.set(xlim=(low, high), ylim=(low, high), title=name)
+        axis.set(xlabel="true risk", ylabel="claimed bound")
         axis.set_aspect("equal")
-    np.atleast_1d(axes)[0].set_ylabel("claimed bound")
-    np.atleast_1d(axes)[0].legend(loc="upper left", frameon=False, fontsize=8)
+    for axis in axes.flat[len(replicates) :]:
+        axis.set_axis_off()
+    axes.flat[0].legend(loc="upper left", frameon=False, fontsize=8)
     shown.tight_layout()
     shown.savefig(path, metadata={"Software": None})
     plt.close(shown)
