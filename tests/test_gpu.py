@@ -158,19 +158,21 @@ def test_a_tile_moves_downhill_along_its_gradient(rng):
     assert_allclose(to_O.detach(), -0.5 * O.grad, atol=1e-12)
 
 
-def test_a_block_of_noise_moves_as_on_the_cpu(rng):
-    from pacsent._kernels.skipgram import noise_step
+def test_a_tile_moves_as_on_the_cpu_given_the_same_noise_words(rng):
+    from pacsent._kernels.skipgram import block_step
 
-    n_dims, n_words, n_I, n_O = 16, 60, 8, 12
+    n_dims, n_words, n_I, n_O, n_centres = 16, 60, 8, 12, 2
     I = rng.normal(size=(n_words, n_dims)).astype(np.float32)
     O = rng.normal(size=(n_words, n_dims)).astype(np.float32)
     rows_I = rng.choice(n_words, n_I, replace=False)
     rows_O = rng.choice(n_words, n_O, replace=False)
-    times = np.repeat(rng.integers(0, 3, (n_I, 1)), n_O, 1).astype(np.float32)
+    seen = (rng.random((n_I, n_centres)) < 0.6).astype(np.float32)
+    times = np.repeat(seen.sum(1, keepdims=True), n_O - n_centres, 1)
+    labels = np.concatenate([np.ones_like(seen), np.zeros_like(times)], 1)
+    weights = np.concatenate([seen, times], 1)
     to_I, to_O, loss = gpu_skipgram.tile_step(
-        torch.from_numpy(I[rows_I]), torch.from_numpy(O[rows_O]), torch.zeros(n_I, n_O),
-        torch.from_numpy(times), 0.025,
-    )  # fmt: skip
+        *[torch.from_numpy(x) for x in (I[rows_I], O[rows_O], labels, weights)], 0.025
+    )
     expected_I, expected_O = I.copy(), O.copy()
     expected_I[rows_I] += to_I.numpy()
     expected_O[rows_O] += to_O.numpy()
@@ -180,9 +182,11 @@ def test_a_block_of_noise_moves_as_on_the_cpu(rng):
         np.zeros((n_I, n_O), np.float32),
         np.zeros((n_I, n_O), np.float32),
     )
-    cpu_loss = noise_step(
-        I, O, rows_I.astype(np.int64), rows_O.astype(np.int64), -times, np.float32(0.025), buffers
-    )
+    signed = np.where(labels > 0, weights, -weights).astype(np.float32)
+    cpu_loss = block_step(
+        I, O, rows_I.astype(np.int64), rows_O.astype(np.int64), signed, np.float32(0.025), buffers,
+        (0, 0, 0),
+    )  # fmt: skip
     assert_allclose(I, expected_I, atol=1e-5)
     assert_allclose(O, expected_O, atol=1e-5)
     assert_allclose(cpu_loss, float(loss), rtol=1e-5)
