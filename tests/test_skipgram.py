@@ -73,7 +73,7 @@ def test_a_block_step_follows_the_numerical_gradient_of_its_loss(rng, n_dims):
     rows_I, rows_O, weights = block(rng)
     new_I, new_O, rate = I.copy(), O.copy(), np.float32(0.01)
     loss = kernels.block_step(
-        new_I, new_O, rows_I, rows_O, weights, rate, buffers(12, 8, n_dims), (0, 0, 0)
+        new_I, new_O, (rows_I, rows_O), weights, rate, buffers(12, 8, n_dims), (0, 0, 0), rows_O[:0]
     )
     old = [I.astype(float), O.astype(float)]
     assert_allclose(loss, block_loss(*old, rows_I, rows_O, weights), rtol=1e-6)
@@ -95,7 +95,14 @@ def test_rows_outside_the_block_do_not_move(rng):
     rows_I, rows_O, weights = block(rng)
     new_I, new_O = I.copy(), O.copy()
     kernels.block_step(
-        new_I, new_O, rows_I, rows_O, weights, np.float32(0.1), buffers(12, 8, 32), (0, 0, 0)
+        new_I,
+        new_O,
+        (rows_I, rows_O),
+        weights,
+        np.float32(0.1),
+        buffers(12, 8, 32),
+        (0, 0, 0),
+        rows_O,
     )
     assert_array_equal(np.delete(new_I, rows_I, axis=0), np.delete(I, rows_I, axis=0))
     assert_array_equal(np.delete(new_O, rows_O, axis=0), np.delete(O, rows_O, axis=0))

@@ -51,6 +51,38 @@ else:
         return types.none(), codegen
 
 
+if config.DISABLE_JIT:
+
+    def _prefetch(table, row):
+        """Only the processor listens to this."""
+
+else:
+
+    @intrinsic
+    def _prefetch(typing_context, table, row):
+        """Ask for table[row] to be brought near: it is about to be read and written."""
+        byte, index, number = ir.IntType(8), ir.IntType(64), ir.IntType(32)
+
+        def codegen(context, builder, signature, arguments):
+            array = context.make_array(signature.args[0])(context, builder, arguments[0])
+            n_columns = builder.extract_value(array.shape, 1)
+            first = builder.mul(arguments[1], n_columns)
+            prefetch = cgutils.get_or_insert_function(
+                builder.module,
+                ir.FunctionType(ir.VoidType(), [byte.as_pointer(), number, number, number]),
+                "llvm.prefetch.p0",
+            )
+            n_lines = builder.lshr(n_columns, ir.Constant(index, 4))
+            with cgutils.for_range(builder, n_lines, intp=index) as loop:
+                place = builder.add(first, builder.shl(loop.index, ir.Constant(index, 4)))
+                pointer = builder.bitcast(builder.gep(array.data, [place]), byte.as_pointer())
+                write, near, data = (ir.Constant(number, value) for value in (1, 2, 1))
+                builder.call(prefetch, [pointer, write, near, data])
+            return context.get_dummy_value()
+
+        return types.none(table, types.intp), codegen
+
+
 # ------------------------------------------------------------------------------------------------
 # Randomness: splitmix64, a counter put through a mixing function
 # ------------------------------------------------------------------------------------------------
@@ -282,8 +314,11 @@ if config.DISABLE_JIT:
     def _add_4_rows(table, rows, a, G, step_row, step_column, X, n):
         _add_rows_plainly(table, rows, a, 4, G, step_row, step_column, X, n)
 
+    def _add_1_row(table, rows, a, G, step_row, step_column, X, n):
+        _add_rows_plainly(table, rows, a, 1, G, step_row, step_column, X, n)
+
 else:
-    _add_8_rows, _add_4_rows = _row_tile(8), _row_tile(4)
+    _add_8_rows, _add_4_rows, _add_1_row = _row_tile(8), _row_tile(4), _row_tile(1)
 
 
 @njit(**_OPTIONS)
@@ -362,7 +397,7 @@ def _gradients(S, weights, G, learning_rate):
 
 
 @njit(**_OPTIONS)
-def block_step(I, O, rows_I, rows_O, weights, learning_rate, buffers, band):
+def block_step(I, O, rows, weights, learning_rate, buffers, band, coming):
     """One step of gradient descent on a block, in place; its loss before the step.
 
     loss = sum over a, n of |w| softplus(-sign(w) I[rows_I[a]] @ O[rows_O[n]]), w = weights[a, n]
@@ -371,18 +406,25 @@ def block_step(I, O, rows_I, rows_O, weights, learning_rate, buffers, band):
     multiple of four entries, the spare ones with weight 0; a row may occur more than once.
     band = (centres, window, first): of the first columns of `weights`, column c is 0 outside the
     rows first + c - window .. first + c + window, and those scores are not computed; (0, 0, 0)
-    where nothing is known.
+    where nothing is known. `coming` are rows of `O` that the next step will want.
     """
     _wide()
     X, Y, S, G = buffers  # (n_rows_I, n_dims), (n_rows_O, n_dims), twice (n_rows_I, n_rows_O)
+    rows_I, rows_O = rows
     n_centres, window, middle = band
     n_I, n_O = rows_I.size, rows_O.size
     for a in range(n_I):
         _copy_row(I, rows_I[a], X, a)
     for n in range(n_O):
         _copy_row(O, rows_O[n], Y, n)
+    n_asked = 0
     for a in range(0, n_I, 4):
         for n in range(0, n_O, 4):
+            # asked for a few at a time, between other work: the processor can wait for so many
+            for _ in range(2):
+                if n_asked < coming.size:
+                    _prefetch(O, coming[n_asked])
+                    n_asked += 1
             if n + 3 >= n_centres or (
                 a + 3 >= middle + n - window and a <= middle + n + 3 + window
             ):
@@ -487,19 +529,24 @@ def train_blocks(I, O, tokens, documents, span, shape, noise, state):
     start, stop, _, _ = span
     window, _, n_block, _ = shape
     drawn, buffers = _block_memory(shape, I.shape[1])
-    rows_I, rows_O, weights, _ = drawn
+    ahead, _ = _block_memory(shape, 1)  # the next block is drawn before this one is trained
     loss = 0.0
     n_pairs = 0
-    for t in range(start, stop, n_block):
-        n_centres = min(n_block, stop - t)
-        pairs, n_rows, first = block_draw(
-            tokens, documents, t, n_centres, shape, noise, state, drawn
-        )
+    pairs, n_rows, first = 0, 0, 0
+    for t in range(start, stop + n_block, n_block):
+        rows_I, rows_O, weights, _ = drawn
+        coming, found = ahead[1][:0], (0, 0, 0)
+        if t < stop:
+            n_centres = min(n_block, stop - t)
+            found = block_draw(tokens, documents, t, n_centres, shape, noise, state, ahead)
+            coming = ahead[1]
         if pairs > 0:
-            rate = _rate(span, t)
-            band = (n_block, window, t - first)
-            loss += block_step(I, O, rows_I[:n_rows], rows_O, weights, rate, buffers, band)
+            rows, band = (rows_I[:n_rows], rows_O), (n_block, window, t - n_block - first)
+            rate = _rate(span, t - n_block)
+            loss += block_step(I, O, rows, weights, rate, buffers, band, coming)
             n_pairs += pairs
+        pairs, n_rows, first = found
+        drawn, ahead = ahead, drawn
     return loss, n_pairs
 
 
@@ -582,7 +629,9 @@ def _shard_round(I, O, text, span, shape, noise, state, own):
             held_O = _fetch(O, rows_O, (copies_O, words_O), slots_O, held_O)
             rate = _rate(whole, t)
             band = (n_block, window, t - begin)
-            loss += block_step(copies_I, copies_O, used_I, rows_O, weights, rate, buffers, band)
+            loss += block_step(
+                copies_I, copies_O, (used_I, rows_O), weights, rate, buffers, band, rows_O[:0]
+            )
             n_pairs += pairs
     return loss, n_pairs, held_I, held_O
 
@@ -654,31 +703,22 @@ def _scores_1(I, row, Y, S, n):
 
 
 @njit(**_OPTIONS)
-def _add_1(table, row, g, X, n):
-    """table[row] += g * X[n], in place."""
-    _wide()
-    for i in range((table.shape[1] >> 4) << 4):
-        table[row, i] += g * X[n, i]
-
-
-@njit(**_OPTIONS)
 def pair_step(I, O, row_I, rows_O, weights, learning_rate, buffers):
     """One step of gradient descent on one pair and its noise, in place; its loss before the step.
 
-    As `block_step` with one context word: `rows_O` and `weights` have a multiple of four entries.
+    As `block_step` with one context word, `row_I` (an array of one). `rows_O` and `weights` have a
+    multiple of four entries.
     """
     _wide()
-    X, Y, S, G = buffers  # (2, n_dims), (n_rows_O, n_dims), twice (n_rows_O,)
+    X, Y, S, G = buffers  # (1, n_dims), (n_rows_O, n_dims), twice (n_rows_O,)
     for n in range(rows_O.size):
         _copy_row(O, rows_O[n], Y, n)
     for n in range(0, rows_O.size, 4):
-        _scores_1(I, row_I, Y, S, n)
+        _scores_1(I, row_I[0], Y, S, n)
     loss = _gradients(S, weights, G, learning_rate)
-    _copy_row(I, row_I, X, 0)
-    for n in range(rows_O.size):
-        if G[n] != _ZERO:
-            _add_1(O, rows_O[n], G[n], X, 0)
-            _add_1(I, row_I, G[n], Y, n)
+    _copy_row(I, row_I[0], X, 0)
+    add_products(O, rows_O, G, 1, 1, X, 1)
+    _add_1_row(I, row_I, 0, G, 0, 1, Y, rows_O.size)
     return loss
 
 
@@ -693,9 +733,10 @@ def train_pairs(I, O, tokens, documents, span, shape, noise, state):
     thresholds, aliases = noise
     n_O = (1 + n_negatives + 3) >> 2 << 2
     rows_O = np.zeros(n_O, np.int64)
+    row_I = np.zeros(1, np.int64)
     weights = np.zeros(n_O, np.float32)
     buffers = (
-        np.zeros((2, I.shape[1]), np.float32),
+        np.zeros((1, I.shape[1]), np.float32),
         np.zeros((n_O, I.shape[1]), np.float32),
         np.zeros(n_O, np.float32),
         np.zeros(n_O, np.float32),
@@ -713,6 +754,7 @@ def train_pairs(I, O, tokens, documents, span, shape, noise, state):
             for n in range(1, 1 + n_negatives):
                 rows_O[n] = _draw_noise(state, thresholds, aliases)
                 weights[n] = _ZERO if rows_O[n] == rows_O[0] else -_ONE
-            loss += pair_step(I, O, np.int64(tokens[j]), rows_O, weights, rate, buffers)
+            row_I[0] = tokens[j]
+            loss += pair_step(I, O, row_I, rows_O, weights, rate, buffers)
             n_pairs += 1
     return loss, n_pairs
