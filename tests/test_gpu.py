@@ -183,10 +183,8 @@ def test_a_tile_moves_as_on_the_cpu_given_the_same_noise_words(rng):
         np.zeros((n_I, n_O), np.float32),
     )
     signed = np.where(labels > 0, weights, -weights).astype(np.float32)
-    cpu_loss = block_step(
-        I, O, rows_I.astype(np.int64), rows_O.astype(np.int64), signed, np.float32(0.025), buffers,
-        (0, 0, 0),
-    )  # fmt: skip
+    rows = rows_I.astype(np.int64), rows_O.astype(np.int64)
+    cpu_loss = block_step(I, O, rows, signed, np.float32(0.025), buffers, (0, 0, 0), rows[1][:0])
     assert_allclose(I, expected_I, atol=1e-5)
     assert_allclose(O, expected_O, atol=1e-5)
     assert_allclose(cpu_loss, float(loss), rtol=1e-5)
@@ -209,13 +207,14 @@ def test_a_pair_moves_as_on_the_cpu_given_the_same_noise_words(rng):
     expected_I[3] += to_I[0].numpy()
     expected_O[rows_O] += to_O.numpy()
     buffers = (
-        np.zeros((2, n_dims), np.float32),
+        np.zeros((1, n_dims), np.float32),
         np.zeros((n_O, n_dims), np.float32),
         np.zeros(n_O, np.float32),
         np.zeros(n_O, np.float32),
     )
     signs = np.where(labels[0] > 0, 1, -1).astype(np.float32)
-    cpu_loss = pair_step(I, O, np.int64(3), rows_O, signs, np.float32(0.025), buffers)
+    row_I = np.array([3])
+    cpu_loss = pair_step(I, O, row_I, rows_O, signs, np.float32(0.025), buffers)
     assert_allclose(I, expected_I, atol=1e-5)
     assert_allclose(O, expected_O, atol=1e-5)
     assert_allclose(cpu_loss, float(loss), rtol=1e-5)
