@@ -528,7 +528,7 @@ def test_word_training_takes_the_steps_of_the_formulas(word_problem):
     n_tokens = counts.sum(axis=1).A1
     weights = n_tokens / n_tokens.mean()
     rates, c = 1.0 / (var_P * lam), 0.5 * A.shape[1] / lam
-    D, u = np.zeros(B.shape), np.zeros(len(B))
+    D, u, alpha = np.zeros(B.shape), np.zeros(len(B)), 0.5
     for eta in posterior.learning_rates(epochs, 0.025):
         for s in rng.permutation(len(n_tokens)):
             share = counts[s].toarray().ravel() / n_tokens[s]
@@ -539,7 +539,9 @@ def test_word_training_takes_the_steps_of_the_formulas(word_problem):
             h = share @ (B + D) + deviation * eps
             drawn = [kernels._draw(state, keep, other) for _ in range(k * int(n_tokens[s]))]
             g = (share * (1 / (1 + np.exp(-A @ h)) - 1)) @ A
-            g = g + (1 / (1 + np.exp(-A[drawn] @ h))) @ A[drawn] / n_tokens[s]
+            sigmoid = 1 / (1 + np.exp(-A[drawn] @ h))
+            g = g + (sigmoid - alpha) @ A[drawn] / n_tokens[s] + k * alpha * (noise @ A)
+            alpha = sigmoid.mean()
             D = word_posterior.mean_step(D, rates[:, None], weights[s] * np.outer(share, g), eta)
             b = weights[s] * var / (2 * deviation) * (g @ eps)
             u = word_posterior.rho_step(u, c, b, eta)  # every word, every step: nothing lazy
@@ -562,16 +564,40 @@ def test_lazy_words_equal_words_caught_up_after_every_step(word_problem):
     ends = []
     for lazy in (True, False):
         D, u, clock = np.zeros(A.shape, np.float32), np.zeros(len(A)), np.zeros(len(A))
-        state = np.array([12345], dtype=np.uint64)
+        memory = np.array([12345], dtype=np.uint64), np.array([0.5])
         for begins in [order] if lazy else order[:, None]:
             word_sgd(
-                begins, sentences, A, (D, u, clock), prior, (*posterior.alias(noise), 5),
-                (0.0, 0.02, 1), state,
+                begins, sentences, A, (D, u, clock), prior,
+                (*posterior.alias(noise), 5, np.float32(noise @ A)), (0.0, 0.02, 1), memory,
             )  # fmt: skip
             catch_up(D, u, clock, prior[0], prior[2], 0.02 * (begins[-1] + 1))
         ends.append((D, u))
     assert_allclose(ends[0][0], ends[1][0], rtol=1e-4, atol=1e-7)
     assert_allclose(ends[0][1], ends[1][1], rtol=1e-6, atol=1e-8)  # D is in single precision
+
+
+def test_a_thread_that_lags_does_not_turn_a_words_clock_back(word_problem):
+    """Two halves of an epoch in either order: the penalty acts once for the time that passed."""
+    from pacsent._kernels.negative_sampling import word_sgd
+
+    counts, A, _, var_P, noise = word_problem
+    n = counts.shape[0]
+    n_tokens = counts.sum(axis=1).A1.astype(np.int64)
+    shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
+    sentences = (
+        np.arange(n), counts.indptr, counts.indices, shares, n_tokens, np.zeros(n),
+        np.zeros((n, A.shape[1]), np.float32),
+    )  # fmt: skip
+    prior = (1.0 / var_P, np.log(var_P), 3.0)
+    table = (*posterior.alias(noise), 5, np.float32(noise @ A))
+    D, u, clock = np.ones(A.shape, np.float32), np.zeros(len(A)), np.zeros(len(A))
+    memory = np.array([1], dtype=np.uint64), np.array([0.5])
+    for begins in (np.arange(n // 2, n), np.arange(n // 2)):  # weights are 0: only the penalty
+        before = clock.copy()
+        word_sgd(begins, sentences, A, (D, u, clock), prior, table, (0.0, 0.1, 1), memory)
+        assert np.all(clock >= before)
+    expected = np.exp(-clock / var_P)[:, None] * np.ones(A.shape)
+    assert_allclose(D, expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize("block", [1, 16])

@@ -222,7 +222,8 @@ def train(
     block : int
         Sentences whose gradients are taken at the same state of the words and with common noise
         words: n_negatives for each token of the longest, at most 4,096, weighted to stand for
-        n_negatives per token of each. 1 is strictly one by one.
+        n_negatives per token of each, with a control variate for what the draws have in common.
+        1 is strictly one by one.
     n_threads : int
         Threads work on the same words without locks: with more than one, the result differs a
         little from run to run.
@@ -240,7 +241,8 @@ def train(
     D = np.zeros(A.shape, dtype=np.float32)
     u, clock = np.zeros(len(A)), np.zeros(len(A))
     prior = (1.0 / (var_P * lam), np.log(var_P), 0.5 * n_dims / lam)
-    table = (*alias(noise), n_negatives)
+    table = (*alias(noise), n_negatives, (noise @ A).astype(np.float32))
+    alphas = np.full((n_threads, 1), 0.5)
     states = np.maximum(rng.integers(0, 2**63, (n_threads, 1), dtype=np.uint64), np.uint64(1))
     now = 0.0
     with ThreadPoolExecutor(n_threads) as pool:
@@ -253,7 +255,7 @@ def train(
             work = [
                 pool.submit(
                     word_sgd, begins[t::n_threads], sentences, A, (D, u, clock), prior, table,
-                    (now, eta, block), states[t],
+                    (now, eta, block), (states[t], alphas[t]),
                 )
                 for t in range(n_threads)
             ]  # fmt: skip

@@ -455,7 +455,7 @@ def catch_up(D, u, clock, rates, c, now):
 
 
 @njit(**_FLAGS)
-def word_sgd(begins, sentences, A, words, prior, noise, schedule, state):
+def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
     """Move the posteriors of the words downhill, sentence by sentence, in place.
 
     Loss of a step: mean over the tokens of sampled l_neg(h_S), h_S = m + sum_v share_v D_v + s eps,
@@ -463,17 +463,21 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, state):
     met. begins: places in the order of the epoch where blocks start. All sentences of a block read
     the words before any of them moves one, and use the same noise words: as many as the longest
     has, n_negatives * n_tokens, but at most MOST_DRAWS, weighted to stand for n_negatives each.
-    With blocks of one sentence the steps are strictly one by one.
+    What the draws have in common is taken out: alpha * A_j is subtracted and alpha * E A_j added,
+    alpha the mean sigmoid of the block before. With blocks of one sentence the steps are strictly
+    one by one.
 
     sentences = (order, indptr, indices, shares, n_tokens, weights, m); words = (D, u, clock);
-    prior = (rates, log_var, c); noise = (keep, other, n_negatives);
-    schedule = (clock at the start of the epoch, step, block size)
+    prior = (rates, log_var, c); noise = (keep, other, n_negatives, mean of A under the noise);
+    schedule = (clock at the start of the epoch, step, block size);
+    memory = (state of the random numbers, alpha), both changed
     """
     order, indptr, indices, shares, n_tokens, weights, m = sentences
     D, u, clock = words
     rates, log_var, c = prior
-    keep, other, n_negatives = noise
+    keep, other, n_negatives, mean_row = noise
     start, eta, block = schedule
+    state, alpha = memory
     n_dims = A.shape[1]
     tile = 256
     H = np.empty((block, n_dims), np.float32)
@@ -508,7 +512,11 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, state):
             amount = np.float32(deviation[i])
             for d in range(n_dims):
                 h[d] += amount * e[d]
-        G[:size] = 0.0
+        level = np.float32(alpha[0])
+        for i in range(size):
+            for d in range(n_dims):
+                G[i, d] = np.float32(n_negatives) * level * mean_row[d]
+        mean_sigmoid = 0.0
         share = np.float32(n_negatives / n_draws)
         for t in range(0, n_draws, tile):
             T = min(tile, n_draws - t)
@@ -519,12 +527,17 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, state):
                     to[d] = row[d]
             part = scores[: size * T]
             np.dot(H[:size], X[:T].T, part.reshape(size, T))
+            tile_sum = np.float32(0.0)
             for i in range(part.size):
-                part[i] = share * _sigmoid32(part[i])
+                x = _sigmoid32(part[i])
+                tile_sum += x
+                part[i] = share * (x - level)
+            mean_sigmoid += tile_sum / (size * n_draws)
             np.dot(part.reshape(size, T), X[:T], extra[:size])
             for i in range(size):
                 for d in range(n_dims):
                     G[i, d] += extra[i, d]
+        alpha[0] = mean_sigmoid
         for i in range(size):
             s = order[begin + i]
             for j in range(indptr[s], indptr[s + 1]):
@@ -541,8 +554,10 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, state):
             for j in range(indptr[s], indptr[s + 1]):
                 v = indices[j]
                 gap = max(0.0, now - clock[v])
+                # another thread may be ahead: the clock of a word never runs backwards
+                until = max(clock[v], now + eta)
                 r = rates[v]
-                fade = np.float32(math.exp(-r * (gap + eta)))
+                fade = np.float32(math.exp(-r * (until - clock[v])))
                 amount = np.float32(weights[s] * shares[j] * (-math.expm1(-r * eta) / r))
                 row = D[v]
                 for d in range(n_dims):
@@ -550,7 +565,7 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, state):
                 old = flowed(u[v], c * gap)
                 b = along * shares[j] ** 2 * math.exp(old + log_var[v])
                 u[v] = -math.log(relaxed(math.exp(-old), c, b, eta))
-                clock[v] = now + eta
+                clock[v] = until
 
 
 # ------------------------------------------------------------------------------------------------
