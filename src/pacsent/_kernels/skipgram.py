@@ -51,38 +51,6 @@ else:
         return types.none(), codegen
 
 
-if config.DISABLE_JIT:
-
-    def _prefetch(table, row):
-        """Only the processor listens to this."""
-
-else:
-
-    @intrinsic
-    def _prefetch(typing_context, table, row):
-        """Ask for table[row] to be brought near: it is about to be read and written."""
-        byte, index, number = ir.IntType(8), ir.IntType(64), ir.IntType(32)
-
-        def codegen(context, builder, signature, arguments):
-            array = context.make_array(signature.args[0])(context, builder, arguments[0])
-            n_columns = builder.extract_value(array.shape, 1)
-            first = builder.mul(arguments[1], n_columns)
-            prefetch = cgutils.get_or_insert_function(
-                builder.module,
-                ir.FunctionType(ir.VoidType(), [byte.as_pointer(), number, number, number]),
-                "llvm.prefetch.p0",
-            )
-            n_lines = builder.lshr(n_columns, ir.Constant(index, 4))
-            with cgutils.for_range(builder, n_lines, intp=index) as loop:
-                place = builder.add(first, builder.shl(loop.index, ir.Constant(index, 4)))
-                pointer = builder.bitcast(builder.gep(array.data, [place]), byte.as_pointer())
-                write, near, data = (ir.Constant(number, value) for value in (1, 2, 1))
-                builder.call(prefetch, [pointer, write, near, data])
-            return context.get_dummy_value()
-
-        return types.none(table, types.intp), codegen
-
-
 # ------------------------------------------------------------------------------------------------
 # Randomness: splitmix64, a counter put through a mixing function
 # ------------------------------------------------------------------------------------------------
@@ -397,7 +365,7 @@ def _gradients(S, weights, G, learning_rate):
 
 
 @njit(**_OPTIONS)
-def block_step(I, O, rows, weights, learning_rate, buffers, band, coming):
+def block_step(I, O, rows_I, rows_O, weights, learning_rate, buffers, band):
     """One step of gradient descent on a block, in place; its loss before the step.
 
     loss = sum over a, n of |w| softplus(-sign(w) I[rows_I[a]] @ O[rows_O[n]]), w = weights[a, n]
@@ -406,25 +374,18 @@ def block_step(I, O, rows, weights, learning_rate, buffers, band, coming):
     multiple of four entries, the spare ones with weight 0; a row may occur more than once.
     band = (centres, window, first): of the first columns of `weights`, column c is 0 outside the
     rows first + c - window .. first + c + window, and those scores are not computed; (0, 0, 0)
-    where nothing is known. `coming` are rows of `O` that the next step will want.
+    where nothing is known.
     """
     _wide()
     X, Y, S, G = buffers  # (n_rows_I, n_dims), (n_rows_O, n_dims), twice (n_rows_I, n_rows_O)
-    rows_I, rows_O = rows
     n_centres, window, middle = band
     n_I, n_O = rows_I.size, rows_O.size
     for a in range(n_I):
         _copy_row(I, rows_I[a], X, a)
     for n in range(n_O):
         _copy_row(O, rows_O[n], Y, n)
-    n_asked = 0
     for a in range(0, n_I, 4):
         for n in range(0, n_O, 4):
-            # asked for a few at a time, between other work: the processor can wait for so many
-            for _ in range(2):
-                if n_asked < coming.size:
-                    _prefetch(O, coming[n_asked])
-                    n_asked += 1
             if n + 3 >= n_centres or (
                 a + 3 >= middle + n - window and a <= middle + n + 3 + window
             ):
@@ -529,24 +490,18 @@ def train_blocks(I, O, tokens, documents, span, shape, noise, state):
     start, stop, _, _ = span
     window, _, n_block, _ = shape
     drawn, buffers = _block_memory(shape, I.shape[1])
-    ahead, _ = _block_memory(shape, 1)  # the next block is drawn before this one is trained
+    rows_I, rows_O, weights, _ = drawn
     loss = 0.0
     n_pairs = 0
-    pairs, n_rows, first = 0, 0, 0
-    for t in range(start, stop + n_block, n_block):
-        rows_I, rows_O, weights, _ = drawn
-        coming, found = ahead[1][:0], (0, 0, 0)
-        if t < stop:
-            n_centres = min(n_block, stop - t)
-            found = block_draw(tokens, documents, t, n_centres, shape, noise, state, ahead)
-            coming = ahead[1]
+    for t in range(start, stop, n_block):
+        n_centres = min(n_block, stop - t)
+        pairs, n_rows, first = block_draw(
+            tokens, documents, t, n_centres, shape, noise, state, drawn
+        )
         if pairs > 0:
-            rows, band = (rows_I[:n_rows], rows_O), (n_block, window, t - n_block - first)
-            rate = _rate(span, t - n_block)
-            loss += block_step(I, O, rows, weights, rate, buffers, band, coming)
+            rate, band = _rate(span, t), (n_block, window, t - first)
+            loss += block_step(I, O, rows_I[:n_rows], rows_O, weights, rate, buffers, band)
             n_pairs += pairs
-        pairs, n_rows, first = found
-        drawn, ahead = ahead, drawn
     return loss, n_pairs
 
 
@@ -629,9 +584,7 @@ def _shard_round(I, O, text, span, shape, noise, state, own):
             held_O = _fetch(O, rows_O, (copies_O, words_O), slots_O, held_O)
             rate = _rate(whole, t)
             band = (n_block, window, t - begin)
-            loss += block_step(
-                copies_I, copies_O, (used_I, rows_O), weights, rate, buffers, band, rows_O[:0]
-            )
+            loss += block_step(copies_I, copies_O, used_I, rows_O, weights, rate, buffers, band)
             n_pairs += pairs
     return loss, n_pairs, held_I, held_O
 
