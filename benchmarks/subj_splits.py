@@ -11,8 +11,8 @@ import os
 from pathlib import Path
 
 import numpy as np
-from harness import finish
 
+from harness import finish
 from pacsent import datasets, evaluation, formats, logistic_grid, make
 
 parser = argparse.ArgumentParser(description=__doc__)
