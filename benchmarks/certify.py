@@ -121,7 +121,7 @@ def main():
             (certificate, gibbs), _ = certified(
                 name, words, encoded, kind="A'", random_state=seed, return_posterior=True
             )
-            true = risk_outside(words, certificate, gibbs)
+            true = float(risk_outside(words, certificate, gibbs))
             repeated.append(
                 {
                     "dataset": name,
