@@ -58,7 +58,9 @@ def test_every_option_has_help(name, option):
     assert parameter.help, f"pacsent {name} {option} has no help"
 
 
-@pytest.mark.parametrize("script", ["benchmarks/make_tables.py", "docs/make_cli.py"])
+@pytest.mark.parametrize(
+    "script", ["benchmarks/make_tables.py", "docs/make_cli.py", "docs/make_benchmarks.py"]
+)
 def test_a_generated_page_is_up_to_date(script):
     done = subprocess.run(
         [sys.executable, ROOT / script, "--check"], capture_output=True, text=True

@@ -43,7 +43,7 @@ def run(out, *, random_state: int = 0, n_jobs: int | None = None, say=lambda lin
 
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    settings = {"n_topics": 4, "n_words": N_WORDS, "topic_share": 0.3}
+    settings: dict = {"n_topics": 4, "n_words": N_WORDS, "topic_share": 0.3}
     source = datasets.generate(3000, n_tokens=90, random_state=2 * random_state + 1, **settings)
     target = datasets.generate(600, n_tokens=50, random_state=2 * random_state + 2, **settings)
     raw = [_as_written(line, number) for number, line in enumerate(source.texts)]

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -147,7 +148,7 @@ class Features:
 class Source:
     """One dataset, tokenised once: what the extractors of features read."""
 
-    words: object
+    words: Any
     train_texts: list[str]
     test_texts: list[str]
     train: Encoded | None = None
@@ -811,7 +812,7 @@ def few_labels(row: Row, prepared, *, sizes=FEW_LABELS, n_draws=N_DRAWS, n_threa
             rows = draw_labelled(y_train, size, draw)
             y = y_train[rows]
             folds = folds_of(y, draw)
-            best = None
+            best: tuple = (-1.0,)
             for normalise in lengths:
                 found = grid_search(
                     train[normalise][rows],
@@ -823,7 +824,7 @@ def few_labels(row: Row, prepared, *, sizes=FEW_LABELS, n_draws=N_DRAWS, n_threa
                 )
                 mean = found.accuracy[0].mean(axis=0)
                 at = int(np.argmax(mean))
-                if best is None or mean[at] > best[0]:
+                if mean[at] > best[0]:
                     best = mean[at], normalise, Cs[at], found.path
             _, normalise, C, path = best
             coef, intercept = fit(
@@ -978,21 +979,21 @@ def tasks(only=None) -> list[Task]:
             if _MAPPED in names:
                 every.append(Task("map", _MAPPED, dataset))
     wanted = [name.strip() for name in only or () if name.strip()]
-    names = {
+    choices = {
         "row": set(ROWS),
         "dataset": {task.dataset for task in every},
         "kind": {task.kind for task in every} | {"paper"},
     }
     for name in wanted:
-        if not any(name in group for group in names.values()):
-            choices = ", ".join([*ROWS, *sorted(names["dataset"]), *sorted(names["kind"])])
+        if not any(name in group for group in choices.values()):
+            listed = ", ".join([*ROWS, *sorted(choices["dataset"]), *sorted(choices["kind"])])
             raise ValueError(
                 f"only must name rows, datasets or kinds. Got {name!r} instead. Choose "
-                f"from {choices}."
+                f"from {listed}."
             )
-    for key, group in names.items():
-        chosen = {name for name in wanted if name in group}
-        if key == "kind" and "paper" in chosen:
+    for key, group in choices.items():
+        kept = {name for name in wanted if name in group}
+        if key == "kind" and "paper" in kept:
             every = [
                 task
                 for task in every
@@ -1000,9 +1001,9 @@ def tasks(only=None) -> list[Task]:
                 and task.dataset in PAPER_DATASETS
                 and ROWS[task.row].in_paper
             ]
-            chosen -= {"paper"}
-        if chosen:
-            every = [task for task in every if getattr(task, key) in chosen]
+            kept -= {"paper"}
+        if kept:
+            every = [task for task in every if getattr(task, key) in kept]
     return every
 
 

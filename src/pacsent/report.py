@@ -4,6 +4,7 @@ The page is one file that opens offline: styles and pictures are inside it.
 """
 
 from pathlib import Path
+from typing import Any
 
 from pacsent.evaluation import PAPER_DATASETS, ROWS
 
@@ -481,7 +482,7 @@ def plots(results, folder) -> list[tuple[Path, str, str]]:
         plt.close(figure)
         made.append((path, kind, caption))
 
-    settings = {
+    settings: Any = {
         "font.size": 10,
         "axes.spines.top": False,
         "axes.spines.right": False,
