@@ -216,3 +216,48 @@ def test_unknown_methods_and_missing_words_are_refused(corpus):
         evaluation.evaluate("PB-L3", corpus.dataset())
     with pytest.raises(ValueError, match="words must be given"):
         evaluation.evaluate("PB-L2", corpus.dataset())
+
+
+def command(*arguments):
+    from click.testing import CliRunner
+
+    from pacsent.cli import cli
+
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def test_the_command_scores_ones_own_file(corpus, words, tmp_path):
+    from pacsent import save
+
+    save(words, tmp_path / "words")
+    lines = [f"{corpus.classes[k]}\t{line}\n" for k, line in zip(corpus.labels, corpus.texts)]
+    (tmp_path / "own.tsv").write_text("".join(lines))
+    done = command(
+        "evaluate", "Average-0", tmp_path / "words", tmp_path / "own.tsv", "--seeds", 1, "--json"
+    )
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.stdout)
+    assert result["accuracy"] > 0.65
+    assert result["dataset"] == "own"
+    missing = command("evaluate", "Average-0", tmp_path / "words", tmp_path / "none.tsv")
+    assert missing.exit_code == 2
+    assert "DATASET must be one of 20news" in missing.output
+
+
+def test_the_command_lists_the_rows():
+    done = command("reproduce", "--list")
+    assert done.exit_code == 0
+    assert "tf-idf" in done.output
+    assert done.output.count("not in the paper") == 9
+
+
+@pytest.mark.slow
+def test_the_demo_keeps_its_promises(tmp_path):
+    from pacsent import demo
+
+    made = demo.run(tmp_path / "demo")
+    promises = [r for r in made["results"] if r["kind"] == "certificate"]
+    assert len(promises) >= 10
+    assert all(r["true_risk"] <= r["risk_bound"] for r in promises)
+    assert "PB-L2" in made["table"]
+    assert (tmp_path / "demo" / "index.html").exists()
