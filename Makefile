@@ -45,12 +45,13 @@ test-gpu: $(DEV) ## the GPU suite, for machines that have one
 
 bench: $(DEV)  ## every benchmark beside its rivals (installs them; takes a while)
 	$(PIP) -e '.[bench]'
-	for job in train encode solve grid; do $(BIN)/python benchmarks/$$job.py --save || exit 1; done
+	for job in tokenise formats train encode solve grid certify; do $(BIN)/python benchmarks/$$job.py --save || exit 1; done
 	$(BIN)/python benchmarks/make_tables.py
 
 docs: $(DEV)   ## regenerate the pages that are made from result files and from the commands' help
 	$(BIN)/python benchmarks/make_tables.py
 	$(BIN)/python docs/make_cli.py
+	$(BIN)/python docs/make_benchmarks.py
 
 format: $(DEV) ## format in place
 	$(BIN)/ruff format .
