@@ -538,8 +538,9 @@ def fit(
     if start is not None:
         near = int(np.argmin(np.abs(np.log(np.array(start.Cs) / C))))
         # the curvature of the search will do: it was taken at this very solution, in float32
-        same = start.preconditioners is not None and np.isclose(start.Cs[near], C)
-        kept = [start.preconditioners[near]] if same else None
+        kept = start.preconditioners
+        if kept is not None:
+            kept = [kept[near]] if np.isclose(start.Cs[near], C) else None
         start = Path((C,), start.weights[near : near + 1].astype(np.float64), kept)
     with _threads(n_threads) as threads:
         design = _Design(X, y, n_classes, np.float64, threads)
