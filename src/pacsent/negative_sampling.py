@@ -145,7 +145,7 @@ class PBNegVectorizer(_NegativeSampling):
     swap_roles : bool, default=False
         Whether output vectors take the place of input vectors and the reverse (`i-`).
     on_empty : {"warn", "error", "ignore"}, default="warn"
-    batch_size : int, default=2048
+    batch_size : int, default=1024
         Sentences worked on at once. The result does not depend on it (to 1e-5).
     n_jobs : int or None, default=None
         Threads; None or -1 for all cores. The result does not depend on it.
@@ -198,7 +198,7 @@ class PBNegVectorizer(_NegativeSampling):
         device="cpu",
         swap_roles=False,
         on_empty="warn",
-        batch_size=2048,
+        batch_size=1024,
         n_jobs=None,
         random_state=0,
     ):
