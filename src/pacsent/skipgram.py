@@ -34,8 +34,8 @@ logger = logging.getLogger(__name__)
 
 SMALLEST_RATE = 1e-4  # of learning_rate: where the linear fall ends, as in word2vec
 CENTRES_PER_BLOCK = 8  # consecutive centre words that share their noise words
-NOISE_PER_NEGATIVE = 56 / 15  # noise words drawn for such a block, over n_negatives
-_BLOCKS_PER_ROUND = 8  # that a worker trains before changes are added up, if deterministic
+NOISE_PER_NEGATIVE = 48 / 15  # noise words drawn for such a block, over n_negatives
+_BLOCKS_PER_ROUND = 32  # that a worker trains before changes are added up, if deterministic
 _LARGEST_CHUNK = 16_384  # tokens a worker takes at a time
 _SMALLEST_CHUNK = 1_024
 _ROWS = 4_096  # rows copied at once where a table is initialised, checked or written
@@ -79,7 +79,9 @@ class SkipGram(BaseEstimator):
         same seed gives the same vectors, bit for bit; with more it does not, unless
         `deterministic`.
     deterministic : bool, default=False
-        Same seed and same n_jobs give the same vectors, bit for bit, with several threads too.
+        Same seed and same n_jobs give the same vectors, bit for bit, with several threads too
+        ("shared" only). Takes about twice the time of threads that do not wait for each other:
+        worth it from three threads on; with two, n_jobs=1 is as fast.
     random_state : int, RandomState or None, default=None
     device : {"cpu", "cuda"}, default="cpu"
         "cuda" trains on a GPU (extra `[gpu]`).
@@ -338,6 +340,7 @@ class _Training:
         self.read = _reader(corpus.ids)
         self.shape = self._shape(vocabulary)
         self._make_tables(len(vocabulary))
+        self.memory = None  # of the shards
         self.folder = None
         self.lock = threading.Lock()
         self.stop = False
@@ -403,10 +406,7 @@ class _Training:
         span = (begin, end, self._rate(words_before + start), self._rate(words_before + stop))
         bits = np.random.SeedSequence([self.settings["seed"], 2, number])
         if self.n_shards > 1:
-            sums = self.kernels.train_shards(
-                self.I, self.O, (tokens, documents), span, self.shape, self.noise,
-                bits.generate_state(self.n_shards, np.uint64), _BLOCKS_PER_ROUND,
-            )  # fmt: skip
+            sums = self._train_in_shards((tokens, documents), span, bits)
         else:
             kernel = self.kernels.train_blocks if len(self.shape) > 2 else self.kernels.train_pairs
             sums = kernel(
@@ -416,6 +416,53 @@ class _Training:
         with self.lock:
             self.sums[epoch] += sums
             self.words_done += stop - start
+
+    def _train_in_shards(self, text, span, bits):
+        """One chunk by all shards at once, round by round; see the kernels."""
+        if self.memory is None:
+            self.memory = self.kernels.shard_memory(
+                self.n_shards, *self.I.shape, self.shape, _BLOCKS_PER_ROUND
+            )
+        copies_I, words_I, slots_I, copies_O, words_O, slots_O, n_held, *_ = self.memory
+        states = bits.generate_state(self.n_shards, np.uint64)
+        start, stop, _, _ = span
+        part = -(-(stop - start) // self.n_shards)
+        step = self.shape[2] * _BLOCKS_PER_ROUND
+        together = threading.Barrier(self.n_shards)
+        sums = np.zeros((self.n_shards, 2))
+        errors = []
+
+        def work(s):
+            try:
+                for done in range(0, part, step):
+                    first = min(stop, start + s * part + done)
+                    last = min(stop, start + (s + 1) * part, first + step)
+                    sums[s] += self.kernels.train_shard(
+                        self.I, self.O, text, (first, last, s, span), self.shape, self.noise,
+                        states[s : s + 1], self.memory,
+                    )  # fmt: skip
+                    together.wait()
+                    merge = self.kernels.merge_shards
+                    merge(self.I, copies_I, words_I, slots_I, n_held[0], s)
+                    merge(self.O, copies_O, words_O, slots_O, n_held[1], s)
+                    together.wait()
+            except threading.BrokenBarrierError:
+                pass
+            except BaseException as error:
+                errors.append(error)
+                together.abort()
+
+        others = [
+            threading.Thread(target=work, args=(s,), daemon=True) for s in range(1, self.n_shards)
+        ]
+        for other in others:
+            other.start()
+        work(0)
+        for other in others:
+            other.join()
+        if errors:
+            raise errors[0]
+        return sums.sum(axis=0)
 
     # -- all chunks
 
@@ -453,10 +500,6 @@ class _Training:
 
     def _work(self):
         try:
-            if self.n_shards > 1:
-                import numba
-
-                numba.set_num_threads(min(self.n_shards, numba.config.NUMBA_NUM_THREADS))
             while not self.stop:
                 with self.lock:
                     number = self.next_chunk

@@ -15,7 +15,7 @@ Threads may call the trainers on the same tables at the same time (lock-free, "H
 
 import numpy as np
 from llvmlite import ir
-from numba import config, njit, prange
+from numba import config, njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
@@ -153,35 +153,96 @@ def _copy_row(table, row, buffer, a):
         buffer[a, i] = table[row, i]
 
 
-@njit(**_OPTIONS)
-def _scores(X, Y, S, a, n):
-    """S[a:a+4, n:n+4] = X[a:a+4] @ Y[n:n+4].T, in place: sixteen sums held in registers."""
-    _wide()
-    s00 = s01 = s02 = s03 = s10 = s11 = s12 = s13 = _ZERO
-    s20 = s21 = s22 = s23 = s30 = s31 = s32 = s33 = _ZERO
-    for i in range((X.shape[1] >> 4) << 4):
-        x0, x1, x2, x3 = X[a, i], X[a + 1, i], X[a + 2, i], X[a + 3, i]
-        y0, y1, y2, y3 = Y[n, i], Y[n + 1, i], Y[n + 2, i], Y[n + 3, i]
-        s00 += x0 * y0
-        s10 += x1 * y0
-        s20 += x2 * y0
-        s30 += x3 * y0
-        s01 += x0 * y1
-        s11 += x1 * y1
-        s21 += x2 * y1
-        s31 += x3 * y1
-        s02 += x0 * y2
-        s12 += x1 * y2
-        s22 += x2 * y2
-        s32 += x3 * y2
-        s03 += x0 * y3
-        s13 += x1 * y3
-        s23 += x2 * y3
-        s33 += x3 * y3
-    S[a, n], S[a, n + 1], S[a, n + 2], S[a, n + 3] = s00, s01, s02, s03
-    S[a + 1, n], S[a + 1, n + 1], S[a + 1, n + 2], S[a + 1, n + 3] = s10, s11, s12, s13
-    S[a + 2, n], S[a + 2, n + 1], S[a + 2, n + 2], S[a + 2, n + 3] = s20, s21, s22, s23
-    S[a + 3, n], S[a + 3, n + 1], S[a + 3, n + 2], S[a + 3, n + 3] = s30, s31, s32, s33
+_VECTOR = ir.VectorType(ir.FloatType(), 16)
+_INDEX = ir.IntType(64)
+_MAY_FUSE = ("contract",)  # a * b + c may be one instruction
+
+
+def _array(context, builder, signature, arguments, i):
+    return context.make_array(signature.args[i])(context, builder, arguments[i])
+
+
+def _number(value):
+    return ir.Constant(_INDEX, value)
+
+
+def _vector_at(builder, base, place, n=16):
+    return builder.bitcast(
+        builder.gep(base, [place]), ir.VectorType(ir.FloatType(), n).as_pointer()
+    )
+
+
+def _shuffle(builder, u, v, lanes):
+    mask = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes)
+    return builder.shuffle_vector(u, v, mask)
+
+
+def _lane_sums(builder, vectors):
+    """One vector whose lane j is the sum of the lanes of vectors[j]: a tree of fifteen additions,
+    where sixteen sums by themselves would take sixty-four."""
+    if len(vectors) == 1:
+        return vectors[0]
+    u, v = _lane_sums(builder, vectors[0::2]), _lane_sums(builder, vectors[1::2])
+    half = 16 // len(vectors)  # u and v hold groups of 2 * half lanes, one group for each vector
+    low = [
+        side + 2 * half * group + lane
+        for group in range(len(vectors) // 2)
+        for side in (0, 16)
+        for lane in range(half)
+    ]
+    high = [lane + half for lane in low]
+    return builder.fadd(_shuffle(builder, u, v, low), _shuffle(builder, u, v, high))
+
+
+if config.DISABLE_JIT:
+
+    def _scores(X, Y, S, a, n):
+        S[a : a + 4, n : n + 4] = X[a : a + 4] @ Y[n : n + 4].T
+
+else:
+
+    @intrinsic
+    def _scores(typing_context, X, Y, S, a, n):
+        """S[a:a+4, n:n+4] = X[a:a+4] @ Y[n:n+4].T, in place: sixteen sums held in registers.
+
+        Written as vector instructions, for the sake of `_lane_sums`.
+        """
+        signature = types.none(X, Y, S, types.intp, types.intp)
+
+        def codegen(context, builder, signature, arguments):
+            X, Y, S = (_array(context, builder, signature, arguments, i) for i in range(3))
+            a, n = arguments[3:]
+            n_columns = builder.extract_value(X.shape, 1)
+            zero = ir.Constant(_VECTOR, [0.0] * 16)
+            sums = [cgutils.alloca_once_value(builder, zero) for _ in range(16)]
+            for one in sums:
+                builder.store(zero, one)
+            first_x = [builder.mul(builder.add(a, _number(r)), n_columns) for r in range(4)]
+            first_y = [builder.mul(builder.add(n, _number(r)), n_columns) for r in range(4)]
+            n_vectors = builder.lshr(n_columns, _number(4))
+            with cgutils.for_range(builder, n_vectors, intp=_INDEX) as loop:
+                place = builder.shl(loop.index, _number(4))
+                x, y = (
+                    [
+                        builder.load(
+                            _vector_at(builder, table.data, builder.add(row, place)), align=4
+                        )
+                        for row in first
+                    ]
+                    for table, first in ((X, first_x), (Y, first_y))
+                )
+                for j, one in enumerate(sums):
+                    product = builder.fmul(x[j // 4], y[j % 4], flags=_MAY_FUSE)
+                    builder.store(builder.fadd(builder.load(one), product, flags=_MAY_FUSE), one)
+            total = _lane_sums(builder, [builder.load(one) for one in sums])
+            width = builder.extract_value(S.shape, 1)
+            for r in range(4):
+                row = builder.mul(builder.add(a, _number(r)), width)
+                quarter = _shuffle(builder, total, total, [4 * r + lane for lane in range(4)])
+                builder.store(quarter, _vector_at(builder, S.data, builder.add(row, n), 4), align=4)
+            return context.get_dummy_value()
+
+        return signature, codegen
 
 
 def _add_rows_plainly(table, rows, a, n_rows, G, step_row, step_column, X, n):
@@ -197,30 +258,28 @@ def _row_tile(n_rows):
 
     Written as vector instructions, since the compiler does not find this shape from loops: for
     32 columns at a time, n_rows x 2 vectors of 16 floats collect the sum over k; a row of `X` is
-    loaded once for all of them. It does what the compiler's own code does, three times as fast.
+    loaded once for all of them.
     """
-    vector = ir.VectorType(ir.FloatType(), 16)
-    index = ir.IntType(64)
-    may_fuse = ("contract",)  # a * b + c may be one instruction
 
     @intrinsic
     def tile(typing_context, table, rows, a, G, step_row, step_column, X, n):
         signature = types.none(table, rows, types.intp, G, types.intp, types.intp, X, types.intp)
 
         def codegen(context, builder, signature, arguments):
-            def data(i):
-                return context.make_array(signature.args[i])(context, builder, arguments[i]).data
-
-            def at(base, place, of):
-                return builder.bitcast(builder.gep(base, [place]), of.as_pointer())
-
-            table, rows, G, X = data(0), data(1), data(3), data(6)
+            table, rows, G, X = (
+                _array(context, builder, signature, arguments, i) for i in (0, 1, 3, 6)
+            )
             a, step_row, step_column, n = (arguments[i] for i in (2, 4, 5, 7))
-            shape = context.make_array(signature.args[0])(context, builder, arguments[0]).shape
-            n_columns = builder.extract_value(shape, 1)
+            n_columns = builder.extract_value(table.shape, 1)
+            zero, nothing = (ir.Constant(_VECTOR, v) for v in ([0.0] * 16, ir.Undefined))
+            numbers = [builder.add(a, _number(r)) for r in range(n_rows)]
 
-            def columns(start, n_vectors):
-                zero = ir.Constant(vector, [0.0] * 16)
+            def add_columns(start, n_vectors):
+                def vectors_of(base, row):
+                    first = builder.add(builder.mul(row, n_columns), start)
+                    places = [builder.add(first, _number(16 * v)) for v in range(n_vectors)]
+                    return [_vector_at(builder, base, place) for place in places]
+
                 sums = [
                     [cgutils.alloca_once_value(builder, zero) for _ in range(n_vectors)]
                     for _ in range(n_rows)
@@ -228,45 +287,31 @@ def _row_tile(n_rows):
                 for sums_of_row in sums:
                     for one in sums_of_row:
                         builder.store(zero, one)
-                with cgutils.for_range(builder, n, intp=index) as loop:
-                    k = loop.index
-                    first = builder.add(builder.mul(k, n_columns), start)
-                    x = [
-                        builder.load(
-                            at(X, builder.add(first, ir.Constant(index, 16 * v)), vector), align=4
-                        )
-                        for v in range(n_vectors)
-                    ]
-                    column = builder.mul(k, step_column)
-                    for r in range(n_rows):
-                        row = builder.mul(builder.add(a, ir.Constant(index, r)), step_row)
-                        g = builder.load(builder.gep(G, [builder.add(row, column)]))
-                        g = builder.insert_element(
-                            ir.Constant(vector, ir.Undefined), g, ir.Constant(ir.IntType(32), 0)
-                        )
-                        g = builder.shuffle_vector(
-                            g,
-                            ir.Constant(vector, ir.Undefined),
-                            ir.Constant(ir.VectorType(ir.IntType(32), 16), [0] * 16),
-                        )
-                        for v in range(n_vectors):
-                            product = builder.fmul(g, x[v], flags=may_fuse)
-                            total = builder.fadd(builder.load(sums[r][v]), product, flags=may_fuse)
-                            builder.store(total, sums[r][v])
-                for r in range(n_rows):  # one after the other: two of the rows may be the same
-                    row = builder.load(builder.gep(rows, [builder.add(a, ir.Constant(index, r))]))
-                    first = builder.add(builder.mul(row, n_columns), start)
-                    for v in range(n_vectors):
-                        place = at(table, builder.add(first, ir.Constant(index, 16 * v)), vector)
-                        old = builder.load(place, align=4)
-                        builder.store(builder.fadd(old, builder.load(sums[r][v])), place, align=4)
+                with cgutils.for_range(builder, n, intp=_INDEX) as loop:
+                    x = [builder.load(at, align=4) for at in vectors_of(X.data, loop.index)]
+                    column = builder.mul(loop.index, step_column)
+                    for number, sums_of_row in zip(numbers, sums):
+                        place = builder.add(builder.mul(number, step_row), column)
+                        g = builder.load(builder.gep(G.data, [place]))
+                        g = builder.insert_element(nothing, g, ir.Constant(ir.IntType(32), 0))
+                        g = _shuffle(builder, g, nothing, [0] * 16)
+                        for one, x_v in zip(sums_of_row, x):
+                            product = builder.fmul(g, x_v, flags=_MAY_FUSE)
+                            total = builder.fadd(builder.load(one), product, flags=_MAY_FUSE)
+                            builder.store(total, one)
+                # one row after the other: two of them may be the same
+                for number, sums_of_row in zip(numbers, sums):
+                    row = builder.load(builder.gep(rows.data, [number]))
+                    for one, at in zip(sums_of_row, vectors_of(table.data, row)):
+                        total = builder.fadd(builder.load(at, align=4), builder.load(one))
+                        builder.store(total, at, align=4)
 
-            n_pairs = builder.lshr(n_columns, ir.Constant(index, 5))
-            with cgutils.for_range(builder, n_pairs, intp=index) as loop:
-                columns(builder.shl(loop.index, ir.Constant(index, 5)), 2)
-            odd = builder.and_(n_columns, ir.Constant(index, 16))
-            with builder.if_then(builder.icmp_unsigned("!=", odd, ir.Constant(index, 0))):
-                columns(builder.shl(n_pairs, ir.Constant(index, 5)), 1)
+            n_pairs = builder.lshr(n_columns, _number(5))
+            with cgutils.for_range(builder, n_pairs, intp=_INDEX) as loop:
+                add_columns(builder.shl(loop.index, _number(5)), 2)
+            odd = builder.and_(n_columns, _number(16))
+            with builder.if_then(builder.icmp_unsigned("!=", odd, _number(0))):
+                add_columns(builder.shl(n_pairs, _number(5)), 1)
             return context.get_dummy_value()
 
         return signature, codegen
@@ -275,6 +320,9 @@ def _row_tile(n_rows):
 
 
 if config.DISABLE_JIT:
+
+    def _add_12_rows(table, rows, a, G, step_row, step_column, X, n):
+        _add_rows_plainly(table, rows, a, 12, G, step_row, step_column, X, n)
 
     def _add_8_rows(table, rows, a, G, step_row, step_column, X, n):
         _add_rows_plainly(table, rows, a, 8, G, step_row, step_column, X, n)
@@ -286,7 +334,7 @@ if config.DISABLE_JIT:
         _add_rows_plainly(table, rows, a, 1, G, step_row, step_column, X, n)
 
 else:
-    _add_8_rows, _add_4_rows, _add_1_row = _row_tile(8), _row_tile(4), _row_tile(1)
+    _add_12_rows, _add_8_rows, _add_4_rows, _add_1_row = map(_row_tile, (12, 8, 4, 1))
 
 
 @njit(**_OPTIONS)
@@ -297,7 +345,10 @@ def add_products(table, rows, G, step_row, step_column, X, n):
     np.add.at(table, rows, G @ X) for G of shape (rows.size, n).
     """
     a = 0
-    while a + 8 <= rows.size:
+    while a + 12 <= rows.size:
+        _add_12_rows(table, rows, a, G, step_row, step_column, X, n)
+        a += 12
+    if a + 8 <= rows.size:
         _add_8_rows(table, rows, a, G, step_row, step_column, X, n)
         a += 8
     if a < rows.size:
@@ -384,8 +435,8 @@ def block_step(I, O, rows_I, rows_O, weights, learning_rate, buffers, band):
         _copy_row(I, rows_I[a], X, a)
     for n in range(n_O):
         _copy_row(O, rows_O[n], Y, n)
-    for a in range(0, n_I, 4):
-        for n in range(0, n_O, 4):
+    for n in range(0, n_O, 4):  # in this order the rows of X stay in the nearest cache
+        for a in range(0, n_I, 4):
             if n + 3 >= n_centres or (
                 a + 3 >= middle + n - window and a <= middle + n + 3 + window
             ):
@@ -506,8 +557,33 @@ def train_blocks(I, O, tokens, documents, span, shape, noise, state):
 
 
 # ------------------------------------------------------------------------------------------------
-# The same by several threads with one possible result
+# The same by several threads with one possible result. The centres are dealt to shards. In a round
+# every shard trains some blocks on its own copies of the rows it touches; when all have done so,
+# the changes are added up in the order of the shards. Which thread does what, and when, does not
+# matter. Shard s uses row s of every array in `memory`.
 # ------------------------------------------------------------------------------------------------
+
+
+def shard_memory(n_shards, n_words, n_dims, shape, blocks_per_round):
+    """(copies, words and slots for I, the same for O, rows held, and room for one block)."""
+    window, _, n_block, n_noise = shape
+    n_most = (n_block + 2 * window + 3) >> 2 << 2
+    n_O = n_block + n_noise
+    memory = []
+    for n_rows in (n_most, n_O):
+        n_copies = min(n_words, n_rows * blocks_per_round)
+        memory += [
+            np.zeros((n_shards, n_copies, n_dims), np.float32),
+            np.zeros((n_shards, n_copies), np.int64),
+            np.full((n_shards, n_words), -1, np.int32),
+        ]
+    return (
+        *memory,
+        np.zeros((2, n_shards), np.int64),
+        np.zeros((n_shards, 3, max(n_most, n_O)), np.int64),
+        np.zeros((n_shards, 3, n_most, n_O), np.float32),
+        np.zeros((n_shards, n_most + n_O, n_dims), np.float32),
+    )
 
 
 @njit(**_OPTIONS)
@@ -529,50 +605,64 @@ def _fetch(table, rows, own, slots, n_held):
 
 
 @njit(**_OPTIONS)
-def _merge(table, copies, words, slots, n_held, me):
+def _add_change(table, word, old, copies, h):
+    """table[word] += copies[h] - old[0], in place."""
+    _wide()
+    for i in range((table.shape[1] >> 4) << 4):
+        table[word, i] += copies[h, i] - old[0, i]
+
+
+@njit(**_OPTIONS)
+def merge_shards(table, copies, words, slots, n_held, me):
     """Add to `table` what every shard changed in its copies, in the order of the shards, in place.
 
     Rows are dealt to the callers by word number; `me` does its share. A row that one shard alone
     has touched is simply its copy.
     """
-    _wide()
     n_shards = words.shape[0]
-    n_dims = (table.shape[1] >> 4) << 4
+    old = np.empty((1, table.shape[1]), np.float32)
     for s in range(n_shards):
         for h in range(n_held[s]):
             word = words[s, h]
             if word % n_shards != me:
                 continue
-            n_before, n_after = 0, 0
-            for other in range(n_shards):
-                if slots[other, word] >= 0:
-                    n_before += other < s
-                    n_after += other > s
-            if n_before > 0:
+            first = 0
+            while slots[first, word] < 0:
+                first += 1
+            if first < s:
                 continue  # done with the first shard that touched it
-            if n_after == 0:
-                for i in range(n_dims):
-                    table[word, i] = copies[s, h, i]
-                continue
-            for i in range(n_dims):
-                old = table[word, i]
-                new = copies[s, h, i]
-                for other in range(s + 1, n_shards):
-                    if slots[other, word] >= 0:
-                        new += copies[other, slots[other, word], i] - old
-                table[word, i] = new
+            alone = True
+            for other in range(s + 1, n_shards):
+                alone = alone and slots[other, word] < 0
+            if not alone:
+                _copy_row(table, word, old, 0)
+            _copy_row(copies[s], h, table, word)
+            for other in range(s + 1, n_shards):
+                if slots[other, word] >= 0:
+                    _add_change(table, word, old, copies[other], slots[other, word])
 
 
 @njit(**_OPTIONS)
-def _shard_round(I, O, text, span, shape, noise, state, own):
-    """Train the centres of `span` on copies of the rows they touch; (loss, pairs, held I, O)."""
+def train_shard(I, O, text, span, shape, noise, state, memory):
+    """One round of one shard, on copies of the rows it touches; (sum of losses, pairs).
+
+    span = (first centre, end, shard, span of the whole as in `train_blocks`). The copies of the
+    round before are forgotten.
+    """
     tokens, documents = text
-    first, last, whole = span
-    copies_I, words_I, slots_I, copies_O, words_O, slots_O = own
+    first, last, s, whole = span
     window, _, n_block, _ = shape
-    drawn, buffers = _block_memory(shape, I.shape[1])
+    copies_I, words_I, slots_I, copies_O, words_O, slots_O, n_held, rows, grids, spare = memory
+    n_most, n_O = grids.shape[2], grids.shape[3]
+    drawn = (rows[s, 0, :n_most], rows[s, 1, :n_O], grids[s, 0], rows[s, 2, :n_most])
+    buffers = (spare[s, :n_most], spare[s, n_most:], grids[s, 1], grids[s, 2])
     rows_I, rows_O, weights, _ = drawn
-    loss, n_pairs, held_I, held_O = 0.0, 0, 0, 0
+    for h in range(n_held[0, s]):
+        slots_I[s, words_I[s, h]] = -1
+    for h in range(n_held[1, s]):
+        slots_O[s, words_O[s, h]] = -1
+    held_I, held_O = 0, 0
+    loss, n_pairs = 0.0, 0
     for t in range(first, last, n_block):
         n_centres = min(n_block, last - t)
         pairs, n_rows, begin = block_draw(
@@ -580,60 +670,15 @@ def _shard_round(I, O, text, span, shape, noise, state, own):
         )
         if pairs > 0:
             used_I = rows_I[:n_rows]
-            held_I = _fetch(I, used_I, (copies_I, words_I), slots_I, held_I)
-            held_O = _fetch(O, rows_O, (copies_O, words_O), slots_O, held_O)
-            rate = _rate(whole, t)
-            band = (n_block, window, t - begin)
-            loss += block_step(copies_I, copies_O, used_I, rows_O, weights, rate, buffers, band)
+            held_I = _fetch(I, used_I, (copies_I[s], words_I[s]), slots_I[s], held_I)
+            held_O = _fetch(O, rows_O, (copies_O[s], words_O[s]), slots_O[s], held_O)
+            rate, band = _rate(whole, t), (n_block, window, t - begin)
+            loss += block_step(
+                copies_I[s], copies_O[s], used_I, rows_O, weights, rate, buffers, band
+            )
             n_pairs += pairs
-    return loss, n_pairs, held_I, held_O
-
-
-@njit(parallel=True, cache=True, nogil=True, **_MATHS)
-def train_shards(I, O, text, span, shape, noise, states, blocks_per_round):
-    """As `train_blocks`, by as many shards as there are `states`; (sum of losses, pairs).
-
-    The centres are dealt to the shards in equal parts. In a round every shard trains some blocks
-    on its own copies of the rows it touches; then the changes are added up in the order of the
-    shards. Which thread does what, and when, does not matter.
-    """
-    start, stop, _, _ = span
-    window, _, n_block, n_noise = shape
-    n_shards = states.size
-    n_words, n_dims = I.shape
-    n_most = (n_block + 2 * window + 3) >> 2 << 2
-    n_O = n_block + n_noise
-    copies_I = np.zeros((n_shards, min(n_words, n_most * blocks_per_round), n_dims), np.float32)
-    copies_O = np.zeros((n_shards, min(n_words, n_O * blocks_per_round), n_dims), np.float32)
-    words_I = np.zeros(copies_I.shape[:2], np.int64)
-    words_O = np.zeros(copies_O.shape[:2], np.int64)
-    slots_I = np.full((n_shards, n_words), -1, np.int32)
-    slots_O = np.full((n_shards, n_words), -1, np.int32)
-    n_held = np.zeros((2, n_shards), np.int64)
-    losses = np.zeros(n_shards)
-    pairs = np.zeros(n_shards, np.int64)
-    part = -(-(stop - start) // n_shards)
-    per_round = n_block * blocks_per_round
-    for done in range(0, part, per_round):
-        for s in prange(n_shards):
-            first = min(stop, start + s * part + done)
-            last = min(stop, start + (s + 1) * part, first + per_round)
-            loss, n_pairs, held_I, held_O = _shard_round(
-                I, O, text, (first, last, span), shape, noise, states[s : s + 1],
-                (copies_I[s], words_I[s], slots_I[s], copies_O[s], words_O[s], slots_O[s]),
-            )  # fmt: skip
-            losses[s] += loss
-            pairs[s] += n_pairs
-            n_held[0, s], n_held[1, s] = held_I, held_O
-        for s in prange(n_shards):
-            _merge(I, copies_I, words_I, slots_I, n_held[0], s)
-            _merge(O, copies_O, words_O, slots_O, n_held[1], s)
-        for s in range(n_shards):
-            for h in range(n_held[0, s]):
-                slots_I[s, words_I[s, h]] = -1
-            for h in range(n_held[1, s]):
-                slots_O[s, words_O[s, h]] = -1
-    return losses.sum(), pairs.sum()
+    n_held[0, s], n_held[1, s] = held_I, held_O
+    return loss, n_pairs
 
 
 # ------------------------------------------------------------------------------------------------
