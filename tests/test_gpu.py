@@ -183,8 +183,8 @@ def test_a_tile_moves_as_on_the_cpu_given_the_same_noise_words(rng):
         np.zeros((n_I, n_O), np.float32),
     )
     signed = np.where(labels > 0, weights, -weights).astype(np.float32)
-    rows = rows_I.astype(np.int64), rows_O.astype(np.int64)
-    cpu_loss = block_step(I, O, rows, signed, np.float32(0.025), buffers, (0, 0, 0), rows[1][:0])
+    rate = np.float32(0.025)
+    cpu_loss = block_step(I, O, rows_I, rows_O, signed, rate, buffers, (0, 0, 0))
     assert_allclose(I, expected_I, atol=1e-5)
     assert_allclose(O, expected_O, atol=1e-5)
     assert_allclose(cpu_loss, float(loss), rtol=1e-5)

@@ -479,26 +479,26 @@ class _Training:
     def _leg(self, until, shown):
         """Let the workers run until all is done or the time has come; they end between chunks."""
         self.stop = False
-        workers = [threading.Thread(target=self._work, daemon=True) for _ in range(self.n_workers)]
-        for worker in workers:
-            worker.start()
+        # Events, not Thread.join: a Ctrl-C inside join can mark a running thread as ended
+        ended = [threading.Event() for _ in range(self.n_workers)]
+        for event in ended:
+            threading.Thread(target=self._work, args=(event,), daemon=True).start()
         try:
-            for worker in workers:
-                while worker.is_alive():
-                    worker.join(0.1)
+            for event in ended:
+                while not event.wait(0.1):
                     shown.update(self.words_done, self._note())
                     self.stop = self.stop or time.monotonic() >= until
         except BaseException:  # Ctrl-C: end between chunks, keep what was done
             self.stop = True
-            for worker in workers:
-                worker.join()
+            for event in ended:
+                event.wait()
             if self.folder is not None and self.error is None:
                 self.save()
             raise
         if self.error is not None:
             raise self.error
 
-    def _work(self):
+    def _work(self, ended):
         try:
             while not self.stop:
                 with self.lock:
@@ -513,6 +513,8 @@ class _Training:
                     )
         except BaseException as error:
             self.error, self.stop = error, True
+        finally:
+            ended.set()
 
     def _note(self):
         begun = np.flatnonzero(self.sums[:, 1])
