@@ -73,6 +73,18 @@ NOTES = """## Why some rows are further away
   the weight to rare words, whose vectors were learned from ten times fewer occurrences here. It
   is not the rule for unseen words: dropping them instead is worse (0.894 against 0.899, measured
   inside the training part).
+- **20news is 0.01 to 0.02 lower** where output vectors or rare words weigh in (i-Average, PB-L2,
+  IDF rows), and level with the paper for Average α=0. 97.2 % of its tokens have a vector, against
+  99.6 % for IMDb and 99.3 % for SUBJ: names and addresses in the headers are what a tenth of the
+  corpus does not cover, or covers thinly.
+
+## What the run cost
+
+Closed forms on all three datasets, three seeds: 2,700 logistic regressions for each set of 20news
+vectors take 7.5 CPU-seconds, 135 for IMDb 0.5 to 0.9. A row with six values of λ took 85 to 110
+CPU-seconds on 20news, 20 to 50 on IMDb. Peak memory 1.8 GB. The run was made in pieces on a machine
+shared with other work, so its wall time says nothing; `seconds` in the result files are wall times
+of that shared machine.
 """
 
 
@@ -102,6 +114,9 @@ def goals(results) -> str:
         if far:
             named = ", ".join(f"{r['label']} {r['accuracy'] - r['paper']:+.3f}" for r in far)
             line += f" Further away: {named}."
+        missing = [row.label for row in ROWS.values() if (row.name, name) not in scores]
+        if missing:
+            line += f" Not run yet: {', '.join(missing)}."
         lines.append(line)
     return "\n".join(lines) + "\n\n"
 
