@@ -83,8 +83,8 @@ NOTES = """## Why some rows are further away
 2,700 logistic regressions (three seeds, five folds, nine C, twenty classes) on one set of 20news
 vectors take 7.5 CPU-seconds; 135 on IMDb 0.5 to 0.9. A row with six values of λ took about 90
 CPU-seconds on 20news and 20 on IMDb, vectors included; 42 results of the closed forms and rivals
-took 16 CPU-minutes together. Peak memory 1.8 GB. The run was made in pieces on a machine shared with
-other work: `seconds` in the result files are wall times there, and too long.
+took 16 CPU-minutes together. Peak memory 1.8 GB. The run was made in pieces on a shared machine:
+`seconds` in the result files are wall times there, and too long.
 """
 
 
