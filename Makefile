@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DEMO   ?= demo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-all test-gpu bench docs format clean
+.PHONY: help demo test check test-all test-gpu test-browser bench docs format clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -42,6 +42,10 @@ test-all: $(DEV) ## everything but the GPU suite: slow tests, and the kernels as
 
 test-gpu: $(DEV) ## the GPU suite, for machines that have one
 	$(BIN)/python -m pytest -m gpu
+
+test-browser: $(DEV) ## install a browser where there is none, and look at the report in it
+	scripts/install-browser
+	$(BIN)/python -m pytest tests/test_report.py
 
 bench: $(DEV)  ## every benchmark beside its rivals (installs them; takes a while)
 	$(PIP) -e '.[bench]'
