@@ -8,6 +8,7 @@ are in `negative_sampling` and are importable from here.
 import importlib
 import os
 import warnings
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -35,7 +36,7 @@ class EmptySentenceWarning(UserWarning):
     """Some sentences hold no known word, so they have no posterior."""
 
 
-class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """What all vectorizers share: sentences in, Gaussian posteriors out.
 
     A subclass sets its parameters in `__init__`, extends `_parameter_constraints`, and writes
@@ -67,9 +68,9 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _fit(self, encoded: Encoded) -> None:
         """Learn from the training sentences; nothing by default."""
 
+    @abstractmethod
     def _posterior(self, encoded: Encoded):
         """(means, variances) of one batch. Empty sentences are overwritten by the caller."""
-        raise NotImplementedError
 
     def _prepared(self):
         """The function encoded, out -> (means, variances), with what all batches share done.
