@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 SMALLEST_RATE = 1e-4  # of learning_rate: where the linear fall ends, as in word2vec
 CENTRES_PER_BLOCK = 8  # consecutive centre words that share their noise words
-NOISE_PER_NEGATIVE = 56 / 15  # noise words drawn for such a block, over n_negatives
+NOISE_PER_NEGATIVE = 40 / 15  # noise words drawn for such a block, over n_negatives
 _BLOCKS_PER_ROUND = 32  # that a worker trains before changes are added up, if deterministic
 _LARGEST_CHUNK = 16_384  # tokens a worker takes at a time
 _SMALLEST_CHUNK = 1_024
