@@ -10,7 +10,6 @@ for 5 epochs with the defaults and scored, both tables.
 
 import argparse
 import os
-import resource
 import tempfile
 import time
 from pathlib import Path
@@ -85,6 +84,7 @@ def main():
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--quality", help="folder of the word tasks: also train fully and score")
+    parser.add_argument("--seeds", type=int, default=1, help="full trainings to score")
     parser.add_argument("--save", action="store_true")
     parser.add_argument("--name", default="default")
     arguments = parser.parse_args()
@@ -161,23 +161,27 @@ def peak_gflops():
 
 
 def quality(text, arguments, folder):
-    """The whole text, 5 epochs, the defaults; scores of both tables; memory."""
+    """The whole text, 5 epochs, the defaults; scores of both tables for each seed; memory."""
     path = folder / "all.txt"
     path.write_text(text)
     corpus = Corpus.build(path, folder / "all")
-    started = time.perf_counter()
-    model = SkipGram(n_jobs=arguments.workers, random_state=1, verbose=True).fit(corpus)
-    seconds = time.perf_counter() - started
-    tables = 2 * 4 * model.word_vectors_.n_words * model.n_dims
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {
-        "quality": evaluate_words(model.word_vectors_, arguments.quality),
-        "full_seconds": round(seconds, 1),
-        "full_words_per_second": round(5 * (corpus.n_tokens + corpus.n_unknown) / seconds),
-        "loss": [round(loss, 4) for loss in model.loss_],
-        "tables_mb": round(tables / 1e6),
-        "peak_memory_mb_of_the_benchmark": round(peak / 1e6),
-    }
+    runs = []
+    for seed in range(1, arguments.seeds + 1):
+        started = time.perf_counter()
+        model = SkipGram(n_jobs=arguments.workers, random_state=seed, verbose=True).fit(corpus)
+        seconds = time.perf_counter() - started
+        run = {
+            "seed": seed,
+            "seconds": round(seconds, 1),
+            "words_per_second": round(5 * (corpus.n_tokens + corpus.n_unknown) / seconds),
+            "loss": [round(loss, 4) for loss in model.loss_],
+        }
+        for row in evaluate_words(model.word_vectors_, arguments.quality):
+            run[row["task"]] = [round(row["input"], 2), round(row["output"], 2)]
+        runs.append(run)
+    tasks = [task for task in ("WordSim-353", "SimLex-999", "analogies") if task in runs[0]]
+    means = {task: np.mean([run[task] for run in runs], axis=0).round(2).tolist() for task in tasks}
+    return {"quality_mean_input_output": means, "quality_runs": runs}
 
 
 if __name__ == "__main__":

@@ -209,7 +209,7 @@ def reference_blocks(I, O, tokens, documents, span, shape, noise, seed):
         (kernels.train_pairs, reference_pairs, (3, 5)),
         (kernels.train_pairs, reference_pairs, (1, 1)),
         (kernels.train_blocks, reference_blocks, (3, 5, 4, 8)),
-        (kernels.train_blocks, reference_blocks, (5, 15, 8, 48)),
+        (kernels.train_blocks, reference_blocks, (5, 15, 8, 40)),
         (kernels.train_blocks, reference_blocks, (1, 1, 1, 3)),
         (kernels.train_blocks, reference_blocks, (4, 6, 2, 10)),
     ],
