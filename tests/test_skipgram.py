@@ -432,7 +432,7 @@ def long_text(sentences, tmp_path_factory):
     return path
 
 
-TRAIN = ["--n-dims", 24, "--n-epochs", 60, "--min-count", 1, "--n-jobs", 1, "--random-state", 5]
+TRAIN = ["--n-dims", 24, "--n-epochs", 400, "--min-count", 1, "--n-jobs", 1, "--random-state", 5]
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
