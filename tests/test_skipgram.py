@@ -415,10 +415,16 @@ def test_parameters_round_trip_and_wrong_ones_are_named():
 # ------------------------------------------------------------------------------------------------
 
 
+def listen_to_interrupts():
+    """A test run in the background may have been told to ignore Ctrl-C; its children would too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def run_command(*arguments, **how):
     return subprocess.Popen(
         [sys.executable, "-m", "pacsent", *map(str, arguments)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=listen_to_interrupts, **how,
     )  # fmt: skip
 
 
