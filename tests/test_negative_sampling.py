@@ -555,7 +555,7 @@ def test_lazy_words_equal_words_caught_up_after_every_step(word_problem):
     counts, A, _, var_P, noise = word_problem
     n_tokens = counts.sum(axis=1).A1.astype(np.int64)
     shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
-    prior = (1.0 / var_P, np.log(var_P), 3.0)
+    prior = (1.0 / var_P, var_P, 3.0)
     order = np.arange(counts.shape[0])
     sentences = (
         order, counts.indptr, counts.indices, shares, n_tokens, np.ones(order.size),
@@ -588,7 +588,7 @@ def test_a_thread_that_lags_does_not_turn_a_words_clock_back(word_problem):
         np.arange(n), counts.indptr, counts.indices, shares, n_tokens, np.zeros(n),
         np.zeros((n, A.shape[1]), np.float32),
     )  # fmt: skip
-    prior = (1.0 / var_P, np.log(var_P), 3.0)
+    prior = (1.0 / var_P, var_P, 3.0)
     table = (*posterior.alias(noise), 5, np.float32(noise @ A))
     D, u, clock = np.ones(A.shape, np.float32), np.zeros(len(A)), np.zeros(len(A))
     memory = np.array([1], dtype=np.uint64), np.array([0.5])

@@ -814,7 +814,7 @@ def reproduce(
 
     Each result is one JSON file in OUT/results; a run that was interrupted goes on where it
     stopped. OUT/index.html is the report, one file that opens offline. --only takes rows,
-    datasets and kinds (paper, classification, few-labels, similarity, map).
+    datasets and kinds (paper, classification, few-labels, similarity, certificate, map).
     """
     from pathlib import Path
 

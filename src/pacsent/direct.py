@@ -6,6 +6,7 @@ not convex: the search starts at the PB-neg optimum and finds a local one.
 """
 
 import math
+from copy import copy
 from numbers import Integral, Real
 from typing import ClassVar, NamedTuple
 
@@ -13,6 +14,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from threadpoolctl import threadpool_limits
 
 from pacsent import bounds
 from pacsent.logistic_posterior import _minimise
@@ -35,7 +37,7 @@ class Direct(NamedTuple):
 
 def direct_objective(
     mu, rho, counts, A_hat, p_noise, prior_means, prior_variances, lam, *, objective="risk",
-    delta=0.05, bias=0.0, weights=(0.5, 0.5), noise_words=None, norms=None,
+    delta=0.05, bias=0.0, weights=(0.5, 0.5), noise_words=None, noise_table=None, norms=None,
 ) -> Direct:  # fmt: skip
     """What PB-01 minimises, for many sentences at once.
 
@@ -46,7 +48,7 @@ def direct_objective(
     ----------
     mu, rho : arrays, shapes (n_sentences, n_dims) and (n_sentences,)
         Posterior N(mu, e^rho I).
-    counts, A_hat, p_noise, bias, weights, noise_words, norms
+    counts, A_hat, p_noise, bias, weights, noise_words, noise_table, norms
         As in `risks.gibbs_risk`.
     prior_means, prior_variances : arrays, shapes (n_sentences, n_dims) and (n_sentences,)
     lam : float or array, shape (n_sentences,)
@@ -61,7 +63,7 @@ def direct_objective(
     mu, rho = np.asarray(mu, dtype=float), np.asarray(rho, dtype=float)
     var_Q, var_P = np.exp(rho), np.asarray(prior_variances, dtype=float)
     n_dims = mu.shape[1]
-    shared = {"bias": bias, "noise_words": noise_words, "norms": norms}
+    shared = {"bias": bias, "noise_words": noise_words, "noise_table": noise_table, "norms": norms}
     kl = kl_gaussians(mu, var_Q, prior_means, var_P)
     kl_mu = (mu - prior_means) / var_P[:, None]
     kl_rho = 0.5 * n_dims * (var_Q / var_P - 1.0)
@@ -285,37 +287,50 @@ class PB01Vectorizer(SentenceVectorizer):
             {key.removeprefix("start_"): v for key, v in state.items() if key.startswith("start_")}
         )
 
-    def _posterior(self, encoded):
-        n = encoded.n_sentences
-        full = np.flatnonzero(np.diff(encoded.offsets) > 0)
-        means, variances = np.zeros((n, self.word_vectors.n_dims), self._dtype), np.full(n, np.nan)
-        if not full.size:
-            return means, variances
-        counts = self.word_vectors.vocabulary.count(encoded)[full]
-        n_tokens = np.asarray(counts.sum(axis=1)).ravel()
-        mu, var_Q = self._start(encoded)
-        A_hat, B_hat = self._tables()
-        m = np.asarray(counts @ _single(B_hat)) / n_tokens[:, None]
-        lam = self.lam * (n_tokens if self.lam_mode == "per-token" else np.ones_like(n_tokens))
+    def _prepared(self):
+        A_hat, B_hat = map(_single, self._tables())
+        start = copy(self.start_)  # its reports are per call: not shared
+        start._prepare()
+        start._reports = {}
         k = self.n_negatives
-        mu, var_Q, _, _ = minimise(
-            mu[full], var_Q[full], counts, _single(A_hat), self.noise_weights_, m,
-            self.prior_variance / n_tokens, lam,
-            objective=self.objective, delta=self.delta,
-            bias=math.log(k) if self.bias is None else self.bias,
-            weights=(0.5, 0.5) if self.weighting == "balanced" else paper_weights(k),
-            noise_words=self.noise_words_, tol=self.tol, max_iter=self.max_iter,
-        )  # fmt: skip
-        means[full], variances[full] = mu, var_Q
-        return means, variances
+        settings = {
+            "objective": self.objective,
+            "delta": self.delta,
+            "bias": math.log(k) if self.bias is None else self.bias,
+            "weights": (0.5, 0.5) if self.weighting == "balanced" else paper_weights(k),
+            "noise_words": self.noise_words_,
+            "noise_table": A_hat[self.noise_words_].astype(float),
+            "norms": _norms(A_hat),
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+        }
 
-    def _start(self, encoded):
-        import warnings
-        from copy import copy
+        def posterior(encoded, out=None):
+            n = encoded.n_sentences
+            full = np.flatnonzero(np.diff(encoded.offsets) > 0)
+            means = np.zeros((n, self.word_vectors.n_dims), self._dtype) if out is None else out
+            means[...], variances = 0.0, np.full(n, np.nan)
+            if full.size:
+                counts = self.word_vectors.vocabulary.count(encoded)[full]
+                n_tokens = np.asarray(counts.sum(axis=1)).ravel()
+                mu, var_Q = start._posterior(encoded)
+                start._reports.pop(id(encoded))
+                m = np.asarray(counts.astype(B_hat.dtype) @ B_hat) / n_tokens[:, None]
+                lam = self.lam * (n_tokens if self.lam_mode == "per-token" else np.ones(full.size))
+                means[full], variances[full], _, _ = minimise(
+                    mu[full], var_Q[full], counts, A_hat, self.noise_weights_, m,
+                    self.prior_variance / n_tokens, lam, **settings,
+                )  # fmt: skip
+            return means, variances
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return copy(self.start_).posterior(encoded)  # its reports are per call: not shared
+        return posterior
+
+    def _posterior(self, encoded):
+        return self._prepared()(encoded)
+
+    def _batches(self, X, *where):
+        with threadpool_limits(1, user_api="blas"):  # the batches are the threads
+            yield from super()._batches(X, *where)
 
 
 def _single(table):

@@ -450,7 +450,7 @@ class WordPBNegVectorizer(_NegativeSampling):
         As in PBNegVectorizer.
     n_epochs : int, default=40
     learning_rate : float, default=0.025
-    block_size : int, default=32
+    block_size : int, default=64
         Sentences whose gradients are taken together, with common noise words. 1 is the strict
         order of the paper, and slower.
     max_iter, tol
@@ -502,7 +502,7 @@ class WordPBNegVectorizer(_NegativeSampling):
         noise_power=0.75,
         n_epochs=40,
         learning_rate=0.025,
-        block_size=32,
+        block_size=64,
         max_iter=1000,
         tol=1e-6,
         device="cpu",

@@ -9,13 +9,13 @@ loss; a word whose vector is zero always scores `bias`.
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.special import ndtr
 
-_SQRT_2PI = np.sqrt(2 * np.pi)
 _UNIT_32 = 2.0**-24
 _UNIT_64 = 2.0**-53
 
@@ -60,6 +60,7 @@ def gibbs_risk(
     weights=(0.5, 0.5),
     noise_words=None,
     norms=None,
+    noise_table=None,
     gradients=False,
 ) -> GibbsRisk:
     """Zero-one Gibbs risk of each sentence, in float64, with its gradient.
@@ -82,6 +83,8 @@ def gibbs_risk(
         Only these words as noise, with chances `p_noise`: a sample, or the words that count.
     norms : array, shape (n_words,), or None
         Lengths of the rows of `A_hat`, where they are known already.
+    noise_table : array, shape (n_noise, n_dims), or None
+        The noise words' rows of `A_hat` in float64, where they are at hand already.
     gradients : bool, default=False
         Also the gradients of `risk` by mu and by rho = ln var_Q.
 
@@ -89,7 +92,7 @@ def gibbs_risk(
     -----
     For large vocabularies `noise_risk` gives R- alone, many times faster.
     """
-    from pacsent._kernels.risks import own_words
+    from pacsent._kernels.risks import noise_terms, own_words
 
     mu, var_Q = np.atleast_2d(np.asarray(mu, dtype=float)), np.atleast_1d(var_Q).astype(float)
     counts = sparse.csr_matrix(counts, dtype=float)
@@ -108,32 +111,34 @@ def gibbs_risk(
     grad_mu *= weights[0]
     grad_rho *= weights[0]
 
-    noise_table = A_hat if noise_words is None else A_hat[noise_words]
+    if noise_table is None:
+        noise_table = A_hat if noise_words is None else A_hat[noise_words]
     noise_table = np.asarray(noise_table, dtype=float)  # (n_noise, n_dims)
     noise_norms = norms if noise_words is None else norms[noise_words]
-    noise = np.empty(n)
-    size = max(1, 4_000_000 // max(noise_norms.size, 1))
+    noise, noise_rho = np.empty((2, n))
+    size = max(1, 1_000_000 // max(noise_norms.size, 1))
     for start in range(0, n, size):
         rows = slice(start, min(start + size, n))
-        score = mu[rows] @ noise_table.T + bias  # (n_rows, n_noise)
-        spread = sd[rows, None] * noise_norms
-        noise[rows] = gibbs_error(score, spread, -1) @ p_noise
+        score = mu[rows] @ noise_table.T  # (n_rows, n_noise)
+        out = noise[rows], noise_rho[rows]
+        noise_terms(score, float(bias), sd[rows], noise_norms, p_noise, _fine_table(), out)
         if gradients:
-            # d/dmu Phi(-y z) = -y phi(z) A / (sd |A|),   d/drho Phi(-y z) = y phi(z) z / 2
-            push = weights[1] * p_noise * _density(score, spread)
-            grad_mu[rows] += push @ noise_table
-            grad_rho[rows] -= 0.5 * (push * score).sum(axis=1)
+            grad_mu[rows] += weights[1] * (score @ noise_table)
+            grad_rho[rows] += weights[1] * noise_rho[rows]
     risk = weights[0] * positive + weights[1] * noise
     if not gradients:
         return GibbsRisk(positive, noise, risk)
     return GibbsRisk(positive, noise, risk, grad_mu, grad_rho)
 
 
-def _density(score, spread):
-    """phi(z) / spread, z = score / spread; 0 where there is no spread."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.where(spread > 0, score / spread, 0.0)
-        return np.where(spread > 0, np.exp(-0.5 * z * z) / (_SQRT_2PI * spread), 0.0)
+@lru_cache
+def _fine_table() -> np.ndarray:
+    """Phi and phi / FINE_STEPS at the nodes, (n_nodes, 2); see `noise_terms`."""
+    from pacsent._kernels.risks import FINE_LIMIT, FINE_STEPS
+
+    nodes = np.arange(-FINE_LIMIT * FINE_STEPS, FINE_LIMIT * FINE_STEPS + 1) / FINE_STEPS
+    slopes = np.exp(-0.5 * nodes**2) / (np.sqrt(2 * np.pi) * FINE_STEPS)
+    return np.column_stack([ndtr(nodes), slopes])
 
 
 def token_errors(mu, var_Q, encoded, A_hat, *, bias=0.0) -> np.ndarray:

@@ -221,7 +221,7 @@ def train(
         Prior variances and probabilities of the noise words.
     block : int
         Sentences whose gradients are taken at the same state of the words and with common noise
-        words: n_negatives for each token of the longest, at most 4,096, weighted to stand for
+        words: n_negatives for each token of the longest, at most 2,048, weighted to stand for
         n_negatives per token of each, with a control variate for what the draws have in common.
         1 is strictly one by one.
     n_threads : int
@@ -240,7 +240,7 @@ def train(
     weights = sentence_weights(n_tokens, weighting) * n_sentences
     D = np.zeros(A.shape, dtype=np.float32)
     u, clock = np.zeros(len(A)), np.zeros(len(A))
-    prior = (1.0 / (var_P * lam), np.log(var_P), 0.5 * n_dims / lam)
+    prior = (1.0 / (var_P * lam), var_P, 0.5 * n_dims / lam)
     table = (*alias(noise), n_negatives, (noise @ A).astype(np.float32))
     alphas = np.full((n_threads, 1), 0.5)
     states = np.maximum(rng.integers(0, 2**63, (n_threads, 1), dtype=np.uint64), np.uint64(1))
@@ -265,7 +265,7 @@ def train(
             catch_up(D, u, clock, prior[0], prior[2], now)
             if callback is not None:
                 callback(epoch)
-    return WordSolution(B + D, u + prior[1], n_epochs, float("nan"))
+    return WordSolution(B + D, u + np.log(var_P), n_epochs, float("nan"))
 
 
 def solve(

@@ -432,7 +432,7 @@ def pb_neg_sgd(counts, A, m, penalties, noise, schedule, mu, rho):
 # ------------------------------------------------------------------------------------------------
 
 
-MOST_DRAWS = 4096  # noise words of one step: beyond this more of them hardly quieten the gradient
+MOST_DRAWS = 2048  # noise words of one step: beyond this more of them hardly quieten the gradient
 
 
 @njit(**_FLAGS)
@@ -468,13 +468,13 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
     one by one.
 
     sentences = (order, indptr, indices, shares, n_tokens, weights, m); words = (D, u, clock);
-    prior = (rates, log_var, c); noise = (keep, other, n_negatives, mean of A under the noise);
+    prior = (rates, var_P, c); noise = (keep, other, n_negatives, mean of A under the noise);
     schedule = (clock at the start of the epoch, step, block size);
     memory = (state of the random numbers, alpha), both changed
     """
     order, indptr, indices, shares, n_tokens, weights, m = sentences
     D, u, clock = words
-    rates, log_var, c = prior
+    rates, var_P, c = prior
     keep, other, n_negatives, mean_row = noise
     start, eta, block = schedule
     state, alpha = memory
@@ -506,7 +506,8 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
                 row = D[v]
                 for d in range(n_dims):
                     h[d] += amount * row[d]
-                spread += shares[j] ** 2 * math.exp(flowed(u[v], c * gap) + log_var[v])
+                z = 1.0 + (math.exp(-u[v]) - 1.0) * math.exp(-c * gap)  # e^-u, flowed
+                spread += shares[j] ** 2 * var_P[v] / z
             deviation[i] = math.sqrt(spread)
             _fill_normal(state, e)
             amount = np.float32(deviation[i])
@@ -562,9 +563,9 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
                 row = D[v]
                 for d in range(n_dims):
                     row[d] = fade * row[d] - amount * g[d]
-                old = flowed(u[v], c * gap)
-                b = along * shares[j] ** 2 * math.exp(old + log_var[v])
-                u[v] = -math.log(relaxed(math.exp(-old), c, b, eta))
+                z = 1.0 + (math.exp(-u[v]) - 1.0) * math.exp(-c * gap)
+                b = along * shares[j] ** 2 * var_P[v] / z
+                u[v] = -math.log(relaxed(z, c, b, eta))
                 clock[v] = until
 
 
