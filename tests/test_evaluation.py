@@ -11,7 +11,8 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
-from pacsent import WordVectors, datasets, evaluation, make
+from pacsent import WordVectors, datasets, evaluation, make, reproduction
+from pacsent.rows import ROWS, Features, Row
 
 
 @pytest.fixture(scope="module")
@@ -147,10 +148,8 @@ def test_a_draw_of_few_labels_has_every_class():
 
 
 def test_few_labels_get_better_with_more(corpus, words):
-    prepared = evaluation._Prepared(corpus.dataset(), words)
-    found = evaluation.few_labels(
-        evaluation.ROWS["Average-0"], prepared, sizes=(12, 150), n_draws=4
-    )
+    prepared = evaluation.Prepared(corpus.dataset(), words)
+    found = evaluation.few_labels(ROWS["Average-0"], prepared, sizes=(12, 150), n_draws=4)
     few, many = (point["accuracy"] for point in found["curve"])
     assert few < many
 
@@ -177,16 +176,16 @@ def test_a_run_goes_on_where_it_stopped(small_benchmark, words, tmp_path):
     only = ["Average-0", "PB-L2", "subj", "classification"]
     lines = []
     settings = {"only": only, "quick": True, "report": lines.append}
-    stopped = evaluation.reproduce(tmp_path, words, tmp_path / "out", time_limit=0.0, **settings)
+    stopped = reproduction.reproduce(tmp_path, words, tmp_path / "out", time_limit=0.0, **settings)
     assert stopped["n_missing"] > 0
-    first = evaluation.reproduce(tmp_path, words, tmp_path / "out", **settings)
+    first = reproduction.reproduce(tmp_path, words, tmp_path / "out", **settings)
     assert first["n_done"] + stopped["n_done"] == 2
     stamp = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*.json")}
-    again = evaluation.reproduce(tmp_path, words, tmp_path / "out", **settings)
+    again = reproduction.reproduce(tmp_path, words, tmp_path / "out", **settings)
     assert (again["n_done"], again["n_kept"]) == (0, 2)
     assert stamp == {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*.json")}
     assert any("PB-L2 on subj" in line for line in lines)
-    found = evaluation.read_results(tmp_path / "out" / "results")
+    found = reproduction.read_results(tmp_path / "out" / "results")
     assert [r["row"] for r in found] == ["Average-0", "PB-L2"]
     assert found[1]["scores"][0]["lam"] in (0.5, 4.0)
     assert found[1]["paper"] == 0.905
@@ -194,21 +193,62 @@ def test_a_run_goes_on_where_it_stopped(small_benchmark, words, tmp_path):
 
 def test_results_of_other_settings_are_made_again(small_benchmark, words, tmp_path):
     settings = {"only": ["Average-0", "subj", "classification"]}
-    evaluation.reproduce(tmp_path, words, tmp_path / "out", quick=True, **settings)
-    other = evaluation.reproduce(tmp_path, words, tmp_path / "out", seeds=(0, 1), **settings)
+    reproduction.reproduce(tmp_path, words, tmp_path / "out", quick=True, **settings)
+    other = reproduction.reproduce(tmp_path, words, tmp_path / "out", seeds=(0, 1), **settings)
     assert (other["n_done"], other["n_kept"]) == (1, 0)
 
 
 def test_only_chooses_rows_datasets_and_kinds():
-    chosen = evaluation.tasks(["PB-L2", "imdb"])
+    chosen = reproduction.tasks(["PB-L2", "imdb"])
     assert {(t.row, t.dataset) for t in chosen} == {("PB-L2", "imdb")}
-    assert {t.kind for t in chosen} == {"classification", "few-labels", "map"}
-    paper = evaluation.tasks(["paper"])
+    assert {t.kind for t in chosen} == {"classification", "few-labels", "map", "certificate"}
+    paper = reproduction.tasks(["paper"])
     assert len(paper) == 14 * 3
     with pytest.raises(ValueError, match="'PB-L3'"):
-        evaluation.tasks(["PB-L3"])
-    files = [task.file for task in evaluation.tasks()]
+        reproduction.tasks(["PB-L3"])
+    files = [task.file for task in reproduction.tasks()]
     assert len(files) == len(set(files))
+
+
+def test_random_vectors_are_searched_once_and_every_seed_is_scored_on_its_own(corpus):
+    part = corpus.dataset().split(0)
+    made = []
+
+    def extract(row, source, lam, seed):
+        made.append((lam, seed))
+        rng = np.random.default_rng([int(10 * lam), seed])
+        signal = 0.8 if lam == 2.0 else 0.2
+        F = [rng.standard_normal((len(y), 4)) + signal * y[:, None]
+             for y in (part.train_labels, part.test_labels)]  # fmt: skip
+        return Features(*F, 0.0, 0.0)
+
+    row = Row("noisy", "noisy", "noisy", random=True)
+    prepared = evaluation.Prepared(part, None)
+    result = evaluation.run_row(row, prepared, (0.5, 2.0), (5, 6, 7), (1.0,), 1, None, extract)
+    assert made == [(0.5, 5), (2.0, 5), (2.0, 6), (2.0, 7)]
+    for score in result.scores:
+        F = extract(row, None, 2.0, score["seed"])
+        change = evaluation.unit_length if score["normalise"] else lambda X: X
+        model = LogisticRegression(C=1.0, tol=1e-8).fit(change(F.train), part.train_labels)
+        assert score["accuracy"] == model.score(change(F.test), part.test_labels)
+
+
+def test_few_labels_use_the_vectors_that_were_scored(corpus, words, monkeypatch):
+    prepared = evaluation.Prepared(corpus.dataset(), words)
+    source = prepared.part(0)[0]
+    made = prepared.features(ROWS["PB-L2"], source, 1.0, 0)
+    assert prepared.features(ROWS["PB-L2"], source, 1.0, 0) is made
+    assert prepared.features(ROWS["PB-L2"], source, 2.0, 0) is not made
+    assert prepared.features(ROWS["PB-L2"], source, 1.0, 1) is not made
+
+
+def test_a_certificate_holds_on_the_words_held_back(small_benchmark, words, tmp_path):
+    only = ["certificate", "PB-L2", "subj"]
+    reproduction.reproduce(tmp_path, words, tmp_path, only=only, quick=True)
+    (found,) = reproduction.read_results(tmp_path / "results")
+    assert found["kind"] == "certificate"
+    assert found["held_out_risk"] <= found["risk_bound"] < 1.0
+    assert found["delta"] == 0.05
 
 
 def test_unknown_methods_and_missing_words_are_refused(corpus):

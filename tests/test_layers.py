@@ -63,14 +63,17 @@ ALLOWED = {
     "vector_files": set(),
     "datasets": {"text", "vocabulary", "word_vectors"},
     "logistic_grid": set(),
+    "rows": {"sentence_vectors"} | WORDS,
     "evaluation": {
-        "logistic_grid",
-        "sentence_vectors", "certificates", "datasets", "gpu", "posterior", "progress", "bounds",
+        "rows", "logistic_grid", "sentence_vectors", "certificates", "datasets", "gpu", "posterior",
     } | WORDS,
-    "report": {"evaluation", "certificates", "datasets", "bounds"},
+    "reproduction": {
+        "rows", "evaluation", "datasets", "logistic_grid", "progress", "sentence_vectors",
+    },
+    "report": {"rows"},
     "demo": {
-        "evaluation", "report", "certificates", "risks", "datasets", "sentence_vectors",
-        "logistic_grid", "skipgram", "storage", "text",
+        "rows", "evaluation", "reproduction", "report", "certificates", "risks", "datasets",
+        "sentence_vectors", "logistic_grid", "skipgram", "storage", "text",
     },
     "cli": None,
 }  # fmt: skip

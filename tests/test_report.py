@@ -7,11 +7,12 @@ import subprocess
 
 import pytest
 
-from pacsent import evaluation, report
+from pacsent import evaluation, report, reproduction
+from pacsent.rows import ROWS
 
 
 def classification(row, dataset, accuracy, lam=None):
-    known = evaluation.ROWS[row]
+    known = ROWS[row]
     score = {"seed": 0, "accuracy": accuracy, "cv_accuracy": accuracy, "C": 1.0}
     return {
         "kind": "classification",
@@ -21,7 +22,7 @@ def classification(row, dataset, accuracy, lam=None):
         "accuracy": accuracy,
         "sd": 0.002,
         "scores": [{**score, "normalise": False, "lam": lam}] * 3,
-        "paper": evaluation._paper_score(known, dataset),
+        "paper": evaluation.paper_score(known, dataset),
         "lam_curve": [
             {"lam": value, "cv_accuracy": accuracy - 0.001 * value} for value in known.lams
         ],
@@ -134,7 +135,7 @@ def test_names_from_data_are_escaped(results, tmp_path):
 
 def test_an_empty_folder_is_refused(tmp_path):
     with pytest.raises(ValueError, match="needs results"):
-        report.write(evaluation.read_results(tmp_path), tmp_path)
+        report.write(reproduction.read_results(tmp_path), tmp_path)
 
 
 def test_without_matplotlib_the_page_says_so(results, tmp_path, monkeypatch):
@@ -147,9 +148,9 @@ def test_without_matplotlib_the_page_says_so(results, tmp_path, monkeypatch):
 
 def test_results_are_read_back_in_order(results, tmp_path):
     for number, result in enumerate(results):
-        evaluation.write_json(tmp_path / f"{number}.json", result)
+        reproduction.write_json(tmp_path / f"{number}.json", result)
     (tmp_path / "other.json").write_text(json.dumps({"rows": []}))
-    found = evaluation.read_results(tmp_path)
+    found = reproduction.read_results(tmp_path)
     assert len(found) == len(results)
     assert next(r["row"] for r in found if r["kind"] == "classification") == "Average-0"
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
+from scipy.special import ndtr
 
 from pacsent import risks
 from pacsent.priors import encode_ids
@@ -172,3 +173,20 @@ def test_mistakes_are_named(rng):
         risks.noise_risk(mu.astype(float) + 1e-12, var, A_hat, p_noise)
     with pytest.raises(ValueError, match="var_Q must be finite and > 0"):
         risks.noise_risk(mu, var * 0, A_hat, p_noise)
+
+
+def test_noise_risk_and_its_gradients_keep_their_digits_far_out(rng):
+    """The interpolated normal distribution against scipy's, from the middle to beyond its table."""
+    table = rng.standard_normal((400, 5)) * np.exp(rng.uniform(-3, 3, (400, 1)))
+    p_noise = rng.dirichlet(np.ones(400))
+    mu, var = rng.standard_normal((6, 5)), np.array([1e-4, 1e-2, 0.1, 1.0, 9.0, 400.0])
+    none = sparse.csr_matrix((6, 400))
+    found = risks.gibbs_risk(
+        mu, var, none, table, p_noise, bias=0.3, weights=(0.0, 1.0), gradients=True
+    )
+    spread = np.sqrt(var)[:, None] * np.linalg.norm(table, axis=1)
+    z = (mu @ table.T + 0.3) / spread
+    density = p_noise * np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    assert_allclose(found.noise, ndtr(z) @ p_noise, rtol=0, atol=1e-13)
+    assert_allclose(found.grad_mu, (density / spread) @ table, rtol=0, atol=1e-9)
+    assert_allclose(found.grad_rho, -0.5 * (density * z).sum(axis=1), rtol=0, atol=1e-10)

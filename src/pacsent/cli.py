@@ -767,7 +767,7 @@ def evaluate(
 
 def _list_rows(context, parameter, wanted):
     if wanted and not context.resilient_parsing:
-        from pacsent.evaluation import ROWS
+        from pacsent.rows import ROWS
 
         for row in ROWS.values():
             click.echo(f"{row.name:18}{row.label}{'' if row.in_paper else '  (not in the paper)'}")
@@ -818,13 +818,12 @@ def reproduce(
     """
     from pathlib import Path
 
-    from pacsent import datasets, formats, report
-    from pacsent import evaluation as scores
+    from pacsent import datasets, formats, report, reproduction
 
     folder = datasets.data_folder(data)
     if not no_report:
         report.require_matplotlib()
-    run = scores.reproduce(
+    run = reproduction.reproduce(
         folder,
         formats.read(words),
         output,
@@ -839,9 +838,9 @@ def reproduce(
         time_limit=time_limit,
         report=None if quiet else lambda line: click.echo(line, err=True),
     )
-    results = scores.read_results(Path(output) / "results")
+    results = reproduction.read_results(Path(output) / "results")
     if not no_report:
-        report.write(results, output, run)
+        report.write(results, output, reproduction.last_run(output) or run)
         click.echo(f"Report: {Path(output) / 'index.html'}", err=True)
     click.echo(report.table(results, table_format))
     minutes, memory = run["seconds"] / 60, run["peak_memory_bytes"] / 2**30

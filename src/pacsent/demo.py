@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from pacsent import datasets, evaluation, logistic_grid, report, storage, text
-from pacsent.evaluation import Row
+from pacsent.reproduction import write_json
+from pacsent.rows import ROWS, Row
 from pacsent.sentence_vectors import METHODS, make
 
 N_WORDS = 1000
@@ -76,7 +77,7 @@ def run(out, *, random_state: int = 0, n_jobs: int | None = None, say=lambda lin
     results = _scores_and_promises(words, target, random_state, n_jobs, say)
     for result in results:
         folder = {"classification": "accuracy"}.get(result["kind"], result["kind"])
-        evaluation.write_json(out / "results" / folder / f"{result['row']}.json", result)
+        write_json(out / "results" / folder / f"{result['row']}.json", result)
     report.write(
         results,
         out,
@@ -111,13 +112,13 @@ def _neighbours(words, source, n=3) -> list[tuple[str, list[str], list[str]]]:
 def _scores_and_promises(words, target, random_state, n_jobs, say) -> list[dict]:
     """Accuracy of every method and of tf-idf; a certificate and the truth where there is one."""
     dataset = target.dataset()
-    prepared = evaluation._Prepared(dataset, words, n_jobs=n_jobs)
+    prepared = evaluation.Prepared(dataset, words, n_jobs=n_jobs)
     scored, promised = [], []
     for method in (*METHODS, "tf-idf"):
-        known = evaluation.ROWS.get(method)
+        known = ROWS.get(method)
         row = replace(known, paper=None) if known else Row(method, method, method)
         try:
-            result = evaluation._run_row(
+            result = evaluation.run_row(
                 row,
                 prepared,
                 LAMS if known and known.lams and method not in SLOW else (None,),
@@ -125,7 +126,7 @@ def _scores_and_promises(words, target, random_state, n_jobs, say) -> list[dict]
                 logistic_grid.CS[::2],
                 n_jobs,
                 None,
-                evaluation.features,
+                prepared.features,
             )
         except AttributeError:  # a method this version does not have
             continue
@@ -135,7 +136,7 @@ def _scores_and_promises(words, target, random_state, n_jobs, say) -> list[dict]
             if promise is not None:
                 promised.append(promise)
         say(f"  {row.label}: accuracy {result.accuracy:.3f}")
-    row = evaluation.ROWS["PB-L2"]
+    row = ROWS["PB-L2"]
     few = evaluation.few_labels(row, prepared, sizes=(40, 100, 200), n_draws=3, n_threads=n_jobs)
     where = {"dataset": dataset.name}
     return [

@@ -1,7 +1,6 @@
-"""Scores: the paper's experiment on classification datasets, and what we add to it.
+"""Scores: the paper's protocol for one row and one dataset, and what we add to it.
 
-`evaluate` scores one method on one dataset; `reproduce` runs the whole table and more, one JSON
-file for each result, and goes on where it stopped. Labels are used by the classifier only.
+Labels are used by the classifier only. `reproduction` runs the whole table.
 """
 
 import hashlib
@@ -9,298 +8,22 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import pacsent
-from pacsent import datasets, logistic_grid, progress, text
+from pacsent import logistic_grid
 from pacsent.datasets import Dataset
+from pacsent.rows import PAPER_DATASETS, ROWS, Features, Row, Source, features, from_estimator
 from pacsent.vocabulary import Encoded
 
-LAMS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 SEEDS = (0, 1, 2)
 N_FOLDS = 5
 FEW_LABELS = (100, 300, 1000)
 N_DRAWS = 10
-SLOW_LAMS = (0.5, 2.0, 8.0)  # for slow rows that are not in the paper
 PROTOCOL = 2  # goes up when results of an earlier run must not be mixed with new ones
-
-
-# ------------------------------------------------------------------------------------------------
-# The rows of the table
-# ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table: a method with its settings, and what the paper reports for it."""
-
-    name: str
-    label: str
-    method: str
-    params: dict = field(default_factory=dict)
-    lams: tuple[float, ...] = ()
-    paper: tuple[float, float, float] | None = None  # 20news, IMDb, SUBJ
-    random: bool = False  # whether the vectors depend on random numbers
-    few_labels: bool = False
-
-    @property
-    def in_paper(self) -> bool:
-        return self.paper is not None
-
-
-def _rows() -> dict[str, Row]:
-    rows = [
-        Row(
-            "Average-0",
-            "Average α=0",
-            "Average",
-            {"alpha": 0.0},
-            paper=(0.748, 0.842, 0.908),
-            few_labels=True,
-        ),
-        Row("Average-1", "Average α=1", "Average", {"alpha": 1.0}, paper=(0.745, 0.838, 0.904)),
-        Row(
-            "IDF-Average-0",
-            "IDF-Average 1/λ=0",
-            "IDF-Average",
-            {"lam": float("inf")},
-            paper=(0.737, 0.823, 0.907),
-        ),
-        Row(
-            "IDF-Average-1",
-            "IDF-Average 1/λ=1",
-            "IDF-Average",
-            {"lam": 1.0},
-            paper=(0.735, 0.821, 0.906),
-        ),
-        Row(
-            "i-Average-0", "i-Average α=0", "i-Average", {"alpha": 0.0}, paper=(0.752, 0.842, 0.906)
-        ),
-        Row(
-            "i-IDF-Average-0",
-            "i-IDF-Average 1/λ=0",
-            "i-IDF-Average",
-            {"lam": float("inf")},
-            paper=(0.737, 0.822, 0.902),
-        ),
-        Row("PB-L2", "PB-L2", "PB-L2", lams=LAMS, paper=(0.753, 0.841, 0.905), few_labels=True),
-        Row("PB-IDF-L2", "PB-IDF-L2", "PB-IDF-L2", lams=LAMS, paper=(0.735, 0.823, 0.907)),
-        Row("i-PB-L2", "i-PB-L2", "i-PB-L2", lams=LAMS, paper=(0.748, 0.841, 0.908)),
-        Row("i-PB-IDF-L2", "i-PB-IDF-L2", "i-PB-IDF-L2", lams=LAMS, paper=(0.737, 0.823, 0.906)),
-        Row("PB-neg", "PB-neg", "PB-neg", lams=LAMS, paper=(0.750, 0.842, 0.907), few_labels=True),
-        Row(
-            "w-PB-neg",
-            "w-PB-neg",
-            "w-PB-neg",
-            lams=LAMS,
-            paper=(0.752, 0.843, 0.902),
-            random=True,
-            few_labels=True,
-        ),
-        Row("i-PB-neg", "i-PB-neg", "i-PB-neg", lams=LAMS, paper=(0.748, 0.842, 0.910)),
-        Row(
-            "i-w-PB-neg",
-            "i-w-PB-neg",
-            "i-w-PB-neg",
-            lams=LAMS,
-            paper=(0.750, 0.844, 0.910),
-            random=True,
-        ),
-        Row("PB-L2-token", "PB-L2, λ per token", "PB-L2", {"lam_mode": "per-token"}, lams=LAMS),
-        Row(
-            "PB-neg-token",
-            "PB-neg, λ per token",
-            "PB-neg",
-            {"lam_mode": "per-token"},
-            lams=SLOW_LAMS,
-        ),
-        Row("PB-01", "PB-01", "PB-01", lams=SLOW_LAMS),
-        Row("PV-DBOW", "PV-DBOW", "PV-DBOW", {"n_epochs": 10}, random=True),
-        Row("both", "both roles side by side", "both", few_labels=True),
-        Row("SIF", "SIF", "SIF"),
-        Row("uSIF", "uSIF", "uSIF"),
-        Row("tf-idf", "tf-idf", "tf-idf", few_labels=True),
-        Row("model2vec", "model2vec", "model2vec"),
-    ]
-    return {row.name: row for row in rows}
-
-
-ROWS = _rows()
-PAPER_DATASETS = ("20news", "imdb", "subj")
-
-
-# ------------------------------------------------------------------------------------------------
-# Features
-# ------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Features:
-    """Vectors of the training and test texts, and what they cost."""
-
-    train: np.ndarray
-    test: np.ndarray
-    fit_seconds: float
-    encode_seconds: float
-    vectorizer: object = None
-    normalised: bool = False  # unit length by construction: nothing to choose
-
-
-@dataclass
-class Source:
-    """One dataset, tokenised once: what the extractors of features read."""
-
-    words: Any
-    train_texts: list[str]
-    test_texts: list[str]
-    train: Encoded | None = None
-    test: Encoded | None = None
-    n_jobs: int | None = None
-    device: str | None = None
-
-
-def _from_method(row: Row, source: Source, lam, seed) -> Features:
-    from pacsent.sentence_vectors import make
-
-    params = dict(row.params)
-    if lam is not None:
-        params["lam"] = lam
-    vectorizer = make(row.method, source.words, **params)
-    known = vectorizer.get_params(deep=False)
-    extra = {"on_empty": "ignore", "n_jobs": source.n_jobs, "random_state": seed}
-    if source.device is not None:
-        extra["device"] = source.device
-    vectorizer.set_params(**{key: value for key, value in extra.items() if key in known})
-    return _from_estimator(vectorizer, source.train, source.test)
-
-
-def _from_estimator(vectorizer, train, test) -> Features:
-    started = time.perf_counter()
-    vectorizer.fit(train)
-    fitted = time.perf_counter()
-    F_train, F_test = vectorizer.transform(train), vectorizer.transform(test)
-    done = time.perf_counter()
-    return Features(F_train, F_test, fitted - started, done - fitted, vectorizer)
-
-
-def _both_roles(row, source, lam, seed) -> Features:
-    parts = [
-        _from_method(Row("", "", method, {"alpha": 0.0}), source, None, seed)
-        for method in ("Average", "i-Average")
-    ]
-    return Features(
-        np.hstack([part.train for part in parts]),
-        np.hstack([part.test for part in parts]),
-        sum(part.fit_seconds for part in parts),
-        sum(part.encode_seconds for part in parts),
-    )
-
-
-def _weighted_mean(words, weights, encoded) -> np.ndarray:
-    """Mean over the tokens of a sentence of weight(w) * input vector of w."""
-    counts = words.vocabulary.count(encoded)
-    n_tokens = np.maximum(np.asarray(counts.sum(axis=1)).ravel(), 1)
-    counts.data = counts.data * weights[counts.indices]
-    counts = counts.astype(np.float32)
-    used = np.unique(counts.indices)
-    table = np.asarray(words.input_vectors[used], dtype=np.float32)
-    return (counts[:, used] @ table) / n_tokens[:, None].astype(np.float32)
-
-
-def _sif(row, source, lam, seed, a=1e-3) -> Features:
-    """Smooth inverse frequency, minus the first direction of the training vectors."""
-    started = time.perf_counter()
-    share = source.words.vocabulary.counts / source.words.vocabulary.n_tokens
-    weights = a / (a + share)
-    return _without_directions(source, weights, started, n_directions=1, scaled=False)
-
-
-def _usif(row, source, lam, seed) -> Features:
-    """Unsupervised SIF: a from the vocabulary, minus five directions by their variance."""
-    started = time.perf_counter()
-    n_words = source.words.n_words
-    share = source.words.vocabulary.counts / source.words.vocabulary.n_tokens
-    mean_length = max(1.0, source.train.ids.size / max(1, source.train.n_sentences))
-    threshold = 1.0 - (1.0 - 1.0 / n_words) ** mean_length
-    alpha = max(np.count_nonzero(share > threshold), 1) / n_words
-    a = (1.0 - alpha) / (alpha * 0.5 * n_words)
-    weights = a / (0.5 * a + share)
-    return _without_directions(source, weights, started, n_directions=5, scaled=True)
-
-
-def _without_directions(source, weights, started, n_directions, scaled) -> Features:
-    from scipy.sparse.linalg import svds
-
-    train = _weighted_mean(source.words, weights, source.train)
-    start = np.full(min(train.shape), 1.0)
-    _, values, directions = svds(train.astype(np.float64), k=n_directions, v0=start)
-    shrink = values**2 / np.sum(values**2) if scaled else np.ones(n_directions)
-    remove = ((directions.T * shrink) @ directions).astype(np.float32)
-    fitted = time.perf_counter()
-    test = _weighted_mean(source.words, weights, source.test)
-    train, test = train - train @ remove, test - test @ remove
-    return Features(train, test, fitted - started, time.perf_counter() - fitted)
-
-
-def _tf_idf(row, source, lam, seed) -> Features:
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    vectorizer = TfidfVectorizer(
-        analyzer=text.tokenise_paper, sublinear_tf=True, min_df=2, dtype=np.float32
-    )
-    started = time.perf_counter()
-    train = vectorizer.fit_transform(source.train_texts)
-    fitted = time.perf_counter()
-    test = vectorizer.transform(source.test_texts)
-    return Features(
-        train, test, fitted - started, time.perf_counter() - fitted, vectorizer, normalised=True
-    )
-
-
-def _model2vec(row, source, lam, seed) -> Features:
-    """model2vec's own tokeniser and pooling over our input vectors, with its Zipf weights."""
-    try:
-        from model2vec import StaticModel
-        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-    except ImportError:
-        raise ImportError(
-            "The row model2vec needs model2vec, which is not installed. "
-            "Run: pip install 'pacsent[bench]'"
-        ) from None
-    started = time.perf_counter()
-    words = source.words.vocabulary.words
-    numbers = {word: i for i, word in enumerate([*words, "[UNK]"])}
-    tokenizer = Tokenizer(models.WordLevel(numbers, "[UNK]"))
-    tokenizer.normalizer = normalizers.Lowercase()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    vectors = np.zeros((tokenizer.get_vocab_size(), source.words.n_dims), dtype=np.float32)
-    # its distillation weighs the word of rank r by log(1 + r)
-    rank = np.log1p(np.arange(1, len(words) + 1, dtype=np.float32))[:, None]
-    vectors[: len(words)] = np.asarray(source.words.input_vectors, dtype=np.float32) * rank
-    model = StaticModel(vectors, tokenizer, normalize=False)
-    fitted = time.perf_counter()
-    train = np.nan_to_num(np.asarray(model.encode(source.train_texts), dtype=np.float32))
-    test = np.nan_to_num(np.asarray(model.encode(source.test_texts), dtype=np.float32))
-    return Features(train, test, fitted - started, time.perf_counter() - fitted)
-
-
-_EXTRACTORS: dict[str, Callable[..., Features]] = {
-    "both": _both_roles,
-    "SIF": _sif,
-    "uSIF": _usif,
-    "tf-idf": _tf_idf,
-    "model2vec": _model2vec,
-}
-
-
-def features(row: Row, source: Source, lam=None, seed=0) -> Features:
-    """The vectors of one row, at one lam where it has several."""
-    return _EXTRACTORS.get(row.method, _from_method)(row, source, lam, seed)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -497,13 +220,13 @@ def _provenance(dataset, words, seeds, Cs, quick=False) -> dict:
     }
 
 
-def _paper_score(row: Row, dataset: str) -> float | None:
+def paper_score(row: Row, dataset: str) -> float | None:
     if row.paper is None or dataset not in PAPER_DATASETS:
         return None
     return row.paper[PAPER_DATASETS.index(dataset)]
 
 
-class _Prepared:
+class Prepared:
     """A dataset tokenised once, whatever the split."""
 
     def __init__(self, dataset: Dataset, words, *, n_jobs=None, device=None):
@@ -687,8 +410,8 @@ def evaluate(
         )
     chosen = tuple(lams) if lams is not None else row.lams
     chosen = chosen or (None,)
-    prepared = _Prepared(dataset, words, n_jobs=n_jobs, device=device)
-    return _run_row(row, prepared, chosen, seeds, Cs, n_threads, save_classifiers, extract)
+    prepared = Prepared(dataset, words, n_jobs=n_jobs, device=device)
+    return run_row(row, prepared, chosen, seeds, Cs, n_threads, save_classifiers, extract)
 
 
 def _row_of(method):
@@ -701,7 +424,7 @@ def _row_of(method):
             vectorizer = clone(method)
             if lam is not None:
                 vectorizer.set_params(lam=lam)
-            return _from_estimator(vectorizer, source.train_texts, source.test_texts)
+            return from_estimator(vectorizer, source.train_texts, source.test_texts)
 
         return Row(label, label, label), extract
     if method in ROWS:
@@ -715,7 +438,7 @@ def _row_of(method):
     return Row(method, method, method), features
 
 
-def _run_row(row, prepared, lams, seeds, Cs, n_threads, save_classifiers, extract, quick=False):
+def run_row(row, prepared, lams, seeds, Cs, n_threads, save_classifiers, extract, quick=False):
     dataset = prepared.dataset
 
     def keep(score, coef, intercept):
@@ -746,7 +469,7 @@ def _run_row(row, prepared, lams, seeds, Cs, n_threads, save_classifiers, extrac
         float(np.mean(accuracies)),
         float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else 0.0,
         [asdict(score) for score in scores],
-        _paper_score(row, dataset.name),
+        paper_score(row, dataset.name),
         lam_curve,
         {key: round(value, 3) for key, value in seconds.items()},
         {**details, "params": _plain(row.params)},
@@ -993,300 +716,3 @@ def certificate(row: Row, prepared) -> dict:
         "assumption": found.assumption,
         "seconds": round(time.perf_counter() - started, 2),
     }
-
-
-# ------------------------------------------------------------------------------------------------
-# The whole run
-# ------------------------------------------------------------------------------------------------
-
-_COST = {"20news": 10.0, "imdb": 4.0, "subj": 1.0, "mr": 1.0, "trec": 0.6, "stsb": 0.2}
-_MAPPED = "PB-L2"
-_CERTIFIED = ("PB-L2", "PB-neg")
-
-
-@dataclass(frozen=True)
-class Task:
-    """One result file to be made."""
-
-    kind: str  # classification, few-labels, similarity, map, certificate
-    row: str
-    dataset: str
-
-    @property
-    def file(self) -> str:
-        folder = "" if self.kind in ("classification", "similarity") else f"{self.kind}/"
-        return f"{folder}{self.row}/{self.dataset}.json"
-
-    @property
-    def cost(self) -> float:
-        row = ROWS[self.row]
-        weight = max(1, len(row.lams)) * (3.0 if _is_slow(row) else 1.0)
-        return _COST.get(self.dataset, 1.0) * {"few-labels": 1.0, "map": 0.5}.get(self.kind, weight)
-
-
-def _is_slow(row: Row) -> bool:
-    return "neg" in row.method or row.method in ("PV-DBOW", "PB-01")
-
-
-def tasks(only=None) -> list[Task]:
-    """All results of a full run, in order; `only` keeps the named rows, datasets or kinds."""
-    quick_rows = [name for name, row in ROWS.items() if not _is_slow(row)]
-    slow_rows = [name for name, row in ROWS.items() if _is_slow(row)]
-    every = []
-    for names in (quick_rows, slow_rows):  # what is soon there first
-        for dataset in PAPER_DATASETS[::-1]:
-            for name in names:
-                every.append(Task("classification", name, dataset))
-                if ROWS[name].few_labels:
-                    every.append(Task("few-labels", name, dataset))
-                if name in _CERTIFIED:
-                    every.append(Task("certificate", name, dataset))
-                if name == _MAPPED:
-                    every.append(Task("map", name, dataset))
-        # slow rows of our own: only beside the paper's
-        some = [name for name in names if ROWS[name].in_paper or not _is_slow(ROWS[name])]
-        for dataset in ("mr", "trec"):
-            every += [Task("classification", name, dataset) for name in some]
-        every += [Task("similarity", name, "stsb") for name in some]
-    wanted = [name.strip() for name in only or () if name.strip()]
-    choices = {
-        "row": set(ROWS),
-        "dataset": {task.dataset for task in every},
-        "kind": {task.kind for task in every} | {"paper"},
-    }
-    for name in wanted:
-        if not any(name in group for group in choices.values()):
-            listed = ", ".join([*ROWS, *sorted(choices["dataset"]), *sorted(choices["kind"])])
-            raise ValueError(
-                f"only must name rows, datasets or kinds. Got {name!r} instead. Choose "
-                f"from {listed}."
-            )
-    for key, group in choices.items():
-        kept = {name for name in wanted if name in group}
-        if key == "kind" and "paper" in kept:
-            every = [
-                task
-                for task in every
-                if task.kind == "classification"
-                and task.dataset in PAPER_DATASETS
-                and ROWS[task.row].in_paper
-            ]
-            kept -= {"paper"}
-        if kept:
-            every = [task for task in every if getattr(task, key) in kept]
-    return every
-
-
-def reproduce(
-    data,
-    words,
-    out,
-    *,
-    only=None,
-    seeds=SEEDS,
-    quick: bool = False,
-    save_classifiers: bool = False,
-    device: str | None = None,
-    n_threads: int | None = None,
-    verify: bool = True,
-    verbose: bool = False,
-    time_limit: float | None = None,
-    report: Callable[[str], None] | None = None,
-) -> dict:
-    """Run the paper's table and more; one JSON file for each result under `out/results`.
-
-    Results that are already there, made with the same data, words and settings, are kept: a run
-    that was interrupted goes on where it stopped.
-
-    Parameters
-    ----------
-    data : path
-        The folder with the datasets.
-    words : WordVectors
-    out : path
-    only : sequence of str or None
-        Rows, datasets or kinds ("classification", "few-labels", "similarity", "map",
-        "certificate"; "paper" for the rows of the paper's table).
-    seeds : sequence of int, default=(0, 1, 2)
-    quick : bool, default=False
-        One seed, three values of C, two of lam: to see that everything works.
-    save_classifiers : bool, default=False
-        Keep the classifiers under `out/classifiers`.
-    device : str or None
-        Passed to methods that can run on a GPU.
-    time_limit : float or None
-        Seconds after which no further result is begun; run again to go on.
-    report : callable or None
-        Told about each result, and each row that was left out and why, in one line.
-
-    Returns
-    -------
-    dict
-        seconds, peak_memory_bytes, n_done, n_kept, n_missing, skipped.
-    """
-    say = report or (lambda line: None)
-    out = Path(out)
-    if quick:
-        seeds = tuple(seeds)[:1]
-    Cs = (1.0, 10.0, 100.0) if quick else logistic_grid.CS
-    listed = tasks(only)
-    digest = words_digest(words)
-    started = time.perf_counter()
-    n_done = n_kept = 0
-    skipped: dict[str, str] = {}
-    loaded: dict = {}
-    with progress.bar(
-        "reproduce", total=sum(task.cost for task in listed), unit="units", enabled=verbose
-    ) as bar:
-        for task in listed:
-            path = out / "results" / task.file
-            key = {
-                "protocol": PROTOCOL,
-                "dataset_digest": datasets.DATASETS[task.dataset].digest if verify else None,
-                "words_digest": digest,
-                "seeds": list(seeds),
-                "Cs": list(Cs),
-                "quick": quick,
-            }
-            if _is_done(path, key):
-                n_kept += 1
-                bar.advance(task.cost)
-                continue
-            if task.dataset not in loaded:
-                loaded.clear()  # one dataset in memory at a time
-                try:
-                    loaded[task.dataset] = datasets.load(task.dataset, data, verify=verify)
-                except FileNotFoundError as error:
-                    skipped[task.dataset] = str(error)
-                    loaded[task.dataset] = None
-                    say(f"left out {task.dataset}: {error}")
-                if loaded[task.dataset] is not None and task.kind != "similarity":
-                    loaded[task.dataset] = _Prepared(loaded[task.dataset], words, device=device)
-            prepared = loaded[task.dataset]
-            if prepared is None:
-                bar.advance(task.cost)
-                continue
-            row = ROWS[task.row]
-            began = time.perf_counter()
-            if time_limit is not None and began - started > time_limit:
-                say(f"time is up before {task.row} on {task.dataset}: run again to go on")
-                break
-            try:
-                content = _run_task(
-                    task, row, prepared, words, seeds, Cs, quick, n_threads, device,
-                    out / "classifiers" if save_classifiers else None,
-                )  # fmt: skip
-            except (ImportError, _NotAvailable) as error:
-                skipped[task.row] = str(error)
-                say(f"left out {task.row}: {error}")
-                bar.advance(task.cost)
-                continue
-            content["provenance"] = {
-                **key,
-                "dataset_digest": getattr(prepared, "dataset", prepared).digest,
-                "pacsent": pacsent.__version__,
-                "n_folds": N_FOLDS,
-                "date": time.strftime("%Y-%m-%d"),
-                "wall_seconds": round(time.perf_counter() - began, 2),
-            }
-            write_json(path, content)
-            n_done += 1
-            say(_one_line(content))
-            bar.advance(task.cost, note=f"{task.row} {task.dataset}")
-    run = {
-        "seconds": round(time.perf_counter() - started, 1),
-        "peak_memory_bytes": _peak_memory(),
-        "n_done": n_done,
-        "n_kept": n_kept,
-        "n_missing": len(listed) - n_done - n_kept,
-        "skipped": skipped,
-        "n_cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
-    }
-    if n_done:
-        write_json(out / "run.json", run)
-    return run
-
-
-class _NotAvailable(Exception):
-    """A row that this installation cannot make."""
-
-
-def _run_task(task, row, prepared, words, seeds, Cs, quick, n_threads, device, classifiers) -> dict:
-    from pacsent.sentence_vectors import METHODS, make
-
-    if row.method not in _EXTRACTORS and row.method not in METHODS:
-        raise _NotAvailable(f"this version has no method {row.method!r}")
-    if row.method in METHODS:
-        try:
-            make(row.method, words)
-        except AttributeError:
-            raise _NotAvailable(f"this version has no method {row.method!r}") from None
-    lams = row.lams or (None,)
-    if quick and len(lams) > 1:
-        lams = (0.5, 4.0)
-    if task.kind == "similarity":
-        return similarity(row, prepared, words, device=device)
-    if task.kind == "few-labels":
-        sizes = {"sizes": (100,), "n_draws": 2} if quick else {}
-        found = few_labels(row, prepared, n_threads=n_threads, **sizes)
-        return {"dataset": task.dataset, **found}
-    if task.kind == "certificate":
-        return {"dataset": task.dataset, **certificate(row, prepared)}
-    if task.kind == "map":
-        return {"dataset": task.dataset, **document_map(row, prepared)}
-    result = _run_row(
-        row, prepared, lams, seeds, Cs, n_threads, classifiers, prepared.features, quick
-    )
-    return asdict(result)
-
-
-def _is_done(path: Path, key: dict) -> bool:
-    try:
-        made = json.loads(path.read_text())["provenance"]
-    except (OSError, ValueError, KeyError):
-        return False
-    return all(made.get(name) == value for name, value in key.items() if value is not None)
-
-
-def write_json(path, content: dict) -> None:
-    """Beside its place first, so that an interrupted run leaves whole files only."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.part")
-    beside.write_text(json.dumps(content, indent=1, allow_nan=False, default=float) + "\n")
-    os.replace(beside, path)
-
-
-def read_results(folder) -> list[dict]:
-    """Every result under `folder`, in the order of the table."""
-    order = {name: number for number, name in enumerate(ROWS)}
-    found = []
-    for path in sorted(Path(folder).rglob("*.json")):
-        content = json.loads(path.read_text())
-        if "kind" in content and "row" in content:
-            found.append(content)
-    return sorted(found, key=lambda r: (r["kind"], order.get(r["row"], 99), r.get("dataset", "")))
-
-
-def _one_line(content: dict) -> str:
-    where = f"{content['label']} on {content['dataset']}"
-    if content["kind"] == "classification":
-        seconds = sum(content["seconds"].values())
-        return f"{where}: {content['accuracy']:.4f} ± {content['sd']:.4f} ({seconds:.0f} s)"
-    if content["kind"] == "similarity":
-        return f"{where}: Spearman {content['spearman']:.4f}"
-    if content["kind"] == "few-labels":
-        found = ", ".join(f"{p['n_labels']}: {p['accuracy']:.4f}" for p in content["curve"])
-        return f"{where}, few labels: {found}"
-    if content["kind"] == "certificate":
-        held_out = content["held_out_risk"]
-        return f"{where}: certificate {content['risk_bound']:.4f}, held out {held_out:.4f}"
-    return f"{where}: map"
-
-
-def _peak_memory() -> int:
-    try:
-        import resource
-    except ImportError:  # not a Unix
-        return 0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

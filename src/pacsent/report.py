@@ -6,7 +6,7 @@ The page is one file that opens offline: styles and pictures are inside it.
 from pathlib import Path
 from typing import Any
 
-from pacsent.evaluation import PAPER_DATASETS, ROWS
+from pacsent.rows import PAPER_DATASETS, ROWS
 
 TITLES = {
     "20news": "20news",
@@ -294,10 +294,10 @@ def write(results, out, run=None, *, title="pacsent: the paper's table, again", 
     Parameters
     ----------
     results : list of dict
-        From `evaluation.read_results`.
+        From `reproduction.read_results`.
     out : path
     run : dict or None
-        What `evaluation.reproduce` returned: wall time and memory of the last run.
+        What `reproduction.reproduce` returned: wall time and memory of the last run.
     title : str
     again : str or None
         The command that makes it again.
@@ -335,8 +335,11 @@ def _tiles(results, run) -> str:
         tiles.append(
             (f"{top['accuracy']:.3f}", f"best on {TITLES.get(name, name)}: {top['label']}")
         )
-    spent = sum(sum(r["seconds"].values()) for r in _of_kind(results, "classification"))
-    tiles.append((f"{spent / 60:.1f} min", "fit, encode and grid search, all rows"))
+    spent = sum(
+        r.get("provenance", {}).get("wall_seconds") or sum(r["seconds"].values())
+        for r in _of_kind(results, "classification")
+    )
+    tiles.append((f"{spent / 60:.1f} min", "for the table of accuracies"))
     if run and run.get("peak_memory_bytes"):
         tiles.append((f"{run['peak_memory_bytes'] / 2**30:.1f} GB", "peak memory"))
     return (
@@ -384,8 +387,8 @@ def _page(results, pictures, run, title, again) -> str:
         section(
             "Certificates",
             "What is promised, with chance 1 - delta, about telling the words of a document from "
-            "noise; beside it the truth where the text was drawn by us, or the risk on a tenth of the "
-            "words that nothing else has read. Guessing has risk 0.5.",
+            "noise; beside it the truth where the text was drawn by us, or the risk on a tenth of "
+            "the words that nothing else has read. Guessing has risk 0.5.",
             _plain_table(*certificates),
             _figures(pictures, "certificates"),
         )

@@ -59,7 +59,7 @@ def noise_terms(scores, bias, sd, norms, p_noise, table, out):
 
     z = (scores[s] + bias) / (sd[s] * norms):
     noise[s] = sum(p_noise * Phi(z)),   grad_rho[s] = -sum(p_noise * phi(z) * z) / 2,
-    scores[s] = p_noise * phi(z) / (sd[s] * norms), which times the words' rows is the gradient in mu
+    scores[s] = p_noise * phi(z) / (sd[s] * norms), which times A is the gradient in mu
 
     `table` holds Phi and phi / FINE_STEPS at its nodes. Between them Phi is a cubic with the right
     slopes: off by at most max|Phi''''| / 384 / FINE_STEPS^4 < 6e-14.
