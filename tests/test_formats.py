@@ -147,7 +147,7 @@ def test_blocks_of_any_size_give_the_same_table(tmp_path, words, monkeypatch):
     for name in ("v.txt", "v.bin"):
         formats.write(words, tmp_path / name)
         for block in (7, 33, 100):
-            monkeypatch.setattr(formats, "_BLOCK", block)
+            monkeypatch.setattr(formats.common, "BLOCK", block)
             same_tables(formats.read(tmp_path / name), words)
 
 
@@ -256,8 +256,8 @@ def test_large_text_is_read_as_small_text_is(tmp_path, words, monkeypatch, rng):
     ]
     (tmp_path / "v.txt").write_text("200 6\n" + " \n".join(lines) + "\n")
     small = formats.read(tmp_path / "v.txt")
-    monkeypatch.setattr(formats, "_LARGE", 0)
-    monkeypatch.setattr(formats, "_BLOCK", 1000)
+    monkeypatch.setattr(formats.text_tables, "LARGE", 0)
+    monkeypatch.setattr(formats.common, "BLOCK", 1000)
     same_tables(formats.read(tmp_path / "v.txt"), small)
     assert_array_equal(small.input_vectors, table.astype(np.float32))
     assert small.words[50] == "two words"
@@ -314,7 +314,9 @@ TEXT_MISTAKES = {
 @pytest.mark.parametrize("mistake", TEXT_MISTAKES)
 def test_mistakes_in_text_are_named_with_their_line(tmp_path, monkeypatch, mistake, large):
     if large:
-        monkeypatch.setattr(formats, "_LARGE", 0)  # what compiled code does with large files
+        monkeypatch.setattr(
+            formats.text_tables, "LARGE", 0
+        )  # what compiled code does with large files
     text, message = TEXT_MISTAKES[mistake]
     (tmp_path / "v.txt").write_text(text)
     refused(tmp_path / "v.txt", message)
@@ -339,7 +341,7 @@ def test_mistakes_in_text_are_named_with_their_line(tmp_path, monkeypatch, mista
 @pytest.mark.parametrize("large", [False, True])
 def test_text_of_many_writers_is_read(tmp_path, monkeypatch, text, expected, large):
     if large:
-        monkeypatch.setattr(formats, "_LARGE", 0)
+        monkeypatch.setattr(formats.text_tables, "LARGE", 0)
     (tmp_path / "v.txt").write_bytes(text.encode())
     found = formats.read(tmp_path / "v.txt")
     assert list(found.words) == expected
