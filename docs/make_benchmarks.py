@@ -55,8 +55,8 @@ CHOICES = """## What the paper leaves open, and what was chosen
   and IMDb for small λ; `solver="sgd"` is a stable form of them.
 - **w-PB-neg.** Stochastic gradient with the paper's schedule (40 epochs), stable steps, noise words
   shared by 64 sentences.
-- **Our own slow rows.** PB-01 and PB-neg with λ per token choose among three values of λ (0.5, 2, 8);
-  PV-DBOW trains for 10 epochs from the word vectors. They are run on the paper's datasets only.
+- **Our own slow rows.** PB-01 and PB-neg with λ per token choose among three values of λ (0.5, 2,
+  8); PV-DBOW trains for 10 epochs from the word vectors. They run on the paper's datasets only.
 - **tf-idf.** The same tokens, sublinear counts, words of at least two documents, unit length; C by
   the same cross-validation. Fixed beforehand, not tuned.
 - **SIF.** a = 0.001, source counts, first direction of the training vectors removed. **uSIF.** a
@@ -65,8 +65,8 @@ CHOICES = """## What the paper leaves open, and what was chosen
   so that it differs from Average in these only.
 - **Few labels.** Ten stratified draws, at least five examples of a class; vectors from all
   training texts; λ = 1; C and normalisation by cross-validation on the drawn examples.
-- **Certificates.** Kind A (balanced error of telling a document's words from noise, δ = 0.05) for the
-  training texts, a tenth of the words held back to check it.
+- **Certificates.** Kind A (balanced error of telling a document's words from noise, δ = 0.05) for
+  the training texts, a tenth of the words held back to check it.
 - **STS-B.** Cosine of the means on the test part; λ by Spearman correlation on the training part.
 
 """
@@ -118,7 +118,7 @@ def cost(results) -> str:
         "## What the run cost\n\nMinutes of wall time on two cores, one run:\n\n"
         + markdown(["dataset", *kinds], rows)
         + f"The table itself (three datasets, all rows, three seeds) took {table:.0f} minutes, "
-        f"everything together {run['seconds'] / 60:.0f}. Peak memory "
+        f"everything together {sum(spent.values()):.0f}. Peak memory "
         f"{run['peak_memory_bytes'] / 2**30:.1f} GB. The slowest rows, in minutes: {named}.\n"
     )
 

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, PredefinedSplit
@@ -240,6 +241,24 @@ def test_few_labels_use_the_vectors_that_were_scored(corpus, words, monkeypatch)
     assert prepared.features(ROWS["PB-L2"], source, 1.0, 0) is made
     assert prepared.features(ROWS["PB-L2"], source, 2.0, 0) is not made
     assert prepared.features(ROWS["PB-L2"], source, 1.0, 1) is not made
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_the_row_space_changes_no_classifier(rng, kind):
+    X = (rng.standard_normal((30, 80)) + 5.0).astype(np.float32)
+    other = rng.standard_normal((50, 80)).astype(np.float32) + np.float32(5.0)
+    if kind == "sparse":
+        keep = rng.random(80) < 0.8
+        X, other = (sparse.csr_matrix(F * keep) for F in (X, other))
+    y = rng.integers(0, 2, 30)
+    inside, project = evaluation.row_space(X)
+    assert inside.shape[1] <= 30
+    assert_allclose(project(X), inside, atol=1e-4)
+    settings = {"C": 10.0, "tol": 1e-10, "max_iter": 10_000}
+    whole = LogisticRegression(**settings).fit(X.astype(float), y).decision_function(other)
+    small = LogisticRegression(**settings).fit(inside.astype(float), y)
+    small = small.decision_function(project(other))
+    assert_allclose(small, whole, atol=1e-3 * np.abs(whole).max())
 
 
 def test_a_certificate_holds_on_the_words_held_back(small_benchmark, words, tmp_path):

@@ -545,6 +545,25 @@ def draw_labelled(labels, n_labels: int, seed: int) -> np.ndarray:
     return np.sort(np.concatenate([rows, rng.permutation(rest)[:missing]]))
 
 
+def row_space(X):
+    """X in coordinates of the space its rows span, and the function that takes other rows there.
+
+    Fewer than n_features where X has fewer rows; lengths and angles stay, so a classifier with an
+    L2 penalty stays the same.
+    """
+    n, n_features = X.shape
+    if n >= n_features:
+        return X, lambda other: other
+    X = X.astype(np.float64)
+    gram = X @ X.T
+    values, vectors = np.linalg.eigh(gram.toarray() if hasattr(gram, "toarray") else gram)
+    kept = values > 1e-12 * values[-1]  # what is smaller is rounding
+    scale = np.sqrt(values[kept])
+    basis = (X.T @ (vectors[:, kept] / scale)).astype(np.float32)  # (n_features, n_kept)
+    inside = (vectors[:, kept] * scale).astype(np.float32)
+    return inside, lambda other: np.asarray(other @ basis)
+
+
 def few_labels(row: Row, prepared, *, sizes=FEW_LABELS, n_draws=N_DRAWS, n_threads=None) -> dict:
     """Test accuracy of a classifier that sees only some labels, mean and sd over draws.
 
@@ -555,10 +574,9 @@ def few_labels(row: Row, prepared, *, sizes=FEW_LABELS, n_draws=N_DRAWS, n_threa
     grid_search, fit = _grid_on(source.device, n_threads)
     made = prepared.features(row, source, 1.0 if row.lams else None, 0)
     lengths = (True,) if made.normalised else (False, True)
-    train = {
-        n: unit_length(made.train) if n and not made.normalised else made.train for n in lengths
-    }
-    test = {n: unit_length(made.test) if n and not made.normalised else made.test for n in lengths}
+    changes = {n: unit_length if n and not made.normalised else lambda X: X for n in lengths}
+    train = {n: change(made.train) for n, change in changes.items()}
+    test = {n: change(made.test) for n, change in changes.items()}
     Cs = logistic_grid.CS[::2]
     curve = []
     for size in sizes:
@@ -571,28 +589,15 @@ def few_labels(row: Row, prepared, *, sizes=FEW_LABELS, n_draws=N_DRAWS, n_threa
             folds = folds_of(y, draw)
             best: tuple = (-1.0,)
             for normalise in lengths:
-                found = grid_search(
-                    train[normalise][rows],
-                    y,
-                    folds,
-                    n_classes=prepared.n_classes,
-                    Cs=Cs,
-                    tol=1e-5,
-                )
+                X, project = row_space(train[normalise][rows])
+                found = grid_search(X, y, folds, n_classes=prepared.n_classes, Cs=Cs, tol=1e-5)
                 mean = found.accuracy[0].mean(axis=0)
                 at = int(np.argmax(mean))
                 if mean[at] > best[0]:
-                    best = mean[at], normalise, Cs[at], found.path
-            _, normalise, C, path = best
-            coef, intercept = fit(
-                train[normalise][rows],
-                y,
-                C,
-                n_classes=prepared.n_classes,
-                start=path,
-                tol=1e-9,
-            )
-            guess = logistic_grid.predict(test[normalise], coef, intercept)
+                    best = mean[at], normalise, Cs[at], found.path, X, project
+            _, normalise, C, path, X, project = best
+            coef, intercept = fit(X, y, C, n_classes=prepared.n_classes, start=path, tol=1e-9)
+            guess = logistic_grid.predict(project(test[normalise]), coef, intercept)
             accuracies.append(float(np.mean(guess == y_test)))
         curve.append(
             {

@@ -145,78 +145,79 @@ def reproduce(
     listed = tasks(only)
     digest = evaluation.words_digest(words)
     started = time.perf_counter()
-    n_done = n_kept = 0
+    count = {"n_done": 0, "n_kept": 0}
     skipped: dict[str, str] = {}
     loaded: dict = {}
-    with progress.bar(
-        "reproduce", total=sum(task.cost for task in listed), unit="units", enabled=verbose
-    ) as bar:
-        for task in listed:
-            path = out / "results" / task.file
-            key = {
-                "protocol": PROTOCOL,
-                "dataset_digest": datasets.DATASETS[task.dataset].digest if verify else None,
-                "words_digest": digest,
-                "seeds": list(seeds),
-                "Cs": list(Cs),
-                "quick": quick,
-            }
-            if _is_done(path, key):
-                n_kept += 1
-                bar.advance(task.cost)
-                continue
-            if task.dataset not in loaded:
-                loaded.clear()  # one dataset in memory at a time
+    try:
+        with progress.bar(
+            "reproduce", total=sum(task.cost for task in listed), unit="units", enabled=verbose
+        ) as bar:
+            for task in listed:
+                path = out / "results" / task.file
+                key = {
+                    "protocol": PROTOCOL,
+                    "dataset_digest": datasets.DATASETS[task.dataset].digest if verify else None,
+                    "words_digest": digest,
+                    "seeds": list(seeds),
+                    "Cs": list(Cs),
+                    "quick": quick,
+                }
+                if _is_done(path, key):
+                    count["n_kept"] += 1
+                    bar.advance(task.cost)
+                    continue
+                if task.dataset not in loaded:
+                    loaded.clear()  # one dataset in memory at a time
+                    try:
+                        loaded[task.dataset] = datasets.load(task.dataset, data, verify=verify)
+                    except FileNotFoundError as error:
+                        skipped[task.dataset] = str(error)
+                        loaded[task.dataset] = None
+                        say(f"left out {task.dataset}: {error}")
+                    if loaded[task.dataset] is not None and task.kind != "similarity":
+                        loaded[task.dataset] = Prepared(loaded[task.dataset], words, device=device)
+                prepared = loaded[task.dataset]
+                if prepared is None:
+                    bar.advance(task.cost)
+                    continue
+                row = ROWS[task.row]
+                began = time.perf_counter()
+                if time_limit is not None and began - started > time_limit:
+                    say(f"time is up before {task.row} on {task.dataset}: run again to go on")
+                    break
                 try:
-                    loaded[task.dataset] = datasets.load(task.dataset, data, verify=verify)
-                except FileNotFoundError as error:
-                    skipped[task.dataset] = str(error)
-                    loaded[task.dataset] = None
-                    say(f"left out {task.dataset}: {error}")
-                if loaded[task.dataset] is not None and task.kind != "similarity":
-                    loaded[task.dataset] = Prepared(loaded[task.dataset], words, device=device)
-            prepared = loaded[task.dataset]
-            if prepared is None:
-                bar.advance(task.cost)
-                continue
-            row = ROWS[task.row]
-            began = time.perf_counter()
-            if time_limit is not None and began - started > time_limit:
-                say(f"time is up before {task.row} on {task.dataset}: run again to go on")
-                break
-            try:
-                content = _run_task(
-                    task, row, prepared, words, seeds, Cs, quick, n_threads, device,
-                    out / "classifiers" if save_classifiers else None,
-                )  # fmt: skip
-            except (ImportError, _NotAvailable) as error:
-                skipped[task.row] = str(error)
-                say(f"left out {task.row}: {error}")
-                bar.advance(task.cost)
-                continue
-            content["provenance"] = {
-                **key,
-                "dataset_digest": getattr(prepared, "dataset", prepared).digest,
-                "pacsent": pacsent.__version__,
-                "n_folds": N_FOLDS,
-                "date": time.strftime("%Y-%m-%d"),
-                "wall_seconds": round(time.perf_counter() - began, 2),
-            }
-            write_json(path, content)
-            n_done += 1
-            say(_one_line(content))
-            bar.advance(task.cost, note=f"{task.row} {task.dataset}")
-    run = {
-        "seconds": round(time.perf_counter() - started, 1),
-        "peak_memory_bytes": _peak_memory(),
-        "n_done": n_done,
-        "n_kept": n_kept,
-        "n_missing": len(listed) - n_done - n_kept,
-        "skipped": skipped,
-        "n_cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
-    }
-    if n_done:
-        write_json(out / "run.json", run)
+                    content = _run_task(
+                        task, row, prepared, words, seeds, Cs, quick, n_threads, device,
+                        out / "classifiers" if save_classifiers else None,
+                    )  # fmt: skip
+                except (ImportError, _NotAvailable) as error:
+                    skipped[task.row] = str(error)
+                    say(f"left out {task.row}: {error}")
+                    bar.advance(task.cost)
+                    continue
+                content["provenance"] = {
+                    **key,
+                    "dataset_digest": getattr(prepared, "dataset", prepared).digest,
+                    "pacsent": pacsent.__version__,
+                    "n_folds": N_FOLDS,
+                    "date": time.strftime("%Y-%m-%d"),
+                    "wall_seconds": round(time.perf_counter() - began, 2),
+                }
+                write_json(path, content)
+                count["n_done"] += 1
+                say(_one_line(content))
+                bar.advance(task.cost, note=f"{task.row} {task.dataset}")
+    finally:  # also where it is interrupted
+        run = {
+            "seconds": round(time.perf_counter() - started, 1),
+            "peak_memory_bytes": _peak_memory(),
+            **count,
+            "n_missing": len(listed) - sum(count.values()),
+            "skipped": skipped,
+            "n_cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        }
+        if count["n_done"]:
+            write_json(out / "run.json", run)
     return run
 
 
