@@ -121,6 +121,7 @@ p { max-width: 46rem; } .soft { color: var(--soft); }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: .35rem .6rem; text-align: right; white-space: nowrap;
   border-bottom: 1px solid var(--line); font-size: .92rem; }
+th.words, td.words { text-align: left; }
 tr:last-child td { border-bottom: 0; }
 th { background: var(--card); font-weight: 600; }
 th:first-child, td:first-child { text-align: left; position: sticky; left: 0;
@@ -205,10 +206,15 @@ def html_table(results) -> str:
 
 
 def _plain_table(header, rows) -> str:
-    head = "".join(f"<th>{_escape(cell)}</th>" for cell in header)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{_escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
+    # columns of words from the left, columns of numbers from the right
+    mark = [' class="words"' if all(any(map(str.isalpha, c)) for c in column) else ""
+            for column in zip(*rows)]  # fmt: skip
+
+    def line(tag, cells):
+        return "".join(f"<{tag}{m}>{_escape(c)}</{tag}>" for c, m in zip(cells, mark))
+
+    head = line("th", header)
+    body = "".join(f"<tr>{line('td', row)}</tr>" for row in rows)
     return (
         f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
@@ -547,6 +553,9 @@ def _few_plot(plt, few, scores):
         style = {"color": "black", "linestyle": "--"} if r["row"] == "tf-idf" else {}
         axes.errorbar(x, y, e, marker="o", markersize=3, capsize=2, label=r["label"], **style)
     axes.set_xscale("log")
+    ticks = sorted({n for line in axes.get_lines() for n in line.get_xdata()})
+    axes.set_xticks(ticks, [f"{n:,.0f}" for n in ticks])
+    axes.set_xticks([], minor=True)
     axes.set_xlabel("labelled examples")
     axes.set_ylabel("test accuracy")
     axes.legend()
@@ -554,7 +563,7 @@ def _few_plot(plt, few, scores):
 
 
 def _lam_plot(plt, curves):
-    figure, axes = plt.subplots(figsize=(5.2, 3.6))
+    figure, axes = plt.subplots(figsize=(5.2, 3.2 + 0.17 * -(-len(curves) // 3)))
     for number, r in enumerate(curves):
         points = r["lam_curve"]
         axes.plot(
@@ -569,11 +578,13 @@ def _lam_plot(plt, curves):
     axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
     axes.set_xlabel("λ")
     axes.set_ylabel("cross-validated accuracy")
-    axes.legend(ncols=2)
+    figure.legend(loc="outside lower center", ncols=3, fontsize=7.5)
     return figure
 
 
 def _variance_plot(plt, bins):
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
+
     figure, axes = plt.subplots(figsize=(5.2, 3.6))
     for r in bins:
         points = r["details"]["variance_by_length"]
@@ -587,6 +598,9 @@ def _variance_plot(plt, bins):
         )
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.set_xticks([], minor=True)
     axes.set_xlabel("known words in the document")
     axes.set_ylabel("posterior variance")
     axes.legend()
