@@ -12,7 +12,16 @@ from pacsent import datasets, evaluation, logistic_grid, progress
 from pacsent.evaluation import N_FOLDS, PROTOCOL, SEEDS, Prepared
 from pacsent.rows import EXTRACTORS, PAPER_DATASETS, ROWS, Row
 
-_COST = {"20news": 10.0, "imdb": 4.0, "subj": 1.0, "mr": 1.0, "trec": 0.6, "stsb": 0.2}
+# about how long things take, for the time left: per lam of a quick row, a slow row, w-PB-neg
+_COST = {
+    "20news": (10.0, 20.0, 54.0),
+    "imdb": (3.5, 25.0, 96.0),
+    "subj": (2.5, 25.0, 22.0),
+    "mr": (2.5, 25.0, 22.0),
+    "trec": (3.0, 10.0, 10.0),
+    "stsb": (0.5, 10.0, 5.0),
+}
+_COST_OF_KIND = {"few-labels": 5.0, "certificate": 4.0, "map": 1.0}  # times that of a quick row
 _MAPPED = "PB-L2"
 _CERTIFIED = ("PB-L2", "PB-neg")
 
@@ -32,9 +41,12 @@ class Task:
 
     @property
     def cost(self) -> float:
+        quick, slow, trained = _COST[self.dataset]
+        if self.kind in _COST_OF_KIND:
+            return quick * _COST_OF_KIND[self.kind]
         row = ROWS[self.row]
-        weight = max(1, len(row.lams)) * (3.0 if _is_slow(row) else 1.0)
-        return _COST.get(self.dataset, 1.0) * {"few-labels": 1.0, "map": 0.5}.get(self.kind, weight)
+        each = trained if row.random else slow if _is_slow(row) else quick
+        return each * max(1, len(row.lams))
 
 
 def _is_slow(row: Row) -> bool:
@@ -144,28 +156,27 @@ def reproduce(
     Cs = (1.0, 10.0, 100.0) if quick else logistic_grid.CS
     listed = tasks(only)
     digest = evaluation.words_digest(words)
+    keys = {
+        task: {
+            "protocol": PROTOCOL,
+            "dataset_digest": datasets.DATASETS[task.dataset].digest if verify else None,
+            "words_digest": digest,
+            "seeds": list(seeds),
+            "Cs": list(Cs),
+            "quick": quick,
+        }
+        for task in listed
+    }
+    left = [task for task in listed if not _is_done(out / "results" / task.file, keys[task])]
     started = time.perf_counter()
-    count = {"n_done": 0, "n_kept": 0}
+    count = {"n_done": 0, "n_kept": len(listed) - len(left)}
     skipped: dict[str, str] = {}
     loaded: dict = {}
     try:
         with progress.bar(
-            "reproduce", total=sum(task.cost for task in listed), unit="units", enabled=verbose
+            "reproduce", total=sum(task.cost for task in left), unit="units", enabled=verbose
         ) as bar:
-            for task in listed:
-                path = out / "results" / task.file
-                key = {
-                    "protocol": PROTOCOL,
-                    "dataset_digest": datasets.DATASETS[task.dataset].digest if verify else None,
-                    "words_digest": digest,
-                    "seeds": list(seeds),
-                    "Cs": list(Cs),
-                    "quick": quick,
-                }
-                if _is_done(path, key):
-                    count["n_kept"] += 1
-                    bar.advance(task.cost)
-                    continue
+            for task in left:
                 if task.dataset not in loaded:
                     loaded.clear()  # one dataset in memory at a time
                     try:
@@ -196,14 +207,14 @@ def reproduce(
                     bar.advance(task.cost)
                     continue
                 content["provenance"] = {
-                    **key,
+                    **keys[task],
                     "dataset_digest": getattr(prepared, "dataset", prepared).digest,
                     "pacsent": pacsent.__version__,
                     "n_folds": N_FOLDS,
                     "date": time.strftime("%Y-%m-%d"),
                     "wall_seconds": round(time.perf_counter() - began, 2),
                 }
-                write_json(path, content)
+                write_json(out / "results" / task.file, content)
                 count["n_done"] += 1
                 say(_one_line(content))
                 bar.advance(task.cost, note=f"{task.row} {task.dataset}")
