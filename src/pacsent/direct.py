@@ -317,10 +317,11 @@ class PB01Vectorizer(SentenceVectorizer):
                 start._reports.pop(id(encoded))
                 m = np.asarray(counts.astype(B_hat.dtype) @ B_hat) / n_tokens[:, None]
                 lam = self.lam * (n_tokens if self.lam_mode == "per-token" else np.ones(full.size))
-                means[full], variances[full], _, _ = minimise(
-                    mu[full], var_Q[full], counts, A_hat, self.noise_weights_, m,
-                    self.prior_variance / n_tokens, lam, **settings,
-                )  # fmt: skip
+                with np.errstate(over="ignore", invalid="ignore"):  # such steps are not taken
+                    means[full], variances[full], _, _ = minimise(
+                        mu[full], var_Q[full], counts, A_hat, self.noise_weights_, m,
+                        self.prior_variance / n_tokens, lam, **settings,
+                    )  # fmt: skip
             return means, variances
 
         return posterior
