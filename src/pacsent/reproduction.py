@@ -211,6 +211,7 @@ def reproduce(
                     "dataset_digest": getattr(prepared, "dataset", prepared).digest,
                     "pacsent": pacsent.__version__,
                     "n_folds": N_FOLDS,
+                    "device": device or "cpu",
                     "date": time.strftime("%Y-%m-%d"),
                     "wall_seconds": round(time.perf_counter() - began, 2),
                 }
