@@ -313,15 +313,17 @@ class PB01Vectorizer(SentenceVectorizer):
             if full.size:
                 counts = self.word_vectors.vocabulary.count(encoded)[full]
                 n_tokens = np.asarray(counts.sum(axis=1)).ravel()
-                mu, var_Q = start._posterior(encoded)
-                start._reports.pop(id(encoded))
                 m = np.asarray(counts.astype(B_hat.dtype) @ B_hat) / n_tokens[:, None]
+                var_P = self.prior_variance / n_tokens
                 lam = self.lam * (n_tokens if self.lam_mode == "per-token" else np.ones(full.size))
                 with np.errstate(over="ignore", invalid="ignore"):  # such steps are not taken
+                    mu, var_Q = (part[full] for part in start._posterior(encoded))
+                    start._reports.pop(id(encoded))
+                    lost = ~(np.isfinite(mu).all(axis=1) & np.isfinite(var_Q) & (var_Q > 0))
+                    mu[lost], var_Q[lost] = m[lost], var_P[lost]  # start at the prior then
                     means[full], variances[full], _, _ = minimise(
-                        mu[full], var_Q[full], counts, A_hat, self.noise_weights_, m,
-                        self.prior_variance / n_tokens, lam, **settings,
-                    )  # fmt: skip
+                        mu, var_Q, counts, A_hat, self.noise_weights_, m, var_P, lam, **settings
+                    )
             return means, variances
 
         return posterior
