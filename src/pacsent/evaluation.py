@@ -590,7 +590,7 @@ def few_labels(row: Row, prepared, *, sizes=FEW_LABELS, n_draws=N_DRAWS, n_threa
             best: tuple = (-1.0,)
             for normalise in lengths:
                 X, project = row_space(train[normalise][rows])
-                found = grid_search(X, y, folds, n_classes=prepared.n_classes, Cs=Cs, tol=1e-5)
+                found = grid_search(X, y, folds, n_classes=prepared.n_classes, Cs=Cs, tol=1e-8)
                 mean = found.accuracy[0].mean(axis=0)
                 at = int(np.argmax(mean))
                 if mean[at] > best[0]:
