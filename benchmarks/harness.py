@@ -39,9 +39,13 @@ def machine() -> dict:
 
 
 def finish(
-    benchmark: str, rows: list[dict], *, summary: dict, title: str = "", save=False, name="default"
-):
-    """Print the table, save it if asked, and end with the one JSON line."""
+    benchmark: str, rows: list[dict], *, summary: dict, title: str = "", save=False,
+    name="default", where: dict | None = None,
+):  # fmt: skip
+    """Print the table, save it if asked, and end with the one JSON line.
+
+    `where` describes the machine, if the numbers come from another one than this.
+    """
     console = Console(width=120)
     table = Table(title=title or benchmark)
     for key in rows[0]:
@@ -54,7 +58,7 @@ def finish(
         "title": title,
         "summary": summary,
         "rows": rows,
-        "machine": machine(),
+        "machine": where or machine(),
         "pacsent": pacsent.__version__,
         "date": time.strftime("%Y-%m-%d"),
     }

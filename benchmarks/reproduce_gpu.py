@@ -9,7 +9,7 @@ cores is in docs/benchmarks.md.
 
 import argparse
 
-import harness
+from harness import finish
 from pacsent.reproduction import last_run, read_results
 from pacsent.rows import PAPER_DATASETS
 
@@ -31,8 +31,7 @@ def main():
             line[name] = f"{found[row, name]['accuracy']:.4f}"
             seconds += found[row, name]["provenance"]["wall_seconds"]
         rows.append({**line, "seconds, all three": round(seconds, 1)})
-    harness.machine = lambda: {"gpu": options.gpu, "cores": run["n_cores"]}
-    harness.finish(
+    finish(
         "reproduce_gpu",
         rows,
         summary={
@@ -45,6 +44,7 @@ def main():
         title="The paper's table on a GPU, three seeds",
         save=options.save,
         name="paper",
+        where={"gpu": options.gpu, "cores": run["n_cores"]},
     )
 
 

@@ -76,9 +76,7 @@ ALLOWED = {
     "evaluation": {
         "rows", "logistic_grid", "sentence_vectors", "certificates", "datasets", "gpu", "posterior",
     } | WORDS,
-    "reproduction": {
-        "rows", "evaluation", "datasets", "logistic_grid", "progress", "sentence_vectors",
-    },
+    "reproduction": {"rows", "evaluation", "datasets", "logistic_grid", "progress"},
     "report": {"rows"},
     "demo": {
         "rows", "evaluation", "reproduction", "report", "certificates", "risks", "datasets",

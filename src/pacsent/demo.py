@@ -117,24 +117,19 @@ def _scores_and_promises(words, target, random_state, n_jobs, say) -> list[dict]
     for method in (*METHODS, "tf-idf"):
         known = ROWS.get(method)
         row = replace(known, paper=None) if known else Row(method, method, method)
-        try:
-            result = evaluation.run_row(
-                row,
-                prepared,
-                LAMS if known and known.lams and method not in SLOW else (None,),
-                (random_state,),
-                logistic_grid.CS[::2],
-                n_jobs,
-                None,
-                prepared.features,
-            )
-        except AttributeError:  # a method this version does not have
-            continue
+        result = evaluation.run_row(
+            row,
+            prepared,
+            LAMS if known and known.lams and method not in SLOW else (None,),
+            (random_state,),
+            logistic_grid.CS[::2],
+            n_jobs,
+            None,
+            prepared.features,
+        )
         scored.append(asdict(result))
         if method != "tf-idf":
-            promise = _promise(method, words, target, random_state, n_jobs)
-            if promise is not None:
-                promised.append(promise)
+            promised.append(_promise(method, words, target, random_state, n_jobs))
         say(f"  {row.label}: accuracy {result.accuracy:.3f}")
     row = ROWS["PB-L2"]
     few = evaluation.few_labels(row, prepared, sizes=(40, 100, 200), n_draws=3, n_threads=n_jobs)
@@ -147,7 +142,7 @@ def _scores_and_promises(words, target, random_state, n_jobs, say) -> list[dict]
     ]
 
 
-def _promise(method, words, target, random_state, n_jobs) -> dict | None:
+def _promise(method, words, target, random_state, n_jobs) -> dict:
     """Certificate A and, since phi is known, the risk it is about."""
     from scipy import sparse
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pacsent
 from pacsent import datasets, evaluation, logistic_grid, progress
 from pacsent.evaluation import N_FOLDS, PROTOCOL, SEEDS, Prepared
-from pacsent.rows import EXTRACTORS, PAPER_DATASETS, ROWS, Row
+from pacsent.rows import PAPER_DATASETS, ROWS, Row
 
 # about how long things take, for the time left: per lam of a quick row, a slow row, w-PB-neg
 _COST = {
@@ -201,7 +201,7 @@ def reproduce(
                         task, row, prepared, words, seeds, Cs, quick, n_threads, device,
                         out / "classifiers" if save_classifiers else None,
                     )  # fmt: skip
-                except (ImportError, _NotAvailable) as error:
+                except ImportError as error:
                     skipped[task.row] = str(error)
                     say(f"left out {task.row}: {error}")
                     bar.advance(task.cost)
@@ -233,20 +233,7 @@ def reproduce(
     return run
 
 
-class _NotAvailable(Exception):
-    """A row that this installation cannot make."""
-
-
 def _run_task(task, row, prepared, words, seeds, Cs, quick, n_threads, device, classifiers) -> dict:
-    from pacsent.sentence_vectors import METHODS, make
-
-    if row.method not in EXTRACTORS and row.method not in METHODS:
-        raise _NotAvailable(f"this version has no method {row.method!r}")
-    if row.method in METHODS:
-        try:
-            make(row.method, words)
-        except AttributeError:
-            raise _NotAvailable(f"this version has no method {row.method!r}") from None
     lams = row.lams or (None,)
     if quick and len(lams) > 1:
         lams = (0.5, 4.0)

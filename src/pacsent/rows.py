@@ -276,7 +276,7 @@ def _model2vec(row, source, lam, seed) -> Features:
     return Features(train, test, fitted - started, time.perf_counter() - fitted)
 
 
-EXTRACTORS: dict[str, Callable[..., Features]] = {
+_EXTRACTORS: dict[str, Callable[..., Features]] = {
     "both": _both_roles,
     "SIF": _sif,
     "uSIF": _usif,
@@ -287,4 +287,4 @@ EXTRACTORS: dict[str, Callable[..., Features]] = {
 
 def features(row: Row, source: Source, lam=None, seed=0) -> Features:
     """The vectors of one row, at one lam where it has several."""
-    return EXTRACTORS.get(row.method, _from_method)(row, source, lam, seed)
+    return _EXTRACTORS.get(row.method, _from_method)(row, source, lam, seed)
