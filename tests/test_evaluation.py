@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
-from pacsent import WordVectors, datasets, evaluation, make, reproduction
+from pacsent import WordVectors, datasets, evaluation, make, reproduction, save
 from pacsent.rows import ROWS, Features, Row
 
 
@@ -283,6 +283,19 @@ def command(*arguments):
     from pacsent.cli import cli
 
     return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def test_reproduce_without_data_says_so_and_fails(words, tmp_path):
+    (tmp_path / "data").mkdir()
+    save(words, tmp_path / "words")
+    only = "subj,Average-0"
+    result = command(
+        "reproduce", "--data", tmp_path / "data", "--words", tmp_path / "words",
+        "-o", tmp_path / "out", "--only", only, "--quiet",
+    )  # fmt: skip
+    assert result.exit_code != 0
+    assert "No result could be made" in str(result.exception)
+    assert "rotten_imdb.tar.gz" in str(result.exception)
 
 
 def test_the_command_scores_ones_own_file(corpus, words, tmp_path):

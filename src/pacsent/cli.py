@@ -839,6 +839,9 @@ def reproduce(
         report=None if quiet else lambda line: click.echo(line, err=True),
     )
     results = reproduction.read_results(Path(output) / "results")
+    if not results:
+        reasons = " ".join(run["skipped"].values()) or "The time was up before the first."
+        raise ValueError(f"No result could be made. {reasons}")
     if not no_report:
         report.write(results, output, reproduction.last_run(output) or run)
         click.echo(f"Report: {Path(output) / 'index.html'}", err=True)
