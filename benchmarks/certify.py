@@ -27,8 +27,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from harness import finish
-from pacsent import certify, datasets, formats, make, priors
-from pacsent.risks import gibbs_risk, noise_risk
+from pacsent import certify, datasets, formats, make
+from pacsent.certificates import priors
+from pacsent.maths.risks import gibbs_risk, noise_risk
 
 DATASETS = ("20news", "imdb", "subj")
 

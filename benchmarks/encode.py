@@ -24,7 +24,7 @@ import numpy as np
 
 from harness import finish
 from pacsent import datasets, formats, make, text
-from pacsent.word_vectors import WordVectors
+from pacsent.words.vectors import WordVectors
 
 N_JOBS = 2
 

@@ -19,7 +19,9 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.multiclass import OneVsRestClassifier
 
 from harness import finish
-from pacsent import datasets, evaluation, formats, logistic_grid, make
+from pacsent import datasets, formats, make
+from pacsent.bench import evaluation
+from pacsent.maths import regressions
 
 parser = argparse.ArgumentParser(description=__doc__)
 default = os.environ.get("PACSENT_DATA", Path(__file__).parents[2] / "shared" / "data")
@@ -43,18 +45,18 @@ test = vectorizer.transform(dataset.test_texts)
 folds = evaluation.folds_of(y, 0)
 
 half = np.arange(200) % 2
-logistic_grid.grid_search(X[:200], half, half, n_classes=2, Cs=[1.0])  # warm up
+regressions.grid_search(X[:200], half, half, n_classes=2, Cs=[1.0])  # warm up
 started = time.perf_counter()
-found = logistic_grid.grid_search(
+found = regressions.grid_search(
     X, y, folds, n_classes=n_classes, Cs=options.Cs, n_threads=options.jobs
 )
 mean = found.accuracy[0].mean(axis=0)
 best = int(np.argmax(mean))
-coef, intercept = logistic_grid.fit(
+coef, intercept = regressions.fit(
     X, y, options.Cs[best], n_classes=n_classes, start=found.path, n_threads=options.jobs
 )
 ours = time.perf_counter() - started
-our_test = float(np.mean(logistic_grid.predict(test, coef, intercept) == dataset.test_labels))
+our_test = float(np.mean(regressions.predict(test, coef, intercept) == dataset.test_labels))
 
 name = "C" if n_classes == 2 else "estimator__C"
 

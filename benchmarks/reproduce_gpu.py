@@ -10,8 +10,8 @@ cores is in docs/benchmarks.md.
 import argparse
 
 from harness import finish
-from pacsent.reproduction import last_run, read_results
-from pacsent.rows import PAPER_DATASETS
+from pacsent.bench.reproduction import last_run, read_results
+from pacsent.bench.rows import PAPER_DATASETS
 
 
 def main():

@@ -24,9 +24,9 @@ import numpy as np
 
 from harness import finish
 from pacsent import PBNegVectorizer, WordPBNegVectorizer, datasets, formats
-from pacsent import logistic_posterior as posterior
-from pacsent.vocabulary import Encoded
-from pacsent.word_vectors import WordVectors
+from pacsent.maths import pb_neg as posterior
+from pacsent.words.encoded import Encoded
+from pacsent.words.vectors import WordVectors
 
 
 def torch_sgd(A_hat, B_hat, tokens, cumulative, *, lam, n_epochs=40, k=15, learning_rate=0.025):

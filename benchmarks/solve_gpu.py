@@ -18,9 +18,10 @@ import torch
 from scipy import sparse
 
 from harness import finish
-from pacsent import Corpus, datasets, gpu, logistic_grid
-from pacsent import logistic_posterior as posterior
+from pacsent import Corpus, datasets, gpu
 from pacsent.gpu.device import describe
+from pacsent.maths import pb_neg as posterior
+from pacsent.maths import regressions
 
 LAMS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 NAMES = ("20news", "imdb", "subj")
@@ -108,7 +109,7 @@ def main():
             for _ in range(2):  # the second time is measured
                 found, took = timed(
                     lambda Z=Z, y=y, folds=folds, n_classes=n_classes: gpu.fit_grid(
-                        Z, y, folds, n_classes=n_classes, Cs=logistic_grid.CS
+                        Z, y, folds, n_classes=n_classes, Cs=regressions.CS
                     )
                 )
             totals["grid"] += took

@@ -13,7 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from harness import finish
-from pacsent import datasets, evaluation, formats, logistic_grid, make
+from pacsent import datasets, formats, make
+from pacsent.bench import evaluation
+from pacsent.maths import regressions
 
 parser = argparse.ArgumentParser(description=__doc__)
 default = os.environ.get("PACSENT_DATA", Path(__file__).parents[2] / "shared" / "data")
@@ -34,10 +36,10 @@ for method in ("Average", "i-Average", "IDF-Average", "i-IDF-Average"):
         vectorizer = make(method, words, on_empty="ignore")
         F = vectorizer.fit_transform(evaluation.rows_of(encoded, train))
         G = vectorizer.transform(evaluation.rows_of(encoded, test))
-        model = logistic_grid.fit(
+        model = regressions.fit(
             evaluation.unit_length(F), labels[train], 10.0, n_classes=2, tol=1e-8
         )
-        guess = logistic_grid.predict(evaluation.unit_length(G), *model)
+        guess = regressions.predict(evaluation.unit_length(G), *model)
         scores.append(float(np.mean(guess == labels[test])))
     rows.append(
         {

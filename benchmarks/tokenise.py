@@ -18,7 +18,7 @@ import numpy as np
 
 from harness import finish
 from pacsent import Vocabulary
-from pacsent.text import clean, tokenise_paper
+from pacsent.text.normalise import clean, tokenise_paper
 
 
 def reviews(archive: Path, n_bytes: int) -> list[str]:

@@ -18,8 +18,8 @@ import numpy as np
 
 from harness import finish
 from pacsent import Corpus, SkipGram
-from pacsent.skipgram import _Training
-from pacsent.word_tasks import evaluate_words
+from pacsent.words.skipgram import _Training
+from pacsent.words.tasks import evaluate_words
 
 WORDS_PER_LINE = 1_000
 SETTINGS = {"n_dims": 300, "window": 5, "subsample": 1e-4, "n_negatives": 15}

@@ -4,9 +4,9 @@ date. The numbers come from the result files; the words are here."""
 import argparse
 from pathlib import Path
 
-from pacsent import report
-from pacsent.reproduction import last_run, read_results
-from pacsent.rows import PAPER_DATASETS, ROWS
+from pacsent.bench import report
+from pacsent.bench.reproduction import last_run, read_results
+from pacsent.bench.rows import PAPER_DATASETS, ROWS
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "reproduce"

@@ -9,14 +9,17 @@ import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose
 
-from pacsent import bounds, certifying, priors, simulation
-from pacsent.certificate import Certificate
-from pacsent.certificates import VacuousBoundWarning, certify
-from pacsent.posterior import kl_gaussians
-from pacsent.risks import gibbs_risk
-from pacsent.sentence_vectors import AverageVectorizer, IDFVectorizer, make
-from pacsent.vocabulary import Encoded, Vocabulary
-from pacsent.word_vectors import WordVectors
+from pacsent import bounds
+from pacsent.certificates import priors, simulation, squares
+from pacsent.certificates.certificate import Certificate
+from pacsent.certificates.certifying import VacuousBoundWarning, certify
+from pacsent.maths.gaussians import kl_gaussians
+from pacsent.maths.risks import gibbs_risk
+from pacsent.sentences.closed_forms import AverageVectorizer, IDFVectorizer
+from pacsent.sentences.methods import make
+from pacsent.words.encoded import Encoded
+from pacsent.words.vectors import WordVectors
+from pacsent.words.vocabulary import Vocabulary
 
 KINDS = ["A", "A'", "B", "C"]
 
@@ -241,7 +244,7 @@ class TestDocuments:
 
     def test_one_draw_per_word_type(self):
         encoded = priors.encode_ids(np.array([0, 0, 1]), [3])
-        mean, variance = certifying.mixed(encoded, np.array([[3.0], [6.0]]), np.array([1.0, 4.0]))
+        mean, variance = squares.mixed(encoded, np.array([[3.0], [6.0]]), np.array([1.0, 4.0]))
         assert_allclose(mean, [[4.0]])
         assert_allclose(variance, [4 / 9 + 4 / 9])
 
@@ -283,29 +286,29 @@ class TestSplit:
 class TestSquares:
     def test_kappa_is_the_maximum(self):
         x = np.linspace(0, 1, 100_001)
-        assert_allclose(((1 + x) ** 4 / 32 - x**2 / 2).max(), certifying.KAPPA, atol=1e-9)
+        assert_allclose(((1 + x) ** 4 / 32 - x**2 / 2).max(), squares.KAPPA, atol=1e-9)
 
     def test_the_range_inequality_behind_it(self, rng):
         """range^2 / 8 <= kappa D^4 + D^2 r^2 / 2 for words within D of m and |h - m| = r."""
         D, r = rng.uniform(0.1, 3, 1000), rng.uniform(0, 9, 1000)
         span = np.where(r >= D, 2 * r * D, (r + D) ** 2 / 2)
-        assert np.all(span**2 / 8 <= certifying.KAPPA * D**4 + D**2 * r**2 / 2 + 1e-12)
+        assert np.all(span**2 / 8 <= squares.KAPPA * D**4 + D**2 * r**2 / 2 + 1e-12)
 
     def test_the_farthest_word(self, rng):
         A_hat = rng.standard_normal((50, 4)).astype(np.float32)
         m = rng.standard_normal((7, 4))
         true = np.linalg.norm(A_hat[None] - m[:, None], axis=2).max(axis=1)
-        found = certifying.farthest_word(A_hat, m)
+        found = squares.farthest_word(A_hat, m)
         assert np.all(found >= true)
         assert_allclose(found, true, rtol=1e-4)
 
     def test_complexity_by_hand(self):
         # one document of 10 tokens, D = 2, tau = 0.05, three dimensions, lam = 5
         inside = 25 * 10 * 4 * 0.05 / 100
-        by_hand = np.log(20) + certifying.KAPPA * 25 * 10 * 16 / 100 - 1.5 * np.log(1 - inside)
+        by_hand = np.log(20) + squares.KAPPA * 25 * 10 * 16 / 100 - 1.5 * np.log(1 - inside)
         case = np.array([10.0]), np.array([2.0])
-        assert_allclose(certifying.squares_complexity(5.0, *case, 0.05, 3, 0.05), by_hand)
-        assert certifying.squares_complexity(5.0, *case, 0.2, 3, 0.05) == np.inf
+        assert_allclose(squares.squares_complexity(5.0, *case, 0.05, 3, 0.05), by_hand)
+        assert squares.squares_complexity(5.0, *case, 0.2, 3, 0.05) == np.inf
 
     def test_the_gibbs_posterior_is_the_best(self, vectorizer, documents):
         best = certify(vectorizer, documents, "C")

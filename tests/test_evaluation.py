@@ -12,8 +12,9 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
-from pacsent import WordVectors, datasets, evaluation, make, reproduction, save
-from pacsent.rows import ROWS, Features, Row
+from pacsent import WordVectors, datasets, make, save
+from pacsent.bench import evaluation, reproduction
+from pacsent.bench.rows import ROWS, Features, Row
 
 
 @pytest.fixture(scope="module")
@@ -325,7 +326,7 @@ def test_the_command_lists_the_rows():
 
 @pytest.mark.slow
 def test_the_demo_keeps_its_promises(tmp_path):
-    from pacsent import demo
+    from pacsent.bench import demo
 
     made = demo.run(tmp_path / "demo")
     promises = [r for r in made["results"] if r["kind"] == "certificate"]

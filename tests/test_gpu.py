@@ -299,7 +299,7 @@ def test_the_kernels_compile_for_gpus_old_and_new():
 
 
 def sentence_problem(rng, n_sentences=25, n_words=300, n_dims=12):
-    from pacsent.logistic_posterior import noise_of
+    from pacsent.maths.pb_neg import noise_of
 
     A = 0.4 * rng.normal(size=(n_words, n_dims))
     B = 0.4 * rng.normal(size=(n_words, n_dims))
@@ -316,7 +316,7 @@ def sentence_problem(rng, n_sentences=25, n_words=300, n_dims=12):
 
 
 def test_expectations_agree_with_the_exact_ones_at_every_variance():
-    from pacsent.logistic import gaussian_logistic
+    from pacsent.maths.logistic import gaussian_logistic
 
     a = np.linspace(-60, 60, 1201)
     for v in (0.001, 0.05, 0.2, 0.9, 3.9, 8.9, 24.0, 26.0, 99.0, 5000.0):
@@ -329,7 +329,7 @@ def test_expectations_agree_with_the_exact_ones_at_every_variance():
 @pytest.mark.parametrize("kl", ["exact", "paper"])
 @pytest.mark.parametrize("lam", [0.25, 8.0])
 def test_pb_neg_agrees_with_the_cpu_solver(rng, kl, lam):
-    from pacsent.logistic_posterior import solve
+    from pacsent.maths.pb_neg import solve
 
     counts, A, _, m, noise = sentence_problem(rng)
     expected = solve(counts, A, m, noise, lam=lam, kl=kl, tol=1e-8)
@@ -352,7 +352,7 @@ def test_small_batches_give_the_same_posteriors(rng, monkeypatch):
 
 def word_objective(x, counts, A, B, noise, var_P, lam):
     """w-PB-neg in plain NumPy, for a blind minimiser."""
-    from pacsent.logistic import gaussian_logistic
+    from pacsent.maths.logistic import gaussian_logistic
 
     n_types, n_dims = B.shape
     mu, rho = x[: n_types * n_dims].reshape(n_types, n_dims), x[n_types * n_dims :]
@@ -366,7 +366,7 @@ def word_objective(x, counts, A, B, noise, var_P, lam):
 
 @pytest.fixture
 def word_problem(rng):
-    from pacsent.logistic_posterior import noise_of
+    from pacsent.maths.pb_neg import noise_of
 
     A, B = 0.5 * rng.normal(size=(2, 6, 3))
     counts = sparse.csr_matrix(rng.integers(0, 3, (8, 6)) + np.eye(8, 6, dtype=int))
@@ -419,21 +419,21 @@ def test_w_pb_neg_without_data_weight_stays_at_the_prior(word_problem):
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_the_grid_agrees_with_the_cpu_grid(rng, n_classes):
-    from pacsent import logistic_grid
+    from pacsent.maths import regressions
 
     y = rng.permutation(np.arange(240) % n_classes)
     X = (rng.normal(size=(240, 8)) + 0.5 * rng.normal(size=(n_classes, 8))[y]).astype(np.float32)
     X += 3  # features with much in common
     folds = np.stack([rng.permutation(240) % 4 for _ in range(2)])
     Cs = (0.1, 1.0, 10.0)
-    cpu = logistic_grid.grid_search(X, y, folds, n_classes=n_classes, Cs=Cs, tol=1e-8)
+    cpu = regressions.grid_search(X, y, folds, n_classes=n_classes, Cs=Cs, tol=1e-8)
     gpu = gpu_logistic.fit_grid(X, y, folds, n_classes=n_classes, Cs=Cs, tol=1e-8, device="cpu")
     assert_allclose(gpu.accuracy, cpu.accuracy, atol=1 / 60)  # a row or two on the border
     assert abs(gpu.accuracy.mean() - cpu.accuracy.mean()) < 2e-3
     assert_allclose(gpu.path.weights, cpu.path.weights, atol=5e-3)
     for found, expected in zip(
         gpu_logistic.fit(X, y, 3.0, n_classes=n_classes, device="cpu"),
-        logistic_grid.fit(X, y, 3.0, n_classes=n_classes),
+        regressions.fit(X, y, 3.0, n_classes=n_classes),
     ):
         assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
@@ -715,7 +715,7 @@ def test_the_expectation_kernel_agrees_with_torch(cuda, rng):
 @pytest.mark.gpu
 @pytest.mark.parametrize("kl", ["exact", "paper"])
 def test_pb_neg_on_the_gpu_agrees_with_the_cpu_solver(cuda, rng, kl):
-    from pacsent.logistic_posterior import solve
+    from pacsent.maths.pb_neg import solve
 
     counts, A, _, m, noise = sentence_problem(rng, 200, 3000, 60)
     for lam in (0.25, 1.0, 8.0):
@@ -741,13 +741,13 @@ def test_w_pb_neg_on_the_gpu_agrees_with_double_precision(cuda, word_problem):
 @pytest.mark.gpu
 @pytest.mark.parametrize("n_classes", [2, 6])
 def test_the_grid_on_the_gpu_agrees_with_the_cpu_grid(cuda, rng, n_classes):
-    from pacsent import logistic_grid
+    from pacsent.maths import regressions
 
     y = rng.permutation(np.arange(1200) % n_classes)
     X = (rng.normal(size=(1200, 40)) + 0.4 * rng.normal(size=(n_classes, 40))[y]).astype(np.float32)
     folds = np.stack([rng.permutation(1200) % 5 for _ in range(3)])
-    cpu = logistic_grid.grid_search(X, y, folds, n_classes=n_classes)
-    gpu = gpu_logistic.fit_grid(X, y, folds, n_classes=n_classes, Cs=logistic_grid.CS)
+    cpu = regressions.grid_search(X, y, folds, n_classes=n_classes)
+    gpu = gpu_logistic.fit_grid(X, y, folds, n_classes=n_classes, Cs=regressions.CS)
     assert abs(gpu.accuracy - cpu.accuracy).max() < 2.5 / 240  # a row or two on the border
     assert abs(gpu.accuracy.mean() - cpu.accuracy.mean()) < 1e-3
 

@@ -1,135 +1,117 @@
-"""Data flows one way: a module imports only what its row allows, and the docs keep the table."""
+"""Data flows one way: who imports whom is a table, and the code is held against it exactly."""
 
 import ast
+import subprocess
+import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
-
-import pytest
 
 import pacsent
 
 PACKAGE = Path(pacsent.__file__).parent
 
-KERNELS = {"_kernels.text", "_kernels.skipgram", "_kernels.sentences", "_kernels.negative_sampling"}
-WORDS = {"text", "vocabulary", "word_vectors"}
-ALLOWED = {
-    "__init__": None,
+# room -> rooms it imports from. A room is a folder, or a module beside the folders; every room may
+# import from those further down in this list only. A permission nobody uses is removed.
+ROOMS = {
     "__main__": {"cli"},
-    "_kernels.__init__": set(),
-    "_kernels.text": set(),
-    "_kernels.skipgram": set(),
-    "_kernels.sentences": set(),
-    "_kernels.formats": set(),
-    "_kernels.negative_sampling": set(),
-    "_kernels.risks": set(),
-    "progress": set(),
-    "text": {"_kernels.text", "progress"},
-    "bounds": set(),
-    "vocabulary": {"text", "_kernels.text", "progress"},
-    "word_vectors": {"vocabulary"},
-    "skipgram": {"_kernels.skipgram", "storage", "gpu", "progress"} | WORDS,
-    "word_tasks": {"word_vectors"},
-    "gpu.__init__": {"gpu"},
-    "gpu.device": set(),
-    "gpu.skipgram": {"gpu", "progress"},
-    "gpu.sentences": {"gpu", "logistic_posterior"},
-    "gpu.logistic": {"gpu", "logistic_grid"},
-    "posterior": {"_kernels.sentences"},
-    "logistic": set(),
-    "logistic_posterior": {"logistic", "_kernels.negative_sampling"},
-    "word_posterior": {"logistic", "logistic_posterior", "_kernels.negative_sampling"},
-    "negative_sampling": {
-        "logistic_posterior", "word_posterior", "_kernels.negative_sampling", "_kernels.sentences",
-        "sentence_vectors", "progress", "gpu",
-    } | WORDS,
-    "sentence_vectors": {"posterior", "gpu", "_kernels.sentences", "progress"} | WORDS,
-    "risks": {"_kernels.risks", "logistic"},
-    "priors": {"bounds", "vocabulary"},
-    "direct": {
-        "bounds", "risks", "posterior", "sentence_vectors", "negative_sampling", "progress",
-        "logistic_posterior",
-    } | WORDS,
-    "certificate": {"bounds"},
-    "certifying": {
-        "certificate", "posterior", "bounds", "risks", "priors", "direct", "negative_sampling",
-        "progress",
-    } | WORDS,
-    "certificates": {"certificate", "certifying", "risks", "sentence_vectors"} | WORDS,
-    "simulation": {
-        "bounds", "certificates", "certifying", "datasets", "priors", "progress", "risks",
-        "sentence_vectors",
-    } | WORDS,
-    "formats.__init__": {"formats", "word_vectors"},
-    "formats.common": {"vocabulary", "word_vectors", "progress"},
-    "formats.text_tables": {"formats", "_kernels.formats"},
-    "formats.fasttext": {"formats", "word_vectors"},
-    "formats.folders": {"formats", "storage"},
-    "formats.detection": {"formats", "storage"},
-    "formats.word2vec": {"formats"},
-    "formats.gensim": {"vocabulary", "word_vectors"},
-    "formats.reading": {"formats", "storage", "word_vectors"},
-    "formats.writing": {"formats", "storage", "word_vectors", "progress"},
-    "storage": {"vocabulary", "word_vectors", "sentence_vectors"},
-    "vector_files": set(),
-    "datasets": {"text", "vocabulary", "word_vectors"},
-    "logistic_grid": set(),
-    "rows": {"sentence_vectors"} | WORDS,
-    "evaluation": {
-        "rows", "logistic_grid", "sentence_vectors", "certificates", "datasets", "gpu", "posterior",
-    } | WORDS,
-    "reproduction": {"rows", "evaluation", "datasets", "logistic_grid", "progress"},
-    "report": {"rows"},
-    "demo": {
-        "rows", "evaluation", "reproduction", "report", "certificates", "risks", "datasets",
-        "sentence_vectors", "logistic_grid", "skipgram", "storage", "text",
+    "cli": {
+        "bench", "certificates", "loading", "maths", "progress", "sentences", "storage", "text",
+        "words",
     },
-    "cli": None,
+    "bench": {
+        "certificates", "gpu", "maths", "progress", "sentences", "text", "words",
+    },
+    "certificates": {"maths", "progress", "sentences", "threads", "words"},
+    "loading": {"sentences", "storage", "words"},
+    "sentences": {"_kernels", "gpu", "maths", "progress", "threads", "words"},
+    "words": {"_kernels", "files", "gpu", "progress", "storage", "text", "threads"},
+    "text": {"_kernels", "progress", "threads"},
+    "gpu": {"maths", "progress"},
+    "maths": {"_kernels", "progress"},
+    "_kernels": set(),
+    "storage": {"files"},
+    "files": set(),
+    "progress": set(),
+    "threads": set(),
+    "lazy": set(),
+    "__init__": set(),
 }  # fmt: skip
 
 
-def modules():
-    return sorted(PACKAGE.rglob("*.py"))
-
-
 def name_of(path):
-    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imported(path):
-    """Names of our own modules imported anywhere in the file, type-checking blocks left out."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+MODULES = {name_of(path): path for path in PACKAGE.rglob("*.py")}
+
+
+def room_of(module):
+    return module.partition(".")[0]
+
+
+def imports(path):
+    """Our own modules imported anywhere in the file, blocks for type checkers left out."""
+    tree = ast.parse(path.read_text())
+    unseen = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            unseen |= set(ast.walk(node))
+    for node in ast.walk(tree):
+        if node in unseen:
+            continue
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "pacsent":
             names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names if alias.name.startswith("pacsent.")]
         else:
             continue
         for name in names:
-            parts = name.split(".")
-            if parts[0] != "pacsent" or len(parts) < 2:
-                continue
-            found.add(".".join(parts[1:3]) if parts[1] == "_kernels" else parts[1])
-    return found - {"__version__"}
+            parts = name.split(".")[1:]
+            while parts and ".".join(parts) not in MODULES:
+                parts.pop()
+            if parts:
+                yield ".".join(parts)
 
 
-@pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_a_module_imports_only_what_its_row_allows(path):
-    name = name_of(path)
-    assert name in ALLOWED, f"{name} has no row in the table of imports: add one"
-    if ALLOWED[name] is not None:
-        assert imported(path) <= ALLOWED[name]
+def room_imports():
+    found = {room: set() for room in ROOMS}
+    for module, path in MODULES.items():
+        others = {room_of(other) for other in imports(path)} - {room_of(module), "lazy"}
+        found.setdefault(room_of(module), set()).update(others)
+    return found
 
 
-@pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_nothing_imports_the_command_line(path):
-    if name_of(path) != "__main__":
-        assert "cli" not in imported(path)
+def test_the_table_of_imports_is_what_the_code_does():
+    assert room_imports() == ROOMS
 
 
-def test_importing_is_light(tmp_path):
-    import subprocess
-    import sys
+def test_every_room_imports_only_from_rooms_below_it():
+    floor = {room: number for number, room in enumerate(ROOMS)}
+    up = [(a, b) for a, others in ROOMS.items() for b in others if floor[b] <= floor[a]]
+    assert not up
 
+
+def test_inside_a_room_imports_do_not_run_in_circles():
+    graph = {module: set(imports(path)) - {module} for module, path in MODULES.items()}
+    for folder in {m.rpartition(".")[0] for m in MODULES} & set(MODULES):
+        graph[folder] = {m for m in graph[folder] if m not in MODULES or m != folder}
+    TopologicalSorter(graph).prepare()  # raises CycleError with the circle
+
+
+def test_nothing_is_imported_by_a_computed_name_but_what_a_folder_offers():
+    users = {
+        module for module, path in MODULES.items() if "import_module" in path.read_text()
+    }  # `offer` reaches only into the folder it is called for
+    assert users == {"lazy"}
+
+
+def test_every_public_name_and_module_is_reachable_after_import_pacsent():
+    code = "import pacsent; [getattr(pacsent, name) for name in pacsent.__all__]; print(1)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).stdout == b"1\n"
+    assert set(pacsent.__all__) <= set(dir(pacsent)) | {"__version__"}
+
+
+def test_importing_is_light():
     code = "import sys, pacsent, pacsent.cli; print(*sorted(sys.modules))"
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

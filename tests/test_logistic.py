@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
-from pacsent import logistic
+from pacsent.maths import logistic
 
 A = np.linspace(-8.0, 8.0, 33)
 
@@ -84,7 +84,7 @@ def test_a_negative_variance_is_refused():
 
 def test_compiled_expectations_agree_with_these():
     from pacsent._kernels.negative_sampling import expected_logistic, expected_sigmoid
-    from pacsent.logistic_posterior import quadrature_rule
+    from pacsent.maths.pb_neg import quadrature_rule
 
     rule = quadrature_rule(1e-12)
     for v in (0.005, 0.05, 0.2, 0.7, 3.0, 60.0):

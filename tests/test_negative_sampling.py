@@ -14,10 +14,10 @@ from pacsent import (
     WordPBNegVectorizer,
     WordVectors,
     make,
-    word_posterior,
 )
-from pacsent import logistic_posterior as posterior
-from pacsent.logistic import gaussian_logistic
+from pacsent.maths import pb_neg as posterior
+from pacsent.maths import w_pb_neg
+from pacsent.maths.logistic import gaussian_logistic
 
 
 @pytest.fixture(scope="module")
@@ -281,7 +281,7 @@ def large():
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-2])
 def test_a_sample_of_the_noise_words_is_as_good_as_it_says(large, monkeypatch, tol):
-    monkeypatch.setattr("pacsent.negative_sampling._SAMPLED_FROM", 0)
+    monkeypatch.setattr("pacsent.sentences.pb_neg._SAMPLED_FROM", 0)
     words, X = large
     fast = PBNegVectorizer(words, tol=tol, batch_size=64).fit(X)
     means, variances = fast.posterior(X[:40])
@@ -400,11 +400,11 @@ def test_alias_table_draws_the_probabilities_it_was_given(rng):
 def test_word_objective_and_gradients_are_the_golden_ones(example):
     rows, facts, words, _ = example
     drawn = rows["w_pb_neg_sampled"]
-    var_P = word_posterior.prior_variances(facts["counts"])
+    var_P = w_pb_neg.prior_variances(facts["counts"])
     assert_allclose(var_P, drawn["sigma_P2_w"])
     for row in drawn["rows"]:
         A_hat, B_hat = tables(words, row["method"])
-        found = word_posterior.sampled_objective(
+        found = w_pb_neg.sampled_objective(
             np.array(drawn["mu_w"]), np.array(drawn["rho_w"]), np.array(drawn["eps"]),
             facts["sentences"], drawn["negatives"], A_hat, B_hat, var_P,
             lam=row["lam"], weighting=row["weighting"],
@@ -422,7 +422,7 @@ def test_exact_word_posteriors_are_the_golden_optima(example):
         vectorizer.fit(token_lists(facts))
         assert_allclose(vectorizer.word_means_, row["mu_w"], atol=1e-7)
         assert_allclose(np.log(vectorizer.word_variances_), row["rho_w"], atol=1e-7)
-        value = word_posterior.expected_objective(
+        value = w_pb_neg.expected_objective(
             vectorizer.word_means_, np.log(vectorizer.word_variances_), counts,
             words.input_vectors, words.output_vectors, vectorizer.prior_variances_,
             np.array(facts["p_n"]), **settings,
@@ -446,8 +446,8 @@ def golden_steps(example, run, lazy):
             S = np.array(facts["sentences"][s])
             own = np.unique(S) if lazy else np.arange(n_words)
             gap = now - clock[own]
-            D[own] = word_posterior.mean_flow(D[own], rates[own, None], gap[:, None])
-            u[own] = word_posterior.rho_flow(u[own], c * gap)
+            D[own] = w_pb_neg.mean_flow(D[own], rates[own, None], gap[:, None])
+            u[own] = w_pb_neg.rho_flow(u[own], c * gap)
             share = np.bincount(S, minlength=n_words) / S.size
             deviation = np.exp(0.5 * (u + np.log(var_P)))
             eps = np.array(drawn["eps"][s]) * (1 + epoch / 4)
@@ -460,15 +460,15 @@ def golden_steps(example, run, lazy):
                 D[own] -= eta * (a + rates[own, None] * D[own])
                 u[own] -= eta * (b + c * np.expm1(u[own]))
             elif run["scheme"] == "flow":
-                D[own] = word_posterior.mean_flow(D[own] - eta * a, rates[own, None], eta)
-                u[own] = word_posterior.rho_flow(u[own] - eta * b, c * eta)
+                D[own] = w_pb_neg.mean_flow(D[own] - eta * a, rates[own, None], eta)
+                u[own] = w_pb_neg.rho_flow(u[own] - eta * b, c * eta)
             else:
-                D[own] = word_posterior.mean_step(D[own], rates[own, None], a, eta)
-                u[own] = word_posterior.rho_step(u[own], c, b, eta)
+                D[own] = w_pb_neg.mean_step(D[own], rates[own, None], a, eta)
+                u[own] = w_pb_neg.rho_step(u[own], c, b, eta)
             now += eta
             clock[own] = now
-    D = word_posterior.mean_flow(D, rates[:, None], (now - clock)[:, None])
-    u = word_posterior.rho_flow(u, c * (now - clock))
+    D = w_pb_neg.mean_flow(D, rates[:, None], (now - clock)[:, None])
+    u = w_pb_neg.rho_flow(u, c * (now - clock))
     return B_hat + D, u + np.log(var_P), losses
 
 
@@ -488,14 +488,14 @@ def test_the_penalty_over_time_is_the_golden_one(golden):
         if row["kind"].startswith("mean_euler"):
             segments = row.get("segments") or [[row["eta"], row["m"]]]
             steps = np.concatenate([np.full(m, eta) for eta, m in segments])
-            found = word_posterior.mean_euler(1.0, row["r"], steps)
+            found = w_pb_neg.mean_euler(1.0, row["r"], steps)
             assert_allclose(found, row["factor"], rtol=1e-12)
-            found = word_posterior.mean_flow(1.0, row["r"], steps.sum())
+            found = w_pb_neg.mean_flow(1.0, row["r"], steps.sum())
             assert_allclose(found, row["factor_flow"], rtol=1e-12)
         elif row["kind"] == "rho_flow":
-            assert_allclose(word_posterior.rho_flow(row["u0"], row["tau"]), row["u"], rtol=1e-10)
+            assert_allclose(w_pb_neg.rho_flow(row["u0"], row["tau"]), row["u"], rtol=1e-10)
         elif row["kind"] == "rho_etd":
-            found = word_posterior.rho_step(row["u0"], row["c"], row["b"], row["eta"])
+            found = w_pb_neg.rho_step(row["u0"], row["c"], row["b"], row["eta"])
             assert_allclose(found, row["u"], rtol=1e-10)
 
 
@@ -509,7 +509,7 @@ def word_problem(rng):
     frequency = counts.sum(axis=0).A1
     noise = frequency**0.75 / np.sum(frequency**0.75)
     A, B = (np.float32(table[seen]) for table in (words.input_vectors, words.output_vectors))
-    return counts, A, B, word_posterior.prior_variances(frequency), noise
+    return counts, A, B, w_pb_neg.prior_variances(frequency), noise
 
 
 def test_word_training_takes_the_steps_of_the_formulas(word_problem):
@@ -518,7 +518,7 @@ def test_word_training_takes_the_steps_of_the_formulas(word_problem):
 
     counts, A, B, var_P, noise = word_problem
     lam, k, epochs = 2.0, 3, 2
-    found = word_posterior.train(
+    found = w_pb_neg.train(
         counts, A, B, var_P, noise, n_negatives=k, lam=lam, weighting="token", n_epochs=epochs,
         block=1, rng=np.random.default_rng(5),
     )  # fmt: skip
@@ -542,9 +542,9 @@ def test_word_training_takes_the_steps_of_the_formulas(word_problem):
             sigmoid = 1 / (1 + np.exp(-A[drawn] @ h))
             g = g + (sigmoid - alpha) @ A[drawn] / n_tokens[s] + k * alpha * (noise @ A)
             alpha = sigmoid.mean()
-            D = word_posterior.mean_step(D, rates[:, None], weights[s] * np.outer(share, g), eta)
+            D = w_pb_neg.mean_step(D, rates[:, None], weights[s] * np.outer(share, g), eta)
             b = weights[s] * var / (2 * deviation) * (g @ eps)
-            u = word_posterior.rho_step(u, c, b, eta)  # every word, every step: nothing lazy
+            u = w_pb_neg.rho_step(u, c, b, eta)  # every word, every step: nothing lazy
     assert_allclose(found.mu, B + D, atol=1e-5)
     assert_allclose(found.rho, u + np.log(var_P), atol=1e-5)
 
@@ -605,9 +605,9 @@ def test_word_training_ends_near_the_exact_solution(word_problem, block):
     counts, A, B, _, noise = word_problem
     var_P = np.full(len(A), 0.5)
     settings = {"n_negatives": 15, "lam": 4.0, "weighting": "sentence"}
-    exact = word_posterior.solve(counts, A, B, var_P, noise, tol=1e-8, **settings)
+    exact = w_pb_neg.solve(counts, A, B, var_P, noise, tol=1e-8, **settings)
     ends = [
-        word_posterior.train(
+        w_pb_neg.train(
             counts, A, B, var_P, noise, n_epochs=150, learning_rate=0.05, block=block,
             rng=np.random.default_rng(seed), **settings,
         )
@@ -627,10 +627,10 @@ def test_exact_word_posteriors_agree_with_a_blind_minimiser(rng):
 
     def value(x):
         mu, rho = x[:8].reshape(4, 2), x[8:]
-        return word_posterior.expected_objective(mu, rho, counts, A, B, var_P, noise).total
+        return w_pb_neg.expected_objective(mu, rho, counts, A, B, var_P, noise).total
 
     found = minimize(value, np.zeros(12), method="BFGS", tol=1e-8).x
-    exact = word_posterior.solve(counts, A, B, var_P, noise, tol=1e-9)
+    exact = w_pb_neg.solve(counts, A, B, var_P, noise, tol=1e-9)
     assert_allclose(exact.mu.ravel(), found[:8], atol=1e-4)
     assert_allclose(exact.rho, found[8:], atol=1e-4)
 
@@ -656,14 +656,14 @@ def test_one_thread_trains_the_same_words_twice(rng):
 
 
 def test_scaled_prior_variances_have_the_asked_median():
-    scaled = word_posterior.prior_variances([8, 4, 2, 0], scale=0.1)
+    scaled = w_pb_neg.prior_variances([8, 4, 2, 0], scale=0.1)
     assert_allclose(scaled[:3], [0.05, 0.1, 0.2])
     assert np.isinf(scaled[3])
 
 
 def test_unknown_weighting_is_refused():
     with pytest.raises(ValueError, match=r"weighting must be one of .* Got 'word' instead"):
-        word_posterior.sentence_weights([1, 2], "word")
+        w_pb_neg.sentence_weights([1, 2], "word")
 
 
 # ------------------------------------------------------------------------------------------------
@@ -674,7 +674,7 @@ def test_unknown_weighting_is_refused():
 def test_pv_dbow_loss_and_gradients_are_the_golden_ones(example):
     rows, facts, words, _ = example
     row = rows["pv_dbow"]
-    loss, grad_h, grad_A = word_posterior.pv_dbow_objective(
+    loss, grad_h, grad_A = w_pb_neg.pv_dbow_objective(
         np.array(row["h"]), facts["sentences"], row["negatives"], words.input_vectors
     )
     assert_allclose(loss, row["loss_sum"], rtol=1e-13)
@@ -692,7 +692,7 @@ def test_pv_dbow_training_lowers_the_loss_of_its_own_sentences(rng):
 
     def loss(vectorizer):
         A = vectorizer._trained_table()
-        return word_posterior.pv_dbow_objective(
+        return w_pb_neg.pv_dbow_objective(
             vectorizer.transform(X), sentences, negatives, A
         )[0]  # fmt: skip
 

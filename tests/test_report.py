@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from pacsent import evaluation, report, reproduction
-from pacsent.rows import ROWS
+from pacsent.bench import evaluation, report, reproduction
+from pacsent.bench.rows import ROWS
 
 
 def classification(row, dataset, accuracy, lam=None):

@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import ndtr
 
-from pacsent import risks
-from pacsent.priors import encode_ids
+from pacsent.certificates.priors import encode_ids
+from pacsent.maths import risks
 
 
 def example(golden):

@@ -14,9 +14,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from pacsent import Corpus, SkipGram, storage
-from pacsent import skipgram as skipgram_module
 from pacsent._kernels import skipgram as kernels
-from pacsent.skipgram import forget
+from pacsent.words import skipgram as skipgram_module
+from pacsent.words.skipgram import forget
 
 SMALL = {"n_dims": 20, "window": 3, "n_epochs": 2, "n_negatives": 4, "min_count": 1, "subsample": 0}
 
@@ -572,7 +572,7 @@ def test_quality_on_a_real_corpus(data_dir, tmp_path):
     path = os.environ.get("PACSENT_ENWIK8")
     if not path:
         pytest.skip("set PACSENT_ENWIK8 to enwik8 cleaned with --wiki")
-    from pacsent.word_tasks import evaluate_words
+    from pacsent.words.tasks import evaluate_words
 
     model = SkipGram(random_state=1).fit(Path(path))
     scores = {

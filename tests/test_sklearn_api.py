@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
 from pacsent import METHODS, make
-from pacsent.sentence_vectors import EmptySentenceWarning, SentenceVectorizer
+from pacsent.sentences.base import EmptySentenceWarning, SentenceVectorizer
 
 LABELS = [1, 0, 0, 1, 0, 0, 1, 0, 1, 1]
 

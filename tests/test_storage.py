@@ -18,7 +18,7 @@ from numpy.testing import assert_array_equal
 
 import pacsent
 from pacsent import Vocabulary, WordVectors, load, save, storage
-from pacsent.word_vectors import Subwords
+from pacsent.words.vectors import Subwords
 
 COMMITTED = Path(__file__).parent / "data" / "model-v1"
 

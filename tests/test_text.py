@@ -15,7 +15,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pacsent import text
-from pacsent.text import Source, clean, clean_files, read_lines, tokenise_unicode
+from pacsent.text.cleaning import clean_files
+from pacsent.text.normalise import clean, tokenise_unicode
+from pacsent.text.reading import Source, read_lines
 
 # ------------------------------------------------------------------------------------------------
 # the filter, rule by rule, the slow way
@@ -122,8 +124,8 @@ def test_pieces_threads_and_huge_records_change_nothing(dumps, size, n_jobs):
 
 def test_a_huge_record_goes_through_in_small_pieces(monkeypatch):
     """Longer than one buffer of output, all digits: the most that can come out."""
-    monkeypatch.setattr(text, "PIECE", 1000)
-    monkeypatch.setattr(text, "HUGE", 2000)
+    monkeypatch.setattr(text.reading, "PIECE", 1000)
+    monkeypatch.setattr(text.cleaning, "HUGE", 2000)
     dump = b"<text x>" + b"0123 [[a|b]] &nbsp; c" * 500 + b"</text><text y>" + b"{{x" * 900 + b"z"
     assert filtered([dump]) == filter_of_record([dump])
 

@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pacsent import Corpus, Vocabulary
-from pacsent import vocabulary as module
-from pacsent.text import tokenise_paper, tokenise_unicode
-from pacsent.vocabulary import LowCoverageWarning
+from pacsent.text.normalise import tokenise_paper, tokenise_unicode
+from pacsent.words import vocabulary as module
+from pacsent.words.encoded import LowCoverageWarning
 
 WORDS = [
     "film", "good", "quiet", "nil", "zero", "six", "a", "incomprehensible", "abcdefghijkl",
@@ -320,7 +320,7 @@ def test_a_corpus_of_files_is_exact_for_any_piece_size(
     tokenise = {"paper": tokenise_paper, "unicode": tokenise_unicode}.get(normalise, normalise)
     digests = set()
     for size in (64, 1000, 1 << 20):
-        monkeypatch.setattr("pacsent.text.PIECE", size)
+        monkeypatch.setattr("pacsent.text.reading.PIECE", size)
         corpus = Corpus.build(paths, tmp_path / "corpus", 2, normalise, n_jobs=n_jobs)
         check_corpus(corpus, lines, 2, tokenise)
         digests.add(corpus.digest)
@@ -332,7 +332,7 @@ def test_a_corpus_of_files_is_exact_for_any_piece_size(
 
 
 def test_one_word_longer_than_a_piece_stays_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("pacsent.text.PIECE", 16)
+    monkeypatch.setattr("pacsent.text.reading.PIECE", 16)
     path = tmp_path / "a.txt"
     path.write_text("x" * 100 + "Y" * 100 + " z")
     corpus = Corpus.build(path, tmp_path / "corpus", 1)
@@ -412,7 +412,7 @@ class TestCorpusMistakes:
 
     @pytest.mark.parametrize("normalise", ["unicode", str.split])
     def test_invalid_utf8_names_file_and_offset(self, tmp_path, normalise, monkeypatch):
-        monkeypatch.setattr("pacsent.text.PIECE", 8)
+        monkeypatch.setattr("pacsent.text.reading.PIECE", 8)
         (tmp_path / "a.txt").write_bytes(b"first line\nsecond caf\xe9 x\n")
         with pytest.raises(ValueError, match=r"a.txt must be UTF-8 text.*0xe9 at offset 21"):
             Corpus.build(tmp_path / "a.txt", tmp_path / "corpus", 1, normalise)
@@ -452,7 +452,7 @@ class TestCorpusMistakes:
 
 @pytest.mark.slow
 def test_the_words_of_the_cleaned_dump_are_counted_exactly(tmp_path, data_dir):
-    from pacsent.text import clean_files
+    from pacsent.text.cleaning import clean_files
 
     clean_files([data_dir / "corpora" / "enwik8.xz"], tmp_path / "clean.txt", wiki=True)
     corpus = Corpus.build(tmp_path / "clean.txt", tmp_path / "corpus")

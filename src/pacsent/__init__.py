@@ -4,57 +4,68 @@ The public names, imported where they are first used, so that `import pacsent` s
 neither numba, scikit-learn nor torch is loaded before something needs it.
 """
 
-import importlib
 from typing import TYPE_CHECKING
+
+from pacsent.lazy import offer
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "Vocabulary": "vocabulary",
-    "Corpus": "vocabulary",
-    "WordVectors": "word_vectors",
-    "SkipGram": "skipgram",
-    "METHODS": "sentence_vectors",
-    "make": "sentence_vectors",
-    "AverageVectorizer": "sentence_vectors",
-    "IDFVectorizer": "sentence_vectors",
-    "PBNegVectorizer": "sentence_vectors",
-    "WordPBNegVectorizer": "sentence_vectors",
-    "PVDBOWVectorizer": "sentence_vectors",
-    "PB01Vectorizer": "sentence_vectors",
-    "Certificate": "certificates",
-    "certify": "certificates",
-    "evaluate": "evaluation",
-    "load": "storage",
-    "save": "storage",
+_HOMES = {
+    "Vocabulary": "words.vocabulary",
+    "Corpus": "words.corpus",
+    "WordVectors": "words.vectors",
+    "SkipGram": "words.skipgram",
+    "METHODS": "sentences.methods",
+    "make": "sentences.methods",
+    "AverageVectorizer": "sentences.closed_forms",
+    "IDFVectorizer": "sentences.closed_forms",
+    "PBNegVectorizer": "sentences.pb_neg",
+    "WordPBNegVectorizer": "sentences.w_pb_neg",
+    "PVDBOWVectorizer": "sentences.pv_dbow",
+    "PB01Vectorizer": "sentences.pb_01",
+    "Certificate": "certificates.certificate",
+    "certify": "certificates.certifying",
+    "evaluate": "bench.evaluation",
+    "load": "loading",
+    "save": "loading",
+}
+# modules for people who want the formulas, the datasets or the files without the estimators
+_MODULES = {
+    "text": "text",
+    "words": "words",
+    "sentences": "sentences",
+    "certificates": "certificates",
+    "maths": "maths",
+    "bench": "bench",
+    "gpu": "gpu",
+    "bounds": "maths.bounds",
+    "gaussians": "maths.gaussians",
+    "datasets": "bench.datasets",
+    "formats": "words.formats",
+    "simulation": "certificates.simulation",
 }
 
-__all__ = ["__version__", *_HOME]
+__all__ = ["__version__", *_HOMES, *_MODULES]
 
 if TYPE_CHECKING:
-    from pacsent.certificates import Certificate, certify
-    from pacsent.evaluation import evaluate
-    from pacsent.sentence_vectors import (
-        METHODS,
-        AverageVectorizer,
-        IDFVectorizer,
-        PB01Vectorizer,
-        PBNegVectorizer,
-        PVDBOWVectorizer,
-        WordPBNegVectorizer,
-        make,
-    )
-    from pacsent.skipgram import SkipGram
-    from pacsent.storage import load, save
-    from pacsent.vocabulary import Corpus, Vocabulary
-    from pacsent.word_vectors import WordVectors
+    from pacsent import bench, certificates, gpu, maths, sentences, text, words
+    from pacsent.bench import datasets
+    from pacsent.bench.evaluation import evaluate
+    from pacsent.certificates import simulation
+    from pacsent.certificates.certificate import Certificate
+    from pacsent.certificates.certifying import certify
+    from pacsent.loading import load, save
+    from pacsent.maths import bounds, gaussians
+    from pacsent.sentences.closed_forms import AverageVectorizer, IDFVectorizer
+    from pacsent.sentences.methods import METHODS, make
+    from pacsent.sentences.pb_01 import PB01Vectorizer
+    from pacsent.sentences.pb_neg import PBNegVectorizer
+    from pacsent.sentences.pv_dbow import PVDBOWVectorizer
+    from pacsent.sentences.w_pb_neg import WordPBNegVectorizer
+    from pacsent.words import formats
+    from pacsent.words.corpus import Corpus
+    from pacsent.words.skipgram import SkipGram
+    from pacsent.words.vectors import WordVectors
+    from pacsent.words.vocabulary import Vocabulary
 
-
-def __getattr__(name):
-    if name in _HOME:
-        return getattr(importlib.import_module(f"pacsent.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'pacsent' has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted([*globals(), *_HOME])
+__getattr__, __dir__ = offer(__name__, {**_HOMES, **_MODULES})

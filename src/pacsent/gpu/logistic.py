@@ -145,12 +145,12 @@ def fit_grid(
 
     Parameters and result are those of `logistic_grid.grid_search`; X must be dense.
     """
-    from pacsent.logistic_grid import GridResult, Path, _check
+    from pacsent.maths.regressions import GridResult, Path, check_design
 
     torch = require_torch()
     device = require(device)
     y, folds = np.asarray(y), np.atleast_2d(np.asarray(folds))
-    _check(X, y, n_classes)
+    check_design(X, y, n_classes)
     Cs = tuple(float(C) for C in Cs)
     n_repeats, n_folds = folds.shape[0], int(folds.max()) + 1
     n_rows, n_weights = X.shape[0], X.shape[1] + 1

@@ -4,7 +4,7 @@
     grad   = (kp * f1 - share * (1 - f1)) A + penalty
 
 Nothing is sampled: the noise words are integrated over the vocabulary and h over its Gaussian, as
-in `pacsent.logistic_posterior`. Single precision on a GPU, sums in double; the means agree with the
+in `pacsent.maths.pb_neg`. Single precision on a GPU, sums in double; the means agree with the
 CPU's to about 1e-5. Sentences are worked on in batches as large as memory allows.
 """
 
@@ -225,7 +225,7 @@ def solve_pb_neg(
     -------
     logistic_posterior.Solution
     """
-    from pacsent.logistic_posterior import Solution, penalty_coefficients
+    from pacsent.maths.pb_neg import Solution, penalty_coefficients
 
     torch = require_torch()
     device = require(device)

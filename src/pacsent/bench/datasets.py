@@ -1,0 +1,413 @@
+"""The benchmark datasets, described as data, and the generative model of the paper.
+
+An entry of `DATASETS` says in which archive a dataset comes, how to read it and what must be true
+of it. Archives are read where they lie, without unpacking; what does not fit the facts is refused
+by name. Nothing here cleans or tokenises text.
+"""
+
+import hashlib
+import lzma
+import os
+import re
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from pacsent.text.labelled import Dataset, read_labelled
+from pacsent.words.generative import GenerativeCorpus, generate
+
+__all__ = [
+    "DATASETS", "Dataset", "Entry", "GenerativeCorpus", "Pairs", "data_folder", "find", "generate",
+    "load", "read_labelled",
+]  # fmt: skip
+
+SUFFIXES = (".tar.xz", ".tar.gz", ".tgz", ".tar.bz2", ".tar")
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Sentence pairs with a human similarity score from 0 to 5 (STS-B), by part."""
+
+    name: str
+    first: dict[str, list[str]]
+    second: dict[str, list[str]]
+    scores: dict[str, np.ndarray]
+    digest: str
+
+
+class Member(NamedTuple):
+    """One file inside an archive or folder."""
+
+    path: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known about a dataset: where it comes from, how it is read, what must be true."""
+
+    title: str
+    archives: tuple[str, ...]  # stems of archive or folder names, as distributed
+    members: str  # regular expression: the end of the paths that are read
+    read: Callable[[list[Member]], tuple]
+    encoding: str
+    facts: dict[str, int]
+    source: str
+    digest: str
+    kind: str = "classification"
+    in_paper: bool = False
+
+
+# ------------------------------------------------------------------------------------------------
+# Readers: members in, texts and labels out
+# ------------------------------------------------------------------------------------------------
+
+
+def _decode(member: Member, encoding: str) -> str:
+    try:
+        return member.content.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{member.path} must be {encoding} text. Got the byte "
+            f"{member.content[error.start]:#04x} at position {error.start:,} instead. "
+            "The file is damaged or is not the original; fetch the archive again."
+        ) from None
+
+
+def _lines(member: Member, encoding: str) -> list[str]:
+    # not str.splitlines: it also cuts at NEL, which these files hold inside sentences
+    lines = member.content.split(b"\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    return [_decode(Member(member.path, line.rstrip(b"\r")), encoding) for line in lines]
+
+
+def _one_text_a_file(members, encoding, label_of, part_of):
+    classes = tuple(sorted({label_of(m.path) for m in members}))
+    position = {name: i for i, name in enumerate(classes)}
+    parts: dict[str, tuple[list, list]] = {"train": ([], []), "test": ([], [])}
+    for member in members:
+        texts, labels = parts[part_of(member.path)]
+        texts.append(_decode(member, encoding))
+        labels.append(position[label_of(member.path)])
+    return (*parts["train"], *parts["test"], classes)
+
+
+def _read_20news(members):
+    return _one_text_a_file(
+        members,
+        "latin-1",
+        label_of=lambda path: path.split("/")[-2],
+        part_of=lambda path: "train" if "20news-bydate-train/" in path else "test",
+    )
+
+
+def _read_imdb(members):
+    return _one_text_a_file(
+        members,
+        "utf-8",
+        label_of=lambda path: path.split("/")[-2],
+        part_of=lambda path: path.split("/")[-3],
+    )
+
+
+def _one_file_a_class(members, encoding, classes):
+    texts, labels = [], []
+    for label, (ending, _) in enumerate(classes):
+        for member in members:
+            if member.path.endswith(ending):
+                lines = _lines(member, encoding)
+                texts += lines
+                labels += [label] * len(lines)
+    return texts, labels, [], [], tuple(name for _, name in classes)
+
+
+def _read_subj(members):
+    classes = (("plot.tok.gt9.5000", "objective"), ("quote.tok.gt9.5000", "subjective"))
+    return _one_file_a_class(members, "cp1252", classes)
+
+
+def _read_mr(members):
+    classes = (("rt-polarity.neg", "negative"), ("rt-polarity.pos", "positive"))
+    return _one_file_a_class(members, "cp1252", classes)
+
+
+def _read_trec(members):
+    parts: dict[str, tuple[list, list]] = {"train": ([], []), "test": ([], [])}
+    for member in members:
+        texts, labels = parts["train" if member.path.endswith("train_5500.label") else "test"]
+        for number, line in enumerate(_lines(member, "latin-1"), 1):
+            kind, _, question = line.partition(" ")
+            coarse, colon, _ = kind.partition(":")
+            if not colon or not question:
+                raise ValueError(
+                    f"Line {number:,} of {member.path} must be 'COARSE:fine question'. "
+                    f"Got {line[:40]!r} instead. Fetch the archive again."
+                )
+            texts.append(question)
+            labels.append(coarse)
+    classes = tuple(sorted({*parts["train"][1], *parts["test"][1]}))
+    position = {name: i for i, name in enumerate(classes)}
+    (train_texts, train_labels), (test_texts, test_labels) = parts["train"], parts["test"]
+    return (
+        train_texts,
+        [position[name] for name in train_labels],
+        test_texts,
+        [position[name] for name in test_labels],
+        classes,
+    )
+
+
+def _read_stsb(members):
+    first: dict[str, list[str]] = {}
+    second: dict[str, list[str]] = {}
+    scores: dict[str, np.ndarray] = {}
+    for member in members:
+        part = member.path[:-4].rsplit("-", 1)[1]
+        first[part], second[part], values = [], [], []
+        for number, line in enumerate(_lines(member, "utf-8"), 1):
+            fields = line.split("\t")  # not csv: quotes in the sentences are not balanced
+            try:
+                score = float(fields[4])
+                one, other = fields[5], fields[6]
+            except (IndexError, ValueError):
+                raise ValueError(
+                    f"Line {number:,} of {member.path} must have a score in column 5 and "
+                    f"sentences in columns 6 and 7. Got {line[:60]!r} instead. Fetch it again."
+                ) from None
+            values.append(score)
+            first[part].append(one)
+            second[part].append(other)
+        scores[part] = np.array(values)
+    return first, second, scores
+
+
+DATASETS: dict[str, Entry] = {
+    "20news": Entry(
+        title="20 Newsgroups, by date",
+        archives=("20news-bydate",),
+        members=r"20news-bydate-(train|test)/[^/]+/\d+$",
+        read=_read_20news,
+        encoding="latin-1",
+        facts={"train": 11_314, "test": 7_532, "classes": 20},
+        source="Jason Rennie's page qwone.com/~jason/20Newsgroups (20news-bydate.tar.gz)",
+        digest="f2c2c7c30d7bab5a0a6baac5a9d5090a6f0a87261a9ffaa5d3eaf7855a715648",
+        in_paper=True,
+    ),
+    "imdb": Entry(
+        title="IMDb movie reviews",
+        archives=("aclImdb", "aclImdb_v1"),
+        members=r"aclImdb/(train|test)/(pos|neg)/\d+_\d+\.txt$",
+        read=_read_imdb,
+        encoding="utf-8",
+        facts={"train": 25_000, "test": 25_000, "classes": 2},
+        source="ai.stanford.edu/~amaas/data/sentiment (aclImdb_v1.tar.gz)",
+        digest="2f7a3d1aad2cf5ce9dd4699e85e7bb337637c618d2315e0585921ae932728c56",
+        in_paper=True,
+    ),
+    "subj": Entry(
+        title="SUBJ, subjective against objective sentences",
+        archives=("rotten_imdb",),
+        members=r"(plot|quote)\.tok\.gt9\.5000$",
+        read=_read_subj,
+        encoding="cp1252",
+        facts={"train": 10_000, "test": 0, "classes": 2},
+        source="cs.cornell.edu/people/pabo/movie-review-data (rotten_imdb.tar.gz)",
+        digest="d91a9c807a760f7114b878a793da71642ac1cd39546be84a9ec4e1e968a6ef5d",
+        in_paper=True,
+    ),
+    "mr": Entry(
+        title="MR, movie review sentences",
+        archives=("rt-polaritydata",),
+        members=r"rt-polarity\.(pos|neg)$",
+        read=_read_mr,
+        encoding="cp1252",
+        facts={"train": 10_662, "test": 0, "classes": 2},
+        source="cs.cornell.edu/people/pabo/movie-review-data (rt-polaritydata.tar.gz)",
+        digest="58f6e6b1feac42ee2e03c2e34b5295fabb50287a0240cb1cee3b326f51d21b3f",
+    ),
+    "trec": Entry(
+        title="TREC question types",
+        archives=("trec",),
+        members=r"(train_5500|TREC_10)\.label$",
+        read=_read_trec,
+        encoding="latin-1",
+        facts={"train": 5_452, "test": 500, "classes": 6},
+        source="cogcomp.seas.upenn.edu/Data/QA/QC (train_5500.label, TREC_10.label)",
+        digest="d9727dcead47d12ee89823e8fd066dd2f2cf7a966d1499479f7f1d6a5bf55a21",
+    ),
+    "stsb": Entry(
+        title="STS benchmark",
+        archives=("stsbenchmark", "Stsbenchmark"),
+        members=r"sts-(train|dev|test)\.csv$",
+        read=_read_stsb,
+        encoding="utf-8",
+        facts={"train": 5_749, "dev": 1_500, "test": 1_379},
+        source="ixa2.si.ehu.eus/stswiki (Stsbenchmark.tar.gz)",
+        digest="3c90263fec9d7843493769746bc9c842234d93c01cba53ad36d92fd51bd1a55c",
+        kind="pairs",
+    ),
+}
+
+# ------------------------------------------------------------------------------------------------
+# Finding, reading, checking
+# ------------------------------------------------------------------------------------------------
+
+
+def data_folder(data: str | Path | None = None) -> Path:
+    """The folder that holds the archives: the argument, else PACSENT_DATA."""
+    chosen = data if data is not None else os.environ.get("PACSENT_DATA")
+    if chosen is None:
+        raise FileNotFoundError(
+            "The folder with the datasets must be named. Got neither --data nor PACSENT_DATA "
+            "instead. Pass --data DIR, or set PACSENT_DATA."
+        )
+    folder = Path(chosen)
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"The folder with the datasets must exist. Got {str(folder)!r} instead. "
+            "Pass --data DIR, or set PACSENT_DATA."
+        )
+    return folder
+
+
+def find(name: str, data: str | Path | None = None) -> Path:
+    """The archive or unpacked folder of a dataset, in `data` or in `data/datasets`."""
+    entry = _entry(name)
+    folder = data_folder(data)
+    places = [folder / "datasets", folder]
+    for place in places:
+        for stem in entry.archives:
+            for suffix in SUFFIXES:
+                if (place / f"{stem}{suffix}").is_file():
+                    return place / f"{stem}{suffix}"
+    for place in places:
+        for stem in entry.archives:
+            if (place / stem).is_dir():
+                return place / stem
+        if place.is_dir() and any(_walk(place, entry.members, depth=1)):
+            return place
+    names = " or ".join(f"{stem}.tar.gz" for stem in entry.archives)
+    raise FileNotFoundError(
+        f"The dataset {name!r} must be in {str(folder)!r}, as {names} (or .tar.xz, .tgz) or "
+        f"unpacked. Got no such file instead. Its authors distribute it at {entry.source}."
+    )
+
+
+def load(name: str, data: str | Path | None = None, *, verify: bool = True) -> Dataset | Pairs:
+    """Read a dataset from its archive or unpacked folder, and check what is known about it.
+
+    Parameters
+    ----------
+    name : str
+        A key of `DATASETS`.
+    data : path or None
+        The folder with the archives; None takes PACSENT_DATA.
+    verify : bool, default=True
+        Compare the content with the known digest, and refuse another. The counts, classes and
+        encoding are checked always.
+
+    Returns
+    -------
+    Dataset, or Pairs for "stsb"
+    """
+    entry = _entry(name)
+    path = find(name, data)
+    members = sorted(_members(path, entry.members))
+    if not members:
+        raise ValueError(
+            f"{path.name} must hold files like {entry.members!r}. Got none instead. This is "
+            f"another archive; the authors distribute the right one at {entry.source}."
+        )
+    loaded = entry.read(members)
+    digest = _digest(members, entry.members)
+    if entry.kind == "pairs":
+        first, second, scores = loaded
+        found = {part: values.size for part, values in scores.items()}
+        _check_facts(path, entry, found)
+        dataset: Dataset | Pairs = Pairs(name, first, second, scores, digest)
+    else:
+        train_texts, train_labels, test_texts, test_labels, classes = loaded
+        found = {"train": len(train_texts), "test": len(test_texts), "classes": len(classes)}
+        _check_facts(path, entry, found)
+        dataset = Dataset(
+            name,
+            train_texts,
+            np.array(train_labels, dtype=np.int64),
+            test_texts,
+            np.array(test_labels, dtype=np.int64),
+            classes,
+            digest,
+        )
+    if verify and entry.digest and digest != entry.digest:
+        raise ValueError(
+            f"The content of {path.name} must have the sha256 {entry.digest[:16]}. Got "
+            f"{digest[:16]} instead: the counts are right but the text is not the text behind "
+            "the published numbers (changed, damaged or another release). Fetch it from "
+            f"{entry.source}, or pass --no-verify (verify=False) to use it as it is."
+        )
+    return dataset
+
+
+def _entry(name: str) -> Entry:
+    if name not in DATASETS:
+        raise ValueError(
+            f"The dataset must be one of {', '.join(DATASETS)}. Got {name!r} instead. For your "
+            "own text use a file with one label<TAB>text a line, or a CSV."
+        )
+    return DATASETS[name]
+
+
+def _check_facts(path: Path, entry: Entry, found: dict[str, int]) -> None:
+    wrong = [
+        f"{found.get(key, 0):,} {key}" for key, n in entry.facts.items() if found.get(key, 0) != n
+    ]
+    if wrong:
+        right = ", ".join(f"{n:,} {key}" for key, n in entry.facts.items())
+        raise ValueError(
+            f"{path.name} must hold {right}. Got {', '.join(wrong)} instead: the archive is "
+            f"partial or another one. The authors distribute it at {entry.source}."
+        )
+
+
+def _walk(folder: Path, pattern: str, depth: int | None = None) -> Iterator[Path]:
+    wanted = re.compile(rf"(^|/){pattern}")
+    paths = folder.iterdir() if depth == 1 else folder.rglob("*")
+    for path in paths:
+        if path.is_file() and wanted.search(path.as_posix()):
+            yield path
+
+
+def _members(path: Path, pattern: str) -> Iterator[Member]:
+    """The files whose path ends as `pattern` says, from a folder or from any kind of tar."""
+    if path.is_dir():
+        for found in _walk(path, pattern):
+            yield Member(found.as_posix(), found.read_bytes())
+        return
+    wanted = re.compile(rf"(^|/){pattern}")
+    try:
+        with tarfile.open(path, "r|*") as archive:
+            for info in archive:
+                if info.isfile() and wanted.search(info.name):
+                    file = archive.extractfile(info)
+                    yield Member(info.name, file.read() if file else b"")
+    except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error, OSError) as error:
+        raise ValueError(
+            f"{path.name} must be a whole tar archive ({', '.join(SUFFIXES)}). Got a damaged or "
+            f"partial file instead ({error}). Fetch it again."
+        ) from None
+
+
+def _digest(members: list[Member], pattern: str) -> str:
+    """sha256 over path and content of every file, in the order of paths; packing does not count."""
+    ending = re.compile(rf".*?({pattern})")
+    total = hashlib.sha256()
+    for key, content in sorted((ending.sub(r"\1", path), content) for path, content in members):
+        total.update(f"{key}\0{len(content)}\0".encode())
+        total.update(content)
+    return total.hexdigest()

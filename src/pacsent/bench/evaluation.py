@@ -1,0 +1,723 @@
+"""Scores: the paper's protocol for one row and one dataset, and what we add to it.
+
+Labels are used by the classifier only. `reproduction` runs the whole table.
+"""
+
+import hashlib
+import json
+import os
+import time
+import warnings
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+import pacsent
+from pacsent.bench.rows import PAPER_DATASETS, ROWS, Features, Row, Source, features, from_estimator
+from pacsent.maths import regressions
+from pacsent.text.labelled import Dataset
+from pacsent.words.encoded import Encoded
+
+SEEDS = (0, 1, 2)
+N_FOLDS = 5
+FEW_LABELS = (100, 300, 1000)
+N_DRAWS = 10
+PROTOCOL = 2  # goes up when results of an earlier run must not be mixed with new ones
+
+
+# ------------------------------------------------------------------------------------------------
+# Cross-validation and the final classifier
+# ------------------------------------------------------------------------------------------------
+
+
+def folds_of(labels, seed: int, n_folds: int = N_FOLDS) -> np.ndarray:
+    """The fold of every row: every class spread evenly, at random by `seed`."""
+    rng = np.random.default_rng([seed, 5, n_folds])
+    folds = np.empty(len(labels), dtype=np.int64)
+    start = 0
+    for label in np.unique(labels):
+        rows = rng.permutation(np.flatnonzero(labels == label))
+        # each class goes on where the last one ended, so that folds differ by one row at most
+        folds[rows] = (start + np.arange(rows.size)) % n_folds
+        start += rows.size
+    return folds
+
+
+def unit_length(X):
+    """Rows divided by their length; rows of zeros stay."""
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    return X / np.where(lengths > 0, lengths, 1.0)
+
+
+@dataclass(frozen=True)
+class Score:
+    """What one seed chose by cross-validation, and how the choice did on the test part."""
+
+    seed: int
+    accuracy: float
+    cv_accuracy: float
+    C: float
+    normalise: bool
+    lam: float | None
+
+
+def _grid_on(device, n_threads):
+    """(grid_search, fit) on the processor, or on a GPU for features that are not sparse."""
+    from scipy import sparse
+
+    on_cpu = {"n_threads": n_threads}
+
+    def search(X, *arguments, **settings):
+        if device in (None, "cpu") or sparse.issparse(X):
+            return regressions.grid_search(X, *arguments, **settings, **on_cpu)
+        from pacsent import gpu
+
+        return gpu.fit_grid(X, *arguments, **settings, device=device)
+
+    def fit(X, *arguments, **settings):
+        if device in (None, "cpu") or sparse.issparse(X):
+            return regressions.fit(X, *arguments, **settings, **on_cpu)
+        from pacsent import gpu
+
+        return gpu.fit_logistic(X, *arguments, **settings, device=device)
+
+    return search, fit
+
+
+def _score_group(
+    feature_sets,
+    lams,
+    y_train,
+    y_test,
+    n_classes,
+    seeds,
+    Cs,
+    n_threads,
+    classifiers,
+    device=None,
+    random=False,
+):
+    """Scores of all seeds that share a split, the lam curve, seconds, and the features.
+
+    feature_sets(number, seed) -> Features of lams[number]. The search is made on those of the first
+    seed. Where they are `random`, every other seed's classifier is fitted and scored on its own.
+    """
+    grid_search, fit = _grid_on(device, n_threads)
+    folds = np.stack([folds_of(y_train, seed) for seed in seeds])
+    table = {}  # (lam number, normalise) -> (n_seeds, n_Cs)
+    paths: dict = {}
+    seconds = {"fit": 0.0, "encode": 0.0, "search": 0.0}
+    kept = []
+    for number in range(len(lams)):
+        made = feature_sets(number, seeds[0])
+        kept.append(made)
+        seconds["fit"] += made.fit_seconds
+        seconds["encode"] += made.encode_seconds
+        started = time.perf_counter()
+        for normalise in (True,) if made.normalised else (False, True):
+            X = unit_length(made.train) if normalise and not made.normalised else made.train
+            before = paths.get((number - 1, normalise))
+            found = grid_search(X, y_train, folds, n_classes=n_classes, Cs=Cs, start=before)
+            table[number, normalise] = found.accuracy.mean(axis=1)
+            paths[number, normalise] = found.path
+            if before is not None:  # its preconditioners are large and no longer needed
+                paths[number - 1, normalise] = regressions.Path(before.Cs, before.weights)
+        seconds["search"] += time.perf_counter() - started
+    scores, fitted = [], {}
+    seconds["final"] = 0.0
+    for at, seed in enumerate(seeds):
+        # ties go to the first: small lam, no normalisation, strong penalty
+        number, normalise = max(table, key=lambda key: (table[key][at].max(), -key[0], -key[1]))
+        best = int(np.argmax(table[number, normalise][at]))
+        remade = random and seed != seeds[0]
+        choice = number, normalise, best, seed if remade else None
+        if choice not in fitted:
+            made = feature_sets(number, seed) if remade else kept[number]
+            seconds["fit"] += made.fit_seconds * remade
+            seconds["encode"] += made.encode_seconds * remade
+            started = time.perf_counter()
+            change = unit_length if normalise and not made.normalised else lambda X: X
+            coef, intercept = fit(
+                change(made.train),
+                y_train,
+                Cs[best],
+                n_classes=n_classes,
+                start=paths[number, normalise],
+            )
+            guess = regressions.predict(change(made.test), coef, intercept)
+            fitted[choice] = float(np.mean(guess == y_test)), coef, intercept
+            seconds["final"] += time.perf_counter() - started
+        accuracy, coef, intercept = fitted[choice]
+        scores.append(
+            Score(
+                seed,
+                accuracy,
+                float(table[number, normalise][at, best]),
+                float(Cs[best]),
+                bool(normalise),
+                lams[number],
+            )
+        )
+        if classifiers is not None:
+            classifiers(scores[-1], coef, intercept)
+    curve = {}
+    for number, lam in enumerate(lams):
+        best_of = np.max([table[key].max(axis=1) for key in table if key[0] == number], axis=0)
+        curve[lam] = best_of  # (n_seeds,), best over C and normalisation
+    return scores, curve, seconds, kept
+
+
+# ------------------------------------------------------------------------------------------------
+# Results
+# ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Result:
+    """The score of one row on one dataset, with all it takes to make it again."""
+
+    row: str
+    label: str
+    dataset: str
+    accuracy: float
+    sd: float
+    scores: list[dict]
+    paper: float | None
+    lam_curve: list[dict]
+    seconds: dict[str, float]
+    details: dict
+    provenance: dict
+    kind: str = "classification"
+
+    def __str__(self) -> str:
+        return f"{self.label} on {self.dataset}: {self.accuracy:.4f} ± {self.sd:.4f}"
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1, allow_nan=False, default=float) + "\n"
+
+
+def words_digest(words) -> str:
+    """sha256 of the words and both tables, for provenance."""
+    total = hashlib.sha256("\n".join(words.vocabulary.words).encode())
+    for table in (words.input_vectors, words.output_vectors):
+        if table is not None:
+            total.update(np.ascontiguousarray(table).data)
+    return total.hexdigest()
+
+
+def _provenance(dataset, words, seeds, Cs, quick=False) -> dict:
+    return {
+        "protocol": PROTOCOL,
+        "pacsent": pacsent.__version__,
+        "dataset_digest": dataset.digest,
+        "words_digest": words_digest(words) if words is not None else None,
+        "seeds": list(seeds),
+        "Cs": list(Cs),
+        "n_folds": N_FOLDS,
+        "quick": quick,
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def paper_score(row: Row, dataset: str) -> float | None:
+    if row.paper is None or dataset not in PAPER_DATASETS:
+        return None
+    return row.paper[PAPER_DATASETS.index(dataset)]
+
+
+class Prepared:
+    """A dataset tokenised once, whatever the split."""
+
+    def __init__(self, dataset: Dataset, words, *, n_jobs=None, device=None):
+        self.dataset, self.words = dataset, words
+        self.settings = {"n_jobs": n_jobs, "device": device}
+        self.n_classes = len(dataset.classes)
+        self._parts: dict = {}
+        self._kept: dict = {}
+        self.encoded = self.test_encoded = None
+        if words is not None:
+            self.encoded = words.vocabulary.encode(dataset.train_texts)
+            if dataset.has_fixed_split:
+                self.test_encoded = words.vocabulary.encode(dataset.test_texts)
+
+    def part(self, seed):
+        """(Source, y_train, y_test) of one seed; the same object where the split is fixed."""
+        key = None if self.dataset.has_fixed_split else seed
+        if key not in self._parts:
+            dataset = self.dataset
+            if dataset.has_fixed_split:
+                train, test = self.encoded, self.test_encoded
+                split = dataset
+            else:
+                rows = dataset.split_rows(seed)
+                split = dataset.split(seed)
+                train, test = (
+                    (rows_of(self.encoded, rows[0]), rows_of(self.encoded, rows[1]))
+                    if self.encoded is not None
+                    else (None, None)
+                )
+            source = Source(
+                self.words, split.train_texts, split.test_texts, train, test, **self.settings
+            )
+            self._parts[key] = source, split.train_labels, split.test_labels
+        return self._parts[key]
+
+    def features(self, row: Row, source: Source, lam=None, seed=0) -> Features:
+        """As `features`; those that few labels will want again are kept."""
+        key = row.name, lam, seed
+        if key in self._kept:
+            return self._kept[key]
+        made = features(row, source, lam, seed)
+        if row.few_labels and lam in (None, 1.0) and seed == 0:
+            self._kept = {key: made}
+        return made
+
+
+def rows_of(encoded: Encoded, rows) -> Encoded:
+    """Some sentences of an Encoded, in the order of `rows`."""
+    lengths = np.diff(encoded.offsets)[rows]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    at = np.repeat(encoded.offsets[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+    return Encoded(encoded.ids[at], offsets, encoded.n_unknown[rows])
+
+
+def _evaluate_row(row, prepared, lams, seeds, Cs, n_threads, classifiers, make_features):
+    """Scores of all seeds; seeds that share a split are solved together."""
+    fixed = prepared.dataset.has_fixed_split
+    groups = [tuple(seeds)] if fixed else [(seed,) for seed in seeds]
+    scores, curves = [], []
+    seconds = {"fit": 0.0, "encode": 0.0, "search": 0.0, "final": 0.0}
+    details: dict = {}
+    for group in groups:
+        source, y_train, y_test = prepared.part(group[0])
+
+        def feature_sets(number, seed, source=source):
+            return make_features(row, source, lams[number], seed)
+
+        found, curve, spent, kept = _score_group(
+            feature_sets,
+            lams,
+            y_train,
+            y_test,
+            prepared.n_classes,
+            group,
+            Cs,
+            n_threads,
+            classifiers,
+            source.device,
+            row.random,
+        )
+        scores += found
+        curves.append(curve)
+        for key, value in spent.items():
+            seconds[key] += value
+        if not details:
+            details = _details(kept, scores[0], lams, source)
+    lam_curve = []
+    for lam in lams:
+        values = np.concatenate([curve[lam] for curve in curves])
+        lam_curve.append({"lam": lam, "cv_accuracy": float(values.mean())})
+    return scores, lam_curve if len(lams) > 1 else [], seconds, details
+
+
+def _details(kept, score, lams, source) -> dict:
+    """How much of the text is known, and how the variance goes with the length."""
+    details: dict = {}
+    if source.train is not None:
+        details["coverage"] = round(source.test.coverage, 5)
+        details["mean_tokens"] = round(float(np.diff(source.test.offsets).mean()), 2)
+    made = kept[lams.index(score.lam)]
+    details["n_features"] = int(made.train.shape[1])
+    posterior = getattr(made.vectorizer, "posterior", None)
+    if posterior is not None and source.test is not None:
+        some = np.arange(min(1000, source.test.n_sentences))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            variances = posterior(rows_of(source.test, some))[1]
+        details["variance_by_length"] = _by_length(np.diff(source.test.offsets)[some], variances)
+    return details
+
+
+def _by_length(lengths, variances, n_bins=12) -> list[dict]:
+    """Median variance in bins of equal numbers of sentences."""
+    good = np.isfinite(variances) & (lengths > 0)
+    if good.sum() < n_bins:
+        return []
+    order = np.argsort(lengths[good], kind="stable")
+    bins = np.array_split(order, n_bins)
+    return [
+        {
+            "n_tokens": float(np.median(lengths[good][rows])),
+            "variance": float(np.median(variances[good][rows])),
+        }
+        for rows in bins
+    ]
+
+
+def evaluate(
+    method,
+    dataset: Dataset,
+    words=None,
+    *,
+    lams=None,
+    seeds=SEEDS,
+    Cs=regressions.CS,
+    n_threads: int | None = None,
+    n_jobs: int | None = None,
+    device: str | None = None,
+    save_classifiers: str | Path | None = None,
+) -> Result:
+    """Score sentence vectors by the paper's protocol: test accuracy, mean and sd over seeds.
+
+    Parameters
+    ----------
+    method : str or transformer
+        A row of the table (`ROWS`), a method of the paper (`METHODS`), or any scikit-learn
+        transformer from texts to vectors.
+    dataset : Dataset
+        From `pacsent.datasets.load`, `read_labelled` or `generate(...).dataset()`.
+    words : WordVectors or None
+        The word vectors; not needed where `method` is a transformer or "tf-idf".
+    lams : sequence of float or None
+        Values of lam to choose from; None takes the paper's for methods that have one.
+    seeds : sequence of int, default=(0, 1, 2)
+        Each seed draws other folds, another split where the dataset has none, and other random
+        numbers for methods that use them.
+    Cs : sequence of float
+        Inverse penalties to choose from, ascending.
+    n_threads, n_jobs : int or None
+        Threads of the classifier's grid and of the vectorizer; None takes every core.
+    device : str or None
+        Passed to methods that can run on a GPU.
+    save_classifiers : path or None
+        A folder for the classifiers, one .npz for each seed (`load_classifier`).
+
+    Returns
+    -------
+    Result
+
+    Notes
+    -----
+    lam, C and L2 normalisation are chosen by five-fold cross-validation on the training part. The
+    vectorizer is fitted on the training texts, all of them, without labels.
+    """
+    row, extract = _row_of(method)
+    if words is None and isinstance(method, str) and row.method != "tf-idf":
+        raise ValueError(
+            f"words must be given for the method {method!r}. Got None instead. Pass WordVectors, "
+            "or a transformer instead of a name."
+        )
+    chosen = tuple(lams) if lams is not None else row.lams
+    chosen = chosen or (None,)
+    prepared = Prepared(dataset, words, n_jobs=n_jobs, device=device)
+    return run_row(row, prepared, chosen, seeds, Cs, n_threads, save_classifiers, extract)
+
+
+def _row_of(method):
+    if not isinstance(method, str):
+        label = type(method).__name__
+
+        def extract(row, source, lam, seed):
+            from sklearn.base import clone
+
+            vectorizer = clone(method)
+            if lam is not None:
+                vectorizer.set_params(lam=lam)
+            return from_estimator(vectorizer, source.train_texts, source.test_texts)
+
+        return Row(label, label, label), extract
+    if method in ROWS:
+        return ROWS[method], features
+    from pacsent.sentences.methods import METHODS
+
+    if method not in METHODS:
+        raise ValueError(
+            f"method must be a row ({', '.join(ROWS)}) or one of METHODS. Got {method!r} instead."
+        )
+    return Row(method, method, method), features
+
+
+def run_row(row, prepared, lams, seeds, Cs, n_threads, save_classifiers, extract, quick=False):
+    dataset = prepared.dataset
+
+    def keep(score, coef, intercept):
+        folder = Path(save_classifiers) / row.name
+        save_classifier(
+            folder / f"{dataset.name}-seed{score.seed}.npz",
+            coef,
+            intercept,
+            dataset.classes,
+            asdict(score),
+        )
+
+    scores, lam_curve, seconds, details = _evaluate_row(
+        row,
+        prepared,
+        lams,
+        seeds,
+        Cs,
+        n_threads,
+        keep if save_classifiers is not None else None,
+        extract,
+    )
+    accuracies = [score.accuracy for score in scores]
+    return Result(
+        row.name,
+        row.label,
+        dataset.name,
+        float(np.mean(accuracies)),
+        float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else 0.0,
+        [asdict(score) for score in scores],
+        paper_score(row, dataset.name),
+        lam_curve,
+        {key: round(value, 3) for key, value in seconds.items()},
+        {**details, "params": _plain(row.params)},
+        _provenance(dataset, prepared.words, seeds, Cs, quick),
+    )
+
+
+def _plain(params):
+    return {k: ("inf" if v == float("inf") else v) for k, v in params.items()}
+
+
+# ------------------------------------------------------------------------------------------------
+# Classifiers to take away
+# ------------------------------------------------------------------------------------------------
+
+
+def save_classifier(path, coef, intercept, classes, choice: dict) -> None:
+    """A classifier as a .npz of plain arrays, which no code runs to load."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.part")
+    with beside.open("wb") as file:
+        np.savez(
+            file,
+            coef=coef,
+            intercept=intercept,
+            classes=np.array(classes, dtype=str),
+            choice=np.array(json.dumps(choice)),
+        )
+    os.replace(beside, path)
+
+
+def load_classifier(path):
+    """A saved classifier as a fitted scikit-learn pipeline: L2 normalisation, if chosen, and
+    LogisticRegression (one-vs-rest where classes are many).
+
+    Returns
+    -------
+    sklearn.pipeline.Pipeline
+        From sentence vectors to class names.
+    """
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import Normalizer
+
+    with np.load(path, allow_pickle=False) as arrays:
+        coef, intercept, classes = arrays["coef"], arrays["intercept"], arrays["classes"]
+        choice = json.loads(str(arrays["choice"]))
+    model = regressions.classifier(coef, intercept, classes, choice["C"])
+    if not choice["normalise"]:
+        return make_pipeline(model)
+    scaler = Normalizer()
+    scaler.n_features_in_ = coef.shape[1]
+    return make_pipeline(scaler, model)
+
+
+# ------------------------------------------------------------------------------------------------
+# Few labels, sentence pairs, a map
+# ------------------------------------------------------------------------------------------------
+
+
+def draw_labelled(labels, n_labels: int, seed: int) -> np.ndarray:
+    """Rows of a draw of n_labels examples, every class in proportion and at least five times."""
+    rng = np.random.default_rng([seed, n_labels, 7])
+    classes, counts = np.unique(labels, return_counts=True)
+    share = np.maximum(N_FOLDS, np.floor(n_labels * counts / counts.sum())).astype(int)
+    share = np.minimum(share, counts)
+    chosen = [
+        rng.permutation(np.flatnonzero(labels == label))[:n] for label, n in zip(classes, share)
+    ]
+    rows = np.concatenate(chosen)
+    rest = np.setdiff1d(np.arange(len(labels)), rows)
+    missing = max(0, n_labels - rows.size)
+    return np.sort(np.concatenate([rows, rng.permutation(rest)[:missing]]))
+
+
+def row_space(X):
+    """X in coordinates of the space its rows span, and the function that takes other rows there.
+
+    Fewer than n_features where X has fewer rows; lengths and angles stay, so a classifier with an
+    L2 penalty stays the same.
+    """
+    n, n_features = X.shape
+    if n >= n_features:
+        return X, lambda other: other
+    X = X.astype(np.float64)
+    gram = X @ X.T
+    values, vectors = np.linalg.eigh(gram.toarray() if hasattr(gram, "toarray") else gram)
+    kept = values > 1e-12 * values[-1]  # what is smaller is rounding
+    scale = np.sqrt(values[kept])
+    basis = (X.T @ (vectors[:, kept] / scale)).astype(np.float32)  # (n_features, n_kept)
+    inside = (vectors[:, kept] * scale).astype(np.float32)
+    return inside, lambda other: np.asarray(other @ basis)
+
+
+def few_labels(row: Row, prepared, *, sizes=FEW_LABELS, n_draws=N_DRAWS, n_threads=None) -> dict:
+    """Test accuracy of a classifier that sees only some labels, mean and sd over draws.
+
+    The vectors are learned from all training texts; lam is 1: a handful of labels cannot choose
+    it. C and normalisation are chosen by cross-validation on the labelled examples.
+    """
+    source, y_train, y_test = prepared.part(0)
+    grid_search, fit = _grid_on(source.device, n_threads)
+    made = prepared.features(row, source, 1.0 if row.lams else None, 0)
+    lengths = (True,) if made.normalised else (False, True)
+    changes = {n: unit_length if n and not made.normalised else lambda X: X for n in lengths}
+    train = {n: change(made.train) for n, change in changes.items()}
+    test = {n: change(made.test) for n, change in changes.items()}
+    Cs = regressions.CS[::2]
+    curve = []
+    for size in sizes:
+        if size > len(y_train):
+            continue
+        accuracies = []
+        for draw in range(n_draws):
+            rows = draw_labelled(y_train, size, draw)
+            y = y_train[rows]
+            folds = folds_of(y, draw)
+            best: tuple = (-1.0,)
+            for normalise in lengths:
+                X, project = row_space(train[normalise][rows])
+                found = grid_search(X, y, folds, n_classes=prepared.n_classes, Cs=Cs, tol=1e-8)
+                mean = found.accuracy[0].mean(axis=0)
+                at = int(np.argmax(mean))
+                if mean[at] > best[0]:
+                    best = mean[at], normalise, Cs[at], found.path, X, project
+            _, normalise, C, path, X, project = best
+            coef, intercept = fit(X, y, C, n_classes=prepared.n_classes, start=path, tol=1e-9)
+            guess = regressions.predict(project(test[normalise]), coef, intercept)
+            accuracies.append(float(np.mean(guess == y_test)))
+        curve.append(
+            {
+                "n_labels": size,
+                "accuracy": float(np.mean(accuracies)),
+                "sd": float(np.std(accuracies, ddof=1)) if n_draws > 1 else 0.0,
+                "draws": accuracies,
+            }
+        )
+    return {"kind": "few-labels", "row": row.name, "label": row.label, "curve": curve}
+
+
+def similarity(row: Row, pairs, words, *, n_jobs=None, device=None) -> dict:
+    """Spearman and Pearson correlation with human scores, lam chosen on the training part."""
+    from scipy.stats import pearsonr, spearmanr
+
+    from pacsent.maths import gaussians
+
+    encode = words.vocabulary.encode
+    parts = {p: (encode(pairs.first[p]), encode(pairs.second[p])) for p in pairs.scores}
+    texts = pairs.first["train"] + pairs.second["train"]
+    found = []
+    for lam in row.lams or (None,):
+        source = Source(
+            words, texts, pairs.first["test"] + pairs.second["test"], n_jobs=n_jobs, device=device
+        )
+        source.train, source.test = encode(texts), encode(source.test_texts)
+        made = features(row, source, lam, 0)
+        n_train, n_test = len(pairs.scores["train"]), len(pairs.scores["test"])
+        halves = {
+            "train": (made.train[:n_train], made.train[n_train:]),
+            "test": (made.test[:n_test], made.test[n_test:]),
+        }
+        entry: dict = {"lam": lam}
+        for part, (one, other) in halves.items():
+            if hasattr(one, "multiply"):
+                cosine = np.asarray(one.multiply(other).sum(axis=1)).ravel()
+            else:
+                cosine = np.einsum("ij,ij->i", unit_length(one), unit_length(other))
+            scores = pairs.scores[part]
+            entry[part] = {
+                "spearman": float(spearmanr(cosine, scores)[0]),
+                "pearson": float(pearsonr(cosine, scores)[0]),
+            }
+        found.append((entry, made))
+    best, made = max(found, key=lambda pair: pair[0]["train"]["spearman"])
+    others = {}
+    if hasattr(made.vectorizer, "posterior"):
+        first, second = (made.vectorizer.posterior(part) for part in parts["test"])
+        known = np.isfinite(first[1]) & np.isfinite(second[1])
+        Q, R = ((m[known], v[known]) for m, v in (first, second))
+        for name, sign in (
+            ("log_expected_likelihood", 1),
+            ("kl_divergence", -1),
+            ("wasserstein_distance", -1),
+        ):
+            with np.errstate(all="ignore"):
+                values = sign * getattr(gaussians, name)(Q, R)
+            if np.isfinite(values).all():  # a variance of 0 or infinity makes no kernel
+                others[name] = float(spearmanr(values, pairs.scores["test"][known])[0])
+    return {
+        "kind": "similarity",
+        "row": row.name,
+        "label": row.label,
+        "dataset": pairs.name,
+        "lam": best["lam"],
+        **best["test"],
+        "posterior_similarities": others,
+        "lam_curve": [entry for entry, _ in found] if len(found) > 1 else [],
+    }
+
+
+def document_map(row: Row, prepared, *, n_documents=800, seed=0) -> dict:
+    """A 2-D map of test documents by class: t-SNE of their vectors after PCA."""
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+
+    source, _, y_test = prepared.part(seed)
+    made = features(row, source, 1.0 if row.lams else None, seed)
+    n = min(n_documents, len(y_test))
+    rows = np.sort(np.random.default_rng([seed, 11]).permutation(len(y_test))[:n])
+    X = unit_length(made.test[rows])
+    reduced = PCA(min(30, *X.shape), random_state=seed).fit_transform(X)
+    placed = TSNE(2, perplexity=min(30, (n - 1) / 4), random_state=seed, init="pca", n_jobs=1)
+    places = placed.fit_transform(reduced)
+    return {
+        "kind": "map",
+        "row": row.name,
+        "label": row.label,
+        "classes": list(prepared.dataset.classes),
+        "x": [round(float(v), 2) for v in places[:, 0]],
+        "y": [round(float(v), 2) for v in places[:, 1]],
+        "labels": [int(v) for v in y_test[rows]],
+    }
+
+
+def certificate(row: Row, prepared) -> dict:
+    """Certificate A of the training texts, a tenth of the words held back to check it."""
+    from pacsent.certificates.certifying import certify
+    from pacsent.sentences.methods import make
+
+    source, _, _ = prepared.part(0)
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        vectorizer = make(row.method, prepared.words, on_empty="ignore", n_jobs=source.n_jobs)
+        found = certify(vectorizer, source.train, "A", holdout=0.1, n_jobs=source.n_jobs)
+    return {
+        "kind": "certificate",
+        "row": row.name,
+        "label": row.label,
+        "certificate_kind": found.kind,
+        "risk_bound": float(found.risk_bound),
+        "held_out_risk": float(found.held_out_risk),
+        "empirical_risk": float(found.empirical_risk),
+        "noise_risk": float(found.noise_risk),
+        "kl": float(found.kl),
+        "n": int(found.n),
+        "n_documents": int(found.n_documents),
+        "delta": float(found.delta),
+        "assumption": found.assumption,
+        "seconds": round(time.perf_counter() - started, 2),
+    }

@@ -1,0 +1,649 @@
+"""Results in, tables, plots and one HTML page out. Nothing is computed here but averages.
+
+The page is one file that opens offline: styles and pictures are inside it.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from pacsent.bench.rows import PAPER_DATASETS, ROWS
+
+TITLES = {
+    "20news": "20news",
+    "imdb": "IMDb",
+    "subj": "SUBJ",
+    "mr": "MR",
+    "trec": "TREC",
+    "stsb": "STS-B",
+    "generated": "generated text",
+}
+FORMATS = ("text", "md", "latex", "html")
+
+
+def _of_kind(results, kind):
+    return [result for result in results if result["kind"] == kind]
+
+
+def _scores(results) -> dict:
+    """(row, dataset) -> result, classification only."""
+    return {(r["row"], r["dataset"]): r for r in _of_kind(results, "classification")}
+
+
+def _datasets(results) -> list[str]:
+    found = {r["dataset"] for r in _of_kind(results, "classification")}
+    known = [name for name in TITLES if name in found]
+    return known + sorted(found - set(known))
+
+
+def _row_names(results) -> list[str]:
+    found = {r["row"]: r["label"] for r in _of_kind(results, "classification")}
+    if all(r["dataset"] not in PAPER_DATASETS for r in _of_kind(results, "classification")):
+        return list(found)
+    known = [name for name in ROWS if name in found]
+    return known + sorted(set(found) - set(known))
+
+
+def cells(results) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the table: ours ± sd, the paper's number where there is one."""
+    scores, names = _scores(results), _datasets(results)
+    header = ["method"]
+    for name in names:
+        header.append(TITLES.get(name, name))
+        if name in PAPER_DATASETS:
+            header.append("paper")
+    rows = []
+    for row in _row_names(results):
+        line = [next(r["label"] for r in scores.values() if r["row"] == row)]
+        for name in names:
+            result = scores.get((row, name))
+            line.append(f"{result['accuracy']:.3f} ± {result['sd']:.3f}" if result else "")
+            if name in PAPER_DATASETS:
+                paper = result["paper"] if result else None
+                line.append(f"{paper:.3f}" if paper is not None else "")
+        rows.append(line)
+    return header, rows
+
+
+def table(results, table_format: str = "text") -> str:
+    """The table of accuracies as text, Markdown, LaTeX or HTML."""
+    header, rows = cells(results)
+    if table_format == "md":
+        lines = ["| " + " | ".join(header) + " |", "|---|" + "---:|" * (len(header) - 1)]
+        return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+    if table_format == "latex":
+        body = [" & ".join(row).replace("±", r"$\pm$") + r" \\" for row in rows]
+        for greek, command in (("α", r"$\alpha$"), ("λ", r"$\lambda$")):
+            body = [line.replace(greek, command) for line in body]
+        return "\n".join(
+            [
+                rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
+                r"\toprule",
+                " & ".join(header) + r" \\",
+                r"\midrule",
+                *body,
+                r"\bottomrule",
+                r"\end{tabular}",
+            ]
+        )
+    if table_format == "html":
+        return html_table(results)
+    widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths))
+        ).rstrip()
+        for line in [header, *rows]
+    )
+
+
+# ------------------------------------------------------------------------------------------------
+# The page
+# ------------------------------------------------------------------------------------------------
+
+STYLE = """
+:root { color-scheme: light dark; --ink:#1b1f24; --soft:#5b6570; --paper:#fff; --card:#f6f7f9;
+  --line:#d9dee4; --accent:#2a6fbb; --up:26,127,75; --down:190,60,50; }
+@media (prefers-color-scheme: dark) { :root { --ink:#e7eaee; --soft:#9aa5b1; --paper:#14171a;
+  --card:#1d2126; --line:#343b43; --accent:#7db3ee; --up:70,190,120; --down:235,110,95; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1.2rem 1rem 4rem; max-width: 68rem; background: var(--paper);
+  color: var(--ink); font: 16px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: .4rem 0 .2rem; }
+h2 { font-size: 1.2rem; margin: 2.4rem 0 .4rem; }
+p { max-width: 46rem; } .soft { color: var(--soft); }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: .7rem;
+  margin: 1.2rem 0; }
+.tile { background: var(--card); border: 1px solid var(--line); border-radius: .6rem;
+  padding: .6rem .8rem; } .tile b { display: block; font-size: 1.35rem; }
+.tile span { color: var(--soft); font-size: .85rem; }
+.scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: .6rem; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { padding: .35rem .6rem; text-align: right; white-space: nowrap;
+  border-bottom: 1px solid var(--line); font-size: .92rem; }
+th.words, td.words { text-align: left; }
+tr:last-child td { border-bottom: 0; }
+th { background: var(--card); font-weight: 600; }
+th:first-child, td:first-child { text-align: left; position: sticky; left: 0;
+  background: var(--card); }
+tr.best td.best { font-weight: 700; } td.best { font-weight: 700; }
+td small i { font-style: normal; }
+td small { color: var(--soft); display: block; font-size: .76rem; line-height: 1.15;
+  font-weight: 400; }
+tr.group td { background: var(--card); color: var(--soft); font-size: .82rem; }
+.plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)); gap: 1rem;
+  margin: 1rem 0; align-items: start; }
+figure { margin: 0; background: #fff; border: 1px solid var(--line); border-radius: .6rem;
+  overflow: hidden; } figure img { display: block; width: 100%; height: auto; }
+figcaption { color: var(--soft); background: var(--card); font-size: .85rem; padding: .4rem .7rem; }
+pre { background: var(--card); border: 1px solid var(--line); border-radius: .6rem;
+  padding: .7rem .9rem; overflow-x: auto; font-size: .85rem; }
+@media (max-width: 40rem) { body { font-size: 15px; padding: .8rem .6rem 3rem; }
+  h1 { font-size: 1.4rem; } th, td { padding: .3rem .45rem; font-size: .84rem; }
+  td:first-child, th:first-child { max-width: 7.5rem; white-space: normal; }
+  td small i { display: none; } td small span { display: block; } }
+@media print { :root { color-scheme: light; --ink:#000; --soft:#444; --paper:#fff; --card:#fff;
+  --line:#bbb; } body { max-width: none; padding: 0; font-size: 10pt; }
+  th, td { padding: .15rem .35rem; font-size: 8.5pt; } .scroll { overflow: visible; border: 0; }
+  figure, tr { break-inside: avoid; } h2 { break-after: avoid; }
+  .plots { grid-template-columns: 1fr 1fr; } }
+"""
+
+
+def _escape(value) -> str:
+    import html
+
+    return html.escape(str(value))
+
+
+def _shade(difference: float) -> str:
+    """A tint that grows with the difference and is full at 0.03."""
+    strength = min(abs(difference) / 0.03, 1.0) * 0.45
+    return f"background:rgba(var(--{'up' if difference >= 0 else 'down'}),{strength:.2f})"
+
+
+def html_table(results) -> str:
+    """The table with the paper's numbers under ours; the difference is coloured and written."""
+    scores, names = _scores(results), _datasets(results)
+    best = {
+        name: max(r["accuracy"] for (_, where), r in scores.items() if where == name)
+        for name in names
+    }
+    head = "".join(f"<th>{_escape(TITLES.get(name, name))}</th>" for name in names)
+    body = []
+    seen_group = None
+    rows = _row_names(results)
+    grouped = any(r["paper"] is not None for r in scores.values())
+    for row in rows:
+        in_paper = row in ROWS and ROWS[row].in_paper
+        group = "the paper's rows" if in_paper else "not in the paper"
+        if grouped and group != seen_group:
+            body.append(f'<tr class="group"><td colspan="{len(names) + 1}">{group}</td></tr>')
+            seen_group = group
+        label = next(r["label"] for r in scores.values() if r["row"] == row)
+        line = [f"<td>{_escape(label)}</td>"]
+        for name in names:
+            result = scores.get((row, name))
+            if result is None:
+                line.append("<td></td>")
+                continue
+            mark = ' class="best"' if result["accuracy"] == best[name] else ""
+            text = f"{result['accuracy']:.3f}"
+            several = len(result["scores"]) > 1
+            below = f"± {result['sd']:.3f}" if several else ""
+            style = ""
+            if result["paper"] is not None:
+                difference = result["accuracy"] - result["paper"]
+                against = f"paper {result['paper']:.3f} ({difference:+.3f})"
+                below += f"{'<i> · </i>' if several else ''}<span>{against}</span>"
+                style = f' style="{_shade(difference)}"'
+            line.append(f"<td{mark}{style}>{text}<small>{below}</small></td>")
+        body.append(f"<tr>{''.join(line)}</tr>")
+    return (
+        f'<div class="scroll"><table><thead><tr><th>method</th>{head}</tr></thead>'
+        f"<tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+def _plain_table(header, rows) -> str:
+    # columns of words from the left, columns of numbers from the right
+    mark = [' class="words"' if all(any(map(str.isalpha, c)) for c in column) else ""
+            for column in zip(*rows)]  # fmt: skip
+
+    def line(tag, cells):
+        return "".join(f"<{tag}{m}>{_escape(c)}</{tag}>" for c, m in zip(cells, mark))
+
+    head = line("th", header)
+    body = "".join(f"<tr>{line('td', row)}</tr>" for row in rows)
+    return (
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def similarity_rows(results) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the table of sentence pairs."""
+    names = ("log_expected_likelihood", "kl_divergence", "wasserstein_distance")
+    header = ["method", "Spearman", "Pearson", "exp. likelihood", "−KL", "−Wasserstein"]
+    rows = []
+    for r in _of_kind(results, "similarity"):
+        others = [r["posterior_similarities"].get(name) for name in names]
+        rows.append(
+            [r["label"], f"{r['spearman']:.3f}", f"{r['pearson']:.3f}"]
+            + ["" if value is None else f"{value:.3f}" for value in others]
+        )
+    return header, rows
+
+
+def few_label_rows(results) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the table of few labels; the last column has all of them."""
+    found = _of_kind(results, "few-labels")
+    sizes = sorted({point["n_labels"] for r in found for point in r["curve"]})
+    scores = _scores(results)
+    header = ["dataset", "method", *[f"{size:,}" for size in sizes], "all"]
+    rows = []
+    known = list(TITLES)
+    for r in sorted(
+        found, key=lambda r: known.index(r["dataset"]) if r["dataset"] in known else 99
+    ):
+        at = {point["n_labels"]: point for point in r["curve"]}
+        whole = scores.get((r["row"], r["dataset"]))
+        rows.append(
+            [TITLES.get(r["dataset"], r["dataset"]), r["label"]]
+            + [f"{at[n]['accuracy']:.3f} ± {at[n]['sd']:.3f}" if n in at else "" for n in sizes]
+            + [f"{whole['accuracy']:.3f}" if whole else ""]
+        )
+    return header, rows
+
+
+def certificate_rows(results) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the certificates."""
+    found = _of_kind(results, "certificate")
+    known = any("true_risk" in r for r in found)
+    check = "true_risk" if known else "held_out_risk"
+    header = ["method", "dataset", "true risk" if known else "held-out risk", "certificate"]
+    header += ["kind", "KL", "n", "delta"]
+    rows = []
+    for r in found:
+        true = r.get(check)
+        rows.append(
+            [
+                r["label"],
+                TITLES.get(r["dataset"], r["dataset"]),
+                "" if true is None else f"{true:.4f}",
+                f"{r['risk_bound']:.4f}",
+                r["certificate_kind"],
+                f"{r['kl']:.1f}",
+                f"{r['n']:,}",
+                f"{r['delta']:g}",
+            ]
+        )
+    return header, rows
+
+
+def time_rows(results) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the run times, in seconds."""
+    header = ["method", "dataset", "fit", "encode", "grid", "final fit"]
+    rows = []
+    for r in _of_kind(results, "classification"):
+        spent = r["seconds"]
+        rows.append(
+            [r["label"], TITLES.get(r["dataset"], r["dataset"])]
+            + [f"{spent.get(key, 0.0):.1f}" for key in ("fit", "encode", "search", "final")]
+        )
+    return header, rows
+
+
+def write(results, out, run=None, *, title="pacsent: the paper's table, again", again=None) -> Path:
+    """OUT/index.html, OUT/table.md, OUT/table.tex and, where matplotlib is there, OUT/plots/*.png.
+
+    Parameters
+    ----------
+    results : list of dict
+        From `reproduction.read_results`.
+    out : path
+    run : dict or None
+        What `reproduction.reproduce` returned: wall time and memory of the last run.
+    title : str
+    again : str or None
+        The command that makes it again.
+
+    Returns
+    -------
+    Path of the page.
+    """
+    if not results:
+        raise ValueError(
+            "The report needs results. Got an empty folder instead. Run pacsent reproduce first."
+        )
+    out = Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    pictures = plots(results, out / "plots")
+    page = _page(results, pictures, run, title, again)
+    for name, content in (
+        ("table.md", table(results, "md") + "\n"),
+        ("table.tex", table(results, "latex") + "\n"),
+        ("index.html", page),
+    ):
+        beside = out / f".{name}.part"
+        beside.write_text(content, encoding="utf-8")
+        beside.replace(out / name)
+    return out / "index.html"
+
+
+def _tiles(results, run) -> str:
+    tiles = []
+    scores = _scores(results)
+    for name in _datasets(results):
+        top = max(
+            (r for (_, where), r in scores.items() if where == name), key=lambda r: r["accuracy"]
+        )
+        tiles.append(
+            (f"{top['accuracy']:.3f}", f"best on {TITLES.get(name, name)}: {top['label']}")
+        )
+    spent = sum(
+        r.get("provenance", {}).get("wall_seconds") or sum(r["seconds"].values())
+        for r in _of_kind(results, "classification")
+    )
+    tiles.append((f"{spent / 60:.1f} min", "for the table of accuracies"))
+    if run and run.get("peak_memory_bytes"):
+        tiles.append((f"{run['peak_memory_bytes'] / 2**30:.1f} GB", "peak memory"))
+    return (
+        '<div class="tiles">'
+        + "".join(f'<div class="tile"><b>{a}</b><span>{_escape(b)}</span></div>' for a, b in tiles)
+        + "</div>"
+    )
+
+
+def _figures(pictures, kind) -> str:
+    import base64
+
+    chosen = [(path, caption) for path, what, caption in pictures if what == kind]
+    if not chosen:
+        return ""
+    parts = []
+    for path, caption in chosen:
+        data = base64.b64encode(path.read_bytes()).decode()
+        parts.append(
+            f'<figure><img alt="{_escape(caption)}" src="data:image/png;base64,{data}">'
+            f"<figcaption>{_escape(caption)}</figcaption></figure>"
+        )
+    return f'<div class="plots">{"".join(parts)}</div>'
+
+
+def _page(results, pictures, run, title, again) -> str:
+    sections = []
+
+    def section(heading, text, *content):
+        content = [part for part in content if part]
+        if content:
+            sections.append(f"<h2>{heading}</h2><p class='soft'>{text}</p>{''.join(content)}")
+
+    if scored := _of_kind(results, "classification"):
+        beside = any(r["paper"] is not None for r in scored)
+        section(
+            "Test accuracy",
+            ("Below each number the paper's and the difference to it. " if beside else "")
+            + "Mean over the seeds; λ, C and L2 normalisation by five-fold cross-validation on "
+            "the training part. The best of a column is bold.",
+            html_table(results),
+        )
+    certificates = certificate_rows(results)
+    if certificates[1]:
+        section(
+            "Certificates",
+            "What is promised, with chance 1 - delta, about telling the words of a document from "
+            "noise; beside it the truth where the text was drawn by us, or the risk on a tenth of "
+            "the words that nothing else has read. Guessing has risk 0.5.",
+            _plain_table(*certificates),
+            _figures(pictures, "certificates"),
+        )
+    few = few_label_rows(results)
+    section(
+        "Few labels",
+        "The classifier sees only some labels: mean ± sd over the draws. The vectors are learned "
+        "without labels, from all training texts; lam = 1.",
+        _figures(pictures, "few-labels"),
+        _plain_table(*few) if few[1] else "",
+    )
+    section(
+        "Accuracy against λ",
+        "Cross-validated accuracy on the training part at the best C.",
+        _figures(pictures, "lam"),
+    )
+    section(
+        "Posterior variance against length",
+        "Median in bins of equal numbers of test documents, at the λ that was chosen.",
+        _figures(pictures, "variance"),
+    )
+    section(
+        "A map of the documents",
+        "t-SNE of the vectors of some test documents, coloured by class.",
+        _figures(pictures, "map"),
+    )
+    pairs = similarity_rows(results)
+    if pairs[1]:
+        section(
+            "Sentence pairs (STS-B)",
+            "Correlation of cosine similarity with human scores on the test part; λ chosen on the "
+            "training part. The last columns are Spearman correlations of similarities between "
+            "the whole posteriors.",
+            _plain_table(*pairs),
+        )
+    times = time_rows(results)
+    if times[1]:
+        section(
+            "Run times",
+            "Seconds, all seeds and all values of λ together.",
+            f"<details><summary>{len(times[1])} rows</summary>{_plain_table(*times)}</details>",
+        )
+    if not pictures:
+        sections.append(
+            "<p class='soft'>There are no plots because matplotlib is not installed. "
+            "Run: pip install 'pacsent[report]'</p>"
+        )
+    again = again or "pacsent reproduce --data DATA --words WORDS -o OUT"
+    first = results[0].get("provenance", {})
+    sections.append(
+        f"<h2>How to run it again</h2><pre>{_escape(again)}</pre><p class='soft'>pacsent "
+        f"{_escape(first.get('pacsent', ''))}, word vectors "
+        f"{_escape(str(first.get('words_digest', ''))[:16])}. Every number on this page comes from "
+        "the JSON files in <code>results/</code> beside it, which say how they were made.</p>"
+    )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{_escape(title)}</title><style>{STYLE}</style></head><body>"
+        f"<header><h1>{_escape(title)}</h1><p class='soft'>Sentence vectors as PAC-Bayes "
+        "posteriors (Nozawa and Sato, arXiv:1902.04247), scored by one-vs-rest logistic "
+        f"regression.</p></header>{_tiles(results, run)}{''.join(sections)}</body></html>\n"
+    )
+
+
+# ------------------------------------------------------------------------------------------------
+# Plots
+# ------------------------------------------------------------------------------------------------
+
+
+def require_matplotlib() -> None:
+    """Say early, before hours of work, that plots cannot be drawn."""
+    import importlib.util
+
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ImportError(
+            "The report's plots need matplotlib, which is not installed. "
+            "Run: pip install 'pacsent[report]'"
+        )
+
+
+def plots(results, folder) -> list[tuple[Path, str, str]]:
+    """Draw what there is; (path, kind, caption) of every picture. Empty without matplotlib."""
+    try:
+        import matplotlib
+    except ImportError:
+        return []
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    made = []
+
+    def save(figure, name, kind, caption):
+        path = folder / f"{name}.png"
+        figure.savefig(path, dpi=130, facecolor="white", metadata={"Software": None})
+        plt.close(figure)
+        made.append((path, kind, caption))
+
+    settings: Any = {
+        "font.size": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.alpha": 0.25,
+        "legend.frameon": False,
+        "legend.fontsize": 8,
+        "figure.constrained_layout.use": True,
+    }
+    with plt.rc_context(settings):
+        for dataset in TITLES:
+            title = TITLES[dataset]
+            few = [r for r in _of_kind(results, "few-labels") if r["dataset"] == dataset]
+            if few:
+                save(_few_plot(plt, few, _scores(results)), f"few-{dataset}", "few-labels",
+                     f"{title}: accuracy with few labels")  # fmt: skip
+            curves = [
+                r
+                for r in _of_kind(results, "classification")
+                if r["dataset"] == dataset and len(r["lam_curve"]) > 1
+            ]
+            if curves:
+                save(_lam_plot(plt, curves), f"lam-{dataset}", "lam",
+                     f"{title}: cross-validated accuracy against λ")  # fmt: skip
+            bins = [
+                r
+                for r in _of_kind(results, "classification")
+                if r["dataset"] == dataset and r["details"].get("variance_by_length")
+                and r["row"] in ("PB-L2", "PB-IDF-L2", "PB-neg", "w-PB-neg", "PB-01")
+            ]  # fmt: skip
+            if bins:
+                save(_variance_plot(plt, bins), f"variance-{dataset}", "variance",
+                     f"{title}: posterior variance against length")  # fmt: skip
+        for r in _of_kind(results, "map"):
+            title = TITLES.get(r["dataset"], r["dataset"])
+            save(_map_plot(plt, r), f"map-{r['dataset']}", "map",
+                 f"{title}: test documents as {r['label']} vectors")  # fmt: skip
+        found = [r for r in _of_kind(results, "certificate") if r.get("true_risk") is not None]
+        if found:
+            save(_certificate_plot(plt, found), "certificates", "certificates",
+                 "True risk and certificate of every method")  # fmt: skip
+    return made
+
+
+def _few_plot(plt, few, scores):
+    figure, axes = plt.subplots(figsize=(5.2, 3.6))
+    for r in few:
+        x = [point["n_labels"] for point in r["curve"]]
+        y = [point["accuracy"] for point in r["curve"]]
+        e = [point["sd"] for point in r["curve"]]
+        whole = scores.get((r["row"], r["dataset"]))
+        n_all = {"20news": 11_314, "imdb": 25_000, "subj": 8_000}.get(r["dataset"])
+        if whole and n_all:
+            x, y, e = [*x, n_all], [*y, whole["accuracy"]], [*e, whole["sd"]]
+        style = {"color": "black", "linestyle": "--"} if r["row"] == "tf-idf" else {}
+        axes.errorbar(x, y, e, marker="o", markersize=3, capsize=2, label=r["label"], **style)
+    axes.set_xscale("log")
+    ticks = sorted({n for line in axes.get_lines() for n in line.get_xdata()})
+    axes.set_xticks(ticks, [f"{n:,.0f}" for n in ticks])
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel("labelled examples")
+    axes.set_ylabel("test accuracy")
+    axes.legend()
+    return figure
+
+
+def _lam_plot(plt, curves):
+    figure, axes = plt.subplots(figsize=(5.2, 3.2 + 0.17 * -(-len(curves) // 3)))
+    for number, r in enumerate(curves):
+        points = r["lam_curve"]
+        axes.plot(
+            [point["lam"] for point in points],
+            [point["cv_accuracy"] for point in points],
+            marker="osD^vP*X"[number % 8],
+            markersize=4,
+            label=r["label"],
+        )
+    axes.set_xscale("log", base=2)
+    ticks = sorted({point["lam"] for r in curves for point in r["lam_curve"]})
+    axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
+    axes.set_xlabel("λ")
+    axes.set_ylabel("cross-validated accuracy")
+    figure.legend(loc="outside lower center", ncols=3, fontsize=7.5)
+    return figure
+
+
+def _variance_plot(plt, bins):
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
+
+    figure, axes = plt.subplots(figsize=(5.2, 3.6))
+    for r in bins:
+        points = r["details"]["variance_by_length"]
+        lam = r["scores"][0]["lam"]
+        axes.plot(
+            [point["n_tokens"] for point in points],
+            [point["variance"] for point in points],
+            marker="o",
+            markersize=3,
+            label=r["label"] + (f", λ={lam:g}" if lam is not None else ""),
+        )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel("known words in the document")
+    axes.set_ylabel("posterior variance")
+    axes.legend()
+    return figure
+
+
+def _map_plot(plt, r):
+    n_classes = len(r["classes"])
+    figure, axes = plt.subplots(figsize=(5.2, 4.4) if n_classes <= 8 else (5.2, 5.8))
+    colours = plt.get_cmap("tab10" if n_classes <= 10 else "tab20")
+    for label, name in enumerate(r["classes"]):
+        at = [i for i, value in enumerate(r["labels"]) if value == label]
+        axes.scatter(
+            [r["x"][i] for i in at],
+            [r["y"][i] for i in at],
+            s=9,
+            color=colours(label),
+            label=name,
+            linewidths=0,
+        )
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.grid(False)
+    axes.legend(
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0.0),
+        ncols=2 if n_classes <= 8 else 3,
+        fontsize=7 if n_classes > 8 else 8,
+        markerscale=1.6,
+        handletextpad=0.1,
+        columnspacing=0.8,
+    )
+    return figure
+
+
+def _certificate_plot(plt, found):
+    figure, axes = plt.subplots(figsize=(5.2, 0.3 * len(found) + 1.2))
+    for height, r in enumerate(reversed(found)):
+        axes.plot([r["true_risk"], r["risk_bound"]], [height, height], color="#bbb", zorder=1)
+        axes.scatter(r["true_risk"], height, color="#2a6fbb", label="true risk" * (not height))
+        axes.scatter(r["risk_bound"], height, color="#c0392b", label="certificate" * (not height))
+    axes.axvline(0.5, color="black", linewidth=0.8, linestyle=":")
+    axes.set_yticks(range(len(found)), [r["label"] for r in reversed(found)])
+    axes.set_xlabel("risk (guessing: 0.5)")
+    axes.legend(loc="lower right")
+    return figure

@@ -1,0 +1,315 @@
+"""The whole table and more, one JSON file for each result; goes on where it stopped."""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pacsent
+from pacsent import progress
+from pacsent.bench import datasets, evaluation
+from pacsent.bench.evaluation import N_FOLDS, PROTOCOL, SEEDS, Prepared
+from pacsent.bench.rows import PAPER_DATASETS, ROWS, Row
+from pacsent.maths import regressions
+
+# about how long things take, for the time left: per lam of a quick row, a slow row, w-PB-neg
+_COST = {
+    "20news": (10.0, 20.0, 54.0),
+    "imdb": (3.5, 25.0, 96.0),
+    "subj": (2.5, 25.0, 22.0),
+    "mr": (2.5, 25.0, 22.0),
+    "trec": (3.0, 10.0, 10.0),
+    "stsb": (0.5, 10.0, 5.0),
+}
+_COST_OF_KIND = {"few-labels": 5.0, "certificate": 4.0, "map": 1.0}  # times that of a quick row
+_MAPPED = "PB-L2"
+_CERTIFIED = ("PB-L2", "PB-neg")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One result file to be made."""
+
+    kind: str  # classification, few-labels, similarity, map, certificate
+    row: str
+    dataset: str
+
+    @property
+    def file(self) -> str:
+        folder = "" if self.kind in ("classification", "similarity") else f"{self.kind}/"
+        return f"{folder}{self.row}/{self.dataset}.json"
+
+    @property
+    def cost(self) -> float:
+        quick, slow, trained = _COST[self.dataset]
+        if self.kind in _COST_OF_KIND:
+            return quick * _COST_OF_KIND[self.kind]
+        row = ROWS[self.row]
+        each = trained if row.random else slow if _is_slow(row) else quick
+        return each * max(1, len(row.lams))
+
+
+def _is_slow(row: Row) -> bool:
+    return "neg" in row.method or row.method in ("PV-DBOW", "PB-01")
+
+
+def tasks(only=None) -> list[Task]:
+    """All results of a full run, in order; `only` keeps the named rows, datasets or kinds."""
+    quick_rows = [name for name, row in ROWS.items() if not _is_slow(row)]
+    slow_rows = [name for name, row in ROWS.items() if _is_slow(row)]
+    every = []
+    for names in (quick_rows, slow_rows):  # what is soon there first
+        for dataset in PAPER_DATASETS[::-1]:
+            for name in names:
+                every.append(Task("classification", name, dataset))
+                if ROWS[name].few_labels:
+                    every.append(Task("few-labels", name, dataset))
+                if name in _CERTIFIED:
+                    every.append(Task("certificate", name, dataset))
+                if name == _MAPPED:
+                    every.append(Task("map", name, dataset))
+        # slow rows of our own: only beside the paper's
+        some = [name for name in names if ROWS[name].in_paper or not _is_slow(ROWS[name])]
+        for dataset in ("mr", "trec"):
+            every += [Task("classification", name, dataset) for name in some]
+        every += [Task("similarity", name, "stsb") for name in some]
+    wanted = [name.strip() for name in only or () if name.strip()]
+    choices = {
+        "row": set(ROWS),
+        "dataset": {task.dataset for task in every},
+        "kind": {task.kind for task in every} | {"paper"},
+    }
+    for name in wanted:
+        if not any(name in group for group in choices.values()):
+            listed = ", ".join([*ROWS, *sorted(choices["dataset"]), *sorted(choices["kind"])])
+            raise ValueError(
+                f"only must name rows, datasets or kinds. Got {name!r} instead. Choose "
+                f"from {listed}."
+            )
+    for key, group in choices.items():
+        kept = {name for name in wanted if name in group}
+        if key == "kind" and "paper" in kept:
+            every = [
+                task
+                for task in every
+                if task.kind == "classification"
+                and task.dataset in PAPER_DATASETS
+                and ROWS[task.row].in_paper
+            ]
+            kept -= {"paper"}
+        if kept:
+            every = [task for task in every if getattr(task, key) in kept]
+    return every
+
+
+def reproduce(
+    data,
+    words,
+    out,
+    *,
+    only=None,
+    seeds=SEEDS,
+    quick: bool = False,
+    save_classifiers: bool = False,
+    device: str | None = None,
+    n_threads: int | None = None,
+    verify: bool = True,
+    verbose: bool = False,
+    time_limit: float | None = None,
+    report: Callable[[str], None] | None = None,
+) -> dict:
+    """Run the paper's table and more; one JSON file for each result under `out/results`.
+
+    Results that are already there, made with the same data, words and settings, are kept: a run
+    that was interrupted goes on where it stopped.
+
+    Parameters
+    ----------
+    data : path
+        The folder with the datasets.
+    words : WordVectors
+    out : path
+    only : sequence of str or None
+        Rows, datasets or kinds ("classification", "few-labels", "similarity", "map",
+        "certificate"; "paper" for the rows of the paper's table).
+    seeds : sequence of int, default=(0, 1, 2)
+    quick : bool, default=False
+        One seed, three values of C, two of lam: to see that everything works.
+    save_classifiers : bool, default=False
+        Keep the classifiers under `out/classifiers`.
+    device : str or None
+        Passed to methods that can run on a GPU.
+    time_limit : float or None
+        Seconds after which no further result is begun; run again to go on.
+    report : callable or None
+        Told about each result, and each row that was left out and why, in one line.
+
+    Returns
+    -------
+    dict
+        seconds, peak_memory_bytes, n_done, n_kept, n_missing, skipped.
+    """
+    say = report or (lambda line: None)
+    out = Path(out)
+    if quick:
+        seeds = tuple(seeds)[:1]
+    Cs = (1.0, 10.0, 100.0) if quick else regressions.CS
+    listed = tasks(only)
+    digest = evaluation.words_digest(words)
+    keys = {
+        task: {
+            "protocol": PROTOCOL,
+            "dataset_digest": datasets.DATASETS[task.dataset].digest if verify else None,
+            "words_digest": digest,
+            "seeds": list(seeds),
+            "Cs": list(Cs),
+            "quick": quick,
+        }
+        for task in listed
+    }
+    left = [task for task in listed if not _is_done(out / "results" / task.file, keys[task])]
+    started = time.perf_counter()
+    count = {"n_done": 0, "n_kept": len(listed) - len(left)}
+    skipped: dict[str, str] = {}
+    loaded: dict = {}
+    try:
+        with progress.bar(
+            "reproduce", total=sum(task.cost for task in left), unit="units", enabled=verbose
+        ) as bar:
+            for task in left:
+                if task.dataset not in loaded:
+                    loaded.clear()  # one dataset in memory at a time
+                    try:
+                        loaded[task.dataset] = datasets.load(task.dataset, data, verify=verify)
+                    except FileNotFoundError as error:
+                        skipped[task.dataset] = str(error)
+                        loaded[task.dataset] = None
+                        say(f"left out {task.dataset}: {error}")
+                    if loaded[task.dataset] is not None and task.kind != "similarity":
+                        loaded[task.dataset] = Prepared(loaded[task.dataset], words, device=device)
+                prepared = loaded[task.dataset]
+                if prepared is None:
+                    bar.advance(task.cost)
+                    continue
+                row = ROWS[task.row]
+                began = time.perf_counter()
+                if time_limit is not None and began - started > time_limit:
+                    say(f"time is up before {task.row} on {task.dataset}: run again to go on")
+                    break
+                try:
+                    content = _run_task(
+                        task, row, prepared, words, seeds, Cs, quick, n_threads, device,
+                        out / "classifiers" if save_classifiers else None,
+                    )  # fmt: skip
+                except ImportError as error:
+                    skipped[task.row] = str(error)
+                    say(f"left out {task.row}: {error}")
+                    bar.advance(task.cost)
+                    continue
+                content["provenance"] = {
+                    **keys[task],
+                    "dataset_digest": getattr(prepared, "dataset", prepared).digest,
+                    "pacsent": pacsent.__version__,
+                    "n_folds": N_FOLDS,
+                    "device": device or "cpu",
+                    "date": time.strftime("%Y-%m-%d"),
+                    "wall_seconds": round(time.perf_counter() - began, 2),
+                }
+                write_json(out / "results" / task.file, content)
+                count["n_done"] += 1
+                say(_one_line(content))
+                bar.advance(task.cost, note=f"{task.row} {task.dataset}")
+    finally:  # also where it is interrupted
+        run = {
+            "seconds": round(time.perf_counter() - started, 1),
+            "peak_memory_bytes": _peak_memory(),
+            **count,
+            "n_missing": len(listed) - sum(count.values()),
+            "skipped": skipped,
+            "n_cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        }
+        if count["n_done"]:
+            write_json(out / "run.json", run)
+    return run
+
+
+def _run_task(task, row, prepared, words, seeds, Cs, quick, n_threads, device, classifiers) -> dict:
+    lams = row.lams or (None,)
+    if quick and len(lams) > 1:
+        lams = (0.5, 4.0)
+    if task.kind == "similarity":
+        return evaluation.similarity(row, prepared, words, device=device)
+    if task.kind == "few-labels":
+        sizes = {"sizes": (100,), "n_draws": 2} if quick else {}
+        found = evaluation.few_labels(row, prepared, n_threads=n_threads, **sizes)
+        return {"dataset": task.dataset, **found}
+    if task.kind == "certificate":
+        return {"dataset": task.dataset, **evaluation.certificate(row, prepared)}
+    if task.kind == "map":
+        return {"dataset": task.dataset, **evaluation.document_map(row, prepared)}
+    result = evaluation.run_row(
+        row, prepared, lams, seeds, Cs, n_threads, classifiers, prepared.features, quick
+    )
+    return asdict(result)
+
+
+def _is_done(path: Path, key: dict) -> bool:
+    try:
+        made = json.loads(path.read_text())["provenance"]
+    except (OSError, ValueError, KeyError):
+        return False
+    return all(made.get(name) == value for name, value in key.items() if value is not None)
+
+
+def write_json(path, content: dict) -> None:
+    """Beside its place first, so that an interrupted run leaves whole files only."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.part")
+    beside.write_text(json.dumps(content, indent=1, allow_nan=False, default=float) + "\n")
+    os.replace(beside, path)
+
+
+def last_run(out) -> dict | None:
+    """What the last run that made any result took; None where there was none."""
+    try:
+        return json.loads((Path(out) / "run.json").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def read_results(folder) -> list[dict]:
+    """Every result under `folder`, in the order of the table."""
+    order = {name: number for number, name in enumerate(ROWS)}
+    found = []
+    for path in sorted(Path(folder).rglob("*.json")):
+        content = json.loads(path.read_text())
+        if "kind" in content and "row" in content:
+            found.append(content)
+    return sorted(found, key=lambda r: (r["kind"], order.get(r["row"], 99), r.get("dataset", "")))
+
+
+def _one_line(content: dict) -> str:
+    where = f"{content['label']} on {content['dataset']}"
+    if content["kind"] == "classification":
+        seconds = sum(content["seconds"].values())
+        return f"{where}: {content['accuracy']:.4f} ± {content['sd']:.4f} ({seconds:.0f} s)"
+    if content["kind"] == "similarity":
+        return f"{where}: Spearman {content['spearman']:.4f}"
+    if content["kind"] == "few-labels":
+        found = ", ".join(f"{p['n_labels']}: {p['accuracy']:.4f}" for p in content["curve"])
+        return f"{where}, few labels: {found}"
+    if content["kind"] == "certificate":
+        held_out = content["held_out_risk"]
+        return f"{where}: certificate {content['risk_bound']:.4f}, held out {held_out:.4f}"
+    return f"{where}: map"
+
+
+def _peak_memory() -> int:
+    try:
+        import resource
+    except ImportError:  # not a Unix
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

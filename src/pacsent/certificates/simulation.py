@@ -1,0 +1,381 @@
+"""Does a certificate keep its promise? Drawn again and again from a language whose truth is known.
+
+Documents come from the paper's generative model (`datasets.generate`): phi_S ~ Dirichlet(gamma_S),
+w ~ Multinomial(phi_S). Knowing phi_S, the true risk of any posterior is a sum, so each replicate
+either keeps the promise or breaks it, and the share that breaks it must not exceed delta. The
+same documents show what happens to the paper's own bound, whose prior is built from the sample.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse, special
+
+from pacsent.certificates import priors
+from pacsent.certificates.certifying import certify
+from pacsent.maths import bounds
+from pacsent.maths.risks import gibbs_risk
+from pacsent.progress import bar
+from pacsent.sentences.closed_forms import AverageVectorizer
+from pacsent.words.encoded import Encoded
+from pacsent.words.generative import generate
+from pacsent.words.vectors import WordVectors
+from pacsent.words.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One situation to simulate."""
+
+    name: str
+    n_documents: int
+    n_tokens: int
+    n_words: int
+    n_dims: int
+    memorise: bool  # random word vectors, that know nothing but which word is which
+    n_negatives: int
+    posterior: str
+
+
+SETTINGS = {
+    "topics": Setting("topics", 60, 40, 200, 16, False, 5, "auto"),
+    "memorising": Setting("memorising", 100, 16, 400, 64, True, 1, "vectorizer"),
+}
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How often a certificate was below the truth.
+
+    `low` and `high` are the exact (Clopper-Pearson) 95 % interval of the rate.
+    """
+
+    kind: str
+    setting: str
+    n_replicates: int
+    n_violations: int
+    low: float
+    high: float
+    delta: float
+    mean_bound: float
+    mean_risk: float
+    mean_gap: float
+    paper_violations: int
+    paper_mean_bound: float
+    paper_mean_risk: float
+
+    @property
+    def rate(self) -> float:
+        return self.n_violations / self.n_replicates
+
+    @property
+    def keeps_promise(self) -> bool:
+        """Whether the observed rate is at most delta."""
+        return self.rate <= self.delta
+
+    def to_dict(self) -> dict:
+        return {**asdict(self), "rate": self.rate, "keeps_promise": self.keeps_promise}
+
+
+class Replicates(NamedTuple):
+    """The pairs behind a `Coverage`: claimed bound and true risk, ours and the paper's."""
+
+    claimed: np.ndarray
+    true: np.ndarray
+    paper_claimed: np.ndarray
+    paper_true: np.ndarray
+
+
+def clopper_pearson(n_hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Exact interval of a rate.
+
+    >>> [round(end, 4) for end in clopper_pearson(0, 1000)]
+    [0.0, 0.0037]
+    """
+    tail = (1 - confidence) / 2
+    low = 0.0 if n_hits == 0 else float(special.betaincinv(n_hits, n - n_hits + 1, tail))
+    high = 1.0 if n_hits == n else float(special.betaincinv(n_hits + 1, n - n_hits, 1 - tail))
+    return low, high
+
+
+class Language:
+    """A generative model with its word vectors, made from a source corpus of its own."""
+
+    def __init__(self, setting: Setting, seed: int = 0):
+        self.setting = setting
+        rng = np.random.default_rng([seed, 7])
+        corpus = generate(
+            setting.n_documents, n_words=setting.n_words, topic_share=0.8, language=seed
+        )
+        self.gamma = 60.0 * (corpus.gamma @ corpus.themes)  # (n_documents, n_words)
+        source = self.counts(rng, np.tile(self.gamma, (max(1, 1000 // len(self.gamma)), 1)), 60)[0]
+        counts = source.sum(axis=0) + 1
+        vocabulary = Vocabulary([f"w{i}" for i in range(setting.n_words)], counts)
+        shape = (setting.n_words, setting.n_dims)
+        if setting.memorise:
+            table = rng.standard_normal(shape) * (6.0 / np.sqrt(setting.n_dims))
+            tables = table, table
+        else:
+            tables = factorised(source, setting.n_dims, setting.n_negatives)
+        I_hat, O_hat = (np.ascontiguousarray(t, dtype=np.float32) for t in tables)
+        training = {"n_negatives": setting.n_negatives}
+        self.words = WordVectors(vocabulary, I_hat, O_hat, training=training)
+
+    def counts(self, rng, gamma, n_tokens):
+        """Draw documents: how often each word occurs, and the phi behind each."""
+        phi = rng.standard_gamma(np.maximum(gamma, 1e-3))
+        phi /= phi.sum(axis=1, keepdims=True)
+        # multinomial wants sums of at most one
+        return rng.multinomial(n_tokens, phi * (1 - 1e-12)), phi
+
+    def draw(self, rng, rows=None):
+        """(Encoded, phi) of fresh documents; lengths between half and one and a half."""
+        gamma = self.gamma if rows is None else self.gamma[rows]
+        mean = self.setting.n_tokens
+        n_tokens = rng.integers(max(2, mean // 2), mean + mean // 2 + 1, len(gamma))
+        counts, phi = self.counts(rng, gamma, n_tokens)
+        return encode_counts(counts), phi
+
+
+def encode_counts(counts) -> Encoded:
+    ids = np.repeat(np.tile(np.arange(counts.shape[1]), counts.shape[0]), counts.ravel())
+    return priors.encode_ids(ids, counts.sum(axis=1))
+
+
+def factorised(counts, n_dims, n_negatives):
+    """Input and output vectors with i.o close to PMI - ln k: what Skip-gram's loss aims at."""
+    together = (counts.T @ counts - np.diag(counts.sum(axis=0))).astype(float) + 0.5
+    p = counts.sum(axis=0) + 1.0
+    p /= p.sum()
+    pmi = np.log(together / together.sum() / np.outer(p, p))
+    U, S, Vt = np.linalg.svd(pmi - np.log(n_negatives))
+    root = np.sqrt(S[:n_dims])
+    return U[:, :n_dims] * root, Vt[:n_dims].T * root
+
+
+def simulate(kind="A", setting="topics", n_replicates=1000, *, delta=0.05, random_state=0,
+             verbose=False, return_replicates=False, certify=certify, **options):  # fmt: skip
+    """Count how often a certificate falls below the true risk.
+
+    Parameters
+    ----------
+    kind : {"A", "A'", "B", "C"}
+    setting : {"topics", "memorising"}
+        Word vectors that know which words go together, 60 documents of about 40 words; or random
+        vectors, which can only memorise, and documents of about 16 words.
+    n_replicates : int, default=1000
+    delta : float, default=0.05
+    random_state : int, default=0
+    verbose : bool, default=False
+    return_replicates : bool, default=False
+        Return (coverage, Replicates).
+    certify : callable
+        What is put to the test.
+    **options
+        For `certify`.
+
+    Returns
+    -------
+    Coverage
+    """
+    if setting not in SETTINGS:
+        raise ValueError(f"setting must be one of {tuple(SETTINGS)}. Got {setting!r} instead.")
+    if n_replicates < 1:
+        raise ValueError(f"n_replicates must be at least 1. Got {n_replicates} instead.")
+    language = Language(SETTINGS[setting])
+    truth = {"A": _true_words, "A'": _true_words, "B": None, "C": _true_squares}
+    if kind not in truth:
+        raise ValueError(f"kind must be one of {tuple(truth)}. Got {kind!r} instead.")
+    rows = np.empty((n_replicates, 4))
+    population = _Population(language, random_state) if kind == "B" else None
+    import warnings
+
+    with bar(f"{kind}, {setting}", total=n_replicates, unit="replicates", enabled=verbose) as shown:
+        for replicate in range(n_replicates):
+            rng = np.random.default_rng([random_state, replicate])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                if population is not None:
+                    rows[replicate] = population.replicate(rng, certify, delta, options)
+                else:
+                    encoded, phi = language.draw(rng)
+                    rows[replicate] = _replicate(
+                        language, kind, encoded, phi, rng, certify, delta, options
+                    )
+            shown.advance()
+    claimed, true, paper_claimed, paper_true = rows.T
+    n_violations = int((claimed < true).sum())
+    low, high = clopper_pearson(n_violations, n_replicates)
+    coverage = Coverage(
+        kind,
+        setting,
+        n_replicates,
+        n_violations,
+        low,
+        high,
+        delta,
+        float(claimed.mean()),
+        float(true.mean()),
+        float((claimed - true).mean()),
+        int((paper_claimed < paper_true).sum()),
+        float(paper_claimed.mean()),
+        float(paper_true.mean()),
+    )
+    return (coverage, Replicates(*rows.T)) if return_replicates else coverage
+
+
+def _replicate(language, kind, encoded, phi, rng, certify, delta, options):
+    words = language.words
+    posterior = language.setting.posterior if kind != "C" else "auto"
+    certificate, gibbs = certify(
+        AverageVectorizer(words, n_jobs=1),
+        encoded,
+        kind,
+        delta=delta,
+        random_state=int(rng.integers(2**31)),
+        n_jobs=1,
+        return_posterior=True,
+        **{"posterior": posterior, **options},
+    )
+    if kind == "A'":  # the truth is about these very texts: all words outside the prior's part
+        outside = priors.join(gibbs.parts.sample, gibbs.parts.rest)
+        target = words.vocabulary.count(outside)
+    else:
+        target = phi[gibbs.parts.rows]
+    true = (_true_squares if kind == "C" else _true_words)(words, gibbs, target)
+    return (certificate.risk_bound, true, *_paper_claim(words, encoded, phi, delta))
+
+
+def _true_words(words, gibbs, target):
+    """Balanced risk where the words of each document follow `target`, weighted by its sample."""
+    risk = gibbs_risk(
+        gibbs.means, gibbs.variances, sparse.csr_matrix(target), words.input_vectors,
+        gibbs.p_noise, bias=gibbs.bias,
+    )  # fmt: skip
+    weight = gibbs.parts.n_sample / gibbs.parts.n_sample.sum()
+    return weight @ risk.risk
+
+
+def _true_squares(words, gibbs, phi):
+    A_hat = words.input_vectors.astype(float)
+    weight = gibbs.parts.n_sample / gibbs.parts.n_sample.sum()
+    squares = (
+        phi @ (A_hat**2).sum(axis=1)
+        - 2 * ((phi @ A_hat) * gibbs.means).sum(axis=1)
+        + (gibbs.means**2).sum(axis=1)
+    )
+    return weight @ (0.5 * (squares + A_hat.shape[1] * gibbs.variances))
+
+
+def _paper_claim(words, encoded, phi, delta):
+    """The printed bound: prior and sample are the same words, Q = P_S, so the KL is 0."""
+    counts = words.vocabulary.count(encoded)
+    n_tokens = np.asarray(counts.sum(axis=1)).ravel()
+    mu = counts @ words.output_vectors.astype(float) / n_tokens[:, None]
+    var = 1.0 / n_tokens
+    p_noise = words.vocabulary.noise_probabilities()
+    bias = np.log(words.training["n_negatives"])
+    table = words.input_vectors
+    seen = gibbs_risk(mu, var, counts, table, p_noise, bias=bias)
+    true = gibbs_risk(mu, var, sparse.csr_matrix(phi), table, p_noise, bias=bias)
+    n = int(n_tokens.sum())
+    weight = n_tokens / n
+    claimed = bounds.maurer(float(weight @ seen.positive), 0.0, n, delta, constant="xi")
+    return 0.5 * (claimed + weight @ seen.noise), weight @ true.risk
+
+
+class _Population:
+    """Kind B needs a distribution over documents: a large set of them, drawn with replacement."""
+
+    def __init__(self, language, seed, size=1000, n_drawn=500):
+        rng = np.random.default_rng([seed, 11])
+        self.language, self.n_drawn = language, n_drawn
+        rows = rng.integers(0, len(language.gamma), size)
+        self.encoded, self.phi = language.draw(rng, rows)
+
+    def replicate(self, rng, certify, delta, options):
+        words = self.language.words
+        chosen = rng.integers(0, self.encoded.n_sentences, self.n_drawn)
+        sample = priors.some_documents(self.encoded, chosen)
+        posterior: object = "prior"
+        if self.language.setting.posterior == "vectorizer":
+            posterior = self.learned(sample)
+        certificate, gibbs = certify(
+            AverageVectorizer(words, n_jobs=1),
+            sample,
+            "B",
+            delta=delta,
+            random_state=int(rng.integers(2**31)),
+            n_jobs=1,
+            return_posterior=True,
+            **{"posterior": posterior, **options},
+        )
+        true = self.true_risk(rng, gibbs)
+        claimed, paper_true = _paper_claim(words, sample, self.phi[chosen], delta)
+        return certificate.risk_bound, true, claimed, paper_true
+
+    def learned(self, sample):
+        """Word posteriors that depend on the sample: a word leans to the documents it is in."""
+        from pacsent.certificates.documents import source_variances
+
+        words = self.language.words
+        counts = words.vocabulary.count(sample)
+        B_hat = words.output_vectors.astype(float)
+        means = counts @ B_hat / np.asarray(counts.sum(axis=1)).ravel()[:, None]
+        total = np.asarray(counts.sum(axis=0)).ravel()
+        leaning = (counts.T @ means) / np.maximum(total, 1)[:, None] - B_hat
+        length = np.linalg.norm(leaning, axis=1, keepdims=True)
+        var_P = source_variances(words.vocabulary, 0.01)
+        step = 0.3 * np.sqrt(var_P)[:, None] * leaning / np.maximum(length, 1e-12)  # 0.045 nats
+        return np.where(total[:, None] > 0, B_hat + step, B_hat), var_P
+
+    def true_risk(self, rng, gibbs):
+        """Mean over the whole population, each document halved at random (twice)."""
+        from pacsent.certificates.documents import mixed
+
+        words = self.language.words
+        total = 0.0
+        for _ in range(2):
+            halves = priors.split_tokens(self.encoded, 0.5, 0.0, rng)
+            means, variances = mixed(halves.prior, gibbs.word_means, gibbs.word_variances)
+            means = gibbs.scale * means + gibbs.shift
+            risk = gibbs_risk(
+                means, gibbs.scale**2 * variances, words.vocabulary.count(halves.sample),
+                words.input_vectors, gibbs.p_noise, bias=gibbs.bias,
+            )  # fmt: skip
+            total += risk.risk.mean() / 2
+        return total
+
+
+def figure(replicates: dict[str, Replicates], path) -> None:
+    """True risk against claimed bound, ours and the paper's; points below the line are broken."""
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError(
+            "The figure needs matplotlib, which is not installed. "
+            "Run: pip install 'pacsent[report]'"
+        ) from None
+    n_columns = min(3, len(replicates))
+    n_rows = -(-len(replicates) // n_columns)
+    size = 3.6 * n_columns, 3.6 * n_rows
+    shown, axes = plt.subplots(n_rows, n_columns, figsize=size, dpi=80, squeeze=False)
+    for axis, (name, r) in zip(axes.flat, replicates.items()):
+        axis.plot([0, 1], [0, 1], color="black", linewidth=0.8)
+        axis.scatter(r.paper_true, r.paper_claimed, s=5, color="#d95f02", label="the paper's bound")
+        axis.scatter(r.true, r.claimed, s=5, color="#1b9e77", label="our certificate")
+        ends = np.concatenate([r.paper_true, r.paper_claimed, r.true, r.claimed])
+        low, high = ends.min() - 0.02, min(1.0, ends.max() + 0.02)
+        axis.set(xlim=(low, high), ylim=(low, high), title=name)
+        axis.set(xlabel="true risk", ylabel="claimed bound")
+        axis.set_aspect("equal")
+    for axis in axes.flat[len(replicates) :]:
+        axis.set_axis_off()
+    axes.flat[0].legend(loc="upper left", frameon=False, fontsize=8)
+    shown.tight_layout()
+    shown.savefig(path, metadata={"Software": None})
+    plt.close(shown)

@@ -1,0 +1,192 @@
+"""How certificates are measured: one function per kind, from encoded text to `Certificate`.
+
+Each reads first what builds its prior, chooses by that alone, and only then reads its sample. The
+inequalities are in `bounds`, the exact risks in `risks`, the proofs in docs/certificates.md.
+"""
+
+import math
+
+import numpy as np
+from scipy import sparse
+
+from pacsent.certificates import priors
+from pacsent.certificates.certificate import Certificate
+from pacsent.certificates.setting import (
+    GibbsPosterior,
+    _values,
+    check_sample,
+    fitted,
+    given_posterior,
+    vectors_of,
+)
+from pacsent.maths.gaussians import kl_gaussians
+from pacsent.words.encoded import Encoded
+
+# max over 0 <= x <= 1 of (1 + x)^4/32 - x^2/2, at x = sqrt(5) - 2: see docs/certificates.md
+KAPPA = (5 * math.sqrt(5) - 11) / 4
+
+
+# ------------------------------------------------------------------------------------------------
+# C: squared loss
+# ------------------------------------------------------------------------------------------------
+
+
+def certify_squares(setting, encoded):
+    s = setting
+    parts = priors.split_tokens(encoded, s.split, s.holdout, s.rng)
+    check_sample(parts.sample.ids.size, encoded)
+    n_s = parts.n_sample.astype(float)
+    n = int(n_s.sum())
+    A_hat = np.asarray(s.A_hat, dtype=np.float32)
+    n_dims = A_hat.shape[1]
+
+    # From here to lam only the prior's part is read.
+    vectorizer = fitted(s, parts.prior)
+    m = vectors_of(s, vectorizer, parts.prior).astype(float)
+    if s.calibrate:
+        m = _calibrated_squares(s, vectorizer, parts.prior, m)
+    D = farthest_word(A_hat, m)
+    inner = priors.split_tokens(parts.prior, 0.75, 0.0, s.rng)
+    if inner.rows.size:
+        guess, _ = _word_moments(inner.sample, A_hat)
+        share = n_s[inner.rows]
+        lam, tau = _choose_squares(
+            n_s, n, D, n_dims, s, ((guess - m[inner.rows]) ** 2).sum(axis=1), share
+        )
+    else:
+        lam, tau = _choose_squares(n_s, n, D, n_dims, s, np.ones(1), n_s[:1])
+
+    # The posterior that minimises this very bound is Gaussian: the Gibbs posterior.
+    centre, square = _word_moments(parts.sample, A_hat)
+    if isinstance(s.posterior, tuple):
+        mu, var_Q = given_posterior(s, parts, encoded, n_dims)
+        mu, kind = mu.astype(float), "given"
+    elif s.posterior == "prior":
+        mu, var_Q, kind = m, np.full(len(m), tau), "prior"
+    else:
+        precision = 1.0 / tau + lam * n_s / n
+        mu = (m / tau + (lam * n_s / n)[:, None] * centre) / precision[:, None]
+        var_Q, kind = 1.0 / precision, "bound"
+    # mean over the document's tokens of |A_w - mu|^2 / 2, plus n_dims var_Q / 2
+    loss = 0.5 * (square + ((centre - mu) ** 2).sum(axis=1) + n_dims * var_Q)
+    kl = float(kl_gaussians(mu, var_Q, m, np.full(len(m), tau)).sum())
+    complexity = squares_complexity(lam, n_s, D, tau, n_dims, s.delta)
+    constant = s.p_noise @ np.asarray(A_hat, dtype=float)
+    trivial = 0.5 * (square + ((centre - constant) ** 2).sum(axis=1))
+    held_out = {}
+    n_rest = np.diff(parts.rest.offsets)
+    if n_rest.sum():
+        some = np.flatnonzero(n_rest > 0)
+        rest, rest_square = _word_moments(priors.some_documents(parts.rest, some), A_hat)
+        on_rest = 0.5 * (rest_square + ((rest - mu[some]) ** 2).sum(axis=1) + n_dims * var_Q[some])
+        held_out = {
+            "held_out_risk": float((n_s[some] * on_rest).sum() / n_s[some].sum()),
+            "n_held_out": int(n_rest.sum()),
+        }
+    draft = Certificate(
+        risk_bound=math.nan,
+        trivial_value=float((n_s * trivial).sum() / n),
+        bound_name="Gaussian prior, squared loss",
+        empirical_risk=float((n_s * loss).sum() / n) * (1 + 1e-10),
+        kl=kl * (1 + 1e-10) + 1e-13 * mu.size,
+        n=n,
+        n_choices=1,
+        paid={},
+        lam=lam,
+        complexity=complexity * (1 + 1e-10),
+        prior_variance=tau,
+        posterior=kind,
+        n_documents=int(parts.rows.size),
+        n_left_out=int(encoded.n_sentences - parts.rows.size),
+        **s.record,
+        **held_out,
+    )
+    certificate = Certificate(**{**_values(draft), **draft.recompute()})
+    var_P = np.full(len(m), tau)
+    gibbs = GibbsPosterior(mu, var_Q, m, var_P, 0.0, s.p_noise, parts, 1.0, np.zeros(n_dims))
+    return certificate, gibbs
+
+
+def squares_complexity(lam, n_s, D, tau, n_dims, delta) -> float:
+    """What certificate C adds to the KL before dividing by lam; n_s tokens of each document.
+
+        ln(1/delta) + kappa lam^2 sum_s n_s D_s^4 / n^2
+                    - n_dims/2 sum_s ln(1 - lam^2 n_s D_s^2 tau / n^2)
+
+    Infinite where lam^2 n_s D_s^2 tau >= n^2 for some document.
+    """
+    n = np.sum(n_s)
+    inside = lam**2 * n_s * D**2 * tau / n**2
+    if np.any(inside >= 1):
+        return math.inf
+    spread = KAPPA * lam**2 * np.sum(n_s * D**4) / n**2
+    return float(-math.log(delta) + spread - 0.5 * n_dims * np.sum(np.log1p(-inside)))
+
+
+def farthest_word(A_hat, m) -> np.ndarray:
+    """max_u |A_u - m_s| for each row of m; rounded up."""
+    norms = np.einsum("ij,ij->i", A_hat, A_hat, dtype=float)
+    lengths = np.einsum("ij,ij->i", m, m)
+    single = m.astype(np.float32)
+    largest = np.empty(len(m))
+    size = max(1, 16_000_000 // len(A_hat))
+    for start in range(0, len(m), size):
+        block = single[start : start + size] @ A_hat.T
+        largest[start : start + size] = (norms - 2.0 * block).max(axis=1)
+    # the dot products are off by (n_dims + 2) units of float32, as in noise_risk
+    off = 2.0 * (A_hat.shape[1] + 2) * 2.0**-23 * np.sqrt(norms.max() * lengths)
+    return np.sqrt(np.maximum(largest + lengths + off, 0.0)) * (1 + 1e-9)
+
+
+def _word_moments(encoded: Encoded, A_hat):
+    """Mean of the words' vectors, and mean squared distance from that mean, of each document."""
+    n = np.diff(encoded.offsets)
+    shares = sparse.csr_matrix(
+        (np.repeat(1.0 / n, n), encoded.ids, encoded.offsets), shape=(n.size, len(A_hat))
+    )
+    used = np.unique(encoded.ids)
+    table = np.asarray(A_hat[used], dtype=float)
+    shares = shares[:, used]
+    centre = shares @ table
+    square = shares @ np.einsum("ij,ij->i", table, table) - (centre**2).sum(axis=1)
+    return centre, np.maximum(square, 0.0)
+
+
+def _calibrated_squares(s, vectorizer, prior_part, m):
+    """scale * m + shift, the least-squares fit to the words of the prior's own inner sample."""
+    inner = priors.split_tokens(prior_part, 0.75, 0.0, s.rng)
+    if inner.rows.size < 2:
+        return m
+    x = vectors_of(s, vectorizer, inner.prior).astype(float)
+    y, _ = _word_moments(inner.sample, s.A_hat)
+    weight = inner.n_sample / inner.n_sample.sum()
+    x_bar, y_bar = weight @ x, weight @ y
+    spread = weight @ ((x - x_bar) ** 2).sum(axis=1)
+    slope = (weight @ ((x - x_bar) * (y - y_bar)).sum(axis=1)) / max(spread, 1e-12)
+    return slope * (m - x_bar) + y_bar
+
+
+def _choose_squares(n_s, n, D, n_dims, s, distances, share):
+    """(lam, tau) with the smallest estimated bound: the posterior integrated out.
+
+    min_Q R_hat + KL/lam = const + (1/lam) sum_s [e_s/(1 + e_s tau) |centre_s - m_s|^2 / 2
+                                                 + n_dims/2 ln(1 + e_s tau)],  e_s = lam n_s / n
+    """
+    best = (math.inf, 1.0, 1.0)
+    taus = s.variances or [float(np.mean(distances) * f / n_dims) for f in (1e-3, 1e-2, 0.1, 0.5)]
+    if s.variances is not None and len(s.variances) > 1:
+        raise ValueError(
+            "prior_variance must be a single number for kind 'C'. Got a list instead. Leave it "
+            "out: it is then chosen by the prior's part, which costs nothing."
+        )
+    largest = float((D**2).mean())
+    scale = n_s.sum() / max(share.sum(), 1.0)
+    for tau in taus:
+        for lam in n / largest * 2.0 ** np.arange(-14, 9, 0.5):
+            complexity = squares_complexity(lam, n_s, D, tau, n_dims, s.delta)
+            e = lam * share / n
+            each = 0.5 * e / (1 + e * tau) * distances + 0.5 * n_dims * np.log1p(e * tau)
+            value = (complexity + scale * each.sum()) / lam
+            if value < best[0]:
+                best = (value, float(lam), float(tau))
+    return best[1], best[2]

@@ -1,0 +1,197 @@
+"""Commands that score: evaluate, reproduce, demo."""
+
+import click
+
+from pacsent.cli.common import cli
+
+# ------------------------------------------------------------------------------------------------
+# scores: evaluate, reproduce, demo
+# ------------------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("method")
+@click.argument("words", type=click.Path(exists=True))
+@click.argument("dataset")
+@click.option("--data", type=click.Path(), help="Folder of the datasets.  [default: $PACSENT_DATA]")
+@click.option("--test", type=click.Path(), help="A second file: the test part of your own DATASET.")
+@click.option("--text-column", help="Column of a CSV that holds the text.")
+@click.option("--label-column", help="Column of a CSV that holds the label.")
+@click.option("--lam", "lams", type=float, multiple=True, help="Value to choose from; repeatable.")
+@click.option("--seeds", default=3, show_default=True, help="How many seeds.")
+@click.option("--save-classifiers", type=click.Path(), help="Folder to keep the classifiers in.")
+@click.option("--device", help="cuda: let methods that can run on a GPU.")
+@click.option("--no-verify", is_flag=True, help="Accept a dataset whose content is not the known.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+def evaluate(
+    method, words, dataset, data, test, text_column, label_column, lams, seeds,
+    save_classifiers, device, no_verify, as_json,
+):  # fmt: skip
+    """Score METHOD with WORDS on DATASET by the paper's protocol.
+
+    METHOD is a row of the table (pacsent reproduce --list) or a method of the paper. DATASET is
+    the name of a benchmark dataset, or your own file: lines of label<TAB>text, or a CSV with
+    --text-column and --label-column. lam, C and L2 normalisation are chosen by five-fold
+    cross-validation on the training part.
+    """
+    from pathlib import Path
+
+    from pacsent.bench import datasets
+    from pacsent.bench import evaluation as scores
+    from pacsent.words import formats
+
+    if dataset in datasets.DATASETS:
+        loaded = datasets.load(dataset, data, verify=not no_verify)
+        if not isinstance(loaded, datasets.Dataset):
+            raise click.UsageError(f"{dataset} has pairs, not classes: see pacsent reproduce.")
+    elif Path(dataset).exists():
+        loaded = datasets.read_labelled(
+            dataset, text_column=text_column, label_column=label_column, test=test
+        )
+    else:
+        raise click.UsageError(
+            f"DATASET must be one of {', '.join(datasets.DATASETS)} or a file. Got {dataset!r}."
+        )
+    result = scores.evaluate(
+        method,
+        loaded,
+        formats.read(words),
+        lams=lams or None,
+        seeds=range(seeds),
+        save_classifiers=save_classifiers,
+        device=device,
+    )
+    if as_json:
+        click.echo(result.to_json(), nl=False)
+        return
+    click.echo(str(result))
+    for score in result.scores:
+        chosen = {key: score[key] for key in ("lam", "C", "normalise") if score[key] is not None}
+        settings = ", ".join(f"{key}={value}" for key, value in chosen.items())
+        click.echo(f"  seed {score['seed']}: {score['accuracy']:.4f} ({settings})")
+
+
+def _list_rows(context, parameter, wanted):
+    if wanted and not context.resilient_parsing:
+        from pacsent.bench.rows import ROWS
+
+        for row in ROWS.values():
+            click.echo(f"{row.name:18}{row.label}{'' if row.in_paper else '  (not in the paper)'}")
+        context.exit()
+
+
+@cli.command()
+@click.option("--data", type=click.Path(), help="Folder of the datasets.  [default: $PACSENT_DATA]")
+@click.option("--words", required=True, type=click.Path(exists=True), help="The word vectors.")
+@click.option("-o", "--output", required=True, type=click.Path(), help="Folder to write.")
+@click.option("--only", help="Rows, datasets or kinds, separated by commas: PB-L2,imdb.")
+@click.option("--seeds", default=3, show_default=True, help="How many seeds.")
+@click.option("--quick", is_flag=True, help="A small grid and one seed: does everything work?")
+@click.option("--save-classifiers", is_flag=True, help="Keep the classifiers in OUT/classifiers.")
+@click.option("--device", help="cuda: let methods that can run on a GPU.")
+@click.option("--threads", type=click.IntRange(min=1), help="Threads of the grid.  [default: all]")
+@click.option(
+    "--format",
+    "table_format",
+    type=click.Choice(["text", "md", "latex", "html"]),
+    default="text",
+    show_default=True,
+    help="How the table is printed.",
+)
+@click.option(
+    "--time-limit", type=float, help="Seconds after which no further result is begun; run again."
+)
+@click.option("--no-report", is_flag=True, help="Write result files only, no index.html or plots.")
+@click.option("--no-verify", is_flag=True, help="Accept datasets whose content is not the known.")
+@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+@click.option(
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list_rows,
+    help="List the rows of the table and leave.",
+)
+def reproduce(
+    data, words, output, only, seeds, quick, save_classifiers, device, threads, table_format,
+    time_limit, no_report, no_verify, quiet,
+):  # fmt: skip
+    """Run the paper's experiment again and print its table with ours beside it.
+
+    Each result is one JSON file in OUT/results; a run that was interrupted goes on where it
+    stopped. OUT/index.html is the report, one file that opens offline. --only takes rows,
+    datasets and kinds (paper, classification, few-labels, similarity, certificate, map).
+    """
+    from pathlib import Path
+
+    from pacsent.bench import datasets, report, reproduction
+    from pacsent.words import formats
+
+    folder = datasets.data_folder(data)
+    if not no_report:
+        report.require_matplotlib()
+    run = reproduction.reproduce(
+        folder,
+        formats.read(words),
+        output,
+        only=only.split(",") if only else None,
+        seeds=range(seeds),
+        quick=quick,
+        save_classifiers=save_classifiers,
+        device=device,
+        n_threads=threads,
+        verify=not no_verify,
+        verbose=not quiet,
+        time_limit=time_limit,
+        report=None if quiet else lambda line: click.echo(line, err=True),
+    )
+    results = reproduction.read_results(Path(output) / "results")
+    if not results:
+        reasons = " ".join(run["skipped"].values()) or "The time was up before the first."
+        raise ValueError(f"No result could be made. {reasons}")
+    if not no_report:
+        report.write(results, output, reproduction.last_run(output) or run)
+        click.echo(f"Report: {Path(output) / 'index.html'}", err=True)
+    click.echo(report.table(results, table_format))
+    minutes, memory = run["seconds"] / 60, run["peak_memory_bytes"] / 2**30
+    click.echo(
+        f"{run['n_done']} results made, {run['n_kept']} kept, {minutes:.1f} minutes, "
+        f"peak memory {memory:.1f} GB",
+        err=True,
+    )
+
+
+@cli.command()
+@click.option("-o", "--output", default="demo", show_default=True, help="Folder to write.")
+@click.option("--random-state", default=0, show_default=True, help="Seed.")
+@click.option("--n-jobs", type=click.IntRange(min=1), help="Threads.  [default: all cores]")
+@click.option("--quiet", is_flag=True, help="Print the table only.")
+def demo(output, random_state, n_jobs, quiet):
+    """Show everything, end to end, on text drawn from the paper's own generative model.
+
+    Draws a corpus, cleans it, trains word vectors, fits every method, and prints accuracy, the
+    true risk (known, because the text was drawn) and the certificate. OUT/index.html is the
+    report.
+    """
+    from pathlib import Path
+
+    from pacsent.bench import demo as example
+
+    say = (lambda line: None) if quiet else (lambda line: click.echo(line, err=True))
+    made = example.run(output, random_state=random_state, n_jobs=n_jobs, say=say)
+    click.echo(made["table"])
+    if not quiet:
+        words = Path(output) / "words"
+        click.echo(
+            f"""
+Report: {Path(output) / "index.html"}
+
+On your own text:
+  pacsent clean mine.txt -o clean.txt            letters a-z, digits spelled
+  pacsent train clean.txt -o words               word vectors, both tables
+  pacsent fit PB-L2 words clean.txt -o model     sentence vectors
+  pacsent embed model < lines.txt > vectors.tsv
+  pacsent evaluate PB-L2 {words} labelled.tsv     lines of label<TAB>text
+  pacsent certify model new.txt                  a promise about text nobody has seen""",
+            err=True,
+        )

@@ -1,0 +1,192 @@
+"""Commands about sentences: fit, embed."""
+
+import warnings
+
+import click
+
+from pacsent.cli.common import cli, echo_warnings
+
+# ------------------------------------------------------------------------------------------------
+# sentences: fit, embed
+# ------------------------------------------------------------------------------------------------
+
+
+def _list_methods(context, parameter, wanted):
+    if wanted and not context.resilient_parsing:
+        from pacsent.sentences.methods import METHODS
+
+        click.echo("\n".join(METHODS))
+        context.exit()
+
+
+def _model_names(command):
+    return click.option(
+        "--model-names",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_list_methods,
+        help="List the methods and stop.",
+    )(command)
+
+
+@cli.command()
+@click.argument("method")
+@click.argument("words", type=click.Path(exists=True))
+@click.argument("text", type=click.Path(exists=True, allow_dash=True))
+@click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the model.")
+@click.option("--lam", type=float, help="Weight of the data against the prior; inf is allowed.")
+@click.option(
+    "--lam-mode",
+    type=click.Choice(["fixed", "per-token"]),
+    help="Lambda is --lam, or --lam times the number of words of a sentence.",
+)
+@click.option("--alpha", type=float, help="Weight of the prior, for Average and i-Average.")
+@click.option("--prior-variance", type=float, help="Variance of each word's prior.")
+@click.option(
+    "--variance",
+    type=click.Choice(["exact", "paper-loss", "printed"]),
+    help="Which variance the closed forms report.",
+)
+@click.option("--kl", type=click.Choice(["exact", "paper"]), help="The KL of PB-neg's objective.")
+@click.option("--unit-prior", is_flag=True, default=None, help="PB-IDF-L2's other reading.")
+@click.option(
+    "--unseen",
+    type=click.Choice(["clamp", "drop"]),
+    help="What IDF does with words that TEXT does not hold.",
+)
+@click.option("--subsample", type=float, help="Sub-sampling threshold, such as 1e-4; 0 for none.")
+@click.option("--n-negatives", type=int, help="Noise words for each word.")
+@click.option("--noise-power", type=float, help="Exponent of the counts in the noise distribution.")
+@click.option("--n-epochs", type=int, help="Passes over TEXT, for solvers that make passes.")
+@click.option("--learning-rate", type=float, help="Step size, for solvers that make steps.")
+@click.option("--solver", help="How the objective is minimised, for methods that are not closed.")
+@click.option("--random-state", type=int, help="Seed.")
+@click.option("--n-jobs", type=int, help="Threads; all cores when left out.")
+@click.option("--batch-size", type=int, help="Sentences worked on at once.")
+@click.option(
+    "--on-empty",
+    type=click.Choice(["warn", "error", "ignore"]),
+    help="What to do about sentences without a known word.",
+)
+@click.option(
+    "--words-by",
+    type=click.Choice(["copy", "reference"]),
+    default="copy",
+    show_default=True,
+    help="Keep the word vectors in the model's folder, or only where WORDS is.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+@_model_names
+def fit(method, words, text, output, words_by, as_json, **given):
+    """Fit METHOD with the word vectors WORDS on the sentences of TEXT (one a line, - for stdin).
+
+    WORDS is a folder of pacsent or a file of any format that `pacsent convert` reads. Options
+    that are left out have the method's own defaults.
+    """
+    import json
+
+    from pacsent.loading import save
+    from pacsent.progress import bar
+    from pacsent.sentences.methods import METHODS, make
+    from pacsent.text.reading import read_lines
+    from pacsent.words import formats
+
+    if method not in METHODS:
+        raise click.BadParameter(f"one of {', '.join(METHODS)}", param_hint="METHOD")
+    params = {name: value for name, value in given.items() if value is not None}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        vectors = formats.read(words, verbose=True)
+        known = make(method, vectors).get_params(deep=False)
+        for name in params:
+            if name not in known:
+                option = "--" + name.replace("_", "-")
+                raise click.UsageError(f"{method} takes no {option}.")
+        try:
+            vectorizer = make(method, vectors, **params)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+        with bar(f"fit {method}", unit="sentences") as shown:
+
+            def sentences():
+                for sentence in read_lines(text):
+                    shown.advance()
+                    yield sentence
+
+            vectorizer.fit(sentences())
+        save(vectorizer, output, words=words_by)
+    echo_warnings(caught)
+    result = {
+        "method": method,
+        "words": str(words),
+        "output": str(output),
+        "n_sentences": vectorizer.n_sentences_,
+        "n_empty": vectorizer.n_empty_,
+        "coverage": vectorizer.coverage_,
+    }
+    if as_json:
+        click.echo(json.dumps(result))
+    else:
+        click.echo(f"wrote  {output}: {method}, {_report(vectorizer)}")
+
+
+def _report(vectorizer) -> str:
+    n, empty, coverage = vectorizer.n_sentences_, vectorizer.n_empty_, vectorizer.coverage_
+    known = "no words at all" if coverage != coverage else f"{100 * coverage:.1f} % of words known"
+    return f"{n:,} sentences, {known}, {empty:,} without a known word"
+
+
+@cli.command()
+@click.argument("model", type=click.Path(exists=True, file_okay=False))
+@click.argument("text", type=click.Path(exists=True, allow_dash=True), default="-")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    help="File ending in .npy or .tsv (means), .npz, .jsonl or .parquet (means and variances). "
+    "Tab-separated means on stdout when left out.",
+)
+@click.option("--n-jobs", type=int, help="Threads; as the model says when left out.")
+@click.option("--batch-size", type=int, help="Sentences worked on at once.")
+@click.option(
+    "--on-empty",
+    type=click.Choice(["warn", "error", "ignore"]),
+    help="What to do about sentences without a known word: mean 0 and a count, or stop.",
+)
+@_model_names
+def embed(model, text, output, **given):
+    """Turn the sentences of TEXT (one a line, stdin when left out) into vectors by MODEL.
+
+    Works on a stream: memory does not grow with TEXT. Ends with a line on stderr that says how
+    many words were known and how many sentences had none (mean 0, variance missing).
+    """
+
+    from pacsent.loading import load
+    from pacsent.progress import bar
+    from pacsent.sentences import vector_files
+    from pacsent.text.reading import read_lines
+
+    if output is not None and output != "-":
+        try:
+            vector_files.check_name(output)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="-o") from None
+    vectorizer = load(model)
+    if not hasattr(vectorizer, "stream"):
+        raise ValueError(
+            f"MODEL must be a fitted method. Got word vectors in {model} instead. Run: pacsent fit"
+        )
+    vectorizer.set_params(**{name: value for name, value in given.items() if value is not None})
+    n_dims = vectorizer.word_vectors.n_dims
+
+    def batches():
+        for means, variances in vectorizer.stream(read_lines(text)):
+            yield means, variances
+            shown.advance(len(variances))
+
+    with warnings.catch_warnings(record=True) as caught, bar("embed", unit="sentences") as shown:
+        warnings.simplefilter("always", UserWarning)
+        vector_files.write(batches(), output, n_dims)
+    echo_warnings(w for w in caught if w.category.__name__ != "EmptySentenceWarning")
+    click.echo(_report(vectorizer), err=True)

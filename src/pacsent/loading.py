@@ -1,0 +1,173 @@
+"""`save` and `load`: any model of ours, by the class its folder names."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+import pacsent
+from pacsent.storage import (
+    TENSORS,
+    WORDS,
+    from_json,
+    is_model,
+    read_config,
+    read_tensors,
+    to_json,
+    write_config,
+    write_folder,
+    write_tensors,
+)
+from pacsent.words.storing import n_bytes, open_words, save_words, write_words
+from pacsent.words.vectors import WordVectors
+
+# ------------------------------------------------------------------------------------------------
+# save
+# ------------------------------------------------------------------------------------------------
+
+
+def save(obj, path, *, words: str = "copy") -> Path:
+    """Save word vectors, or a fitted estimator, as a folder.
+
+    Parameters
+    ----------
+    obj : WordVectors or a fitted estimator of pacsent
+    path : str or path
+        The folder. A model of ours that is already there is replaced, in one step; anything
+        else that is there is left alone and the call refused.
+    words : {"copy", "reference"}, default="copy"
+        For an estimator: keep a copy of its word vectors in the folder, or only the way to the
+        folder they were loaded from and their digest, which `load` checks.
+
+    Returns
+    -------
+    Path
+        The folder.
+    """
+    if words not in ("copy", "reference"):
+        raise ValueError(f"words must be 'copy' or 'reference'. Got {words!r} instead.")
+    path = Path(path)
+    if isinstance(obj, WordVectors):
+        return save_words(obj, path)
+    if not (hasattr(obj, "_state") and hasattr(obj, "_restore") and hasattr(obj, "get_params")):
+        raise TypeError(
+            "save() takes WordVectors or a fitted estimator of pacsent. Got "
+            f"{type(obj).__name__} instead."
+        )
+    needed = n_bytes(obj.word_vectors) * (words == "copy")
+    place = Path(os.path.realpath(path))
+    return write_folder(path, lambda folder: _write_estimator(obj, folder, place, words), needed)
+
+
+def _write_estimator(estimator, folder, place, words):
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(estimator)
+    name = type(estimator).__name__
+    state = estimator._state()
+    parameters = dict(estimator.get_params(deep=False))
+    word_vectors = parameters.pop("word_vectors")
+    if words == "copy":
+        (folder / WORDS).mkdir()
+        write_words(word_vectors, folder / WORDS)
+        where = {"path": WORDS}
+    else:
+        saved_at = getattr(word_vectors, "_saved_at", None)
+        if saved_at is None or not is_model(Path(saved_at)):
+            raise ValueError(
+                "words='reference' needs word vectors that were saved to or loaded from a "
+                "folder, and these were not. Save them first, or use words='copy'."
+            )
+        where = {"path": os.path.relpath(saved_at, place), "digest": word_vectors.digest()}
+    write_tensors(folder / TENSORS, {key: np.asarray(value) for key, value in state.items()})
+    write_config(
+        folder,
+        {
+            "class": name,
+            "parameters": {
+                key: to_json(value, f"the parameter {key!r} of {name}")
+                for key, value in parameters.items()
+            },
+            "word_vectors": where,
+            "corpus_digest": word_vectors.corpus_digest,
+        },
+    )
+
+
+# ------------------------------------------------------------------------------------------------
+# load
+# ------------------------------------------------------------------------------------------------
+
+
+def load(path, *, normalise=None, word_vectors: WordVectors | None = None):
+    """Open a saved model: word vectors (memory-mapped) or a fitted estimator.
+
+    Parameters
+    ----------
+    path : str or path
+        A folder written by `save`.
+    normalise : {"paper", "unicode"} or callable, optional
+        How raw text becomes tokens, in place of what the folder says (a function cannot be
+        saved).
+    word_vectors : WordVectors, optional
+        For an estimator: use these instead of opening its own again. Their digest must agree
+        where the folder keeps one.
+
+    Returns
+    -------
+    WordVectors or estimator
+    """
+    path = Path(path)
+    config = read_config(path)
+    if config["class"] == "WordVectors":
+        if word_vectors is not None:
+            raise ValueError(
+                f"word_vectors is for loading an estimator. {path} holds word vectors itself: "
+                "leave it out."
+            )
+        return open_words(path, config, normalise)
+    return _load_estimator(path, config, normalise, word_vectors)
+
+
+def _load_estimator(path, config, normalise, word_vectors):
+    where = config.get("word_vectors") or {}
+    if word_vectors is None:
+        folder = path / where.get("path", WORDS)
+        if not folder.exists():
+            raise FileNotFoundError(
+                f"The word vectors of {path} are not at {folder}. Put them back there, or load "
+                "them from where they are: load(path, word_vectors=load(...))."
+            )
+        words_config = read_config(folder)
+        word_vectors = open_words(folder, words_config, normalise)
+    if "digest" in where and word_vectors.digest() != where["digest"]:
+        raise ValueError(
+            f"The word vectors of {path} must be the ones it was fitted with (digest "
+            f"{where['digest'][:8]}…). Got others instead (digest {word_vectors.digest()[:8]}…). "
+            "Fit again, or bring the right ones."
+        )
+    estimator_class = _estimator_class(config["class"], path)
+    parameters = {key: from_json(value) for key, value in config["parameters"].items()}
+    try:
+        estimator = estimator_class(word_vectors, **parameters)
+    except TypeError as error:
+        raise ValueError(
+            f"{path} holds parameters that {config['class']} does not take ({error}). It was "
+            f"written by pacsent {config.get('pacsent_version', '?')}; this is "
+            f"{pacsent.__version__}."
+        ) from None
+    estimator._restore(read_tensors(path / TENSORS))
+    return estimator
+
+
+def _estimator_class(name, path):
+    from pacsent.sentences.methods import ESTIMATORS
+
+    # a name in a file may only ever select one of our own estimators
+    found = ESTIMATORS.get(name) if isinstance(name, str) else None
+    if found is None:
+        raise ValueError(
+            f"{path} holds a {name!r}, which this pacsent ({pacsent.__version__}) does not have. "
+            "Install the version that wrote it."
+        )
+    return found

@@ -1,0 +1,18 @@
+"""Formulas and solvers: arrays and numbers in, arrays and numbers out; no estimator, no file."""
+
+from pacsent.lazy import offer
+
+__getattr__, __dir__ = offer(
+    __name__,
+    {
+        "bounds": "bounds",
+        "gaussians": "gaussians",
+        "lbfgs": "lbfgs",
+        "logistic": "logistic",
+        "pb_01": "pb_01",
+        "pb_neg": "pb_neg",
+        "regressions": "regressions",
+        "risks": "risks",
+        "w_pb_neg": "w_pb_neg",
+    },
+)

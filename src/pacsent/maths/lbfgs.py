@@ -1,0 +1,88 @@
+"""L-BFGS for many small problems side by side, each with its own step."""
+
+import numpy as np
+
+_MEMORY = 6  # pairs that L-BFGS remembers
+
+
+def minimise_all(evaluate, precondition, start, tol, max_iter, subset):
+    """Batched L-BFGS on rows x = (mu - m, rho) of a subset; each row's objective falls or stays.
+
+    `evaluate(rows, x)` gives gradients and values (None where they are not computed: then a step
+    is kept if the gradients at its ends say that a convex function fell).
+    """
+    x, trial = start[subset], start[subset]
+    n, width = x.shape
+    g, value = np.zeros_like(x), np.full(n, np.inf)
+    S, Y = np.zeros((2, _MEMORY, n, width), dtype=x.dtype)
+    R = np.zeros((_MEMORY, n), dtype=x.dtype)  # 1 / (s.y), 0 where there is no pair
+    n_iter = np.zeros(n, dtype=np.int64)
+    norm = np.full(n, np.inf)
+    converged = np.zeros(n, dtype=bool)
+    active = np.arange(n)
+    for t in range(max_iter):
+        if not active.size:
+            break
+        g_new, value_new = evaluate(subset[active], trial[active])
+        n_iter[active] += 1
+        step = trial[active] - x[active]
+        before = np.einsum("ij,ij->i", g[active], step)
+        after = np.einsum("ij,ij->i", g_new, step)
+        if t == 0:
+            fell = np.ones(active.size, dtype=bool)
+        elif value_new is not None:
+            slack = 1e-13 * np.abs(value[active]) + 1e-300
+            fell = value_new <= value[active] + slack
+        else:
+            # convex: F(new) <= F(old) + after; to third order F(new) - F(old) = (before+after)/2
+            fell = (after <= 0) | (before + after <= 1e-4 * before)
+        stuck = active[~fell]
+        trial[stuck] = 0.5 * (x[stuck] + trial[stuck])
+
+        slot = t % _MEMORY
+        R[slot, active] = 0.0
+        rows = active[fell]
+        if t > 0 and rows.size:
+            s, y = step[fell], g_new[fell] - g[rows]
+            sy = after[fell] - before[fell]
+            good = sy > 1e-12 * np.einsum("ij,ij->i", y, y)
+            S[slot, rows], Y[slot, rows] = s, y
+            R[slot, rows] = np.where(good, 1.0 / np.where(good, sy, 1.0), 0.0)
+        x[rows], g[rows] = trial[rows], g_new[fell]
+        norm[rows] = np.abs(g[rows]).max(axis=1)
+        if value_new is not None:
+            value[rows] = value_new[fell]
+
+        direction = _two_loop(rows, subset, g[rows], S, Y, R, t, precondition)
+        uphill = np.einsum("ij,ij->i", direction, g[rows]) >= 0
+        if uphill.any():
+            R[:, rows[uphill]] = 0.0
+            direction[uphill] = -precondition(subset[rows[uphill]], g[rows[uphill]])
+        direction[:, -1] = np.clip(direction[:, -1], -1.0, 1.0)
+        trial[rows] = x[rows] + direction
+        length = np.linalg.norm(direction[:, :-1], axis=1)
+        moved = np.linalg.norm(trial[rows, :-1], axis=1)
+        small = (length <= tol * moved) & (np.abs(direction[:, -1]) <= tol)
+        done = rows[small]
+        converged[done] = True
+        x[done] = trial[done]  # the last step costs nothing more
+        active = np.union1d(rows[~small], stuck)
+    return x, n_iter, norm, converged
+
+
+def _two_loop(rows, subset, g, S, Y, R, t, precondition):
+    """The L-BFGS direction of each row, newest pair first."""
+    q = -g
+    slots = [(t - i) % _MEMORY for i in range(min(t + 1, _MEMORY))]
+    slots = [slot for slot in slots if R[slot, rows].any()]
+    pairs = [(S[slot, rows], Y[slot, rows], R[slot, rows]) for slot in slots]
+    alphas = []
+    for s, y, r in pairs:
+        alpha = r * np.einsum("ij,ij->i", s, q)
+        q = q - alpha[:, None] * y
+        alphas.append(alpha)
+    q = precondition(subset[rows], q)
+    for (s, y, r), alpha in zip(reversed(pairs), reversed(alphas)):
+        beta = r * np.einsum("ij,ij->i", y, q)
+        q = q + (alpha - beta)[:, None] * s
+    return q

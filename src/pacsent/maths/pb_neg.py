@@ -1,0 +1,753 @@
+"""Posteriors under the logistic (negative sampling) loss: objectives, gradients and solvers.
+
+Formulas only: arrays and numbers in, arrays and numbers out. A sentence S has n tokens; `A_hat` is
+the table in the loss, `B_hat` the table of prior means, `rho = log var_Q`, and h ~ N(mu, var_Q I):
+
+    data     = E (1/n) sum_{w in S} [softplus(-h.A_w) + k E_{u ~ noise} softplus(h.A_u)]
+    PB-neg   = data + n/(2 var_P lam) |mu - m|^2 + V(rho),    m = mean of B_w
+    V(rho)   = d/(2 lam) (n e^rho/var_P - 1 - log n - rho + log var_P)      kl="exact"
+             = n d/(2 lam) (log var_P - rho + e^rho/var_P)                  kl="paper"
+
+With "exact", PB-neg = data + KL(Q || P)/lam for the prior P = N(m, var_P/n I); "paper" is what the
+paper prints, which counts the logarithm n times. Both are strictly convex in (mu, rho).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+
+from pacsent.maths.lbfgs import minimise_all
+from pacsent.maths.logistic import (
+    alternating_weights,
+    gauss_hermite,
+    gaussian_logistic,
+    higher_derivatives,
+    n_nodes_for,
+    sigmoid,
+    softplus,
+)
+
+KLS = ("exact", "paper")
+_SCORES_AT_ONCE = 1 << 20  # scores worked on at once, or 128 sentences: bounds the memory
+_LOCK = Lock()  # of the expansions that threads share
+
+
+# ------------------------------------------------------------------------------------------------
+# PB-neg: what is minimised
+# ------------------------------------------------------------------------------------------------
+
+
+class Objective(NamedTuple):
+    """Parts of an objective and its gradients; one entry or row per sentence where batched."""
+
+    data: np.ndarray
+    mean_penalty: np.ndarray
+    var_penalty: np.ndarray
+    grad_mu: np.ndarray
+    grad_rho: np.ndarray
+    grad_h: np.ndarray  # of the data term alone
+    trace: np.ndarray | None = None  # of the expected Hessian of the data term
+
+    @property
+    def total(self):
+        return self.data + self.mean_penalty + self.var_penalty
+
+
+def penalty_coefficients(n_tokens, n_dims, *, lam, var_P=1.0, kl="exact"):
+    """(kappa, c, A, B): the mean feels kappa (mu - m), rho feels c (A e^rho - B)."""
+    if kl not in KLS:
+        raise ValueError(f"kl must be one of {KLS}. Got {kl!r} instead.")
+    n_tokens, lam = np.asarray(n_tokens, dtype=float), np.asarray(lam, dtype=float)
+    A = n_tokens / var_P
+    return A / lam, 0.5 * n_dims / lam, A, n_tokens if kl == "paper" else np.ones_like(n_tokens)
+
+
+def variance_penalty(rho, n_tokens, n_dims, *, lam, var_P=1.0, kl="exact"):
+    """V(rho); see the top of this module."""
+    if kl == "paper":
+        return 0.5 * n_dims * n_tokens / lam * (np.log(var_P) - rho + np.exp(rho) / var_P)
+    ratio = n_tokens / var_P
+    return 0.5 * n_dims / lam * (ratio * np.exp(rho) - 1.0 - np.log(ratio) - rho)
+
+
+def sampled_objective(mu, rho, eps, tokens, negatives, A_hat, B_hat, *, lam, var_P=1.0, kl="exact"):
+    """PB-neg of one sentence for one draw of the noise words and of h = mu + e^(rho/2) eps.
+
+    Parameters
+    ----------
+    mu, eps : array, shape (n_dims,)
+    rho : float
+    tokens : array of int, shape (n_tokens,)
+    negatives : array of int, shape (n_tokens, n_negatives)
+        The noise words of each token.
+    A_hat, B_hat : array, shape (n_words, n_dims)
+
+    Returns
+    -------
+    Objective
+    """
+    tokens, negatives = np.asarray(tokens), np.asarray(negatives)
+    n_tokens, n_dims = tokens.size, A_hat.shape[1]
+    deviation = np.exp(0.5 * rho)
+    data, grad_h = negative_sampling_loss(mu + deviation * eps, tokens, negatives, A_hat)
+    data, grad_h = data / n_tokens, grad_h / n_tokens
+    m = B_hat[tokens].mean(axis=0)
+    kappa, c, A, B = penalty_coefficients(n_tokens, n_dims, lam=lam, var_P=var_P, kl=kl)
+    return Objective(
+        data=data,
+        mean_penalty=0.5 * kappa * np.sum((mu - m) ** 2),
+        var_penalty=variance_penalty(rho, n_tokens, n_dims, lam=lam, var_P=var_P, kl=kl),
+        grad_mu=grad_h + kappa * (mu - m),
+        grad_rho=0.5 * deviation * (grad_h @ eps) + c * (A * np.exp(rho) - B),
+        grad_h=grad_h,
+    )
+
+
+def negative_sampling_loss(h, tokens, negatives, A_hat):
+    """(loss, gradient in h): sum over tokens of softplus(-h.A_w) + sum_j softplus(h.A_{n_j})."""
+    true, noise = A_hat[tokens], A_hat[negatives]  # (n_tokens, n_dims), (n_tokens, k, n_dims)
+    a_true, a_noise = true @ h, noise @ h
+    loss = softplus(-a_true).sum() + softplus(a_noise).sum()
+    grad = np.einsum("tk,tkd->d", sigmoid(a_noise), noise) - sigmoid(-a_true) @ true
+    return loss, grad
+
+
+def expected_objective(
+    mu, rho, counts, A_hat, m, noise, *, n_negatives=15, lam=1.0, var_P=1.0, kl="exact"
+):
+    """PB-neg of many sentences with the noise words and h integrated out.
+
+    Parameters
+    ----------
+    mu : array, shape (n_sentences, n_dims)
+    rho : array, shape (n_sentences,)
+    counts : sparse array, shape (n_sentences, n_words)
+    A_hat : array, shape (n_words, n_dims)
+    m : array, shape (n_sentences, n_dims)
+        Means of the priors.
+    noise : array, shape (n_words,)
+        Probabilities of the noise words.
+
+    Returns
+    -------
+    Objective
+        One entry or row per sentence.
+    """
+    counts = counts.tocsr()
+    n_tokens = np.asarray(counts.sum(axis=1)).ravel().astype(float)
+    A_hat = np.asarray(A_hat, dtype=float)
+    nu = np.sum(A_hat**2, axis=1)
+    var_Q = np.exp(rho)
+    data, trace = np.empty(len(mu)), np.empty(len(mu))
+    grad_h = np.empty(np.shape(mu))
+    words = np.flatnonzero(noise)
+    kp = n_negatives * np.asarray(noise)[words]
+    for s in range(len(mu)):
+        f, f1, f2 = gaussian_logistic(A_hat[words] @ mu[s], var_Q[s] * nu[words])
+        own = counts.indices[counts.indptr[s] : counts.indptr[s + 1]]
+        share = counts.data[counts.indptr[s] : counts.indptr[s + 1]] / n_tokens[s]
+        f_own, f1_own, f2_own = gaussian_logistic(-(A_hat[own] @ mu[s]), var_Q[s] * nu[own])
+        data[s] = kp @ f + share @ f_own
+        grad_h[s] = (kp * f1) @ A_hat[words] - (share * f1_own) @ A_hat[own]
+        trace[s] = (kp * f2) @ nu[words] + (share * f2_own) @ nu[own]
+    kappa, c, A, B = penalty_coefficients(n_tokens, A_hat.shape[1], lam=lam, var_P=var_P, kl=kl)
+    return Objective(
+        data=data,
+        mean_penalty=0.5 * kappa * np.sum((mu - m) ** 2, axis=1),
+        var_penalty=variance_penalty(rho, n_tokens, A_hat.shape[1], lam=lam, var_P=var_P, kl=kl),
+        grad_mu=grad_h + kappa[:, None] * (mu - m),
+        grad_rho=0.5 * var_Q * trace + c * (A * var_Q - B),
+        grad_h=grad_h,
+        trace=trace,
+    )
+
+
+# ------------------------------------------------------------------------------------------------
+# PB-neg: the noise words, all of them or a sample with a control variate
+# ------------------------------------------------------------------------------------------------
+
+
+def quadrature_rule(precision: float):
+    """(limits, starts, nodes, weights, series): how many nodes at which variance, for kernels."""
+    if precision < 1e-8:
+        limits = [0.01, 0.09, 0.25, 1.0]
+    else:
+        limits = [0.01, 0.09, 0.25, 1.0, 2.0, 4.0, 9.0, 25.0]
+    rules = [gauss_hermite(n_nodes_for(limit, precision)) for limit in limits]
+    starts = np.cumsum([0, *(len(nodes) for nodes, _ in rules)])
+    nodes = np.concatenate([nodes for nodes, _ in rules])
+    weights = np.concatenate([weights for _, weights in rules])
+    return np.array(limits), starts, nodes, weights, alternating_weights().copy()
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise distribution on its support, and where documents lie on average.
+
+    Parameters
+    ----------
+    words : array of int, shape (n_support,)
+        Words with positive probability.
+    kp : array, shape (n_support,)
+        n_negatives times their probabilities.
+    A : array, shape (n_support, n_dims), C-contiguous
+        Their rows of A_hat.
+    centre : array, shape (n_dims,)
+        A typical mean, around which curvature is measured.
+    frequency : array, shape (n_support,)
+        Share of each word among the tokens.
+    """
+
+    words: np.ndarray
+    kp: np.ndarray
+    A: np.ndarray
+    centre: np.ndarray
+    frequency: np.ndarray
+
+    @cached_property
+    def nu(self):
+        """Squared lengths of the rows."""
+        return np.einsum("ud,ud->u", self.A, self.A)
+
+    @cached_property
+    def curvature(self):
+        """(eigenvalues, eigenvectors) of a typical Hessian of the data term, and its trace."""
+        nu = self.nu
+        s = sigmoid(self.A @ self.centre)
+        f2 = s * (1.0 - s)
+        weight = self.kp * f2 + 0.2 * self.frequency  # 0.2: sigmoid' at a true word's usual score
+        H = (self.A * weight[:, None].astype(self.A.dtype)).T @ self.A
+        values, vectors = np.linalg.eigh(H.astype(float))
+        return np.maximum(values, 0.0), vectors, float(weight @ nu)
+
+
+def noise_of(counts, A_hat, centre, *, n_negatives=15, noise_power=0.75, dtype=np.float64) -> Noise:
+    """The Noise of word counts: probability proportional to count^noise_power."""
+    counts = np.asarray(counts, dtype=float)
+    words = np.flatnonzero(counts > 0)
+    p = counts[words] ** noise_power
+    return Noise(
+        words=words,
+        kp=n_negatives * p / p.sum(),
+        A=np.ascontiguousarray(A_hat[words], dtype=dtype),
+        centre=np.asarray(centre, dtype=dtype),
+        frequency=counts[words] / counts.sum(),
+    )
+
+
+class Solution(NamedTuple):
+    """Posteriors and how well each was found."""
+
+    mu: np.ndarray  # (n_sentences, n_dims)
+    var_Q: np.ndarray  # (n_sentences,)
+    n_iter: np.ndarray  # evaluations of the objective
+    gradient_norm: np.ndarray  # largest entry of the gradient where it was last evaluated
+    converged: np.ndarray
+    error: np.ndarray  # relative error of mu - m caused by sampling the noise words; 0 without
+
+
+class _Sentences:
+    """One batch: counts, priors and penalties, and the loss of the sentences' own words."""
+
+    def __init__(self, counts, A_hat, nu, m, lam, var_P, kl, rule, dtype):
+        self.counts, self.rule, self.dtype = counts, rule, dtype
+        self.table = A_hat, nu
+        n_tokens = np.add.reduceat(np.append(counts.data, 0.0), counts.indptr[:-1])
+        self.n_tokens = np.where(np.diff(counts.indptr) > 0, n_tokens, 1.0)
+        self.n_dims = A_hat.shape[1]
+        self.m = np.asarray(m, dtype=dtype)
+        lam = np.broadcast_to(np.asarray(lam, dtype=float), self.n_tokens.shape)
+        self.kappa, self.c, self.A, self.B = penalty_coefficients(
+            self.n_tokens, self.n_dims, lam=lam, var_P=var_P, kl=kl
+        )
+        self.lam = lam
+        shares = counts.data / np.repeat(self.n_tokens, np.diff(counts.indptr))
+        self.shares = shares
+
+    def add_own_words(self, rows, mu, var_Q, grad, value, trace):
+        from pacsent._kernels.negative_sampling import true_terms
+
+        counts = (rows, self.counts.indptr, self.counts.indices, self.shares)
+        true_terms(counts, self.table, mu, var_Q, self.rule, grad, value, trace)
+
+    def finish(self, rows, x, grad_h, value, trace):
+        """Gradient in (mu, rho) and objective, penalties included."""
+        away, rho = x[:, :-1], x[:, -1].astype(float)
+        var_Q = np.exp(rho)
+        grad = np.empty_like(x)
+        grad[:, :-1] = grad_h + self.kappa[rows, None].astype(x.dtype) * away
+        grad[:, -1] = 0.5 * var_Q * trace + self.c[rows] * (self.A[rows] * var_Q - self.B[rows])
+        if value is not None:
+            value = value + 0.5 * self.kappa[rows] * np.einsum("sd,sd->s", away, away)
+            value = value + self.c[rows] * (self.A[rows] * var_Q - self.B[rows] * rho)
+        return grad, value
+
+    def start(self, trace):
+        """x = (mu - m, rho): no displacement, and the variance stationary for this trace.
+
+        The displacement, not mu, because single precision would lose it where mu is close to m.
+        """
+        x = np.zeros((self.m.shape[0], self.n_dims + 1), dtype=self.dtype)
+        x[:, -1] = np.log(self.B / (self.A + self.lam / self.n_dims * trace))
+        return x
+
+
+def squared_lengths(A_hat):
+    """|A_w|^2 of each row."""
+    return np.einsum("wd,wd->w", A_hat, A_hat)
+
+
+def solve(
+    counts,
+    A_hat,
+    m,
+    noise: Noise,
+    *,
+    lam=1.0,
+    var_P=1.0,
+    kl="exact",
+    tol=1e-8,
+    max_iter=200,
+    nu=None,
+) -> Solution:
+    """PB-neg posteriors of many sentences, the noise words integrated over the whole vocabulary.
+
+    L-BFGS in (mu, rho) for all sentences at once, preconditioned by the curvature of the noise
+    term at `noise.centre`; the objective of a sentence never rises. Double precision.
+
+    Parameters
+    ----------
+    counts : sparse array, shape (n_sentences, n_words)
+        Every sentence must hold a word; the caller overwrites those that do not.
+    A_hat : array, shape (n_words, n_dims)
+    m : array, shape (n_sentences, n_dims)
+        Means of the priors.
+    noise : Noise
+        From `noise_of`, in double precision.
+    lam : float or array, shape (n_sentences,)
+    tol : float
+        A sentence is solved when the next step would move mu by less than tol |mu - m| and
+        log var_Q by less than tol.
+    nu : array, shape (n_words,), or None
+        `squared_lengths(A_hat)`, where they are known already.
+
+    Returns
+    -------
+    Solution
+    """
+    from pacsent._kernels.negative_sampling import noise_terms
+
+    rule = quadrature_rule(1e-12)
+    lengths = squared_lengths(A_hat) if nu is None else nu
+    sentences = _Sentences(counts, A_hat, lengths, m, lam, var_P, kl, rule, np.float64)
+    eigenvalues, U, trace = noise.curvature
+
+    def evaluate(rows, x):
+        mu, var_Q = sentences.m[rows] + x[:, :-1], np.exp(x[:, -1])
+        grad = np.empty_like(mu)
+        value, spread = np.empty(len(rows)), np.empty(len(rows))
+        step = max(128, _SCORES_AT_ONCE // len(noise.nu))
+        for i in range(0, len(rows), step):
+            part = slice(i, i + step)
+            scores = mu[part] @ noise.A.T  # (some sentences, n_support)
+            noise_terms(scores, var_Q[part], noise.nu, noise.kp, rule, value[part], spread[part])
+            grad[part] = scores @ noise.A
+        sentences.add_own_words(rows, mu, var_Q, grad, value, spread)
+        return sentences.finish(rows, x, grad, value, spread)
+
+    x, n_iter, norm, converged = minimise_all(
+        evaluate, _preconditioner(sentences, eigenvalues, U), sentences.start(trace),
+        tol, max_iter, np.arange(counts.shape[0]),
+    )  # fmt: skip
+    return Solution(
+        sentences.m + x[:, :-1], np.exp(x[:, -1]), n_iter, norm, converged, np.zeros(len(x))
+    )
+
+
+@dataclass(frozen=True)
+class NoiseSample:
+    """Some noise words that stand for all, with a control variate that is exact for all.
+
+    The noise term G(mu, var_Q) is common to all sentences. Around a centre (mu_0, var_0) it is
+    written as its second-order expansion, summed once over the whole vocabulary, plus the rest,
+    summed over a fixed sample of words, each weighted by 1/inclusion. The rest is small, so the
+    sample's error is; it is estimated for each sentence from the sample itself.
+
+    Parameters
+    ----------
+    noise : Noise
+        Single precision, rows sorted by their length.
+    chosen : array of int, shape (n_sample,), increasing
+        Rows of `noise` in the sample.
+    inclusion : array, shape (n_sample,)
+        Chance of each to be in it; 1 for those that always are.
+    """
+
+    noise: Noise
+    chosen: np.ndarray
+    inclusion: np.ndarray
+
+    @cached_property
+    def rows(self):
+        return np.ascontiguousarray(self.noise.A[self.chosen])  # (n_sample, n_dims)
+
+    @cached_property
+    def weights(self):
+        """(nu, w, e) of the sampled words: squared length, weight, and weight in the error."""
+        nu, w = self.noise.nu[self.chosen], self.noise.kp[self.chosen] / self.inclusion
+        e = (1.0 - self.inclusion) * w**2 * nu
+        return tuple(np.ascontiguousarray(x, dtype=np.float32) for x in (nu, w, e))
+
+    @cached_property
+    def whole(self):
+        """All noise words, nothing left to the expansion."""
+        everything = NoiseSample(
+            self.noise, np.arange(self.noise.kp.size), np.ones(self.noise.kp.size)
+        )
+        everything.__dict__["rows"] = self.noise.A  # they are all there: no copy
+        return everything
+
+    @cached_property
+    def _expansions(self):
+        return {}
+
+    def expansion(self, var_0: float):
+        """Value and slopes of the noise term's gradient and trace at (centre, var_0)."""
+        with _LOCK:
+            if var_0 not in self._expansions:
+                self._expansions[var_0] = _Expansion(self, var_0)
+            return self._expansions[var_0]
+
+
+class _NoExpansion:
+    """Zero in place of the expansion: the sample must be the whole."""
+
+    def __init__(self, noise: Noise):
+        zeros = np.zeros(noise.kp.size, dtype=np.float32)
+        self.var_0 = self.trace = self.trace_by_var = 0.0
+        self.gradient = self.gradient_by_var = self.trace_by_mu = np.zeros_like(noise.centre)
+        self.hessian = None
+        self.control = (np.float32(0.0), noise.A @ noise.centre, *[zeros] * 6)
+
+
+class _Expansion:
+    """The noise term to second order at (centre, var_0), and what the sample must subtract."""
+
+    def __init__(self, sample: NoiseSample, var_0: float):
+        noise, nu = sample.noise, sample.noise.nu.astype(float)
+        a = (noise.A @ noise.centre).astype(float)
+        _, f1, f2 = gaussian_logistic(a, var_0 * nu)
+        f3, f4 = higher_derivatives(a, var_0 * nu)
+        single = np.float32
+
+        def total(weight):
+            return (weight.astype(single) @ noise.A).astype(single)
+
+        self.var_0 = var_0
+        self.gradient = total(noise.kp * f1)
+        self.gradient_by_var = total(0.5 * noise.kp * nu * f3)
+        self.trace = float(noise.kp @ (nu * f2))
+        self.trace_by_mu = total(noise.kp * nu * f3)
+        self.trace_by_var = float(0.5 * noise.kp @ (nu * nu * f4))
+        self.hessian = (noise.A * (noise.kp * f2)[:, None].astype(single)).T @ noise.A
+        own = (noise.A * (0.2 * noise.frequency)[:, None].astype(single)).T @ noise.A
+        values, self.U = np.linalg.eigh((self.hessian + own).astype(float))
+        self.eigenvalues = np.maximum(values, 0.0)
+        control = (a, f1, f2, 0.5 * nu * f3, f2, f3, 0.5 * nu * f4)
+        self.control = (
+            single(var_0),
+            *(np.ascontiguousarray(x[sample.chosen], dtype=single) for x in control),
+        )
+
+
+def _sorted_by_length(noise: Noise) -> Noise:
+    """The same noise in single precision with its rows sorted by |A_u|, as the kernels want it."""
+    order = np.argsort(noise.nu, kind="stable")
+    return Noise(
+        words=noise.words[order],
+        kp=noise.kp[order],
+        A=np.ascontiguousarray(noise.A[order], dtype=np.float32),
+        centre=noise.centre.astype(np.float32),
+        frequency=noise.frequency[order],
+    )
+
+
+def sample_of(noise: Noise, words, inclusion) -> NoiseSample:
+    """The NoiseSample of these words of `noise`, as `draw_sample` once drew them."""
+    noise = _sorted_by_length(noise)
+    place = np.full(int(noise.words.max()) + 1, -1)
+    place[noise.words] = np.arange(noise.words.size)
+    chosen = place[words]
+    order = np.argsort(chosen)
+    return NoiseSample(noise, chosen[order], np.asarray(inclusion)[order])
+
+
+def inclusion_probabilities(importance, size):
+    """min(1, c * importance) with c such that they sum to `size`."""
+    importance = np.asarray(importance, dtype=float)
+    if size >= np.count_nonzero(importance):
+        return (importance > 0).astype(float)
+    sure = np.zeros(importance.size, dtype=bool)
+    while True:
+        rest = np.where(sure, 0.0, importance)
+        p = np.where(sure, 1.0, (size - sure.sum()) * rest / rest.sum())
+        if np.all(p <= 1.0):
+            return p
+        sure |= p > 1.0
+
+
+def draw_sample(noise: Noise, counts, A_hat, m, *, lam, var_P, kl, error, rng) -> NoiseSample:
+    """A sample of the noise words, as small as `error` allows; all of them if that is a third.
+
+    The pilot sentences (`counts`, `m`) say how large the rest of the expansion is for each word,
+    hence how likely a word should be in the sample, and how large the sample must be so that the
+    median relative error of mu - m among them is at most `error`.
+    """
+    noise = _sorted_by_length(noise)
+    nu = squared_lengths(A_hat)
+    pilot = _Sentences(counts, A_hat, nu, m, lam, var_P, kl, quadrature_rule(1e-5), np.float32)
+    whole = NoiseSample(noise, np.zeros(0, dtype=int), np.zeros(0)).whole
+    x, levels = _levels(pilot, noise)
+    squares = np.zeros((len(x), noise.kp.size), dtype=np.float32)  # of kp * rest * |A_u|
+    size_of_data = np.empty(len(x))
+    for level in np.unique(levels):
+        rows = np.flatnonzero(levels == level)
+        keep: list[np.ndarray] = []
+        grad, _ = _sampled_evaluation(pilot, whole, whole.expansion(4.0**level), keep)(
+            rows, x[rows]
+        )
+        squares[rows] = np.concatenate(keep) ** 2 * noise.nu
+        size_of_data[rows] = np.linalg.norm(grad[:, :-1], axis=1)  # at m the penalty is 0
+    importance = np.sqrt(squares.mean(axis=0, dtype=float))
+    size = 512
+    while size <= noise.kp.size // 3:
+        p = inclusion_probabilities(importance, size)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.where(p > 0, (1.0 - p) / p, 0.0)
+        relative = np.sqrt(squares @ factor.astype(np.float32)) / size_of_data
+        if np.median(relative) <= error:
+            # systematic sampling in order of frequency: every stretch of it has its share
+            order = np.argsort(noise.words)
+            ticks = np.cumsum(p[order]) + rng.random()
+            inside = np.floor(ticks) > np.floor(
+                np.concatenate([[ticks[0] - p[order[0]]], ticks[:-1]])
+            )
+            chosen = np.sort(order[inside])
+            return NoiseSample(noise, chosen, p[chosen])
+        size = int(size * 1.5)
+    return whole
+
+
+def _levels(sentences, noise):
+    """Where to start, and the power of four nearest to each start's variance."""
+    trace = float(noise.kp @ (noise.nu * 0.06))  # 0.06: sigmoid' at a noise word's usual score
+    x = sentences.start(trace)
+    # below 4^-4 the expectation hardly differs from the value at the mean: one centre for all
+    return x, np.maximum(np.rint(x[:, -1] / np.log(4.0)), -4).astype(int)
+
+
+def _sampled_evaluation(sentences, sample, expansion, keep=None, errors=None):
+    """The function rows, x -> gradients, no values, by the expansion and the sample.
+
+    The weighted rests of the words are appended to `keep`, the squared errors of the gradients
+    are written to `errors`, where given.
+    """
+    from pacsent._kernels.negative_sampling import sampled_noise_terms
+
+    centre, nu = sample.noise.centre, sample.weights[0]
+
+    def evaluate(rows, x):
+        mu = sentences.m[rows] + x[:, :-1]
+        var_Q = np.exp(x[:, -1]).astype(np.float32)
+        away = mu - centre
+        change = var_Q - np.float32(expansion.var_0)
+        grad = np.zeros_like(mu) if expansion.hessian is None else away @ expansion.hessian
+        grad += expansion.gradient + change[:, None] * expansion.gradient_by_var
+        trace = expansion.trace + away @ expansion.trace_by_mu + change * expansion.trace_by_var
+        trace = trace.astype(float)
+        step = max(128, _SCORES_AT_ONCE // len(nu))
+        spread, square = np.empty(len(rows)), np.empty(len(rows))
+        for i in range(0, len(rows), step):
+            part = slice(i, i + step)
+            shifts = away[part] @ sample.rows.T  # (some sentences, n_sample)
+            sampled_noise_terms(
+                shifts, var_Q[part], expansion.control, sample.weights, sentences.rule,
+                spread[part], square[part],
+            )  # fmt: skip
+            grad[part] += shifts @ sample.rows
+            if keep is not None:
+                keep.append(shifts)
+        trace += spread
+        if errors is not None:
+            errors[rows] = square
+        sentences.add_own_words(rows, mu, var_Q, grad, np.empty(0), trace)
+        return sentences.finish(rows, x, grad, None, trace)
+
+    return evaluate
+
+
+def solve_sampled(
+    counts,
+    A_hat,
+    m,
+    sample: NoiseSample,
+    *,
+    lam=1.0,
+    var_P=1.0,
+    kl="exact",
+    tol=1e-3,
+    max_iter=200,
+    nu=None,
+) -> Solution:
+    """PB-neg posteriors of many sentences by a sample of the noise words, single precision.
+
+    As `solve`, with the noise term of `NoiseSample`. A sentence whose estimated error is above
+    `tol` is solved further with all noise words.
+    """
+    nu = squared_lengths(A_hat) if nu is None else nu
+    sentences = _Sentences(counts, A_hat, nu, m, lam, var_P, kl, quadrature_rule(1e-5), np.float32)
+    x, levels = _levels(sentences, sample.noise)
+    n = len(x)
+    n_iter, norm = np.zeros(n, dtype=np.int64), np.empty(n)
+    converged, squares = np.zeros(n, dtype=bool), np.zeros(n)
+    for level in np.unique(levels):
+        expansion = sample.expansion(4.0**level)
+        rows = np.flatnonzero(levels == level)
+        evaluate = _sampled_evaluation(sentences, sample, expansion, errors=squares)
+        precondition = _preconditioner(sentences, expansion.eigenvalues, expansion.U)
+        found = minimise_all(evaluate, precondition, x, tol, max_iter, rows)
+        x[rows], n_iter[rows], norm[rows], converged[rows] = found
+    moved = sentences.kappa * np.linalg.norm(x[:, :-1], axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.where(squares > 0, np.sqrt(squares) / moved, 0.0)
+    evaluate = _sampled_evaluation(sentences, sample.whole, _NoExpansion(sample.noise))
+    unsure = np.flatnonzero(~(error <= tol) & converged)
+    if unsure.size:
+        found = minimise_all(evaluate, precondition, x, tol, max_iter, unsure)
+        x[unsure], more, norm[unsure], converged[unsure] = found
+        n_iter[unsure] += more
+        error[unsure] = 0.0
+    var_Q = np.exp(x[:, -1].astype(float))
+    return Solution(sentences.m + x[:, :-1], var_Q, n_iter, norm, converged, error)
+
+
+# ------------------------------------------------------------------------------------------------
+# PB-neg: stochastic solvers
+# ------------------------------------------------------------------------------------------------
+
+
+def learning_rates(n_epochs: int, learning_rate: float) -> np.ndarray:
+    """learning_rate * (1 - e/n_epochs), e = 0 ... n_epochs - 1."""
+    return learning_rate * (1.0 - np.arange(n_epochs) / n_epochs)
+
+
+def sentence_seeds(counts, seed: int) -> np.ndarray:
+    """A seed for each row that depends on its words and counts, not on their order or the batch."""
+    with np.errstate(over="ignore"):
+        mixed = _scrambled(counts.indices.astype(np.uint64) + np.uint64(seed))
+        mixed *= np.rint(counts.data * 256.0).astype(np.uint64) * np.uint64(2) + np.uint64(1)
+        totals = np.concatenate([[np.uint64(0)], np.cumsum(mixed, dtype=np.uint64)])
+        seeds = _scrambled(totals[counts.indptr[1:]] - totals[counts.indptr[:-1]])
+    return np.maximum(seeds, np.uint64(1))
+
+
+def _scrambled(x):
+    """The finaliser of splitmix64: neighbouring numbers become unrelated ones."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def alias(p):
+    """(keep, other): Walker's table of the probabilities p, for the kernels."""
+    from pacsent._kernels.negative_sampling import alias_table
+
+    keep, other = np.empty(len(p)), np.empty(len(p), dtype=np.int32)
+    alias_table(np.asarray(p, dtype=float), keep, other)
+    return keep, other
+
+
+def diverging(n_tokens, *, lam, var_P=1.0, learning_rate=0.025):
+    """Sentences for which the paper's own update, `solver="sgd-literal"`, moves away.
+
+    Each step multiplies mu - m by 1 - x (1 - e/n_epochs), x = learning_rate n/(var_P lam); the
+    product over the epochs is below one only for x < 4.591, the root of (x-1) log(x-1) = x.
+    """
+    return learning_rate * np.asarray(n_tokens) / (var_P * np.asarray(lam)) >= 4.591
+
+
+def solve_sgd(
+    counts,
+    A_hat,
+    m,
+    noise: tuple,
+    *,
+    lam=1.0,
+    var_P=1.0,
+    kl="exact",
+    steps,
+    seed=0,
+    literal=False,
+) -> Solution:
+    """PB-neg posteriors by the paper's schedule: one sampled gradient per epoch and sentence.
+
+    Each step draws h once and n_negatives noise words per token. The step is an exponential
+    integrator: the penalty is integrated exactly while the sampled gradient is held, so it is
+    stable for every n and lam. `literal` subtracts step * gradient instead, as the paper does,
+    which diverges for long sentences (see `diverging`).
+
+    Parameters
+    ----------
+    noise : (words, keep, other, n_negatives)
+        The noise words with `alias` of their probabilities.
+    steps : array, shape (n_epochs,)
+        From `learning_rates`.
+    seed : int
+        With a sentence's words it determines that sentence's random numbers.
+
+    Returns
+    -------
+    Solution
+        `gradient_norm` is nan: these solvers never see the gradient. `converged` says whether the
+        posterior is finite.
+    """
+    from pacsent._kernels.negative_sampling import pb_neg_sgd
+
+    sentences = _Sentences(counts, A_hat, None, m, lam, var_P, kl, None, A_hat.dtype)
+    seeds = sentence_seeds(counts, seed)
+    mu, rho = np.empty(sentences.m.shape, A_hat.dtype), np.empty(len(seeds))
+    for s, own in enumerate(_scrambled(seeds)):  # the paper's start: U(-1/2, 1/2)/n_dims
+        start = (np.random.default_rng(own).random(A_hat.shape[1] + 1) - 0.5) / A_hat.shape[1]
+        mu[s], rho[s] = start[:-1], start[-1]
+    columns = (sentences.kappa, sentences.c, sentences.A, sentences.B)
+    penalties = np.stack(np.broadcast_arrays(*columns), axis=1)
+    rows = (counts.indptr, counts.indices, sentences.shares, sentences.n_tokens, seeds)
+    pb_neg_sgd(rows, A_hat, sentences.m, penalties, noise, (steps, literal), mu, rho)
+    var_Q = np.exp(np.minimum(rho, 700.0))
+    finite = np.isfinite(mu).all(axis=1) & np.isfinite(var_Q)
+    n_iter = np.full(len(rho), len(steps))
+    return Solution(mu, var_Q, n_iter, np.full(len(rho), np.nan), finite, np.zeros(len(rho)))
+
+
+# ------------------------------------------------------------------------------------------------
+# Batched L-BFGS
+# ------------------------------------------------------------------------------------------------
+
+
+def _preconditioner(sentences, eigenvalues, U):
+    """Apply H0^-1: U (kappa + eigenvalues)^-1 U' to the mean, and rho's own curvature to rho."""
+    U = U.astype(sentences.dtype)
+    scale = (1.0 / (sentences.kappa[:, None] + eigenvalues)).astype(sentences.dtype)
+    curvature = (sentences.c * sentences.B).astype(sentences.dtype)
+
+    def apply(rows, q):
+        out = np.empty_like(q)
+        out[:, :-1] = ((q[:, :-1] @ U) * scale[rows]) @ U.T
+        out[:, -1] = q[:, -1] / curvature[rows]
+        return out
+
+    return apply

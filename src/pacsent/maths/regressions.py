@@ -1,0 +1,593 @@
+"""Many one-vs-rest logistic regressions on one design matrix, solved together.
+
+    minimise over w, b:   ||w||^2 / 2 + C * sum_i log(1 + exp(-s_i (x_i.w + b))),   s_i = +-1
+
+which is what scikit-learn's `LogisticRegression(C=C)` minimises. A problem here is a column: one
+class, one C, one set of rows (a training fold). All columns share the matrix products; each has
+its own L-BFGS, started at the solution on all rows and preconditioned by the Hessian there, which
+every fold of the same class and C shares. What is searched is found in float32; what is reported
+is solved again in float64 (`fit`) and handed out as a scikit-learn object (`classifier`).
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import linalg, sparse
+
+CS = (0.1, 0.316, 1.0, 3.16, 10.0, 31.6, 100.0, 316.0, 1000.0)
+BLOCK = 512  # rows of one matrix product: block x columns stays in the cache
+_MEMORY = 8  # pairs kept by L-BFGS
+_COLUMNS = 400  # problems solved side by side
+_STALE = 15  # iterations after which borrowed curvature is made afresh
+
+
+@dataclass(frozen=True)
+class Path:
+    """Solutions on all rows, for every C and class: coefficients, intercept last."""
+
+    Cs: tuple[float, ...]
+    weights: np.ndarray  # (n_Cs, n_columns, n_features + 1); one column for two classes
+    preconditioners: list | None = field(default=None, repr=False)  # [C][column], to start others
+
+
+@dataclass(frozen=True)
+class GridResult:
+    """Cross-validated accuracy of every C, for every repeat of the folds."""
+
+    Cs: tuple[float, ...]
+    accuracy: np.ndarray  # (n_repeats, n_folds, n_Cs)
+    path: Path
+    n_iterations: int
+
+
+# ------------------------------------------------------------------------------------------------
+# The shared pass over the rows
+# ------------------------------------------------------------------------------------------------
+
+
+class _Design:
+    """Rows sorted by class with a column of ones; residuals and gradients, block by block."""
+
+    def __init__(self, X, y, n_classes, dtype, threads):
+        self.order = np.argsort(y, kind="stable")
+        self.y = np.asarray(y)[self.order]
+        self.n_rows, n_features = X.shape
+        self.n_weights = n_features + 1
+        self.n_columns = 1 if n_classes == 2 else n_classes
+        self.n_classes = n_classes
+        self.dtype = dtype
+        self.is_sparse = sparse.issparse(X)
+        if self.is_sparse:
+            ones = sparse.csr_matrix(np.ones((self.n_rows, 1), dtype=dtype))
+            Z = sparse.hstack([X[self.order].astype(dtype), ones], format="csr")
+        else:
+            Z = np.empty((self.n_rows, self.n_weights), dtype=dtype)
+            Z[:, :-1] = X[self.order]
+            Z[:, -1] = 1.0
+        self.Z = Z
+        self.threads = threads
+        # a sparse block costs a dense gradient, so there are only as many as threads
+        size = -(-self.n_rows // threads.n) if self.is_sparse else BLOCK
+        starts = range(0, self.n_rows, size)
+        self.blocks = [slice(start, min(start + size, self.n_rows)) for start in starts]
+        if self.is_sparse:
+            self._parts = [Z[rows] for rows in self.blocks]
+            self.squares = Z.multiply(Z).tocsr()
+        else:
+            self.gram = (Z.T @ Z).astype(np.float64)
+        # the share of each class among the rows: its log-odds start the intercepts
+        counts = np.bincount(self.y, minlength=n_classes)
+        self.share = (counts[1:] if n_classes == 2 else counts) / self.n_rows
+
+    def positive(self, column):
+        """Which class is the positive one of a column."""
+        return column + 1 if self.n_classes == 2 else column
+
+    def _block(self, number):
+        return self._parts[number] if self.is_sparse else self.Z[self.blocks[number]]
+
+    def run(self, work):
+        """work(block numbers) on every thread, each with its own share of the blocks."""
+        n = min(self.threads.n, len(self.blocks))
+        return self.threads.map(work, [range(t, len(self.blocks), n) for t in range(n)])
+
+    def gradient(self, W, C, column, fold=None, held_out=None):
+        """Gradients of all columns, (n, n_weights).
+
+        W (n, n_weights); C, column, fold (n,), sorted by fold; held_out[number][fold]: rows of
+        block `number` that the fold leaves out.
+        """
+        members = [np.flatnonzero(column == k) for k in range(self.n_columns)]
+        folds = _slices(fold) if fold is not None else []
+        negative = np.ascontiguousarray(-W.T, dtype=self.dtype)
+
+        def work(numbers):
+            total = np.zeros((W.shape[0], self.n_weights), dtype=self.dtype)
+            for number in numbers:
+                rows, Z = self.blocks[number], self._block(number)
+                R = Z @ negative  # (n_block, n)
+                with np.errstate(over="ignore"):  # inf is right: its reciprocal is 0
+                    np.exp(R, out=R)
+                R += 1.0
+                np.reciprocal(R, out=R)  # sigmoid of the decision values
+                y = self.y[rows]
+                for k in np.unique(y):
+                    at = k - 1 if self.n_classes == 2 else k
+                    if at >= 0:
+                        first, last = np.searchsorted(y, [k, k + 1])
+                        if members[at].size == W.shape[0]:
+                            R[first:last] -= 1.0
+                        else:
+                            R[first:last, members[at]] -= 1.0
+                for f, where in folds:
+                    R[held_out[number][f], where] = 0.0
+                total += (Z.T @ R).T if self.is_sparse else R.T @ Z
+            return total
+
+        data = sum(self.run(work))
+        G = C[:, None].astype(self.dtype) * data
+        G[:, :-1] += W[:, :-1]
+        return G
+
+    def curvature(self, w):
+        """p (1 - p) of every row for the weights of one column, (n_rows,)."""
+        decision = self.Z @ w.astype(self.dtype)
+        with np.errstate(over="ignore"):
+            p = 1.0 / (1.0 + np.exp(-decision))
+        return p * (1.0 - p)
+
+
+def _slices(sorted_values):
+    """(value, slice) of every run of equal values."""
+    values, starts = np.unique(sorted_values, return_index=True)
+    ends = [*starts[1:], sorted_values.size]
+    return [(v, slice(a, b)) for v, a, b in zip(values, starts, ends)]
+
+
+class _Threads:
+    def __init__(self, n, pool):
+        self.n, self.pool = n, pool
+
+    def map(self, work, items):
+        return [work(item) for item in items] if self.n == 1 else list(self.pool.map(work, items))
+
+
+@contextmanager
+def _threads(n_threads):
+    """A pool of threads, each with matrix products of its own.
+
+    Products that are threaded inside lose most of their speed where the cores are shared with
+    other work; several products side by side do not.
+    """
+    import os
+
+    from threadpoolctl import threadpool_limits
+
+    n = n_threads or os.cpu_count() or 1
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n) as pool:
+        yield _Threads(n, pool)
+
+
+# ------------------------------------------------------------------------------------------------
+# Preconditioners
+# ------------------------------------------------------------------------------------------------
+
+
+def _penalty(n_weights):
+    diagonal = np.ones(n_weights)
+    diagonal[-1] = 1e-6  # the intercept is free; a crumb keeps the factorisation safe
+    return diagonal
+
+
+def _hessian(design, curvature):
+    """X^T diag(curvature) X; rows of little curvature enter by their mean, through the Gram."""
+    heavy = curvature > 0.05 * curvature.max()
+    if heavy.mean() < 0.6:
+        rest = float(curvature[~heavy].mean())
+        A = design.Z[heavy] * np.sqrt(curvature[heavy] - rest)[:, None].astype(design.dtype)
+        return (A.T @ A).astype(np.float64) + rest * design.gram
+    A = design.Z * np.sqrt(curvature)[:, None].astype(design.dtype)
+    return (A.T @ A).astype(np.float64)
+
+
+class _Dense:
+    """Inverse of diag(penalty) + C * share * H."""
+
+    def __init__(self, H, C, share, dtype):
+        M = C * share * H
+        M[np.diag_indices(M.shape[0])] += _penalty(M.shape[0])
+        # potri makes the inverse in half the operations of solving for the identity
+        factor, _ = linalg.lapack.dpotrf(M.T, lower=1, overwrite_a=1)
+        lower, _ = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
+        inverse = np.tril(lower)
+        inverse += np.tril(lower, -1).T
+        self.inverse = inverse.astype(dtype)
+
+    def __call__(self, G):
+        return G @ self.inverse
+
+
+class _Diagonal:
+    """The same with the diagonal of H only, for sparse designs with very many features."""
+
+    def __init__(self, diagonal, C, share, dtype):
+        self.inverse = (1.0 / (C * share * diagonal + _penalty(diagonal.size))).astype(dtype)
+
+    def __call__(self, G):
+        return G * self.inverse
+
+
+def _curvatures(design, W):
+    """The Hessian of the data term of each column at its weights; only the diagonal if sparse."""
+
+    def work(k):
+        if design.is_sparse:
+            return design.squares.T @ design.curvature(W[k])
+        return _hessian(design, design.curvature(W[k]))
+
+    return design.threads.map(work, range(design.n_columns))
+
+
+def _preconditioners(design, curvatures, C, share):
+    kind = _Diagonal if design.is_sparse else _Dense
+    return design.threads.map(lambda H: kind(H, C, share, design.dtype), curvatures)
+
+
+# ------------------------------------------------------------------------------------------------
+# L-BFGS on all columns at once
+# ------------------------------------------------------------------------------------------------
+
+
+def _dot(a, b):
+    return np.einsum("ij,ij->i", a, b)
+
+
+def _minimise(gradient, W, groups, preconditioners, scale, tol, max_iterations):
+    """Every row of W to its own minimum.
+
+    gradient(W, columns) -> G for those columns. `groups` (n,) says which preconditioner a column
+    uses. A column is done when half its squared Newton decrement, which estimates how far its
+    objective lies above the minimum, is below tol * scale.
+    """
+    W = W.copy()
+    active = np.arange(W.shape[0])
+    w, G = W.copy(), gradient(W, active)
+    S: list[np.ndarray] = []
+    Y: list[np.ndarray] = []
+    rho: list[np.ndarray] = []
+
+    def precondition(G, columns):
+        out = np.empty_like(G)
+        which = groups[columns]
+        for group in np.unique(which):
+            rows = np.flatnonzero(which == group)
+            out[rows] = preconditioners[group](G[rows])
+        return out
+
+    n_iterations = 0
+    for _ in range(max_iterations):
+        # two-loop recursion, every column its own coefficients
+        q = G.copy()
+        coefficients = []
+        for s, y, r in zip(reversed(S), reversed(Y), reversed(rho)):
+            a = r * _dot(s, q)
+            coefficients.append(a)
+            q -= a[:, None] * y
+        D = precondition(q, active)
+        if not S:
+            decrement = _dot(G, D)
+        else:
+            for s, y, r, a in zip(S, Y, rho, reversed(coefficients)):
+                b = r * _dot(y, D)
+                D += (a - b)[:, None] * s
+            decrement = _dot(G, D)
+        going = 0.5 * decrement > tol * scale[active]
+        if not going.all():
+            W[active] = w
+            if not going.any():
+                return W, n_iterations
+            active, w, G, D = active[going], w[going], G[going], D[going]
+            S, Y = [s[going] for s in S], [y[going] for y in Y]
+            rho = [r[going] for r in rho]
+        n_iterations += 1
+        slope = -_dot(G, D)
+        step = np.ones(active.size, dtype=w.dtype)
+        w_new = w - D
+        G_new = gradient(w_new, active)
+        # The objective is convex: a slope that has turned around and is as steep as before says
+        # that the step was too long. The secant then shortens it; good preconditioning makes
+        # this rare.
+        for _ in range(8):
+            after = -_dot(G_new, D)
+            far = ~(after < -0.9 * slope)
+            if not far.any():
+                break
+            shorter = slope[far] / (slope[far] - np.nan_to_num(after[far], nan=np.inf))
+            step[far] *= np.clip(shorter, 0.1, 0.7)
+            w_new[far] = w[far] - step[far, None] * D[far]
+            G_new[far] = gradient(w_new[far], active[far])
+        s, y = w_new - w, G_new - G
+        sy = _dot(s, y)
+        good = sy > 1e-10 * np.sqrt(_dot(s, s) * _dot(y, y))
+        S.append(s)
+        Y.append(y)
+        rho.append(np.where(good, 1.0 / np.where(good, sy, 1.0), 0.0).astype(w.dtype))
+        S, Y, rho = S[-_MEMORY:], Y[-_MEMORY:], rho[-_MEMORY:]
+        w, G = w_new, G_new
+    W[active] = w
+    return W, n_iterations
+
+
+# ------------------------------------------------------------------------------------------------
+# What others call
+# ------------------------------------------------------------------------------------------------
+
+
+def _entropy(share):
+    share = np.clip(share, 1e-12, 1 - 1e-12)
+    return -(share * np.log(share) + (1 - share) * np.log1p(-share))
+
+
+def check_design(X, y, n_classes):
+    if X.shape[0] != len(y):
+        raise ValueError(
+            f"X and y must have the same number of rows. Got {X.shape[0]:,} and {len(y):,} "
+            "instead. Pass one label for each row."
+        )
+    found = np.unique(y)
+    if not np.array_equal(found, np.arange(n_classes)) or n_classes < 2:
+        raise ValueError(
+            f"y must hold every class from 0 to n_classes - 1 = {n_classes - 1}, at least two. "
+            f"Got {found[:8].tolist()} instead. Leave out classes without examples."
+        )
+    if not sparse.issparse(X) and not np.isfinite(X).all():
+        raise ValueError(
+            "X must be finite. Got NaN or infinity instead. Check the vectors of the sentences."
+        )
+
+
+def _solve(design, W, Cs, preconditioners, tol, max_iterations):
+    """All rows, several C: W (n_Cs, n_columns, n_weights); preconditioners [C][column]."""
+    K = design.n_columns
+    C = np.repeat(np.asarray(Cs), K)
+    column = np.tile(np.arange(K), len(Cs))
+    solved, n_iterations = _minimise(
+        lambda w, at: design.gradient(w, C[at], column[at]),
+        W.reshape(-1, design.n_weights).astype(design.dtype),
+        np.arange(C.size),
+        [one for those in preconditioners for one in those],
+        C * design.n_rows * _entropy(design.share)[column],
+        tol,
+        max_iterations,
+    )
+    return solved.reshape(W.shape), n_iterations
+
+
+def _solve_path(design, Cs, start, share, tol, max_iterations):
+    """Solutions on all rows for every C, with preconditioners for `share` of the rows (or None).
+
+    From nothing: one C after the other, each started at its neighbour. From `start`: all together,
+    with the preconditioners of `start` unless they have become stale.
+    """
+
+    def made(weights, share):
+        return [
+            _preconditioners(design, _curvatures(design, W), C, share) for W, C in zip(weights, Cs)
+        ]
+
+    if start is not None:
+        kept = start.preconditioners or made(start.weights, 1.0 if share is None else share)
+        weights, total = _solve(design, start.weights, Cs, kept, tol, max_iterations)
+        if share is not None and total > _STALE:
+            kept = made(weights, share)
+        return Path(tuple(Cs), weights, kept if share is not None else None), total
+
+    W = np.zeros((1, design.n_columns, design.n_weights), dtype=design.dtype)
+    W[0, :, -1] = np.log(design.share / (1 - design.share))
+    curvatures = _curvatures(design, W[0])
+    weights, kept, total = [], [], 0
+    for C in Cs:
+        here = _preconditioners(design, curvatures, C, 1.0)
+        W, n_iterations = _solve(design, W, (C,), [here], tol, max_iterations)
+        total += n_iterations
+        weights.append(W[0])
+        if share is not None or Cs[-1] != C:
+            curvatures = _curvatures(design, W[0])
+        if share is not None:
+            kept.append(_preconditioners(design, curvatures, C, share))
+    return Path(tuple(Cs), np.stack(weights), kept or None), total
+
+
+def grid_search(
+    X,
+    y,
+    folds,
+    *,
+    n_classes: int,
+    Cs=CS,
+    start: Path | None = None,
+    tol: float = 1e-6,
+    max_iterations: int = 100,
+    n_threads: int | None = None,
+) -> GridResult:
+    """Cross-validated accuracy for every C, all folds of all repeats in one go.
+
+    Parameters
+    ----------
+    X : array or CSR matrix, shape (n_rows, n_features)
+    y : array of int, shape (n_rows,)
+        Classes from 0 to n_classes - 1, each present.
+    folds : array of int, shape (n_repeats, n_rows)
+        The fold that holds a row out, for every repeat.
+    n_classes : int
+    Cs : sequence of float, ascending
+        Inverse penalties.
+    start : Path or None
+        Solutions for similar features (a neighbouring lam), to start from.
+    tol : float, default=1e-6
+        How far above its minimum an objective may stay, relative to C * n_rows * entropy of the
+        class.
+    max_iterations : int, default=100
+    n_threads : int or None
+        None takes every core.
+
+    Returns
+    -------
+    GridResult
+    """
+    y = np.asarray(y)
+    folds = np.atleast_2d(np.asarray(folds))
+    check_design(X, y, n_classes)
+    Cs = tuple(float(C) for C in Cs)
+    if start is not None and start.Cs != Cs:
+        raise ValueError(
+            f"start must have the same Cs, {Cs}. Got {start.Cs} instead. Leave it out."
+        )
+    with _threads(n_threads) as threads:
+        design = _Design(X, y, n_classes, np.float32, threads)
+        return _search(design, folds, Cs, start, tol, max_iterations)
+
+
+def _search(design, folds, Cs, start, tol, max_iterations):
+    n_repeats, n_folds = folds.shape[0], int(folds.max()) + 1
+    share = 1.0 - 1.0 / n_folds
+    path, total = _solve_path(design, Cs, start, share, tol, max_iterations)
+    sorted_folds = folds[:, design.order]
+    n_sets = n_repeats * n_folds
+    held_out = [
+        [
+            np.flatnonzero(sorted_folds[repeat, rows] == fold)
+            for repeat in range(n_repeats)
+            for fold in range(n_folds)
+        ]
+        for rows in design.blocks
+    ]
+    K = design.n_columns
+    hits = np.zeros((n_sets, len(Cs)))
+    at_once = max(1, _COLUMNS // (n_sets * K))  # few classes: several C share the products
+    for first in range(0, len(Cs), at_once):
+        chosen = range(first, min(first + at_once, len(Cs)))
+        n = len(chosen)
+        column = np.tile(np.arange(K), n_sets * n)  # sorted by fold, then C, then class
+        which = np.tile(np.repeat(np.arange(n), K), n_sets)
+        fold = np.repeat(np.arange(n_sets), n * K)
+        C = np.array([Cs[number] for number in chosen])[which]
+
+        def gradient(w, at, C=C, column=column, fold=fold):
+            return design.gradient(w, C[at], column[at], fold[at], held_out)
+
+        W, n_iterations = _minimise(
+            gradient,
+            np.tile(path.weights[chosen.start : chosen.stop].reshape(n * K, -1), (n_sets, 1)),
+            which * K + column,
+            [one for number in chosen for one in path.preconditioners[number]],
+            C * share * design.n_rows * _entropy(design.share)[column],
+            tol,
+            max_iterations,
+        )
+        total += n_iterations
+        W = W.reshape(n_sets, n, K, -1)
+        hits[:, chosen.start : chosen.stop] = _held_out_hits(design, W, held_out)
+    sizes = np.array([np.bincount(row, minlength=n_folds) for row in folds])  # (n_repeats, n_folds)
+    accuracy = hits.reshape(n_repeats, n_folds, len(Cs)) / sizes[:, :, None]
+    return GridResult(Cs, accuracy, path, total)
+
+
+def _held_out_hits(design, W, held_out):
+    """How many held-out rows each fold classifies rightly, (n_sets, n_Cs)."""
+    n_sets, n, K, n_weights = W.shape
+    weights = [np.ascontiguousarray(w.reshape(n * K, n_weights).T, design.dtype) for w in W]
+
+    def work(numbers):
+        hits = np.zeros((n_sets, n))
+        for number in numbers:
+            rows, Z = design.blocks[number], design._block(number)
+            y = design.y[rows]
+            for f in range(n_sets):
+                out = held_out[number][f]
+                F = (Z[out] @ weights[f]).reshape(out.size, n, K)
+                guess = (F[:, :, 0] > 0) if design.n_classes == 2 else F.argmax(axis=2)
+                hits[f] += np.count_nonzero(guess == y[out][:, None], axis=0)
+        return hits
+
+    return sum(design.run(work))
+
+
+def fit(
+    X,
+    y,
+    C: float,
+    *,
+    n_classes: int,
+    start: Path | None = None,
+    tol: float = 1e-13,
+    max_iterations: int = 200,
+    n_threads: int | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """One-vs-rest logistic regression in float64, to the last digits that matter.
+
+    Returns
+    -------
+    coef : array, shape (n_classes or 1, n_features)
+    intercept : array, shape (n_classes or 1,)
+    """
+    y = np.asarray(y)
+    check_design(X, y, n_classes)
+    if start is not None:
+        near = int(np.argmin(np.abs(np.log(np.array(start.Cs) / C))))
+        # the curvature of the search will do: it was taken at this very solution, in float32
+        kept = start.preconditioners
+        if kept is not None:
+            kept = [kept[near]] if np.isclose(start.Cs[near], C) else None
+        start = Path((C,), start.weights[near : near + 1].astype(np.float64), kept)
+    with _threads(n_threads) as threads:
+        design = _Design(X, y, n_classes, np.float64, threads)
+        if start is None:
+            start, _ = _solve_path(design, (C,), None, None, 1e-6, max_iterations)
+        # with the Hessian near the solution the last digits come in a few steps
+        path, _ = _solve_path(design, (C,), start, None, tol, max_iterations)
+    weights = path.weights[0]
+    return weights[:, :-1].copy(), weights[:, -1].copy()
+
+
+def objective(X, y, coef, intercept, C: float, *, n_classes: int) -> np.ndarray:
+    """What each one-vs-rest column minimises, (n_classes or 1,)."""
+    values = []
+    for k in range(coef.shape[0]):
+        sign = np.where(np.asarray(y) == (1 if n_classes == 2 else k), 1.0, -1.0)
+        margin = sign * (X @ coef[k] + intercept[k])
+        values.append(0.5 * coef[k] @ coef[k] + C * np.logaddexp(0.0, -margin).sum())
+    return np.array(values)
+
+
+def predict(X, coef, intercept) -> np.ndarray:
+    """The class of every row."""
+    decision = X @ coef.T + intercept
+    return (decision[:, 0] > 0).astype(np.int64) if coef.shape[0] == 1 else decision.argmax(axis=1)
+
+
+def classifier(coef, intercept, classes, C: float):
+    """A fitted scikit-learn object: LogisticRegression, one-vs-rest where classes are many."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.preprocessing import LabelBinarizer
+
+    def binary(row, names):
+        model = LogisticRegression(C=C)
+        model.classes_ = np.asarray(names)
+        model.coef_ = coef[row : row + 1].copy()
+        model.intercept_ = intercept[row : row + 1].copy()
+        model.n_features_in_ = coef.shape[1]
+        model.n_iter_ = np.zeros(1, dtype=np.int32)
+        return model
+
+    if coef.shape[0] == 1:
+        return binary(0, classes)
+    many = OneVsRestClassifier(LogisticRegression(C=C))
+    many.estimators_ = [binary(k, [0, 1]) for k in range(coef.shape[0])]
+    many.classes_ = np.asarray(classes)
+    many.label_binarizer_ = LabelBinarizer(sparse_output=True).fit(many.classes_)
+    many.n_features_in_ = coef.shape[1]
+    return many

@@ -1,0 +1,358 @@
+"""Sentence vectorizers: scikit-learn transformers from text to Gaussian posteriors.
+
+Here are the base class, the closed forms (`AverageVectorizer`, `IDFVectorizer`), the paper's
+names (`METHODS`) and `make`. The formulas are in `posterior`; the methods with negative sampling
+are in `negative_sampling` and are importable from here.
+"""
+
+import warnings
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, count, islice
+from numbers import Integral
+from typing import ClassVar
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    _fit_context,
+)
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from pacsent.threads import n_threads
+from pacsent.words.encoded import Encoded, LowCoverageWarning
+from pacsent.words.vectors import WordVectors
+
+
+class EmptySentenceWarning(UserWarning):
+    """Some sentences hold no known word, so they have no posterior."""
+
+
+class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+    """What all vectorizers share: sentences in, Gaussian posteriors out.
+
+    A subclass sets its parameters in `__init__`, extends `_parameter_constraints`, and writes
+    `_fit(encoded)` and `_posterior(encoded)`; `_state` and `_restore` where it learns arrays.
+
+    Attributes
+    ----------
+    n_empty_ : int
+        Sentences without a known word in the last `fit`, `transform` or `posterior`.
+    coverage_ : float
+        Known tokens over all tokens there; nan when there was no token.
+    n_sentences_ : int
+        Sentences there.
+    fit_digest_ : str
+        Digest of the training sentences, where the method learns from them: a certificate that
+        uses the method as it is refuses the same text.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "word_vectors": [WordVectors],
+        "swap_roles": ["boolean"],
+        "on_empty": [StrOptions({"warn", "error", "ignore"})],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
+    }
+
+    # ---- to be written by subclasses -----------------------------------------------------------
+
+    def _fit(self, encoded: Encoded) -> None:
+        """Learn from the training sentences; nothing by default."""
+
+    @abstractmethod
+    def _posterior(self, encoded: Encoded):
+        """(means, variances) of one batch. Empty sentences are overwritten by the caller."""
+
+    def _prepared(self):
+        """The function encoded, out -> (means, variances), with what all batches share done.
+
+        `out` is where the means go, or None.
+        """
+
+        def posterior(encoded, out=None):
+            means, variances = self._posterior(encoded)
+            if out is None:
+                return means, variances
+            out[...] = means
+            return out, variances
+
+        return posterior
+
+    def _is_empty(self, encoded: Encoded) -> np.ndarray:
+        """Which sentences of the batch have nothing to go on."""
+        return np.diff(encoded.offsets) == 0
+
+    def _state(self) -> dict[str, np.ndarray]:
+        """What `fit` learned, as arrays; `pacsent.save` stores it beside the parameters."""
+        report = [self.n_sentences_, self.n_empty_, self.coverage_]
+        state = {"fit_report": np.array(report, dtype=np.float64)}
+        if hasattr(self, "fit_digest_"):
+            state["fit_digest"] = np.frombuffer(bytes.fromhex(self.fit_digest_), dtype=np.uint8)
+        return state
+
+    def _restore(self, state: dict[str, np.ndarray]) -> None:
+        """The inverse of `_state`, on an estimator that has its parameters."""
+        n_sentences, n_empty, coverage = np.asarray(state["fit_report"]).tolist()
+        self._report(int(n_sentences), int(n_empty), coverage)
+        if "fit_digest" in state:
+            self.fit_digest_ = np.asarray(state["fit_digest"], dtype=np.uint8).tobytes().hex()
+
+    # ---- the public methods --------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Learn what the method needs from training sentences.
+
+        Parameters
+        ----------
+        X : iterable of str or of token lists, or Encoded
+            Sentences. Token lists are taken as they are.
+        y : ignored
+        """
+        self._tables()
+        encoded = self._encode(X)
+        rows = np.flatnonzero(np.diff(encoded.offsets) == 0)
+        self._check_empty((encoded.n_sentences, rows.size, encoded.coverage, rows[:3].tolist()))
+        self._check_coverage(encoded.ids.size, int(encoded.n_unknown.sum()))
+        self._fit(encoded)
+        if type(self)._fit is not SentenceVectorizer._fit:  # it learned from this text
+            self.fit_digest_ = self.word_vectors.vocabulary.digest(encoded)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_transform(self, X, y=None, **fit_params):
+        """`fit(X)`, then `transform(X)`, tokenising once; so `X` may be a generator."""
+        encoded = self._encode(X)
+        if self.on_empty != "warn":
+            return self.fit(encoded, y).transform(encoded)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EmptySentenceWarning)
+            warnings.simplefilter("ignore", LowCoverageWarning)
+            self.fit(encoded, y)
+        return self.transform(encoded)
+
+    def transform(self, X):
+        """Means of the posteriors.
+
+        Parameters
+        ----------
+        X : iterable of str or of token lists, or Encoded
+            Sentences. A generator is read in batches of `batch_size`.
+
+        Returns
+        -------
+        means : array, shape (n_sentences, n_dims), float32 (float64 if the tables are)
+            Zero for sentences without a known word.
+        """
+        return self._gather(X)[0]
+
+    def posterior(self, X):
+        """Means and variances of the posteriors N(mean, variance I).
+
+        Returns
+        -------
+        means : array, shape (n_sentences, n_dims)
+        variances : array, shape (n_sentences,), float64
+            nan for sentences without a known word.
+        """
+        return self._gather(X)
+
+    def stream(self, X):
+        """Yield (means, variances) batch by batch, `batch_size` sentences at a time.
+
+        Memory does not grow with the number of sentences. The attributes of the report
+        (`n_empty_`, `coverage_`) are set when the last batch has been taken.
+        """
+        return self._stream(X)
+
+    def _stream(self, X, out=None):
+        check_is_fitted(self)
+        self._tables()
+        n_sentences = n_known = n_unknown = n_empty = 0
+        first_empty: list[int] = []
+        for encoded, means, variances in self._batches(X, out):
+            empty = self._is_empty(encoded)
+            if empty.any():
+                rows = np.flatnonzero(empty)
+                means[rows] = 0
+                variances[rows] = np.nan
+                n_empty += rows.size
+                first_empty += [int(row) + n_sentences for row in rows[: 3 - len(first_empty)]]
+                if self.on_empty == "error":
+                    self._check_empty((n_sentences + empty.size, n_empty, 0.0, first_empty))
+            n_sentences += empty.size
+            n_known += encoded.ids.size
+            n_unknown += int(encoded.n_unknown.sum())
+            yield means, variances
+        n_all = n_known + n_unknown
+        coverage = n_known / n_all if n_all else float("nan")
+        self._check_empty((n_sentences, n_empty, coverage, first_empty))
+        self._check_coverage(n_known, n_unknown)
+
+    def sample(self, X, n_samples=1, random_state=None):
+        """Draw from the posteriors.
+
+        Returns
+        -------
+        samples : array, shape (n_samples, n_sentences, n_dims)
+            Sentences without a known word have no posterior: nan.
+        """
+        rng = check_random_state(random_state)
+        means, variances = self.posterior(X)
+        noise = rng.standard_normal((n_samples, *means.shape))
+        noise *= np.sqrt(variances)[:, None]
+        noise += means
+        return noise.astype(means.dtype)
+
+    # ---- how it works --------------------------------------------------------------------------
+
+    @property
+    def _n_features_out(self):
+        return self.word_vectors.n_dims
+
+    @property
+    def _dtype(self):
+        tables = (self.word_vectors.input_vectors, self.word_vectors.output_vectors)
+        wide = any(table is not None and table.dtype == np.float64 for table in tables)
+        return np.dtype(np.float64 if wide else np.float32)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        return tags
+
+    def _needs_prior_table(self) -> bool:
+        """Whether these settings read `B_hat` at all."""
+        return True
+
+    def _tables(self):
+        """(A_hat, B_hat); B_hat may be None where these settings do not read it."""
+        words = self.word_vectors
+        if words.output_vectors is None and not self.swap_roles and not self._needs_prior_table():
+            return words.input_vectors, None
+        return words.roles(swap=self.swap_roles, method=type(self).__name__)
+
+    def _encode(self, X, n_jobs=None) -> Encoded:
+        if isinstance(X, str):
+            shown = X if len(X) <= 40 else X[:37] + "..."
+            raise ValueError(
+                f"X must be an iterable of sentences. Got the single string {shown!r} instead. "
+                f"Pass [{shown!r}] to embed one sentence."
+            )
+        return self.word_vectors.vocabulary.encode(X, n_jobs=n_jobs)
+
+    def _batches(self, X, out=None):
+        """Yield (encoded, means, variances) for each batch, in order, computed by threads."""
+        posterior = self._prepared()
+
+        def work(start, part):
+            encoded = self._encode(part, n_jobs=1)
+            where = None if out is None else out[start : start + encoded.n_sentences]
+            return encoded, *posterior(encoded, where)
+
+        n_jobs = self._n_threads()
+        size = self._batch_size(_length(X), n_jobs)
+        parts = zip(count(0, size), _parts(X, size))
+        first = list(islice(parts, 2))
+        if n_jobs == 1 or len(first) < 2:  # nothing to share out: no threads to start
+            for start, part in chain(first, parts):
+                yield work(start, part)
+            return
+        parts = chain(first, parts)
+        with ThreadPoolExecutor(n_jobs) as pool:
+            # a few batches ahead, so that no thread waits and memory stays bounded
+            waiting = deque(pool.submit(work, *part) for part in islice(parts, n_jobs + 1))
+            try:
+                while waiting:
+                    done = waiting.popleft().result()
+                    waiting.extend(pool.submit(work, *part) for part in islice(parts, 1))
+                    yield done
+            finally:
+                for future in waiting:
+                    future.cancel()
+
+    def _batch_size(self, n_sentences, n_jobs) -> int:
+        """Sentences a batch, where there are so many (None: nobody knows) for so many threads."""
+        return self.batch_size
+
+    def _n_threads(self) -> int:
+        return n_threads(self.n_jobs)
+
+    def _gather(self, X):
+        n_dims = self.word_vectors.n_dims
+        n = _length(X)
+        if n is not None:  # the batches are computed in their place
+            means, variances = np.empty((n, n_dims), self._dtype), np.empty(n)
+            done = 0
+            for _, some in self._stream(X, means):
+                variances[done : done + some.size] = some
+                done += some.size
+            return means, variances
+        pieces = deque(self._stream(X))
+        n = sum(some.size for _, some in pieces)
+        means, variances = np.empty((n, n_dims), self._dtype), np.empty(n)
+        done = 0
+        while pieces:  # each piece is freed once copied: never twice the result
+            some_means, some = pieces.popleft()
+            means[done : done + some.size], variances[done : done + some.size] = some_means, some
+            done += some.size
+        return means, variances
+
+    def _check_coverage(self, n_known, n_unknown):
+        # stands for all batches together; a number broadcast to n_known places takes no memory
+        ids = np.broadcast_to(np.int32(0), (n_known,))
+        total = Encoded(ids, np.array([0, n_known]), np.array([n_unknown]))
+        total.warn_if_low_coverage(self.word_vectors.vocabulary, stacklevel=5)
+
+    def _report(self, n_sentences, n_empty, coverage):
+        self.n_sentences_, self.n_empty_, self.coverage_ = n_sentences, n_empty, coverage
+
+    def _check_empty(self, counted):
+        n_sentences, n_empty, coverage, first = counted
+        self._report(n_sentences, n_empty, coverage)
+        if not n_empty or self.on_empty == "ignore":
+            return
+        rows = ", ".join(map(str, first)) + (", ..." if n_empty > len(first) else "")
+        message = (
+            f"{n_empty:,} of {n_sentences:,} sentences hold no known word (row {rows}), so they "
+            "have no posterior"
+        )
+        if self.on_empty == "error":
+            raise ValueError(f"{message}. Drop them, or pass on_empty='warn' to get mean 0.")
+        warnings.warn(
+            f"{message}: mean 0, variance nan. Drop them, or pass on_empty='ignore'.",
+            EmptySentenceWarning,
+            stacklevel=4,
+        )
+
+
+def _length(X) -> int | None:
+    """Number of sentences, where that is known beforehand."""
+    if isinstance(X, Encoded):
+        return X.n_sentences
+    return len(X) if hasattr(X, "__len__") and not isinstance(X, str) else None
+
+
+def _parts(X, size) -> Iterator:
+    """X cut into batches of `size` sentences."""
+    if isinstance(X, Encoded):
+        for start in range(0, X.n_sentences, size):
+            stop = min(start + size, X.n_sentences)
+            offsets = X.offsets[start : stop + 1]
+            ids = X.ids[offsets[0] : offsets[-1]]
+            yield Encoded(ids, offsets - offsets[0], X.n_unknown[start:stop])
+        return
+    if isinstance(X, str):
+        yield X  # refused, with advice, where it is encoded
+        return
+    rest = iter(X)
+    while part := list(islice(rest, size)):
+        yield part

@@ -1,0 +1,73 @@
+"""The paper's names: `METHODS`, and `make`, which builds the estimator behind a name."""
+
+from pacsent.sentences.base import SentenceVectorizer
+from pacsent.sentences.closed_forms import AverageVectorizer, IDFVectorizer
+from pacsent.sentences.pb_01 import PB01Vectorizer
+from pacsent.sentences.pb_neg import PBNegVectorizer
+from pacsent.sentences.pv_dbow import PVDBOWVectorizer
+from pacsent.sentences.w_pb_neg import WordPBNegVectorizer
+from pacsent.words.vectors import WordVectors
+
+# name -> (class, parameters that the name stands for, defaults)
+_METHODS: dict[str, tuple[type[SentenceVectorizer], dict, dict]] = {
+    "Average": (AverageVectorizer, {}, {"alpha": 0.0}),
+    "IDF-Average": (IDFVectorizer, {}, {"lam": float("inf")}),
+    "PB-L2": (AverageVectorizer, {"alpha": None}, {}),
+    "PB-IDF-L2": (IDFVectorizer, {}, {}),
+    "PB-neg": (PBNegVectorizer, {}, {}),
+    "w-PB-neg": (WordPBNegVectorizer, {}, {}),
+    "PV-DBOW": (PVDBOWVectorizer, {}, {}),
+    "PB-01": (PB01Vectorizer, {}, {}),
+}
+_ONE_TABLE = {"PV-DBOW"}  # no roles to swap
+
+METHODS: tuple[str, ...] = (
+    *_METHODS,
+    *(f"i-{name}" for name in _METHODS if name not in _ONE_TABLE),
+)
+
+# what a saved folder may name
+ESTIMATORS = {estimator.__name__: estimator for estimator, *_ in _METHODS.values()}
+
+
+def make(name: str, word_vectors: WordVectors, **params) -> SentenceVectorizer:
+    """The estimator that the paper calls `name`, one of METHODS.
+
+    Parameters
+    ----------
+    name : str
+        `i-` in front swaps the roles of the two tables. 'Average' starts with alpha=0 and
+        'IDF-Average' with lam=inf, the plain means of the loss's table.
+    word_vectors : WordVectors
+    **params
+        Parameters of the estimator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import Vocabulary, WordVectors, make
+    >>> words = WordVectors(Vocabulary(["good", "film"]), np.eye(2), -np.eye(2))
+    >>> make("i-PB-L2", words, lam=2.0)
+    AverageVectorizer(lam=2.0, swap_roles=True,
+                      word_vectors=WordVectors(n_words=2, n_dims=2))
+    """
+    if name not in METHODS:
+        raise ValueError(
+            f"name must be a method of the paper. Got {name!r} instead. Choose from "
+            f"{', '.join(METHODS)}."
+        )
+    estimator, fixed, defaults = _METHODS[name.removeprefix("i-")]
+    if name not in _ONE_TABLE:
+        fixed = {**fixed, "swap_roles": name.startswith("i-")}
+    for key, value in fixed.items():
+        if key in params and params[key] != value:
+            raise ValueError(
+                f"{key} must be {value!r} for the method {name!r}. Got {params[key]!r} instead. "
+                f"Choose another name, or build a {estimator.__name__} yourself."
+            )
+    if name.endswith("Average") and "alpha" in defaults and "lam" in params:
+        raise ValueError(
+            f"{name!r} must be given alpha, not lam. Got lam={params['lam']!r} instead. Use "
+            f"{name.replace('Average', 'PB-L2')!r} for a posterior that depends on lam."
+        )
+    return estimator(word_vectors, **{**defaults, **fixed, **params})

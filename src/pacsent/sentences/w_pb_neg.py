@@ -1,0 +1,234 @@
+"""w-PB-neg: one posterior for each word, shared by all sentences. Formulas: `maths.w_pb_neg`."""
+
+import warnings
+from numbers import Integral
+from typing import ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from threadpoolctl import threadpool_limits
+
+from pacsent.maths import pb_neg as posterior
+from pacsent.maths import w_pb_neg
+from pacsent.progress import bar
+from pacsent.sentences.negative_sampling import POSITIVE, NegativeSampling, refuse_no_penalty
+
+
+class WordPBNegVectorizer(NegativeSampling):
+    """Sentence vectors as means of word posteriors, learned from the training texts (w-PB-neg).
+
+        mu_S = mean of mu_w over the tokens of S;  var_S = sum over types of (count/n)^2 var_w
+
+    Every word of the training sentences has a posterior N(mu_w, var_w I), all learned together
+    under the negative sampling loss of the sentences; see `pacsent.maths.w_pb_neg`. A new sentence
+    costs no more than an average. Words that training never met keep their prior mean, `B_hat`,
+    as if it were certain.
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+    lam : float, default=1.0
+        Weight of the data. Larger values let words move further from their prior means.
+    prior_variance : "paper" or float, default="paper"
+        The prior variance of a word is T/count(w), T the number of training tokens; or, given a
+        number, that number times (median p)/p(w), p = count/T. The paper's is so wide that the
+        Gibbs classifier is near chance; numbers such as 0.01 to 0.1 are for certificates.
+    weighting : {"sentence", "token"}, default="sentence"
+        Whether every training sentence counts the same, or every token.
+    solver : {"sgd", "exact"}, default="sgd"
+        Stochastic gradients with exponential-integrator steps, one per sentence and epoch; or
+        L-BFGS on the expected loss, for small problems.
+    n_negatives, noise_power
+        As in PBNegVectorizer.
+    n_epochs : int, default=40
+    learning_rate : float, default=0.025
+    block_size : int, default=64
+        Sentences whose gradients are taken together, with common noise words. 1 is the strict
+        order of the paper, and slower.
+    max_iter, tol
+        Of the exact solver: most iterations, and the largest entry of the scaled gradient.
+    device : {"cpu", "cuda"}, default="cpu"
+        "cuda" trains on a GPU (extra `[gpu]`): the same schedule with noise words and h integrated
+        out, 256 sentences side by side.
+    swap_roles, on_empty, batch_size
+        As in PBNegVectorizer.
+    n_jobs : int or None, default=None
+        Threads; None or -1 for all cores. With more than one, training is not repeatable to the
+        last digit: threads update common words without locks.
+    random_state : int, RandomState instance or None, default=0
+    verbose : bool, default=False
+        Whether to show progress on stderr.
+
+    Attributes
+    ----------
+    words_ : array of int, shape (n_trained,)
+        The words of the training sentences.
+    word_means_ : array, shape (n_trained, n_dims)
+    word_variances_, prior_variances_ : array, shape (n_trained,)
+    n_iter_ : int
+        Epochs, or iterations of the exact solver.
+    gradient_norm_ : float
+        Of the exact solver; nan otherwise.
+    noise_counts_ : array, shape (n_words,)
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **NegativeSampling._parameter_constraints,
+        "prior_variance": [StrOptions({"paper"}), POSITIVE],
+        "weighting": [StrOptions(set(w_pb_neg.WEIGHTINGS))],
+        "solver": [StrOptions({"sgd", "exact"})],
+        "block_size": [Interval(Integral, 1, None, closed="left")],
+        "device": [StrOptions({"cpu", "cuda"})],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        word_vectors,
+        *,
+        lam=1.0,
+        prior_variance="paper",
+        weighting="sentence",
+        solver="sgd",
+        n_negatives=15,
+        noise_power=0.75,
+        n_epochs=40,
+        learning_rate=0.025,
+        block_size=64,
+        max_iter=1000,
+        tol=1e-6,
+        device="cpu",
+        swap_roles=False,
+        on_empty="warn",
+        batch_size=1024,
+        n_jobs=None,
+        random_state=0,
+        verbose=False,
+    ):
+        self.word_vectors = word_vectors
+        self.lam = lam
+        self.prior_variance = prior_variance
+        self.weighting = weighting
+        self.solver = solver
+        self.n_negatives = n_negatives
+        self.noise_power = noise_power
+        self.n_epochs = n_epochs
+        self.learning_rate = learning_rate
+        self.block_size = block_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.device = device
+        self.swap_roles = swap_roles
+        self.on_empty = on_empty
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _fit(self, encoded):
+        refuse_no_penalty(self, "w-PB-neg")
+        super()._fit(encoded)
+        A_hat, B_hat = self._float_tables()
+        words, p = self._noise_probabilities()
+        counts = self.word_vectors.vocabulary.count(encoded).tocsc()[:, words].tocsr()
+        counts = counts[np.diff(counts.indptr) > 0]
+        scale = None if self.prior_variance == "paper" else self.prior_variance
+        var_P = w_pb_neg.prior_variances(self.noise_counts_, scale)[words]
+        settings = {
+            "n_negatives": self.n_negatives,
+            "lam": self.lam,
+            "weighting": self.weighting,
+            "n_threads": self._n_threads(),
+        }
+        with threadpool_limits(1, user_api="blas"):
+            if self.device != "cpu":
+                found = self._fit_on_gpu(counts, A_hat[words], B_hat[words], var_P)
+            elif self.solver == "exact":
+                found = w_pb_neg.solve(
+                    counts, A_hat[words], B_hat[words], var_P, p,
+                    tol=self.tol, max_iter=self.max_iter, **settings,
+                )  # fmt: skip
+            else:
+                with bar("w-PB-neg", total=self.n_epochs, unit="epochs", enabled=self.verbose) as b:
+                    found = w_pb_neg.train(
+                        counts, A_hat[words].astype(np.float32), B_hat[words].astype(np.float32),
+                        var_P, p, n_epochs=self.n_epochs, learning_rate=self.learning_rate,
+                        block=self.block_size, rng=np.random.default_rng(self.seed_),
+                        callback=lambda epoch: b.advance(), **settings,
+                    )  # fmt: skip
+        self.words_, self.prior_variances_ = words, var_P
+        self.word_means_, self.word_variances_ = found.mu.astype(self._dtype), np.exp(found.rho)
+        self.n_iter_, self.gradient_norm_ = found.n_iter, found.gradient_norm
+        unsolved = not found.gradient_norm <= self.tol
+        if self.device != "cpu":  # which stops by the size of its steps
+            unsolved = found.n_iter >= self.max_iter
+        if self.solver == "exact" and unsolved:
+            warnings.warn(
+                f"The scaled gradient is {found.gradient_norm:.2g} after {found.n_iter} iterations,"
+                f" not below tol={self.tol:g}. Raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+
+    def _fit_on_gpu(self, counts, A, B, var_P):
+        from pacsent import gpu
+
+        frequency = np.asarray(counts.sum(axis=0)).ravel()
+        noise = posterior.noise_of(
+            frequency, A, B.mean(axis=0),
+            n_negatives=self.n_negatives, noise_power=self.noise_power,
+        )  # fmt: skip
+        _, mu, var_Q, n_iter = gpu.fit_w_pb_neg(
+            counts, A, B, noise, var_P, lam=self.lam, n_epochs=self.n_epochs,
+            learning_rate=self.learning_rate, weighting=self.weighting, solver=self.solver,
+            tol=self.tol, max_iter=self.max_iter, random_state=self.seed_, device=self.device,
+        )  # fmt: skip
+        return w_pb_neg.WordSolution(mu, np.log(var_Q), n_iter, float("nan"))
+
+    def _state(self):
+        learned = {
+            "words": self.words_,
+            "word_means": self.word_means_,
+            "word_variances": self.word_variances_,
+            "prior_variances": self.prior_variances_,
+            "training": np.array([self.n_iter_, self.gradient_norm_], dtype=float),
+        }
+        return {**super()._state(), **learned}
+
+    def _restore(self, state):
+        super()._restore(state)
+        self.words_ = np.asarray(state["words"], dtype=np.int64)
+        self.word_means_ = np.asarray(state["word_means"])
+        self.word_variances_ = np.asarray(state["word_variances"], dtype=np.float64)
+        self.prior_variances_ = np.asarray(state["prior_variances"], dtype=np.float64)
+        n_iter, norm = np.asarray(state["training"]).tolist()
+        self.n_iter_, self.gradient_norm_ = int(n_iter), norm
+
+    def _pooling_tables(self):
+        """(means, variances) of all words: learned ones, and the prior mean of the others."""
+        if not hasattr(self, "_pooled"):
+            _, B_hat = self._float_tables()
+            means = B_hat.astype(self._dtype)  # a copy
+            means[self.words_] = self.word_means_
+            variances = np.zeros(self.word_vectors.n_words)
+            variances[self.words_] = self.word_variances_
+            self._pooled = means, variances
+        return self._pooled
+
+    def _batches(self, X, *where):
+        self._pooling_tables()  # before the threads need them
+        return super()._batches(X, *where)
+
+    def _posterior(self, encoded):
+        from pacsent._kernels.sentences import pool_rows
+
+        table, word_variances = self._pooling_tables()
+        n_tokens = np.maximum(np.diff(encoded.offsets), 1)
+        means = np.empty((encoded.n_sentences, self.word_vectors.n_dims), self._dtype)
+        ones = np.ones(self.word_vectors.n_words, self._dtype)
+        scale = (1.0 / n_tokens).astype(self._dtype)
+        pool_rows(encoded.ids, encoded.offsets, table, ones, scale, means, False)
+        counts = self.word_vectors.vocabulary.count(encoded)
+        variances = (counts.power(2) @ word_variances) / n_tokens.astype(float) ** 2
+        return means, variances

@@ -1,0 +1,26 @@
+"""Text: reading files of any packing, normalising, the filter for dumps, labelled files."""
+
+from pacsent.lazy import offer
+
+__getattr__, __dir__ = offer(
+    __name__,
+    {
+        "Source": "reading",
+        "read_lines": "reading",
+        "check_input": "reading",
+        "total_size": "reading",
+        "pieces": "reading",
+        "not_utf8": "reading",
+        "empty_file": "reading",
+        "cut_after_letters": "reading",
+        "cut_at_newline": "reading",
+        "cut_at_space": "reading",
+        "clean": "normalise",
+        "tokenise_paper": "normalise",
+        "tokenise_unicode": "normalise",
+        "TOKENISERS": "normalise",
+        "clean_files": "cleaning",
+        "Dataset": "labelled",
+        "read_labelled": "labelled",
+    },
+)

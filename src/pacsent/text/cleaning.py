@@ -1,0 +1,258 @@
+"""Text in, clean tokens out: reading files and normalising what they hold.
+
+Nothing here knows about vocabularies or vectors.
+"""
+
+import contextlib
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pacsent import progress
+from pacsent.text.reading import PIECE, Source, cut_after_letters, empty_file, pieces, total_size
+from pacsent.threads import in_order, n_threads
+
+# ------------------------------------------------------------------------------------------------
+# cleaning files
+# ------------------------------------------------------------------------------------------------
+
+HUGE = 1 << 26  # bytes from which on a record is worked on in files, not in memory
+
+
+def clean_files(
+    inputs: Iterable,
+    output=None,
+    *,
+    wiki: bool = False,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+) -> int:
+    """Clean text files of any size as the paper does; the number of bytes written.
+
+    Without `wiki`, each line is cleaned as by `clean` and stays a line. With it, the inputs are
+    MediaWiki dumps, and the output is byte for byte that of the public filter the paper used
+    (wikifil.pl): the visible text of all articles on one line. As there, several dumps are read one
+    after the other, and an article that the end of one cuts off goes on in the next.
+
+    Parameters
+    ----------
+    inputs : iterable of paths, '-' for stdin
+        Plain or packed (.gz, .bz2, .xz, .zst). Any byte is fine: what is not a letter a-z or a
+        digit separates words.
+    output : path or None
+        Written beside its place and moved there when whole; None or '-' for stdout.
+    n_jobs : int or None
+        Threads; None takes all cores. The bytes are the same for any number.
+    verbose : bool, default=False
+        Whether to show the progress on stderr.
+    """
+    paths = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    total = total_size(paths)
+    n_written = n_before = 0
+    current = None
+
+    def sources():  # one at a time: there may be more of them than can be open
+        nonlocal n_before, current
+        for path in paths:
+            with Source(path) as current:
+                yield current
+                n_before += current.consumed
+        current = None
+
+    with (
+        _written(output) as write,
+        progress.bar("Cleaning", total=total, unit="B", enabled=verbose) as bar,
+    ):
+        if wiki:
+            cleaned = _clean_dumps(sources(), n_threads(n_jobs), _folder(output))
+        else:
+            cleaned = _clean_texts(sources(), n_threads(n_jobs))
+        for piece in cleaned:
+            write(piece)
+            n_written += len(piece)
+            bar.update(n_before + (current.consumed if current is not None else 0))
+    return n_written
+
+
+def _folder(output) -> str | None:
+    """Where files for a while go: beside the output, as /tmp may be memory; None for /tmp."""
+    if output is None or str(output) == "-" or os.path.realpath(output).startswith("/dev/"):
+        return None
+    return os.path.dirname(os.path.realpath(output))
+
+
+@contextlib.contextmanager
+def _written(output) -> Iterator[Callable]:
+    """A function that writes bytes; the file is in its place when all went well."""
+    if output is None or str(output) == "-":
+        yield sys.stdout.buffer.write
+        sys.stdout.buffer.flush()
+        return
+    output = Path(os.path.realpath(output))  # a link stays, what it points to is replaced
+    if output.exists() and not output.is_file() and not output.is_dir():
+        with open(output, "wb") as file:  # a device or a pipe: nothing to move there
+            yield file.write
+        return
+    partial = output.with_name(f".{output.name}.{os.getpid()}.part")
+    try:
+        if output.is_dir():
+            raise IsADirectoryError(0, "it is a directory")
+        file = open(partial, "wb")  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise type(error)(
+            f"The output must be a file that can be written. Got {output} instead "
+            f"({error.strerror}). Choose another place."
+        ) from None
+    try:
+        with file:
+            yield file.write
+        os.replace(partial, output)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _clean_texts(sources: Iterable[Source], n: int) -> Iterator[bytes]:
+    def cleaned(piece):
+        import numpy as np
+
+        from pacsent._kernels import text as kernels
+
+        data = np.frombuffer(piece, dtype=np.uint8)
+        (out,) = _room(out=(6 * data.size + 8, np.uint8))
+        return out[: kernels.clean_lines(data, out)].tobytes()
+
+    everything = (p for source in sources for _, p in pieces(source, cut_after_letters))
+    begun = False  # whether the line so far has a word: then a space comes before the next one
+    for piece in in_order(cleaned, everything, n):
+        if not piece:
+            continue
+        yield b" " + piece if begun and not piece.startswith(b"\n") else piece
+        begun = not piece.endswith(b"\n")
+
+
+def _clean_dumps(sources: Iterable[Source], n: int, folder: str | None = None) -> Iterator[bytes]:
+    keep = False
+    everything = (p for source in sources for p in _records(source, folder))
+    for if_kept, anyway, state in in_order(_filtered, everything, n):
+        if keep:
+            yield from if_kept
+        yield from anyway
+        keep = keep if state < 0 else bool(state)
+
+
+def _records(source: Source, folder: str | None) -> Iterator[Any]:
+    """Pieces that end with a record, as bytes; a huge record as an open file and its folder."""
+    held: list[bytes] = []
+    n_held = n_read = 0
+    while block := source.read(PIECE):
+        n_read += len(block)
+        end = block.rfind(b">") + 1
+        if end:
+            yield b"".join([*held, block[:end]])
+            held, n_held = [], 0
+            block = block[end:]
+        if block:
+            held.append(block)
+            n_held += len(block)
+        if n_held >= HUGE:
+            file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (closed by who takes it)
+            file.writelines(held)
+            held, n_held = [], 0
+            while block := source.read(PIECE):
+                end = block.find(b">") + 1
+                file.write(block[:end] if end else block)
+                if end:
+                    break
+            yield file, folder
+            # what is left of this block may hold many records
+            rest = block[end:] if block else b""
+            end = rest.rfind(b">") + 1
+            if end:
+                yield rest[:end]
+            if rest[end:]:
+                held, n_held = [rest[end:]], len(rest) - end
+    if n_read == 0:
+        raise ValueError(empty_file(source.name))
+    if held:
+        yield b"".join(held)
+
+
+def _filtered(piece) -> tuple[Iterable[bytes], Iterable[bytes], int]:
+    """What comes of the first records if they are kept, of the others, and the state after them."""
+    import numpy as np
+
+    from pacsent._kernels import text as kernels
+
+    if not isinstance(piece, bytes):
+        return _filtered_file(*piece)
+    data = np.frombuffer(piece, dtype=np.uint8)
+    n = data.size + 2
+    marks, mark, first, last, out = _room(
+        marks=(n, np.int64),
+        mark=(n, np.uint8),
+        first=(n, np.int64),
+        last=(n, np.int64),
+        out=(6 * n, np.uint8),
+    )
+    size, n_first, state = kernels.filter_wiki(data, marks, (mark, first, last), out)
+    return [out[:n_first].tobytes()], [out[n_first:size].tobytes()], state
+
+
+def _filtered_file(file, folder: str | None) -> tuple[Iterable[bytes], Iterable[bytes], int]:
+    """As _filtered for one huge record: all arrays lie in files, which the system may page out."""
+    import numpy as np
+
+    from pacsent._kernels import text as kernels
+
+    stack = contextlib.ExitStack()
+    stack.enter_context(file)
+    file.flush()
+    data = np.memmap(file, dtype=np.uint8, mode="r")
+    n = data.size + 2
+
+    def room(dtype):
+        # pages that are never touched take no place on the disk either
+        return np.memmap(
+            stack.enter_context(tempfile.TemporaryFile(dir=folder)),
+            dtype=dtype,
+            mode="w+",
+            shape=(n,),
+        )
+
+    marks = room(np.int64)
+    items = room(np.uint8), room(np.int64), room(np.int64)
+    _, n_marks = kernels.find_marks(data, 0, data.size, marks)
+    end, has_text, has_end, has_redirect = kernels.look_over(data, 0, data.size, marks, n_marks)
+    keep = 0 if has_redirect else 1 if has_text else -1
+    if keep == 0:
+        stack.close()
+        return [], [], 0
+    n_items = kernels.strip_markup(data, 0, end, marks, n_marks, items)
+
+    def spelled():
+        with stack:
+            out = np.empty(6 * PIECE + 64, dtype=np.uint8)
+            state = np.array([0, -1, 1, 0], dtype=np.int64)
+            while state[0] < n_items:
+                yield out[: kernels.spell_items(data, items, n_items, state, out)].tobytes()
+
+    after = 0 if has_end else keep
+    return ([], spelled(), after) if keep == 1 else (spelled(), [], after)
+
+
+_scratch = threading.local()
+
+
+def _room(**wanted) -> list:
+    """Arrays of at least these sizes and types, one set a thread, used again and again."""
+    import numpy as np
+
+    for name, (size, dtype) in wanted.items():
+        have = getattr(_scratch, name, None)
+        if have is None or have.size < size:
+            setattr(_scratch, name, np.empty(size, dtype=dtype))
+    return [getattr(_scratch, name) for name in wanted]

@@ -1,0 +1,175 @@
+"""Texts with class labels: `Dataset`, and reading it from a user's own TSV or CSV file."""
+
+import csv
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Texts with class labels; a test part where the authors fixed one.
+
+    Attributes
+    ----------
+    name : str
+    train_texts, test_texts : list of str
+        `test_texts` is empty where there is no fixed split; `split` makes one.
+    train_labels, test_labels : array of int64
+        Positions in `classes`.
+    classes : tuple of str
+    digest : str
+        sha256 of the content that was read, whatever it was packed in.
+    """
+
+    name: str
+    train_texts: list[str]
+    train_labels: np.ndarray
+    test_texts: list[str]
+    test_labels: np.ndarray
+    classes: tuple[str, ...]
+    digest: str
+
+    def __repr__(self) -> str:
+        return (
+            f"Dataset({self.name!r}, {len(self.train_texts):,} train, "
+            f"{len(self.test_texts):,} test, {len(self.classes)} classes)"
+        )
+
+    @property
+    def has_fixed_split(self) -> bool:
+        return len(self.test_texts) > 0
+
+    def split(self, seed: int = 0, test_size: float = 0.2) -> "Dataset":
+        """The authors' split where there is one, else a random one (80/20), a function of `seed`.
+
+        The parts keep the order of the file, so that a part depends on its members only.
+        """
+        if self.has_fixed_split:
+            return self
+        train, test = self.split_rows(seed, test_size)
+        return replace(
+            self,
+            train_texts=[self.train_texts[i] for i in train],
+            train_labels=self.train_labels[train],
+            test_texts=[self.train_texts[i] for i in test],
+            test_labels=self.train_labels[test],
+        )
+
+    def split_rows(self, seed: int = 0, test_size: float = 0.2) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of the training and the test part of `split(seed)`, for a dataset without one."""
+        n_documents = len(self.train_texts)
+        n_test = round(n_documents * test_size)
+        order = np.random.default_rng([seed, 80_20]).permutation(n_documents)
+        return np.sort(order[n_test:]), np.sort(order[:n_test])
+
+
+# ------------------------------------------------------------------------------------------------
+# One's own labelled text
+# ------------------------------------------------------------------------------------------------
+
+
+def read_labelled(
+    path: str | Path,
+    *,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    test: str | Path | None = None,
+) -> Dataset:
+    """A dataset from one's own file: `label<TAB>text` lines, or a CSV with named columns.
+
+    Parameters
+    ----------
+    path : path
+        UTF-8. Read as CSV where both columns are named (commas; tabs for a name in .tsv).
+    text_column, label_column : str or None
+        Names in the first line of the CSV.
+    test : path or None
+        A second file of the same kind as the test part; without it `split` makes one.
+    """
+    if (text_column is None) != (label_column is None):
+        raise ValueError(
+            "text_column and label_column must be given together. Got "
+            f"text_column={text_column!r}, label_column={label_column!r} instead. Name both for "
+            "a CSV, or none for lines of label<TAB>text."
+        )
+    train_texts, train_names = _read_rows(Path(path), text_column, label_column)
+    test_texts: list[str] = []
+    test_names: list[str] = []
+    if test is not None:
+        test_texts, test_names = _read_rows(Path(test), text_column, label_column)
+    classes = tuple(sorted({*train_names, *test_names}))
+    if len(classes) < 2:
+        raise ValueError(
+            f"{Path(path).name} must hold at least two classes. Got {list(classes)} instead. "
+            "Check which column holds the label."
+        )
+    position = {name: i for i, name in enumerate(classes)}
+    total = hashlib.sha256()
+    for part in ((train_texts, train_names), (test_texts, test_names)):
+        for text, name in zip(*part):
+            total.update(f"{name}\t{text}\n".encode())
+        total.update(b"\0")
+    return Dataset(
+        Path(path).name.split(".")[0],
+        train_texts,
+        np.array([position[name] for name in train_names], dtype=np.int64),
+        test_texts,
+        np.array([position[name] for name in test_names], dtype=np.int64),
+        classes,
+        total.hexdigest(),
+    )
+
+
+def _read_rows(path: Path, text_column, label_column) -> tuple[list[str], list[str]]:
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"The file with the labelled text must exist. Got {str(path)!r} instead. Check the "
+            "path."
+        )
+    texts: list[str] = []
+    labels: list[str] = []
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            if text_column is None:
+                for number, line in enumerate(file, 1):
+                    if not line.strip():
+                        continue
+                    label, tab, text = line.rstrip("\r\n").partition("\t")
+                    if not tab or not label.strip():
+                        raise ValueError(
+                            f"Line {number:,} of {path.name} must be label<TAB>text. Got "
+                            f"{line[:40]!r} instead. For a CSV name its columns (--text-column, "
+                            "--label-column)."
+                        )
+                    labels.append(label.strip())
+                    texts.append(text)
+            else:
+                rows = csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+                missing = {text_column, label_column} - set(rows.fieldnames or ())
+                if missing:
+                    raise ValueError(
+                        f"The columns of {path.name} must include {', '.join(sorted(missing))}. "
+                        f"Got {', '.join(rows.fieldnames or ())} instead. Name the columns as "
+                        "its first line does."
+                    )
+                for row in rows:
+                    if row[text_column] is None or row[label_column] is None:
+                        raise ValueError(
+                            f"Line {rows.line_num:,} of {path.name} must have a value in every "
+                            "named column. Got a short line instead. Repair the file."
+                        )
+                    texts.append(row[text_column])
+                    labels.append(row[label_column].strip())
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path.name} must be UTF-8 text. Got the byte {error.object[error.start]:#04x} at "
+            f"position {error.start:,} instead. Convert it first."
+        ) from None
+    if not texts:
+        raise ValueError(
+            f"{path.name} must hold labelled text. Got an empty file instead. Check the path."
+        )
+    return texts, labels

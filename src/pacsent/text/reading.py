@@ -1,0 +1,312 @@
+"""Reading text: files of any packing, line by line or in pieces that threads can take."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+# ------------------------------------------------------------------------------------------------
+# reading files, packed or not
+# ------------------------------------------------------------------------------------------------
+
+_MAGIC = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\x00", ".zst": b"\x28\xb5\x2f\xfd"}
+_PACKED_SIZE = 1 << 14  # bytes of an archive unpacked at a time: little comes out of them at once
+
+
+def _kind(start: bytes) -> str:
+    """Suffix of the archive that begins like this; empty for plain text."""
+    for kind, magic in _MAGIC.items():
+        if start.startswith(magic):
+            # 'BZh' may well begin a text; pi or its root follow it in an archive
+            if kind == ".bz2" and start[4:10] not in (b"1AY&SY", b"\x17rE8P\x90"):
+                continue
+            return kind
+    return ""
+
+
+def check_input(path) -> Path:
+    """The path, if there is a file; else an error of one clear line."""
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(
+            f"The input must be a file. Got the directory {path} instead. "
+            f"Name the files in it, for example {path}/*"
+        )
+    if not path.exists():
+        raise FileNotFoundError(
+            f"The input must be a file that exists. Got {path} instead. Check its name."
+        )
+    return path
+
+
+def total_size(paths: Iterable) -> int | None:
+    """Bytes of all files, each of them checked first; None where one has no size known before."""
+    sizes = [None if str(p) == "-" else check_input(p).stat().st_size or None for p in paths]
+    return sum(sizes) if all(sizes) else None  # type: ignore[arg-type]
+
+
+class Source:
+    """A file, or stdin for '-', read as bytes and unpacked on the way (.gz, .bz2, .xz, .zst).
+
+    A directory, a missing file and a damaged or cut-off archive are errors of one clear line.
+
+    Attributes
+    ----------
+    name : str
+    size : int or None
+        Bytes on disk; None where that is not known.
+    consumed : int
+        Bytes read so far, as they are on disk: `consumed / size` is how far the reading is.
+    """
+
+    def __init__(self, path):
+        self.name = "standard input" if str(path) == "-" else str(path)
+        self.size = None
+        self.consumed = 0
+        if str(path) == "-":
+            self._file = sys.stdin.buffer
+        else:
+            path = check_input(path)
+            try:
+                self._file = open(path, "rb")  # noqa: SIM115 (closed by close)
+            except OSError as error:
+                raise type(error)(
+                    f"The input must be a file that can be read. Got {path} instead "
+                    f"({error.strerror}). Check its permissions."
+                ) from None
+            size = path.stat().st_size
+            self.size = size or None  # a pipe has none
+        self._start = self._take(_PACKED_SIZE)
+        self.kind = _kind(self._start)
+        suffix = Path(self.name).suffix
+        if suffix in _MAGIC and self._start and self.kind != suffix:
+            size = min(len(self._start), len(_MAGIC[suffix]))
+            if self._start[:size] != _MAGIC[suffix][:size]:
+                raise ValueError(
+                    f"{self.name} must be a {suffix} archive. Got a file that begins with "
+                    f"{self._start[:6]!r} instead. Rename it or fetch it again."
+                )
+            self.kind = suffix  # cut off within its first bytes
+        self._unpacked = self._pieces()
+        self._rest = b""
+
+    def _take(self, n: int) -> bytes:
+        piece = self._file.read(n)
+        self.consumed += len(piece)
+        return piece
+
+    def _pieces(self) -> Iterator[bytes]:
+        """What an archive holds, unpacked, in pieces of any size."""
+        piece, self._start = self._start, b""
+        wrong = _wrong_data(self.kind)
+        machine = _unpacker(self.kind)
+        n_out = 0
+        while piece:
+            try:
+                unpacked = machine.decompress(piece)
+            except wrong as error:
+                raise ValueError(
+                    f"{self.name} must be a whole {self.kind} archive. Got one that is damaged "
+                    f"after {n_out:,} unpacked bytes instead ({error}). Fetch it again."
+                ) from None
+            n_out += len(unpacked)
+            if unpacked:
+                yield unpacked
+            if not machine.eof:
+                piece = self._take(_PACKED_SIZE)
+                continue
+            # an archive may hold several streams, one after the other, zeros between them
+            piece = machine.unused_data.lstrip(b"\0")
+            while not piece and (taken := self._take(_PACKED_SIZE)):
+                piece = taken.lstrip(b"\0")
+            if piece:
+                machine = _unpacker(self.kind)
+        if not machine.eof:
+            raise ValueError(
+                f"{self.name} must be a whole {self.kind} archive. Got one that is cut off after "
+                f"{n_out:,} unpacked bytes instead. Fetch or copy it again."
+            )
+
+    def read(self, n: int) -> bytes:
+        """Exactly n bytes, fewer only at the end."""
+        if not self.kind:
+            start, self._start = self._start[:n], self._start[n:]
+            return start + self._take(n - len(start)) if len(start) < n else start
+        pieces = [self._rest]
+        length = len(self._rest)
+        while length < n:
+            piece = next(self._unpacked, None)
+            if piece is None:
+                break
+            pieces.append(piece)
+            length += len(piece)
+        whole = b"".join(pieces)
+        self._rest = whole[n:]
+        return whole[:n]
+
+    def close(self):
+        if self._file is not sys.stdin.buffer:
+            self._file.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def _unpacker(kind: str):
+    """An object with decompress, eof and unused_data."""
+    if kind == ".gz":
+        import zlib
+
+        return zlib.decompressobj(wbits=31)
+    if kind == ".bz2":
+        import bz2
+
+        return bz2.BZ2Decompressor()
+    if kind == ".xz":
+        import lzma
+
+        return lzma.LZMADecompressor()
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+
+        return zstd.ZstdDecompressor()
+    return _zstandard().ZstdDecompressor().decompressobj()
+
+
+def _wrong_data(kind: str) -> tuple:
+    """What the unpacker of this kind raises on bytes that are none of its own."""
+    if kind == ".gz":
+        import zlib
+
+        return (zlib.error,)
+    if kind == ".bz2":
+        return (OSError, ValueError)
+    if kind == ".xz":
+        import lzma
+
+        return (lzma.LZMAError,)
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+
+        return (zstd.ZstdError,)
+    return (_zstandard().ZstdError,)
+
+
+def _zstandard():
+    try:
+        import zstandard
+    except ImportError:
+        raise ImportError(
+            "Reading .zst files needs zstandard, which is not installed. "
+            "Run: pip install 'pacsent[zstd]'"
+        ) from None
+    return zstandard
+
+
+def read_lines(path) -> Iterator[str]:
+    """Lines of a UTF-8 text file, packed or not, without their line ends; '-' is stdin.
+
+    Only a newline (with or without a carriage return before it) ends a line.
+    """
+    with Source(path) as source:
+        pieces: list[bytes] = []
+        n_line, offset = 1, 0
+        any_byte = False
+        while block := source.read(1 << 20):
+            any_byte = True
+            first, *others = block.split(b"\n")
+            pieces.append(first)
+            for piece in others:
+                line = b"".join(pieces)
+                yield _decoded(line, source.name, offset, n_line)
+                offset += len(line) + 1
+                n_line += 1
+                pieces = [piece]
+        if not any_byte:
+            raise ValueError(empty_file(source.name))
+        if line := b"".join(pieces):
+            yield _decoded(line, source.name, offset, n_line)
+
+
+def _decoded(line: bytes, name: str, offset: int, n_line: int) -> str:
+    try:
+        decoded = line.removesuffix(b"\r").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(not_utf8(name, offset + error.start, line[error.start], n_line)) from None
+    return decoded.removeprefix("\ufeff") if offset == 0 else decoded
+
+
+def empty_file(name: str) -> str:
+    """The message for a file without a byte in it."""
+    return f"{name} must hold text. Got an empty file instead. Check how it was made."
+
+
+def not_utf8(name: str, offset: int, byte: int, n_line: int | None = None) -> str:
+    """The message for a byte that is no UTF-8, with its place."""
+    line = "" if n_line is None else f" (line {n_line:,})"
+    return (
+        f"{name} must be UTF-8 text. Got the byte 0x{byte:02x} at offset {offset:,}{line} instead. "
+        "Convert it first, for example with iconv -f latin1 -t utf-8"
+    )
+
+
+# ------------------------------------------------------------------------------------------------
+# pieces of a file that can be worked on apart
+# ------------------------------------------------------------------------------------------------
+
+PIECE = 1 << 20  # bytes that one thread takes at a time
+
+
+def pieces(source: Source, cut, size: int | None = None) -> Iterator[tuple[int, bytes]]:
+    """Offset and bytes of pieces that end where `cut` says; a newline ends the last one.
+
+    `cut(block)` is how many bytes of a block may end a piece; 0 where it has no such place, and
+    then the piece goes on.
+    """
+    held: list[bytes] = []
+    offset = n_read = 0
+    last = b""
+    while block := source.read(size or PIECE):
+        n_read += len(block)
+        last = block[-1:]
+        end = cut(block)
+        if end == 0:
+            held.append(block)
+            continue
+        piece = b"".join([*held, block[:end]])
+        yield offset, piece
+        offset += len(piece)
+        held = [block[end:]] if end < len(block) else []
+    if n_read == 0:
+        raise ValueError(empty_file(source.name))
+    rest = b"".join(held)
+    if rest or last != b"\n":
+        yield offset, rest if last == b"\n" else rest + b"\n"
+
+
+_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def cut_after_letters(block: bytes) -> int:
+    """Where the word that the block ends in begins."""
+    return len(block.rstrip(_LETTERS))
+
+
+def cut_at_newline(block: bytes) -> int:
+    """Behind the last newline."""
+    return block.rfind(b"\n") + 1
+
+
+def cut_at_space(block: bytes) -> int:
+    """Behind the last newline, or the last space that a letter or digit of ASCII follows.
+
+    There neither NFKC nor a token of the unicode normalisation reaches across.
+    """
+    end = cut_at_newline(block)
+    space = len(block)
+    while not end and (space := block.rfind(b" ", 0, space)) >= 0:
+        if block[space + 1 : space + 2].isalnum():
+            end = space + 1
+    return end

@@ -1,0 +1,20 @@
+"""Words: vocabulary, corpora, vectors with both tables, training, foreign formats, word tasks."""
+
+from pacsent.lazy import offer
+
+__getattr__, __dir__ = offer(
+    __name__,
+    {
+        "Vocabulary": "vocabulary",
+        "Encoded": "encoded",
+        "LowCoverageWarning": "encoded",
+        "Corpus": "corpus",
+        "WordVectors": "vectors",
+        "Subwords": "vectors",
+        "SkipGram": "skipgram",
+        "evaluate_words": "tasks",
+        "GenerativeCorpus": "generative",
+        "generate": "generative",
+        "formats": "formats",
+    },
+)

@@ -1,0 +1,503 @@
+"""`Corpus`: exact counts and memory-mapped token ids of a text of any size, for training."""
+
+import hashlib
+import itertools
+import json
+import os
+import queue
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pacsent import progress, threads
+from pacsent.text import normalise, reading
+from pacsent.words.vocabulary import (
+    Vocabulary,
+    as_ascii,
+    batches_of,
+    digest_of,
+    frozen,
+    joined,
+    n_slots,
+    raw_bytes,
+    unicode_ids,
+)
+
+# ------------------------------------------------------------------------------------------------
+# corpora of any size
+# ------------------------------------------------------------------------------------------------
+
+
+class Corpus:
+    """A text turned once into token ids on disk, memory-mapped: what every epoch reads.
+
+    `Corpus.build` makes it, `Corpus.open` opens it. A line of a file is a document, whatever its
+    length, and so is each text. Words rarer than `min_count` are left out of `ids` and counted in
+    `n_unknown`.
+
+    Attributes
+    ----------
+    vocabulary : Vocabulary
+        Most frequent first; words of equal count in the order of their UTF-8 bytes.
+    ids : memmap of int32, shape (n_tokens,)
+    offsets : memmap of int64, shape (n_documents + 1,)
+        Document s is ids[offsets[s]:offsets[s + 1]].
+    n_tokens, n_unknown : int
+        Tokens in `ids`; tokens of words that are not in the vocabulary.
+    n_documents : int
+    min_count : int
+    digest : str
+        The same as `vocabulary.digest(documents)`.
+
+    Notes
+    -----
+    The folder holds corpus.json (the numbers above), vocabulary.tsv (word and count, most frequent
+    first), ids.i32 and offsets.i64 (little-endian).
+    """
+
+    def __init__(self, directory):
+        self.directory = Path(directory)
+        if not (self.directory / "corpus.json").is_file():
+            raise FileNotFoundError(
+                f"A corpus must be a folder with a corpus.json. Got {directory} instead. "
+                "Make one with Corpus.build."
+            )
+        about = json.loads((self.directory / "corpus.json").read_text(encoding="utf-8"))
+        if about.get("format_version") != 1:
+            raise ValueError(
+                "The corpus must have format version 1. Got "
+                f"{about.get('format_version')!r} in {directory} instead. Build it again, or use "
+                "the version of pacsent that made it."
+            )
+        self.n_tokens: int = about["n_tokens"]
+        self.n_unknown: int = about["n_unknown"]
+        self.n_documents: int = about["n_documents"]
+        self.min_count: int = about["min_count"]
+        self.digest: str = about["digest"]
+        self.ids = self._mapped("ids.i32", "<i4", self.n_tokens)
+        self.offsets = self._mapped("offsets.i64", "<i8", self.n_documents + 1)
+        words, counts = [], []
+        for line in (self.directory / "vocabulary.tsv").read_bytes().split(b"\n")[:-1]:
+            word, _, count = line.rpartition(b"\t")
+            words.append(word.decode("utf-8", "surrogatepass"))
+            counts.append(int(count))
+        normalise = about["normalise"]
+        if normalise is None:  # built with a callable, which a file cannot hold
+            normalise = _forgotten
+        self.vocabulary = Vocabulary(words, counts, normalise=normalise)
+
+    def _mapped(self, name: str, dtype: str, size: int) -> np.ndarray:
+        path = self.directory / name
+        if path.stat().st_size != size * np.dtype(dtype).itemsize:
+            raise ValueError(
+                f"{path} must have {size * np.dtype(dtype).itemsize:,} bytes. Got "
+                f"{path.stat().st_size:,} instead. The corpus is damaged: build it again."
+            )
+        return np.memmap(path, dtype=dtype, mode="r", shape=(size,)) if size else np.zeros(0, dtype)
+
+    def __repr__(self) -> str:
+        return (
+            f"Corpus(n_documents={self.n_documents}, n_tokens={self.n_tokens}, "
+            f"n_words={len(self.vocabulary)}, n_unknown={self.n_unknown})"
+        )
+
+    @classmethod
+    def open(cls, directory) -> "Corpus":
+        """Open a corpus made by `build`."""
+        return cls(directory)
+
+    @classmethod
+    def build(
+        cls,
+        source,
+        directory,
+        min_count: int = 5,
+        normalise: str | Callable[[str], list[str]] = "paper",
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> "Corpus":
+        """Count the words of a text of any size, give them ids, write the folder.
+
+        The text is read once, tokenised on all cores into provisional ids on disk, and these are
+        renumbered when the counts are known: exact, and of the text only a few pieces are ever in
+        memory. What is held is every distinct word once for each thread.
+
+        Parameters
+        ----------
+        source : path, '-' for stdin, list of Path, or iterable of str or of token lists
+            Files may be packed (.gz, .bz2, .xz, .zst). Of a file each line is a document, of an
+            iterable each element.
+        directory : path
+            The folder to write; written beside its place and moved there when whole. An older
+            corpus there is replaced, anything else is not.
+        min_count : int, default=5
+            Words that occur less often are left out.
+        normalise : {"paper", "unicode"} or callable, default="paper"
+            See `Vocabulary`.
+        n_jobs : int or None
+            Threads; None takes all cores. The folder is the same for any number.
+        verbose : bool, default=False
+            Whether to show the progress on stderr.
+        """
+        if not isinstance(min_count, int | np.integer) or min_count < 1:
+            raise ValueError(
+                f"min_count must be an integer of at least 1. Got {min_count!r} instead."
+            )
+        empty = Vocabulary([], normalise=normalise)  # checks and holds the normalisation
+        directory = Path(os.path.realpath(directory))
+        _check_place(directory)
+        partial = directory.with_name(f".{directory.name}.{os.getpid()}.part")
+        shutil.rmtree(partial, ignore_errors=True)
+        try:
+            partial.mkdir(parents=True)
+        except OSError as error:
+            raise type(error)(
+                f"The corpus must go where a folder can be written. Got {directory} instead "
+                f"({error.strerror}). Choose another place."
+            ) from None
+        try:
+            with _Counting(partial, empty, threads.n_threads(n_jobs)) as counting:
+                counting.read(source, verbose)
+                counting.write(int(min_count), verbose)
+            if directory.exists():
+                old = directory.with_name(f".{directory.name}.{os.getpid()}.old")
+                os.replace(directory, old)
+                os.replace(partial, directory)
+                shutil.rmtree(old)
+            else:
+                os.replace(partial, directory)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        corpus = cls(directory)
+        corpus.vocabulary.normalise = normalise  # a callable is known here, if not to the file
+        return corpus
+
+
+def _forgotten(sentence: str) -> list[str]:
+    raise ValueError(
+        "Raw text needs the tokeniser this corpus was built with, a function, which a file cannot "
+        "hold. Pass token lists, or set it: Vocabulary(words, counts, normalise=your_tokeniser)."
+    )
+
+
+def _check_place(directory: Path):
+    if not directory.exists() or (directory / "corpus.json").is_file():
+        return
+    if directory.is_dir() and not any(directory.iterdir()):
+        return
+    raise ValueError(
+        f"The corpus must go to a new folder or replace an older corpus. Got {directory}, which "
+        "holds something else, instead. Choose another name."
+    )
+
+
+class _Work(NamedTuple):
+    """A piece of the source for one thread: bytes of a-z words, or documents for the tokeniser."""
+
+    data: Any  # uint8 array, or list of documents
+    bounds: np.ndarray | None  # where documents begin and end in the array
+    n_ends: int  # how many documents end here; the last one may go on in the next piece
+
+
+class _Span(NamedTuple):
+    """Where the provisional ids and the document ends of a piece are."""
+
+    counter: int
+    first_id: int
+    n_ids: int
+    first_end: int
+    n_ends: int
+
+
+class _Counter:
+    """One thread's words, counts and files of provisional ids."""
+
+    def __init__(self, number: int, folder: Path):
+        from pacsent._kernels import text as kernels
+
+        self.kernels = kernels
+        self.number = number
+        names = normalise.DIGIT_NAMES  # the kernel wants them first
+        word_bytes, word_offsets = joined(names)
+        self.n_words = len(names)
+        self.word_bytes = word_bytes.copy()
+        self.word_offsets = word_offsets
+        self.counts = np.zeros(self.n_words, dtype=np.int64)
+        self.table = np.zeros((0, 2), dtype=np.uint64)
+        self.n_ids = self.n_ends = 0
+        self.ids_path = folder / f"ids.{number}"
+        self.ends_path = folder / f"ends.{number}"
+        self.ids_file = open(self.ids_path, "wb")  # noqa: SIM115 (closed by close)
+        self.ends_file = open(self.ends_path, "wb")  # noqa: SIM115
+
+    def close(self):
+        self.ids_file.close()
+        self.ends_file.close()
+
+    def _make_room(self, n_words: int, n_bytes: int):
+        """Room for so many more words in the arrays and the table."""
+        need = self.n_words + n_words
+        if self.counts.size < need:
+            grown = max(need, 2 * self.counts.size)
+            self.counts = _grown(self.counts, grown)
+            self.word_offsets = _grown(self.word_offsets, grown + 1)
+        n_used = int(self.word_offsets[self.n_words])
+        if self.word_bytes.size < n_used + n_bytes:
+            self.word_bytes = _grown(
+                self.word_bytes, max(n_used + n_bytes, 2 * self.word_bytes.size)
+            )
+        if len(self.table) < n_slots(need):
+            self.table = np.zeros((n_slots(need), 2), dtype=np.uint64)
+            offsets = self.word_offsets[: self.n_words + 1]
+            self.kernels.build_table(self.table, frozen(self.word_bytes), frozen(offsets))
+
+    @property
+    def words(self):
+        return self.table, self.word_bytes, self.word_offsets
+
+    def add(self, work: _Work, vocabulary: Vocabulary) -> _Span:
+        """Provisional ids of a piece, to the files."""
+        with np.errstate(over="ignore"):  # the hash wraps around on purpose
+            return self._add(work, vocabulary)
+
+    def _add(self, work: _Work, vocabulary: Vocabulary) -> _Span:
+        if work.bounds is not None:
+            n_bytes = work.data.size
+            self._make_room(n_bytes // 2 + 1, n_bytes)
+            ids = np.empty(n_bytes, dtype=np.int32)
+            ends = np.empty(work.bounds.size - 1, dtype=np.int64)
+            n, self.n_words = self.kernels.count_paper(
+                work.data, work.bounds, self.words, self.counts, self.n_words, ids, ends
+            )
+            ids = ids[:n]
+        else:
+            if vocabulary.normalise == "unicode" and isinstance(work.data[0], str):
+                ids, ends = unicode_ids(work.data, self.add_words)
+            else:
+                lists = [vocabulary.tokens(document) for document in work.data]
+                ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
+                ids = self.add_words(*joined(list(itertools.chain.from_iterable(lists))))
+            self.counts += np.bincount(ids, minlength=self.counts.size)
+        span = _Span(self.number, self.n_ids, ids.size, self.n_ends, work.n_ends)
+        self.ids_file.write(ids.data)
+        self.ends_file.write(ends[: work.n_ends].data)
+        self.n_ids += ids.size
+        self.n_ends += work.n_ends
+        return span
+
+    def add_words(self, data: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        """Ids of words given one by one, new ones added."""
+        with np.errstate(over="ignore"):
+            self._make_room(starts.size - 1, data.size)
+            ids, self.n_words = self.kernels.merge_words(data, starts, self.words, self.n_words)
+        return ids
+
+
+def _grown(array: np.ndarray, size: int) -> np.ndarray:
+    grown = np.zeros(size, dtype=array.dtype)
+    grown[: array.size] = array
+    return grown
+
+
+class _Counting:
+    """The two passes of Corpus.build: text to provisional ids, these to final ones."""
+
+    def __init__(self, folder: Path, empty: Vocabulary, n_threads: int):
+        self.folder, self.empty, self.n_threads = folder, empty, n_threads
+        self.counters = [_Counter(i, folder) for i in range(n_threads)]
+        self.spans: list[_Span] = []
+        self.n_documents = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for counter in self.counters:
+            counter.close()
+            counter.ids_path.unlink(missing_ok=True)
+            counter.ends_path.unlink(missing_ok=True)
+
+    def read(self, source, verbose: bool):
+        """Pass 1: words get provisional ids, each thread its own."""
+        free: queue.SimpleQueue = queue.SimpleQueue()
+        for counter in self.counters:
+            free.put(counter)
+
+        def add(work):
+            counter = free.get()
+            try:
+                return counter.add(work, self.empty)
+            finally:
+                free.put(counter)
+
+        for span in threads.in_order(add, self._pieces(source, verbose), self.n_threads):
+            self.spans.append(span)
+            self.n_documents += span.n_ends
+        for counter in self.counters:
+            counter.close()
+
+    def _pieces(self, source, verbose: bool) -> Iterator[_Work]:
+        if isinstance(source, str | os.PathLike):
+            yield from self._files([source], verbose)
+            return
+        source = iter(source)
+        first = next(source, None)
+        if isinstance(first, os.PathLike):
+            yield from self._files([first, *source], verbose)
+            return
+        head = [] if first is None else [first, *itertools.islice(source, 9)]
+        if head and all(isinstance(item, str) and _is_file(item) for item in head):
+            raise ValueError(
+                f"The source must be texts, or Path objects for files. Got strings like "
+                f"{first!r}, which name files, instead. Pass [Path({first!r}), ...] to read them."
+            )
+        with progress.bar("Counting words", unit="documents", enabled=verbose) as bar:
+            for batch in batches_of(itertools.chain(head, source)):
+                n = len(batch.sentences)
+                if batch.raw and self.empty.normalise == "paper":
+                    yield _Work(*as_ascii(batch.sentences), n)
+                else:
+                    yield _Work(batch.sentences, None, n)
+                bar.advance(n)
+
+    def _files(self, paths: list, verbose: bool) -> Iterator[_Work]:
+        total = reading.total_size(paths)
+        with progress.bar("Counting words", total=total, unit="B", enabled=verbose) as bar:
+            n_before = 0
+            for path in paths:
+                with reading.Source(path) as source:
+                    for offset, piece in reading.pieces(source, _CUTS[self.empty.normalise_name]):
+                        yield self._work(piece, source.name, offset)
+                        bar.update(n_before + source.consumed)
+                    n_before += source.consumed
+
+    def _work(self, piece: bytes, name: str, offset: int) -> _Work:
+        closed = piece.endswith(b"\n")
+        if self.empty.normalise == "paper":
+            data = np.frombuffer(piece, dtype=np.uint8)
+            ends = np.flatnonzero(data == ord("\n")) + 1
+            bounds = np.concatenate([[0], ends, [] if closed else [data.size]]).astype(np.int64)
+            return _Work(data, bounds, ends.size)
+        try:
+            lines = piece.decode("utf-8").split("\n")
+        except UnicodeDecodeError as error:
+            byte = piece[error.start]
+            raise ValueError(reading.not_utf8(name, offset + error.start, byte)) from None
+        if offset == 0:
+            lines[0] = lines[0].removeprefix("\ufeff")
+        n_ends = len(lines) - 1
+        return _Work(
+            [line.removesuffix("\r") for line in lines[: n_ends + (not closed)]], None, n_ends
+        )
+
+    def write(self, min_count: int, verbose: bool):
+        """Pass 2: final ids in order, and everything else of the folder."""
+        everything, *others = self.counters
+        counts = everything.counts[: everything.n_words]
+        numbers = [np.arange(everything.n_words)]
+        for counter in others:
+            starts = counter.word_offsets[: counter.n_words + 1]
+            word_bytes = frozen(counter.word_bytes[: starts[-1]])
+            numbers.append(everything.add_words(word_bytes, starts))
+            counts = _grown(counts, everything.n_words)
+            counts[numbers[-1]] += counter.counts[: counter.n_words]
+        n_seen = int(counts.sum())
+        kept = np.flatnonzero(counts >= min_count)
+        if not kept.size:
+            raise ValueError(
+                f"No word occurs at least min_count={min_count} times in these {n_seen:,} "
+                "tokens, so the vocabulary would be empty. Lower min_count or train on more text."
+            )
+        data = everything.word_bytes.tobytes()
+        offsets = everything.word_offsets
+        words = {int(i): data[offsets[i] : offsets[i + 1]] for i in kept}
+        del data
+        kept = np.array(sorted(words, key=lambda i: (-counts[i], words[i])))
+        ordered = [words[i] for i in kept.tolist()]
+        final = np.full(counts.size, -1, dtype=np.int32)
+        final[kept] = np.arange(kept.size)
+        finals = [final[number] for number in numbers]
+
+        if broken := [word for word in ordered if b"\n" in word]:
+            raise ValueError(
+                "A token must be without newlines, as vocabulary.tsv has a word on each line. Got "
+                f"{broken[0].decode('utf-8', 'replace')[:40]!r} instead. Split or strip the tokens."
+            )
+        sizes = np.fromiter(map(len, ordered), np.int64, len(ordered))
+        vocabulary = Vocabulary.from_bytes(
+            np.frombuffer(b"".join(ordered), dtype=np.uint8),
+            np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]),
+            counts[kept],
+            self.empty.normalise,
+        )
+        with open(self.folder / "vocabulary.tsv", "wb") as file:
+            file.writelines(b"%s\t%d\n" % pair for pair in zip(ordered, counts[kept].tolist()))
+        n_tokens, of_ids = self._write_ids(finals, verbose)
+        offsets_path = self.folder / "offsets.i64"
+        about = {
+            "format_version": 1,
+            "n_documents": self.n_documents,
+            "n_words": kept.size,
+            "n_tokens": n_tokens,
+            "n_unknown": n_seen - n_tokens,
+            "min_count": min_count,
+            "normalise": self.empty.normalise_name,
+            "digest": digest_of(vocabulary, of_ids, np.memmap(offsets_path, dtype="<i8", mode="r")),
+        }
+        (self.folder / "corpus.json").write_text(json.dumps(about, indent=1) + "\n")
+
+    def _write_ids(self, finals: list[np.ndarray], verbose: bool):
+        """ids.i32 and offsets.i64; the number of tokens and the hash of the ids."""
+        renumber = self.counters[0].kernels.renumber
+        files = [(open(c.ids_path, "rb"), open(c.ends_path, "rb")) for c in self.counters]  # noqa: SIM115
+
+        def pieces():
+            for span in self.spans:
+                ids_file, ends_file = files[span.counter]
+                ids_file.seek(4 * span.first_id)
+                ends_file.seek(8 * span.first_end)
+                ids = np.fromfile(ids_file, np.int32, span.n_ids)
+                yield span.counter, ids, np.fromfile(ends_file, np.int64, span.n_ends)
+
+        def final(piece):
+            counter, ids, ends = piece
+            return ids[: renumber(ids, ends, finals[counter])], ends
+
+        n_tokens = 0
+        of_ids = hashlib.sha256()
+        total = sum(span.n_ids for span in self.spans)
+        try:
+            with (
+                open(self.folder / "ids.i32", "wb") as ids_out,
+                open(self.folder / "offsets.i64", "wb") as offsets_out,
+                progress.bar("Writing ids", total=total, unit="tokens", enabled=verbose) as bar,
+            ):
+                offsets_out.write(np.zeros(1, "<i8").data)
+                for ids, ends in threads.in_order(final, pieces(), self.n_threads):
+                    little = raw_bytes(ids, "<i4")
+                    of_ids.update(little)
+                    ids_out.write(little)
+                    offsets_out.write(raw_bytes(ends + n_tokens, "<i8"))
+                    n_tokens += ids.size
+                    bar.update(n_tokens)
+        finally:
+            for pair in files:
+                pair[0].close()
+                pair[1].close()
+        return n_tokens, of_ids
+
+
+# where a piece of a file may end: between words, so that a document of any length goes through
+_CUTS: dict[str | None, Callable[[bytes], int]] = {
+    "paper": reading.cut_after_letters,
+    "unicode": reading.cut_at_space,
+    None: reading.cut_at_newline,  # a function may look at its whole document
+}
+
+
+def _is_file(name: str) -> bool:
+    return len(name) < 4096 and "\0" not in name and os.path.isfile(name)

@@ -1,0 +1,42 @@
+"""Word vectors of other programs: read, write, and say clearly what cannot be read.
+
+`read` recognises a file by what is in it, never by its name alone. Nothing here runs code from a
+file: pickles are named and refused. Our own folder is in `storage`; docs/formats.md lists every
+format and what its reader was checked against.
+"""
+
+from itertools import islice
+
+from pacsent.words.formats.common import CONTEXT, FORMATS
+from pacsent.words.formats.detection import detect
+from pacsent.words.formats.gensim import from_gensim
+from pacsent.words.formats.reading import ENCODING_ERRORS, read
+from pacsent.words.formats.writing import WRITABLE, format_of_name, write
+from pacsent.words.vectors import WordVectors
+
+__all__ = [
+    "CONTEXT",
+    "ENCODING_ERRORS",
+    "FORMATS",
+    "WRITABLE",
+    "describe",
+    "detect",
+    "format_of_name",
+    "from_gensim",
+    "read",
+    "write",
+]
+
+
+def describe(words: WordVectors) -> dict:
+    """What there is, for people and scripts: words, dimensions, tables, counts."""
+    tables = ["input"] + ["output"] * (words.output_vectors is not None)
+    return {
+        "n_words": words.n_words,
+        "n_dims": words.n_dims,
+        "dtype": str(words.input_vectors.dtype),
+        "tables": tables,
+        "counts_known": words.counts is not None,
+        "subwords": None if words.subwords is None else len(words.subwords.vectors),
+        "first_words": list(islice(words.words, 5)),
+    }

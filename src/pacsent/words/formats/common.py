@@ -1,0 +1,243 @@
+"""What every reader shares: bytes plain or compressed, tables that grow, words and their checks."""
+
+import bz2
+import contextlib
+import gzip
+import lzma
+import os
+import re
+import warnings
+import zlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from pacsent import progress
+from pacsent.words.vectors import WordVectors
+from pacsent.words.vocabulary import Vocabulary
+
+FORMATS = {
+    "word2vec-text": "word2vec text (also fastText's .vec)",
+    "word2vec-binary": "word2vec binary",
+    "fasttext": "fastText .bin",
+    "glove": "GloVe text",
+    "senna": "SENNA folder",
+    "npy": ".npy tables with vocab.tsv",
+    "pacsent": "pacsent folder",
+}
+CONTEXT = "context_"  # FILE holds the input table, context_FILE the output table
+BLOCK = 1 << 24  # bytes read at once
+PEEK = 1 << 16  # bytes looked at to recognise a file
+LONGEST_WORD = 10_000  # bytes; what is longer is not a word but a misread table
+HEADER = re.compile(rb"[ \t]*(\d{1,15})[ \t]+(\d{1,9})[ \t]*\r?\n")
+_MARK = b"\xef\xbb\xbf"  # some editors put it before UTF-8 text
+
+
+def without_mark(start):
+    return start[3:] if start.startswith(_MARK) else start
+
+
+def skip_mark(stream):
+    if stream.peek(3) == _MARK:
+        stream.read(3)
+
+
+def is_number(field) -> bool:
+    if b"_" in field:  # Python's float would take 1_0
+        return False
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+class Stream:
+    """A file's bytes in order, unpacked on the way; a cut archive is one clear line."""
+
+    def __init__(self, path, *, progress_bar=None):
+        self.path = path
+        self._raw = open(path, "rb")  # noqa: SIM115
+        magic = self._raw.read(6)
+        self._raw.seek(0)
+        self.size: int | None = None
+        self._file: gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile | None = None
+        if magic.startswith(b"\x1f\x8b"):
+            self._file = gzip.GzipFile(fileobj=self._raw)
+        elif magic.startswith(b"BZh"):
+            self._file = bz2.BZ2File(self._raw)
+        elif magic.startswith(b"\xfd7zXZ\x00"):
+            self._file = lzma.LZMAFile(self._raw)  # noqa: SIM115
+        else:
+            self.size = os.fstat(self._raw.fileno()).st_size
+        self._ahead = b""
+        self._bar = progress_bar
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self._raw.close()
+
+    def read(self, n) -> bytes:
+        """n bytes, fewer only at the end."""
+        if self._ahead:
+            taken, self._ahead = self._ahead[:n], self._ahead[n:]
+            return taken + self.read(n - len(taken)) if len(taken) < n else taken
+        try:
+            data = (self._file or self._raw).read(n)
+        except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+            if self._file is None:
+                raise
+            raise ValueError(
+                f"{self.path} is a compressed file that is cut off or damaged ({error}). "
+                "Download or copy it again."
+            ) from None
+        if self._bar is not None:
+            self._bar.update(self._raw.tell())
+        return data
+
+    def peek(self, n) -> bytes:
+        if len(self._ahead) < n:
+            ahead, self._ahead = self._ahead, b""
+            self._ahead = ahead + self.read(n - len(ahead))
+        return self._ahead[:n]
+
+    def exactly(self, n, what) -> bytes:
+        data = self.read(n)
+        if len(data) < n:
+            raise ValueError(
+                f"{self.path} is cut off: it ends inside {what}. Download or copy it again."
+            )
+        return data
+
+    def blocks(self) -> Iterator[bytes]:
+        while block := self.read(BLOCK):
+            yield block
+
+
+@contextlib.contextmanager
+def opened(path, options):
+    total = os.path.getsize(path)
+    enabled = options.verbose and total > 1 << 26
+    with (
+        progress.bar(f"reading {path.name}", total=total, unit="B", enabled=enabled) as bar,
+        Stream(path, progress_bar=bar) as stream,
+    ):
+        yield stream
+
+
+class Table:
+    """A float32 table that grows with what is read, so that a wrong header costs no memory."""
+
+    def __init__(self, n_dims, most=None, *, size=None, per_number=4):
+        self.n_dims, self.most, self.n = n_dims, most, 0
+        # all at once where a plain file of this size can hold that many rows
+        room = 0 if most is None or size is None else min(most, size // (per_number * n_dims))
+        self._rows = np.empty((room, n_dims), dtype=np.float32)
+
+    def append(self, rows):
+        needed = self.n + len(rows)
+        if needed > len(self._rows):
+            room = max(needed, len(self._rows) * 3 // 2, 1024)
+            if self.most is not None:
+                room = max(needed, min(room, self.most))
+            self._rows.resize((room, self.n_dims), refcheck=False)
+        self._rows[self.n : needed] = rows
+        self.n = needed
+
+    def finish(self) -> np.ndarray:
+        self._rows.resize((self.n, self.n_dims), refcheck=False)
+        return self._rows
+
+
+class Options:
+    def __init__(self, encoding_errors, duplicates, verbose):
+        self.encoding_errors, self.duplicates = encoding_errors, duplicates
+        self.verbose = verbose
+
+
+class Parts:
+    """What a reader found; becomes WordVectors."""
+
+    def __init__(self, path, raw_words, table, options, *, output=None, counts=None, training=None):
+        self.path, self.table, self.output, self.counts = path, table, output, counts
+        self.training = training or {}
+        self.subwords = None
+        self.words = raw_words
+        if raw_words and isinstance(raw_words[0], bytes):
+            self.words = decoded(path, raw_words, options.encoding_errors)
+        self._drop_duplicates(options.duplicates)
+
+    def _drop_duplicates(self, duplicates):
+        if len(set(self.words)) == len(self.words):
+            return
+        seen: dict[str, int] = {}
+        kept, repeated = [], []
+        for i, word in enumerate(self.words):
+            if word in seen:
+                repeated.append((word, seen[word], i))
+            else:
+                seen[word] = i
+                kept.append(i)
+        word, first, second = repeated[0]
+        if duplicates == "error":
+            raise ValueError(
+                f"The words of {self.path} must be different. Got {word!r} as number {first + 1:,} "
+                f"and number {second + 1:,} instead ({len(repeated):,} such). Pass "
+                "duplicates='first' to keep the first vector of each."
+            )
+        shown = ", ".join(repr(word) for word, *_ in repeated[:3])
+        warnings.warn(
+            f"{self.path}: {len(repeated):,} words occur again and were left out ({shown}).",
+            stacklevel=4,
+        )
+        self.words = [self.words[i] for i in kept]
+        self.table = self.table[kept]
+        if self.output is not None:
+            self.output = self.output[kept]
+        if self.counts is not None:
+            self.counts = np.asarray(self.counts)[kept]
+
+    def word_vectors(self, normalise, training) -> WordVectors:
+        try:
+            return WordVectors(
+                Vocabulary(self.words, self.counts, normalise=normalise),
+                self.table,
+                self.output,
+                training=training,
+                subwords=self.subwords,
+            )
+        except ValueError as error:
+            raise ValueError(f"{self.path}: {error}") from None
+
+
+def decoded(path, raw_words, encoding_errors) -> list[str]:
+    with contextlib.suppress(UnicodeDecodeError):
+        words = b"\n".join(raw_words).decode("utf-8").split("\n")
+        if len(words) == len(raw_words):
+            return words
+    words = []
+    bad: list[tuple[int, bytes]] = []
+    for number, raw in enumerate(raw_words, 1):
+        try:
+            words.append(raw.decode("utf-8"))
+        except UnicodeDecodeError:
+            bad.append((number, raw))
+            words.append(raw.decode("utf-8", "replace" if encoding_errors == "strict"
+                                    else encoding_errors))  # fmt: skip
+    if not bad:
+        return words
+    shown = ", ".join(f"{raw!r} (number {number:,})" for number, raw in bad[:3])
+    if encoding_errors == "strict":
+        raise ValueError(
+            f"The words of {path} must be UTF-8. Got {len(bad):,} that are not: {shown}. "
+            "word2vec.c cuts long words in the middle of a character: pass "
+            "encoding_errors='replace' or 'backslashreplace' to read it all the same."
+        )
+    warnings.warn(
+        f"{path}: {len(bad):,} words are not UTF-8 and were read with their bad bytes replaced: "
+        f"{shown}.",
+        stacklevel=4,
+    )
+    return words

@@ -1,0 +1,183 @@
+"""Word vectors written for other programs: beside their place, then moved."""
+
+import contextlib
+import os
+import re
+import secrets
+from pathlib import Path
+
+import numpy as np
+
+from pacsent import progress
+from pacsent.files import full_disk
+from pacsent.words.formats.common import CONTEXT
+from pacsent.words.storing import save_words
+from pacsent.words.vectors import WordVectors
+
+WRITABLE = ("word2vec-text", "word2vec-binary", "pacsent")
+
+
+def write(
+    words: WordVectors,
+    path,
+    *,
+    format: str | None = None,
+    save_counts=None,
+    overwrite: bool = False,
+    verbose: bool = False,
+) -> list[Path]:
+    """Write word vectors for other programs, or as our folder.
+
+    Parameters
+    ----------
+    words : WordVectors
+    path : str or path
+        The input table goes here, the output table to `context_FILE` beside it.
+    format : {"word2vec-text", "word2vec-binary", "pacsent"}, optional
+        By the name when left out: .txt and .vec are text, .bin is binary, a name without a
+        suffix is our folder.
+    save_counts : path, optional
+        Also write `word count` lines there (word2vec's -save-vocab): the word2vec formats keep
+        no counts.
+    overwrite : bool, default=False
+        Replace files that exist.
+
+    Returns
+    -------
+    list of Path
+        What was written.
+
+    Notes
+    -----
+    Text has nine significant digits, from which float32 and float16 come back as they were.
+    Words with white space cannot be told from their numbers and are refused.
+    """
+    path = Path(path)
+    format = format or format_of_name(path)
+    targets = _targets(path, format, words.output_vectors is not None, save_counts, overwrite)
+    if save_counts is not None and words.counts is None:
+        raise ValueError("save_counts needs word counts, and these vectors have none.")
+    if format == "pacsent":
+        save_words(words, path)
+    else:
+        raw = _words_for_word2vec(words)
+        lines = _text_lines if format == "word2vec-text" else _binary_records
+        _write_table(path, raw, words.input_vectors, lines, verbose)
+        if words.output_vectors is not None:
+            _write_table(targets[1], raw, words.output_vectors, lines, verbose)
+    if save_counts is not None:
+        raw = _words_for_word2vec(words)
+        counts = words.counts
+        assert counts is not None
+        with _replacing(targets[-1]) as file:
+            file.writelines(b"%s %d\n" % pair for pair in zip(raw, counts.tolist()))
+    return targets
+
+
+def _targets(path, format, output, save_counts, overwrite) -> list[Path]:
+    """The files that writing would make; refused where one is in the way."""
+    if format not in WRITABLE:
+        raise ValueError(
+            f"format must be one of {', '.join(map(repr, WRITABLE))}. Got {format!r} instead."
+        )
+    path = Path(path)
+    context = path.with_name(CONTEXT + path.name)
+    targets = [path]
+    if format != "pacsent" and output:
+        targets.append(context)
+    elif format != "pacsent" and context.exists():
+        raise ValueError(
+            f"{context} exists, and would be taken for the output table of {path}; these vectors "
+            "have none. Move it away or choose another name."
+        )
+    if save_counts is not None:
+        targets.append(Path(save_counts))
+    for target in targets:
+        if target.exists() and not overwrite:
+            raise ValueError(
+                f"{target} exists. Choose another name, or pass overwrite=True (--overwrite)."
+            )
+        if target.is_dir() and (format != "pacsent" or target != path):
+            raise ValueError(f"{target} is a folder. Choose another name for the file.")
+    return targets
+
+
+def format_of_name(path) -> str:
+    """The format that `write` takes for a name."""
+    suffix = Path(path).suffix.lower()
+    if suffix in (".txt", ".vec"):
+        return "word2vec-text"
+    if suffix == ".bin":
+        return "word2vec-binary"
+    if suffix == "" or Path(path).is_dir():
+        return "pacsent"
+    raise ValueError(
+        f"The format of {path} must follow from its name (.txt or .vec: word2vec text, .bin: "
+        f"word2vec binary, no suffix: pacsent folder). Got {suffix!r} instead. Say it with format= "
+        "(--to)."
+    )
+
+
+def _words_for_word2vec(words) -> list[bytes]:
+    spaced = [word for word in words.words if not word or re.search(r"[ \t\r\n\v\f]", word)]
+    if spaced:
+        raise ValueError(
+            "Words of a word2vec file must be without spaces, tabs and line breaks. Got "
+            f"{len(spaced):,} with them instead, the first is {spaced[0]!r}. Save as a pacsent "
+            "folder, which takes any word."
+        )
+    try:
+        return [word.encode("utf-8") for word in words.words]
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"Words must be valid Unicode to be written. Got {error.object!r} instead, which holds "
+            "half a character. Rename or drop the word."
+        ) from None
+
+
+def _write_table(path, raw, table, lines, verbose):
+    with (
+        progress.bar(
+            f"writing {path.name}",
+            total=len(raw),
+            unit="words",
+            enabled=verbose and table.size > 10_000_000,
+        ) as bar,
+        _replacing(path) as file,
+    ):
+        file.write(b"%d %d\n" % table.shape)
+        at_once = max(1, (1 << 20) // table.shape[1])
+        for start in range(0, len(raw), at_once):
+            some = raw[start : start + at_once]
+            file.writelines(lines(some, table[start : start + at_once]))
+            bar.advance(len(some))
+
+
+def _text_lines(raw, rows):
+    # %.9g is enough for every float32 to come back as it was
+    form = b" ".join([b"%.9g"] * rows.shape[1]) + b"\n"
+    for word, row in zip(raw, rows.tolist()):
+        yield word + b" " + form % tuple(row)
+
+
+def _binary_records(raw, rows):
+    data = np.ascontiguousarray(rows, dtype="<f4")
+    for word, row in zip(raw, data):
+        yield word + b" " + row.tobytes() + b"\n"
+
+
+@contextlib.contextmanager
+def _replacing(path):
+    """A file written beside its place and moved there when whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.saving-{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        with open(beside, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError as error:
+        raise full_disk(error, path) from None
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,723 @@
+"""SkipGram: trains both tables of word vectors on a text. The inner loops are in `_kernels`.
+
+The corpus is cut into chunks of some thousand tokens; a worker takes the next chunk, draws which
+tokens to keep, and hands the rest to a kernel. What is drawn depends on the seed and the place in
+the corpus only, so a run can stop after any chunk and go on later as if it had never stopped.
+"""
+
+import contextlib
+import errno
+import json
+import logging
+import mmap
+import os
+import shutil
+import tempfile
+import threading
+import time
+import warnings
+import weakref
+from numbers import Integral, Real
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from pacsent.progress import bar
+from pacsent.words.corpus import Corpus
+from pacsent.words.vectors import WordVectors
+
+logger = logging.getLogger(__name__)
+
+SMALLEST_RATE = 1e-4  # of learning_rate: where the linear fall ends, as in word2vec
+CENTRES_PER_BLOCK = 8  # consecutive centre words that share their noise words
+NOISE_PER_NEGATIVE = 40 / 15  # noise words drawn for such a block, over n_negatives
+_BLOCKS_PER_ROUND = 32  # that a worker trains before changes are added up, if deterministic
+_LARGEST_CHUNK = 16_384  # tokens a worker takes at a time
+_SMALLEST_CHUNK = 1_024
+_ROWS = 4_096  # rows copied at once where a table is initialised, checked or written
+_STATE, _CORPUS = "state.json", "corpus"
+
+
+class SkipGram(BaseEstimator):
+    """Word vectors by Skip-gram with negative sampling, both tables kept.
+
+        maximise, over pairs of a centre word c and a word i of its window,
+        log sigmoid(I[i] @ O[c]) + sum over n_negatives noise words n of log sigmoid(-I[i] @ O[n])
+
+    As in word2vec, the input vector belongs to the context word and the output vector to the
+    centre word; a noise word that equals c is left out. Windows do not cross documents, and
+    documents of any length are trained whole.
+
+    Parameters
+    ----------
+    n_dims : int, default=300
+    window : int, default=5
+        Words on either side of the centre; reduced for each centre uniformly to 1..window.
+    subsample : float, default=1e-4
+        Frequent words are skipped at random, more often the smaller this is; 0 keeps all.
+    n_epochs : int, default=5
+    n_negatives : int, default=15
+        Weight of the noise: terms for each pair that was seen.
+    noise_power : float, default=0.75
+        Noise words are drawn in proportion to count ** noise_power.
+    learning_rate : float, default=0.025
+        Falls linearly with the words processed, to a ten-thousandth.
+    min_count : int, default=5
+        Rarer words are left out (a `Corpus` brings its own).
+    negatives : {"shared", "pair"}, default="shared"
+        "pair" draws `n_negatives` fresh noise words for every pair, as word2vec. "shared" draws
+        noise words once for a few consecutive centre words and weighs them so that the loss is
+        the same in expectation: several times as fast. See Notes.
+    normalise : {"paper", "unicode"} or callable, default="paper"
+        How text becomes tokens (a `Corpus` brings its own).
+    n_jobs : int or None, default=None
+        Threads that train at the same time without locks; None takes all cores. With one, the
+        same seed gives the same vectors, bit for bit; with more it does not, unless
+        `deterministic`.
+    deterministic : bool, default=False
+        Same seed and same n_jobs give the same vectors, bit for bit, with several threads too
+        ("shared" only). Takes about twice the time of threads that do not wait for each other:
+        worth it from three threads on; with two, n_jobs=1 is as fast.
+    random_state : int, RandomState or None, default=None
+    device : {"cpu", "cuda"}, default="cpu"
+        "cuda" trains on a GPU (extra `[gpu]`).
+    checkpoint_dir : path or None, default=None
+        A folder to keep the state of the training in, from which `SkipGram.resume` goes on.
+        Left there at the end.
+    checkpoint_every : float, default=300.0
+        Seconds between checkpoints.
+    verbose : bool, default=False
+        Show progress, loss, words per second and time left on stderr.
+
+    Attributes
+    ----------
+    word_vectors_ : WordVectors
+    vocabulary_ : Vocabulary
+    loss_ : list of float, one for each epoch
+        Mean over the pairs of an epoch of -log sigmoid(I[i] @ O[c]) - the sum over the noise, in
+        nats, with the vectors as they were when the pair was met.
+
+    Notes
+    -----
+    With "shared", K noise words serve a block of consecutive centre words. A noise word counts,
+    against a context word, once for every pair which that word is in, times n_negatives / K: the
+    expected loss and gradient are those of "pair". All pairs of a block are scored before any row
+    moves. In a small vocabulary, where the words of a block repeat, the blocks are shorter.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "n_dims": [Interval(Integral, 1, None, closed="left")],
+        "window": [Interval(Integral, 1, 1000, closed="both")],
+        "subsample": [Interval(Real, 0, None, closed="left")],
+        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "n_negatives": [Interval(Integral, 1, 10_000, closed="both")],
+        "noise_power": [Interval(Real, 0, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "min_count": [Interval(Integral, 1, None, closed="left")],
+        "negatives": [StrOptions({"shared", "pair"})],
+        "normalise": [StrOptions({"paper", "unicode"}), callable],
+        "n_jobs": [Interval(Integral, 1, None, closed="left"), None],
+        "deterministic": ["boolean"],
+        "random_state": ["random_state"],
+        "device": [StrOptions({"cpu", "cuda"})],
+        "checkpoint_dir": [str, os.PathLike, None],
+        "checkpoint_every": [Interval(Real, 0, None, closed="left")],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_dims=300,
+        *,
+        window=5,
+        subsample=1e-4,
+        n_epochs=5,
+        n_negatives=15,
+        noise_power=0.75,
+        learning_rate=0.025,
+        min_count=5,
+        negatives="shared",
+        normalise="paper",
+        n_jobs=None,
+        deterministic=False,
+        random_state=None,
+        device="cpu",
+        checkpoint_dir=None,
+        checkpoint_every=300.0,
+        verbose=False,
+    ):
+        self.n_dims = n_dims
+        self.window = window
+        self.subsample = subsample
+        self.n_epochs = n_epochs
+        self.n_negatives = n_negatives
+        self.noise_power = noise_power
+        self.learning_rate = learning_rate
+        self.min_count = min_count
+        self.negatives = negatives
+        self.normalise = normalise
+        self.n_jobs = n_jobs
+        self.deterministic = deterministic
+        self.random_state = random_state
+        self.device = device
+        self.checkpoint_dir = checkpoint_dir
+        self.checkpoint_every = checkpoint_every
+        self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = False
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Train on a text.
+
+        Parameters
+        ----------
+        X : Corpus, path, list of Path, or iterable of str or of token lists
+            Of a file each line is a document, of an iterable each element.
+        y : ignored
+        """
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        folder = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
+        if folder is not None and (folder / _STATE).exists():
+            raise ValueError(
+                f"checkpoint_dir must be a folder without an unfinished training. Got {folder} "
+                "instead. Go on with SkipGram.resume(checkpoint_dir), or delete the folder."
+            )
+        with contextlib.ExitStack() as stack:
+            if isinstance(X, Corpus):
+                corpus = X
+            else:
+                if folder is None:
+                    place = stack.enter_context(tempfile.TemporaryDirectory(prefix="pacsent-"))
+                else:
+                    folder.mkdir(parents=True, exist_ok=True)
+                    place = folder
+                corpus = Corpus.build(
+                    X,
+                    Path(place) / _CORPUS,
+                    min_count=self.min_count,
+                    normalise=self.normalise,
+                    n_jobs=self.n_jobs,
+                    verbose=bool(self.verbose),
+                )
+            settings = {name: value for name, value in self.get_params().items() if name in _KEPT}
+            settings |= {"seed": seed, "digest": corpus.digest}
+            self._train(corpus, settings, folder, done=None)
+        return self
+
+    @classmethod
+    def resume(cls, checkpoint_dir, *, n_jobs=None, verbose=False) -> "SkipGram":
+        """Go on with a training that was interrupted, to its end.
+
+        With one worker the vectors are those of a training that was never interrupted.
+
+        Parameters
+        ----------
+        checkpoint_dir : path
+            The `checkpoint_dir` of that training.
+        n_jobs : int or None
+            Threads; None takes the number that the training was started with.
+
+        Returns
+        -------
+        SkipGram
+            Fitted.
+        """
+        folder = Path(checkpoint_dir)
+        done = _read_state(folder)
+        settings = done["settings"]
+        place = Path(done["corpus"])
+        corpus = Corpus.open(place if place.is_absolute() else folder / place)
+        if corpus.digest != settings["digest"]:
+            raise ValueError(
+                f"The corpus must be the one that the training was started on. Got another text "
+                f"in {place} instead. Put the old corpus back, or start a new training."
+            )
+        parameters = {name: value for name, value in settings.items() if name in _KEPT}
+        model = cls(
+            **parameters,
+            normalise=corpus.vocabulary.normalise,
+            n_jobs=done["n_jobs"] if n_jobs is None else n_jobs,
+            random_state=done["random_state"],
+            checkpoint_dir=checkpoint_dir,
+            checkpoint_every=done["checkpoint_every"],
+            verbose=verbose,
+        )
+        model._validate_params()
+        model._train(corpus, settings, folder, done)
+        return model
+
+    def _train(self, corpus, settings, folder, done):
+        self.vocabulary_ = corpus.vocabulary
+        if self.device == "cuda":
+            tables, losses = self._train_on_gpu(corpus, settings, folder)
+        else:
+            n_workers = self._workers()
+            if self.deterministic and n_workers > 1 and self.negatives == "pair":
+                raise ValueError(
+                    "deterministic=True must be used with negatives='shared' or n_jobs=1. Got "
+                    f"negatives='pair' and n_jobs={n_workers} instead."
+                )
+            training = _Training(corpus, settings, n_workers)
+            if done is not None:
+                training.restore(folder, done)
+            if folder is not None:
+                training.keep_in(folder, self)
+            training.run(self.checkpoint_every, bool(self.verbose))
+            tables, losses = training.finish(), training.losses()
+        self.loss_ = losses
+        told = {name: settings[name] for name in _TOLD} | {"seed": settings["seed"]}
+        self.word_vectors_ = WordVectors(
+            corpus.vocabulary,
+            *tables,
+            corpus_digest=corpus.digest,
+            training={"method": "skip-gram with negative sampling", **told, "loss": losses[-1]},
+        )
+
+    def _train_on_gpu(self, corpus, settings, folder):
+        from pacsent.gpu import train_skipgram
+
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            _write_state(folder, _state_of(self, corpus, folder, settings))
+        names = _TOLD[: _TOLD.index("min_count")] + ("negatives",)
+        input_vectors, output_vectors, losses = train_skipgram(
+            corpus,
+            **{name: settings[name] for name in names},
+            random_state=settings["seed"],
+            checkpoint=None if folder is None else folder / "gpu",
+            checkpoint_seconds=self.checkpoint_every,
+            verbose=bool(self.verbose),
+        )
+        return (input_vectors, output_vectors), [float(loss) for loss in losses]
+
+    def _workers(self) -> int:
+        if self.n_jobs is not None:
+            return int(self.n_jobs)
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+
+
+# what decides the vectors, besides text, seed and workers: kept in a checkpoint
+_KEPT = (
+    "n_dims", "window", "subsample", "n_epochs", "n_negatives", "noise_power", "learning_rate",
+    "min_count", "negatives", "deterministic", "device",
+)  # fmt: skip
+_TOLD = tuple(name for name in _KEPT if name not in ("deterministic",))
+
+
+class _Training:
+    """One run on the CPU: the tables, how far it has come, the workers, the checkpoints."""
+
+    def __init__(self, corpus, settings, n_workers):
+        from pacsent._kernels import skipgram as kernels
+
+        self.kernels, self.corpus, self.settings = kernels, corpus, settings
+        # deterministic: one thread hands out chunks, the kernel divides each among shards
+        self.n_shards = n_workers if settings["deterministic"] else 1
+        self.n_workers = 1 if settings["deterministic"] else n_workers
+        vocabulary = corpus.vocabulary
+        self.n_tokens = int(corpus.n_tokens)
+        self.chunk = int(np.clip(self.n_tokens // 64, _SMALLEST_CHUNK, _LARGEST_CHUNK))
+        self.chunks_per_epoch = -(-self.n_tokens // self.chunk)
+        self.n_chunks = self.chunks_per_epoch * settings["n_epochs"]
+        self.next_chunk = 0
+        self.sums = np.zeros((settings["n_epochs"], 2))  # losses, pairs
+        self.words_done = 0
+        self.noise = kernels.alias_table(vocabulary.noise_probabilities(settings["noise_power"]))
+        keep = vocabulary.keep_probabilities(settings["subsample"])
+        self.keep_below = np.minimum(keep * 2.0**32, 2.0**32).astype(np.uint64)
+        self.read = _reader(corpus.ids)
+        self.shape = self._shape(vocabulary)
+        self._make_tables(len(vocabulary))
+        self.memory = None  # of the shards
+        self.folder = None
+        self.lock = threading.Lock()
+        self.stop = False
+        self.error = None
+
+    def _shape(self, vocabulary):
+        window, n_negatives = self.settings["window"], self.settings["n_negatives"]
+        if self.settings["negatives"] == "pair":
+            return window, n_negatives
+        n_block = _block_length(vocabulary, self.settings["subsample"])
+        n_noise = n_negatives if n_block == 1 else round(n_negatives * NOISE_PER_NEGATIVE)
+        n_noise += -(n_block + n_noise) % 4  # the kernels work on four columns at a time
+        return window, n_negatives, n_block, n_noise
+
+    def _make_tables(self, n_words):
+        n_dims = self.settings["n_dims"]
+        n_columns = -(-n_dims // 16) * 16
+        self.I, self.O = (_zeros(n_words, n_columns) for _ in range(2))
+        rng = np.random.default_rng([self.settings["seed"], 0])
+        for rows in _slabs(n_words):
+            values = rng.random((rows.stop - rows.start, n_dims), dtype=np.float32)
+            values -= np.float32(0.5)
+            values /= np.float32(n_dims)
+            self.I[rows, :n_dims] = values
+
+    # -- one chunk
+
+    def _rate(self, n_words):
+        done = n_words / (self.n_tokens * self.settings["n_epochs"])
+        return self.settings["learning_rate"] * max(SMALLEST_RATE, 1.0 - done)
+
+    def _tokens(self, epoch, start, stop):
+        """Tokens that this epoch keeps from [start, stop), with the neighbours that their windows
+        reach; the documents they are in; where the chunk's own tokens begin and end."""
+        offsets, window = self.corpus.offsets, self.settings["window"]
+        key = np.random.SeedSequence([self.settings["seed"], 1, epoch]).generate_state(1, np.uint64)
+        document = int(np.searchsorted(offsets, start, side="right"))
+        last_document = int(np.searchsorted(offsets, stop - 1, side="right"))
+        floor, ceiling = int(offsets[document - 1]), int(offsets[last_document])
+        margin = 16 * window
+        while True:
+            low, high = max(floor, start - margin), min(ceiling, stop + margin)
+            ids = self.read(low, high)
+            kept = np.empty(ids.size, dtype=np.int64)
+            n_kept = self.kernels.subsample(ids, low, self.keep_below, key[0], kept)
+            kept = kept[:n_kept]
+            begin, end = np.searchsorted(kept, [start - low, stop - low])
+            enough_before = begin >= window or low == floor
+            if enough_before and (n_kept - end >= window or high == ceiling):
+                break
+            margin *= 4
+        first_kept, last_kept = max(0, begin - window), end + window
+        kept, begin, end = kept[first_kept:last_kept], begin - first_kept, end - first_kept
+        ends = np.asarray(offsets[document:last_document])
+        return ids[kept], np.searchsorted(ends, kept + low, side="right"), int(begin), int(end)
+
+    def _train_chunk(self, number):
+        epoch, part = divmod(number, self.chunks_per_epoch)
+        start = part * self.chunk
+        stop = min(start + self.chunk, self.n_tokens)
+        tokens, documents, begin, end = self._tokens(epoch, start, stop)
+        words_before = epoch * self.n_tokens
+        span = (begin, end, self._rate(words_before + start), self._rate(words_before + stop))
+        bits = np.random.SeedSequence([self.settings["seed"], 2, number])
+        if self.n_shards > 1:
+            sums = self._train_in_shards((tokens, documents), span, bits)
+        else:
+            kernel = self.kernels.train_blocks if len(self.shape) > 2 else self.kernels.train_pairs
+            sums = kernel(
+                self.I, self.O, tokens, documents, span, self.shape, self.noise,
+                bits.generate_state(1, np.uint64),
+            )  # fmt: skip
+        with self.lock:
+            self.sums[epoch] += sums
+            self.words_done += stop - start
+
+    def _train_in_shards(self, text, span, bits):
+        """One chunk by all shards at once, round by round; see the kernels."""
+        if self.memory is None:
+            self.memory = self.kernels.shard_memory(
+                self.n_shards, *self.I.shape, self.shape, _BLOCKS_PER_ROUND
+            )
+        copies_I, words_I, slots_I, copies_O, words_O, slots_O, n_held, *_ = self.memory
+        states = bits.generate_state(self.n_shards, np.uint64)
+        start, stop, _, _ = span
+        part = -(-(stop - start) // self.n_shards)
+        step = self.shape[2] * _BLOCKS_PER_ROUND
+        together = threading.Barrier(self.n_shards)
+        sums = np.zeros((self.n_shards, 2))
+        errors = []
+
+        def work(s):
+            try:
+                for done in range(0, part, step):
+                    first = min(stop, start + s * part + done)
+                    last = min(stop, start + (s + 1) * part, first + step)
+                    sums[s] += self.kernels.train_shard(
+                        self.I, self.O, text, (first, last, s, span), self.shape, self.noise,
+                        states[s : s + 1], self.memory,
+                    )  # fmt: skip
+                    together.wait()
+                    merge = self.kernels.merge_shards
+                    merge(self.I, copies_I, words_I, slots_I, n_held[0], s)
+                    merge(self.O, copies_O, words_O, slots_O, n_held[1], s)
+                    together.wait()
+            except threading.BrokenBarrierError:
+                pass
+            except BaseException as error:
+                errors.append(error)
+                together.abort()
+
+        others = [
+            threading.Thread(target=work, args=(s,), daemon=True) for s in range(1, self.n_shards)
+        ]
+        for other in others:
+            other.start()
+        work(0)
+        for other in others:
+            other.join()
+        if errors:
+            raise errors[0]
+        return sums.sum(axis=0)
+
+    # -- all chunks
+
+    def run(self, checkpoint_every, verbose):
+        """Train to the end, with a checkpoint every so many seconds where a folder is kept."""
+        total = self.n_tokens * self.settings["n_epochs"]
+        every = checkpoint_every if self.folder is not None else float("inf")
+        with bar("Training", total=total, unit="words", enabled=verbose) as shown:
+            while self.next_chunk < self.n_chunks:
+                self._leg(time.monotonic() + every, shown)
+                if self.next_chunk < self.n_chunks:
+                    self.save()
+
+    def _leg(self, until, shown):
+        """Let the workers run until all is done or the time has come; they end between chunks."""
+        self.stop = False
+        # Events, not Thread.join: a Ctrl-C inside join can mark a running thread as ended
+        ended = [threading.Event() for _ in range(self.n_workers)]
+        for event in ended:
+            threading.Thread(target=self._work, args=(event,), daemon=True).start()
+        try:
+            for event in ended:
+                while not event.wait(0.1):
+                    shown.update(self.words_done, self._note())
+                    self.stop = self.stop or time.monotonic() >= until
+        except BaseException:  # Ctrl-C: end between chunks, keep what was done
+            self.stop = True
+            for event in ended:
+                event.wait()
+            if self.folder is not None and self.error is None:
+                self.save()
+            raise
+        if self.error is not None:
+            raise self.error
+
+    def _work(self, ended):
+        try:
+            while not self.stop:
+                with self.lock:
+                    number = self.next_chunk
+                    if number >= self.n_chunks:
+                        return
+                    self.next_chunk += 1
+                self._train_chunk(number)
+                if (number + 1) % self.chunks_per_epoch == 0:
+                    logger.info(
+                        "epoch %d done, %s", (number + 1) // self.chunks_per_epoch, self._note()
+                    )
+        except BaseException as error:
+            self.error, self.stop = error, True
+        finally:
+            ended.set()
+
+    def _note(self):
+        begun = np.flatnonzero(self.sums[:, 1])
+        if begun.size == 0:
+            return ""
+        loss, pairs = self.sums[begun[-1]]
+        return f"epoch {begun[-1] + 1}, loss {loss / pairs:.4f}"
+
+    def losses(self):
+        """Mean loss of a pair, one number for each epoch; nan where no pair was met."""
+        with np.errstate(invalid="ignore"):
+            return [float(loss) for loss in self.sums[:, 0] / self.sums[:, 1]]
+
+    def finish(self):
+        """The two tables, without the padding of their rows; no copy is made of them."""
+        tables = []
+        for table in (self.I, self.O):
+            for rows in _slabs(len(table)):
+                if not np.isfinite(table[rows]).all():
+                    raise ValueError(
+                        "The trained vectors must be finite. Got inf or nan instead. Lower "
+                        f"learning_rate (now {self.settings['learning_rate']})."
+                    )
+            tables.append(_without_padding(table, self.settings["n_dims"]))
+        return tables
+
+    # -- checkpoints
+
+    def keep_in(self, folder, model):
+        """Keep checkpoints in `folder`, from now on."""
+        self.folder = folder
+        self.about = _state_of(model, self.corpus, folder, self.settings)
+        self.tables_file = getattr(self, "tables_file", None)
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / _STATE).exists():
+            _write_state(folder, self.about)
+
+    def save(self):
+        """Write a checkpoint; the one before stays valid until this one is whole."""
+        name = f"tables-{self.next_chunk}.f32"
+        n_dims = self.settings["n_dims"]
+        try:
+            with open(self.folder / name, "wb") as file:
+                for table in (self.I, self.O):
+                    for rows in _slabs(len(table)):
+                        file.write(np.ascontiguousarray(table[rows, :n_dims]).data)
+                file.flush()
+                os.fsync(file.fileno())
+            _write_state(
+                self.folder,
+                {
+                    **self.about,
+                    "next_chunk": self.next_chunk,
+                    "chunk": self.chunk,
+                    "words_done": self.words_done,
+                    "sums": self.sums.tolist(),
+                    "tables": name,
+                },
+            )
+        except OSError as error:
+            if name != self.tables_file:
+                (self.folder / name).unlink(missing_ok=True)
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            warnings.warn(
+                f"The disk that holds {self.folder} is full, so this checkpoint was not written "
+                "and the one before stays. Training goes on; free some space.",
+                stacklevel=2,
+            )
+            return
+        if self.tables_file not in (None, name):
+            (self.folder / self.tables_file).unlink(missing_ok=True)
+        self.tables_file = name
+
+    def restore(self, folder, state):
+        """Go back to a checkpoint."""
+        if "tables" not in state:  # interrupted before the first one: begin at the beginning
+            return
+        self.next_chunk, self.chunk = state["next_chunk"], state["chunk"]
+        self.words_done, self.sums = state["words_done"], np.array(state["sums"])
+        self.tables_file = state["tables"]
+        path, n_dims = folder / self.tables_file, self.settings["n_dims"]
+        expected = 2 * len(self.I) * n_dims * 4
+        if not path.is_file() or path.stat().st_size != expected:
+            raise ValueError(
+                f"{path} must be a checkpoint of {expected:,} bytes. Got "
+                f"{path.stat().st_size if path.is_file() else 0:,} bytes instead. Start anew."
+            )
+        with open(path, "rb") as file:
+            for table in (self.I, self.O):
+                for rows in _slabs(len(table)):
+                    n_rows = rows.stop - rows.start
+                    values = np.fromfile(file, dtype="<f4", count=n_rows * n_dims)
+                    table[rows, :n_dims] = values.reshape(n_rows, n_dims)
+
+
+def _state_of(model, corpus, folder, settings):
+    inside = corpus.directory.resolve().parent == folder.resolve()
+    random_state = model.random_state if isinstance(model.random_state, Integral) else None
+    return {
+        "format_version": 1,
+        "settings": settings,
+        "corpus": _CORPUS if inside else str(corpus.directory.resolve()),
+        "n_jobs": model.n_jobs,
+        "random_state": None if random_state is None else int(random_state),
+        "checkpoint_every": float(model.checkpoint_every),
+    }
+
+
+def _write_state(folder, state):
+    beside = folder / f".{_STATE}.part"
+    try:
+        with open(beside, "w") as file:
+            json.dump(state, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, folder / _STATE)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _read_state(folder):
+    path = folder / _STATE
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{folder} must be the folder of an unfinished training. It holds no {_STATE}. "
+            "Start the training anew."
+        )
+    try:
+        state = json.loads(path.read_text())
+        known = state["format_version"] == 1 and "settings" in state
+    except (ValueError, KeyError, TypeError):
+        known = False
+    if not known:
+        raise ValueError(
+            f"{path} must be the state of a training, format 1. Got something else instead. "
+            "Start the training anew."
+        )
+    return state
+
+
+def forget(checkpoint_dir):
+    """Delete what a finished training left in its `checkpoint_dir`; nothing else that is there."""
+    folder = Path(checkpoint_dir)
+    for path in [folder / _STATE, *folder.glob("tables-*.f32")]:
+        path.unlink(missing_ok=True)
+    for part in (_CORPUS, "gpu"):
+        shutil.rmtree(folder / part, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def _block_length(vocabulary, subsample) -> int:
+    """Centre words that may share their noise: fewer where the same word would often be twice in
+    a block, since both would move by the same old scores."""
+    kept = vocabulary.counts * vocabulary.keep_probabilities(subsample)
+    shares = kept / kept.sum()
+    same = float(shares @ shares)  # chance that two centre words are the same
+    return CENTRES_PER_BLOCK if same < 1 / 50 else 1
+
+
+def _zeros(n_rows, n_columns):
+    """A float32 table on large pages where the system has them: rows are met in random order."""
+    memory = mmap.mmap(-1, max(1, 4 * n_rows * n_columns))
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, dtype=np.float32).reshape(n_rows, n_columns)
+
+
+def _slabs(n_rows):
+    for start in range(0, n_rows, _ROWS):
+        yield slice(start, min(start + _ROWS, n_rows))
+
+
+def _without_padding(table, n_dims):
+    """The rows moved together within the memory they have."""
+    n_rows, n_columns = table.shape
+    if n_columns == n_dims:
+        return table
+    flat = table.reshape(-1)
+    for rows in _slabs(n_rows):
+        flat[rows.start * n_dims : rows.stop * n_dims] = table[rows, :n_dims].copy().reshape(-1)
+    return flat[: n_rows * n_dims].reshape(n_rows, n_dims)
+
+
+def _reader(ids):
+    """read(start, stop): a piece of the token ids.
+
+    By plain reads, not through the memory map: pages of a map that were once touched count as
+    memory of this process until the system wants them back.
+    """
+    name = getattr(ids, "filename", None)
+    if name is None or ids.dtype != np.dtype("<i4") or not hasattr(os, "pread"):
+        return lambda start, stop: np.ascontiguousarray(ids[start:stop], dtype=np.int32)
+    origin = ids.offset
+    descriptor = os.open(name, os.O_RDONLY)
+
+    def read(start, stop):
+        piece = os.pread(descriptor, 4 * (stop - start), origin + 4 * start)
+        if len(piece) != 4 * (stop - start):
+            raise OSError(f"{name} ended before token {stop:,}: the corpus was changed or cut.")
+        return np.frombuffer(piece, dtype="<i4")
+
+    weakref.finalize(read, os.close, descriptor)
+    return read

@@ -1,0 +1,186 @@
+"""Word vectors as a folder: what `save` writes for them, and how it is opened by memory map."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from pacsent.files import whole_file
+from pacsent.storage import (
+    TENSORS,
+    WORD_LIST,
+    from_json,
+    read_config,
+    read_tensors,
+    write_config,
+    write_folder,
+    write_tensors,
+)
+from pacsent.words.vectors import Subwords, WordVectors
+from pacsent.words.vocabulary import Vocabulary
+
+HASH_TABLE_VERSION = 2  # goes up when the hash function or the layout of the table changes
+_LARGE = 10_000  # words from which the table for looking them up is saved too
+
+
+def save_words(words: WordVectors, path) -> Path:
+    """Save word vectors as a folder; one of ours that is there is replaced in one step."""
+    path = write_folder(path, lambda folder: write_words(words, folder), n_bytes(words))
+    object.__setattr__(words, "_saved_at", Path(os.path.realpath(path)))
+    return path
+
+
+def load_words(path, *, normalise=None) -> WordVectors:
+    """Open a folder that must hold word vectors, not an estimator."""
+    path = Path(path)
+    config = read_config(path)
+    if config["class"] != "WordVectors":
+        raise ValueError(
+            f"{path} must hold word vectors. It holds a fitted {config['class']} instead: open it "
+            "with pacsent.load, or name its folder of words."
+        )
+    return open_words(path, config, normalise)
+
+
+def write_words(words, folder):
+    vocabulary = words.vocabulary
+    if callable(vocabulary.normalise):
+        raise ValueError(
+            "The vocabulary's normalise must be a name ('paper', 'unicode') to be saved. Got the "
+            f"function {getattr(vocabulary.normalise, '__name__', '?')!r} instead, which only "
+            "pickle could keep. Save the vectors with a named one and give the function when "
+            "they are opened: load(path, normalise=...)."
+        )
+    tensors = {"input_vectors": words.input_vectors}
+    if words.output_vectors is not None:
+        tensors["output_vectors"] = words.output_vectors
+    parameters = {"normalise": vocabulary.normalise}
+    if words.subwords is not None:
+        tensors["subword_vectors"] = words.subwords.vectors
+        parameters["subwords"] = {"min_n": words.subwords.min_n, "max_n": words.subwords.max_n}
+    tensors |= {f"vocabulary.{name}": a for name, a in _vocabulary_arrays(vocabulary).items()}
+    _write_word_list(vocabulary, folder / WORD_LIST)
+    write_tensors(folder / TENSORS, tensors)
+    write_config(
+        folder,
+        {
+            "class": "WordVectors",
+            "n_words": words.n_words,
+            "n_dims": words.n_dims,
+            "dtype": str(words.input_vectors.dtype),
+            "tables": [n for n in ("input_vectors", "output_vectors") if n in tensors],
+            "counts_known": vocabulary.counts is not None,
+            "hash_table_version": HASH_TABLE_VERSION,
+            "parameters": parameters,
+            "corpus_digest": words.corpus_digest,
+            "training": words.training,
+        },
+    )
+
+
+def _write_word_list(vocabulary, path):
+    counts = vocabulary.counts
+    with whole_file(path) as file:
+        for start in range(0, len(vocabulary), 65_536):
+            words = [_escaped(w) for w in vocabulary.words[start : start + 65_536]]
+            if counts is None:
+                lines = words
+            else:
+                numbers = counts[start : start + 65_536].tolist()
+                lines = [f"{word}\t{count}" for word, count in zip(words, numbers)]
+            file.write(("\n".join(lines) + "\n").encode("utf-8"))
+
+
+def _escaped(word):
+    if word.isalpha():
+        return word
+    for character, written in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
+        word = word.replace(character, written)
+    return word
+
+
+def n_bytes(words) -> int:
+    tables = (words.input_vectors, words.output_vectors)
+    return sum(table.nbytes for table in tables if table is not None)
+
+
+def open_words(path, config, normalise) -> WordVectors:
+    tensors = read_tensors(path / TENSORS)
+    parameters = from_json(config.get("parameters", {}))
+    arrays = {
+        name.removeprefix("vocabulary."): tensor
+        for name, tensor in tensors.items()
+        if name.startswith("vocabulary.")
+    }
+    for name in ("input_vectors", "vocabulary.word_bytes", "vocabulary.word_offsets"):
+        if name not in tensors:
+            raise ValueError(
+                f"{path / TENSORS} is damaged: it has no {name}. Save the model again."
+            )
+    if normalise is None:
+        normalise = parameters.get("normalise", "paper")
+    vocabulary = _vocabulary_from_arrays(arrays, normalise, config, path / TENSORS)
+    subwords = None
+    if "subword_vectors" in tensors:
+        subwords = Subwords(tensors["subword_vectors"], **parameters["subwords"])
+    words = WordVectors(
+        vocabulary,
+        tensors["input_vectors"],
+        tensors.get("output_vectors"),
+        corpus_digest=config.get("corpus_digest"),
+        training=from_json(config.get("training") or {}),
+        subwords=subwords,
+    )
+    object.__setattr__(words, "_saved_at", Path(os.path.realpath(path)))
+    return words
+
+
+# ------------------------------------------------------------------------------------------------
+# the vocabulary as arrays
+# ------------------------------------------------------------------------------------------------
+
+
+def _vocabulary_arrays(vocabulary) -> dict[str, np.ndarray]:
+    """The words' UTF-8 bytes one after the other, where each begins, the counts; and for a large
+    vocabulary the table that words are looked up in, so that opening it builds nothing."""
+    arrays = vocabulary.arrays() if len(vocabulary) >= _LARGE else _small_arrays(vocabulary)
+    try:
+        arrays["word_bytes"].tobytes().decode("utf-8")
+    except UnicodeDecodeError:
+        bad = next(word for word in vocabulary.words if not _is_unicode(word))
+        raise ValueError(
+            f"Words must be valid Unicode to be saved. Got {bad!r} instead, which holds half a "
+            "character. Rename or drop the word."
+        ) from None
+    return arrays
+
+
+def _small_arrays(vocabulary):
+    """The same without the table, which takes compiled code to build."""
+    encoded = [word.encode("utf-8", "surrogatepass") for word in vocabulary.words]
+    offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
+    np.cumsum([len(word) for word in encoded], out=offsets[1:])
+    arrays = {
+        "word_bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8),
+        "word_offsets": offsets,
+    }
+    return arrays if vocabulary.counts is None else {**arrays, "counts": vocabulary.counts}
+
+
+def _is_unicode(word) -> bool:
+    try:
+        word.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _vocabulary_from_arrays(arrays, normalise, config, path) -> Vocabulary:
+    if config.get("hash_table_version") != HASH_TABLE_VERSION:
+        arrays.pop("hash_table", None)  # of another pacsent: built again when it is needed
+    try:
+        return Vocabulary.from_arrays(arrays, normalise)
+    except (ValueError, IndexError) as error:
+        raise ValueError(
+            f"{path} is damaged: its words do not add up ({error}). Save the model again."
+        ) from None

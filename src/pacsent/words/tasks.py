@@ -1,0 +1,145 @@
+"""How good word vectors are on the classic word tasks: similarity ratings and analogies.
+
+The task files are read as their authors distribute them, from a folder that the user names.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from pacsent.words.vectors import WordVectors
+
+N_FREQUENT = 30_000  # analogies are asked, and answered, among this many most frequent words
+_ANSWERED_AT_ONCE = 512
+
+SIMILARITY_FILES = {"WordSim-353": "wordsim353.tsv", "SimLex-999": "simlex999.txt"}
+ANALOGY_FILES = {"analogies": "questions-words.txt"}
+
+
+def read_similarities(path) -> list[tuple[str, str, float]]:
+    """Lines `word<TAB>word<TAB>rating`; lines that begin with # are comments."""
+    pairs = []
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        try:
+            first, second, rating = line.split("\t")[:3]
+            pairs.append((first, second, float(rating)))
+        except ValueError:
+            raise ValueError(
+                f"Line {number} of {path} must be two words and a rating, with tabs between. "
+                f"Got {line[:60]!r} instead."
+            ) from None
+    return pairs
+
+
+def read_analogies(path) -> list[tuple[str, ...]]:
+    """Lines `a b c d`, a is to b as c is to d; lines that begin with : are titles."""
+    questions = []
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.strip() or line.startswith(":"):
+            continue
+        words = line.split()
+        if len(words) != 4:
+            raise ValueError(
+                f"Line {number} of {path} must be four words. Got {line[:60]!r} instead."
+            )
+        questions.append(tuple(words))
+    return questions
+
+
+def similarity_score(words: WordVectors, pairs, *, table: str = "input") -> tuple[float, int]:
+    """Spearman correlation (x 100) of cosines with ratings, and the number of pairs covered.
+
+    Pairs with a word that is not in the vocabulary are left out; nan where fewer than two stay.
+    """
+    from scipy.stats import spearmanr
+
+    vectors = _table(words, table)
+    found = [(_row(words, a), _row(words, b), rating) for a, b, rating in pairs]
+    covered = [pair for pair in found if pair[0] is not None and pair[1] is not None]
+    if len(covered) < 2:
+        return float("nan"), len(covered)
+    first, second = (_directions(vectors, [pair[side] for pair in covered]) for side in (0, 1))
+    cosines = np.einsum("ij,ij->i", first, second)
+    correlation = spearmanr(cosines, [rating for _, _, rating in covered]).statistic
+    return 100 * float(correlation), len(covered)
+
+
+def analogy_score(
+    words: WordVectors, questions, *, table: str = "input", n_frequent: int = N_FREQUENT
+) -> tuple[float, int]:
+    """Share (in %) of analogies answered by 3CosAdd, and the number of questions covered.
+
+    Answer: the word w other than a, b, c with the largest cosine of w with b - a + c, of
+    normalised vectors. Questions with a word outside the `n_frequent` most frequent are left out.
+    """
+    n_frequent = min(n_frequent, words.n_words)
+    rows = [[_row(words, word) for word in question] for question in questions]
+    covered = np.array(
+        [row for row in rows if all(r is not None and r < n_frequent for r in row)], dtype=np.int64
+    ).reshape(-1, 4)
+    if len(covered) == 0:
+        return float("nan"), 0
+    vectors = _directions(_table(words, table), slice(0, n_frequent))
+    n_right = 0
+    for start in range(0, len(covered), _ANSWERED_AT_ONCE):
+        a, b, c, d = covered[start : start + _ANSWERED_AT_ONCE].T
+        scores = (vectors[b] - vectors[a] + vectors[c]) @ vectors.T
+        for asked in (a, b, c):
+            scores[np.arange(len(a)), asked] = -np.inf
+        n_right += int((scores.argmax(axis=1) == d).sum())
+    return 100 * n_right / len(covered), len(covered)
+
+
+def evaluate_words(words: WordVectors, folder) -> list[dict]:
+    """Scores on every task file in `folder`, for each table of `words`.
+
+    Returns
+    -------
+    list of dict with the keys task, n (items in the file), covered, input, output
+        Scores x 100; `output` is None where there is no output table.
+    """
+    folder = Path(folder)
+    tables = ["input"] + (["output"] if words.output_vectors is not None else [])
+    tasks: list[tuple] = [
+        (name, file, read_similarities, similarity_score) for name, file in SIMILARITY_FILES.items()
+    ]
+    tasks += [(name, file, read_analogies, analogy_score) for name, file in ANALOGY_FILES.items()]
+    results = []
+    for name, file, read, score in tasks:
+        if not (folder / file).is_file():
+            continue
+        items = read(folder / file)
+        scores = {table: score(words, items, table=table) for table in tables}
+        results.append(
+            {
+                "task": name,
+                "n": len(items),
+                "covered": scores["input"][1],
+                "input": scores["input"][0],
+                "output": scores["output"][0] if "output" in scores else None,
+            }
+        )
+    if not results:
+        names = ", ".join([*SIMILARITY_FILES.values(), *ANALOGY_FILES.values()])
+        raise FileNotFoundError(f"{folder} must hold at least one of {names}. It holds none.")
+    return results
+
+
+def _row(words, word):
+    """The word's row, as written or lower-cased; None where it has none."""
+    index = words.vocabulary.index
+    row = index.get(word)
+    return index.get(word.lower()) if row is None else row
+
+
+def _table(words, table):
+    return words.input_vectors if table == "input" else words.output_vectors
+
+
+def _directions(table, rows):
+    """Rows of length 1; a zero row stays 0."""
+    vectors = np.asarray(table[rows], dtype=np.float32)
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(norms > 0, norms, 1)

@@ -1,0 +1,280 @@
+"""The closed-form vectorizers against the formulas, and what is special to them."""
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from pacsent import METHODS, AverageVectorizer, IDFVectorizer, Vocabulary, WordVectors, make
+from pacsent.maths.gaussians import idf_l2_posterior, l2_posterior
+from pacsent.sentences.base import EmptySentenceWarning
+
+INF = float("inf")
+CLOSED = ["Average", "IDF-Average", "PB-L2", "PB-IDF-L2"]
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EmptySentenceWarning)
+        yield
+
+
+def random_words(rng, dtype, n_words=40, n_dims=7):
+    names = [f"{a}{b}" for a in "abcdefgh" for b in "vwxyz"][:n_words]
+    tables = rng.normal(size=(2, n_words, n_dims)).astype(dtype)
+    tables[:, -1] = 0
+    return WordVectors(Vocabulary(names, np.arange(n_words, 0, -1) * 100), *tables)
+
+
+def random_texts(rng, words, n=30):
+    lengths = rng.integers(0, 12, size=n)
+    lengths[3] = 0
+    known = words.vocabulary.words
+    texts = [" ".join(rng.choice([*known, "unknown"], size=k)) for k in lengths]
+    texts[5] = "unknown unknown"
+    return texts
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+@pytest.mark.parametrize("swap", [False, True])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"lam": 0.5, "prior_variance": 2.0},
+        {"alpha": 0.0},
+        {"alpha": 0.7, "variance": "paper-loss"},
+        {"lam": 3.0, "lam_mode": "per-token", "variance": "printed"},
+        {"lam": INF},
+    ],
+)
+def test_average_is_the_formula(rng, dtype, swap, settings):
+    words = random_words(rng, dtype)
+    texts = random_texts(rng, words)
+    means, variances = (
+        AverageVectorizer(words, swap_roles=swap, **settings).fit(texts).posterior(texts)
+    )
+    settings = dict(settings)
+    if "prior_variance" in settings:
+        settings["var_P"] = settings.pop("prior_variance")
+    counts = words.vocabulary.count(texts)
+    mu, var_Q = l2_posterior(counts, *words.roles(swap=swap), **settings)
+    wide = dtype == np.float64
+    assert means.dtype == (np.float64 if wide else np.float32)
+    assert_allclose(means, mu, atol=1e-14 if wide else 2e-6)
+    assert_allclose(variances, var_Q, rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16])
+@pytest.mark.parametrize("unseen", ["clamp", "drop"])
+@pytest.mark.parametrize(
+    "settings",
+    [{"lam": 0.5}, {"lam": INF}, {"unit_prior": True, "variance": "paper-loss"}],
+)
+def test_idf_is_the_formula(rng, dtype, unseen, settings):
+    words = random_words(rng, dtype)
+    texts = random_texts(rng, words)
+    vectorizer = IDFVectorizer(words, unseen=unseen, **settings).fit(texts[:6])
+    counts = words.vocabulary.count(texts)
+    seen = np.asarray((counts[:6] > 0).sum(axis=0)).ravel()
+    expected = np.where(seen > 0, np.log(6 / np.maximum(seen, 1)) + 1, 0.0)
+    if unseen == "clamp":
+        expected[seen == 0] = np.log(6) + 1
+    assert_allclose(vectorizer.idf_, expected, rtol=1e-15)
+    means, variances = vectorizer.posterior(texts)
+    mu, var_Q = idf_l2_posterior(counts, *words.roles(), vectorizer.idf_, **settings)
+    assert_allclose(means, mu, atol=1e-14 if dtype == np.float64 else 2e-6)
+    assert_allclose(variances, var_Q, rtol=1e-13)
+
+
+def test_golden_numbers_through_the_estimators(golden):
+    numbers = golden("methods")
+    given = numbers["example"]
+    vocabulary = Vocabulary([f"w{i}" for i in range(given["V"])], given["counts"])
+    words = WordVectors(vocabulary, np.array(given["I"]), np.array(given["O"]))
+    X = [[f"w{i}" for i in sentence] for sentence in given["sentences"]]
+    names = {"lam": "lam", "sigma_P2": "prior_variance"}
+    for row in numbers["closed_form"]:
+        name, _, reading = row["method"].partition("/")
+        settings = {names[key]: row[key] for key in names if key in row}
+        if "inv_lambda" in row:
+            settings["lam"] = 1 / row["inv_lambda"] if row["inv_lambda"] else INF
+        if name.endswith("Average") and "alpha" in row:
+            settings["alpha"] = row["alpha"]
+        if reading:
+            settings["unit_prior"] = True
+        means, variances = make(name, words, **settings).fit(X).posterior(X)
+        assert_allclose(means[row["sentence"]], row["mu"], rtol=1e-12, atol=1e-14)
+        if "var_exact_kl" in row:
+            assert_allclose(variances[row["sentence"]], row["var_exact_kl"], rtol=1e-12)
+
+
+def test_three_words_by_hand(toy_word_vectors):
+    # film (1, 0), good (.5, .5), twice film: mean of A (5/6, 1/6), mean of B (1/3, 5/6)
+    [mean] = make("Average", toy_word_vectors).fit([""]).transform(["film good film"])
+    assert_allclose(mean, [5 / 6, 1 / 6], rtol=1e-6)
+    pb = make("PB-L2", toy_word_vectors, lam=1.5).fit([""])  # alpha = 3 / 1.5 = 2
+    means, variances = pb.posterior(["film good film"])
+    assert_allclose(means[0], [(5 / 6 + 2 / 3) / 3, (1 / 6 + 5 / 3) / 3], rtol=1e-6)
+    assert_allclose(variances, 1 / (1.5 * 3))
+
+
+def test_i_average_with_alpha_one_is_average_with_alpha_one(toy_word_vectors, tiny_corpus):
+    one, other = (
+        make(name, toy_word_vectors, alpha=1.0).fit_transform(tiny_corpus)
+        for name in ("Average", "i-Average")
+    )
+    assert_allclose(one, other, atol=1e-7)
+
+
+def test_pb_l2_with_infinite_lam_is_average_with_alpha_zero(toy_word_vectors, tiny_corpus):
+    average = make("Average", toy_word_vectors).fit_transform(tiny_corpus)
+    infinite = make("PB-L2", toy_word_vectors, lam=INF).fit_transform(tiny_corpus)
+    assert_array_equal(infinite, average)
+    assert_allclose(
+        make("PB-L2", toy_word_vectors, lam=1e9).fit_transform(tiny_corpus), average, atol=1e-7
+    )
+
+
+def test_long_sentences_lean_to_the_prior_unless_lam_is_per_token(toy_word_vectors):
+    X = ["film good " * n for n in (1, 1000)]
+    prior = make("i-Average", toy_word_vectors).fit_transform(X)
+    fixed = make("PB-L2", toy_word_vectors, lam=4.0).fit_transform(X)
+    distances = np.abs(fixed - prior).max(axis=1)
+    assert distances[1] < distances[0] / 100
+    per_token = make("PB-L2", toy_word_vectors, lam=4.0, lam_mode="per-token").fit_transform(X)
+    assert_allclose(per_token[0], per_token[1], rtol=3e-6)
+
+
+def test_subsampling_counts_a_token_with_its_chance_to_be_kept(rng):
+    words = random_words(rng, np.float64)
+    texts = random_texts(rng, words)
+    keep = words.vocabulary.keep_probabilities(1e-3)
+    assert keep.min() < 0.5
+    counts = words.vocabulary.count(texts) @ np.diag(keep)
+    means, variances = AverageVectorizer(words, subsample=1e-3).fit(texts).posterior(texts)
+    mu, var_Q = l2_posterior(counts, *words.roles())
+    assert_allclose(means, mu, atol=1e-14)
+    assert_allclose(variances, var_Q, rtol=1e-13)
+
+
+def test_subsampling_is_the_mean_over_thinned_sentences_in_the_numerator_and_denominator(rng):
+    # expected kept sum over expected kept number, by drawing thinned sentences
+    words = random_words(rng, np.float64)
+    [text] = [" ".join(words.vocabulary.words[:8])]
+    keep = words.vocabulary.keep_probabilities(1e-3)[:8]
+    kept = rng.random((40_000, 8)) < keep
+    A_hat = words.input_vectors[:8]
+    expected = (kept @ A_hat).mean(axis=0) / kept.sum(axis=1).mean()
+    [mean] = make("Average", words, subsample=1e-3).fit([text]).transform([text])
+    assert_allclose(mean, expected, atol=0.02)
+
+
+def test_vectors_without_an_output_table_work_where_the_prior_is_not_read(rng, tiny_corpus):
+    full = random_words(rng, np.float32)
+    bare = WordVectors(full.vocabulary, full.input_vectors)
+    for name, settings in (("Average", {}), ("IDF-Average", {}), ("PB-L2", {"lam": INF})):
+        texts = random_texts(rng, full)
+        assert_array_equal(
+            make(name, bare, **settings).fit_transform(texts),
+            make(name, full, **settings).fit_transform(texts),
+        )
+    for name, settings in (("PB-L2", {}), ("i-Average", {}), ("Average", {"alpha": 1.0})):
+        with pytest.raises(ValueError, match=r"needs output vectors.*Average with alpha=0"):
+            make(name, bare, **settings).fit(tiny_corpus)
+
+
+def test_a_word_with_no_training_sentence_is_clamped_or_dropped(toy_word_vectors):
+    clamp = make("IDF-Average", toy_word_vectors).fit(["film good", "film"])
+    assert_allclose(clamp.transform(["quiet"]), [[0, -1]])
+    drop = make("IDF-Average", toy_word_vectors, unseen="drop").fit(["film good", "film"])
+    with pytest.warns(EmptySentenceWarning, match=r"1 of 1 sentences"):
+        means, variances = drop.posterior(["quiet"])
+    assert_array_equal(means, 0)
+    assert np.isnan(variances[0])
+    assert_allclose(drop.transform(["quiet film"]), [[1, 0]])
+
+
+def test_idf_counts_empty_sentences(toy_word_vectors):
+    vectorizer = make("IDF-Average", toy_word_vectors).fit(["film", "", "zzz"])
+    assert_allclose(vectorizer.idf_[0], np.log(3) + 1)
+
+
+def test_methods_are_the_papers_names():
+    assert set(METHODS) >= {
+        *(prefix + name for prefix in ("", "i-") for name in [*CLOSED, "PB-neg", "w-PB-neg"]),
+        "PV-DBOW",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("Averag", {}, r"Got 'Averag' instead. Choose from Average, IDF-Average"),
+        ("Average", {"lam": 2.0}, r"'Average' must be given alpha, not lam.*Use 'PB-L2'"),
+        ("i-Average", {"lam": 2.0}, r"Use 'i-PB-L2'"),
+        ("PB-L2", {"alpha": 1.0}, r"alpha must be None for the method 'PB-L2'. Got 1.0"),
+        ("PB-L2", {"swap_roles": True}, r"swap_roles must be False for the method 'PB-L2'"),
+    ],
+)
+def test_make_says_what_is_wrong_with_a_name(toy_word_vectors, name, settings, message):
+    with pytest.raises(ValueError, match=message):
+        make(name, toy_word_vectors, **settings)
+
+
+def test_stream_yields_batches_and_the_report_at_the_end(toy_word_vectors, tiny_corpus):
+    vectorizer = make("PB-L2", toy_word_vectors, batch_size=4).fit(["film"])
+    pieces = list(vectorizer.stream(iter(tiny_corpus)))
+    assert [len(variances) for _, variances in pieces] == [4, 4, 2]
+    assert vectorizer.n_empty_ == 2
+    means, variances = vectorizer.posterior(tiny_corpus)
+    assert_array_equal(np.concatenate([m for m, _ in pieces]), means)
+    assert_array_equal(np.concatenate([v for _, v in pieces]), variances)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_generator_is_read_in_constant_memory(rng, n_jobs):
+    words = random_words(rng, np.float32, n_dims=4)
+    vectorizer = make("Average", words, n_jobs=n_jobs, batch_size=100, on_empty="ignore")
+    sentence = " ".join(words.vocabulary.words)
+    vectorizer.fit([sentence])
+    list(vectorizer.stream(sentence for _ in range(300)))
+
+    def peak(n):
+        tracemalloc.start()
+        for _ in vectorizer.stream(sentence + str(i) for i in range(n)):
+            pass
+        top = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return top
+
+    assert peak(4000) < 1.5 * peak(1000)
+
+
+def test_an_error_in_the_middle_of_a_generator_comes_through(toy_word_vectors):
+    def broken():
+        yield from ["film"] * 5
+        raise RuntimeError("the disk is gone")
+
+    vectorizer = make("Average", toy_word_vectors, batch_size=2, n_jobs=2).fit(["film"])
+    with pytest.raises(RuntimeError, match="the disk is gone"):
+        vectorizer.transform(broken())
+
+
+def test_only_the_first_three_empty_rows_are_named(toy_word_vectors):
+    vectorizer = make("Average", toy_word_vectors, batch_size=2, n_jobs=1).fit(["film"])
+    with pytest.warns(EmptySentenceWarning, match=r"5 of 6 sentences .*\(row 1, 2, 3, \.\.\.\)"):
+        vectorizer.transform(["film", "", "", "zzz", "", ""])
+
+
+def test_float16_tables_give_the_same_where_the_processor_cannot_widen_them(rng, monkeypatch):
+    from pacsent._kernels import sentences
+
+    words = random_words(rng, np.float16)
+    texts = random_texts(rng, words)
+    vectorizer = make("PB-L2", words).fit(texts)
+    expected = vectorizer.transform(texts)
+    monkeypatch.setattr(sentences, "HALF_PRECISION", False)
+    assert_array_equal(vectorizer.transform(texts), expected)

@@ -1,0 +1,320 @@
+"""Closed forms, KLs and similarities, each by two routes."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+
+from pacsent.maths import gaussians as p
+
+INF = float("inf")
+
+
+@pytest.fixture
+def example(golden):
+    """The golden example: tables, counts per sentence, IDF, and the file itself."""
+    numbers = golden("methods")
+    given = numbers["example"]
+    counts = np.array([np.bincount(s, minlength=given["V"]) for s in given["sentences"]])
+    return np.array(given["I"]), np.array(given["O"]), counts, np.array(given["idf"]), numbers
+
+
+def problem(rng, n_words=6, n_dims=3, n_sentences=4):
+    """Random tables and counts; the last sentence is empty, the last word is the zero vector."""
+    A_hat, B_hat = rng.normal(size=(2, n_words, n_dims))
+    A_hat[-1] = B_hat[-1] = 0
+    counts = rng.integers(0, 4, size=(n_sentences, n_words))
+    counts[:, 0] += 1
+    counts[-1] = 0
+    return A_hat, B_hat, counts
+
+
+# ------------------------------------------------------------------------------------------------
+# closed forms
+# ------------------------------------------------------------------------------------------------
+
+
+def test_l2_means_and_variances_equal_the_golden_numbers(example):
+    I_hat, O_hat, counts, _, numbers = example
+    seen = 0
+    for row in numbers["closed_form"]:
+        name = row["method"]
+        if name.removeprefix("i-") not in ("Average", "PB-L2"):
+            continue
+        tables = (O_hat, I_hat) if name.startswith("i-") else (I_hat, O_hat)
+        if "lam" in row:
+            settings = {"lam": row["lam"], "var_P": row["sigma_P2"]}
+        else:
+            settings = {"alpha": row["alpha"]}
+        for variance, key in KEYS.items():
+            mu, var_Q = p.l2_posterior(counts, *tables, **settings, variance=variance)
+            assert_allclose(mu[row["sentence"]], row["mu"], rtol=1e-14, atol=1e-14)
+            if key in row:
+                assert_allclose(var_Q[row["sentence"]], row[key], rtol=1e-14)
+        seen += 1
+    assert seen >= 70
+
+
+KEYS = {"exact": "var_exact_kl", "paper-loss": "var_paper_loss", "printed": "var_printed"}
+
+
+def test_idf_means_and_variances_equal_the_golden_numbers(example):
+    I_hat, O_hat, counts, idf, numbers = example
+    seen = 0
+    for row in numbers["closed_form"]:
+        name, _, reading = row["method"].partition("/")
+        if "IDF" not in name:
+            continue
+        tables = (O_hat, I_hat) if name.startswith("i-") else (I_hat, O_hat)
+        lam = row["lam"] if "lam" in row else 1 / row["inv_lambda"] if row["inv_lambda"] else INF
+        settings = {"lam": lam, "unit_prior": reading == "unit-prior"}
+        for variance, key in KEYS.items():
+            mu, var_Q = p.idf_l2_posterior(counts, *tables, idf, **settings, variance=variance)
+            assert_allclose(mu[row["sentence"]], row["mu"], rtol=1e-14, atol=1e-14)
+            if key in row:
+                assert_allclose(var_Q[row["sentence"]], row[key], rtol=1e-14)
+        seen += 1
+    assert seen >= 50
+
+
+def test_idf_weights_equal_the_golden_numbers(example):
+    _, _, counts, idf, _ = example
+    assert_allclose(p.idf((counts > 0).sum(axis=0), 3), idf, rtol=1e-15)
+    assert_allclose(p.idf([0, 1], 3), [np.log(3) + 1, np.log(3) + 1])
+    assert_allclose(p.idf([0, 1], 3, unseen="drop"), [0, np.log(3) + 1])
+
+
+def loss(parameters, tokens, A_hat, B_hat, beta, var_words, lam, kl):
+    """The loss as it is defined, token by token: data term plus KL over lam."""
+    mu, rho = parameters[:-1], parameters[-1]
+    n_dims, var_Q = mu.size, np.exp(rho)
+    data = sum(
+        b / 2 * (((A_hat[w] - mu) ** 2).sum() + n_dims * var_Q) for w, b in zip(tokens, beta)
+    )
+    trace = sum(
+        (((mu - B_hat[w]) ** 2).sum() + n_dims * var_Q) / (2 * var_words[w]) for w in tokens
+    )
+    # the exact KL counts log Q once; the paper counts it once per token
+    times = 1 if kl == "exact" else len(tokens)
+    return data + (trace - times * n_dims / 2 * rho) / lam
+
+
+@pytest.mark.parametrize("variance", ["exact", "paper-loss"])
+@pytest.mark.parametrize("method", ["L2", "IDF-L2", "IDF-L2/unit-prior"])
+@pytest.mark.parametrize("lam", [0.25, 2.0])
+def test_a_closed_form_is_where_a_blind_minimiser_ends(rng, method, variance, lam):
+    A_hat, B_hat, counts = problem(rng)
+    var_P, idf = 0.5, rng.uniform(1, 3, size=6)
+    settings = {"lam": lam, "var_P": var_P, "variance": variance}
+    if method == "L2":
+        mu, var_Q = p.l2_posterior(counts, A_hat, B_hat, **settings)
+    else:
+        unit = method.endswith("unit-prior")
+        mu, var_Q = p.idf_l2_posterior(counts, A_hat, B_hat, idf, unit_prior=unit, **settings)
+    for s in range(3):
+        tokens = np.repeat(np.arange(6), counts[s])
+        beta = np.full(tokens.size, 1 / tokens.size) if method == "L2" else idf[tokens]
+        var_words = var_P / idf if method == "IDF-L2" else np.full(6, var_P)
+        kl = "exact" if variance == "exact" else "paper"
+        arguments = (tokens, A_hat, B_hat, beta, var_words, lam, kl)
+        found = minimize(loss, np.zeros(4), args=arguments, tol=1e-12)
+        assert_allclose(mu[s], found.x[:-1], atol=2e-6)
+        assert_allclose(var_Q[s], np.exp(found.x[-1]), rtol=2e-5)
+        here = loss(np.append(mu[s], np.log(var_Q[s])), *arguments)
+        assert here <= found.fun + 1e-12 * abs(found.fun)
+
+
+def test_the_printed_variance_minimises_neither_loss(rng):
+    A_hat, B_hat, counts = problem(rng)
+    mu, printed = p.l2_posterior(counts, A_hat, B_hat, lam=2.0, variance="printed")
+    tokens = np.repeat(np.arange(6), counts[0])
+    rest = (tokens, A_hat, B_hat, np.full(tokens.size, 1 / tokens.size), np.ones(6), 2.0)
+    for kl, variance in (("exact", "exact"), ("paper", "paper-loss")):
+        _, best = p.l2_posterior(counts, A_hat, B_hat, lam=2.0, variance=variance)
+        at_best, at_printed = (
+            loss(np.append(mu[0], np.log(v[0])), *rest, kl) for v in (best, printed)
+        )
+        assert at_best < at_printed - 1e-3
+
+
+def test_the_exact_posterior_is_the_gibbs_posterior(rng):
+    # Q* proportional to P_S exp(-lam R_hat): its log density differs from Q's by a constant
+    A_hat, B_hat, counts = problem(rng)
+    lam, var_P = 3.0, 0.7
+    mu, var_Q = p.l2_posterior(counts, A_hat, B_hat, lam=lam, var_P=var_P)
+    tokens = np.repeat(np.arange(6), counts[0])
+    h = rng.normal(size=(50, 3))
+    log_prior = -((h[:, None] - B_hat[tokens]) ** 2).sum(axis=(1, 2)) / (2 * var_P)
+    risk = ((h[:, None] - A_hat[tokens]) ** 2).sum(axis=2).mean(axis=1) / 2
+    log_Q = -((h - mu[0]) ** 2).sum(axis=1) / (2 * var_Q[0])
+    assert_allclose(np.ptp(log_prior - lam * risk - log_Q), 0, atol=1e-11)
+
+
+def test_lam_infinite_is_the_plain_mean_without_spread(rng):
+    A_hat, B_hat, counts = problem(rng)
+    mean = counts[:3] @ A_hat / counts[:3].sum(axis=1, keepdims=True)
+    for settings in ({"lam": INF}, {"alpha": 0.0}, {"lam": INF, "lam_mode": "per-token"}):
+        mu, var_Q = p.l2_posterior(counts, A_hat, None, **settings)
+        assert_allclose(mu[:3], mean, atol=1e-15)
+        assert_allclose(var_Q[:3], 0)
+    near, _ = p.l2_posterior(counts, A_hat, B_hat, lam=1e12)
+    assert_allclose(near[:3], mean, atol=1e-10)
+
+
+def test_per_token_lam_gives_the_same_alpha_at_every_length(rng):
+    A_hat, B_hat, counts = problem(rng)
+    per_token = p.l2_posterior(counts, A_hat, B_hat, lam=4.0, var_P=0.5, lam_mode="per-token")
+    by_alpha = p.l2_posterior(counts, A_hat, B_hat, alpha=0.5, var_P=0.5)
+    assert_allclose(per_token[0], by_alpha[0], atol=1e-15)
+    assert_allclose(per_token[1], by_alpha[1], rtol=1e-14)
+
+
+def test_equal_idf_is_plain_averaging(rng):
+    A_hat, B_hat, counts = problem(rng)
+    weighted, _ = p.idf_l2_posterior(counts, A_hat, B_hat, np.full(6, 2.5), lam=4.0)
+    plain, _ = p.l2_posterior(counts, A_hat, B_hat, alpha=0.25)
+    assert_allclose(weighted, plain, atol=1e-15)
+
+
+def test_swapped_roles_meet_at_alpha_one(rng):
+    A_hat, B_hat, counts = problem(rng)
+    one, _ = p.l2_posterior(counts, A_hat, B_hat, alpha=1.0)
+    other, _ = p.l2_posterior(counts, B_hat, A_hat, alpha=1.0)
+    assert_allclose(one, other, atol=1e-15)
+
+
+def test_a_sentence_without_tokens_has_mean_zero_and_no_variance(rng):
+    A_hat, B_hat, counts = problem(rng)
+    for variance in p.VARIANCES:
+        for mu, var_Q in (
+            p.l2_posterior(counts, A_hat, B_hat, variance=variance),
+            p.l2_posterior(counts, A_hat, B_hat, alpha=0.0, variance=variance),
+            p.idf_l2_posterior(counts, A_hat, B_hat, np.ones(6), variance=variance),
+        ):
+            assert_allclose(mu[-1], 0)
+            assert np.isnan(var_Q[-1])
+            assert np.isfinite(var_Q[:-1]).all()
+
+
+def test_a_word_of_weight_zero_is_left_out(rng):
+    A_hat, B_hat, counts = problem(rng)
+    idf = np.array([0.0, 1.5, 2.0, 1.0, 1.2, 1.7])
+    without = counts.copy()
+    without[:, 0] = 0
+    for unit_prior in (False, True):
+        for variance in p.VARIANCES:
+            settings = {"lam": 0.5, "unit_prior": unit_prior, "variance": variance}
+            dropped = p.idf_l2_posterior(counts, A_hat, B_hat, idf, **settings)
+            never_there = p.idf_l2_posterior(without, A_hat, B_hat, idf, **settings)
+            assert_allclose(dropped[0], never_there[0], atol=1e-15)
+            assert_allclose(dropped[1], never_there[1], rtol=1e-14)
+
+
+def test_an_unknown_variance_is_refused(rng):
+    with pytest.raises(ValueError, match=r"variance must be one of .*Got 'sharp' instead"):
+        p.l2_posterior(np.ones((1, 2)), np.eye(2), np.eye(2), variance="sharp")
+
+
+# ------------------------------------------------------------------------------------------------
+# KLs
+# ------------------------------------------------------------------------------------------------
+
+
+def test_kls_equal_the_golden_numbers(example):
+    _, O_hat, counts, _, numbers = example
+    for row in numbers["kl"]:
+        one, var_P = counts[[row["sentence"]]], row["sigma_P2"]
+        mu, var_Q, n_tokens = np.array([row["mu"]]), np.exp([row["rho"]]), one.sum()
+        m, v = p.product_of_experts(one, O_hat, var_P)
+        assert_allclose(m[0], row["prior_mean"], atol=1e-15)
+        for computed, key in (
+            (p.kl_gaussians(mu, var_Q, m, v), "KL_exact_poe"),
+            (p.kl_experts(mu, var_Q, one, O_hat, var_P), "sum_of_expert_KLs"),
+            (p.log_normaliser(one, O_hat, var_P), "logZ"),
+            (p.gaussian_entropy(var_Q, 4), "entropy_Q"),
+            (p.paper_penalty(mu, var_Q, m, n_tokens, var_P), "paper_penalty_times_lambda"),
+            (p.kl_gaussians(mu, var_Q, m, var_P), "KL_geometric_mean_prior"),
+        ):
+            assert_allclose(computed, row[key], rtol=1e-13, err_msg=key)
+
+
+def test_the_kl_is_experts_plus_normaliser_plus_entropies_for_word_dependent_variances(rng):
+    _, B_hat, counts = problem(rng)
+    counts = counts[:3]
+    var_P, mu, var_Q = rng.uniform(0.2, 3, size=6), rng.normal(size=(3, 3)), rng.uniform(0.1, 2, 3)
+    m, v = p.product_of_experts(counts, B_hat, var_P)
+    experts = p.kl_experts(mu, var_Q, counts, B_hat, var_P)
+    entropies = (counts.sum(axis=1) - 1) * p.gaussian_entropy(var_Q, 3)
+    total = experts + p.log_normaliser(counts, B_hat, var_P) + entropies
+    assert_allclose(p.kl_gaussians(mu, var_Q, m, v), total, rtol=1e-11)
+
+
+def test_the_kl_agrees_with_simulation(rng):
+    mu_Q, mu_P, var_Q, var_P = np.array([0.3, -0.2]), np.array([0.0, 0.5]), 0.4, 0.9
+    h = mu_Q + np.sqrt(var_Q) * rng.standard_normal((200_000, 2))
+    log_Q = -((h - mu_Q) ** 2).sum(axis=1) / (2 * var_Q) - np.log(2 * np.pi * var_Q)
+    log_P = -((h - mu_P) ** 2).sum(axis=1) / (2 * var_P) - np.log(2 * np.pi * var_P)
+    ratio = log_Q - log_P
+    error = 4 * ratio.std() / np.sqrt(ratio.size)
+    assert_allclose(p.kl_gaussians(mu_Q, var_Q, mu_P, var_P), ratio.mean(), atol=error)
+
+
+def test_the_papers_penalty_is_a_kl_to_the_geometric_mean_prior(rng):
+    mu, m, var_Q = rng.normal(size=(2, 4)), rng.normal(size=(2, 4)), np.array([0.3, 1.7])
+    n, var_P = np.array([5, 11]), 0.6
+    squared = ((mu - m) ** 2).sum(axis=1)
+    printed = n / (2 * var_P) * squared + n * 4 / 2 * (
+        np.log(var_P) - np.log(var_Q) + var_Q / var_P
+    )
+    assert_allclose(p.paper_penalty(mu, var_Q, m, n, var_P), printed, rtol=1e-13)
+
+
+# ------------------------------------------------------------------------------------------------
+# similarities
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def posteriors(rng):
+    return [(rng.normal(size=(n, 3)) + 5, rng.uniform(0.1, 1, size=n)) for n in (4, 5)]
+
+
+@pytest.mark.parametrize("name", p.SIMILARITIES)
+def test_pairwise_is_row_by_row_for_every_pair(posteriors, name):
+    Q, R = posteriors
+    table = p.SIMILARITIES[name](Q, R, pairwise=True)
+    assert table.shape == (4, 5)
+    for j in range(5):
+        one = (np.repeat(R[0][[j]], 4, axis=0), np.repeat(R[1][[j]], 4))
+        assert_allclose(table[:, j], p.SIMILARITIES[name](Q, one), rtol=1e-11)
+
+
+def test_similarities_of_two_gaussians_on_the_line():
+    Q, R = (np.array([[1.0]]), np.array([4.0])), (np.array([[3.0]]), np.array([1.0]))
+    h = np.linspace(-30, 30, 200_001)
+    q = np.exp(-((h - 1) ** 2) / 8) / np.sqrt(8 * np.pi)
+    r = np.exp(-((h - 3) ** 2) / 2) / np.sqrt(2 * np.pi)
+    step = h[1] - h[0]
+    assert_allclose(np.exp(p.log_expected_likelihood(Q, R)), (q * r).sum() * step, rtol=1e-9)
+    log_ratio = -((h - 1) ** 2) / 8 + ((h - 3) ** 2) / 2 - np.log(2)
+    assert_allclose(p.kl_divergence(Q, R), (q * log_ratio).sum() * step, rtol=1e-9)
+    # on the line the optimal plan matches quantiles: 1 + 2z with 3 + z
+    z = np.random.default_rng(0).standard_normal(10**6)
+    quantiles = np.sqrt((((1 + 2 * z) - (3 + z)) ** 2).mean())
+    assert_allclose(p.wasserstein_distance(Q, R), quantiles, rtol=2e-3)
+    assert_allclose(p.wasserstein_distance(Q, R), np.sqrt(4 + 1))
+    assert_allclose(p.cosine_of_means(Q, R), 1)
+
+
+def test_a_posterior_is_at_distance_zero_from_itself(posteriors):
+    Q, _ = posteriors
+    assert_allclose(p.kl_divergence(Q, Q), 0, atol=1e-15)
+    assert_allclose(p.wasserstein_distance(Q, Q), 0)
+    assert_allclose(np.diag(p.kl_divergence(Q, Q, pairwise=True)), 0, atol=1e-12)
+
+
+def test_an_empty_sentence_is_similar_to_nothing():
+    Q, empty = (np.array([[1.0, 0]]), np.array([0.5])), (np.zeros((1, 2)), np.array([np.nan]))
+    assert p.cosine_of_means(Q, empty, pairwise=True) == 0
+    for name in ("expected-likelihood", "kl", "wasserstein"):
+        assert np.isnan(p.SIMILARITIES[name](Q, empty)).all()

@@ -1,0 +1,150 @@
+"""The batched solver ends where scikit-learn's ends, for every column."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import PredefinedSplit, StratifiedKFold, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
+
+from pacsent.maths import regressions
+
+
+def problem(rng, n_classes, n_rows=600, n_features=12):
+    y = rng.permutation(np.arange(n_rows) % n_classes)
+    centres = rng.standard_normal((n_classes, n_features))
+    X = centres[y] + 1.5 * rng.standard_normal((n_rows, n_features)) + 3.0
+    return X.astype(np.float32), y
+
+
+def reference(C, n_classes, tol=1e-10):
+    binary = LogisticRegression(C=C, tol=tol, max_iter=10_000)
+    return binary if n_classes == 2 else OneVsRestClassifier(binary)
+
+
+def parameters(model):
+    models = getattr(model, "estimators_", [model])
+    return np.vstack([m.coef_ for m in models]), np.concatenate([m.intercept_ for m in models])
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("C", [0.01, 1.0, 1000.0])
+def test_fit_ends_at_scikit_learns_optimum(rng, n_classes, C):
+    X, y = problem(rng, n_classes)
+    coef, intercept = regressions.fit(X, y, C, n_classes=n_classes)
+    model = reference(C, n_classes).fit(X.astype(float), y)
+    theirs = parameters(model)
+    score = lambda coef, intercept: regressions.objective(  # noqa: E731
+        X.astype(float), y, coef, intercept, C, n_classes=n_classes
+    )
+    assert (score(coef, intercept) <= score(*theirs) * (1 + 1e-9)).all()
+    assert_allclose(coef, theirs[0], atol=2e-4 * np.abs(coef).max())
+    assert_array_equal(regressions.predict(X, coef, intercept), model.predict(X))
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_every_fold_of_every_repeat_has_scikit_learns_accuracy(rng, n_classes):
+    X, y = problem(rng, n_classes)
+    folds = np.zeros((2, y.size), dtype=int)
+    for repeat in range(2):
+        splits = StratifiedKFold(5, shuffle=True, random_state=repeat).split(X, y)
+        for fold, (_, held_out) in enumerate(splits):
+            folds[repeat, held_out] = fold
+    Cs = (0.01, 1.0, 100.0)
+    found = regressions.grid_search(X, y, folds, n_classes=n_classes, Cs=Cs, tol=1e-9)
+    for repeat in range(2):
+        for number, C in enumerate(Cs):
+            theirs = cross_val_score(
+                reference(C, n_classes, tol=1e-8), X, y, cv=PredefinedSplit(folds[repeat])
+            )
+            assert_allclose(found.accuracy[repeat, :, number], theirs, atol=1.01 / (y.size / 5))
+            assert abs(found.accuracy[repeat, :, number].mean() - theirs.mean()) < 2e-3
+
+
+def test_a_start_changes_the_way_and_not_the_end(rng):
+    X, y = problem(rng, 4)
+    folds = np.arange(y.size) % 5
+    cold = regressions.grid_search(X, y, folds, n_classes=4, tol=1e-9)
+    near = regressions.grid_search(1.05 * X, y, folds, n_classes=4, tol=1e-9)
+    warm = regressions.grid_search(X, y, folds, n_classes=4, tol=1e-9, start=near.path)
+    assert_allclose(warm.accuracy, cold.accuracy, atol=0.01)
+    largest = np.abs(cold.path.weights).max()
+    assert_allclose(warm.path.weights, cold.path.weights, atol=5e-3 * largest)
+
+
+def test_sparse_and_dense_designs_agree(rng):
+    X, y = problem(rng, 3)
+    X[np.abs(X) < 2.0] = 0.0
+    folds = np.arange(y.size) % 5
+    dense = regressions.grid_search(X, y, folds, n_classes=3, Cs=(0.1, 1.0), tol=1e-9)
+    thin = regressions.grid_search(
+        sparse.csr_matrix(X), y, folds, n_classes=3, Cs=(0.1, 1.0), tol=1e-9
+    )
+    assert_allclose(thin.accuracy, dense.accuracy, atol=0.01)
+    coef, intercept = regressions.fit(sparse.csr_matrix(X), y, 1.0, n_classes=3)
+    again = regressions.fit(X, y, 1.0, n_classes=3)
+    assert_allclose(coef, again[0], atol=1e-4)
+    assert_allclose(intercept, again[1], atol=1e-4)
+
+
+def test_threads_change_nothing_that_matters(rng):
+    X, y = problem(rng, 3, n_rows=1500)
+    one = regressions.fit(X, y, 10.0, n_classes=3, n_threads=1)
+    two = regressions.fit(X, y, 10.0, n_classes=3, n_threads=2)
+    assert_allclose(one[0], two[0], rtol=1e-6, atol=1e-8)
+
+
+def test_separable_data_and_large_C_stay_finite(rng):
+    X, y = problem(rng, 2)
+    X[:, 0] = np.where(y == 1, 10.0, -10.0)
+    coef, intercept = regressions.fit(X, y, 1e4, n_classes=2)
+    assert np.isfinite(coef).all()
+    assert_array_equal(regressions.predict(X, coef, intercept), y)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_classifier_is_a_fitted_scikit_learn_object(rng, n_classes):
+    X, y = problem(rng, n_classes)
+    names = np.array(["ant", "bee", "cat", "dog"][:n_classes])
+    coef, intercept = regressions.fit(X, y, 1.0, n_classes=n_classes)
+    model = regressions.classifier(coef, intercept, names, 1.0)
+    theirs = reference(1.0, n_classes).fit(X.astype(float), names[y])
+    assert_array_equal(model.predict(X), theirs.predict(X.astype(float)))
+    assert_array_equal(model.classes_, theirs.classes_)
+    assert_allclose(
+        model.predict_proba(X), theirs.predict_proba(X.astype(float)), rtol=1e-3, atol=1e-4
+    )
+    assert model.score(X, names[y]) > 0.5
+
+
+def test_bad_input_is_refused(rng):
+    X, y = problem(rng, 3)
+    with pytest.raises(ValueError, match=r"same number of rows\. Got 600 and 599"):
+        regressions.fit(X, y[:-1], 1.0, n_classes=3)
+    with pytest.raises(ValueError, match="every class from 0 to n_classes - 1 = 3"):
+        regressions.fit(X, y, 1.0, n_classes=4)
+    X[3, 3] = np.nan
+    with pytest.raises(ValueError, match="X must be finite"):
+        regressions.fit(X, y, 1.0, n_classes=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["subj", "20news"])
+def test_real_features_give_scikit_learns_objective_and_test_accuracy(data_dir, name):
+    from pacsent import datasets, formats, make
+
+    words = formats.read(data_dir / "vectors")
+    dataset = datasets.load(name, data_dir).split(0)
+    vectorizer = make("Average", words, alpha=0.0, on_empty="ignore")
+    train = vectorizer.fit_transform(dataset.train_texts).astype(np.float64)
+    test = vectorizer.transform(dataset.test_texts).astype(np.float64)
+    n_classes, C = len(dataset.classes), 10.0
+    y = dataset.train_labels
+    coef, intercept = regressions.fit(train, y, C, n_classes=n_classes)
+    model = reference(C, n_classes, tol=1e-9).fit(train, y)
+    theirs = parameters(model)
+    ours = regressions.objective(train, y, coef, intercept, C, n_classes=n_classes)
+    their_objective = regressions.objective(train, y, *theirs, C, n_classes=n_classes)
+    assert_allclose(ours, their_objective, rtol=1e-6)
+    assert_array_equal(regressions.predict(test, coef, intercept), model.predict(test))
