@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from numpy.testing import assert_allclose
 
 from pacsent import bounds
+from pacsent.certificates import documents as documents_kind
 from pacsent.certificates import priors, simulation, squares
 from pacsent.certificates.certificate import Certificate
 from pacsent.certificates.certifying import VacuousBoundWarning, certify
@@ -244,7 +245,9 @@ class TestDocuments:
 
     def test_one_draw_per_word_type(self):
         encoded = priors.encode_ids(np.array([0, 0, 1]), [3])
-        mean, variance = squares.mixed(encoded, np.array([[3.0], [6.0]]), np.array([1.0, 4.0]))
+        mean, variance = documents_kind.mixed(
+            encoded, np.array([[3.0], [6.0]]), np.array([1.0, 4.0])
+        )
         assert_allclose(mean, [[4.0]])
         assert_allclose(variance, [4 / 9 + 4 / 9])
 

@@ -13,7 +13,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from pacsent import Corpus, SkipGram, storage
+from pacsent import Corpus, SkipGram, load
 from pacsent._kernels import skipgram as kernels
 from pacsent.words import skipgram as skipgram_module
 from pacsent.words.skipgram import forget
@@ -463,7 +463,7 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_bits(long_text, tmp_pa
     resumed = run_command("train", "--resume", tmp_path / "killed")
     assert resumed.wait(120) == 0, resumed.stderr.read()
     assert not state.parent.exists()
-    expected, found = storage.load(tmp_path / "whole"), storage.load(tmp_path / "killed")
+    expected, found = load(tmp_path / "whole"), load(tmp_path / "killed")
     assert_array_equal(found.input_vectors, expected.input_vectors)
     assert_array_equal(found.output_vectors, expected.output_vectors)
 

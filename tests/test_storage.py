@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import pacsent
-from pacsent import Vocabulary, WordVectors, load, save, storage
+from pacsent import Vocabulary, WordVectors, files, load, save, storage
+from pacsent.words import storing
 from pacsent.words.vectors import Subwords
 
 COMMITTED = Path(__file__).parent / "data" / "model-v1"
@@ -207,7 +208,7 @@ def test_saving_over_a_model_replaces_it_even_while_it_is_open(tmp_path):
 
 
 def test_replacing_works_where_the_system_cannot_swap_folders(tmp_path, monkeypatch):
-    monkeypatch.setattr(storage, "_exchange", lambda a, b: False)
+    monkeypatch.setattr(files, "exchange", lambda a, b: False)
     save(made(5), tmp_path / "model")
     save(made(9), tmp_path / "model")
     assert load(tmp_path / "model").n_words == 9
@@ -215,16 +216,24 @@ def test_replacing_works_where_the_system_cannot_swap_folders(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("swap", [True, False])
-@pytest.mark.parametrize("moment", ["_write_word_list", "write_tensors", "_write_config", "_move"])
-def test_an_interrupted_save_leaves_the_old_model(tmp_path, monkeypatch, moment, swap):
+@pytest.mark.parametrize(
+    "home, moment",
+    [
+        (storing, "_write_word_list"),
+        (storing, "write_tensors"),
+        (storing, "write_config"),
+        (files, "move"),
+    ],
+)
+def test_an_interrupted_save_leaves_the_old_model(tmp_path, monkeypatch, home, moment, swap):
     save(made(5), tmp_path / "model")
 
     def interrupt(*args):
         raise KeyboardInterrupt
 
     if not swap:
-        monkeypatch.setattr(storage, "_exchange", lambda a, b: False)
-    monkeypatch.setattr(storage, moment, interrupt)
+        monkeypatch.setattr(files, "exchange", lambda a, b: False)
+    monkeypatch.setattr(home, moment, interrupt)
     with pytest.raises(KeyboardInterrupt):
         save(made(9), tmp_path / "model")
     assert load(tmp_path / "model").n_words == 5
@@ -233,7 +242,7 @@ def test_an_interrupted_save_leaves_the_old_model(tmp_path, monkeypatch, moment,
 
 def test_a_failed_second_rename_puts_the_old_model_back(tmp_path, monkeypatch):
     save(made(5), tmp_path / "model")
-    monkeypatch.setattr(storage, "_exchange", lambda a, b: False)
+    monkeypatch.setattr(files, "exchange", lambda a, b: False)
     rename, calls = os.rename, []
 
     def second_fails(a, b):
@@ -242,7 +251,7 @@ def test_a_failed_second_rename_puts_the_old_model_back(tmp_path, monkeypatch):
             raise OSError(errno.EIO, "the disk went away")
         rename(a, b)
 
-    monkeypatch.setattr(storage.os, "rename", second_fails)
+    monkeypatch.setattr(files.os, "rename", second_fails)
     with pytest.raises(OSError, match=r"the disk went away"):
         save(made(9), tmp_path / "model")
     assert load(tmp_path / "model").n_words == 5
@@ -262,7 +271,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, monkeypatch):
         Path(path).write_bytes(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(storage, "write_tensors", full)
+    monkeypatch.setattr(storing, "write_tensors", full)
     with pytest.raises(OSError, match=r"is full: .*model needs about .* MB and was not saved"):
         save(made(9), tmp_path / "model")
     assert load(tmp_path / "model").n_words == 5
@@ -457,7 +466,7 @@ def test_nan_in_a_mapped_table_is_found_on_request(tmp_path):
 
 
 def test_the_table_for_looking_words_up_is_saved_and_used(tmp_path, monkeypatch):
-    monkeypatch.setattr(storage, "_LARGE", 1)
+    monkeypatch.setattr(storing, "_LARGE", 1)
     words = made(300, 2)
     save(words, tmp_path / "model")
     tensors = storage.read_tensors(tmp_path / "model" / "model.safetensors")
@@ -477,7 +486,7 @@ def test_the_table_for_looking_words_up_is_saved_and_used(tmp_path, monkeypatch)
 def test_the_hash_table_is_that_of_its_version():
     """Saved tables are used as they are: if this fails, HASH_TABLE_VERSION must go up."""
     table = Vocabulary(["film", "good", "café", "日本"]).arrays()["hash_table"]
-    assert storage.HASH_TABLE_VERSION == 2
+    assert storing.HASH_TABLE_VERSION == 2
     assert (
         hashlib.sha256(np.ascontiguousarray(table).tobytes()).hexdigest()[:16] == "00e24959866e0fb7"
     )

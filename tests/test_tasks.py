@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from pacsent import Vocabulary, WordVectors, storage
+from pacsent import Vocabulary, WordVectors, save
 from pacsent.cli import cli
 from pacsent.words.tasks import (
     analogy_score,
@@ -80,7 +80,7 @@ def test_broken_lines_are_named(tmp_path):
 
 
 def test_the_command_prints_neighbours_and_scores(words, tmp_path):
-    storage.save(words, tmp_path / "model")
+    save(words, tmp_path / "model")
     task_files(tmp_path)
     run = CliRunner().invoke
     found = run(cli, ["words", str(tmp_path / "model"), "king", "-n", "2", "--json"])

@@ -15,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pacsent import text
+from pacsent.text import cleaning, reading
 from pacsent.text.cleaning import clean_files
 from pacsent.text.normalise import clean, tokenise_unicode
 from pacsent.text.reading import Source, read_lines
@@ -81,7 +82,7 @@ class Bytes:
 
 
 def filtered(dumps, n_jobs=1):
-    return b"".join(text._clean_dumps([Bytes(dump) for dump in dumps], n_jobs))
+    return b"".join(cleaning._clean_dumps([Bytes(dump) for dump in dumps], n_jobs))
 
 
 FRAGMENTS = [
@@ -117,15 +118,15 @@ def test_the_filter_equals_its_rules_on_kept_text(body):
 def test_pieces_threads_and_huge_records_change_nothing(dumps, size, n_jobs):
     dumps = [dump or b" " for dump in dumps]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "PIECE", size)
-        patch.setattr(text, "HUGE", 3 * size)
+        patch.setattr(reading, "PIECE", size)
+        patch.setattr(cleaning, "HUGE", 3 * size)
         assert filtered(dumps, n_jobs) == filter_of_record(dumps)
 
 
 def test_a_huge_record_goes_through_in_small_pieces(monkeypatch):
     """Longer than one buffer of output, all digits: the most that can come out."""
-    monkeypatch.setattr(text.reading, "PIECE", 1000)
-    monkeypatch.setattr(text.cleaning, "HUGE", 2000)
+    monkeypatch.setattr(reading, "PIECE", 1000)
+    monkeypatch.setattr(cleaning, "HUGE", 2000)
     dump = b"<text x>" + b"0123 [[a|b]] &nbsp; c" * 500 + b"</text><text y>" + b"{{x" * 900 + b"z"
     assert filtered([dump]) == filter_of_record([dump])
 
@@ -170,8 +171,8 @@ lines_of_text = st.lists(
 def test_lines_are_cleaned_one_by_one(content, size, n_jobs):
     data = content.encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "PIECE", size)
-        cleaned = b"".join(text._clean_texts([Bytes(data or b" ")], n_jobs))
+        patch.setattr(reading, "PIECE", size)
+        cleaned = b"".join(cleaning._clean_texts([Bytes(data or b" ")], n_jobs))
     content = content if content.endswith("\n") else content + "\n"
     expected = "\n".join(clean(line) for line in content.split("\n"))
     assert cleaned.decode() == expected
