@@ -14,7 +14,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pacsent import text
 from pacsent.text import cleaning, reading
 from pacsent.text.cleaning import clean_files
 from pacsent.text.normalise import clean, tokenise_unicode
