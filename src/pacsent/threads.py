@@ -6,6 +6,8 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Lock
 
 
 def n_cores() -> int:
@@ -25,6 +27,35 @@ def n_threads(n_jobs: int | None) -> int:
             f"Got {n_jobs!r} instead."
         )
     return int(n_jobs) if n_jobs > 0 else max(1, n_cores() + 1 + int(n_jobs))
+
+
+_BLAS_LOCK = Lock()
+_BLAS_USERS = 0
+_BLAS_LIMIT = None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """While any thread is inside, BLAS uses one thread; what it had before comes back afterwards.
+
+    The setting belongs to the whole process. So calls that overlap share one limit, taken by the
+    first and lifted by the last, in whatever order they end; and nothing may `yield` inside.
+    """
+    global _BLAS_USERS, _BLAS_LIMIT
+    from threadpoolctl import threadpool_limits
+
+    with _BLAS_LOCK:
+        if _BLAS_USERS == 0:
+            _BLAS_LIMIT = threadpool_limits(1, user_api="blas")
+        _BLAS_USERS += 1
+    try:
+        yield
+    finally:
+        with _BLAS_LOCK:
+            _BLAS_USERS -= 1
+            if _BLAS_USERS == 0:
+                _BLAS_LIMIT.restore_original_limits()
+                _BLAS_LIMIT = None
 
 
 def in_order(

@@ -73,7 +73,9 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _prepared(self):
         """The function encoded, out -> (means, variances), with what all batches share done.
 
-        `out` is where the means go, or None.
+        `out` is where the means go, or None. It runs on several threads at once and keeps nothing
+        on `self`: whatever else a method reports about a batch it returns after the variances, and
+        its own `_batches` takes that off.
         """
 
         def posterior(encoded, out=None):

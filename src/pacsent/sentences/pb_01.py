@@ -1,19 +1,18 @@
 """PB-01: posteriors that minimise the zero-one Gibbs risk or its bound. Formulas: `maths.pb_01`."""
 
 import math
-from copy import copy
 from numbers import Integral, Real
 from typing import ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from threadpoolctl import threadpool_limits
 
 from pacsent.maths.pb_01 import OBJECTIVES, minimise, single
 from pacsent.maths.risks import paper_weights, row_norms
 from pacsent.sentences.base import SentenceVectorizer
 from pacsent.sentences.pb_neg import PBNegVectorizer
+from pacsent.threads import one_blas_thread
 
 
 class PB01Vectorizer(SentenceVectorizer):
@@ -163,9 +162,7 @@ class PB01Vectorizer(SentenceVectorizer):
 
     def _prepared(self):
         A_hat, B_hat = map(single, self._tables())
-        start = copy(self.start_)  # its reports are per call: not shared
-        start._prepare()
-        start._reports = {}
+        start = self.start_._prepared()
         k = self.n_negatives
         settings = {
             "objective": self.objective,
@@ -190,9 +187,9 @@ class PB01Vectorizer(SentenceVectorizer):
                 m = np.asarray(counts.astype(B_hat.dtype) @ B_hat) / n_tokens[:, None]
                 var_P = self.prior_variance / n_tokens
                 lam = self.lam * (n_tokens if self.lam_mode == "per-token" else np.ones(full.size))
-                with np.errstate(over="ignore", invalid="ignore"):  # such steps are not taken
-                    mu, var_Q = (part[full] for part in start._posterior(encoded))
-                    start._reports.pop(id(encoded))
+                # steps that overflow are not taken; the batches are the threads
+                with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
+                    mu, var_Q = (part[full] for part in start(encoded)[:2])
                     lost = ~(np.isfinite(mu).all(axis=1) & np.isfinite(var_Q) & (var_Q > 0))
                     mu[lost], var_Q[lost] = m[lost], var_P[lost]  # start at the prior then
                     means[full], variances[full], _, _ = minimise(
@@ -204,7 +201,3 @@ class PB01Vectorizer(SentenceVectorizer):
 
     def _posterior(self, encoded):
         return self._prepared()(encoded)
-
-    def _batches(self, X, *where):
-        with threadpool_limits(1, user_api="blas"):  # the batches are the threads
-            yield from super()._batches(X, *where)

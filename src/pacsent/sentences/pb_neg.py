@@ -2,21 +2,33 @@
 
 import warnings
 from numbers import Real
-from typing import ClassVar
+from threading import Lock
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from threadpoolctl import threadpool_limits
 
 from pacsent.maths import pb_neg as posterior
 from pacsent.sentences.negative_sampling import POSITIVE, NegativeSampling, refuse_no_penalty
+from pacsent.threads import one_blas_thread
 from pacsent.words.encoded import Encoded
 
 _SAMPLED_FROM = 1 << 21  # numbers in the noise words' rows from which a sample may stand for all
 _GPU_BATCH = 1 << 16  # sentences handed to a GPU at once; it makes its own batches
+_LOCK = Lock()  # of what the batches share, which the first that needs it makes
+
+
+class _Report(NamedTuple):
+    """How the sentences of one batch were solved."""
+
+    n_iter: np.ndarray
+    gradient_norm: np.ndarray
+    error: np.ndarray
+    n_unconverged: int
+    n_diverging: int
 
 
 class PBNegVectorizer(NegativeSampling):
@@ -273,7 +285,25 @@ class PBNegVectorizer(NegativeSampling):
             **settings,
         )
 
+    def _prepared(self):
+        with _LOCK:
+            self._prepare()
+
+        def posterior(encoded, out=None):
+            with one_blas_thread():  # the batches are the threads
+                means, variances, report = self._solved(encoded)
+            if out is None:
+                return means, variances, report
+            out[...] = means
+            return out, variances, report
+
+        return posterior
+
     def _posterior(self, encoded):
+        return self._prepared()(encoded)[:2]
+
+    def _solved(self, encoded):
+        """(means, variances, _Report) of one batch."""
         n = encoded.n_sentences
         full = np.flatnonzero(np.diff(encoded.offsets) > 0)
         means, variances = np.zeros((n, self.word_vectors.n_dims), self._dtype), np.full(n, np.nan)
@@ -290,8 +320,7 @@ class PBNegVectorizer(NegativeSampling):
             settings = {"lam": self._lam(n_tokens[full]), "var_P": self.prior_variance}
             settings["learning_rate"] = self.learning_rate
             n_diverging = int(np.sum(posterior.diverging(n_tokens[full], **settings)))
-        self._reports[id(encoded)] = n_iter, norm, error, n_unconverged, n_diverging
-        return means, variances
+        return means, variances, _Report(n_iter, norm, error, n_unconverged, n_diverging)
 
     def _n_threads(self):
         return super()._n_threads() if self.device == "cpu" else 1
@@ -300,36 +329,39 @@ class PBNegVectorizer(NegativeSampling):
         return self.batch_size if self.device == "cpu" else max(self.batch_size, _GPU_BATCH)
 
     def _batches(self, X, *where):
-        """The base class's batches, with a report of how each sentence was solved."""
-        self._prepare()
-        self._reports = {}
+        """The base class's batches; when the last is taken, how the sentences were solved."""
         reports = []
-        with threadpool_limits(1, user_api="blas"):  # the batches are the threads
-            for batch in super()._batches(X, *where):
-                reports.append(self._reports.pop(id(batch[0])))
-                yield batch
-        del self._reports
-        n_iter, norms, errors, n_unconverged, n_diverging = zip(*reports) if reports else [()] * 5
-        self.n_iter_ = np.concatenate([np.empty(0, dtype=np.int64), *n_iter])
-        self.gradient_norm_ = np.concatenate([np.empty(0), *norms])
-        self.error_ = np.concatenate([np.empty(0), *errors])
-        self.n_unconverged_ = sum(n_unconverged)
+        for *batch, report in super()._batches(X, *where):
+            reports.append(report)
+            yield batch
+        self._record(reports)
+
+    def _record(self, reports: list[_Report]):
+        """Set the attributes that say how the sentences were solved, and warn where need be."""
+        n_sentences = sum(report.n_iter.size for report in reports)
+        n_unconverged = sum(report.n_unconverged for report in reports)
+        n_diverging = sum(report.n_diverging for report in reports)
+        empty = [np.empty(0)]
+        self.n_iter_ = np.concatenate([np.empty(0, dtype=np.int64), *(r.n_iter for r in reports)])
+        self.gradient_norm_ = np.concatenate(empty + [r.gradient_norm for r in reports])
+        self.error_ = np.concatenate(empty + [r.error for r in reports])
+        self.n_unconverged_ = n_unconverged
         if self.solver == "sgd-literal":
-            if sum(n_diverging):
+            if n_diverging:
                 warnings.warn(
-                    f"{sum(n_diverging):,} of {self.n_iter_.size:,} sentences are too long for "
+                    f"{n_diverging:,} of {n_sentences:,} sentences are too long for "
                     "the paper's update (n_tokens > 184 * lam with its learning rate): their "
                     "vectors diverge. Use solver='exact' or solver='sgd'.",
                     ConvergenceWarning,
-                    stacklevel=2,
+                    stacklevel=3,
                 )
-        elif self.n_unconverged_:
+        elif n_unconverged:
             warnings.warn(
-                f"{self.n_unconverged_:,} of {self.n_iter_.size:,} sentences did not reach tol="
+                f"{n_unconverged:,} of {n_sentences:,} sentences did not reach tol="
                 f"{self.tol:g} within max_iter={self.max_iter} evaluations; see n_iter_ and "
                 "gradient_norm_. Raise max_iter or tol, or lower lam.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
 
 

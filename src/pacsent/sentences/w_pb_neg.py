@@ -7,12 +7,12 @@ from typing import ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
-from threadpoolctl import threadpool_limits
 
 from pacsent.maths import pb_neg as posterior
 from pacsent.maths import w_pb_neg
 from pacsent.progress import bar
 from pacsent.sentences.negative_sampling import POSITIVE, NegativeSampling, refuse_no_penalty
+from pacsent.threads import one_blas_thread
 
 
 class WordPBNegVectorizer(NegativeSampling):
@@ -141,7 +141,7 @@ class WordPBNegVectorizer(NegativeSampling):
             "weighting": self.weighting,
             "n_threads": self._n_threads(),
         }
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             if self.device != "cpu":
                 found = self._fit_on_gpu(counts, A_hat[words], B_hat[words], var_P)
             elif self.solver == "exact":

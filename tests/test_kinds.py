@@ -1,0 +1,133 @@
+"""Every method on kinds of text that are easily forgotten, and on many threads at once."""
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from pacsent import METHODS, Vocabulary, WordVectors, make
+
+N_WORDS, N_DIMS = 300, 12
+WORDS = [f"word{i}" for i in range(N_WORDS)]
+COUNTS = np.geomspace(3e7, 5, N_WORDS).astype(int)  # as far apart as in a large corpus
+
+
+@pytest.fixture(scope="module")
+def words():
+    rng = np.random.default_rng(7)
+    tables = rng.normal(0, 0.4, (2, N_WORDS, N_DIMS)).astype(np.float32)
+    return WordVectors(Vocabulary(WORDS, COUNTS.tolist(), normalise="paper"), *tables)
+
+
+def drawn(rng, lengths, p=None):
+    return [rng.choice(WORDS, n, p=p).tolist() for n in lengths]
+
+
+def kinds():
+    rng = np.random.default_rng(8)
+    usual, zipf = COUNTS / COUNTS.sum(), 1 / np.arange(1, N_WORDS + 1)
+    zipf /= zipf.sum()
+    return {
+        "phrases of the same few words": drawn(rng, rng.integers(1, 4, 400), zipf),
+        "phrases of rare words": drawn(rng, rng.integers(1, 4, 60)),
+        "sentences": drawn(rng, [20] * 40, usual),
+        "one long text among short ones": drawn(rng, [3000] + [12] * 10, usual),
+        "one word over and over": [[WORDS[3]]] * 5 + [[WORDS[3]] * 200],
+        "a single text": drawn(rng, [12], usual),
+    }
+
+
+def blas_threads():
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if not name.startswith("i-")])
+@pytest.mark.parametrize("kind", kinds())
+def test_a_text_has_one_finite_vector_alone_among_others_and_again(words, name, kind):
+    X = kinds()[kind]
+    vectorizer = make(name, words).fit(X)
+    means = vectorizer.transform(X)
+    assert np.isfinite(means).all()
+    scale = max(1.0, np.abs(means).max())
+    np.testing.assert_allclose(vectorizer.transform(X), means, atol=1e-4 * scale)
+    alone = np.concatenate([vectorizer.transform([x]) for x in X[:4]])
+    np.testing.assert_allclose(alone, means[:4], atol=1e-3 * scale)
+    beside = vectorizer.set_params(on_empty="ignore").transform([[], ["zzz", "qqq"], X[0]])
+    np.testing.assert_allclose(beside[2], means[0], atol=1e-3 * scale)
+    assert not beside[:2].any()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_fitted_estimator_may_be_used_from_many_threads(words, name):
+    X = kinds()["sentences"]
+    vectorizer = make(name, words, batch_size=8).fit(X)
+    means, variances = vectorizer.posterior(X)
+
+    def use(i):
+        rows = slice(i % 4, None)
+        return rows, vectorizer.posterior(X[rows])
+
+    with ThreadPoolExecutor(6) as pool:
+        for rows, (got_means, got_variances) in pool.map(use, range(12)):
+            np.testing.assert_allclose(got_means, means[rows], atol=1e-3)
+            np.testing.assert_allclose(got_variances, variances[rows], rtol=1e-2)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_first_use_after_loading_may_be_from_many_threads(words, name, tmp_path):
+    from pacsent import load, save
+
+    X = kinds()["sentences"][:8]
+    fitted = make(name, words).fit(X)
+    means = fitted.transform(X)
+    save(fitted, tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    with ThreadPoolExecutor(4) as pool:
+        for got in pool.map(lambda _: loaded.transform(X), range(4)):
+            np.testing.assert_allclose(got, means, atol=1e-3)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("name", METHODS)
+def test_streams_taken_in_turns_give_what_each_gives_alone(words, name, n_jobs):
+    X = kinds()["sentences"]
+    vectorizer = make(name, words, batch_size=8, n_jobs=n_jobs).fit(X)
+    means = vectorizer.transform(X)
+    forth, back = vectorizer.stream(X), vectorizer.stream(X[:20:-1])
+    pairs = list(zip_longest(forth, back))
+    np.testing.assert_allclose(np.concatenate([a[0] for a, _ in pairs]), means, atol=1e-3)
+    backwards = np.concatenate([b[0] for _, b in pairs if b is not None])
+    np.testing.assert_allclose(backwards, means[:20:-1], atol=1e-3)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("name", ["PB-neg", "PB-01"])
+def test_what_a_stream_needs_of_blas_ends_with_each_batch(words, name, n_jobs):
+    X = kinds()["sentences"]
+    one, two = (make(name, words, batch_size=8, n_jobs=n_jobs).fit(X) for _ in range(2))
+    with threadpool_limits(3, user_api="blas"):
+        before = blas_threads()
+        first, second = one.stream(X), two.stream(X)
+        next(first), next(second)
+        list(first), list(second)
+        assert blas_threads() == before
+        unfinished = one.stream(X)
+        next(unfinished)
+        del unfinished
+        assert blas_threads() == before
+
+
+def test_overlapping_limits_of_blas_end_with_the_last(words):
+    from pacsent.threads import one_blas_thread
+
+    with threadpool_limits(3, user_api="blas"):
+        before = blas_threads()
+        first, second = one_blas_thread(), one_blas_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert set(blas_threads()) == {1}
+        second.__exit__(None, None, None)
+        assert blas_threads() == before
