@@ -372,14 +372,55 @@ def test_unusual_settings_train(corpus, changed, negatives):
 def test_a_tiny_vocabulary_stays_finite_and_bounded(negatives):
     documents = [["a", "b", "a", "b", "a"]] * 400 + [["c"]]
     model = SkipGram(
-        n_dims=10, min_count=1, n_epochs=10, negatives=negatives, n_jobs=1, random_state=0
+        n_dims=10,
+        min_count=1,
+        subsample=1e-2,
+        n_epochs=10,
+        negatives=negatives,
+        n_jobs=1,
+        random_state=0,
     ).fit(documents)
     assert np.abs(model.word_vectors_.input_vectors).max() < 10
 
 
-def test_a_text_without_any_pair_trains_nothing_and_says_so_in_the_loss():
-    model = SkipGram(n_dims=4, min_count=1, n_epochs=1, n_jobs=1).fit([["alone"], ["single"]])
-    assert np.isnan(model.loss_[0])
+def test_a_text_without_any_pair_is_refused():
+    model = SkipGram(n_dims=4, min_count=1, n_epochs=1, n_jobs=1)
+    with pytest.raises(ValueError, match=r"must give pairs of neighbouring words\. Got none in"):
+        model.fit([["alone"], ["single"]])
+
+
+@pytest.mark.parametrize("subsample", [0, 1e-4])
+def test_a_text_of_one_word_is_refused(subsample):
+    model = SkipGram(n_dims=4, min_count=2, subsample=subsample, n_jobs=1)
+    with pytest.raises(ValueError, match=r"at least two different words\. Got only 'again' after"):
+        model.fit([["again"] * 50, ["once"]])
+
+
+@pytest.mark.parametrize("given", [None, 3, np.random.RandomState(3)], ids=["none", "int", "state"])
+def test_the_recorded_seed_gives_the_same_vectors_again(corpus, given):
+    first = SkipGram(**SMALL, random_state=given, n_jobs=1).fit(corpus).word_vectors_
+    seed = first.training["seed"]
+    again = SkipGram(**SMALL, random_state=seed, n_jobs=1).fit(corpus).word_vectors_
+    assert_array_equal(again.input_vectors, first.input_vectors)
+    assert again.training == first.training
+    assert first.training["n_jobs"] == 1
+
+
+def test_the_number_of_threads_is_meant_as_in_scikit_learn(corpus):
+    from pacsent.threads import n_cores
+
+    for n_jobs, expected in ((-1, n_cores()), (None, n_cores()), (-n_cores(), 1)):
+        words = SkipGram(**SMALL, n_jobs=n_jobs).fit(corpus).word_vectors_
+        assert words.training["n_jobs"] == expected
+    with pytest.raises(ValueError, match="n_jobs must be a number of threads"):
+        SkipGram(**SMALL, n_jobs=0).fit(corpus)
+
+
+def test_a_gpu_is_named_by_its_number(corpus):
+    with pytest.raises((ValueError, ImportError), match="needs|must name one of the"):
+        SkipGram(**SMALL, device="cuda:99").fit(corpus)
+    with pytest.raises(ValueError, match="'cpu', 'cuda' or 'cuda:<number>'"):
+        SkipGram(**SMALL, device="tpu").fit(corpus)
 
 
 def test_word_vectors_remember_how_they_were_made(corpus):
@@ -500,6 +541,17 @@ def test_resume_gives_the_bits_and_losses_of_an_uninterrupted_run(corpus, tmp_pa
     assert_allclose(resumed.loss_, whole.loss_, rtol=1e-12)
     forget(tmp_path / "state")
     assert not (tmp_path / "state").exists()
+
+
+def test_a_checkpoint_of_another_chunk_size_goes_on_with_its_own(corpus, tmp_path, monkeypatch):
+    settings = SMALL | {"n_epochs": 3, "random_state": 1, "n_jobs": 1}
+    with monkeypatch.context() as patch:
+        patch.setattr(skipgram_module, "_SMALLEST_CHUNK", 700)
+        whole = SkipGram(**settings).fit(corpus)
+        interrupted(corpus, tmp_path, 8, **settings)
+    resumed = SkipGram.resume(tmp_path)
+    assert_array_equal(resumed.word_vectors_.output_vectors, whole.word_vectors_.output_vectors)
+    assert_allclose(resumed.loss_, whole.loss_, rtol=1e-12)
 
 
 def test_a_second_training_does_not_overwrite_an_unfinished_one(corpus, tmp_path):

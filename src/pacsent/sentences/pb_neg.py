@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from pacsent.maths import pb_neg as posterior
 from pacsent.sentences.negative_sampling import POSITIVE, NegativeSampling, refuse_no_penalty
 from pacsent.threads import one_blas_thread
+from pacsent.words.devices import DeviceName
 from pacsent.words.encoded import Encoded
 
 _SAMPLED_FROM = 1 << 21  # numbers in the noise words' rows from which a sample may stand for all
@@ -74,7 +75,7 @@ class PBNegVectorizer(NegativeSampling):
         Most evaluations of the objective per sentence.
     tol : float, default=1e-3
         Relative error of mu_S - (prior mean) at which a sentence counts as solved.
-    device : {"cpu", "cuda"}, default="cpu"
+    device : "cpu", "cuda" or "cuda:<number>", default="cpu"
         "cuda" solves on a GPU (extra `[gpu]`), all noise words summed, in single precision.
     swap_roles : bool, default=False
         Whether output vectors take the place of input vectors and the reverse (`i-`).
@@ -110,7 +111,7 @@ class PBNegVectorizer(NegativeSampling):
         "kl": [StrOptions(set(posterior.KLS))],
         "solver": [StrOptions({"exact", "sgd", "sgd-literal"})],
         "subsample": [Interval(Real, 0, None, closed="left")],
-        "device": [StrOptions({"cpu", "cuda"})],
+        "device": [DeviceName()],
     }
 
     def __init__(

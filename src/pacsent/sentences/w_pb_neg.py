@@ -13,6 +13,7 @@ from pacsent.maths import w_pb_neg
 from pacsent.progress import bar
 from pacsent.sentences.negative_sampling import POSITIVE, NegativeSampling, refuse_no_penalty
 from pacsent.threads import one_blas_thread
+from pacsent.words.devices import DeviceName
 
 
 class WordPBNegVectorizer(NegativeSampling):
@@ -48,7 +49,7 @@ class WordPBNegVectorizer(NegativeSampling):
         order of the paper, and slower.
     max_iter, tol
         Of the exact solver: most iterations, and the largest entry of the scaled gradient.
-    device : {"cpu", "cuda"}, default="cpu"
+    device : "cpu", "cuda" or "cuda:<number>", default="cpu"
         "cuda" trains on a GPU (extra `[gpu]`): the same schedule with noise words and h integrated
         out, 256 sentences side by side.
     swap_roles, on_empty, batch_size
@@ -79,7 +80,7 @@ class WordPBNegVectorizer(NegativeSampling):
         "weighting": [StrOptions(set(w_pb_neg.WEIGHTINGS))],
         "solver": [StrOptions({"sgd", "exact"})],
         "block_size": [Interval(Integral, 1, None, closed="left")],
-        "device": [StrOptions({"cpu", "cuda"})],
+        "device": [DeviceName()],
         "verbose": ["verbose"],
     }
 

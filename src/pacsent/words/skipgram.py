@@ -27,7 +27,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from pacsent.progress import bar
+from pacsent.threads import n_threads
 from pacsent.words.corpus import Corpus
+from pacsent.words.devices import DeviceName
 from pacsent.words.vectors import WordVectors
 
 logger = logging.getLogger(__name__)
@@ -75,15 +77,18 @@ class SkipGram(BaseEstimator):
     normalise : {"paper", "unicode"} or callable, default="paper"
         How text becomes tokens (a `Corpus` brings its own).
     n_jobs : int or None, default=None
-        Threads that train at the same time without locks; None takes all cores. With one, the
-        same seed gives the same vectors, bit for bit; with more it does not, unless
-        `deterministic`.
+        Threads that train at the same time without locks; None and -1 take all cores, -2 all but
+        one. With one, the same seed gives the same vectors, bit for bit; with more it does not,
+        unless `deterministic`.
     deterministic : bool, default=False
         Same seed and same n_jobs give the same vectors, bit for bit, with several threads too
         ("shared" only). Takes about twice the time of threads that do not wait for each other:
         worth it from three threads on; with two, n_jobs=1 is as fast.
     random_state : int, RandomState or None, default=None
-    device : {"cpu", "cuda"}, default="cpu"
+        An int is the seed itself; otherwise one is drawn. `word_vectors_.training` records it as
+        "seed": the same number here, with the same text and settings and one thread (or
+        `deterministic` and the recorded "n_jobs"), gives the same vectors.
+    device : "cpu", "cuda" or "cuda:<number>", default="cpu"
         "cuda" trains on a GPU (extra `[gpu]`).
     checkpoint_dir : path or None, default=None
         A folder to keep the state of the training in, from which `SkipGram.resume` goes on.
@@ -120,10 +125,10 @@ class SkipGram(BaseEstimator):
         "min_count": [Interval(Integral, 1, None, closed="left")],
         "negatives": [StrOptions({"shared", "pair"})],
         "normalise": [StrOptions({"paper", "unicode"}), callable],
-        "n_jobs": [Interval(Integral, 1, None, closed="left"), None],
+        "n_jobs": [Integral, None],
         "deterministic": ["boolean"],
         "random_state": ["random_state"],
-        "device": [StrOptions({"cpu", "cuda"})],
+        "device": [DeviceName()],
         "checkpoint_dir": [str, os.PathLike, None],
         "checkpoint_every": [Interval(Real, 0, None, closed="left")],
         "verbose": ["verbose"],
@@ -185,7 +190,7 @@ class SkipGram(BaseEstimator):
             Of a file each line is a document, of an iterable each element.
         y : ignored
         """
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        seed = _seed(self.random_state)
         folder = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
         if folder is not None and (folder / _STATE).exists():
             raise ValueError(
@@ -258,10 +263,18 @@ class SkipGram(BaseEstimator):
 
     def _train(self, corpus, settings, folder, done):
         self.vocabulary_ = corpus.vocabulary
-        if self.device == "cuda":
+        if len(corpus.vocabulary) < 2:
+            raise ValueError(
+                "The text must hold at least two different words. Got only "
+                f"{corpus.vocabulary.words[0]!r} after min_count={corpus.min_count} instead. Lower "
+                "min_count or train on more text."
+            )
+        told = {name: settings[name] for name in _TOLD} | {"seed": settings["seed"]}
+        if self.device != "cpu":
             tables, losses = self._train_on_gpu(corpus, settings, folder)
         else:
-            n_workers = self._workers()
+            n_workers = n_threads(self.n_jobs)
+            told |= {"n_jobs": n_workers, "deterministic": settings["deterministic"]}
             if self.deterministic and n_workers > 1 and self.negatives == "pair":
                 raise ValueError(
                     "deterministic=True must be used with negatives='shared' or n_jobs=1. Got "
@@ -274,8 +287,15 @@ class SkipGram(BaseEstimator):
                 training.keep_in(folder, self)
             training.run(self.checkpoint_every, bool(self.verbose))
             tables, losses = training.finish(), training.losses()
+        if not np.isfinite(losses).all():
+            epoch = int(np.flatnonzero(~np.isfinite(losses))[0]) + 1
+            raise ValueError(
+                f"The text must give pairs of neighbouring words. Got none in epoch {epoch} of "
+                f"{corpus.n_tokens:,} words instead: its documents have one word each, or "
+                f"subsample={settings['subsample']:g} left too few. Train on more text, or use "
+                "subsample=0."
+            )
         self.loss_ = losses
-        told = {name: settings[name] for name in _TOLD} | {"seed": settings["seed"]}
         self.word_vectors_ = WordVectors(
             corpus.vocabulary,
             *tables,
@@ -296,16 +316,17 @@ class SkipGram(BaseEstimator):
             random_state=settings["seed"],
             checkpoint=None if folder is None else folder / "gpu",
             checkpoint_seconds=self.checkpoint_every,
+            device=self.device,
             verbose=bool(self.verbose),
         )
         return (input_vectors, output_vectors), [float(loss) for loss in losses]
 
-    def _workers(self) -> int:
-        if self.n_jobs is not None:
-            return int(self.n_jobs)
-        if hasattr(os, "sched_getaffinity"):
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
+
+def _seed(random_state) -> int:
+    """The number that decides all draws; an int decides them itself, so that it can be recorded."""
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
 # what decides the vectors, besides text, seed and workers: kept in a checkpoint
@@ -328,9 +349,7 @@ class _Training:
         self.n_workers = 1 if settings["deterministic"] else n_workers
         vocabulary = corpus.vocabulary
         self.n_tokens = int(corpus.n_tokens)
-        self.chunk = int(np.clip(self.n_tokens // 64, _SMALLEST_CHUNK, _LARGEST_CHUNK))
-        self.chunks_per_epoch = -(-self.n_tokens // self.chunk)
-        self.n_chunks = self.chunks_per_epoch * settings["n_epochs"]
+        self._cut(int(np.clip(self.n_tokens // 64, _SMALLEST_CHUNK, _LARGEST_CHUNK)))
         self.next_chunk = 0
         self.sums = np.zeros((settings["n_epochs"], 2))  # losses, pairs
         self.words_done = 0
@@ -345,6 +364,12 @@ class _Training:
         self.lock = threading.Lock()
         self.stop = False
         self.error = None
+
+    def _cut(self, chunk):
+        """Cut the text into chunks of so many tokens."""
+        self.chunk = chunk
+        self.chunks_per_epoch = -(-self.n_tokens // chunk)
+        self.n_chunks = self.chunks_per_epoch * self.settings["n_epochs"]
 
     def _shape(self, vocabulary):
         window, n_negatives = self.settings["window"], self.settings["n_negatives"]
@@ -593,7 +618,8 @@ class _Training:
         """Go back to a checkpoint."""
         if "tables" not in state:  # interrupted before the first one: begin at the beginning
             return
-        self.next_chunk, self.chunk = state["next_chunk"], state["chunk"]
+        self._cut(state["chunk"])  # as it was then: its number counts chunks of that size
+        self.next_chunk = state["next_chunk"]
         self.words_done, self.sums = state["words_done"], np.array(state["sums"])
         self.tables_file = state["tables"]
         path, n_dims = folder / self.tables_file, self.settings["n_dims"]
