@@ -417,7 +417,7 @@ def test_the_number_of_threads_is_meant_as_in_scikit_learn(corpus):
 
 
 def test_a_gpu_is_named_by_its_number(corpus):
-    with pytest.raises((ValueError, ImportError), match="needs|must name one of the"):
+    with pytest.raises((ValueError, ImportError), match=r"needs|must name one of the"):
         SkipGram(**SMALL, device="cuda:99").fit(corpus)
     with pytest.raises(ValueError, match="'cpu', 'cuda' or 'cuda:<number>'"):
         SkipGram(**SMALL, device="tpu").fit(corpus)
