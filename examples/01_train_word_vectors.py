@@ -9,7 +9,7 @@ import sys
 
 from pacsent import SkipGram, datasets, save
 
-source = sys.argv[1] if len(sys.argv) > 1 else datasets.generate(4000, random_state=0).texts
+source = sys.argv[1] if len(sys.argv) > 1 else datasets.generate(2000, random_state=0).texts
 trainer = SkipGram(50, window=10, subsample=1e-3, learning_rate=0.05, n_jobs=1, random_state=0).fit(
     source
 )

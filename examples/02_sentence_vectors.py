@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 
 from pacsent import METHODS, SkipGram, datasets, make
 
-source = datasets.generate(4000, random_state=0)  # to train words on
+source = datasets.generate(2000, random_state=0)  # to train words on
 target = datasets.generate(1500, random_state=1)  # the same language, other documents
 train, test = slice(0, 1000), slice(1000, None)
 
@@ -20,7 +20,7 @@ words = (
 )
 print("methods:", ", ".join(METHODS))
 for method in ("Average", "PB-L2", "PB-neg"):
-    classifier = make_pipeline(make(method, words), LogisticRegression(C=100))
+    classifier = make_pipeline(make(method, words), LogisticRegression(C=100, max_iter=1000))
     classifier.fit(target.texts[train], target.labels[train])
     print(f"{method:8} accuracy {classifier.score(target.texts[test], target.labels[test]):.3f}")
 

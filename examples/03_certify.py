@@ -8,7 +8,7 @@ be held against it.
 
 from pacsent import SkipGram, certify, datasets, make
 
-source = datasets.generate(4000, random_state=0)
+source = datasets.generate(2000, random_state=0)
 target = datasets.generate(1000, random_state=1)
 words = (
     SkipGram(50, window=10, subsample=1e-3, learning_rate=0.05, n_jobs=1, random_state=0)

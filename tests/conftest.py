@@ -1,12 +1,13 @@
 """Few and small fixtures. No global seed, no network, no file outside tmp_path.
 
-Real data is read from the folder in PACSENT_DATA, or from `shared/data` beside the checkout; the
-golden numbers from PACSENT_GOLDEN, or `shared/golden` beside it. Tests that need them skip, and
-say so, where they are not there.
+Real data is read from the folder in PACSENT_DATA, or from `shared/data` beside the checkout. Tests
+that need it skip, and say so, where it is not there. Where CI is set, any other skip fails the run:
+see MAY_SKIP.
 """
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,52 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-def _folder(variable: str, default: Path) -> Path:
-    return Path(os.environ.get(variable, default))
+# What a machine may lack, as its skip's reason says it. A test that skips for another reason tests
+# nothing and nobody notices: in the continuous integration that fails the run.
+MAY_SKIP = {
+    "real data": "PACSENT_DATA|PACSENT_ENWIK8",
+    "a GPU": "no CUDA device here|NVRTC is not here",
+    "a browser": "no browser",
+    "a program to compare with": r"could not import '(fasttext|gensim\S*)'",
+    "an instruction of the processor, or compiled code": "plain Python|minutes, not compiled",
+}
+
+
+class UnexpectedSkips:
+    """Collects the skips that are not on the list, and fails the run at its end."""
+
+    def __init__(self):
+        self.found: list[str] = []
+
+    def pytest_runtest_logreport(self, report):
+        self._look(report)
+
+    def pytest_collectreport(self, report):
+        self._look(report)
+
+    def _look(self, report):
+        if report.skipped and not hasattr(report, "wasxfail"):
+            reason = str(report.longrepr[-1] if report.longrepr else "")
+            if not any(re.search(pattern, reason) for pattern in MAY_SKIP.values()):
+                self.found.append(f"{report.nodeid}: {reason}")
+
+    def pytest_sessionfinish(self, session):
+        if self.found and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter):
+        for line in self.found:
+            terminalreporter.line(f"UNEXPECTED SKIP {line}", red=True)
+
+
+def pytest_configure(config):
+    if os.environ.get("CI"):
+        config.pluginmanager.register(UnexpectedSkips())
 
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    folder = _folder("PACSENT_DATA", ROOT.parent / "shared" / "data")
+    folder = Path(os.environ.get("PACSENT_DATA", ROOT.parent / "shared" / "data"))
     if not folder.is_dir():
         pytest.skip("the real data is not here: set PACSENT_DATA to its folder")
     return folder
@@ -30,10 +70,8 @@ def data_dir() -> Path:
 @pytest.fixture(scope="session")
 def golden():
     """golden("bounds") -> the parsed file of independent high-precision numbers."""
-    folder = _folder("PACSENT_GOLDEN", ROOT.parent / "shared" / "golden")
-    if not folder.is_dir():
-        pytest.skip("the golden numbers are not here: set PACSENT_GOLDEN to their folder")
-    return lambda name: json.loads((folder / f"{name}.json").read_text())
+    folder = Path(__file__).parent / "data" / "golden"
+    return lambda name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture

@@ -25,6 +25,22 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
 
 
+def examples():
+    """The first in every run, the longer ones by `make test-all`."""
+    first, *others = sorted((ROOT / "examples").glob("*.py"))
+    slow = [pytest.param(script, marks=pytest.mark.slow) for script in others]
+    return [first, *slow]
+
+
+@pytest.mark.parametrize("script", examples(), ids=lambda script: script.name)
+def test_an_example_runs_as_it_stands_and_prints_something(script, tmp_path):
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.strip()
+
+
 def commands():
     from pacsent.cli import cli
 
