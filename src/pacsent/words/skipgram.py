@@ -448,7 +448,7 @@ class _Training:
             self.memory = self.kernels.shard_memory(
                 self.n_shards, *self.I.shape, self.shape, _BLOCKS_PER_ROUND
             )
-        copies_I, words_I, slots_I, copies_O, words_O, slots_O, n_held, *_ = self.memory
+        copies_I, words_I, slots_I, copies_O, words_O, slots_O, n_held = self.memory
         states = bits.generate_state(self.n_shards, np.uint64)
         start, stop, _, _ = span
         part = -(-(stop - start) // self.n_shards)
@@ -704,7 +704,9 @@ def _block_length(vocabulary, subsample) -> int:
 
 def _zeros(n_rows, n_columns):
     """A float32 table on large pages where the system has them: rows are met in random order."""
-    memory = mmap.mmap(-1, max(1, 4 * n_rows * n_columns))
+    # private: memory that could be shared with a child process gets no large pages
+    own = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+    memory = mmap.mmap(-1, max(1, 4 * n_rows * n_columns), **own)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):
             memory.madvise(mmap.MADV_HUGEPAGE)
