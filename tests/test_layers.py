@@ -23,7 +23,7 @@ ROOMS = {
     },
     "certificates": {"maths", "progress", "sentences", "threads", "words"},
     "loading": {"sentences", "storage", "words"},
-    "sentences": {"_kernels", "gpu", "maths", "progress", "threads", "words"},
+    "sentences": {"_kernels", "gpu", "maths", "progress", "text", "threads", "words"},
     "words": {"_kernels", "files", "gpu", "progress", "storage", "text", "threads"},
     "text": {"_kernels", "progress", "threads"},
     "gpu": {"maths", "progress"},

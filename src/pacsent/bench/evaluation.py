@@ -402,6 +402,11 @@ def evaluate(
     lam, C and L2 normalisation are chosen by five-fold cross-validation on the training part. The
     vectorizer is fitted on the training texts, all of them, without labels.
     """
+    if not isinstance(dataset, Dataset):
+        raise TypeError(
+            f"dataset must be a Dataset. Got {type(dataset).__name__} instead. Read one with "
+            "read_labelled(path), or build Dataset(name, texts, labels, ...)."
+        )
     row, extract = _row_of(method)
     if words is None and isinstance(method, str) and row.method != "tf-idf":
         raise ValueError(

@@ -25,6 +25,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pacsent.text.sentences import as_sentences, n_sentences
 from pacsent.threads import n_threads
 from pacsent.words.encoded import Encoded, LowCoverageWarning
 from pacsent.words.vectors import WordVectors
@@ -114,7 +115,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : iterable of str or of token lists, or Encoded
+        X : iterable of str or of token lists, table of one column, or Encoded
             Sentences. Token lists are taken as they are.
         y : ignored
         """
@@ -145,7 +146,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : iterable of str or of token lists, or Encoded
+        X : iterable of str or of token lists, table of one column, or Encoded
             Sentences. A generator is read in batches of `batch_size`.
 
         Returns
@@ -172,12 +173,12 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Memory does not grow with the number of sentences. The attributes of the report
         (`n_empty_`, `coverage_`) are set when the last batch has been taken.
         """
-        return self._stream(X)
+        return self._stream(self._sentences(X))
 
     def _stream(self, X, out=None):
         check_is_fitted(self)
         self._tables()
-        n_sentences = n_known = n_unknown = n_empty = 0
+        n_done = n_known = n_unknown = n_empty = 0
         first_empty: list[int] = []
         for encoded, means, variances in self._batches(X, out):
             empty = self._is_empty(encoded)
@@ -186,16 +187,16 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 means[rows] = 0
                 variances[rows] = np.nan
                 n_empty += rows.size
-                first_empty += [int(row) + n_sentences for row in rows[: 3 - len(first_empty)]]
+                first_empty += [int(row) + n_done for row in rows[: 3 - len(first_empty)]]
                 if self.on_empty == "error":
-                    self._check_empty((n_sentences + empty.size, n_empty, 0.0, first_empty))
-            n_sentences += empty.size
+                    self._check_empty((n_done + empty.size, n_empty, 0.0, first_empty))
+            n_done += empty.size
             n_known += encoded.ids.size
             n_unknown += int(encoded.n_unknown.sum())
             yield means, variances
         n_all = n_known + n_unknown
         coverage = n_known / n_all if n_all else float("nan")
-        self._check_empty((n_sentences, n_empty, coverage, first_empty))
+        self._check_empty((n_done, n_empty, coverage, first_empty))
         self._check_coverage(n_known, n_unknown)
 
     def sample(self, X, n_samples=1, random_state=None):
@@ -242,21 +243,26 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             return words.input_vectors, None
         return words.roles(swap=self.swap_roles, method=type(self).__name__)
 
-    def _encode(self, X, n_jobs=None) -> Encoded:
-        if isinstance(X, str):
-            shown = X if len(X) <= 40 else X[:37] + "..."
-            raise ValueError(
-                f"X must be an iterable of sentences. Got the single string {shown!r} instead. "
-                f"Pass [{shown!r}] to embed one sentence."
-            )
-        return self.word_vectors.vocabulary.encode(X, n_jobs=n_jobs)
+    def _encode(self, X) -> Encoded:
+        return self.word_vectors.vocabulary.encode(X)
+
+    def _sentences(self, X):
+        """What `X` holds, ready to be cut into batches: sentences, or an Encoded that fits."""
+        if isinstance(X, Encoded):
+            return X.checked(self.word_vectors.n_words)
+        return as_sentences(X)
 
     def _batches(self, X, out=None):
         """Yield (encoded, means, variances) for each batch, in order, computed by threads."""
         posterior = self._prepared()
 
+        vocabulary = self.word_vectors.vocabulary
+
         def work(start, part):
-            encoded = self._encode(part, n_jobs=1)
+            if isinstance(part, Encoded):
+                encoded = part
+            else:
+                encoded = vocabulary._encode_rows(part, start, n_jobs=1)
             where = None if out is None else out[start : start + encoded.n_sentences]
             return encoded, *posterior(encoded, where)
 
@@ -290,6 +296,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _gather(self, X):
         n_dims = self.word_vectors.n_dims
+        X = self._sentences(X)
         n = _length(X)
         if n is not None:  # the batches are computed in their place
             means, variances = np.empty((n, n_dims), self._dtype), np.empty(n)
@@ -338,13 +345,11 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
 def _length(X) -> int | None:
     """Number of sentences, where that is known beforehand."""
-    if isinstance(X, Encoded):
-        return X.n_sentences
-    return len(X) if hasattr(X, "__len__") and not isinstance(X, str) else None
+    return X.n_sentences if isinstance(X, Encoded) else n_sentences(X)
 
 
 def _parts(X, size) -> Iterator:
-    """X cut into batches of `size` sentences."""
+    """X cut into batches of `size` sentences; as many in all as its length says, or an error."""
     if isinstance(X, Encoded):
         for start in range(0, X.n_sentences, size):
             stop = min(start + size, X.n_sentences)
@@ -352,9 +357,16 @@ def _parts(X, size) -> Iterator:
             ids = X.ids[offsets[0] : offsets[-1]]
             yield Encoded(ids, offsets - offsets[0], X.n_unknown[start:stop])
         return
-    if isinstance(X, str):
-        yield X  # refused, with advice, where it is encoded
-        return
-    rest = iter(X)
+    expected = n_sentences(X)
+    rest, done = iter(X), 0
     while part := list(islice(rest, size)):
+        done += len(part)
+        if expected is not None and done > expected:  # there is no room for them
+            break
         yield part
+    if expected is not None and done != expected:
+        more = "more" if done > expected else f"{done:,}"
+        raise ValueError(
+            f"X must hold as many sentences as its length says, {expected:,}. Got {more} instead "
+            f"from this {type(X).__name__}. Pass list(X)."
+        )

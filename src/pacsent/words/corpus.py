@@ -14,6 +14,8 @@ import numpy as np
 
 from pacsent import progress, threads
 from pacsent.text import normalise, reading
+from pacsent.text.sentences import as_sentences
+from pacsent.words.encoded import Encoded
 from pacsent.words.vocabulary import (
     Vocabulary,
     as_ascii,
@@ -344,7 +346,12 @@ class _Counting:
         if isinstance(source, str | os.PathLike):
             yield from self._files([source], verbose)
             return
-        source = iter(source)
+        if isinstance(source, Encoded):
+            raise TypeError(
+                "The source must be texts. Got an Encoded instead, which holds numbers of words "
+                "and not the words. Pass the texts themselves."
+            )
+        source = iter(as_sentences(source, "The source"))
         first = next(source, None)
         if isinstance(first, os.PathLike):
             yield from self._files([first, *source], verbose)
