@@ -32,6 +32,11 @@ def vectorizer(method, toy_word_vectors):
     return made
 
 
+def width(vectorizer):
+    """Numbers of a vector: those of a row, or of two rows side by side."""
+    return 4 if type(vectorizer).__name__ == "BothVectorizer" else 2
+
+
 @pytest.fixture(autouse=True)
 def _quiet():
     with warnings.catch_warnings():
@@ -83,7 +88,7 @@ def test_means_are_float32_and_finite_and_variances_are_missing_for_empty_senten
     vectorizer, tiny_corpus
 ):
     means, variances = vectorizer.fit(tiny_corpus).posterior(tiny_corpus)
-    assert means.shape == (10, 2) and means.dtype == np.float32
+    assert means.shape == (10, width(vectorizer)) and means.dtype == np.float32
     assert np.isfinite(means).all()
     assert_array_equal(np.flatnonzero(np.isnan(variances)), [4, 5])
     assert_array_equal(means[[4, 5]], 0)
@@ -93,9 +98,9 @@ def test_means_are_float32_and_finite_and_variances_are_missing_for_empty_senten
 
 def test_no_sentences_give_no_rows(vectorizer, tiny_corpus):
     vectorizer.fit(tiny_corpus)
-    assert vectorizer.transform([]).shape == (0, 2)
+    assert vectorizer.transform([]).shape == (0, width(vectorizer))
     means, variances = vectorizer.posterior(iter([]))
-    assert means.shape == (0, 2) and variances.shape == (0,)
+    assert means.shape == (0, width(vectorizer)) and variances.shape == (0,)
 
 
 def test_a_single_string_is_refused_with_advice(vectorizer, tiny_corpus):
@@ -162,7 +167,7 @@ def test_fit_transform_is_fit_then_transform(vectorizer, tiny_corpus):
 
 def test_it_names_its_columns_and_gives_data_frames(vectorizer, tiny_corpus):
     pytest.importorskip("pandas")
-    names = [f"{type(vectorizer).__name__.lower()}{i}" for i in range(2)]
+    names = [f"{type(vectorizer).__name__.lower()}{i}" for i in range(width(vectorizer))]
     frame = vectorizer.fit(tiny_corpus).set_output(transform="pandas").transform(tiny_corpus)
     assert list(frame.columns) == names
     assert list(vectorizer.get_feature_names_out()) == names
@@ -201,6 +206,12 @@ def test_it_is_tagged_as_a_transformer_of_text(vectorizer):
         ("alpha", -0.5),
         ("unseen", "guess"),
         ("unit_prior", 3),
+        ("weights", "heavy"),
+        ("a", 0.0),
+        ("aperture", -1.0),
+        ("n_directions", -1),
+        ("sentence_length", 0),
+        ("learn_from", "books"),
     ],
 )
 def test_a_wrong_parameter_is_refused_by_its_name(vectorizer, tiny_corpus, name, value):
@@ -221,7 +232,7 @@ def test_every_parameter_has_a_constraint(vectorizer):
 def test_samples_have_the_posteriors_moments(vectorizer, tiny_corpus):
     means, variances = vectorizer.fit(tiny_corpus).posterior(["good film", "quiet"])
     draws = vectorizer.sample(["good film", "quiet"], 4000, random_state=0)
-    assert draws.shape == (4000, 2, 2)
+    assert draws.shape == (4000, 2, width(vectorizer))
     error = 5 * np.sqrt(variances.max() / 4000)
     assert_allclose(draws.mean(axis=0, dtype=float), means, atol=error + 1e-6)
     assert_allclose(draws.var(axis=0).mean(axis=1), variances, rtol=0.1, atol=1e-9)

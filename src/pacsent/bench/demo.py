@@ -131,7 +131,7 @@ def _scores_and_promises(words, target, random_state, n_jobs, say) -> list[dict]
             prepared.features,
         )
         scored.append(asdict(result))
-        if method != "tf-idf":
+        if method != "tf-idf" and make(method, words).in_table_space:
             promised.append(_promise(method, words, target, random_state, n_jobs))
         say(f"  {row.label}: accuracy {result.accuracy:.3f}")
     row = ROWS["PB-L2"]

@@ -14,5 +14,6 @@ __getattr__, __dir__ = offer(
         "regressions": "regressions",
         "risks": "risks",
         "w_pb_neg": "w_pb_neg",
+        "weights": "weights",
     },
 )

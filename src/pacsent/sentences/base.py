@@ -54,6 +54,8 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         uses the method as it is refuses the same text.
     """
 
+    in_table_space: ClassVar[bool] = True  # whether products with rows of the tables mean something
+
     _parameter_constraints: ClassVar[dict] = {
         "word_vectors": [WordVectors],
         "swap_roles": ["boolean"],
@@ -125,7 +127,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._check_empty((encoded.n_sentences, rows.size, encoded.coverage, rows[:3].tolist()))
         self._check_coverage(encoded.ids.size, int(encoded.n_unknown.sum()))
         self._fit(encoded)
-        if type(self)._fit is not SentenceVectorizer._fit:  # it learned from this text
+        if self._learns_from_text():
             self.fit_digest_ = self.word_vectors.vocabulary.digest(encoded)
         return self
 
@@ -216,6 +218,10 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     # ---- how it works --------------------------------------------------------------------------
 
+    def _learns_from_text(self) -> bool:
+        """Whether what `fit` learns depends on the sentences it is given."""
+        return type(self)._fit is not SentenceVectorizer._fit
+
     @property
     def _n_features_out(self):
         return self.word_vectors.n_dims
@@ -295,7 +301,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return n_threads(self.n_jobs)
 
     def _gather(self, X):
-        n_dims = self.word_vectors.n_dims
+        n_dims = self._n_features_out
         X = self._sentences(X)
         n = _length(X)
         if n is not None:  # the batches are computed in their place
