@@ -280,12 +280,47 @@ def last_run(out) -> dict | None:
         return None
 
 
+_NAMES = ("kind", "row", "label", "dataset")  # every result has them
+_NUMBERS = {  # of each kind; None is allowed where a number may be missing
+    "classification": {"accuracy": False, "sd": False, "paper": True},
+    "similarity": {"spearman": False},
+    "certificate": {"risk_bound": False, "held_out_risk": True},
+}
+
+
+def _read_result(path: Path) -> dict:
+    """One JSON object; a result among them has its names and numbers, or one line says so."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise _no_result(path, "one JSON object")
+    if not {"kind", "row"} <= set(content):
+        return content
+    for name in _NAMES:
+        if not isinstance(content.get(name), str):
+            raise _no_result(path, f"a string called {name}")
+    for name, may_miss in _NUMBERS.get(content["kind"], {}).items():
+        value = content.get(name, "missing")
+        if type(value) not in (int, float) and not (may_miss and value is None):
+            raise _no_result(path, f"a number called {name}")
+    return content
+
+
+def _no_result(path: Path, what: str) -> ValueError:
+    return ValueError(
+        f"{path} must hold {what}. Got something else instead: the file is damaged. Delete it; "
+        "pacsent reproduce makes it again."
+    )
+
+
 def read_results(folder) -> list[dict]:
     """Every result under `folder`, in the order of the table."""
     order = {name: number for number, name in enumerate(ROWS)}
     found = []
     for path in sorted(Path(folder).rglob("*.json")):
-        content = json.loads(path.read_text())
+        content = _read_result(path)
         if "kind" in content and "row" in content:
             found.append(content)
     return sorted(found, key=lambda r: (r["kind"], order.get(r["row"], 99), r.get("dataset", "")))

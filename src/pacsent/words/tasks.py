@@ -16,10 +16,20 @@ SIMILARITY_FILES = {"WordSim-353": "wordsim353.tsv", "SimLex-999": "simlex999.tx
 ANALOGY_FILES = {"analogies": "questions-words.txt"}
 
 
+def _lines(path) -> list[str]:
+    try:
+        return Path(path).read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} must be UTF-8 text. Got the byte {error.object[error.start]:#04x} at position "
+            f"{error.start:,} instead. Convert it first."
+        ) from None
+
+
 def read_similarities(path) -> list[tuple[str, str, float]]:
     """Lines `word<TAB>word<TAB>rating`; lines that begin with # are comments."""
     pairs = []
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(_lines(path), start=1):
         if not line.strip() or line.startswith("#"):
             continue
         try:
@@ -36,7 +46,7 @@ def read_similarities(path) -> list[tuple[str, str, float]]:
 def read_analogies(path) -> list[tuple[str, ...]]:
     """Lines `a b c d`, a is to b as c is to d; lines that begin with : are titles."""
     questions = []
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(_lines(path), start=1):
         if not line.strip() or line.startswith(":"):
             continue
         words = line.split()
