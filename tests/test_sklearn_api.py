@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
-from pacsent import METHODS, make
+from pacsent import METHODS, WordVectors, make
 from pacsent.sentences.base import EmptySentenceWarning, SentenceVectorizer
 
 LABELS = [1, 0, 0, 1, 0, 0, 1, 0, 1, 1]
@@ -251,3 +251,97 @@ def test_it_survives_saving_and_loading(vectorizer, tiny_corpus, tmp_path):
     assert (again.n_empty_, again.n_sentences_) == (2, 10)
     for one, other in zip(again.posterior(tiny_corpus), expected):
         assert_array_equal(one, other)
+
+
+# -- what a change after fit does -----------------------------------------------------------------
+
+
+def _two_tables(rng):
+    from pacsent import Vocabulary
+
+    words = [f"w{chr(97 + i)}" for i in range(20)]
+    vocabulary = Vocabulary(words, np.arange(200, 0, -10))
+    X = [" ".join(rng.choice(words, 6)) for _ in range(40)]
+    pairs = [rng.normal(0, 0.4, (2, 20, 6)).astype(np.float32) for _ in range(2)]
+    return X, [WordVectors(vocabulary, *pair) for pair in pairs]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_other_word_vectors_after_fit_are_refused_or_taken_but_never_mixed(method, rng):
+    X, (old, new) = _two_tables(rng)
+    vectorizer = make(method, old, n_jobs=1).fit(X)
+    vectorizer.transform(X)
+    vectorizer.set_params(word_vectors=new)
+    fresh = make(method, new, n_jobs=1).fit(X).transform(X)
+    try:
+        found = vectorizer.transform(X)
+    except ValueError as error:
+        assert "Got other word_vectors after fit instead. Call fit again." in str(error)
+    else:
+        assert_array_equal(found, fresh)
+    assert_array_equal(vectorizer.fit(X).transform(X), fresh)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_equal_word_vectors_after_fit_change_nothing(method, rng):
+    import copy
+
+    X, (old, _) = _two_tables(rng)
+    vectorizer = make(method, old, n_jobs=1).fit(X)
+    expected = vectorizer.transform(X)
+    vectorizer.set_params(word_vectors=copy.deepcopy(old))
+    assert_array_equal(vectorizer.transform(X), expected)
+
+
+LEARN_NOTHING = {"Average", "PB-L2", "i-Average", "i-PB-L2"}
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in LEARN_NOTHING])
+def test_word_vectors_of_other_words_after_fit_are_refused(method, rng, tmp_path):
+    from pacsent import Vocabulary, save
+
+    X, (old, _) = _two_tables(rng)
+    vectorizer = make(method, old, n_jobs=1).fit(X)
+    other = Vocabulary([f"x{i}" for i in range(30)], np.arange(30, 0, -1))
+    table = np.ones((30, 6), dtype=np.float32)
+    vectorizer.set_params(word_vectors=WordVectors(other, table, table))
+    with pytest.raises(ValueError, match=r"Got other word_vectors.* Call fit again"):
+        vectorizer.transform([["x29"]])
+    with pytest.raises(ValueError, match=r"Got other word_vectors.* Call fit again"):
+        save(vectorizer, tmp_path / "model")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_parameters_set_after_use_are_those_of_a_fresh_estimator(method, rng):
+    X, (words, _) = _two_tables(rng)
+    for name, value in (
+        ("n_negatives", 3), ("noise_power", 0.0), ("lam", 4.0), ("prior_variance", 0.3),
+        ("n_epochs", 2), ("learning_rate", 0.01), ("tol", 1e-6),
+    ):  # fmt: skip
+        used, fresh = make(method, words, n_jobs=1).fit(X), make(method, words, n_jobs=1).fit(X)
+        if name not in used.get_params():
+            continue
+        used.transform(X)  # fills what is kept between calls
+        used.set_params(**{name: value})
+        fresh.set_params(**{name: value})
+        assert_array_equal(used.transform(X), fresh.transform(X), err_msg=name)
+    again = make(method, words, n_jobs=1).fit(X)
+    before = again.transform(X)
+    again.set_params(n_jobs=2, batch_size=7)
+    assert np.abs(again.transform(X) - before).max() < 1e-4
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_transform_changes_nothing_of_what_save_writes(method, rng, tmp_path):
+    from pacsent import load, save
+
+    X, (words, _) = _two_tables(rng)
+    vectorizer = make(method, words, on_empty="ignore").fit(X)
+    save(vectorizer, tmp_path / "before")
+    vectorizer.transform(["", "zz yy", X[0]])
+    assert vectorizer.n_empty_ == 2
+    save(vectorizer, tmp_path / "after")
+    for file in ("config.json", "model.safetensors"):
+        before, after = ((tmp_path / name / file).read_bytes() for name in ("before", "after"))
+        assert before == after, file
+    assert load(tmp_path / "after").n_sentences_ == len(X)

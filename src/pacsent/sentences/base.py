@@ -30,6 +30,9 @@ from pacsent.threads import n_threads
 from pacsent.words.encoded import Encoded, LowCoverageWarning
 from pacsent.words.vectors import WordVectors
 
+# parameters that change no number
+_INDIFFERENT = frozenset({"on_empty", "batch_size", "n_jobs", "verbose"})
+
 
 class EmptySentenceWarning(UserWarning):
     """Some sentences hold no known word, so they have no posterior."""
@@ -64,6 +67,12 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         "n_jobs": [Integral, None],
     }
 
+    # attributes that follow from the parameters and from what was learned: made when needed, kept
+    # until one of them changes, never stored
+    _remade: ClassVar[tuple[str, ...]] = ()
+    # whether what `fit` learns depends on the numbers of the tables, or on the words alone
+    _learns_from_tables: ClassVar[bool] = True
+
     # ---- to be written by subclasses -----------------------------------------------------------
 
     def _fit(self, encoded: Encoded) -> None:
@@ -96,8 +105,8 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _state(self) -> dict[str, np.ndarray]:
         """What `fit` learned, as arrays; `pacsent.save` stores it beside the parameters."""
-        report = [self.n_sentences_, self.n_empty_, self.coverage_]
-        state = {"fit_report": np.array(report, dtype=np.float64)}
+        self._check_fitted_on()
+        state = {"fit_report": np.array(self._fit_report, dtype=np.float64)}
         if hasattr(self, "fit_digest_"):
             state["fit_digest"] = np.frombuffer(bytes.fromhex(self.fit_digest_), dtype=np.uint8)
         return state
@@ -106,6 +115,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """The inverse of `_state`, on an estimator that has its parameters."""
         n_sentences, n_empty, coverage = np.asarray(state["fit_report"]).tolist()
         self._report(int(n_sentences), int(n_empty), coverage)
+        self._remember_fit()
         if "fit_digest" in state:
             self.fit_digest_ = np.asarray(state["fit_digest"], dtype=np.uint8).tobytes().hex()
 
@@ -126,7 +136,9 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         rows = np.flatnonzero(np.diff(encoded.offsets) == 0)
         self._check_empty((encoded.n_sentences, rows.size, encoded.coverage, rows[:3].tolist()))
         self._check_coverage(encoded.ids.size, int(encoded.n_unknown.sum()))
+        self._forget_remade()
         self._fit(encoded)
+        self._remember_fit()
         if self._learns_from_text():
             self.fit_digest_ = self.word_vectors.vocabulary.digest(encoded)
         return self
@@ -179,6 +191,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _stream(self, X, out=None):
         check_is_fitted(self)
+        self._check_fitted_on()
         self._tables()
         n_done = n_known = n_unknown = n_empty = 0
         first_empty: list[int] = []
@@ -215,6 +228,47 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         noise *= np.sqrt(variances)[:, None]
         noise += means
         return noise.astype(means.dtype)
+
+    # ---- what a change of parameters does -----------------------------------------------------
+
+    def __setattr__(self, name, value):
+        if name in self._parameter_constraints and name not in _INDIFFERENT:
+            self._forget_remade()
+        super().__setattr__(name, value)
+
+    def _forget_remade(self):
+        for name in self._remade:
+            self.__dict__.pop(name, None)
+
+    def _learns(self) -> bool:
+        return type(self)._fit is not SentenceVectorizer._fit
+
+    def _remember_fit(self):
+        """Keep what was fitted on, and its report: a later `transform` changes neither."""
+        self._fit_report = self.n_sentences_, self.n_empty_, self.coverage_
+        self._fitted_on = (self.word_vectors, self.swap_roles) if self._learns() else None
+
+    def _check_fitted_on(self):
+        """Refuse word vectors that took the place of those which the method learned from."""
+        fitted_on = getattr(self, "_fitted_on", None)
+        if fitted_on is None:
+            return
+        old, swapped = fitted_on
+        new = self.word_vectors
+        changed = None
+        if new is not old:
+            if self._learns_from_tables:
+                changed = "word_vectors" if new.digest() != old.digest() else None
+            elif new.vocabulary is not old.vocabulary and new.words != old.words:
+                changed = "word_vectors, with other words,"
+        elif self._learns_from_tables and self.swap_roles != swapped:
+            changed = "swap_roles"
+        if changed:
+            raise ValueError(
+                f"{type(self).__name__} must be fitted with the word vectors it is used with. Got "
+                f"other {changed} after fit instead. Call fit again."
+            )
+        self._fitted_on = new, swapped
 
     # ---- how it works --------------------------------------------------------------------------
 

@@ -248,6 +248,8 @@ class IDFVectorizer(ClosedForm):
         self.batch_size = batch_size
         self.n_jobs = n_jobs
 
+    _learns_from_tables = False  # counts of words are all it learns
+
     def _needs_prior_table(self):
         return not np.isinf(self.lam)
 
