@@ -293,7 +293,7 @@ def test_equal_word_vectors_after_fit_change_nothing(method, rng):
     assert_array_equal(vectorizer.transform(X), expected)
 
 
-LEARN_NOTHING = {"Average", "PB-L2", "i-Average", "i-PB-L2"}
+LEARN_NOTHING = {"Average", "PB-L2", "i-Average", "i-PB-L2", "both"}
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in LEARN_NOTHING])
