@@ -655,7 +655,7 @@ def similarity(row: Row, pairs, words, *, n_jobs=None, device=None) -> dict:
         known = np.isfinite(first[1]) & np.isfinite(second[1])
         Q, R = ((m[known], v[known]) for m, v in (first, second))
         for name, sign in (
-            ("log_expected_likelihood", 1),
+            ("log_likelihood_kernel", 1),
             ("kl_divergence", -1),
             ("wasserstein_distance", -1),
         ):

@@ -223,10 +223,18 @@ def _plain_table(header, rows) -> str:
 
 def similarity_rows(results) -> tuple[list[str], list[list[str]]]:
     """Header and rows of the table of sentence pairs."""
-    names = ("log_expected_likelihood", "kl_divergence", "wasserstein_distance")
-    header = ["method", "Spearman", "Pearson", "exp. likelihood", "−KL", "−Wasserstein"]
+    titles = {
+        "log_likelihood_kernel": "exp. likelihood",
+        "log_expected_likelihood": "not normalised",  # in results of older versions
+        "kl_divergence": "−KL",
+        "wasserstein_distance": "−Wasserstein",
+    }
+    found = _of_kind(results, "similarity")
+    made = {name for r in found for name in r["posterior_similarities"]}
+    names = [name for name in titles if name in made]
+    header = ["method", "Spearman", "Pearson", *[titles[name] for name in names]]
     rows = []
-    for r in _of_kind(results, "similarity"):
+    for r in found:
         others = [r["posterior_similarities"].get(name) for name in names]
         rows.append(
             [r["label"], f"{r['spearman']:.3f}", f"{r['pearson']:.3f}"]
