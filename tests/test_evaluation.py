@@ -324,6 +324,17 @@ def test_the_command_lists_the_rows():
     assert done.output.count("not in the paper") == 9
 
 
+def test_two_demos_with_one_seed_are_equal(tmp_path, monkeypatch):
+    from pacsent.bench import demo
+
+    monkeypatch.setattr(demo, "METHODS", ("i-PB-neg", "w-PB-neg"))
+    one, other = (demo.run(tmp_path / name, n_jobs=2) for name in "ab")
+    assert one["table"] == other["table"]
+    assert (tmp_path / "a" / "words" / "config.json").read_bytes() == (
+        tmp_path / "b" / "words" / "config.json"
+    ).read_bytes()
+
+
 @pytest.mark.slow
 def test_the_demo_keeps_its_promises(tmp_path):
     from pacsent.bench import demo

@@ -52,6 +52,16 @@ def test_it_is_a_vectorizer_and_its_parameters_come_back(vectorizer):
     assert vectorizer.set_params(**parameters) is vectorizer
 
 
+def test_repr_names_the_method_first(method, vectorizer):
+    assert repr(vectorizer).startswith(f"{method}: {type(vectorizer).__name__}(")
+    assert vectorizer.method_name == method
+
+
+def test_unknown_parameters_of_fit_transform_are_refused(vectorizer, tiny_corpus):
+    with pytest.raises(TypeError, match="sample_wieght"):
+        vectorizer.fit_transform(tiny_corpus, sample_wieght=[1.0] * len(tiny_corpus))
+
+
 def test_the_constructor_only_stores(vectorizer):
     odd = type(vectorizer)("no word vectors at all")
     assert odd.word_vectors == "no word vectors at all"

@@ -99,6 +99,11 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         return posterior
 
+    @property
+    def _paper_name(self) -> str:
+        """What the paper calls the method, without the `i-` of swapped roles; "" for others."""
+        return ""
+
     def _is_empty(self, encoded: Encoded) -> np.ndarray:
         """Which sentences of the batch have nothing to go on."""
         return np.diff(encoded.offsets) == 0
@@ -120,6 +125,15 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             self.fit_digest_ = np.asarray(state["fit_digest"], dtype=np.uint8).tobytes().hex()
 
     # ---- the public methods --------------------------------------------------------------------
+
+    @property
+    def method_name(self) -> str:
+        """What the paper calls the estimator with these parameters, one of `METHODS`."""
+        return ("i-" if getattr(self, "swap_roles", False) else "") + self._paper_name
+
+    def __repr__(self, N_CHAR_MAX=700):
+        name = f"{self.method_name}: " if self._paper_name else ""
+        return name + super().__repr__(N_CHAR_MAX).replace("\n", "\n" + " " * len(name))
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
@@ -144,7 +158,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit_transform(self, X, y=None, **fit_params):
+    def fit_transform(self, X, y=None):
         """`fit(X)`, then `transform(X)`, tokenising once; so `X` may be a generator."""
         encoded = self._encode(X)
         if self.on_empty != "warn":

@@ -157,6 +157,10 @@ class AverageVectorizer(ClosedForm):
         self.batch_size = batch_size
         self.n_jobs = n_jobs
 
+    @property
+    def _paper_name(self):
+        return "PB-L2" if self.alpha is None else "Average"
+
     def _needs_prior_table(self):
         return self.alpha != 0 if self.alpha is not None else not np.isinf(self.lam)
 
@@ -249,6 +253,10 @@ class IDFVectorizer(ClosedForm):
         self.n_jobs = n_jobs
 
     _learns_from_tables = False  # counts of words are all it learns
+
+    @property
+    def _paper_name(self):
+        return "IDF-Average" if self.lam == float("inf") else "PB-IDF-L2"
 
     def _needs_prior_table(self):
         return not np.isinf(self.lam)

@@ -53,8 +53,8 @@ def make(name: str, word_vectors: WordVectors, **params) -> SentenceVectorizer:
     >>> from pacsent import Vocabulary, WordVectors, make
     >>> words = WordVectors(Vocabulary(["good", "film"]), np.eye(2), -np.eye(2))
     >>> make("i-PB-L2", words, lam=2.0)
-    AverageVectorizer(lam=2.0, swap_roles=True,
-                      word_vectors=WordVectors(n_words=2, n_dims=2))
+    i-PB-L2: AverageVectorizer(lam=2.0, swap_roles=True,
+                               word_vectors=WordVectors(n_words=2, n_dims=2))
     """
     if name not in METHODS:
         raise ValueError(

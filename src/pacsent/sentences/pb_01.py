@@ -59,6 +59,7 @@ class PB01Vectorizer(SentenceVectorizer):
     noise_words_, noise_weights_ : arrays
     """
 
+    _paper_name = "PB-01"
     _parameter_constraints: ClassVar[dict] = {
         **SentenceVectorizer._parameter_constraints,
         "lam": [Interval(Real, 0, None, closed="neither")],
