@@ -143,7 +143,7 @@ def _scores_and_promises(words, target, random_state, n_jobs, say) -> list[dict]
             promised.append(_promise(method, words, target, random_state, threads))
         say(f"  {row.label}: accuracy {result.accuracy:.3f}")
     row = ROWS["PB-L2"]
-    few = evaluation.few_labels(row, prepared, sizes=(40, 100, 200), n_draws=3, n_threads=n_jobs)
+    few = evaluation.few_labels(row, prepared, sizes=(40, 100, 200), n_draws=3, n_jobs=n_jobs)
     where = {"dataset": dataset.name}
     return [
         *scored,
