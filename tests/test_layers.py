@@ -27,7 +27,7 @@ ROOMS = {
     "words": {"_kernels", "files", "gpu", "progress", "storage", "text", "threads"},
     "text": {"_kernels", "progress", "threads"},
     "gpu": {"maths", "progress"},
-    "maths": {"_kernels", "progress"},
+    "maths": {"_kernels", "progress", "threads"},
     "_kernels": set(),
     "storage": {"files"},
     "files": set(),
