@@ -128,7 +128,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @property
     def method_name(self) -> str:
-        """What the paper calls the estimator with these parameters, one of `METHODS`."""
+        """The name in `METHODS` of the estimator with these parameters."""
         return ("i-" if getattr(self, "swap_roles", False) else "") + self._paper_name
 
     def __repr__(self, N_CHAR_MAX=700):

@@ -150,6 +150,10 @@ class SIFVectorizer(_Weighted):
         self.batch_size = batch_size
         self.n_jobs = n_jobs
 
+    @property
+    def _paper_name(self):
+        return self.weights if isinstance(self.weights, str) else ""
+
     def _fit(self, encoded):
         p, length = self._shares(), float(self.sentence_length)
         if self.learn_from == "texts":
@@ -254,6 +258,7 @@ class SIFSumVectorizer(_Weighted):
     in_table_space: ClassVar[bool] = False
     swap_roles = False  # the sum is the same either way
 
+    _paper_name = "SIF-sum"
     _parameter_constraints: ClassVar[dict] = {
         **{k: v for k, v in _Weighted._parameter_constraints.items() if k != "swap_roles"},
         "a": [Interval(Real, 0, None, closed="neither")],
@@ -361,6 +366,7 @@ class BothVectorizer(_Weighted):
     in_table_space: ClassVar[bool] = False
     swap_roles = False  # the order of the halves is no role
 
+    _paper_name = "both"
     _parameter_constraints: ClassVar[dict] = {
         k: v
         for k, v in _Weighted._parameter_constraints.items()
