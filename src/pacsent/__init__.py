@@ -23,11 +23,9 @@ _HOMES = {
     "WordPBNegVectorizer": "sentences.w_pb_neg",
     "PVDBOWVectorizer": "sentences.pv_dbow",
     "PB01Vectorizer": "sentences.pb_01",
-    "SIFVectorizer": "sentences.weighted",
-    "SIFSumVectorizer": "sentences.weighted",
-    "BothVectorizer": "sentences.weighted",
     "Certificate": "certificates.certificate",
     "certify": "certificates.certifying",
+    "TextClassifier": "classify.classifier",
     "evaluate": "bench.evaluation",
     "load": "loading",
     "save": "loading",
@@ -38,6 +36,7 @@ _MODULES = {
     "words": "words",
     "sentences": "sentences",
     "certificates": "certificates",
+    "classify": "classify",
     "maths": "maths",
     "bench": "bench",
     "gpu": "gpu",
@@ -51,12 +50,13 @@ _MODULES = {
 __all__ = ["__version__", *_HOMES, *_MODULES]
 
 if TYPE_CHECKING:
-    from pacsent import bench, certificates, gpu, maths, sentences, text, words
+    from pacsent import bench, certificates, classify, gpu, maths, sentences, text, words
     from pacsent.bench import datasets
     from pacsent.bench.evaluation import evaluate
     from pacsent.certificates import simulation
     from pacsent.certificates.certificate import Certificate
     from pacsent.certificates.certifying import certify
+    from pacsent.classify.classifier import TextClassifier
     from pacsent.loading import load, save
     from pacsent.maths import bounds, gaussians
     from pacsent.sentences.closed_forms import AverageVectorizer, IDFVectorizer
@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from pacsent.sentences.pb_neg import PBNegVectorizer
     from pacsent.sentences.pv_dbow import PVDBOWVectorizer
     from pacsent.sentences.w_pb_neg import WordPBNegVectorizer
-    from pacsent.sentences.weighted import BothVectorizer, SIFSumVectorizer, SIFVectorizer
     from pacsent.words import formats
     from pacsent.words.corpus import Corpus
     from pacsent.words.skipgram import SkipGram

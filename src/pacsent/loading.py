@@ -21,6 +21,8 @@ from pacsent.storage import (
 from pacsent.words.storing import n_bytes, open_words, save_words, write_words
 from pacsent.words.vectors import WordVectors
 
+VECTORIZER = "vectorizer"  # the folder inside a classifier's
+
 # ------------------------------------------------------------------------------------------------
 # save
 # ------------------------------------------------------------------------------------------------
@@ -49,13 +51,15 @@ def save(obj, path, *, words: str = "copy") -> Path:
     path = Path(path)
     if isinstance(obj, WordVectors):
         return save_words(obj, path)
+    place = Path(os.path.realpath(path))
+    if hasattr(obj, "vectorizer_") and hasattr(obj, "_state"):
+        return write_folder(path, lambda folder: _write_classifier(obj, folder, place, words))
     if not (hasattr(obj, "_state") and hasattr(obj, "_restore") and hasattr(obj, "get_params")):
         raise TypeError(
             "save() takes WordVectors or a fitted estimator of pacsent. Got "
             f"{type(obj).__name__} instead."
         )
     needed = n_bytes(obj.word_vectors) * (words == "copy")
-    place = Path(os.path.realpath(path))
     return write_folder(path, lambda folder: _write_estimator(obj, folder, place, words), needed)
 
 
@@ -94,6 +98,23 @@ def _write_estimator(estimator, folder, place, words):
     )
 
 
+def _write_classifier(classifier, folder, place, words):
+    """A classifier: its own arrays, and its vectorizer as a folder inside."""
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(classifier)
+    if classifier.vectorizer_ is not None:
+        (folder / VECTORIZER).mkdir()
+        _write_estimator(classifier.vectorizer_, folder / VECTORIZER, place / VECTORIZER, words)
+    write_tensors(folder / TENSORS, classifier._state())
+    parameters = {k: v for k, v in classifier.get_params(deep=False).items() if k != "words"}
+    described = {
+        key: to_json(value, f"the parameter {key!r} of TextClassifier")
+        for key, value in parameters.items()
+    }
+    write_config(folder, {"class": type(classifier).__name__, "parameters": described})
+
+
 # ------------------------------------------------------------------------------------------------
 # load
 # ------------------------------------------------------------------------------------------------
@@ -126,7 +147,32 @@ def load(path, *, normalise=None, word_vectors: WordVectors | None = None):
                 "leave it out."
             )
         return open_words(path, config, normalise)
+    if config["class"] == "TextClassifier":
+        return _load_classifier(path, config, normalise, word_vectors)
     return _load_estimator(path, config, normalise, word_vectors)
+
+
+def _load_classifier(path, config, normalise, word_vectors):
+    from pacsent.classify import TextClassifier
+
+    folder = path / VECTORIZER
+    vectorizer = None
+    if folder.exists():
+        vectorizer = _load_estimator(folder, read_config(folder), normalise, word_vectors)
+    parameters = {key: from_json(value) for key, value in config["parameters"].items()}
+    classifier = TextClassifier(vectorizer, **parameters)
+    tensors = read_tensors(path / TENSORS)
+    try:
+        classifier._restore(tensors, vectorizer)
+    except (KeyError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"{path / TENSORS} is damaged: {type(error).__name__} {error}. Save the model again."
+        ) from None
+    if classifier.coef_dense_.size and vectorizer is None:
+        raise FileNotFoundError(
+            f"The vectorizer of {path} is not at {folder}. Put it back there, or train again."
+        )
+    return classifier
 
 
 def _load_estimator(path, config, normalise, word_vectors):

@@ -1,11 +1,9 @@
 """Progress of long work, on stderr: how far, how fast, how long still.
 
-On a terminal a live bar; elsewhere (a log file) a plain line every ten seconds, also while the work
-itself has nothing to tell.
+On a terminal a live bar; elsewhere (a log file) a plain line every ten seconds.
 """
 
 import sys
-import threading
 import time
 from contextlib import contextmanager
 
@@ -22,26 +20,15 @@ class Bar:
         self.started = self._spoke = time.monotonic()
         self._live = None
         self._task = None
-        self._lock = threading.Lock()
 
     def advance(self, n=1, note=None):
         self.update(self.completed + n, note)
 
     def update(self, completed, note=None):
-        with self._lock:
-            self.completed = completed
-            if note is not None:
-                self.note = note
-            self._show()
-
-    def keep_telling(self, ended: threading.Event):
-        """Show how far it is every second, until the work ends."""
-        while not ended.wait(1.0):
-            with self._lock:
-                self._show()
-
-    def _show(self):
-        now, completed = time.monotonic(), self.completed
+        self.completed = completed
+        if note is not None:
+            self.note = note
+        now = time.monotonic()
         if not sys.stderr.isatty():
             if now - self._spoke >= PLAIN_EVERY:
                 self._spoke = now
@@ -55,8 +42,6 @@ class Bar:
 
     def _rate(self, now):
         elapsed = max(now - self.started, 1e-9)
-        if 0 < self.completed < elapsed:
-            return f"{elapsed / self.completed:.0f} s each"
         return f"{_short(self.completed / elapsed)} {self.unit}/s"
 
     def _line(self, now):
@@ -64,10 +49,9 @@ class Bar:
         parts = [f"{self.description}: {_short(self.completed)} {self.unit}"]
         if self.total:
             share = self.completed / self.total
-            parts.append(f"{100 * share:.0f} %")
-            if share > 0:
-                parts.append(f"{elapsed * (1 - share) / share:.0f} s left")
-        parts.append(self._rate(now) if self.completed else f"{elapsed:.0f} s so far")
+            left = elapsed * (1 - share) / share if share > 0 else float("nan")
+            parts.append(f"{100 * share:.0f} %, {left:.0f} s left")
+        parts.append(self._rate(now))
         if self.note:
             parts.append(self.note)
         return ", ".join(parts)
@@ -123,11 +107,8 @@ def bar(description, *, total=None, unit="items", enabled=True):
     if not enabled:
         yield _Silent()
         return
-    shown, ended = Bar(description, total, unit), threading.Event()
-    threading.Thread(target=shown.keep_telling, args=(ended,), daemon=True).start()
+    shown = Bar(description, total, unit)
     try:
         yield shown
     finally:
-        ended.set()
-        with shown._lock:
-            shown.close()
+        shown.close()

@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from contextlib import contextmanager
 from dataclasses import fields
 from typing import NamedTuple
 
@@ -10,8 +9,6 @@ import numpy as np
 
 from pacsent.certificates import priors
 from pacsent.certificates.certificate import Certificate
-from pacsent.sentences.base import EmptySentenceWarning
-from pacsent.words.encoded import LowCoverageWarning
 
 
 class GibbsPosterior(NamedTuple):
@@ -55,17 +52,9 @@ class Setting(NamedTuple):
     record: dict
 
 
-@contextmanager
-def without_warnings_about_parts():
-    """A part of a document may well be empty; every other warning is the user's to see."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EmptySentenceWarning)
-        warnings.simplefilter("ignore", LowCoverageWarning)
-        yield
-
-
 def vectors_of(setting, vectorizer, encoded) -> np.ndarray:
-    with without_warnings_about_parts():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         return np.asarray(vectorizer.transform(encoded), dtype=np.float32)
 
 
@@ -75,7 +64,8 @@ def fitted(setting, encoded):
 
     if not setting.refit:
         return setting.vectorizer
-    with without_warnings_about_parts():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         return clone(setting.vectorizer).fit(encoded)
 
 

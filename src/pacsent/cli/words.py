@@ -5,14 +5,7 @@ import warnings
 
 import click
 
-from pacsent.cli.common import (
-    cli,
-    device_option,
-    echo_warnings,
-    n_jobs_option,
-    one_line_warning,
-    quiet_option,
-)
+from pacsent.cli.common import cli
 
 # ------------------------------------------------------------------------------------------------
 # text: clean
@@ -23,8 +16,10 @@ from pacsent.cli.common import (
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
 @click.option("-o", "--output", metavar="OUT", help="File to write.  [default: standard output]")
 @click.option("--wiki", is_flag=True, help="INPUT is a MediaWiki dump: keep its visible text only.")
-@n_jobs_option
-@quiet_option
+@click.option(
+    "--n-jobs", type=click.IntRange(min=1), help="Threads; the bytes stay the same.  [default: all]"
+)
+@click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def clean(inputs, output, wiki, n_jobs, quiet):
     """Clean text as the paper does: letters a-z in lower case, digits spelled, single spaces.
 
@@ -53,12 +48,6 @@ def _seconds(context, parameter, value):
     if not 0 <= seconds < float("inf"):
         raise click.BadParameter(f"{value!r} is not a time such as 90s, 5m or 2h.")
     return seconds
-
-
-def _flag(context, name):
-    """The option or argument as it is typed."""
-    (found,) = (parameter for parameter in context.command.params if parameter.name == name)
-    return max(found.opts, key=len) if isinstance(found, click.Option) else name.upper()
 
 
 @cli.command()
@@ -96,14 +85,20 @@ def _flag(context, name):
     show_default=True,
     help="How text becomes words.",
 )
-@n_jobs_option
+@click.option("--n-jobs", type=click.IntRange(1), help="Threads. All cores when left out.")
 @click.option(
     "--deterministic", is_flag=True, help="Same seed, same vectors, with several threads too."
 )
 @click.option(
     "--random-state", type=click.IntRange(0, 2**32 - 1), help="Seed. A new one when left out."
 )
-@device_option
+@click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda"]),
+    default="cpu",
+    show_default=True,
+    help="cuda: train on a GPU.",
+)
 @click.option(
     "--checkpoint-every",
     default="5m",
@@ -112,9 +107,9 @@ def _flag(context, name):
     help="Time between checkpoints.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
-@quiet_option
+@click.option("--quiet", is_flag=True, help="No progress.")
 @click.pass_context
-def train(context, text, output, resume, as_json, quiet, device, **parameters):
+def train(context, text, output, resume, as_json, quiet, **parameters):
     """Train word vectors on TEXT, both tables: Skip-gram with negative sampling.
 
     TEXT is one or more files, raw or cleaned, plain or packed, or - for standard input; each line
@@ -136,7 +131,7 @@ def train(context, text, output, resume, as_json, quiet, device, **parameters):
         if extra:
             raise click.UsageError(
                 "--resume takes its settings from the interrupted training; leave out "
-                + ", ".join(sorted(_flag(context, name) for name in extra))
+                + ", ".join(sorted(name.replace("_", "-") for name in extra))
                 + "."
             )
         output = resume.rstrip("/").removesuffix(".training")
@@ -157,13 +152,15 @@ def train(context, text, output, resume, as_json, quiet, device, **parameters):
             )
     started = time.monotonic()
 
+    def tell(message, category, *where):
+        click.echo(f"Warning: {message}", err=True)
+
     with warnings.catch_warnings():
-        warnings.showwarning = one_line_warning
+        warnings.showwarning = tell
         try:
             if resume is not None:
                 model = SkipGram.resume(work, n_jobs=parameters["n_jobs"], verbose=not quiet)
             else:
-                parameters["device"] = device or "cpu"
                 model = SkipGram(**parameters, checkpoint_dir=work, verbose=not quiet)
                 model.fit("-" if text == ("-",) else [Path(name) for name in text])
             save_words(model.word_vectors_, folder)
@@ -201,8 +198,7 @@ def train(context, text, output, resume, as_json, quiet, device, **parameters):
     help="Score on the task files in DIR: WordSim-353, SimLex-999, analogies.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
-@quiet_option
-def words(model, word, n, evaluate, as_json, quiet):
+def words(model, word, n, evaluate, as_json):
     """Neighbours of each WORD within and across the two tables of MODEL, or --evaluate it.
 
     Within a table neighbours are words used alike; across, words that occur near the WORD.
@@ -213,11 +209,11 @@ def words(model, word, n, evaluate, as_json, quiet):
         raise click.UsageError("One of WORD and --evaluate DIR is needed.")
     from pacsent.words import formats
 
-    vectors = formats.read(model, verbose=not quiet)
+    vectors = formats.read(model)
     if evaluate:
         from pacsent.words.tasks import N_FREQUENT, evaluate_words
 
-        results = evaluate_words(vectors, evaluate, verbose=not quiet)
+        results = evaluate_words(vectors, evaluate)
         if as_json:
             click.echo(json.dumps({"model": model, "tasks": results}))
             return
@@ -288,11 +284,9 @@ def words(model, word, n, evaluate, as_json, quiet):
 )
 @click.option("--overwrite", is_flag=True, help="Replace files that exist.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
-@quiet_option
 def convert(
-    source, destination, to, format, counts, save_counts, context, dtype, overwrite, as_json,
-    quiet, **how,
-):  # fmt: skip
+    source, destination, to, format, counts, save_counts, context, dtype, overwrite, as_json, **how
+):
     """Convert word vectors from any known format: SOURCE to DESTINATION.
 
     Reads word2vec text and binary (with context_SOURCE as output table), fastText .bin, GloVe,
@@ -319,10 +313,11 @@ def convert(
             format=format,
             counts=counts,
             context=None if context == "none" else context,
-            verbose=not quiet,
+            verbose=True,
             **how,
         )
-    echo_warnings(caught)
+    for warning in caught:
+        click.echo(f"Warning: {warning.message}", err=True)
     if dtype is not None:
         words = words.astype(dtype)
     found = formats.describe(words)
@@ -335,12 +330,7 @@ def convert(
             f"{words.n_dims} dimensions, {found['dtype']}, {tables}, {known}{subwords}"
         )
     written = formats.write(
-        words,
-        destination,
-        format=to,
-        save_counts=save_counts,
-        overwrite=overwrite,
-        verbose=not quiet,
+        words, destination, format=to, save_counts=save_counts, overwrite=overwrite, verbose=True
     )
     if as_json:
         result = {"source": source, "format": format, **found, "to": to}

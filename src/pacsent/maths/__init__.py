@@ -5,7 +5,9 @@ from pacsent.lazy import offer
 __getattr__, __dir__ = offer(
     __name__,
     {
+        "binomial": "binomial",
         "bounds": "bounds",
+        "gaussian_process": "gaussian_process",
         "gaussians": "gaussians",
         "lbfgs": "lbfgs",
         "logistic": "logistic",
@@ -13,7 +15,8 @@ __getattr__, __dir__ = offer(
         "pb_neg": "pb_neg",
         "regressions": "regressions",
         "risks": "risks",
+        "sparse_regressions": "sparse_regressions",
+        "temperature": "temperature",
         "w_pb_neg": "w_pb_neg",
-        "weights": "weights",
     },
 )

@@ -1,0 +1,310 @@
+"""Kernels on bytes: n-grams of words as 64-bit hashes, counted and looked up.
+
+A token is a run of word bytes, lower-cased, an apostrophe between two of them included, or a single
+mark such as "!". An n-gram is known by a hash of its tokens' hashes: among ten million n-grams two
+share one with probability 3e-6. A table is an array of keys (0 for a free slot), its size a
+power of two, open addressing with linear probing; what belongs to a key stands at the same
+place of other arrays.
+"""
+
+import numpy as np
+from numba import njit
+
+SEPARATOR, WORD, MARK = 0, 1, 2
+_FNV_START = np.uint64(0xCBF29CE484222325)
+_FNV_PRIME = np.uint64(0x100000001B3)
+_ORDER = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xFF51AFD7ED558CCD)
+_MIX_2 = np.uint64(0xC4CEB9FE1A85EC53)
+_HALF = np.uint64(33)
+_APOSTROPHE = 39
+_BEGIN = np.uint64(0xA0761D6478BD642F)  # stands before the first token, in n-grams of two or more
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _mixed(h):
+    """Every bit of h reaches every bit of the result (the finisher of MurmurHash3); never 0."""
+    h ^= h >> _HALF
+    h *= _MIX_1
+    h ^= h >> _HALF
+    h *= _MIX_2
+    h ^= h >> _HALF
+    return h | np.uint64(1)
+
+
+@njit(cache=True, nogil=True)
+def hash_tokens(data, start, stop, kinds, hashes, spans):
+    """Hashes and places of the tokens of data[start:stop], in place; their number.
+
+    kinds says of each byte whether it separates, belongs to a word or is a token by itself. A text
+    with any token has an empty one in front, for where it begins. The arrays need room for
+    stop - start + 1 tokens.
+    """
+    hashes[0] = _BEGIN
+    spans[0, 0] = spans[0, 1] = start
+    n = 1
+    i = start
+    while i < stop:
+        kind = kinds[data[i]]
+        if kind == SEPARATOR:
+            i += 1
+            continue
+        spans[n, 0] = i
+        h = _FNV_START
+        if kind == MARK:
+            h = (h ^ np.uint64(data[i])) * _FNV_PRIME
+            i += 1
+        else:
+            while i < stop:
+                byte = data[i]
+                if kinds[byte] != WORD and (
+                    byte != _APOSTROPHE or i + 1 >= stop or kinds[data[i + 1]] != WORD
+                ):
+                    break
+                if 65 <= byte <= 90:
+                    byte |= np.uint8(32)
+                h = (h ^ np.uint64(byte)) * _FNV_PRIME
+                i += 1
+        hashes[n] = _mixed(h)
+        spans[n, 1] = i
+        n += 1
+    return n if n > 1 else 0
+
+
+@njit(cache=True, nogil=True)
+def hash_grams(hashes, n_tokens, low, high, grams):
+    """Hashes of all runs of low to high tokens, in place; their number.
+
+    In the order of their first token, shorter ones first; where a text begins is none by itself.
+    """
+    n = 0
+    for i in range(n_tokens):
+        h = np.uint64(0)
+        for size in range(1, min(high, n_tokens - i) + 1):
+            token = hashes[i + size - 1]
+            h = token if size == 1 else _mixed(h * _ORDER + token)
+            if size >= low and i + size > 1:
+                grams[n] = h
+                n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def most_tokens(bounds):
+    """Most tokens a text can have. Equivalent to: max(np.diff(bounds)) + 1."""
+    most = 0
+    for s in range(bounds.size - 1):
+        most = max(most, bounds[s + 1] - bounds[s])
+    return most + 1
+
+
+@njit(cache=True, nogil=True)
+def fingerprints(data, bounds, kinds, out):
+    """One hash for the sequence of tokens of each text, in place; 0 for a text without any."""
+    room = most_tokens(bounds)
+    hashes, spans = np.empty(room, np.uint64), np.empty((room, 2), np.int64)
+    for s in range(bounds.size - 1):
+        n = hash_tokens(data, bounds[s], bounds[s + 1], kinds, hashes, spans)
+        h = np.uint64(0)
+        for i in range(n):
+            h = _mixed(h * _ORDER + hashes[i])
+        out[s] = h
+
+
+@njit(cache=True, nogil=True)
+def single_tokens(data, bounds, kinds, out):
+    """The hash of each text that is one token, in place; others are left as they are."""
+    room = most_tokens(bounds)
+    hashes, spans = np.empty(room, np.uint64), np.empty((room, 2), np.int64)
+    for s in range(bounds.size - 1):
+        if hash_tokens(data, bounds[s], bounds[s + 1], kinds, hashes, spans) == 2:
+            out[s] = hashes[1]
+
+
+@njit(cache=True, nogil=True)
+def count_texts(data, bounds, first, settings, table, n_used, share):
+    """In how many texts each n-gram occurs, new ones added, in place.
+
+    settings is (kinds, low, high); table is (keys, n_texts, last text), and must have free slots;
+    share is (part, n_parts): only n-grams whose hash belongs to the part are counted, so that
+    threads share the work. Begins at text `first` and stops before a text that may not fit;
+    returns the text to go on with and how many n-grams there are.
+    """
+    kinds, low, high = settings
+    keys, n_texts, last = table
+    part, n_parts = share
+    mask = keys.size - 1
+    room = most_tokens(bounds)
+    hashes, spans = np.empty(room, np.uint64), np.empty((room, 2), np.int64)
+    grams = np.empty(room * (high - low + 1), np.uint64)
+    for s in range(first, bounds.size - 1):
+        n_tokens = hash_tokens(data, bounds[s], bounds[s + 1], kinds, hashes, spans)
+        n = hash_grams(hashes, n_tokens, low, high, grams)
+        if (n_used + n) * 10 > keys.size * 6:
+            return s, n_used
+        for j in range(n):
+            h = grams[j]
+            if np.int64((h >> np.uint64(48)) % np.uint64(n_parts)) != part:
+                continue
+            slot = np.int64(h >> np.uint64(1)) & mask
+            while keys[slot] != 0 and keys[slot] != h:
+                slot = (slot + 1) & mask
+            if keys[slot] == 0:
+                keys[slot] = h
+                n_used += 1
+                n_texts[slot] = 1
+                last[slot] = s
+            elif last[slot] != s:
+                n_texts[slot] += 1
+                last[slot] = s
+    return bounds.size - 1, n_used
+
+
+@njit(cache=True, nogil=True)
+def grow(table, larger):
+    """Put all that is in the table into an empty larger one, in place."""
+    keys, n_texts, last = table
+    new_keys, new_n_texts, new_last = larger
+    mask = new_keys.size - 1
+    for old in range(keys.size):
+        h = keys[old]
+        if h == 0:
+            continue
+        slot = np.int64(h >> np.uint64(1)) & mask
+        while new_keys[slot] != 0:
+            slot = (slot + 1) & mask
+        new_keys[slot], new_n_texts[slot], new_last[slot] = h, n_texts[old], last[old]
+
+
+@njit(cache=True, nogil=True)
+def fill_columns(hashes, keys, columns):
+    """A table from n-gram to its position in `hashes`, in place."""
+    mask = keys.size - 1
+    for i in range(hashes.size):
+        h = hashes[i]
+        slot = np.int64(h >> np.uint64(1)) & mask
+        while keys[slot] != 0:
+            slot = (slot + 1) & mask
+        keys[slot] = h
+        columns[slot] = i
+
+
+@njit(cache=True, nogil=True)
+def find_grams(grams, n, keys, columns, found):
+    """Columns of n-grams, in place, -1 where unknown."""
+    mask = keys.size - 1
+    for j in range(n):
+        h = grams[j]
+        slot = np.int64(h >> np.uint64(1)) & mask
+        while keys[slot] != 0 and keys[slot] != h:
+            slot = (slot + 1) & mask
+        found[j] = columns[slot] if keys[slot] == h else -1
+
+
+@njit(cache=True, nogil=True)
+def count_grams(data, bounds, settings, lookup, n_columns, out):
+    """Which known n-grams each text holds and how often, as the rows of a sparse matrix, in place.
+
+    lookup is (keys, columns); out is (columns, counts, row ends). Rows are in the order of
+    first occurrence. Returns the number of entries.
+    """
+    kinds, low, high = settings
+    indices, counts, ends = out
+    room = most_tokens(bounds)
+    hashes, spans = np.empty(room, np.uint64), np.empty((room, 2), np.int64)
+    grams = np.empty(room * (high - low + 1), np.uint64)
+    found = np.empty(grams.size, np.int32)
+    place = np.full(n_columns, -1, np.int64)
+    n = 0
+    for s in range(bounds.size - 1):
+        n_tokens = hash_tokens(data, bounds[s], bounds[s + 1], kinds, hashes, spans)
+        n_grams = hash_grams(hashes, n_tokens, low, high, grams)
+        find_grams(grams, n_grams, lookup[0], lookup[1], found)
+        begin = n
+        for j in range(n_grams):
+            column = found[j]
+            if column < 0:
+                continue
+            at = place[column]
+            if at >= begin:
+                counts[at] += 1
+            else:
+                place[column] = n
+                indices[n] = column
+                counts[n] = 1
+                n += 1
+        ends[s] = n
+    return n
+
+
+@njit(cache=True, nogil=True)
+def add_scores(data, bounds, settings, lookup, weights, out):
+    """Scores of texts from their n-grams, in place: tf-idf rows of length 1 times the weights.
+
+    weights is (idf, coef): coef (n_columns, n_outputs) is what a unit of tf-idf is worth; out
+    (n_texts, n_outputs). A text's term frequencies enter as 1 + ln(count).
+    """
+    kinds, low, high = settings
+    idf, coef = weights
+    room = most_tokens(bounds)
+    hashes, spans = np.empty(room, np.uint64), np.empty((room, 2), np.int64)
+    grams = np.empty(room * (high - low + 1), np.uint64)
+    found = np.empty(grams.size, np.int32)
+    counts = np.zeros(idf.size, np.int32)
+    n_outputs = coef.shape[1]
+    score = np.empty(n_outputs)
+    for s in range(bounds.size - 1):
+        n_tokens = hash_tokens(data, bounds[s], bounds[s + 1], kinds, hashes, spans)
+        n = hash_grams(hashes, n_tokens, low, high, grams)
+        find_grams(grams, n, lookup[0], lookup[1], found)
+        for j in range(n):
+            if found[j] >= 0:
+                counts[found[j]] += 1
+        score[:] = 0.0
+        squares = 0.0
+        for j in range(n):
+            column = found[j]
+            if column < 0 or counts[column] == 0:
+                continue
+            value = np.float64(idf[column])
+            if counts[column] > 1:
+                value *= 1.0 + np.log(counts[column])
+            counts[column] = 0
+            squares += value * value
+            for k in range(n_outputs):
+                score[k] += value * coef[column, k]
+        if squares > 0:
+            length = 1.0 / np.sqrt(squares)
+            for k in range(n_outputs):
+                out[s, k] += score[k] * length
+
+
+@njit(cache=True, nogil=True)
+def locate(data, bounds, settings, lookup, places):
+    """Where each wanted n-gram occurs first, in place: data[places[c, 0]:places[c, 1]].
+
+    lookup is (keys, columns) of the wanted n-grams; places begins as -1 everywhere.
+    """
+    kinds, low, high = settings
+    room = most_tokens(bounds)
+    hashes, spans = np.empty(room, np.uint64), np.empty((room, 2), np.int64)
+    grams = np.empty(room * (high - low + 1), np.uint64)
+    found = np.empty(grams.size, np.int32)
+    left = places.shape[0]
+    for s in range(bounds.size - 1):
+        n_tokens = hash_tokens(data, bounds[s], bounds[s + 1], kinds, hashes, spans)
+        n = hash_grams(hashes, n_tokens, low, high, grams)
+        find_grams(grams, n, lookup[0], lookup[1], found)
+        j = 0
+        for i in range(n_tokens):
+            for size in range(low, min(high, n_tokens - i) + 1):
+                if i + size == 1:
+                    continue
+                column = found[j]
+                j += 1
+                if column >= 0 and places[column, 0] < 0:
+                    places[column, 0] = spans[i, 0]
+                    places[column, 1] = spans[i + size - 1, 1]
+                    left -= 1
+        if left == 0:
+            return

@@ -1,0 +1,181 @@
+"""Whether new texts are like the ones a promise was made from: a test, and a watcher of a stream.
+
+Every promise here is about texts drawn like the held-out ones. That can be wrong, and it can be
+noticed: by a classifier that tells the two apart, or by watching the scores of a stream.
+"""
+
+import bisect
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from pacsent.classify.promises import check_delta
+
+_MOST = 1500  # texts of either kind that the test looks at
+
+
+@dataclass(frozen=True)
+class ExchangeabilityTest:
+    """Result of `check_exchangeable`."""
+
+    p_value: float
+    alpha: float
+    n: int  # texts of either kind that were told apart
+    accuracy: float  # 0.5: they could not be
+
+    @property
+    def alarm(self) -> bool:
+        return self.p_value <= self.alpha
+
+    def __str__(self) -> str:
+        told = (
+            f"a classifier tells them apart with accuracy {self.accuracy:.3f} on {2 * self.n:,} "
+            f"texts (p = {self.p_value:.3g})"
+        )
+        if self.alarm:
+            return (
+                f"ALARM: the new texts are not like the old ones: {told}. Promises do not "
+                "carry over."
+            )
+        return f"No alarm: {told}, which chance explains. That is no proof that they are alike."
+
+
+def check_exchangeable(
+    calibration, new, *, words=None, alpha=0.05, seed=None
+) -> ExchangeabilityTest:
+    """Test whether new texts could come from where the calibration texts came from.
+
+    A `TextClassifier` learns to tell half of both apart and is tried on the other halves. If the
+    texts are exchangeable, its hits follow the hypergeometric distribution exactly: a false alarm
+    has probability at most alpha.
+
+    Parameters
+    ----------
+    calibration, new : lists of str
+    words : WordVectors, optional
+        Lets the test see meaning as well as words.
+    alpha : float
+    seed : int or None
+        Decides the halves; None draws it from the system.
+    """
+    from pacsent.classify.classifier import TextClassifier, checked_texts
+
+    check_delta(alpha, "alpha")
+    calibration, new = checked_texts(calibration), checked_texts(new)
+    n = min(len(calibration), len(new), _MOST) // 2
+    if n < 10:
+        raise ValueError(
+            "check_exchangeable needs at least 20 texts of either kind. Got "
+            f"{len(calibration):,} and {len(new):,} instead."
+        )
+    rng = np.random.default_rng(seed)
+    old = [calibration[i] for i in rng.permutation(len(calibration))[: 2 * n]]
+    fresh = [new[i] for i in rng.permutation(len(new))[: 2 * n]]
+    judge = TextClassifier(words, ngrams=(1, 2), weighting="both", Cs=(10.0,), dense_scales=(0.3,))
+    judge.fit(old[:n] + fresh[:n], np.repeat([0, 1], n))
+    values = judge.decision_function(old[n:] + fresh[n:])
+    called_new = np.zeros(2 * n, bool)
+    called_new[np.argsort(-values, kind="stable")[:n]] = True  # half of them, whatever the bias
+    hits = int(called_new[n:].sum())
+    p_value = float(stats.hypergeom.sf(hits - 1, 2 * n, n, n))
+    return ExchangeabilityTest(p_value, float(alpha), n, hits / n)
+
+
+class StreamWatcher:
+    """Watches a stream of texts and raises an alarm once they stop being like the calibration ones.
+
+    Each text gets a conformal p-value: where its score lies among the calibration texts and all
+    texts before it, ties broken at random. As long as all are exchangeable, these are independent
+    and uniform, and a gambler who bets against that cannot expect to win: the chance that its
+    capital ever reaches 1 / alpha is at most alpha (Ville). The gambler is Vovk's simple jumper.
+
+    Parameters
+    ----------
+    classifier : TextClassifier
+        Calibrated: `fit(..., holdout=...)` or `calibrate`.
+    alpha : float, default=0.05
+        Chance of a false alarm, ever.
+    seed : int or None
+        Decides ties.
+
+    Attributes
+    ----------
+    capital : float
+        What the gambler has now, of 1 at the start.
+    alarm_at : int or None
+        Number of the text that raised the alarm.
+    """
+
+    _JUMP = 0.01
+
+    def __init__(self, classifier, *, alpha=0.05, seed=None):
+        check_delta(alpha, "alpha")
+        self.classifier = classifier
+        self.alpha = alpha
+        self._rng = np.random.default_rng(seed)
+        calibration = classifier._need_calibration()
+        self._by_label = -_of_labels(calibration.log_proba, calibration.labels)
+        self._by_confidence = -calibration.log_proba.max(axis=1)
+        self._scores: list[float] | None = None
+        self._labelled: bool | None = None
+        self._capitals = np.full(3, 1.0 / 3.0)
+        self.n_seen = 0
+        self.alarm_at: int | None = None
+
+    @property
+    def capital(self) -> float:
+        return float(self._capitals.sum())
+
+    @property
+    def alarm(self) -> bool:
+        return self.alarm_at is not None
+
+    def update(self, texts, labels=None) -> bool:
+        """Look at the next texts (with their labels, where known); whether there is an alarm."""
+        log_proba = self.classifier.predict_log_proba(texts)
+        labelled = labels is not None
+        if self._labelled is None:
+            self._labelled = labelled
+            # the order of calibration texts among themselves does not matter
+            self._scores = sorted(self._by_label if labelled else self._by_confidence)
+        if labelled != self._labelled:
+            raise ValueError("update must be given labels always or never. Start another watcher.")
+        if labelled:
+            scores = -_of_labels(log_proba, self.classifier._known(list(texts), labels))
+        else:
+            scores = -log_proba.max(axis=1)
+        for score in scores.tolist():
+            self._bet(self._p_value(score))
+        return self.alarm
+
+    def _p_value(self, score):
+        scores = self._scores
+        assert scores is not None
+        low, high = bisect.bisect_left(scores, score), bisect.bisect_right(scores, score)
+        larger, equal = len(scores) - high, high - low + 1
+        p = (larger + self._rng.random() * equal) / (len(scores) + 1)
+        scores.insert(high, score)
+        return p
+
+    def _bet(self, p):
+        self.n_seen += 1
+        mixed = self._JUMP * self.capital / 3.0 + (1.0 - self._JUMP) * self._capitals
+        self._capitals = mixed * (1.0 + np.array([-1.0, 0.0, 1.0]) * (p - 0.5) * 2.0 * 0.9)
+        if self.alarm_at is None and self.capital >= 1.0 / self.alpha:
+            self.alarm_at = self.n_seen
+
+    def __str__(self) -> str:
+        if self.alarm:
+            return (
+                f"ALARM at text {self.alarm_at:,} of {self.n_seen:,}: the stream is no longer like "
+                "the calibration texts. Promises do not carry over."
+            )
+        return (
+            f"No alarm in {self.n_seen:,} texts (capital {self.capital:.3g}, alarm at "
+            f"{1 / self.alpha:g})."
+        )
+
+
+def _of_labels(log_proba, labels):
+    return log_proba[np.arange(len(labels)), labels]

@@ -1,0 +1,268 @@
+"""From rows and labels to one linear model: by evidence for few labels, by folds for many."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from threadpoolctl import threadpool_limits
+
+from pacsent.maths.gaussian_process import averaged
+from pacsent.maths.sparse_regressions import log_ratios, solve
+from pacsent.maths.temperature import fit_temperature, log_loss, log_probabilities
+
+CS = (1.0, 6.0, 36.0, 216.0)
+DENSE_SCALES = (0.1, 0.2, 0.4, 0.8)
+WEIGHTINGS = ("tf-idf", "naive-bayes", "both")
+N_FOLDS = 5
+FEW = 1e9  # classes * texts^3 up to which the Gaussian process is used
+_HELD_OUT = 4000  # texts held out in all from where fewer of the folds are enough
+MOST_SELECTED = 10_000  # texts looked at to choose; the solution uses all of them
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Rows of training texts with their classes and weights."""
+
+    X: sparse.csr_matrix  # (n, n_features), tf-idf
+    E: np.ndarray  # (n, n_dims)
+    labels: np.ndarray  # (n,), 0 .. n_classes - 1
+    n_classes: int
+    weights: np.ndarray  # (n,)
+
+    def take(self, rows) -> "Labelled":
+        weights = self.weights[rows]
+        return Labelled(self.X[rows], self.E[rows], self.labels[rows], self.n_classes, weights)
+
+    @property
+    def columns(self) -> list[int]:
+        """Classes that have a decision value: the second of two, or all."""
+        return [1] if self.n_classes == 2 else list(range(self.n_classes))
+
+    def signs(self, column: int) -> np.ndarray:
+        return np.where(self.labels == column, 1.0, -1.0)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Decision values are X @ sparse + E @ dense + intercept; probabilities by the temperature."""
+
+    sparse: np.ndarray  # (n_features, n_columns)
+    dense: np.ndarray  # (n_dims, n_columns)
+    intercept: np.ndarray  # (n_columns,)
+    temperature: float
+    report: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What is tried: every C with every scale of the vectors, under every weighting."""
+
+    Cs: tuple[float, ...] = CS
+    dense_scales: tuple[float, ...] = DENSE_SCALES
+    weightings: tuple[str, ...] = WEIGHTINGS
+
+    def pairs(self, has_dense: bool) -> np.ndarray:
+        return np.array(list(product(self.Cs, self.dense_scales if has_dense else (1.0,))))
+
+    @property
+    def solved(self) -> list[str]:
+        """Weightings that are solved; the rest are sums of these."""
+        both = "both" in self.weightings
+        return [w for w in WEIGHTINGS[:2] if both or w in self.weightings]
+
+
+def is_few(n_texts: int, n_classes: int) -> bool:
+    """Whether the Gaussian process is cheap enough."""
+    return (1 if n_classes == 2 else n_classes) * float(n_texts) ** 3 <= FEW
+
+
+# ------------------------------------------------------------------------------------------------
+# few labels
+# ------------------------------------------------------------------------------------------------
+
+
+def fit_by_evidence(rows: Labelled, n_threads: int = 1) -> Linear:
+    """One Gaussian process for each column, its scales averaged by the evidence."""
+    K_sparse = (rows.X @ rows.X.T).toarray().astype(np.float64)
+    K_dense = (rows.E @ rows.E.T).astype(np.float64)
+
+    def work(column):
+        return averaged(K_sparse, K_dense, rows.signs(column), rows.weights)
+
+    # threads inside matrix products lose their speed where cores are shared with other work
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
+        found = list(pool.map(work, rows.columns))
+    left_out = np.stack([one.left_out for one in found], axis=1)
+    temperature = fit_temperature(left_out, rows.labels, rows.weights)
+    return Linear(
+        np.stack([rows.X.T @ one.sparse for one in found], axis=1).astype(np.float32),
+        np.stack([rows.E.T @ one.dense for one in found], axis=1).astype(np.float32),
+        np.array([one.intercept for one in found]),
+        temperature,
+        {
+            "selection": "evidence",
+            "variances": [one.best for one in found],
+            "n_candidates": max(one.n_scales for one in found),
+            "accuracy": _accuracy(left_out, rows),
+            "confidences": _quantiles(left_out, temperature),
+        },
+    )
+
+
+# ------------------------------------------------------------------------------------------------
+# many labels
+# ------------------------------------------------------------------------------------------------
+
+
+def fit_by_folds(rows: Labelled, candidates: Candidates, n_threads: int, seed: int) -> Linear:
+    """The candidate with the best accuracy on folds held out, solved on all rows."""
+    rng = np.random.default_rng(seed)
+    looked_at = rng.permutation(rows.labels.size)[:MOST_SELECTED]
+    part = rows.take(np.sort(looked_at)) if looked_at.size < rows.labels.size else rows
+    choice = select(part, candidates, n_threads, rng)
+    model = fit_one(rows, choice, n_threads)
+    return Linear(model.sparse, model.dense, model.intercept, choice["temperature"], choice)
+
+
+def select(rows: Labelled, candidates: Candidates, n_threads: int, rng) -> dict:
+    """Try every candidate on folds; the chosen one with its temperature."""
+    n = rows.labels.size
+    folds = _folds(rows.labels, rng)
+    n_used = int(np.clip(-(-_HELD_OUT * N_FOLDS // n), 1, N_FOLDS))
+    return choose(rows, candidates, [np.flatnonzero(folds == f) for f in range(n_used)], n_threads)
+
+
+def choose(rows: Labelled, candidates: Candidates, held_out, n_threads: int) -> dict:
+    """The candidate that errs least on the rows of `held_out`, each learnt without them."""
+    pairs = candidates.pairs(rows.E.shape[1] > 0)
+    tested = np.concatenate(held_out)
+    tasks = list(product(candidates.solved, range(len(held_out)), rows.columns))
+
+    def work(task):
+        return _try(rows, pairs, task[0], held_out[task[1]], task[2])
+
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
+        tried = dict(zip(tasks, pool.map(work, tasks)))
+    decisions = {
+        weighting: np.concatenate(
+            [
+                np.stack([tried[weighting, f, c] for c in rows.columns], axis=1)
+                for f in range(len(held_out))
+            ]
+        )
+        for weighting in candidates.solved
+    }  # (n_tested, n_columns, n_pairs) each
+    if "both" in candidates.weightings:
+        decisions["both"] = (decisions["tf-idf"] + decisions["naive-bayes"]) / 2
+    labels, weights = rows.labels[tested], rows.weights[tested]
+    table: list[dict] = []
+    best: Any = None
+    for weighting in candidates.weightings:
+        for at, (C, scale) in enumerate(pairs):
+            values = decisions[weighting][:, :, at]
+            hits = predicted(values) == labels
+            accuracy = float((weights * hits).sum() / weights.sum())
+            loss = log_loss(values, labels, weights)
+            row = {
+                "weighting": weighting, "C": float(C), "dense_scale": float(scale),
+                "accuracy": accuracy, "n_errors": int((~hits).sum()),
+            }  # fmt: skip
+            table.append(row)
+            if best is None or (accuracy, -loss) > best[0]:
+                best = (accuracy, -loss), row, values
+    _, row, values = best
+    temperature = fit_temperature(values, labels, weights)
+    return {
+        **row,
+        "selection": "folds",
+        "n_candidates": len(table),
+        "n_tested": int(tested.size),
+        "temperature": temperature,
+        "confidences": _quantiles(values, temperature),
+        "candidates": table,
+    }
+
+
+def fit_one(rows: Labelled, choice: dict, n_threads: int = 1) -> Linear:
+    """Solve one candidate on all rows, tightly."""
+    both = choice["weighting"] == "both"
+    weightings = WEIGHTINGS[:2] if both else (choice["weighting"],)
+    C, scale = np.array([choice["C"]]), np.array([choice["dense_scale"]])
+
+    def work(task):
+        weighting, column = task
+        X, r = _weighted(rows, weighting, column, np.arange(rows.labels.size))
+        found = solve(
+            X, rows.E, rows.signs(column), C, scale, text_weights=rows.weights, tol=5e-4,
+            max_epochs=100,
+        )  # fmt: skip
+        w = found.sparse_weights[:, 0]
+        return w if r is None else w * r, found.dense_weights[:, 0], found.intercepts[0]
+
+    tasks = list(product(weightings, rows.columns))
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
+        solved = dict(zip(tasks, pool.map(work, tasks)))
+
+    def mean(part):
+        per_column = [sum(solved[w, c][part] for w in weightings) for c in rows.columns]
+        return np.stack(per_column, axis=-1) / np.float32(len(weightings))
+
+    return Linear(mean(0), mean(1), mean(2).astype(np.float64), 1.0)
+
+
+def _try(rows, pairs, weighting, held_out, column):
+    """Decision values of the rows held out, for every pair (C, scale), (n_held_out, n_pairs)."""
+    weights = rows.weights.copy()
+    weights[held_out] = 0.0
+    learnt_from = np.setdiff1d(np.arange(weights.size), held_out)
+    X, _ = _weighted(rows, weighting, column, learnt_from)
+    found = solve(
+        X, rows.E, rows.signs(column), pairs[:, 0], pairs[:, 1], text_weights=weights, tol=2e-3,
+        max_epochs=30,
+    )  # fmt: skip
+    return found.decisions(X[held_out], rows.E[held_out])
+
+
+def _weighted(rows, weighting, column, learnt_from):
+    """The sparse part times naive Bayes' ratios (and these), or as it is (and None)."""
+    if weighting == "tf-idf":
+        return rows.X, None
+    r = np.abs(log_ratios(rows.X[learnt_from], rows.labels[learnt_from] == column))
+    data = rows.X.data * r[rows.X.indices].astype(np.float32)
+    # texts keep their length on average, so that C means the same under either weighting
+    of_row = np.repeat(np.arange(rows.labels.size), np.diff(rows.X.indptr))
+    squares = np.bincount(of_row, data.astype(np.float64) ** 2, rows.labels.size)
+    factor = 1.0 / np.sqrt(max(squares[learnt_from].mean(), 1e-30))
+    data *= np.float32(factor)
+    r = (r * factor).astype(np.float32)
+    return sparse.csr_matrix((data, rows.X.indices, rows.X.indptr), shape=rows.X.shape), r
+
+
+def predicted(decisions: np.ndarray) -> np.ndarray:
+    """The class of each row of decision values."""
+    if decisions.shape[1] == 1:
+        return (decisions[:, 0] > 0).astype(np.int64)
+    return decisions.argmax(axis=1)
+
+
+def _accuracy(decisions, rows):
+    hits = predicted(decisions) == rows.labels
+    return float((rows.weights * hits).sum() / rows.weights.sum())
+
+
+def _quantiles(decisions, temperature):
+    """How sure it is of texts it has not seen: 201 quantiles of the largest probability."""
+    confidence = np.exp(log_probabilities(decisions, temperature).max(axis=1))
+    return np.quantile(confidence, np.linspace(0, 1, 201)).tolist()
+
+
+def _folds(labels, rng):
+    """A fold for each row, every class spread over all of them."""
+    folds = np.empty(labels.size, np.int64)
+    for c in np.unique(labels):
+        rows = rng.permutation(np.flatnonzero(labels == c))
+        folds[rows] = (np.arange(rows.size) + rng.integers(N_FOLDS)) % N_FOLDS
+    return folds

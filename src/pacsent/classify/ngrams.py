@@ -1,0 +1,209 @@
+"""N-grams of words as sparse features: counted, weighted by tf-idf, looked up by compiled code."""
+
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from scipy import sparse
+
+from pacsent._kernels import ngrams as kernels
+
+MARKS = '!?,.-:;()"'
+_FOREIGN_MARK = re.compile(r"[^\x00-\x7f\w]")
+_FIRST_SLOTS = 1 << 16
+
+
+def byte_kinds(marks: str = MARKS) -> np.ndarray:
+    """What each byte is: a separator, part of a word, or a token by itself (the marks)."""
+    kinds = np.zeros(256, np.int8)
+    for first, last in ((48, 57), (65, 90), (97, 122), (128, 255)):
+        kinds[first : last + 1] = kernels.WORD
+    kinds[ord("_")] = kernels.WORD
+    for mark in marks:
+        kinds[ord(mark)] = kernels.MARK
+    return kinds
+
+
+def as_bytes(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """All texts one after the other as UTF-8, and where each begins.
+
+    Letters beyond ASCII are lower-cased here, marks beyond ASCII become spaces (a curly
+    apostrophe a straight one); the kernels do the same for ASCII.
+    """
+    joined = "".join(texts)
+    if joined.isascii():
+        sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+        data = joined.encode("ascii")
+    else:
+        encoded = [
+            text.encode("ascii")
+            if text.isascii()
+            else _FOREIGN_MARK.sub(" ", text.replace("’", "'").lower()).encode("utf-8", "replace")
+            for text in texts
+        ]
+        sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        data = b"".join(encoded)
+    bounds = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(sizes, out=bounds[1:])
+    return np.frombuffer(data, np.uint8), bounds
+
+
+def fingerprints(texts: Sequence[str]) -> np.ndarray:
+    """A 64-bit hash of each text's words in order, the same for other spacing and capitals."""
+    data, bounds = as_bytes(texts)
+    out = np.zeros(len(texts), np.uint64)
+    kernels.fingerprints(data, bounds, byte_kinds(), out)
+    return out
+
+
+class NGrams:
+    """The n-grams of training texts, each a column; texts to rows of tf-idf.
+
+    Parameters
+    ----------
+    sizes : (int, int)
+        Smallest and largest number of words.
+    hashes : array of uint64, shape (n_columns,)
+    idf : array of float32, shape (n_columns,)
+    """
+
+    def __init__(self, sizes: tuple[int, int], hashes: np.ndarray, idf: np.ndarray):
+        self.sizes = sizes
+        self.hashes = np.asarray(hashes, np.uint64)
+        self.idf = np.asarray(idf, np.float32)
+        self._settings = (byte_kinds(), int(sizes[0]), int(sizes[1]))
+        self._keys, self._columns = _lookup(self.hashes)
+
+    def __len__(self) -> int:
+        return self.hashes.size
+
+    @classmethod
+    def of(cls, texts: Sequence[str], sizes: tuple[int, int], *, min_texts=1, n_threads=1):
+        """The n-grams that occur in at least `min_texts` of these texts."""
+        data, bounds = as_bytes(texts)
+        settings = (byte_kinds(), int(sizes[0]), int(sizes[1]))
+        with ThreadPoolExecutor(n_threads) as pool:
+            parts = list(
+                pool.map(
+                    lambda part: _count(data, bounds, settings, (part, n_threads)),
+                    range(n_threads),
+                )
+            )
+        hashes = np.concatenate([part[0] for part in parts])
+        n_texts = np.concatenate([part[1] for part in parts])
+        kept = n_texts >= min_texts
+        hashes, n_texts = hashes[kept], n_texts[kept]
+        order = np.argsort(hashes)  # the same columns for any number of threads
+        idf = np.log((1.0 + len(texts)) / (1.0 + n_texts[order])) + 1.0
+        return cls(sizes, hashes[order], idf)
+
+    def counts(self, texts: Sequence[str], n_threads: int = 1) -> sparse.csr_matrix:
+        """How often each text holds each n-gram, (n_texts, n_columns)."""
+        parts = np.array_split(np.arange(len(texts)), max(1, min(n_threads, len(texts))))
+        with ThreadPoolExecutor(n_threads) as pool:
+            rows = list(pool.map(lambda part: self._count([texts[i] for i in part]), parts))
+        return sparse.vstack(rows, format="csr") if len(rows) > 1 else rows[0]
+
+    def _count(self, texts):
+        data, bounds = as_bytes(texts)
+        # two bytes at least make a token and what separates it from the next
+        room = int((data.size + 2 * len(texts)) * (self.sizes[1] - self.sizes[0] + 1))
+        out = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(len(texts), np.int64)
+        lookup = self._keys, self._columns
+        n = kernels.count_grams(data, bounds, self._settings, lookup, len(self), out)
+        indptr = np.concatenate([[0], out[2]])
+        shape = (len(texts), len(self))
+        entries = out[1][:n].astype(np.float32), out[0][:n].copy(), indptr
+        return sparse.csr_matrix(entries, shape=shape)
+
+    def tf_idf(self, texts: Sequence[str], n_threads: int = 1) -> sparse.csr_matrix:
+        """Rows of (1 + ln count) * idf, scaled to length 1."""
+        return self.tf_idf_and_lengths(texts, n_threads)[0]
+
+    def tf_idf_and_lengths(self, texts, n_threads: int = 1):
+        """Rows of length 1, and how long they were before, (n_texts,)."""
+        rows = self.counts(texts, n_threads)
+        rows.data = (1.0 + np.log(rows.data)) * self.idf[rows.indices]
+        lengths = np.sqrt(np.bincount(_row_of(rows), rows.data.astype(np.float64) ** 2, len(texts)))
+        rows.data /= np.repeat(np.maximum(lengths, 1e-30), np.diff(rows.indptr)).astype(np.float32)
+        return rows, lengths
+
+    def scores(self, texts: Sequence[str], coef: np.ndarray) -> np.ndarray:
+        """tf_idf(texts) @ coef without the matrix, (n_texts, n_outputs)."""
+        data, bounds = as_bytes(texts)
+        out = np.zeros((len(texts), coef.shape[1]))
+        lookup = self._keys, self._columns
+        kernels.add_scores(data, bounds, self._settings, lookup, (self.idf, coef), out)
+        return out
+
+    def positions(self, text: str) -> tuple[bytes, np.ndarray, np.ndarray, np.ndarray]:
+        """One text's bytes, its tokens' places in them, and each n-gram's column and tokens.
+
+        Columns are -1 where unknown; the last array holds the first token and the number of
+        tokens of each n-gram.
+        """
+        data, _ = as_bytes([text])
+        kinds, low, high = self._settings
+        room = data.size + 1
+        hashes, spans = np.empty(room, np.uint64), np.empty((room, 2), np.int64)
+        n_tokens = kernels.hash_tokens(data, 0, data.size, kinds, hashes, spans)
+        grams = np.empty(room * (high - low + 1), np.uint64)
+        n = kernels.hash_grams(hashes, n_tokens, low, high, grams)
+        found = np.empty(n, np.int32)
+        kernels.find_grams(grams, n, self._keys, self._columns, found)
+        runs = [
+            (i, size)
+            for i in range(n_tokens)
+            for size in range(low, min(high, n_tokens - i) + 1)
+            if i + size > 1
+        ]
+        return data.tobytes(), spans[:n_tokens], found, np.array(runs, np.int64).reshape(-1, 2)
+
+
+def _row_of(rows):
+    return np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+
+
+def _table(n_slots):
+    return np.zeros(n_slots, np.uint64), np.zeros(n_slots, np.int32), np.zeros(n_slots, np.int32)
+
+
+def _count(data, bounds, settings, share):
+    """(hashes, number of texts) of the n-grams of one part of all hashes."""
+    table, n_used, text = _table(_FIRST_SLOTS), 0, 0
+    while True:
+        text, n_used = kernels.count_texts(data, bounds, text, settings, table, n_used, share)
+        if text == bounds.size - 1:
+            used = table[0] != 0
+            return table[0][used], table[1][used]
+        larger = _table(4 * table[0].size)
+        kernels.grow(table, larger)
+        table = larger
+
+
+def _lookup(hashes):
+    n_slots = 1024
+    while n_slots < 2 * hashes.size:
+        n_slots *= 2
+    keys, columns = np.zeros(n_slots, np.uint64), np.zeros(n_slots, np.int32)
+    kernels.fill_columns(hashes, keys, columns)
+    return keys, columns
+
+
+def names(texts: Sequence[str], sizes: tuple[int, int], hashes: np.ndarray) -> list[str]:
+    """What the n-grams with these hashes look like, from texts that hold them."""
+    data, bounds = as_bytes(texts)
+    places = np.full((hashes.size, 2), -1, np.int64)
+    settings = (byte_kinds(), int(sizes[0]), int(sizes[1]))
+    kernels.locate(data, bounds, settings, _lookup(hashes), places)
+    raw = data.tobytes()
+    return [" ".join(raw[a:b].decode("utf-8", "replace").lower().split()) for a, b in places]
+
+
+def word_hashes(words: Sequence[str]) -> np.ndarray:
+    """The hash of each word as a feature by itself, (n_words,); 0 where it is not one token."""
+    data, bounds = as_bytes(words)
+    out = np.zeros(len(words), np.uint64)
+    kernels.single_tokens(data, bounds, byte_kinds(), out)
+    return out

@@ -1,0 +1,35 @@
+"""Probabilities from decision values: one temperature, fitted where the values are honest."""
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+
+
+def log_probabilities(decisions: np.ndarray, temperature: float) -> np.ndarray:
+    """Logarithms of class probabilities, (n, n_classes).
+
+    decisions (n, 1) are of two classes, log-odds of the second; (n, n_classes) are of each class
+    against the rest. They are multiplied by the temperature, then made to sum to one.
+    """
+    z = np.asarray(decisions, np.float64) * temperature
+    if z.shape[1] == 1:
+        z = np.hstack([np.zeros_like(z), z])
+    return z - logsumexp(z, axis=1, keepdims=True)
+
+
+def log_loss(decisions, labels, weights, temperature: float = 1.0) -> float:
+    """Mean of -ln(probability of the right class)."""
+    right = log_probabilities(decisions, temperature)[np.arange(len(labels)), labels]
+    return float(-(weights * right).sum() / weights.sum())
+
+
+def fit_temperature(decisions, labels, weights) -> float:
+    """The factor that makes the probabilities of these texts likeliest.
+
+    The texts must not have been used to fit what made the decisions.
+    """
+
+    def loss(log_temperature):
+        return log_loss(decisions, labels, weights, np.exp(log_temperature))
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-4.0, 5.0), method="bounded").x))

@@ -1,0 +1,240 @@
+import shutil
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+
+import pacsent
+from pacsent import TextClassifier, Vocabulary, WordVectors, make
+from pacsent.classify import fitting
+
+GOOD = ["good", "great", "fine", "lovely", "superb", "brilliant", "moving", "warm"]
+BAD = ["bad", "poor", "dull", "awful", "weak", "boring", "cold", "flat"]
+OTHER = ["the", "film", "was", "a", "story", "of", "some", "people", "in", "town", "and", "it"]
+
+
+def reviews(n, seed=0, n_classes=2):
+    """Texts whose class decides which words occur more often."""
+    rng = np.random.default_rng(seed)
+    pools = [GOOD, BAD, [f"x{w}" for w in GOOD]][:n_classes]
+    labels = rng.integers(n_classes, size=n)
+    texts = []
+    for label in labels:
+        own = [pools[label if rng.random() < 0.85 else rng.integers(n_classes)] for _ in range(3)]
+        words = [pool[rng.integers(len(pool))] for pool in own] + list(rng.choice(OTHER, 8))
+        texts.append(" ".join(words[i] for i in rng.permutation(len(words))))
+    return texts, np.array(["good", "bad", "other"])[labels]
+
+
+@pytest.fixture(scope="module")
+def words():
+    rng = np.random.default_rng(0)
+    names = GOOD + BAD + OTHER
+    table = rng.normal(size=(len(names), 8)).astype(np.float32) * 0.3
+    table[: len(GOOD), 0] += 1
+    table[len(GOOD) : len(GOOD) + len(BAD), 0] -= 1
+    return WordVectors(Vocabulary(names), table, table)
+
+
+@pytest.mark.parametrize("selection", ["evidence", "folds", "bound"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_it_learns_by_every_selection(words, selection, n_classes):
+    texts, labels = reviews(400, n_classes=n_classes)
+    classifier = TextClassifier(words, selection=selection).fit(texts, labels)
+    new, right = reviews(300, seed=1, n_classes=n_classes)
+    assert classifier.score(new, right) > 0.9
+    proba = classifier.predict_proba(new)
+    assert proba.shape == (300, n_classes)
+    assert np.allclose(proba.sum(axis=1), 1)
+    assert np.array_equal(classifier.classes_[proba.argmax(axis=1)], classifier.predict(new))
+
+
+def test_few_labels_lean_on_the_vectors_and_many_speak_for_themselves(words):
+    few, labels = reviews(16, seed=3)
+    new, right = reviews(500, seed=4)
+    with_words = TextClassifier(words).fit(few, labels).score(new, right)
+    without = TextClassifier().fit(few, labels).score(new, right)
+    assert with_words > without + 0.05
+
+
+def test_probabilities_are_calibrated_on_texts_it_has_not_seen(words):
+    texts, labels = reviews(1500)
+    new, right = reviews(1500, seed=5)
+    for selection in ("folds", "evidence"):
+        n = 1500 if selection == "folds" else 200
+        classifier = TextClassifier(words, selection=selection).fit(texts[:n], labels[:n])
+        sure = classifier.predict_proba(new).max(axis=1)
+        assert sure.mean() == pytest.approx(classifier.score(new, right), abs=0.04)
+
+
+def test_the_model_does_not_depend_on_threads_and_predicts_the_same_in_any_batch(words):
+    texts, labels = reviews(1200)
+    one = TextClassifier(words, selection="folds", n_jobs=1).fit(texts, labels)
+    two = TextClassifier(words, selection="folds", n_jobs=2).fit(texts, labels)
+    assert np.array_equal(one.coef_ngrams_, two.coef_ngrams_)
+    single = np.concatenate([one.decision_function([text]) for text in texts[:20]])
+    assert np.allclose(single, two.decision_function(texts[:20]), atol=1e-5)
+
+
+def test_streaming_takes_a_generator(words):
+    texts, labels = reviews(100)
+    classifier = TextClassifier(words).fit(texts, labels)
+    values = np.concatenate(list(classifier.stream(text for text in texts)))
+    assert np.allclose(values[:, 0], classifier.decision_function(texts))
+
+
+def test_any_vectorizer_can_be_the_dense_part(words):
+    texts, labels = reviews(120)
+    classifier = TextClassifier(make("IDF-Average", words)).fit(texts, labels)
+    assert classifier.score(texts, labels) > 0.9
+    assert classifier.coef_dense_.shape == (8, 1)
+
+
+def test_it_works_in_scikit_learns_tools(words):
+    texts, labels = reviews(90)
+    assert clone(TextClassifier(words, ngrams=(1, 1))).ngrams == (1, 1)
+    assert cross_val_score(TextClassifier(), texts, labels, cv=3).mean() > 0.6
+    search = GridSearchCV(TextClassifier(words), {"ngrams": [(1, 1), (1, 2)]}, cv=2)
+    assert search.fit(texts, labels).best_score_ > 0.7
+    assert make_pipeline(TextClassifier()).fit(texts, labels).predict(texts[:2]).shape == (2,)
+
+
+def test_weights_count_texts(words):
+    texts, labels = reviews(120)
+    other = np.where(labels == "good", "bad", "good")
+    mixed, weights = [*labels[:40], *other[40:]], np.r_[np.ones(40), np.full(80, 1e-6)]
+    for selection in ("evidence", "folds"):
+        classifier = TextClassifier(words, selection=selection)
+        assert classifier.fit(texts, mixed, sample_weight=weights).score(texts, labels) > 0.8
+        assert classifier.fit(texts, mixed).score(texts, labels) < 0.5
+    balanced = TextClassifier(words, class_weight={"good": 50.0, "bad": 0.01}).fit(texts, labels)
+    plain = TextClassifier(words).fit(texts, labels)
+    assert (balanced.predict(texts) == "good").sum() > (plain.predict(texts) == "good").sum()
+
+
+def test_labels_may_be_numbers_or_strings():
+    texts = ["a b", "a c", "d e", "d f"]
+    assert TextClassifier().fit(texts, [3, 3, 7, 7]).predict(["a", "d"]).tolist() == [3, 7]
+    assert TextClassifier().fit(texts, list("xxyy")).predict(["a", "d"]).tolist() == ["x", "y"]
+
+
+REFUSALS = [
+    (["a b", "c d"], [1, 1], "at least two classes"),
+    (["a b", "c d", "e f"], [0, 0, 1], "at least two texts"),
+    (["", " ", "", ""], [0, 0, 1, 1], "must hold words"),
+    (["a", "b", "c", "d"], [0, 1, 0], "one for each of the 4 texts"),
+    (["a", "b", "c", "d"], [0.0, 1.0, np.nan, 1.0], "all be known"),
+    (["a", "b", "c", "d"], ["x", "y", None, "x"], "all be known"),
+    (["a", None, "c", "d"], [0, 1, 0, 1], "must be strings"),
+    ("one text", [0], "list of strings"),
+    ([], [], "Got none"),
+]
+
+
+@pytest.mark.parametrize(("texts", "labels", "message"), REFUSALS)
+def test_what_cannot_be_learnt_is_refused_in_one_line(texts, labels, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        TextClassifier().fit(texts, labels)
+    assert "\n" not in str(caught.value)
+
+
+def test_scoring_an_unseen_label_is_refused():
+    classifier = TextClassifier().fit(["a b", "a c", "d e", "d f"], list("xxyy"))
+    with pytest.raises(ValueError, match="among the classes of training"):
+        classifier.score(["a"], ["z"])
+
+
+@pytest.mark.parametrize("sizes", [(0, 1), (2, 1), (1, 9), (1,), "x"])
+def test_wrong_ngram_sizes_are_refused(sizes):
+    with pytest.raises(ValueError, match="ngrams"):
+        TextClassifier(ngrams=sizes).fit(["a b", "a c", "d e", "d f"], list("xxyy"))
+
+
+# ---- explanations ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_an_explanation_adds_up_to_the_decision(words, n_classes):
+    texts, labels = reviews(200, n_classes=n_classes)
+    classifier = TextClassifier(words).fit(texts, labels)
+    text = "A good, LOVELY film; isn't it? Good!"
+    values = np.atleast_1d(classifier.decision_function([text])[0])
+    for position, label in enumerate(classifier.classes_):
+        found = classifier.explain(text, label)
+        expected = values[position] if n_classes > 2 else values[0] * (1 if position else -1)
+        assert found.decision == pytest.approx(expected, abs=1e-6)
+        assert found.rest == pytest.approx(
+            (1 if position or n_classes > 2 else -1)
+            * classifier.intercept_[position if n_classes > 2 else 0],
+            abs=1e-5,
+        )
+    found = classifier.explain(text)
+    assert found.label == classifier.predict([text])[0]
+    strongest = max(found.words, key=lambda item: item[1])[0].lower()
+    assert strongest in {"good", "lovely"}
+
+
+def test_an_explanation_shows_the_whole_text(words):
+    texts, labels = reviews(100)
+    classifier = TextClassifier(words).fit(texts, labels)
+    for text in ("A good <b>film</b>!", "un été — good", ""):
+        found = classifier.explain(text)
+        assert found.to_terminal().plain == found.text
+        assert "<b>" not in found.to_html()
+        assert len(found.text) == len(text)
+
+
+def test_top_features_are_the_words_of_the_class(words):
+    texts, labels = reviews(600)
+    for selection in ("evidence", "folds"):
+        classifier = TextClassifier(words, selection=selection).fit(texts, labels)
+        assert classifier.top_features("good", 3)[0][0] in GOOD
+        assert classifier.top_features("bad", 3)[0][0] in BAD
+        weights = [weight for _, weight in classifier.top_features("bad", 50)]
+        assert weights == sorted(weights, reverse=True)
+
+
+# ---- files -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("with_words", [True, False])
+def test_a_saved_classifier_comes_back_the_same(words, tmp_path, with_words):
+    texts, labels = reviews(200, n_classes=3)
+    classifier = TextClassifier(words if with_words else None).fit(texts, labels, holdout=0.3)
+    pacsent.save(classifier, tmp_path / "model")
+    back = pacsent.load(tmp_path / "model")
+    assert np.array_equal(back.predict_proba(texts), classifier.predict_proba(texts))
+    assert str(back.certificate_) == str(classifier.certificate_)
+    assert back.certificate_.verify()
+    assert back.top_features("good") == classifier.top_features("good")
+    assert back.explain(texts[0]).words == classifier.explain(texts[0]).words
+    assert back.abstain(error=0.3).threshold == classifier.abstain(error=0.3).threshold
+    assert clone(back).fit(texts, labels).score(texts, labels) > 0.8
+    assert not any(path.suffix in (".pkl", ".joblib") for path in tmp_path.rglob("*"))
+
+
+def test_a_truncated_classifier_is_refused_everywhere(words, tmp_path):
+    texts, labels = reviews(60)
+    pacsent.save(TextClassifier().fit(texts, labels), tmp_path / "model")
+    tensors = tmp_path / "model" / "model.safetensors"
+    whole = tensors.read_bytes()
+    for size in (0, 7, 50, len(whole) // 2, len(whole) - 1):
+        tensors.write_bytes(whole[:size])
+        with pytest.raises(ValueError):
+            pacsent.load(tmp_path / "model")
+
+
+def test_a_classifier_without_its_vectorizer_is_refused(words, tmp_path):
+    texts, labels = reviews(60)
+    pacsent.save(TextClassifier(words).fit(texts, labels), tmp_path / "model")
+    shutil.rmtree(tmp_path / "model" / "vectorizer")
+    with pytest.raises(FileNotFoundError, match="vectorizer"):
+        pacsent.load(tmp_path / "model")
+
+
+def test_few_and_many_are_told_apart_by_the_work():
+    assert fitting.is_few(1000, 2)
+    assert not fitting.is_few(1001, 2)
+    assert not fitting.is_few(1000, 3)

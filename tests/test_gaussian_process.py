@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+
+from pacsent.maths import gaussian_process as gp
+
+
+def problem(n=40, seed=0):
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(n, 6))
+    signs = np.where(Z[:, 0] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
+    return Z @ Z.T + 1e-6 * np.eye(n), signs
+
+
+def test_the_mode_is_a_stationary_point():
+    K, signs = problem()
+    fit = gp.laplace(K, signs, tol=1e-10)
+    gradient = signs / (1 + np.exp(signs * fit.f))
+    assert np.allclose(fit.a, gradient, atol=1e-6)  # f = K a and a = d log p / d f
+    assert np.allclose(K @ fit.a, fit.f, atol=1e-8)
+
+
+def test_the_evidence_is_near_the_integral_it_approximates():
+    K, signs = problem(n=3)
+    rng = np.random.default_rng(0)
+    f = rng.multivariate_normal(np.zeros(3), K, size=400_000)
+    exact = np.log(np.mean(np.prod(1 / (1 + np.exp(-signs * f)), axis=1)))
+    assert gp.laplace(K, signs).evidence == pytest.approx(exact, abs=0.25)
+
+
+def test_left_out_values_are_near_those_of_fits_without_the_text():
+    K, signs = problem()
+    fit = gp.laplace(K, signs)
+    guessed = fit.left_out(K, signs)
+    for i in range(0, 40, 7):
+        rest = np.delete(np.arange(40), i)
+        alone = gp.laplace(K[np.ix_(rest, rest)], signs[rest])
+        assert guessed[i] == pytest.approx(K[i, rest] @ alone.a, abs=0.35)
+
+
+def test_kl_is_that_of_the_two_gaussians():
+    K, signs = problem(n=8)
+    fit = gp.laplace(K, signs)
+    covariance = np.linalg.inv(np.linalg.inv(K) + np.diag(fit.curvature))
+    inverse = np.linalg.inv(K)
+    expected = 0.5 * (
+        np.trace(inverse @ covariance) + fit.f @ inverse @ fit.f - 8
+        + np.linalg.slogdet(K)[1] - np.linalg.slogdet(covariance)[1]
+    )  # fmt: skip
+    assert fit.kl() == pytest.approx(expected, rel=1e-3)
+
+
+def test_the_average_leans_on_the_part_that_knows():
+    rng = np.random.default_rng(0)
+    good, noise = rng.normal(size=(60, 2)), rng.normal(size=(60, 50))
+    signs = np.where(good[:, 0] > 0, 1.0, -1.0)
+    found = gp.averaged(noise @ noise.T / 50, good @ good.T, signs)
+    assert found.best[1] > found.best[0]
+    assert found.n_scales < len(gp.SPARSE_VARIANCES) * len(gp.DENSE_VARIANCES)
+    values = (noise @ noise.T / 50) @ found.sparse + (good @ good.T) @ found.dense + found.intercept
+    assert np.mean(values * signs > 0) > 0.95
+
+
+def test_without_vectors_only_the_scale_of_ngrams_is_searched():
+    K, signs = problem()
+    found = gp.averaged(K, np.zeros_like(K), signs)
+    assert not found.dense.any()
+    assert found.best[1] == 0

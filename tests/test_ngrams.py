@@ -1,0 +1,95 @@
+import math
+
+import numpy as np
+import pytest
+
+from pacsent.classify.ngrams import NGrams, as_bytes, fingerprints, names
+
+TEXTS = ["A good film, good!", "It isn't a bad film.", "", "Ça alors, déjà-vu ’tis", "..."]
+
+
+def tokens(text):
+    """What the kernels should find, in plain Python."""
+    found, word = [], ""
+    text = text.replace("’", "'")
+    for i, letter in enumerate(text):
+        inside = letter.isalnum() or letter == "_"
+        after = text[i + 1 : i + 2]
+        if inside or (letter == "'" and word and (after.isalnum() or after == "_")):
+            word += letter.lower()
+            continue
+        if word:
+            found.append(word)
+        word = ""
+        if letter in '!?,.-:;()"':
+            found.append(letter)
+    return found + [word] if word else found
+
+
+def grams(text, low, high):
+    words = tokens(text)
+    if not words:
+        return []
+    words = ["^", *words]
+    return [
+        " ".join(words[i : i + size])
+        for i in range(len(words))
+        for size in range(low, high + 1)
+        if i + size <= len(words) and words[i : i + size] != ["^"]
+    ]
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 2), (2, 3), (1, 3)])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_counts_are_those_of_plain_python(sizes, n_threads):
+    found = NGrams.of(TEXTS, sizes, n_threads=n_threads)
+    wanted = [grams(text, *sizes) for text in TEXTS]
+    assert len(found) == len({gram for row in wanted for gram in row})
+    rows = found.counts(TEXTS, n_threads)
+    for row, expected in zip(rows.toarray(), wanted):
+        counts = sorted(expected.count(gram) for gram in set(expected))
+        assert sorted(row[row > 0].astype(int).tolist()) == counts
+
+
+def test_columns_do_not_depend_on_threads():
+    one, three = (NGrams.of(TEXTS, (1, 2), n_threads=n) for n in (1, 3))
+    assert np.array_equal(one.hashes, three.hashes)
+    assert np.array_equal(one.idf, three.idf)
+
+
+def test_tf_idf_rows_have_length_one_and_scores_are_their_product():
+    ngrams = NGrams.of(TEXTS, (1, 2))
+    rows = ngrams.tf_idf(TEXTS)
+    lengths = np.linalg.norm(rows.toarray(), axis=1)
+    assert np.allclose(lengths, [1, 1, 0, 1, 1], atol=1e-6)
+    coef = np.random.default_rng(0).normal(size=(len(ngrams), 3)).astype(np.float32)
+    assert np.allclose(ngrams.scores(TEXTS, coef), rows @ coef, atol=1e-5)
+
+
+def test_idf_is_the_smoothed_one():
+    texts = ["a b", "a", "a c"]
+    ngrams = NGrams.of(texts, (1, 1))
+    found = dict(zip(names(texts, (1, 1), ngrams.hashes), ngrams.idf))
+    assert found["a"] == pytest.approx(1.0)
+    assert found["b"] == pytest.approx(math.log(4 / 2) + 1)
+
+
+def test_the_table_grows_with_many_ngrams():
+    texts = [" ".join(f"w{i}" for i in range(j, j + 400)) for j in range(0, 60_000, 400)]
+    assert len(NGrams.of(texts, (1, 1))) == 60_000
+
+
+def test_names_are_found_in_the_texts():
+    ngrams = NGrams.of(TEXTS, (1, 2), min_texts=2)
+    assert set(names(TEXTS, (1, 2), ngrams.hashes)) == {"a", "film", ".", ","}
+
+
+def test_fingerprints_see_words_and_not_spacing_or_capitals():
+    a, b, c, empty = fingerprints(["A good  film", "a GOOD film", "film good a", " "])
+    assert a == b != c
+    assert empty == 0
+
+
+def test_letters_beyond_ascii_are_lower_cased_and_their_marks_separate():
+    data, bounds = as_bytes(["ÉTÉ…oui", "plain"])
+    assert data.tobytes()[bounds[0] : bounds[1]].decode() == "été oui"

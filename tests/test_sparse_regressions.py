@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+
+from pacsent.maths.sparse_regressions import log_ratios, solve
+
+
+def problem(n=120, n_features=40, n_dims=5, seed=0):
+    rng = np.random.default_rng(seed)
+    X = sparse.random(n, n_features, 0.2, random_state=seed, format="csr", dtype=np.float32)
+    E = rng.normal(size=(n, n_dims)).astype(np.float32)
+    signs = np.where(X[:, 0].toarray()[:, 0] + E[:, 0] + rng.normal(size=n) > 0, 1.0, -1.0)
+    return X, E, signs
+
+
+def objective(X, E, signs, C, d, w, v, b, weights=1.0):
+    f = X @ w + E @ v + b
+    loss = (weights * np.logaddexp(0, -signs * f)).sum()
+    return (w @ w + v @ v / d**2 + b * b) / 2 + C * loss
+
+
+@pytest.mark.parametrize(("C", "slack"), [(0.1, 1e-4), (3.0, 1e-4), (200.0, 1e-2)])
+def test_solutions_reach_the_optimum_of_scikit_learn(C, slack):
+    X, E, signs = problem()
+    scales = np.array([0.3, 2.0])
+    found = solve(X, E, signs, np.full(2, C), scales, tol=1e-6, max_epochs=2000)
+    for c, d in enumerate(scales):
+        joined = np.hstack([X.toarray(), d * E, np.ones((X.shape[0], 1))])
+        best = LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=10_000)
+        coef = best.fit(joined, signs).coef_[0]
+        right = coef[:40], d * coef[40:45], coef[45]
+        mine = found.sparse_weights[:, c], found.dense_weights[:, c], found.intercepts[c]
+        optimum = objective(X, E, signs, C, d, *right)
+        assert objective(X, E, signs, C, d, *mine) <= optimum * (1 + slack)
+
+
+def test_texts_of_weight_zero_do_not_count():
+    X, E, signs = problem()
+    weights = np.ones(120)
+    weights[60:] = 0
+    cut = solve(X, E, signs, [1.0], [1.0], text_weights=weights, tol=1e-6, max_epochs=500)
+    alone = solve(X[:60], E[:60], signs[:60], [1.0], [1.0], tol=1e-6, max_epochs=500)
+    assert np.allclose(cut.sparse_weights, alone.sparse_weights, atol=1e-3)
+
+
+def test_a_weight_of_two_is_the_text_twice():
+    X, E, signs = problem()
+    weights = np.ones(120)
+    weights[:10] = 2
+    once = solve(X, E, signs, [1.0], [1.0], text_weights=weights, tol=1e-6, max_epochs=500)
+    X2, E2 = sparse.vstack([X, X[:10]], format="csr"), np.vstack([E, E[:10]])
+    twice = solve(X2, E2, np.r_[signs, signs[:10]], [1.0], [1.0], tol=1e-6, max_epochs=500)
+    assert np.allclose(once.dense_weights, twice.dense_weights, atol=1e-3)
+
+
+def test_log_ratios_are_those_of_naive_bayes():
+    X = sparse.csr_matrix(np.array([[1, 1, 0], [1, 0, 0], [0, 0, 1]], dtype=np.float32))
+    r = log_ratios(X, np.array([True, True, False]))
+    a, b = np.array([3, 2, 1]) / 6, np.array([1, 1, 2]) / 4
+    assert np.allclose(r, np.log(a / b))
