@@ -6,9 +6,10 @@ USE    := $(VENV)/.installed-use
 DEV    := $(VENV)/.installed-dev
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DEMO   ?= demo
+FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-all test-gpu test-browser bench docs format clean
+.PHONY: help demo test check test-all test-gpu test-browser fuzz bench docs format clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -46,6 +47,9 @@ test-gpu: $(DEV) ## the GPU suite, for machines that have one
 test-browser: $(DEV) ## install a browser where there is none, and look at the report in it
 	scripts/install-browser
 	$(BIN)/python -m pytest tests/test_report.py
+
+fuzz: $(DEV)   ## damaged files for every reader, for FUZZ_SECONDS (600)
+	cd tests && PYTHONPATH=. $(abspath $(BIN))/python -m fuzz --seconds $(FUZZ_SECONDS)
 
 bench: $(DEV)  ## every benchmark beside its rivals (installs them; takes a while)
 	$(PIP) -e '.[bench]'

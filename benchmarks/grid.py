@@ -48,12 +48,12 @@ half = np.arange(200) % 2
 regressions.grid_search(X[:200], half, half, n_classes=2, Cs=[1.0])  # warm up
 started = time.perf_counter()
 found = regressions.grid_search(
-    X, y, folds, n_classes=n_classes, Cs=options.Cs, n_threads=options.jobs
+    X, y, folds, n_classes=n_classes, Cs=options.Cs, n_jobs=options.jobs
 )
 mean = found.accuracy[0].mean(axis=0)
 best = int(np.argmax(mean))
 coef, intercept = regressions.fit(
-    X, y, options.Cs[best], n_classes=n_classes, start=found.path, n_threads=options.jobs
+    X, y, options.Cs[best], n_classes=n_classes, start=found.path, n_jobs=options.jobs
 )
 ours = time.perf_counter() - started
 our_test = float(np.mean(regressions.predict(test, coef, intercept) == dataset.test_labels))

@@ -306,6 +306,32 @@ def test_similarities_of_two_gaussians_on_the_line():
     assert_allclose(p.cosine_of_means(Q, R), 1)
 
 
+def test_expected_likelihood_as_a_similarity_is_not_decided_by_length(rng):
+    # pairs with means alike or not, of lengths that have nothing to do with it
+    n, n_dims = 400, 50
+    lengths = rng.integers(5, 60, n)
+    variances = 1.0 / (1.0 + lengths)
+    Q = (rng.standard_normal((n, n_dims)), variances)
+    apart = rng.uniform(0, 2, n)
+    R = (Q[0] + apart[:, None] * rng.standard_normal((n, n_dims)) * 0.1, variances)
+    similar = p.SIMILARITIES["expected-likelihood"](Q, R)
+
+    def rank_correlation(a, b):
+        return abs(np.corrcoef(np.argsort(np.argsort(a)), np.argsort(np.argsort(b)))[0, 1])
+
+    assert rank_correlation(similar, apart) > 0.8
+    assert rank_correlation(similar, lengths) < 0.4
+    assert_allclose(p.SIMILARITIES["expected-likelihood"](Q, Q), 0, atol=1e-12)
+
+
+def test_the_likelihood_kernel_is_the_integral_over_its_self_terms(posteriors):
+    Q, R = ((means[:4], variances[:4]) for means, variances in posteriors)
+    self_terms = p.log_expected_likelihood(Q, Q) + p.log_expected_likelihood(R, R)
+    expected = p.log_expected_likelihood(Q, R) - self_terms / 2
+    assert_allclose(p.log_likelihood_kernel(Q, R), expected, rtol=1e-10, atol=1e-10)
+    assert (p.log_likelihood_kernel(Q, R, pairwise=True) <= 0).all()
+
+
 def test_a_posterior_is_at_distance_zero_from_itself(posteriors):
     Q, _ = posteriors
     assert_allclose(p.kl_divergence(Q, Q), 0, atol=1e-15)

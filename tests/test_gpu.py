@@ -159,7 +159,7 @@ def test_a_tile_moves_downhill_along_its_gradient(rng):
 
 
 def test_a_tile_moves_as_on_the_cpu_given_the_same_noise_words(rng):
-    from pacsent._kernels.skipgram import block_step
+    from pacsent._kernels.skipgram import block_buffers, block_step
 
     n_dims, n_words, n_I, n_O, n_centres = 16, 60, 8, 12, 2
     I = rng.normal(size=(n_words, n_dims)).astype(np.float32)
@@ -176,15 +176,11 @@ def test_a_tile_moves_as_on_the_cpu_given_the_same_noise_words(rng):
     expected_I, expected_O = I.copy(), O.copy()
     expected_I[rows_I] += to_I.numpy()
     expected_O[rows_O] += to_O.numpy()
-    buffers = (
-        np.zeros((n_I, n_dims), np.float32),
-        np.zeros((n_O, n_dims), np.float32),
-        np.zeros((n_I, n_O), np.float32),
-        np.zeros((n_I, n_O), np.float32),
-    )
+    buffers, nothing = block_buffers(n_I, n_O, n_dims), rows_I[:0]
     signed = np.where(labels > 0, weights, -weights).astype(np.float32)
     rate = np.float32(0.025)
-    cpu_loss = block_step(I, O, rows_I, rows_O, signed, rate, buffers, (0, 0, 0))
+    rows, ahead = (rows_I, rows_O), (I, nothing, O, nothing)
+    cpu_loss = block_step(I, O, rows, signed, rate, buffers, (0, 0, 0), ahead)
     assert_allclose(I, expected_I, atol=1e-5)
     assert_allclose(O, expected_O, atol=1e-5)
     assert_allclose(cpu_loss, float(loss), rtol=1e-5)
@@ -209,7 +205,6 @@ def test_a_pair_moves_as_on_the_cpu_given_the_same_noise_words(rng):
     buffers = (
         np.zeros((1, n_dims), np.float32),
         np.zeros((n_O, n_dims), np.float32),
-        np.zeros(n_O, np.float32),
         np.zeros(n_O, np.float32),
     )
     signs = np.where(labels[0] > 0, 1, -1).astype(np.float32)

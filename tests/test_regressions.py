@@ -90,8 +90,8 @@ def test_sparse_and_dense_designs_agree(rng):
 
 def test_threads_change_nothing_that_matters(rng):
     X, y = problem(rng, 3, n_rows=1500)
-    one = regressions.fit(X, y, 10.0, n_classes=3, n_threads=1)
-    two = regressions.fit(X, y, 10.0, n_classes=3, n_threads=2)
+    one = regressions.fit(X, y, 10.0, n_classes=3, n_jobs=1)
+    two = regressions.fit(X, y, 10.0, n_classes=3, n_jobs=2)
     assert_allclose(one[0], two[0], rtol=1e-6, atol=1e-8)
 
 

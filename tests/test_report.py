@@ -133,6 +133,21 @@ def test_names_from_data_are_escaped(results, tmp_path):
     assert "&lt;b&gt;x" in page
 
 
+def test_plots_leave_the_users_matplotlib_alone(results, tmp_path):
+    matplotlib = pytest.importorskip("matplotlib")
+    from matplotlib import pyplot
+
+    matplotlib.use("svg")
+    pyplot.figure()
+    figures, size = pyplot.get_fignums(), matplotlib.rcParams["font.size"]
+    report.write(results, tmp_path)
+    assert list((tmp_path / "plots").iterdir())
+    assert matplotlib.get_backend().lower() == "svg"
+    assert pyplot.get_fignums() == figures
+    assert matplotlib.rcParams["font.size"] == size
+    pyplot.close("all")
+
+
 def test_an_empty_folder_is_refused(tmp_path):
     with pytest.raises(ValueError, match="needs results"):
         report.write(reproduction.read_results(tmp_path), tmp_path)

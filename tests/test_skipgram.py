@@ -1,5 +1,6 @@
 """SkipGram and its kernels: the loss, its gradient, the draws, seeds, documents, checkpoints."""
 
+import importlib.util
 import json
 import os
 import signal
@@ -8,8 +9,10 @@ import sys
 import time
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
+from numba.core.registry import cpu_target
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
@@ -62,9 +65,12 @@ def block(rng, n_I=12, n_O=8, n_words=40):
     return rows_I, rows_O, weights
 
 
-def buffers(n_I, n_O, n_dims):
-    shapes = ((n_I, n_dims), (n_O, n_dims), (n_I, n_O), (n_I, n_O))
-    return tuple(np.zeros(shape, np.float32) for shape in shapes)
+def descend(I, O, rows_I, rows_O, weights, rate):
+    """A block step with nothing known of the weights, and nothing to fetch for the next one."""
+    buffers = kernels.block_buffers(rows_I.size, rows_O.size, I.shape[1])
+    none = rows_I[:0]
+    rows, ahead = (rows_I, rows_O), (I, none, O, none)
+    return kernels.block_step(I, O, rows, weights, rate, buffers, (0, 0, 0), ahead)
 
 
 @pytest.mark.parametrize("n_dims", [16, 32, 48])
@@ -72,9 +78,7 @@ def test_a_block_step_follows_the_numerical_gradient_of_its_loss(rng, n_dims):
     I, O = tables(rng, 40, n_dims)
     rows_I, rows_O, weights = block(rng)
     new_I, new_O, rate = I.copy(), O.copy(), np.float32(0.01)
-    loss = kernels.block_step(
-        new_I, new_O, rows_I, rows_O, weights, rate, buffers(12, 8, n_dims), (0, 0, 0)
-    )
+    loss = descend(new_I, new_O, rows_I, rows_O, weights, rate)
     old = [I.astype(float), O.astype(float)]
     assert_allclose(loss, block_loss(*old, rows_I, rows_O, weights), rtol=1e-6)
     for which, (before, after) in enumerate([(I, new_I), (O, new_O)]):
@@ -94,27 +98,90 @@ def test_rows_outside_the_block_do_not_move(rng):
     I, O = tables(rng, 40)
     rows_I, rows_O, weights = block(rng)
     new_I, new_O = I.copy(), O.copy()
-    rate, memory = np.float32(0.1), buffers(12, 8, 32)
-    kernels.block_step(new_I, new_O, rows_I, rows_O, weights, rate, memory, (0, 0, 0))
+    descend(new_I, new_O, rows_I, rows_O, weights, np.float32(0.1))
     assert_array_equal(np.delete(new_I, rows_I, axis=0), np.delete(I, rows_I, axis=0))
     assert_array_equal(np.delete(new_O, rows_O, axis=0), np.delete(O, rows_O, axis=0))
 
 
-@pytest.mark.parametrize("n_dims", [16, 48, 64])
-def test_products_are_added_to_rows_that_may_occur_twice(rng, n_dims):
-    table, X = (rng.normal(size=(n, n_dims)).astype(np.float32) for n in (9, 7))
-    rows, G = rng.integers(0, 9, 12), rng.normal(size=(12, 7)).astype(np.float32)
-    expected = table.astype(float)
-    np.add.at(expected, rows, G.astype(float) @ X)
-    kernels.add_products(table, rows, G.reshape(-1), 7, 1, X, 7)
-    assert_allclose(table, expected, rtol=1e-5, atol=1e-5)
+X86 = "x86_64-unknown-linux-gnu"
+PROCESSORS = {
+    "AVX-512": (X86, "skylake-avx512", "+avx,+avx2,+avx512f,+fma"),
+    "AVX2": (X86, "haswell", "+avx,+avx2,-avx512f,+fma"),
+    "SSE": (X86, "x86-64", ""),
+    "NEON": ("aarch64-unknown-linux-gnu", "neoverse-n1", "+neon,-sve"),
+    "SVE": ("arm64-apple-darwin", "apple-m4", "+neon,+sve"),
+}
+
+
+@pytest.fixture
+def kernels_of(monkeypatch, tmp_path):
+    """The kernels as they would be on another processor, by its name above."""
+
+    def load(name):
+        codegen = cpu_target.target_context.codegen()
+        monkeypatch.setattr(codegen, "magic_tuple", lambda: PROCESSORS[name])
+        monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+        spec = importlib.util.spec_from_file_location("skipgram_elsewhere", kernels.__file__)
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, "skipgram_elsewhere", module)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_the_registers_of_a_processor_hold_all_sums_of_its_tile_and_what_is_multiplied(name):
+    triple, _, features = PROCESSORS[name]
+    tile = kernels.tile_of(triple, features)
+    width, n_registers = {"AVX-512": (16, 32), "AVX2": (8, 16), "SSE": (4, 16)}.get(name, (4, 32))
+    assert tile.width == width
+    n_x, n_y = tile.scores
+    assert n_x * n_y + n_y + 1 <= n_registers
+    for n_rows, n_vectors in tile.vectors.items():
+        n_factors = -(-n_rows // 4) if tile.by_lane else 1
+        assert n_rows * n_vectors + n_vectors + n_factors <= n_registers
+
+
+def test_the_tile_is_chosen_by_what_the_key_of_a_cached_kernel_holds():
+    triple, processor, features = cpu_target.target_context.codegen().magic_tuple()
+    assert kernels.tile_of(triple, features) == kernels.TILE
+    assert processor == kernels.PROCESSOR
+
+
+def test_features_that_are_hidden_are_not_used():
+    plain = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+    told = "from pacsent._kernels import skipgram; print(skipgram.TILE.width)"
+    done = subprocess.run(
+        [sys.executable, "-c", told], env=plain, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "4\n"
+
+
+@pytest.mark.parametrize("name", [name for name in PROCESSORS if name != "SVE"])
+def test_every_width_computes_the_products_of_numpy(kernels_of, rng, name):
+    there = kernels_of(name)
+    tile_scores, (r, c) = there._scores, there.TILE.scores
+    scores = numba.njit(lambda X, Y, S: tile_scores(X, Y, S, 2, 3))
+    for n_dims in (16, 48, 64, 304):
+        X, Y, table = (rng.normal(size=(n, n_dims)).astype(np.float32) for n in (8, 8, 9))
+        S, expected = np.full((8, 8), 7, np.float32), np.full((8, 8), 7.0)
+        scores(X, Y, S)
+        expected[2 : 2 + r, 3 : 3 + c] = X[2 : 2 + r].astype(float) @ Y[3 : 3 + c].T
+        assert_allclose(S, expected, rtol=1e-5, atol=1e-4)
+        for n_rows in (4, 8, 20):  # a row that occurs twice gets both sums
+            rows, G = rng.integers(0, 9, n_rows), rng.normal(size=(7, 20)).astype(np.float32)
+            found, expected = table.copy(), table.astype(float)
+            np.add.at(expected, rows, G[:7, :n_rows].T.astype(float) @ X[:7])
+            there.add_products(found, rows, G, X, 7)
+            assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
 
 
 def test_the_loss_of_extreme_scores_neither_overflows_nor_vanishes():
     scores = np.array([-80, -20, -5, 0, 5, 20, 80, 3], np.float32)
     weights = np.array([1, 1, 1, 1, -1, -1, -1, 0], np.float32)
-    gradients = np.empty_like(scores)
-    loss = kernels._gradients(scores, weights, gradients, np.float32(1))
+    gradients = scores.copy()
+    loss = kernels._gradients(gradients, weights, np.float32(1))
     z = np.array([80, 20, 5, 0, 5, 20, 80], float)
     assert_allclose(loss, softplus(z).sum(), rtol=1e-6)
     assert_allclose(gradients[:7], weights[:7] / (1 + np.exp(-z)), rtol=1e-5)
@@ -203,20 +270,10 @@ def reference_blocks(I, O, tokens, documents, span, shape, noise, seed):
     return loss, n_pairs
 
 
-@pytest.mark.parametrize(
-    ("kernel", "reference", "shape"),
-    [
-        (kernels.train_pairs, reference_pairs, (3, 5)),
-        (kernels.train_pairs, reference_pairs, (1, 1)),
-        (kernels.train_blocks, reference_blocks, (3, 5, 4, 8)),
-        (kernels.train_blocks, reference_blocks, (5, 15, 8, 40)),
-        (kernels.train_blocks, reference_blocks, (1, 1, 1, 3)),
-        (kernels.train_blocks, reference_blocks, (4, 6, 2, 10)),
-    ],
-)
-def test_a_kernel_does_what_its_slow_reference_does_on_the_same_draws(
-    rng, kernel, reference, shape
-):
+REFERENCES = {"train_pairs": reference_pairs, "train_blocks": reference_blocks}
+
+
+def compare_with_its_reference(module, kernel, shape, rng):
     n_words = 12  # so few that noise often equals the centre and rows repeat
     I, O = tables(rng, n_words)
     tokens = rng.integers(0, n_words, 50).astype(np.int32)
@@ -224,12 +281,37 @@ def test_a_kernel_does_what_its_slow_reference_does_on_the_same_draws(
     noise = kernels.alias_table(rng.dirichlet(np.ones(n_words)))
     span = (2, 47, 0.01, 0.01)
     slow_I, slow_O = I.astype(float), O.astype(float)
-    expected = reference(slow_I, slow_O, tokens, documents, span, shape, noise, 77)
-    found = kernel(I, O, tokens, documents, span, shape, noise, np.array([77], np.uint64))
+    arguments = (tokens, documents, span, shape, noise)
+    expected = REFERENCES[kernel](slow_I, slow_O, *arguments, 77)
+    found = getattr(module, kernel)(I, O, *arguments, np.array([77], np.uint64))
     assert found[1] == expected[1]
     assert_allclose(found[0], expected[0], rtol=1e-5)
     assert_allclose(I, slow_I, rtol=1e-3, atol=2e-5)
     assert_allclose(O, slow_O, rtol=1e-3, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shape"),
+    [
+        ("train_pairs", (3, 5)),
+        ("train_pairs", (1, 1)),
+        ("train_blocks", (3, 5, 4, 8)),
+        ("train_blocks", (5, 15, 8, 40)),
+        ("train_blocks", (1, 1, 1, 3)),
+        ("train_blocks", (4, 6, 2, 10)),
+    ],
+)
+def test_a_kernel_does_what_its_slow_reference_does_on_the_same_draws(rng, kernel, shape):
+    compare_with_its_reference(kernels, kernel, shape, rng)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in PROCESSORS if name != "SVE"])
+def test_training_is_the_same_at_every_width(kernels_of, rng, name):
+    there = kernels_of(name)
+    compare_with_its_reference(there, "train_pairs", (3, 5), rng)
+    for shape in ((3, 5, 4, 8), (5, 15, 8, 40), (1, 1, 1, 3)):
+        compare_with_its_reference(there, "train_blocks", shape, rng)
 
 
 def test_subsampling_keeps_the_share_it_promises_and_depends_on_the_place_alone():
@@ -603,7 +685,7 @@ def test_a_full_disk_keeps_the_checkpoint_before_and_training_goes_on(
     ("arguments", "message"),
     [
         (["train"], "TEXT and --output are needed"),
-        (["train", "--resume", "x", "--n-dims", "3"], "leave out n-dims"),
+        (["train", "--resume", "x", "--n-dims", "3"], "leave out --n-dims"),
         (["train", "--checkpoint-every", "soon"], "'soon' is not a time"),
         (["words", "."], "One of WORD and --evaluate DIR"),
     ],

@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
-from pacsent import METHODS, make
+from pacsent import METHODS, WordVectors, make
 from pacsent.sentences.base import EmptySentenceWarning, SentenceVectorizer
 
 LABELS = [1, 0, 0, 1, 0, 0, 1, 0, 1, 1]
@@ -32,6 +32,11 @@ def vectorizer(method, toy_word_vectors):
     return made
 
 
+def width(vectorizer):
+    """Numbers of a vector: those of a row, or of two rows side by side."""
+    return 4 if type(vectorizer).__name__ == "BothVectorizer" else 2
+
+
 @pytest.fixture(autouse=True)
 def _quiet():
     with warnings.catch_warnings():
@@ -45,6 +50,16 @@ def test_it_is_a_vectorizer_and_its_parameters_come_back(vectorizer):
     again = type(vectorizer)(**parameters)
     assert all(again.get_params(deep=False)[key] is value for key, value in parameters.items())
     assert vectorizer.set_params(**parameters) is vectorizer
+
+
+def test_repr_names_the_method_first(method, vectorizer):
+    assert repr(vectorizer).startswith(f"{method}: {type(vectorizer).__name__}(")
+    assert vectorizer.method_name == method
+
+
+def test_unknown_parameters_of_fit_transform_are_refused(vectorizer, tiny_corpus):
+    with pytest.raises(TypeError, match="sample_wieght"):
+        vectorizer.fit_transform(tiny_corpus, sample_wieght=[1.0] * len(tiny_corpus))
 
 
 def test_the_constructor_only_stores(vectorizer):
@@ -83,7 +98,7 @@ def test_means_are_float32_and_finite_and_variances_are_missing_for_empty_senten
     vectorizer, tiny_corpus
 ):
     means, variances = vectorizer.fit(tiny_corpus).posterior(tiny_corpus)
-    assert means.shape == (10, 2) and means.dtype == np.float32
+    assert means.shape == (10, width(vectorizer)) and means.dtype == np.float32
     assert np.isfinite(means).all()
     assert_array_equal(np.flatnonzero(np.isnan(variances)), [4, 5])
     assert_array_equal(means[[4, 5]], 0)
@@ -93,9 +108,9 @@ def test_means_are_float32_and_finite_and_variances_are_missing_for_empty_senten
 
 def test_no_sentences_give_no_rows(vectorizer, tiny_corpus):
     vectorizer.fit(tiny_corpus)
-    assert vectorizer.transform([]).shape == (0, 2)
+    assert vectorizer.transform([]).shape == (0, width(vectorizer))
     means, variances = vectorizer.posterior(iter([]))
-    assert means.shape == (0, 2) and variances.shape == (0,)
+    assert means.shape == (0, width(vectorizer)) and variances.shape == (0,)
 
 
 def test_a_single_string_is_refused_with_advice(vectorizer, tiny_corpus):
@@ -162,7 +177,7 @@ def test_fit_transform_is_fit_then_transform(vectorizer, tiny_corpus):
 
 def test_it_names_its_columns_and_gives_data_frames(vectorizer, tiny_corpus):
     pytest.importorskip("pandas")
-    names = [f"{type(vectorizer).__name__.lower()}{i}" for i in range(2)]
+    names = [f"{type(vectorizer).__name__.lower()}{i}" for i in range(width(vectorizer))]
     frame = vectorizer.fit(tiny_corpus).set_output(transform="pandas").transform(tiny_corpus)
     assert list(frame.columns) == names
     assert list(vectorizer.get_feature_names_out()) == names
@@ -201,6 +216,12 @@ def test_it_is_tagged_as_a_transformer_of_text(vectorizer):
         ("alpha", -0.5),
         ("unseen", "guess"),
         ("unit_prior", 3),
+        ("weights", "heavy"),
+        ("a", 0.0),
+        ("aperture", -1.0),
+        ("n_directions", -1),
+        ("sentence_length", 0),
+        ("learn_from", "books"),
     ],
 )
 def test_a_wrong_parameter_is_refused_by_its_name(vectorizer, tiny_corpus, name, value):
@@ -221,7 +242,7 @@ def test_every_parameter_has_a_constraint(vectorizer):
 def test_samples_have_the_posteriors_moments(vectorizer, tiny_corpus):
     means, variances = vectorizer.fit(tiny_corpus).posterior(["good film", "quiet"])
     draws = vectorizer.sample(["good film", "quiet"], 4000, random_state=0)
-    assert draws.shape == (4000, 2, 2)
+    assert draws.shape == (4000, 2, width(vectorizer))
     error = 5 * np.sqrt(variances.max() / 4000)
     assert_allclose(draws.mean(axis=0, dtype=float), means, atol=error + 1e-6)
     assert_allclose(draws.var(axis=0).mean(axis=1), variances, rtol=0.1, atol=1e-9)
@@ -240,3 +261,97 @@ def test_it_survives_saving_and_loading(vectorizer, tiny_corpus, tmp_path):
     assert (again.n_empty_, again.n_sentences_) == (2, 10)
     for one, other in zip(again.posterior(tiny_corpus), expected):
         assert_array_equal(one, other)
+
+
+# -- what a change after fit does -----------------------------------------------------------------
+
+
+def _two_tables(rng):
+    from pacsent import Vocabulary
+
+    words = [f"w{chr(97 + i)}" for i in range(20)]
+    vocabulary = Vocabulary(words, np.arange(200, 0, -10))
+    X = [" ".join(rng.choice(words, 6)) for _ in range(40)]
+    pairs = [rng.normal(0, 0.4, (2, 20, 6)).astype(np.float32) for _ in range(2)]
+    return X, [WordVectors(vocabulary, *pair) for pair in pairs]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_other_word_vectors_after_fit_are_refused_or_taken_but_never_mixed(method, rng):
+    X, (old, new) = _two_tables(rng)
+    vectorizer = make(method, old, n_jobs=1).fit(X)
+    vectorizer.transform(X)
+    vectorizer.set_params(word_vectors=new)
+    fresh = make(method, new, n_jobs=1).fit(X).transform(X)
+    try:
+        found = vectorizer.transform(X)
+    except ValueError as error:
+        assert "Got other word_vectors after fit instead. Call fit again." in str(error)
+    else:
+        assert_array_equal(found, fresh)
+    assert_array_equal(vectorizer.fit(X).transform(X), fresh)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_equal_word_vectors_after_fit_change_nothing(method, rng):
+    import copy
+
+    X, (old, _) = _two_tables(rng)
+    vectorizer = make(method, old, n_jobs=1).fit(X)
+    expected = vectorizer.transform(X)
+    vectorizer.set_params(word_vectors=copy.deepcopy(old))
+    assert_array_equal(vectorizer.transform(X), expected)
+
+
+LEARN_NOTHING = {"Average", "PB-L2", "i-Average", "i-PB-L2", "both"}
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name not in LEARN_NOTHING])
+def test_word_vectors_of_other_words_after_fit_are_refused(method, rng, tmp_path):
+    from pacsent import Vocabulary, save
+
+    X, (old, _) = _two_tables(rng)
+    vectorizer = make(method, old, n_jobs=1).fit(X)
+    other = Vocabulary([f"x{i}" for i in range(30)], np.arange(30, 0, -1))
+    table = np.ones((30, 6), dtype=np.float32)
+    vectorizer.set_params(word_vectors=WordVectors(other, table, table))
+    with pytest.raises(ValueError, match=r"Got other word_vectors.* Call fit again"):
+        vectorizer.transform([["x29"]])
+    with pytest.raises(ValueError, match=r"Got other word_vectors.* Call fit again"):
+        save(vectorizer, tmp_path / "model")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_parameters_set_after_use_are_those_of_a_fresh_estimator(method, rng):
+    X, (words, _) = _two_tables(rng)
+    for name, value in (
+        ("n_negatives", 3), ("noise_power", 0.0), ("lam", 4.0), ("prior_variance", 0.3),
+        ("n_epochs", 2), ("learning_rate", 0.01), ("tol", 1e-6),
+    ):  # fmt: skip
+        used, fresh = make(method, words, n_jobs=1).fit(X), make(method, words, n_jobs=1).fit(X)
+        if name not in used.get_params():
+            continue
+        used.transform(X)  # fills what is kept between calls
+        used.set_params(**{name: value})
+        fresh.set_params(**{name: value})
+        assert_array_equal(used.transform(X), fresh.transform(X), err_msg=name)
+    again = make(method, words, n_jobs=1).fit(X)
+    before = again.transform(X)
+    again.set_params(n_jobs=2, batch_size=7)
+    assert np.abs(again.transform(X) - before).max() < 1e-4
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_transform_changes_nothing_of_what_save_writes(method, rng, tmp_path):
+    from pacsent import load, save
+
+    X, (words, _) = _two_tables(rng)
+    vectorizer = make(method, words, on_empty="ignore").fit(X)
+    save(vectorizer, tmp_path / "before")
+    vectorizer.transform(["", "zz yy", X[0]])
+    assert vectorizer.n_empty_ == 2
+    save(vectorizer, tmp_path / "after")
+    for file in ("config.json", "model.safetensors"):
+        before, after = ((tmp_path / name / file).read_bytes() for name in ("before", "after"))
+        assert before == after, file
+    assert load(tmp_path / "after").n_sentences_ == len(X)

@@ -92,7 +92,7 @@ def test_the_command_prints_neighbours_and_scores(words, tmp_path):
     assert "2 of 3" in scored.stdout
     unknown = run(cli, ["words", str(tmp_path / "model"), "kingg"])
     assert unknown.exit_code == 1
-    assert "is not among these 5 words" in str(unknown.exception)
+    assert "is not among these 5 words" in unknown.output
 
 
 def test_real_task_files_have_their_known_sizes(data_dir):

@@ -27,7 +27,7 @@ def read(path):
         return np.load(path), None
     if suffix == ".npz":
         with np.load(path) as archive:
-            return archive["means"], archive["variances"]
+            return archive["mean"], archive["variance"]
     if suffix == ".tsv":
         return np.loadtxt(path, dtype=np.float32, ndmin=2, delimiter="\t"), None
     if suffix == ".jsonl":
@@ -50,6 +50,40 @@ def test_what_is_written_comes_back_exactly(batches, tmp_path, suffix):
     if found_variances is not None:
         assert_array_equal(found_variances, variances)
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".tsv", ".jsonl", ".parquet"])
+def test_ids_and_texts_go_with_the_vectors(batches, tmp_path, suffix):
+    means, variances, _ = batches
+    texts = suffix != ".npz"
+    carried = vector_files.Carried(ids=True, texts=texts)
+    list(carried.read(f"r{i}\tsome Ünicode\ttext {i}" for i in range(7)))
+    path = tmp_path / f"vectors{suffix}"
+    assert vector_files.check_name(path, ids=True, texts=texts) == suffix
+    parts = ((means[i : i + 3], variances[i : i + 3]) for i in (0, 3, 6))
+    vector_files.write(((*part, carried.take(len(part[1]))) for part in parts), path, 3)
+    if suffix == ".npz":
+        with np.load(path) as archive:
+            rows = [{"id": str(name)} for name in archive["id"]]
+    elif suffix == ".tsv":
+        lines = [line.split("\t", 4) for line in path.read_text("utf-8").splitlines()]
+        rows = [{"id": line[0], "text": line[4]} for line in lines]
+    elif suffix == ".jsonl":
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+    else:
+        rows = pytest.importorskip("pyarrow.parquet").read_table(path).to_pylist()
+    assert [row["id"] for row in rows] == [f"r{i}" for i in range(7)]
+    if texts:
+        assert [row["text"] for row in rows] == [f"some Ünicode\ttext {i}" for i in range(7)]
+
+
+def test_files_of_numbers_refuse_texts_before_any_work():
+    with pytest.raises(ValueError, match=r"must end in \.tsv, \.jsonl or \.parquet to hold texts"):
+        vector_files.check_name("a.npz", texts=True)
+    with pytest.raises(ValueError, match="to hold ids"):
+        vector_files.check_name("a.npy", ids=True)
+    with pytest.raises(ValueError, match=r"Line 2 must be ID<TAB>TEXT\. Got 'no tab' without"):
+        list(vector_files.Carried(ids=True).read(["a\tb", "no tab"]))
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".parquet"])

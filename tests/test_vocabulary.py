@@ -204,11 +204,11 @@ class TestMistakes:
             Vocabulary(["a"]).encode(["a", bad])
 
     def test_a_table(self):
-        with pytest.raises(ValueError, match=r"a table of shape \(2, 2\)"):
+        with pytest.raises(ValueError, match=r"a table of 2 columns instead"):
             Vocabulary(["a"]).encode(np.array([["a", "b"], ["c", "d"]]))
 
     def test_no_iterable(self):
-        with pytest.raises(TypeError, match="Got int instead"):
+        with pytest.raises(TypeError, match="Got int '3' instead"):
             Vocabulary(["a"]).encode(3)
 
     def test_a_word_twice(self):
@@ -436,6 +436,32 @@ class TestCorpusMistakes:
         (tmp_path / "corpus" / "ids.i32").write_bytes(b"1234567")
         with pytest.raises(ValueError, match=r"must have 8 bytes. Got 7 instead"):
             Corpus.open(tmp_path / "corpus")
+
+    @pytest.mark.parametrize(
+        ("name", "content", "message"),
+        [
+            ("corpus.json", b"not json", "must hold one JSON object"),
+            ("corpus.json", b"[" * 9999, "must hold one JSON object"),
+            ("corpus.json", b'{"format_version": 1}', "must hold n_tokens, a whole number"),
+            ("vocabulary.tsv", b"a\tmany\nb\t1\n", "a word and its count in line 1"),
+            ("vocabulary.tsv", b"a\t1\na\t1\n", "different words"),
+            ("vocabulary.tsv", b"a\t1\nb\t9\n", "counts that add up to 2"),
+        ],
+    )
+    def test_a_damaged_corpus(self, tmp_path, name, content, message):
+        Corpus.build(["a b"], tmp_path / "corpus", 1)
+        (tmp_path / "corpus" / name).write_bytes(content)
+        with pytest.raises(ValueError, match=f"{message}.*build it again"):
+            Corpus.open(tmp_path / "corpus")
+
+    def test_ids_that_are_no_words_are_found_before_they_are_used(self, tmp_path):
+        from pacsent import SkipGram
+
+        Corpus.build(["a b c a b"] * 5, tmp_path / "corpus", 1)
+        path = tmp_path / "corpus" / "ids.i32"
+        path.write_bytes(b"\xff\xff\xff\x7f" + path.read_bytes()[4:])
+        with pytest.raises(ValueError, match="must hold the words, ids and offsets that were"):
+            SkipGram(4, min_count=1, n_jobs=1).fit(Corpus.open(tmp_path / "corpus"))
 
     def test_a_corpus_of_a_later_version(self, tmp_path):
         Corpus.build(["a b"], tmp_path / "corpus", 1)

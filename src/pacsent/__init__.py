@@ -23,6 +23,9 @@ _HOMES = {
     "WordPBNegVectorizer": "sentences.w_pb_neg",
     "PVDBOWVectorizer": "sentences.pv_dbow",
     "PB01Vectorizer": "sentences.pb_01",
+    "SIFVectorizer": "sentences.weighted",
+    "SIFSumVectorizer": "sentences.weighted",
+    "BothVectorizer": "sentences.weighted",
     "Certificate": "certificates.certificate",
     "certify": "certificates.certifying",
     "TextClassifier": "classify.classifier",
@@ -65,6 +68,7 @@ if TYPE_CHECKING:
     from pacsent.sentences.pb_neg import PBNegVectorizer
     from pacsent.sentences.pv_dbow import PVDBOWVectorizer
     from pacsent.sentences.w_pb_neg import WordPBNegVectorizer
+    from pacsent.sentences.weighted import BothVectorizer, SIFSumVectorizer, SIFVectorizer
     from pacsent.words import formats
     from pacsent.words.corpus import Corpus
     from pacsent.words.skipgram import SkipGram

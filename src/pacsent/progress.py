@@ -1,9 +1,11 @@
 """Progress of long work, on stderr: how far, how fast, how long still.
 
-On a terminal a live bar; elsewhere (a log file) a plain line every ten seconds.
+On a terminal a live bar; elsewhere (a log file) a plain line every ten seconds, also while the work
+itself has nothing to tell.
 """
 
 import sys
+import threading
 import time
 from contextlib import contextmanager
 
@@ -20,15 +22,26 @@ class Bar:
         self.started = self._spoke = time.monotonic()
         self._live = None
         self._task = None
+        self._lock = threading.Lock()
 
     def advance(self, n=1, note=None):
         self.update(self.completed + n, note)
 
     def update(self, completed, note=None):
-        self.completed = completed
-        if note is not None:
-            self.note = note
-        now = time.monotonic()
+        with self._lock:
+            self.completed = completed
+            if note is not None:
+                self.note = note
+            self._show()
+
+    def keep_telling(self, ended: threading.Event):
+        """Show how far it is every second, until the work ends."""
+        while not ended.wait(1.0):
+            with self._lock:
+                self._show()
+
+    def _show(self):
+        now, completed = time.monotonic(), self.completed
         if not sys.stderr.isatty():
             if now - self._spoke >= PLAIN_EVERY:
                 self._spoke = now
@@ -42,6 +55,8 @@ class Bar:
 
     def _rate(self, now):
         elapsed = max(now - self.started, 1e-9)
+        if 0 < self.completed < elapsed:
+            return f"{elapsed / self.completed:.0f} s each"
         return f"{_short(self.completed / elapsed)} {self.unit}/s"
 
     def _line(self, now):
@@ -49,9 +64,10 @@ class Bar:
         parts = [f"{self.description}: {_short(self.completed)} {self.unit}"]
         if self.total:
             share = self.completed / self.total
-            left = elapsed * (1 - share) / share if share > 0 else float("nan")
-            parts.append(f"{100 * share:.0f} %, {left:.0f} s left")
-        parts.append(self._rate(now))
+            parts.append(f"{100 * share:.0f} %")
+            if share > 0:
+                parts.append(f"{elapsed * (1 - share) / share:.0f} s left")
+        parts.append(self._rate(now) if self.completed else f"{elapsed:.0f} s so far")
         if self.note:
             parts.append(self.note)
         return ", ".join(parts)
@@ -107,8 +123,11 @@ def bar(description, *, total=None, unit="items", enabled=True):
     if not enabled:
         yield _Silent()
         return
-    shown = Bar(description, total, unit)
+    shown, ended = Bar(description, total, unit), threading.Event()
+    threading.Thread(target=shown.keep_telling, args=(ended,), daemon=True).start()
     try:
         yield shown
     finally:
-        shown.close()
+        ended.set()
+        with shown._lock:
+            shown.close()

@@ -13,10 +13,14 @@ a block of consecutive centre words: the block becomes three small matrix produc
 Threads may call the trainers on the same tables at the same time (lock-free, "Hogwild").
 """
 
+from functools import partial
+from typing import NamedTuple
+
 import numpy as np
 from llvmlite import ir
 from numba import config, njit
 from numba.core import cgutils, types
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 # reassoc: a sum may be taken in any order, without which no dot product becomes vector code;
@@ -26,7 +30,45 @@ _OPTIONS = {"cache": True, "nogil": True, **_MATHS}
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF_WORD = np.uint64(32)
+_LINE = 16  # floats in a line of cache
+_TERMS = 1024  # summed in single precision, before they are added in double
 _ZERO, _ONE, _HALF = np.float32(0), np.float32(1), np.float32(0.5)
+
+
+class Tile(NamedTuple):
+    """How a kernel divides its work among the vector registers of a processor."""
+
+    width: int  # floats in a register
+    scores: tuple[int, int]  # rows and columns of scores computed at once, one register each
+    rows: int  # rows of a table that are changed at once
+    vectors: dict[int, int]  # registers for each of them, by the number of rows
+    by_lane: bool = False  # whether an instruction multiplies by one lane of a register
+
+
+def tile_of(triple: str, features: str) -> Tile:
+    """The tile for a processor, from LLVM's names of it and of its features.
+
+    Registers must hold all sums, what is multiplied, and no more: 32 registers of 16 floats with
+    AVX-512, 16 of 8 with AVX, 32 of 4 on ARM (SVE too: its registers begin with those), 16 of 4
+    anywhere else.
+    """
+    if triple.startswith(("aarch64", "arm64")):
+        return Tile(4, (4, 4), 8, {8: 3, 4: 4, 1: 4}, by_lane=True)
+    has = set(features.split(","))
+    if "+avx512f" in has:
+        return Tile(16, (4, 4), 12, {12: 2, 4: 4, 1: 4})
+    return Tile(8 if "+avx" in has else 4, (4, 3), 4, {4: 3, 1: 4})
+
+
+def _processor():
+    """(triple, name, features) that are compiled for, NUMBA_CPU_NAME and NUMBA_CPU_FEATURES
+    obeyed. They are part of the key of every cached kernel, so that a tile chosen by them and
+    nothing else is too."""
+    return cpu_target.target_context.codegen().magic_tuple()
+
+
+_TRIPLE, PROCESSOR, _FEATURES = _processor()
+TILE = tile_of(_TRIPLE, _FEATURES)
 
 
 if config.DISABLE_JIT:
@@ -153,8 +195,7 @@ def _copy_row(table, row, buffer, a):
         buffer[a, i] = table[row, i]
 
 
-_VECTOR = ir.VectorType(ir.FloatType(), 16)
-_INDEX = ir.IntType(64)
+_FLOAT, _INDEX = ir.FloatType(), ir.IntType(64)
 _MAY_FUSE = ("contract",)  # a * b + c may be one instruction
 
 
@@ -166,10 +207,8 @@ def _number(value):
     return ir.Constant(_INDEX, value)
 
 
-def _vector_at(builder, base, place, n=16):
-    return builder.bitcast(
-        builder.gep(base, [place]), ir.VectorType(ir.FloatType(), n).as_pointer()
-    )
+def _vector_at(builder, base, place, width):
+    return builder.bitcast(builder.gep(base, [place]), ir.VectorType(_FLOAT, width).as_pointer())
 
 
 def _shuffle(builder, u, v, lanes):
@@ -177,182 +216,251 @@ def _shuffle(builder, u, v, lanes):
     return builder.shuffle_vector(u, v, mask)
 
 
+def _fused(builder, total, x, y):
+    """total + x * y, as one instruction where the processor has it."""
+    return builder.fadd(total, builder.fmul(x, y, flags=_MAY_FUSE), flags=_MAY_FUSE)
+
+
+def _zeros_in_registers(builder, vector, n):
+    zero = ir.Constant(vector, [0.0] * vector.count)
+    held = [cgutils.alloca_once_value(builder, zero) for _ in range(n)]
+    for one in held:
+        builder.store(zero, one)
+    return held
+
+
 def _lane_sums(builder, vectors):
-    """One vector whose lane j is the sum of the lanes of vectors[j]: a tree of fifteen additions,
-    where sixteen sums by themselves would take sixty-four."""
+    """One vector whose lane j is the sum of the lanes of vectors[j], as many vectors as lanes: a
+    tree of n - 1 additions, where n sums by themselves would take n log2(n)."""
+    width = vectors[0].type.count
     if len(vectors) == 1:
         return vectors[0]
     u, v = _lane_sums(builder, vectors[0::2]), _lane_sums(builder, vectors[1::2])
-    half = 16 // len(vectors)  # u and v hold groups of 2 * half lanes, one group for each vector
+    half = width // len(vectors)  # u and v hold groups of 2 * half lanes, one for each vector
     low = [
         side + 2 * half * group + lane
         for group in range(len(vectors) // 2)
-        for side in (0, 16)
+        for side in (0, width)
         for lane in range(half)
     ]
     high = [lane + half for lane in low]
     return builder.fadd(_shuffle(builder, u, v, low), _shuffle(builder, u, v, high))
 
 
-if config.DISABLE_JIT:
+def _scores_plainly(X, Y, S, a, n):
+    """S[a:a+r, n:n+c] = X[a:a+r] @ Y[n:n+c].T for TILE.scores = (r, c), in place."""
+    r, c = TILE.scores
+    S[a : a + r, n : n + c] = X[a : a + r] @ Y[n : n + c].T
 
-    def _scores(X, Y, S, a, n):
-        S[a : a + 4, n : n + 4] = X[a : a + 4] @ Y[n : n + 4].T
 
-else:
+def _score_tile(tile):
+    """`_scores_plainly` with all sums held in registers.
+
+    Written as vector instructions, for the sake of `_lane_sums`.
+    """
+    n_x, n_y = tile.scores
+    vector = ir.VectorType(_FLOAT, tile.width)
 
     @intrinsic
-    def _scores(typing_context, X, Y, S, a, n):
-        """S[a:a+4, n:n+4] = X[a:a+4] @ Y[n:n+4].T, in place: sixteen sums held in registers.
-
-        Written as vector instructions, for the sake of `_lane_sums`.
-        """
+    def scores(typing_context, X, Y, S, a, n):
         signature = types.none(X, Y, S, types.intp, types.intp)
 
         def codegen(context, builder, signature, arguments):
             X, Y, S = (_array(context, builder, signature, arguments, i) for i in range(3))
             a, n = arguments[3:]
             n_columns = builder.extract_value(X.shape, 1)
-            zero = ir.Constant(_VECTOR, [0.0] * 16)
-            sums = [cgutils.alloca_once_value(builder, zero) for _ in range(16)]
-            for one in sums:
-                builder.store(zero, one)
-            first_x = [builder.mul(builder.add(a, _number(r)), n_columns) for r in range(4)]
-            first_y = [builder.mul(builder.add(n, _number(r)), n_columns) for r in range(4)]
-            n_vectors = builder.lshr(n_columns, _number(4))
+            sums = _zeros_in_registers(builder, vector, n_x * n_y)
+            first_x, first_y = (
+                [builder.mul(builder.add(row, _number(r)), n_columns) for r in range(n_rows)]
+                for row, n_rows in ((a, n_x), (n, n_y))
+            )
+
+            def load(table, row, place):
+                at = _vector_at(builder, table.data, builder.add(row, place), tile.width)
+                return builder.load(at, align=4)
+
+            n_vectors = builder.udiv(n_columns, _number(tile.width))
             with cgutils.for_range(builder, n_vectors, intp=_INDEX) as loop:
-                place = builder.shl(loop.index, _number(4))
-                x, y = (
-                    [
-                        builder.load(
-                            _vector_at(builder, table.data, builder.add(row, place)), align=4
-                        )
-                        for row in first
-                    ]
-                    for table, first in ((X, first_x), (Y, first_y))
-                )
-                for j, one in enumerate(sums):
-                    product = builder.fmul(x[j // 4], y[j % 4], flags=_MAY_FUSE)
-                    builder.store(builder.fadd(builder.load(one), product, flags=_MAY_FUSE), one)
-            total = _lane_sums(builder, [builder.load(one) for one in sums])
-            width = builder.extract_value(S.shape, 1)
-            for r in range(4):
-                row = builder.mul(builder.add(a, _number(r)), width)
-                quarter = _shuffle(builder, total, total, [4 * r + lane for lane in range(4)])
-                builder.store(quarter, _vector_at(builder, S.data, builder.add(row, n), 4), align=4)
+                place = builder.mul(loop.index, _number(tile.width))
+                y = [load(Y, row, place) for row in first_y]
+                for r, row in enumerate(first_x):
+                    x = load(X, row, place)
+                    for one, y_c in zip(sums[r * n_y :], y):
+                        builder.store(_fused(builder, builder.load(one), x, y_c), one)
+            in_a_row = 4  # lanes for each row of sums, the last of them spare where n_y is 3
+            spare = ir.Constant(vector, [0.0] * tile.width)
+            lanes = []
+            for r in range(n_x):
+                lanes += [builder.load(one) for one in sums[r * n_y : (r + 1) * n_y]]
+                lanes += [spare] * (in_a_row - n_y)
+            n_columns_S = builder.extract_value(S.shape, 1)
+            rows_at_once = tile.width // in_a_row
+            for r in range(n_x):
+                if r % rows_at_once == 0:
+                    start = in_a_row * r
+                    total = _lane_sums(builder, lanes[start : start + tile.width])
+                row = builder.mul(builder.add(a, _number(r)), n_columns_S)
+                first = in_a_row * (r % rows_at_once)
+                part = _shuffle(builder, total, total, [first + lane for lane in range(n_y)])
+                at = _vector_at(builder, S.data, builder.add(row, n), n_y)
+                builder.store(part, at, align=4)
             return context.get_dummy_value()
 
         return signature, codegen
 
+    return scores
 
-def _add_rows_plainly(table, rows, a, n_rows, G, step_row, step_column, X, n):
-    """table[rows[a + r]] += sum over k < n of G[(a + r) step_row + k step_column] X[k], r < n_rows,
-    in place; `G` is flat."""
+
+def _add_rows_plainly(n_rows, table, rows, a, G, X, n):
+    """table[rows[a + r]] += sum over k < n of G[k, a + r] X[k], r < n_rows, in place."""
     for r in range(a, a + n_rows):
         for k in range(n):
-            table[rows[r]] += G[r * step_row + k * step_column] * X[k]
+            table[rows[r]] += G[k, r] * X[k]
 
 
-def _row_tile(n_rows):
-    """An `_add_rows_plainly` for a fixed number of rows, with all sums held in registers.
+def _row_tile(n_rows, tile):
+    """`_add_rows_plainly` for a fixed number of rows, with all sums held in registers.
 
     Written as vector instructions, since the compiler does not find this shape from loops: for
-    32 columns at a time, n_rows x 2 vectors of 16 floats collect the sum over k; a row of `X` is
-    loaded once for all of them.
+    some columns at a time, n_rows x tile.vectors[n_rows] vectors collect the sum over k; a row of
+    `X` is loaded once for all of them. The factors are loaded four at a time where an
+    instruction can multiply by one lane of a vector, else one by one.
     """
+    most_vectors = tile.vectors[n_rows]
+    vector = ir.VectorType(_FLOAT, tile.width)
 
     @intrinsic
-    def tile(typing_context, table, rows, a, G, step_row, step_column, X, n):
-        signature = types.none(table, rows, types.intp, G, types.intp, types.intp, X, types.intp)
+    def add_rows(typing_context, table, rows, a, G, X, n):
+        signature = types.none(table, rows, types.intp, G, X, types.intp)
 
         def codegen(context, builder, signature, arguments):
             table, rows, G, X = (
-                _array(context, builder, signature, arguments, i) for i in (0, 1, 3, 6)
+                _array(context, builder, signature, arguments, i) for i in (0, 1, 3, 4)
             )
-            a, step_row, step_column, n = (arguments[i] for i in (2, 4, 5, 7))
-            n_columns = builder.extract_value(table.shape, 1)
-            zero, nothing = (ir.Constant(_VECTOR, v) for v in ([0.0] * 16, ir.Undefined))
+            a, n = arguments[2], arguments[5]
+            n_columns, n_columns_G = (builder.extract_value(array.shape, 1) for array in (table, G))
             numbers = [builder.add(a, _number(r)) for r in range(n_rows)]
+
+            def factors(k):
+                """G[k, a : a + n_rows], each of them in all lanes of a vector."""
+                first = builder.add(builder.mul(k, n_columns_G), a)
+                if tile.by_lane and n_rows % 4 == 0:
+                    places = [builder.add(first, _number(r)) for r in range(0, n_rows, 4)]
+                    fours = [
+                        builder.load(_vector_at(builder, G.data, place, 4), align=4)
+                        for place in places
+                    ]
+                    for r in range(n_rows):
+                        four = fours[r // 4]
+                        yield _shuffle(builder, four, four, [r % 4] * tile.width)
+                else:
+                    nothing = ir.Constant(vector, ir.Undefined)
+                    for r in range(n_rows):
+                        g = builder.load(builder.gep(G.data, [builder.add(first, _number(r))]))
+                        g = builder.insert_element(nothing, g, ir.Constant(ir.IntType(32), 0))
+                        yield _shuffle(builder, g, nothing, [0] * tile.width)
 
             def add_columns(start, n_vectors):
                 def vectors_of(base, row):
                     first = builder.add(builder.mul(row, n_columns), start)
-                    places = [builder.add(first, _number(16 * v)) for v in range(n_vectors)]
-                    return [_vector_at(builder, base, place) for place in places]
+                    places = [builder.add(first, _number(tile.width * v)) for v in range(n_vectors)]
+                    return [_vector_at(builder, base, place, tile.width) for place in places]
 
-                sums = [
-                    [cgutils.alloca_once_value(builder, zero) for _ in range(n_vectors)]
-                    for _ in range(n_rows)
-                ]
-                for sums_of_row in sums:
-                    for one in sums_of_row:
-                        builder.store(zero, one)
+                sums = _zeros_in_registers(builder, vector, n_rows * n_vectors)
                 with cgutils.for_range(builder, n, intp=_INDEX) as loop:
                     x = [builder.load(at, align=4) for at in vectors_of(X.data, loop.index)]
-                    column = builder.mul(loop.index, step_column)
-                    for number, sums_of_row in zip(numbers, sums):
-                        place = builder.add(builder.mul(number, step_row), column)
-                        g = builder.load(builder.gep(G.data, [place]))
-                        g = builder.insert_element(nothing, g, ir.Constant(ir.IntType(32), 0))
-                        g = _shuffle(builder, g, nothing, [0] * 16)
-                        for one, x_v in zip(sums_of_row, x):
-                            product = builder.fmul(g, x_v, flags=_MAY_FUSE)
-                            total = builder.fadd(builder.load(one), product, flags=_MAY_FUSE)
-                            builder.store(total, one)
+                    for r, g in enumerate(factors(loop.index)):
+                        for one, x_v in zip(sums[r * n_vectors :], x):
+                            builder.store(_fused(builder, builder.load(one), g, x_v), one)
                 # one row after the other: two of them may be the same
-                for number, sums_of_row in zip(numbers, sums):
+                for r, number in enumerate(numbers):
                     row = builder.load(builder.gep(rows.data, [number]))
-                    for one, at in zip(sums_of_row, vectors_of(table.data, row)):
+                    for one, at in zip(sums[r * n_vectors :], vectors_of(table.data, row)):
                         total = builder.fadd(builder.load(at, align=4), builder.load(one))
                         builder.store(total, at, align=4)
 
-            n_pairs = builder.lshr(n_columns, _number(5))
-            with cgutils.for_range(builder, n_pairs, intp=_INDEX) as loop:
-                add_columns(builder.shl(loop.index, _number(5)), 2)
-            odd = builder.and_(n_columns, _number(16))
-            with builder.if_then(builder.icmp_unsigned("!=", odd, _number(0))):
-                add_columns(builder.shl(n_pairs, _number(5)), 1)
+            step = tile.width * most_vectors
+            n_steps = builder.udiv(n_columns, _number(step))
+            with cgutils.for_range(builder, n_steps, intp=_INDEX) as loop:
+                add_columns(builder.mul(loop.index, _number(step)), most_vectors)
+            done = builder.mul(n_steps, _number(step))
+            left = builder.sub(n_columns, done)
+            for n_vectors in range(1, most_vectors):
+                is_so = builder.icmp_unsigned("==", left, _number(n_vectors * tile.width))
+                with builder.if_then(is_so):
+                    add_columns(done, n_vectors)
             return context.get_dummy_value()
 
         return signature, codegen
 
-    return tile
+    return add_rows
+
+
+if config.DISABLE_JIT:
+    _scores = _scores_plainly
+    _add_rows, _add_4_rows, _add_1_row = (
+        partial(_add_rows_plainly, n_rows) for n_rows in (TILE.rows, 4, 1)
+    )
+else:
+    _scores = _score_tile(TILE)
+    _add_rows, _add_4_rows, _add_1_row = (_row_tile(n_rows, TILE) for n_rows in (TILE.rows, 4, 1))
+
+_ROWS_AT_ONCE = TILE.rows
+_SCORE_ROWS, _SCORE_COLUMNS = TILE.scores
+
+
+@njit(**_OPTIONS)
+def add_products(table, rows, G, X, n):
+    """table[rows[r]] += sum over k < n of G[k, r] X[k], every r, in place.
+
+    `rows` has a multiple of four entries; a row that occurs twice gets both sums. Equivalent to
+    np.add.at(table, rows, G[:n, : rows.size].T @ X[:n]).
+    """
+    a = 0
+    while a + _ROWS_AT_ONCE <= rows.size:
+        _add_rows(table, rows, a, G, X, n)
+        a += _ROWS_AT_ONCE
+    while a < rows.size:
+        _add_4_rows(table, rows, a, G, X, n)
+        a += 4
 
 
 if config.DISABLE_JIT:
 
-    def _add_12_rows(table, rows, a, G, step_row, step_column, X, n):
-        _add_rows_plainly(table, rows, a, 12, G, step_row, step_column, X, n)
-
-    def _add_8_rows(table, rows, a, G, step_row, step_column, X, n):
-        _add_rows_plainly(table, rows, a, 8, G, step_row, step_column, X, n)
-
-    def _add_4_rows(table, rows, a, G, step_row, step_column, X, n):
-        _add_rows_plainly(table, rows, a, 4, G, step_row, step_column, X, n)
-
-    def _add_1_row(table, rows, a, G, step_row, step_column, X, n):
-        _add_rows_plainly(table, rows, a, 1, G, step_row, step_column, X, n)
+    def _fetch_line(table, row, column):
+        """Only the processor listens to this."""
 
 else:
-    _add_12_rows, _add_8_rows, _add_4_rows, _add_1_row = map(_row_tile, (12, 8, 4, 1))
+
+    @intrinsic
+    def _fetch_line(typing_context, table, row, column):
+        """Ask for table[row, column] and its neighbours to be brought into the second cache."""
+        signature = types.none(table, types.intp, types.intp)
+
+        def codegen(context, builder, signature, arguments):
+            table = _array(context, builder, signature, arguments, 0)
+            row, column = arguments[1:]
+            n_columns = builder.extract_value(table.shape, 1)
+            at = builder.gep(table.data, [builder.add(builder.mul(row, n_columns), column)])
+            at = builder.bitcast(at, ir.IntType(8).as_pointer())
+            flag = ir.IntType(32)
+            fetch = cgutils.get_or_insert_function(
+                builder.module,
+                ir.FunctionType(ir.VoidType(), [at.type, flag, flag, flag]),
+                "llvm.prefetch.p0",
+            )
+            builder.call(fetch, [at, flag(0), flag(2), flag(1)])
+            return context.get_dummy_value()
+
+        return signature, codegen
 
 
 @njit(**_OPTIONS)
-def add_products(table, rows, G, step_row, step_column, X, n):
-    """table[rows[r]] += sum over k < n of G[r step_row + k step_column] X[k], every r, in place.
-
-    `rows` has a multiple of four entries; a row that occurs twice gets both sums. Equivalent to
-    np.add.at(table, rows, G @ X) for G of shape (rows.size, n).
-    """
-    a = 0
-    while a + 12 <= rows.size:
-        _add_12_rows(table, rows, a, G, step_row, step_column, X, n)
-        a += 12
-    if a + 8 <= rows.size:
-        _add_8_rows(table, rows, a, G, step_row, step_column, X, n)
-        a += 8
-    if a < rows.size:
-        _add_4_rows(table, rows, a, G, step_row, step_column, X, n)
+def _fetch_rows(table, rows, start, stop):
+    """Have table[rows[start:stop]] brought into the cache, or as many of these as there are."""
+    for a in range(start, min(stop, rows.size)):
+        for column in range(0, table.shape[1], _LINE):
+            _fetch_line(table, rows[a], column)
 
 
 @njit(inline="always")
@@ -378,35 +486,47 @@ def _sigmoid(x):
 
 
 @njit(inline="always")
-def _minus_log(y):
-    """-log(y) for y in [1/2, 1], as -2 atanh((y - 1) / (y + 1))."""
-    u = (y - _ONE) / (y + _ONE)
-    q = u * u
-    p = np.float32(1 / 13)
-    p = p * q + np.float32(1 / 11)
-    p = p * q + np.float32(1 / 9)
-    p = p * q + np.float32(1 / 7)
-    p = p * q + np.float32(1 / 5)
-    p = p * q + np.float32(1 / 3)
-    return np.float32(-2) * u * (p * q + _ONE)
+def _minus_log_1_minus(m):
+    """-log(1 - m) for m in [0, 1/2], to float32 precision; no division."""
+    p = np.float32(1.44252288)
+    p = p * m + np.float32(-1.69866581)
+    p = p * m + np.float32(1.26001044)
+    p = p * m + np.float32(-0.204539745)
+    p = p * m + np.float32(0.269850133)
+    p = p * m + np.float32(0.242774453)
+    p = p * m + np.float32(0.333702559)
+    p = p * m + np.float32(0.499992805)
+    p = p * m + _ONE
+    return p * m
 
 
 @njit(**_OPTIONS)
-def _gradients(S, weights, G, learning_rate):
-    """G = learning_rate * weights * sigmoid(z), in place; the sum of |weights| * softplus(z).
-
-    z = -S where the weight is positive (a pair that was seen), S where it is negative (noise).
-    Equivalent to -learning_rate times the gradient of the sum with respect to S.
-    """
+def _gradients_of_few(S, weights, learning_rate):
+    """`_gradients`, the loss summed in single precision."""
     _wide()
-    loss = 0.0
+    loss = _ZERO
     for j in range(S.size):
         weight = weights[j]
         z = -S[j] if weight > _ZERO else S[j]
         sigmoid = _sigmoid(z)
-        G[j] = learning_rate * weight * sigmoid
+        S[j] = learning_rate * weight * sigmoid
         # softplus(z) = max(z, 0) - log sigmoid(|z|), which neither overflows nor cancels
-        loss += np.float64(abs(weight) * (max(z, _ZERO) + _minus_log(max(sigmoid, _ONE - sigmoid))))
+        rest = _minus_log_1_minus(min(sigmoid, _ONE - sigmoid))
+        loss += abs(weight) * (max(z, _ZERO) + rest)
+    return loss
+
+
+@njit(**_OPTIONS)
+def _gradients(S, weights, learning_rate):
+    """S = learning_rate * weights * sigmoid(z), in place; the sum of |weights| * softplus(z).
+
+    z = -S where the weight is positive (a pair that was seen), S where it is negative (noise).
+    Equivalent to -learning_rate times the gradient of the sum with respect to S.
+    """
+    loss = 0.0
+    for start in range(0, S.size, _TERMS):
+        few = slice(start, start + _TERMS)
+        loss += np.float64(_gradients_of_few(S[few], weights[few], learning_rate))
     return loss
 
 
@@ -416,38 +536,45 @@ def _gradients(S, weights, G, learning_rate):
 
 
 @njit(**_OPTIONS)
-def block_step(I, O, rows_I, rows_O, weights, learning_rate, buffers, band):
+def block_step(I, O, rows, weights, learning_rate, buffers, band, ahead):
     """One step of gradient descent on a block, in place; its loss before the step.
 
     loss = sum over a, n of |w| softplus(-sign(w) I[rows_I[a]] @ O[rows_O[n]]), w = weights[a, n]
 
-    All scores come from the tables as they were before the step. `rows_I` and `rows_O` have a
+    All scores come from the tables as they were before the step. rows = (rows_I, rows_O) have a
     multiple of four entries, the spare ones with weight 0; a row may occur more than once.
     band = (centres, window, first): of the first columns of `weights`, column c is 0 outside the
     rows first + c - window .. first + c + window, and those scores are not computed; (0, 0, 0)
-    where nothing is known.
+    where nothing is known. ahead = (a table, rows of it, another, rows of it): what the next step
+    will read, fetched while this one computes.
     """
     _wide()
-    X, Y, S, G = buffers  # (n_rows_I, n_dims), (n_rows_O, n_dims), twice (n_rows_I, n_rows_O)
+    rows_I, rows_O = rows
+    X, Y, S, T = buffers
     n_centres, window, middle = band
     n_I, n_O = rows_I.size, rows_O.size
     for a in range(n_I):
         _copy_row(I, rows_I[a], X, a)
     for n in range(n_O):
         _copy_row(O, rows_O[n], Y, n)
-    for n in range(0, n_O, 4):  # in this order the rows of X stay in the nearest cache
-        for a in range(0, n_I, 4):
-            if n + 3 >= n_centres or (
-                a + 3 >= middle + n - window and a <= middle + n + 3 + window
+    ahead_I = -(-ahead[1].size * _SCORE_COLUMNS // n_O)  # rows to fetch with each tile of columns
+    ahead_O = -(-ahead[3].size * _SCORE_COLUMNS // n_O)
+    for j in range(-(-n_O // _SCORE_COLUMNS)):  # in this order X stays in the nearest cache
+        _fetch_rows(ahead[0], ahead[1], j * ahead_I, (j + 1) * ahead_I)
+        _fetch_rows(ahead[2], ahead[3], j * ahead_O, (j + 1) * ahead_O)
+        n = min(j * _SCORE_COLUMNS, n_O - _SCORE_COLUMNS)  # the last may repeat some scores
+        for a in range(0, n_I, _SCORE_ROWS):
+            if n + _SCORE_COLUMNS > n_centres or (
+                a + _SCORE_ROWS > middle + n - window and a < middle + n + _SCORE_COLUMNS + window
             ):
                 _scores(X, Y, S, a, n)
-    flat_G = G.reshape(-1)
     used = n_I * n_O
-    loss = _gradients(
-        S.reshape(-1)[:used], weights.reshape(-1)[:used], flat_G[:used], learning_rate
-    )
-    add_products(O, rows_O, flat_G, 1, n_O, X, n_I)
-    add_products(I, rows_I, flat_G, n_O, 1, Y, n_O)
+    loss = _gradients(S.reshape(-1)[:used], weights.reshape(-1)[:used], learning_rate)
+    for a in range(n_I):
+        for n in range(n_O):
+            T[n, a] = S[a, n]
+    add_products(O, rows_O, S, X, n_I)
+    add_products(I, rows_I, T, Y, n_O)
     return loss
 
 
@@ -492,11 +619,13 @@ def block_draw(tokens, documents, t, n_centres, shape, noise, state, drawn):
                 n_pairs += 1
     for c in range(n_centres, n_block):
         rows_O[c] = tokens[t]
+    for a in range(n_rows):
+        weight = -each * np.float32(n_pairs_of[a])
+        for n in range(n_block, n_block + n_noise):
+            weights[a, n] = weight
     for n in range(n_block, n_block + n_noise):
         word = _draw_noise(state, thresholds, aliases)
         rows_O[n] = word
-        for a in range(n_rows):
-            weights[a, n] = -each * np.float32(n_pairs_of[a])
         for c in range(n_centres):
             if rows_O[c] == word:
                 for a in range(n_rows):
@@ -505,24 +634,42 @@ def block_draw(tokens, documents, t, n_centres, shape, noise, state, drawn):
 
 
 @njit(**_OPTIONS)
-def _block_memory(shape, n_dims):
-    """(drawn, buffers) for `block_draw` and `block_step`."""
-    window, _, n_block, n_noise = shape
-    n_most = (n_block + 2 * window + 3) >> 2 << 2
-    n_O = n_block + n_noise
-    drawn = (
-        np.empty(n_most, np.int64),
-        np.empty(n_O, np.int64),
-        np.empty((n_most, n_O), np.float32),
-        np.empty(n_most, np.int64),
-    )
-    buffers = (
-        np.zeros((n_most, n_dims), np.float32),
+def block_buffers(n_I, n_O, n_dims):
+    """Room for `block_step`: rows of `I`, rows of `O`, scores, the same transposed."""
+    return (
+        np.zeros((n_I, n_dims), np.float32),
         np.zeros((n_O, n_dims), np.float32),
-        np.zeros((n_most, n_O), np.float32),
-        np.zeros((n_most, n_O), np.float32),
+        np.zeros((n_I, n_O), np.float32),
+        np.zeros((n_O, n_I), np.float32),
     )
-    return drawn, buffers
+
+
+@njit(inline="always")
+def _most_rows(shape):
+    """(rows of I, rows of O) that a block can have."""
+    window, _, n_block, n_noise = shape
+    return (n_block + 2 * window + 3) >> 2 << 2, n_block + n_noise
+
+
+@njit(**_OPTIONS)
+def _room_to_draw(shape):
+    """`drawn` for `block_draw`."""
+    n_I, n_O = _most_rows(shape)
+    return (
+        np.empty(n_I, np.int64),
+        np.empty(n_O, np.int64),
+        np.empty((n_I, n_O), np.float32),
+        np.empty(n_I, np.int64),
+    )
+
+
+@njit(**_OPTIONS)
+def _draw_until(text, t, stop, shape, noise, state, drawn):
+    """`block_draw` for the block that begins at t; no pair and no row from `stop` on."""
+    if t >= stop:
+        return 0, 0, 0
+    tokens, documents = text
+    return block_draw(tokens, documents, t, min(shape[2], stop - t), shape, noise, state, drawn)
 
 
 @njit(inline="always")
@@ -539,20 +686,23 @@ def train_blocks(I, O, tokens, documents, span, shape, noise, state):
     span = (start, stop, learning rate at start, at stop); shape as in `block_draw`.
     """
     start, stop, _, _ = span
+    text = (tokens, documents)
     window, _, n_block, _ = shape
-    drawn, buffers = _block_memory(shape, I.shape[1])
-    rows_I, rows_O, weights, _ = drawn
+    n_I, n_O = _most_rows(shape)
+    buffers = block_buffers(n_I, n_O, I.shape[1])
+    drawn, after = _room_to_draw(shape), _room_to_draw(shape)
     loss = 0.0
     n_pairs = 0
+    pairs, n_rows, first = _draw_until(text, start, stop, shape, noise, state, drawn)
     for t in range(start, stop, n_block):
-        n_centres = min(n_block, stop - t)
-        pairs, n_rows, first = block_draw(
-            tokens, documents, t, n_centres, shape, noise, state, drawn
-        )
+        coming = _draw_until(text, t + n_block, stop, shape, noise, state, after)
         if pairs > 0:
             rate, band = _rate(span, t), (n_block, window, t - first)
-            loss += block_step(I, O, rows_I[:n_rows], rows_O, weights, rate, buffers, band)
+            rows, ahead = (drawn[0][:n_rows], drawn[1]), (I, after[0][: coming[1]], O, after[1])
+            loss += block_step(I, O, rows, drawn[2], rate, buffers, band, ahead)
             n_pairs += pairs
+        pairs, n_rows, first = coming
+        drawn, after = after, drawn
     return loss, n_pairs
 
 
@@ -565,25 +715,16 @@ def train_blocks(I, O, tokens, documents, span, shape, noise, state):
 
 
 def shard_memory(n_shards, n_words, n_dims, shape, blocks_per_round):
-    """(copies, words and slots for I, the same for O, rows held, and room for one block)."""
-    window, _, n_block, n_noise = shape
-    n_most = (n_block + 2 * window + 3) >> 2 << 2
-    n_O = n_block + n_noise
+    """(copies, words and slots for I, the same for O, rows held of both)."""
     memory = []
-    for n_rows in (n_most, n_O):
+    for n_rows in _most_rows(shape):
         n_copies = min(n_words, n_rows * blocks_per_round)
         memory += [
             np.zeros((n_shards, n_copies, n_dims), np.float32),
             np.zeros((n_shards, n_copies), np.int64),
             np.full((n_shards, n_words), -1, np.int32),
         ]
-    return (
-        *memory,
-        np.zeros((2, n_shards), np.int64),
-        np.zeros((n_shards, 3, max(n_most, n_O)), np.int64),
-        np.zeros((n_shards, 3, n_most, n_O), np.float32),
-        np.zeros((n_shards, n_most + n_O, n_dims), np.float32),
-    )
+    return (*memory, np.zeros((2, n_shards), np.int64))
 
 
 @njit(**_OPTIONS)
@@ -649,34 +790,31 @@ def train_shard(I, O, text, span, shape, noise, state, memory):
     span = (first centre, end, shard, span of the whole as in `train_blocks`). The copies of the
     round before are forgotten.
     """
-    tokens, documents = text
     first, last, s, whole = span
     window, _, n_block, _ = shape
-    copies_I, words_I, slots_I, copies_O, words_O, slots_O, n_held, rows, grids, spare = memory
-    n_most, n_O = grids.shape[2], grids.shape[3]
-    drawn = (rows[s, 0, :n_most], rows[s, 1, :n_O], grids[s, 0], rows[s, 2, :n_most])
-    buffers = (spare[s, :n_most], spare[s, n_most:], grids[s, 1], grids[s, 2])
-    rows_I, rows_O, weights, _ = drawn
+    copies_I, words_I, slots_I, copies_O, words_O, slots_O, n_held = memory
+    n_I, n_O = _most_rows(shape)
+    buffers = block_buffers(n_I, n_O, I.shape[1])
+    drawn, after = _room_to_draw(shape), _room_to_draw(shape)
     for h in range(n_held[0, s]):
         slots_I[s, words_I[s, h]] = -1
     for h in range(n_held[1, s]):
         slots_O[s, words_O[s, h]] = -1
     held_I, held_O = 0, 0
     loss, n_pairs = 0.0, 0
+    pairs, n_rows, begin = _draw_until(text, first, last, shape, noise, state, drawn)
     for t in range(first, last, n_block):
-        n_centres = min(n_block, last - t)
-        pairs, n_rows, begin = block_draw(
-            tokens, documents, t, n_centres, shape, noise, state, drawn
-        )
+        coming = _draw_until(text, t + n_block, last, shape, noise, state, after)
         if pairs > 0:
-            used_I = rows_I[:n_rows]
-            held_I = _fetch(I, used_I, (copies_I[s], words_I[s]), slots_I[s], held_I)
-            held_O = _fetch(O, rows_O, (copies_O[s], words_O[s]), slots_O[s], held_O)
+            rows = (drawn[0][:n_rows], drawn[1])
+            held_I = _fetch(I, rows[0], (copies_I[s], words_I[s]), slots_I[s], held_I)
+            held_O = _fetch(O, rows[1], (copies_O[s], words_O[s]), slots_O[s], held_O)
             rate, band = _rate(whole, t), (n_block, window, t - begin)
-            loss += block_step(
-                copies_I[s], copies_O[s], used_I, rows_O, weights, rate, buffers, band
-            )
+            ahead = (I, after[0][: coming[1]], O, after[1])
+            loss += block_step(copies_I[s], copies_O[s], rows, drawn[2], rate, buffers, band, ahead)
             n_pairs += pairs
+        pairs, n_rows, begin = coming
+        drawn, after = after, drawn
     n_held[0, s], n_held[1, s] = held_I, held_O
     return loss, n_pairs
 
@@ -708,15 +846,15 @@ def pair_step(I, O, row_I, rows_O, weights, learning_rate, buffers):
     multiple of four entries.
     """
     _wide()
-    X, Y, S, G = buffers  # (1, n_dims), (n_rows_O, n_dims), twice (n_rows_O,)
+    X, Y, S = buffers  # (1, n_dims), (n_rows_O, n_dims), (n_rows_O,)
     for n in range(rows_O.size):
         _copy_row(O, rows_O[n], Y, n)
     for n in range(0, rows_O.size, 4):
         _scores_1(I, row_I[0], Y, S, n)
-    loss = _gradients(S, weights, G, learning_rate)
+    loss = _gradients(S, weights, learning_rate)
     _copy_row(I, row_I[0], X, 0)
-    add_products(O, rows_O, G, 1, 1, X, 1)
-    _add_1_row(I, row_I, 0, G, 0, 1, Y, rows_O.size)
+    add_products(O, rows_O, S.reshape(1, -1), X, 1)
+    _add_1_row(I, row_I, 0, S.reshape(-1, 1), Y, rows_O.size)
     return loss
 
 
@@ -736,7 +874,6 @@ def train_pairs(I, O, tokens, documents, span, shape, noise, state):
     buffers = (
         np.zeros((1, I.shape[1]), np.float32),
         np.zeros((n_O, I.shape[1]), np.float32),
-        np.zeros(n_O, np.float32),
         np.zeros(n_O, np.float32),
     )
     loss = 0.0

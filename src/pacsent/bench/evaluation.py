@@ -16,6 +16,7 @@ import numpy as np
 import pacsent
 from pacsent.bench.rows import PAPER_DATASETS, ROWS, Features, Row, Source, features, from_estimator
 from pacsent.maths import regressions
+from pacsent.progress import bar
 from pacsent.text.labelled import Dataset
 from pacsent.words.encoded import Encoded
 
@@ -62,11 +63,11 @@ class Score:
     lam: float | None
 
 
-def _grid_on(device, n_threads):
+def _grid_on(device, n_jobs):
     """(grid_search, fit) on the processor, or on a GPU for features that are not sparse."""
     from scipy import sparse
 
-    on_cpu = {"n_threads": n_threads}
+    on_cpu = {"n_jobs": n_jobs}
 
     def search(X, *arguments, **settings):
         if device in (None, "cpu") or sparse.issparse(X):
@@ -93,7 +94,7 @@ def _score_group(
     n_classes,
     seeds,
     Cs,
-    n_threads,
+    n_jobs,
     classifiers,
     device=None,
     random=False,
@@ -103,7 +104,7 @@ def _score_group(
     feature_sets(number, seed) -> Features of lams[number]. The search is made on those of the first
     seed. Where they are `random`, every other seed's classifier is fitted and scored on its own.
     """
-    grid_search, fit = _grid_on(device, n_threads)
+    grid_search, fit = _grid_on(device, n_jobs)
     folds = np.stack([folds_of(y_train, seed) for seed in seeds])
     table = {}  # (lam number, normalise) -> (n_seeds, n_Cs)
     paths: dict = {}
@@ -191,10 +192,17 @@ class Result:
     kind: str = "classification"
 
     def __str__(self) -> str:
-        return f"{self.label} on {self.dataset}: {self.accuracy:.4f} ± {self.sd:.4f}"
+        return f"{self.label} on {self.dataset}: {score_text(asdict(self))}"
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1, allow_nan=False, default=float) + "\n"
+
+
+def score_text(result: dict, digits: int = 4) -> str:
+    """Accuracy and, where several seeds say so, its standard deviation."""
+    shown = f"{result['accuracy']:.{digits}f}"
+    several = len(result["scores"]) > 1
+    return f"{shown} ± {result['sd']:.{digits}f}" if several else shown
 
 
 def words_digest(words) -> str:
@@ -282,7 +290,7 @@ def rows_of(encoded: Encoded, rows) -> Encoded:
     return Encoded(encoded.ids[at], offsets, encoded.n_unknown[rows])
 
 
-def _evaluate_row(row, prepared, lams, seeds, Cs, n_threads, classifiers, make_features):
+def _evaluate_row(row, prepared, lams, seeds, Cs, n_jobs, classifiers, make_features):
     """Scores of all seeds; seeds that share a split are solved together."""
     fixed = prepared.dataset.has_fixed_split
     groups = [tuple(seeds)] if fixed else [(seed,) for seed in seeds]
@@ -303,7 +311,7 @@ def _evaluate_row(row, prepared, lams, seeds, Cs, n_threads, classifiers, make_f
             prepared.n_classes,
             group,
             Cs,
-            n_threads,
+            n_jobs,
             classifiers,
             source.device,
             row.random,
@@ -363,10 +371,10 @@ def evaluate(
     lams=None,
     seeds=SEEDS,
     Cs=regressions.CS,
-    n_threads: int | None = None,
     n_jobs: int | None = None,
     device: str | None = None,
     save_classifiers: str | Path | None = None,
+    verbose: bool = False,
 ) -> Result:
     """Score sentence vectors by the paper's protocol: test accuracy, mean and sd over seeds.
 
@@ -386,12 +394,15 @@ def evaluate(
         numbers for methods that use them.
     Cs : sequence of float
         Inverse penalties to choose from, ascending.
-    n_threads, n_jobs : int or None
-        Threads of the classifier's grid and of the vectorizer; None takes every core.
+    n_jobs : int or None
+        Threads of the vectorizer and of the classifier's grid; None and -1 take every core, -2 all
+        but one.
     device : str or None
         Passed to methods that can run on a GPU.
     save_classifiers : path or None
         A folder for the classifiers, one .npz for each seed (`load_classifier`).
+    verbose : bool, default=False
+        Show progress on stderr.
 
     Returns
     -------
@@ -402,7 +413,15 @@ def evaluate(
     lam, C and L2 normalisation are chosen by five-fold cross-validation on the training part. The
     vectorizer is fitted on the training texts, all of them, without labels.
     """
+    if not isinstance(dataset, Dataset):
+        raise TypeError(
+            f"dataset must be a Dataset. Got {type(dataset).__name__} instead. Read one with "
+            "read_labelled(path), or build Dataset(name, texts, labels, ...)."
+        )
     row, extract = _row_of(method)
+    seeds = tuple(seeds)
+    if not seeds:
+        raise ValueError("seeds must hold at least one seed. Got none instead. Pass (0,).")
     if words is None and isinstance(method, str) and row.method != "tf-idf":
         raise ValueError(
             f"words must be given for the method {method!r}. Got None instead. Pass WordVectors, "
@@ -411,7 +430,18 @@ def evaluate(
     chosen = tuple(lams) if lams is not None else row.lams
     chosen = chosen or (None,)
     prepared = Prepared(dataset, words, n_jobs=n_jobs, device=device)
-    return run_row(row, prepared, chosen, seeds, Cs, n_threads, save_classifiers, extract)
+    # vectors and a search for every lam of every split; where they are random, again for a seed
+    n_splits = 1 if dataset.has_fixed_split else len(seeds)
+    n_steps = n_splits * len(chosen) + (len(seeds) - n_splits) * row.random
+    with bar(f"evaluate {row.label}", total=n_steps, unit="settings", enabled=verbose) as shown:
+
+        def told(row, source, lam, seed):
+            shown.update(shown.completed, "" if lam is None else f"lam {lam:g}, seed {seed}")
+            made = extract(row, source, lam, seed)
+            shown.advance()
+            return made
+
+        return run_row(row, prepared, chosen, seeds, Cs, n_jobs, save_classifiers, told)
 
 
 def _row_of(method):
@@ -438,7 +468,7 @@ def _row_of(method):
     return Row(method, method, method), features
 
 
-def run_row(row, prepared, lams, seeds, Cs, n_threads, save_classifiers, extract, quick=False):
+def run_row(row, prepared, lams, seeds, Cs, n_jobs, save_classifiers, extract, quick=False):
     dataset = prepared.dataset
 
     def keep(score, coef, intercept):
@@ -457,7 +487,7 @@ def run_row(row, prepared, lams, seeds, Cs, n_threads, save_classifiers, extract
         lams,
         seeds,
         Cs,
-        n_threads,
+        n_jobs,
         keep if save_classifiers is not None else None,
         extract,
     )
@@ -564,14 +594,14 @@ def row_space(X):
     return inside, lambda other: np.asarray(other @ basis)
 
 
-def few_labels(row: Row, prepared, *, sizes=FEW_LABELS, n_draws=N_DRAWS, n_threads=None) -> dict:
+def few_labels(row: Row, prepared, *, sizes=FEW_LABELS, n_draws=N_DRAWS, n_jobs=None) -> dict:
     """Test accuracy of a classifier that sees only some labels, mean and sd over draws.
 
     The vectors are learned from all training texts; lam is 1: a handful of labels cannot choose
     it. C and normalisation are chosen by cross-validation on the labelled examples.
     """
     source, y_train, y_test = prepared.part(0)
-    grid_search, fit = _grid_on(source.device, n_threads)
+    grid_search, fit = _grid_on(source.device, n_jobs)
     made = prepared.features(row, source, 1.0 if row.lams else None, 0)
     lengths = (True,) if made.normalised else (False, True)
     changes = {n: unit_length if n and not made.normalised else lambda X: X for n in lengths}
@@ -650,7 +680,7 @@ def similarity(row: Row, pairs, words, *, n_jobs=None, device=None) -> dict:
         known = np.isfinite(first[1]) & np.isfinite(second[1])
         Q, R = ((m[known], v[known]) for m, v in (first, second))
         for name, sign in (
-            ("log_expected_likelihood", 1),
+            ("log_likelihood_kernel", 1),
             ("kl_divergence", -1),
             ("wasserstein_distance", -1),
         ):

@@ -6,6 +6,7 @@ The page is one file that opens offline: styles and pictures are inside it.
 from pathlib import Path
 from typing import Any
 
+from pacsent.bench.evaluation import score_text
 from pacsent.bench.rows import PAPER_DATASETS, ROWS
 
 TITLES = {
@@ -56,7 +57,7 @@ def cells(results) -> tuple[list[str], list[list[str]]]:
         line = [next(r["label"] for r in scores.values() if r["row"] == row)]
         for name in names:
             result = scores.get((row, name))
-            line.append(f"{result['accuracy']:.3f} ± {result['sd']:.3f}" if result else "")
+            line.append(score_text(result, 3) if result else "")
             if name in PAPER_DATASETS:
                 paper = result["paper"] if result else None
                 line.append(f"{paper:.3f}" if paper is not None else "")
@@ -223,10 +224,18 @@ def _plain_table(header, rows) -> str:
 
 def similarity_rows(results) -> tuple[list[str], list[list[str]]]:
     """Header and rows of the table of sentence pairs."""
-    names = ("log_expected_likelihood", "kl_divergence", "wasserstein_distance")
-    header = ["method", "Spearman", "Pearson", "exp. likelihood", "−KL", "−Wasserstein"]
+    titles = {
+        "log_likelihood_kernel": "exp. likelihood",
+        "log_expected_likelihood": "not normalised",  # in results of older versions
+        "kl_divergence": "−KL",
+        "wasserstein_distance": "−Wasserstein",
+    }
+    found = _of_kind(results, "similarity")
+    made = {name for r in found for name in r["posterior_similarities"]}
+    names = [name for name in titles if name in made]
+    header = ["method", "Spearman", "Pearson", *[titles[name] for name in names]]
     rows = []
-    for r in _of_kind(results, "similarity"):
+    for r in found:
         others = [r["posterior_similarities"].get(name) for name in names]
         rows.append(
             [r["label"], f"{r['spearman']:.3f}", f"{r['pearson']:.3f}"]
@@ -482,9 +491,6 @@ def plots(results, folder) -> list[tuple[Path, str, str]]:
         import matplotlib
     except ImportError:
         return []
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     made = []
@@ -492,7 +498,6 @@ def plots(results, folder) -> list[tuple[Path, str, str]]:
     def save(figure, name, kind, caption):
         path = folder / f"{name}.png"
         figure.savefig(path, dpi=130, facecolor="white", metadata={"Software": None})
-        plt.close(figure)
         made.append((path, kind, caption))
 
     settings: Any = {
@@ -505,12 +510,12 @@ def plots(results, folder) -> list[tuple[Path, str, str]]:
         "legend.fontsize": 8,
         "figure.constrained_layout.use": True,
     }
-    with plt.rc_context(settings):
+    with matplotlib.rc_context(settings):
         for dataset in TITLES:
             title = TITLES[dataset]
             few = [r for r in _of_kind(results, "few-labels") if r["dataset"] == dataset]
             if few:
-                save(_few_plot(plt, few, _scores(results)), f"few-{dataset}", "few-labels",
+                save(_few_plot(few, _scores(results)), f"few-{dataset}", "few-labels",
                      f"{title}: accuracy with few labels")  # fmt: skip
             curves = [
                 r
@@ -518,7 +523,7 @@ def plots(results, folder) -> list[tuple[Path, str, str]]:
                 if r["dataset"] == dataset and len(r["lam_curve"]) > 1
             ]
             if curves:
-                save(_lam_plot(plt, curves), f"lam-{dataset}", "lam",
+                save(_lam_plot(curves), f"lam-{dataset}", "lam",
                      f"{title}: cross-validated accuracy against λ")  # fmt: skip
             bins = [
                 r
@@ -527,21 +532,31 @@ def plots(results, folder) -> list[tuple[Path, str, str]]:
                 and r["row"] in ("PB-L2", "PB-IDF-L2", "PB-neg", "w-PB-neg", "PB-01")
             ]  # fmt: skip
             if bins:
-                save(_variance_plot(plt, bins), f"variance-{dataset}", "variance",
+                save(_variance_plot(bins), f"variance-{dataset}", "variance",
                      f"{title}: posterior variance against length")  # fmt: skip
         for r in _of_kind(results, "map"):
             title = TITLES.get(r["dataset"], r["dataset"])
-            save(_map_plot(plt, r), f"map-{r['dataset']}", "map",
+            save(_map_plot(r), f"map-{r['dataset']}", "map",
                  f"{title}: test documents as {r['label']} vectors")  # fmt: skip
         found = [r for r in _of_kind(results, "certificate") if r.get("true_risk") is not None]
         if found:
-            save(_certificate_plot(plt, found), "certificates", "certificates",
+            save(_certificate_plot(found), "certificates", "certificates",
                  "True risk and certificate of every method")  # fmt: skip
     return made
 
 
-def _few_plot(plt, few, scores):
-    figure, axes = plt.subplots(figsize=(5.2, 3.6))
+def _subplots(figsize):
+    """A figure and its axes, without pyplot: the user's figures and backend stay as they are."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=figsize)
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots()
+
+
+def _few_plot(few, scores):
+    figure, axes = _subplots(figsize=(5.2, 3.6))
     for r in few:
         x = [point["n_labels"] for point in r["curve"]]
         y = [point["accuracy"] for point in r["curve"]]
@@ -562,8 +577,8 @@ def _few_plot(plt, few, scores):
     return figure
 
 
-def _lam_plot(plt, curves):
-    figure, axes = plt.subplots(figsize=(5.2, 3.2 + 0.17 * -(-len(curves) // 3)))
+def _lam_plot(curves):
+    figure, axes = _subplots(figsize=(5.2, 3.2 + 0.17 * -(-len(curves) // 3)))
     for number, r in enumerate(curves):
         points = r["lam_curve"]
         axes.plot(
@@ -582,10 +597,10 @@ def _lam_plot(plt, curves):
     return figure
 
 
-def _variance_plot(plt, bins):
+def _variance_plot(bins):
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-    figure, axes = plt.subplots(figsize=(5.2, 3.6))
+    figure, axes = _subplots(figsize=(5.2, 3.6))
     for r in bins:
         points = r["details"]["variance_by_length"]
         lam = r["scores"][0]["lam"]
@@ -607,10 +622,12 @@ def _variance_plot(plt, bins):
     return figure
 
 
-def _map_plot(plt, r):
+def _map_plot(r):
+    from matplotlib import colormaps
+
     n_classes = len(r["classes"])
-    figure, axes = plt.subplots(figsize=(5.2, 4.4) if n_classes <= 8 else (5.2, 5.8))
-    colours = plt.get_cmap("tab10" if n_classes <= 10 else "tab20")
+    figure, axes = _subplots(figsize=(5.2, 4.4) if n_classes <= 8 else (5.2, 5.8))
+    colours = colormaps["tab10" if n_classes <= 10 else "tab20"]
     for label, name in enumerate(r["classes"]):
         at = [i for i, value in enumerate(r["labels"]) if value == label]
         axes.scatter(
@@ -636,8 +653,8 @@ def _map_plot(plt, r):
     return figure
 
 
-def _certificate_plot(plt, found):
-    figure, axes = plt.subplots(figsize=(5.2, 0.3 * len(found) + 1.2))
+def _certificate_plot(found):
+    figure, axes = _subplots(figsize=(5.2, 0.3 * len(found) + 1.2))
     for height, r in enumerate(reversed(found)):
         axes.plot([r["true_risk"], r["risk_bound"]], [height, height], color="#bbb", zorder=1)
         axes.scatter(r["true_risk"], height, color="#2a6fbb", label="true risk" * (not height))

@@ -114,7 +114,7 @@ def reproduce(
     quick: bool = False,
     save_classifiers: bool = False,
     device: str | None = None,
-    n_threads: int | None = None,
+    n_jobs: int | None = None,
     verify: bool = True,
     verbose: bool = False,
     time_limit: float | None = None,
@@ -200,7 +200,7 @@ def reproduce(
                     break
                 try:
                     content = _run_task(
-                        task, row, prepared, words, seeds, Cs, quick, n_threads, device,
+                        task, row, prepared, words, seeds, Cs, quick, n_jobs, device,
                         out / "classifiers" if save_classifiers else None,
                     )  # fmt: skip
                 except ImportError as error:
@@ -235,7 +235,7 @@ def reproduce(
     return run
 
 
-def _run_task(task, row, prepared, words, seeds, Cs, quick, n_threads, device, classifiers) -> dict:
+def _run_task(task, row, prepared, words, seeds, Cs, quick, n_jobs, device, classifiers) -> dict:
     lams = row.lams or (None,)
     if quick and len(lams) > 1:
         lams = (0.5, 4.0)
@@ -243,14 +243,14 @@ def _run_task(task, row, prepared, words, seeds, Cs, quick, n_threads, device, c
         return evaluation.similarity(row, prepared, words, device=device)
     if task.kind == "few-labels":
         sizes = {"sizes": (100,), "n_draws": 2} if quick else {}
-        found = evaluation.few_labels(row, prepared, n_threads=n_threads, **sizes)
+        found = evaluation.few_labels(row, prepared, n_jobs=n_jobs, **sizes)
         return {"dataset": task.dataset, **found}
     if task.kind == "certificate":
         return {"dataset": task.dataset, **evaluation.certificate(row, prepared)}
     if task.kind == "map":
         return {"dataset": task.dataset, **evaluation.document_map(row, prepared)}
     result = evaluation.run_row(
-        row, prepared, lams, seeds, Cs, n_threads, classifiers, prepared.features, quick
+        row, prepared, lams, seeds, Cs, n_jobs, classifiers, prepared.features, quick
     )
     return asdict(result)
 
@@ -280,12 +280,47 @@ def last_run(out) -> dict | None:
         return None
 
 
+_NAMES = ("kind", "row", "label", "dataset")  # every result has them
+_NUMBERS = {  # of each kind; None is allowed where a number may be missing
+    "classification": {"accuracy": False, "sd": False, "paper": True},
+    "similarity": {"spearman": False},
+    "certificate": {"risk_bound": False, "held_out_risk": True},
+}
+
+
+def _read_result(path: Path) -> dict:
+    """One JSON object; a result among them has its names and numbers, or one line says so."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise _no_result(path, "one JSON object")
+    if not {"kind", "row"} <= set(content):
+        return content
+    for name in _NAMES:
+        if not isinstance(content.get(name), str):
+            raise _no_result(path, f"a string called {name}")
+    for name, may_miss in _NUMBERS.get(content["kind"], {}).items():
+        value = content.get(name, "missing")
+        if type(value) not in (int, float) and not (may_miss and value is None):
+            raise _no_result(path, f"a number called {name}")
+    return content
+
+
+def _no_result(path: Path, what: str) -> ValueError:
+    return ValueError(
+        f"{path} must hold {what}. Got something else instead: the file is damaged. Delete it; "
+        "pacsent reproduce makes it again."
+    )
+
+
 def read_results(folder) -> list[dict]:
     """Every result under `folder`, in the order of the table."""
     order = {name: number for number, name in enumerate(ROWS)}
     found = []
     for path in sorted(Path(folder).rglob("*.json")):
-        content = json.loads(path.read_text())
+        content = _read_result(path)
         if "kind" in content and "row" in content:
             found.append(content)
     return sorted(found, key=lambda r: (r["kind"], order.get(r["row"], 99), r.get("dataset", "")))
@@ -295,7 +330,7 @@ def _one_line(content: dict) -> str:
     where = f"{content['label']} on {content['dataset']}"
     if content["kind"] == "classification":
         seconds = sum(content["seconds"].values())
-        return f"{where}: {content['accuracy']:.4f} ± {content['sd']:.4f} ({seconds:.0f} s)"
+        return f"{where}: {evaluation.score_text(content)} ({seconds:.0f} s)"
     if content["kind"] == "similarity":
         return f"{where}: Spearman {content['spearman']:.4f}"
     if content["kind"] == "few-labels":

@@ -133,6 +133,12 @@ def certify(
     if weighting not in ("balanced", "paper"):
         raise ValueError(f"weighting must be 'balanced' or 'paper'. Got {weighting!r} instead.")
     words = vectorizer.word_vectors
+    if not getattr(vectorizer, "in_table_space", True):
+        raise ValueError(
+            "The vectors must be in the coordinates of the word table to be certified. Got "
+            f"{type(vectorizer).__name__} instead, whose are not. Certify SIF, Average, PB-L2 or "
+            "another method of the paper."
+        )
     swap = getattr(vectorizer, "swap_roles", False)
     if words.output_vectors is None:
         raise ValueError(

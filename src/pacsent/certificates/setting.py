@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import NamedTuple
 
@@ -9,6 +10,8 @@ import numpy as np
 
 from pacsent.certificates import priors
 from pacsent.certificates.certificate import Certificate
+from pacsent.sentences.base import EmptySentenceWarning
+from pacsent.words.encoded import LowCoverageWarning
 
 
 class GibbsPosterior(NamedTuple):
@@ -52,9 +55,17 @@ class Setting(NamedTuple):
     record: dict
 
 
-def vectors_of(setting, vectorizer, encoded) -> np.ndarray:
+@contextmanager
+def without_warnings_about_parts():
+    """A part of a document may well be empty; every other warning is the user's to see."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore", EmptySentenceWarning)
+        warnings.simplefilter("ignore", LowCoverageWarning)
+        yield
+
+
+def vectors_of(setting, vectorizer, encoded) -> np.ndarray:
+    with without_warnings_about_parts():
         return np.asarray(vectorizer.transform(encoded), dtype=np.float32)
 
 
@@ -64,8 +75,7 @@ def fitted(setting, encoded):
 
     if not setting.refit:
         return setting.vectorizer
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with without_warnings_about_parts():
         return clone(setting.vectorizer).fit(encoded)
 
 

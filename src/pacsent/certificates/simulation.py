@@ -351,10 +351,8 @@ class _Population:
 def figure(replicates: dict[str, Replicates], path) -> None:
     """True risk against claimed bound, ours and the paper's; points below the line are broken."""
     try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        import matplotlib.pyplot as plt
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
     except ImportError:
         raise ImportError(
             "The figure needs matplotlib, which is not installed. "
@@ -363,7 +361,9 @@ def figure(replicates: dict[str, Replicates], path) -> None:
     n_columns = min(3, len(replicates))
     n_rows = -(-len(replicates) // n_columns)
     size = 3.6 * n_columns, 3.6 * n_rows
-    shown, axes = plt.subplots(n_rows, n_columns, figsize=size, dpi=80, squeeze=False)
+    shown = Figure(figsize=size, dpi=80)  # no pyplot: the user's own figures stay as they are
+    FigureCanvasAgg(shown)
+    axes = shown.subplots(n_rows, n_columns, squeeze=False)
     for axis, (name, r) in zip(axes.flat, replicates.items()):
         axis.plot([0, 1], [0, 1], color="black", linewidth=0.8)
         axis.scatter(r.paper_true, r.paper_claimed, s=5, color="#d95f02", label="the paper's bound")
@@ -378,4 +378,3 @@ def figure(replicates: dict[str, Replicates], path) -> None:
     axes.flat[0].legend(loc="upper left", frameon=False, fontsize=8)
     shown.tight_layout()
     shown.savefig(path, metadata={"Software": None})
-    plt.close(shown)

@@ -19,27 +19,44 @@ __all__ = ["bench", "certificates", "cli", "main", "sentences", "words"]
 def main():
     """Entry point: a user's mistake is one line on stderr, never a traceback.
 
-    PACSENT_DEBUG=1 in the environment shows the traceback all the same.
+    Exit status 0 success, 1 a mistake in the data, 2 a mistake in the command line, 130
+    interrupted. PACSENT_DEBUG=1 in the environment shows the traceback all the same. What is not
+    a mistake of the user (a TypeError, say) is a bug and keeps its traceback.
     """
+    _open_closed_streams()
     warnings.showwarning = one_line_warning
     try:
         status = cli.main(standalone_mode=False)
-    except click.exceptions.Abort:
+        sys.stdout.flush()
+    except (click.exceptions.Abort, KeyboardInterrupt):
         print("Interrupted.", file=sys.stderr)
         raise SystemExit(130) from None
     except click.ClickException as error:
         error.show()
         raise SystemExit(error.exit_code) from None
-    except KeyboardInterrupt:
-        print("Interrupted.", file=sys.stderr)
-        raise SystemExit(130) from None
     except BrokenPipeError:  # the reader of our output went away (| head)
-        sys.stderr.close()
+        _drop_output()
         raise SystemExit(0) from None
-    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-        if os.environ.get("PACSENT_DEBUG"):
-            raise
-        message = str(error) or f"{type(error).__name__} (out of memory?)"
-        print(f"Error: {message}", file=sys.stderr)
+    except OSError as error:  # the output could not be written to the end
+        _drop_output()
+        print(f"Error: {error}", file=sys.stderr)
         raise SystemExit(1) from None
     raise SystemExit(status if isinstance(status, int) else 0)
+
+
+def _open_closed_streams():
+    """Streams that the shell closed (<&-, >&-) lead nowhere, so that no file takes their place."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
+
+
+def _drop_output():
+    """What is still in the buffer goes nowhere: nobody takes it, and Python would complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -2,7 +2,7 @@
 
 import click
 
-from pacsent.cli.common import cli
+from pacsent.cli.common import cli, device_option, n_jobs_option, quiet_option, seeds_option
 
 # ------------------------------------------------------------------------------------------------
 # scores: evaluate, reproduce, demo
@@ -18,14 +18,16 @@ from pacsent.cli.common import cli
 @click.option("--text-column", help="Column of a CSV that holds the text.")
 @click.option("--label-column", help="Column of a CSV that holds the label.")
 @click.option("--lam", "lams", type=float, multiple=True, help="Value to choose from; repeatable.")
-@click.option("--seeds", default=3, show_default=True, help="How many seeds.")
+@seeds_option
 @click.option("--save-classifiers", type=click.Path(), help="Folder to keep the classifiers in.")
-@click.option("--device", help="cuda: let methods that can run on a GPU.")
+@device_option
+@n_jobs_option
 @click.option("--no-verify", is_flag=True, help="Accept a dataset whose content is not the known.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+@quiet_option
 def evaluate(
     method, words, dataset, data, test, text_column, label_column, lams, seeds,
-    save_classifiers, device, no_verify, as_json,
+    save_classifiers, device, n_jobs, no_verify, as_json, quiet,
 ):  # fmt: skip
     """Score METHOD with WORDS on DATASET by the paper's protocol.
 
@@ -55,11 +57,13 @@ def evaluate(
     result = scores.evaluate(
         method,
         loaded,
-        formats.read(words),
+        formats.read(words, verbose=not quiet),
         lams=lams or None,
         seeds=range(seeds),
         save_classifiers=save_classifiers,
         device=device,
+        n_jobs=n_jobs,
+        verbose=not quiet,
     )
     if as_json:
         click.echo(result.to_json(), nl=False)
@@ -85,11 +89,11 @@ def _list_rows(context, parameter, wanted):
 @click.option("--words", required=True, type=click.Path(exists=True), help="The word vectors.")
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder to write.")
 @click.option("--only", help="Rows, datasets or kinds, separated by commas: PB-L2,imdb.")
-@click.option("--seeds", default=3, show_default=True, help="How many seeds.")
+@seeds_option
 @click.option("--quick", is_flag=True, help="A small grid and one seed: does everything work?")
 @click.option("--save-classifiers", is_flag=True, help="Keep the classifiers in OUT/classifiers.")
-@click.option("--device", help="cuda: let methods that can run on a GPU.")
-@click.option("--threads", type=click.IntRange(min=1), help="Threads of the grid.  [default: all]")
+@device_option
+@n_jobs_option
 @click.option(
     "--format",
     "table_format",
@@ -103,7 +107,7 @@ def _list_rows(context, parameter, wanted):
 )
 @click.option("--no-report", is_flag=True, help="Write result files only, no index.html or plots.")
 @click.option("--no-verify", is_flag=True, help="Accept datasets whose content is not the known.")
-@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+@quiet_option
 @click.option(
     "--list",
     is_flag=True,
@@ -113,7 +117,7 @@ def _list_rows(context, parameter, wanted):
     help="List the rows of the table and leave.",
 )
 def reproduce(
-    data, words, output, only, seeds, quick, save_classifiers, device, threads, table_format,
+    data, words, output, only, seeds, quick, save_classifiers, device, n_jobs, table_format,
     time_limit, no_report, no_verify, quiet,
 ):  # fmt: skip
     """Run the paper's experiment again and print its table with ours beside it.
@@ -139,7 +143,7 @@ def reproduce(
         quick=quick,
         save_classifiers=save_classifiers,
         device=device,
-        n_threads=threads,
+        n_jobs=n_jobs,
         verify=not no_verify,
         verbose=not quiet,
         time_limit=time_limit,
@@ -164,7 +168,7 @@ def reproduce(
 @cli.command()
 @click.option("-o", "--output", default="demo", show_default=True, help="Folder to write.")
 @click.option("--random-state", default=0, show_default=True, help="Seed.")
-@click.option("--n-jobs", type=click.IntRange(min=1), help="Threads.  [default: all cores]")
+@n_jobs_option
 @click.option("--quiet", is_flag=True, help="Print the table only.")
 def demo(output, random_state, n_jobs, quiet):
     """Show everything, end to end, on text drawn from the paper's own generative model.

@@ -5,7 +5,8 @@ import warnings
 import click
 
 import pacsent
-from pacsent.cli.common import cli, echo_warnings
+from pacsent.cli.common import cli, device_option, echo_warnings, n_jobs_option, quiet_option
+from pacsent.cli.sentences import check_parameters
 
 # ------------------------------------------------------------------------------------------------
 # promises: bound, certify, simulate
@@ -72,20 +73,31 @@ def bound(risk, kl, n, delta, lam, as_json):
 @click.option("--no-calibrate", is_flag=True, help="Leave the prior's mean as it is.")
 @click.option("--random-state", type=click.IntRange(min=0), default=0, show_default=True,
               help="Seed of the split. The best of J seeds takes delta / J.")  # fmt: skip
-@click.option("--n-jobs", type=int, help="Threads.  [default: all]")
+@n_jobs_option
+@device_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
-@click.option("--quiet", is_flag=True, help="No progress on stderr.")
-def certify(model, text, method, as_json, no_calibrate, quiet, **options):
+@quiet_option
+def certify(model, text, method, as_json, no_calibrate, quiet, device, **options):
     """Certify how well MODEL tells unseen words of TEXT (a document a line) from noise.
 
-    The word vectors must not have been trained on TEXT. Exit status 0 also for a bound that is no
-    better than guessing; a warning on stderr says so.
+    The word vectors must not have been trained on TEXT. Of MODEL the method and its settings are
+    taken; what it learned from text is learned again, on the prior's part of TEXT. Exit status 0
+    also for a bound that is no better than guessing; a warning on stderr says so.
     """
 
     from pacsent.text.reading import read_lines
 
     loaded = pacsent.load(model)
     vectorizer = loaded if hasattr(loaded, "transform") else pacsent.make(method, loaded)
+    if device is not None:
+        check_parameters(vectorizer, {"device": device})
+        vectorizer.set_params(device=device)
+    if not quiet and vectorizer is loaded:
+        click.echo(
+            f"certify: {vectorizer.method_name} is fitted again on the prior's part of {text}; "
+            f"what {model} learned before is not used.",
+            err=True,
+        )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         certificate = pacsent.certify(
@@ -117,7 +129,7 @@ def certify(model, text, method, as_json, no_calibrate, quiet, **options):
 )
 @click.option("--figure", metavar="FILE.png", help="Also draw true risk against claimed bound.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
-@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+@quiet_option
 def simulate(kind, setting, replicates, delta, random_state, figure, as_json, quiet):
     """Count how often certificates fail where the truth is known, beside the paper's own bound.
 

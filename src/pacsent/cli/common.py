@@ -1,22 +1,181 @@
-"""What the families of commands share: the group itself, and how warnings are shown."""
+"""What the families of commands share: the group, options, and how mistakes and warnings read."""
 
+import os
+import re
 import sys
 
 import click
 
 import pacsent
 
+MISTAKES = (ValueError, OSError, ImportError, MemoryError)  # of a user; anything else is a bug
+# families in the order of the flow, by the file that holds them; further files come after these
+FAMILIES = {
+    "words": "Words",
+    "sentences": "Sentences",
+    "certificates": "Certificates",
+    "bench": "Benchmarks",
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+class Mistake(click.ClickException):
+    """A mistake of the user that the library found: one line, and the exit status."""
+
+    def __init__(self, error: Exception):
+        message = str(error) or "The memory was not enough."
+        if isinstance(error, OSError) and error.filename is not None and error.strerror:
+            message = f"{error.filename}: {error.strerror}."
+        super().__init__(in_shell_words(message))
+        # scikit-learn's check of parameters: an option's value is wrong
+        self.exit_code = 2 if type(error).__name__ == "InvalidParameterError" else 1
+
+
+class _Command(click.Command):
+    """A command that tells mistakes in the shell's words."""
+
+    def invoke(self, context):
+        try:
+            return super().invoke(context)
+        except BrokenPipeError:
+            raise
+        except MISTAKES as error:
+            if os.environ.get("PACSENT_DEBUG"):
+                raise
+            raise Mistake(error) from error
+
+
+class _Group(click.Group):
+    """Commands under the heading of their family, each family in the order of its file."""
+
+    command_class = _Command
+
+    def families(self) -> dict[str, list[str]]:
+        """Heading -> names of its commands."""
+        found: dict[str, list[str]] = {name: [] for name in FAMILIES}
+        for name, command in self.commands.items():
+            family = getattr(command.callback, "__module__", "").rpartition(".")[2]
+            found.setdefault(family, []).append(name)
+        titles = {family: FAMILIES.get(family, family.capitalize()) for family in found}
+        return {titles[family]: names for family, names in found.items() if names}
+
+    def list_commands(self, context):
+        return [name for names in self.families().values() for name in names]
+
+    def format_commands(self, context, formatter):
+        width = max(len(name) for name in self.commands)
+        limit = formatter.width - 6 - width
+        for title, names in self.families().items():
+            rows = [
+                (name.ljust(width), self.commands[name].get_short_help_str(limit))
+                for name in names
+                if not self.commands[name].hidden
+            ]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+@click.group(
+    cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(pacsent.__version__, prog_name="pacsent")
 def cli():
     """Sentence vectors with a promise attached."""
 
 
+# ------------------------------------------------------------------------------------------------
+# Options that mean the same everywhere
+# ------------------------------------------------------------------------------------------------
+
+
+def _check_n_jobs(context, parameter, value):
+    if value == 0:
+        raise click.BadParameter("0 is no number of threads; -1 takes all cores, -2 all but one.")
+    return value
+
+
+def n_jobs_option(command):
+    """--n-jobs, as scikit-learn means it."""
+    return click.option(
+        "--n-jobs",
+        type=int,
+        callback=_check_n_jobs,
+        help="Threads; -1 for all cores, -2 for all but one.  [default: all cores]",
+    )(command)
+
+
+def _check_device(context, parameter, value):
+    if value is not None and not re.fullmatch(r"cpu|cuda(:\d+)?", value):
+        raise click.BadParameter(f"{value!r} is not cpu, cuda or cuda:NUMBER.")
+    return value
+
+
+def device_option(command):
+    """--device, for commands that can use a GPU."""
+    return click.option(
+        "--device",
+        callback=_check_device,
+        metavar="NAME",
+        help="cpu, cuda, or cuda:1 for one of several GPUs.  [default: cpu]",
+    )(command)
+
+
+def quiet_option(command):
+    """--quiet: results and mistakes only."""
+    return click.option("--quiet", is_flag=True, help="No progress on stderr.")(command)
+
+
+def seeds_option(command):
+    """--seeds: how many."""
+    return click.option(
+        "--seeds", type=click.IntRange(min=1), default=3, show_default=True, help="How many seeds."
+    )(command)
+
+
+# ------------------------------------------------------------------------------------------------
+# Warnings and mistakes
+# ------------------------------------------------------------------------------------------------
+
+
 def echo_warnings(caught):
     for text in dict.fromkeys(str(warning.message) for warning in caught):
-        click.echo(f"Warning: {text}", err=True)
+        click.echo(f"Warning: {in_shell_words(text)}", err=True)
 
 
 def one_line_warning(message, category, filename, lineno, file=None, line=None):
-    print(f"Warning: {message}", file=sys.stderr)
+    print(f"Warning: {in_shell_words(str(message))}", file=sys.stderr)
+
+
+def in_shell_words(message: str) -> str:
+    """A message of the library with the options of the running command in place of parameters.
+
+    `min_count=5` becomes `--min-count 5`, `deterministic=True` becomes `--deterministic`, and a
+    parameter that is named alone becomes its option.
+
+    Examples
+    --------
+    >>> in_shell_words("Lower min_count.")  # no command is running
+    'Lower min_count.'
+    """
+    context = click.get_current_context(silent=True)
+    return message if context is None else _translated(message, context.command)
+
+
+def _translated(message: str, command: click.Command) -> str:
+    for option in command.params:
+        if not isinstance(option, click.Option) or option.name is None:
+            continue
+        flag = max(option.opts, key=len)
+        name = re.escape(option.name)
+        message = re.sub(rf"\bThe '{name}' parameter of \w+ must", f"{flag} must", message)
+        message = re.sub(rf"(?<![\w-]){name}=True\b", flag, message)
+        message = re.sub(rf"(?<![\w-]){name}=False\b", f"no {flag}", message)
+        message = re.sub(
+            rf"(?<![\w-]){name}=(['\"]?)([^\s'\",;)]+?)\1(?=[.,;)]?(?:\s|$))",
+            lambda found, flag=flag: f"{flag} {found[2]}",
+            message,
+        )
+        if "_" in option.name:  # a word that is no English
+            message = re.sub(rf"(?<![\w-]){name}\b(?!=)", flag, message)
+        else:  # the subject of the sentence
+            message = re.sub(rf"^{name}(?= must\b)", flag, message)
+    return message

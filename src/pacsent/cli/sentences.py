@@ -4,7 +4,14 @@ import warnings
 
 import click
 
-from pacsent.cli.common import cli, echo_warnings
+from pacsent.cli.common import (
+    cli,
+    device_option,
+    echo_warnings,
+    in_shell_words,
+    n_jobs_option,
+    quiet_option,
+)
 
 # ------------------------------------------------------------------------------------------------
 # sentences: fit, embed
@@ -62,8 +69,9 @@ def _model_names(command):
 @click.option("--learning-rate", type=float, help="Step size, for solvers that make steps.")
 @click.option("--solver", help="How the objective is minimised, for methods that are not closed.")
 @click.option("--random-state", type=int, help="Seed.")
-@click.option("--n-jobs", type=int, help="Threads; all cores when left out.")
-@click.option("--batch-size", type=int, help="Sentences worked on at once.")
+@n_jobs_option
+@device_option
+@click.option("--batch-size", type=click.IntRange(min=1), help="Sentences worked on at once.")
 @click.option(
     "--on-empty",
     type=click.Choice(["warn", "error", "ignore"]),
@@ -77,8 +85,9 @@ def _model_names(command):
     help="Keep the word vectors in the model's folder, or only where WORDS is.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+@quiet_option
 @_model_names
-def fit(method, words, text, output, words_by, as_json, **given):
+def fit(method, words, text, output, words_by, as_json, quiet, **given):
     """Fit METHOD with the word vectors WORDS on the sentences of TEXT (one a line, - for stdin).
 
     WORDS is a folder of pacsent or a file of any format that `pacsent convert` reads. Options
@@ -97,17 +106,15 @@ def fit(method, words, text, output, words_by, as_json, **given):
     params = {name: value for name, value in given.items() if value is not None}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        vectors = formats.read(words, verbose=True)
-        known = make(method, vectors).get_params(deep=False)
-        for name in params:
-            if name not in known:
-                option = "--" + name.replace("_", "-")
-                raise click.UsageError(f"{method} takes no {option}.")
+        vectors = formats.read(words, verbose=not quiet)
+        check_parameters(make(method, vectors), params)
         try:
             vectorizer = make(method, vectors, **params)
         except ValueError as error:
-            raise click.UsageError(str(error)) from None
-        with bar(f"fit {method}", unit="sentences") as shown:
+            raise click.UsageError(in_shell_words(str(error))) from None
+        if "verbose" in vectorizer.get_params(deep=False):
+            vectorizer.set_params(verbose=not quiet)
+        with bar(f"fit {method}", unit="sentences", enabled=not quiet) as shown:
 
             def sentences():
                 for sentence in read_lines(text):
@@ -131,6 +138,15 @@ def fit(method, words, text, output, words_by, as_json, **given):
         click.echo(f"wrote  {output}: {method}, {_report(vectorizer)}")
 
 
+def check_parameters(vectorizer, params):
+    """Refuse options that the method does not have, by the names they have in the shell."""
+    known = vectorizer.get_params(deep=False)
+    for name in params:
+        if name not in known:
+            option = "--" + name.replace("_", "-")
+            raise click.UsageError(f"{vectorizer.method_name} takes no {option}.")
+
+
 def _report(vectorizer) -> str:
     n, empty, coverage = vectorizer.n_sentences_, vectorizer.n_empty_, vectorizer.coverage_
     known = "no words at all" if coverage != coverage else f"{100 * coverage:.1f} % of words known"
@@ -147,19 +163,29 @@ def _report(vectorizer) -> str:
     help="File ending in .npy or .tsv (means), .npz, .jsonl or .parquet (means and variances). "
     "Tab-separated means on stdout when left out.",
 )
-@click.option("--n-jobs", type=int, help="Threads; as the model says when left out.")
-@click.option("--batch-size", type=int, help="Sentences worked on at once.")
+@click.option(
+    "--ids", is_flag=True, help="Lines are ID<TAB>TEXT; the ids go with the vectors, as `id`."
+)
+@click.option("--keep-text", is_flag=True, help="The texts go with the vectors, as `text`.")
+@n_jobs_option
+@device_option
+@click.option("--batch-size", type=click.IntRange(min=1), help="Sentences worked on at once.")
 @click.option(
     "--on-empty",
     type=click.Choice(["warn", "error", "ignore"]),
     help="What to do about sentences without a known word: mean 0 and a count, or stop.",
 )
+@quiet_option
 @_model_names
-def embed(model, text, output, **given):
+def embed(model, text, output, ids, keep_text, quiet, **given):
     """Turn the sentences of TEXT (one a line, stdin when left out) into vectors by MODEL.
 
     Works on a stream: memory does not grow with TEXT. Ends with a line on stderr that says how
     many words were known and how many sentences had none (mean 0, variance missing).
+
+    The keys are the same in .npz, .jsonl and .parquet: `mean` and `variance`, and before them `id`
+    with --ids and `text` with --keep-text. In a .tsv the id is the first column and the text the
+    last.
     """
 
     from pacsent.loading import load
@@ -169,7 +195,7 @@ def embed(model, text, output, **given):
 
     if output is not None and output != "-":
         try:
-            vector_files.check_name(output)
+            vector_files.check_name(output, ids=ids, texts=keep_text)
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="-o") from None
     vectorizer = load(model)
@@ -177,16 +203,24 @@ def embed(model, text, output, **given):
         raise ValueError(
             f"MODEL must be a fitted method. Got word vectors in {model} instead. Run: pacsent fit"
         )
-    vectorizer.set_params(**{name: value for name, value in given.items() if value is not None})
+    params = {name: value for name, value in given.items() if value is not None}
+    check_parameters(vectorizer, params)
+    vectorizer.set_params(**params)
+    vectorizer._validate_params()
     n_dims = vectorizer.word_vectors.n_dims
+    carried = vector_files.Carried(ids=ids, texts=keep_text)
 
     def batches():
-        for means, variances in vectorizer.stream(read_lines(text)):
-            yield means, variances
+        for means, variances in vectorizer.stream(carried.read(read_lines(text))):
+            yield means, variances, carried.take(len(variances))
             shown.advance(len(variances))
 
-    with warnings.catch_warnings(record=True) as caught, bar("embed", unit="sentences") as shown:
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        bar("embed", unit="sentences", enabled=not quiet) as shown,
+    ):
         warnings.simplefilter("always", UserWarning)
         vector_files.write(batches(), output, n_dims)
     echo_warnings(w for w in caught if w.category.__name__ != "EmptySentenceWarning")
-    click.echo(_report(vectorizer), err=True)
+    if not quiet:
+        click.echo(_report(vectorizer), err=True)

@@ -5,7 +5,14 @@ import warnings
 
 import click
 
-from pacsent.cli.common import cli
+from pacsent.cli.common import (
+    cli,
+    device_option,
+    echo_warnings,
+    n_jobs_option,
+    one_line_warning,
+    quiet_option,
+)
 
 # ------------------------------------------------------------------------------------------------
 # text: clean
@@ -16,10 +23,8 @@ from pacsent.cli.common import cli
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
 @click.option("-o", "--output", metavar="OUT", help="File to write.  [default: standard output]")
 @click.option("--wiki", is_flag=True, help="INPUT is a MediaWiki dump: keep its visible text only.")
-@click.option(
-    "--n-jobs", type=click.IntRange(min=1), help="Threads; the bytes stay the same.  [default: all]"
-)
-@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+@n_jobs_option
+@quiet_option
 def clean(inputs, output, wiki, n_jobs, quiet):
     """Clean text as the paper does: letters a-z in lower case, digits spelled, single spaces.
 
@@ -48,6 +53,12 @@ def _seconds(context, parameter, value):
     if not 0 <= seconds < float("inf"):
         raise click.BadParameter(f"{value!r} is not a time such as 90s, 5m or 2h.")
     return seconds
+
+
+def _flag(context, name):
+    """The option or argument as it is typed."""
+    (found,) = (parameter for parameter in context.command.params if parameter.name == name)
+    return max(found.opts, key=len) if isinstance(found, click.Option) else name.upper()
 
 
 @cli.command()
@@ -85,20 +96,14 @@ def _seconds(context, parameter, value):
     show_default=True,
     help="How text becomes words.",
 )
-@click.option("--n-jobs", type=click.IntRange(1), help="Threads. All cores when left out.")
+@n_jobs_option
 @click.option(
     "--deterministic", is_flag=True, help="Same seed, same vectors, with several threads too."
 )
 @click.option(
     "--random-state", type=click.IntRange(0, 2**32 - 1), help="Seed. A new one when left out."
 )
-@click.option(
-    "--device",
-    type=click.Choice(["cpu", "cuda"]),
-    default="cpu",
-    show_default=True,
-    help="cuda: train on a GPU.",
-)
+@device_option
 @click.option(
     "--checkpoint-every",
     default="5m",
@@ -107,9 +112,9 @@ def _seconds(context, parameter, value):
     help="Time between checkpoints.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@quiet_option
 @click.pass_context
-def train(context, text, output, resume, as_json, quiet, **parameters):
+def train(context, text, output, resume, as_json, quiet, device, **parameters):
     """Train word vectors on TEXT, both tables: Skip-gram with negative sampling.
 
     TEXT is one or more files, raw or cleaned, plain or packed, or - for standard input; each line
@@ -131,7 +136,7 @@ def train(context, text, output, resume, as_json, quiet, **parameters):
         if extra:
             raise click.UsageError(
                 "--resume takes its settings from the interrupted training; leave out "
-                + ", ".join(sorted(name.replace("_", "-") for name in extra))
+                + ", ".join(sorted(_flag(context, name) for name in extra))
                 + "."
             )
         output = resume.rstrip("/").removesuffix(".training")
@@ -152,15 +157,13 @@ def train(context, text, output, resume, as_json, quiet, **parameters):
             )
     started = time.monotonic()
 
-    def tell(message, category, *where):
-        click.echo(f"Warning: {message}", err=True)
-
     with warnings.catch_warnings():
-        warnings.showwarning = tell
+        warnings.showwarning = one_line_warning
         try:
             if resume is not None:
                 model = SkipGram.resume(work, n_jobs=parameters["n_jobs"], verbose=not quiet)
             else:
+                parameters["device"] = device or "cpu"
                 model = SkipGram(**parameters, checkpoint_dir=work, verbose=not quiet)
                 model.fit("-" if text == ("-",) else [Path(name) for name in text])
             save_words(model.word_vectors_, folder)
@@ -198,7 +201,8 @@ def train(context, text, output, resume, as_json, quiet, **parameters):
     help="Score on the task files in DIR: WordSim-353, SimLex-999, analogies.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
-def words(model, word, n, evaluate, as_json):
+@quiet_option
+def words(model, word, n, evaluate, as_json, quiet):
     """Neighbours of each WORD within and across the two tables of MODEL, or --evaluate it.
 
     Within a table neighbours are words used alike; across, words that occur near the WORD.
@@ -209,11 +213,11 @@ def words(model, word, n, evaluate, as_json):
         raise click.UsageError("One of WORD and --evaluate DIR is needed.")
     from pacsent.words import formats
 
-    vectors = formats.read(model)
+    vectors = formats.read(model, verbose=not quiet)
     if evaluate:
         from pacsent.words.tasks import N_FREQUENT, evaluate_words
 
-        results = evaluate_words(vectors, evaluate)
+        results = evaluate_words(vectors, evaluate, verbose=not quiet)
         if as_json:
             click.echo(json.dumps({"model": model, "tasks": results}))
             return
@@ -284,9 +288,11 @@ def words(model, word, n, evaluate, as_json):
 )
 @click.option("--overwrite", is_flag=True, help="Replace files that exist.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+@quiet_option
 def convert(
-    source, destination, to, format, counts, save_counts, context, dtype, overwrite, as_json, **how
-):
+    source, destination, to, format, counts, save_counts, context, dtype, overwrite, as_json,
+    quiet, **how,
+):  # fmt: skip
     """Convert word vectors from any known format: SOURCE to DESTINATION.
 
     Reads word2vec text and binary (with context_SOURCE as output table), fastText .bin, GloVe,
@@ -313,11 +319,10 @@ def convert(
             format=format,
             counts=counts,
             context=None if context == "none" else context,
-            verbose=True,
+            verbose=not quiet,
             **how,
         )
-    for warning in caught:
-        click.echo(f"Warning: {warning.message}", err=True)
+    echo_warnings(caught)
     if dtype is not None:
         words = words.astype(dtype)
     found = formats.describe(words)
@@ -330,7 +335,12 @@ def convert(
             f"{words.n_dims} dimensions, {found['dtype']}, {tables}, {known}{subwords}"
         )
     written = formats.write(
-        words, destination, format=to, save_counts=save_counts, overwrite=overwrite, verbose=True
+        words,
+        destination,
+        format=to,
+        save_counts=save_counts,
+        overwrite=overwrite,
+        verbose=not quiet,
     )
     if as_json:
         result = {"source": source, "format": format, **found, "to": to}

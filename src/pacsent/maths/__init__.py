@@ -18,5 +18,6 @@ __getattr__, __dir__ = offer(
         "sparse_regressions": "sparse_regressions",
         "temperature": "temperature",
         "w_pb_neg": "w_pb_neg",
+        "weights": "weights",
     },
 )

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import linalg, sparse
 
+from pacsent.threads import n_threads
+
 CS = (0.1, 0.316, 1.0, 3.16, 10.0, 31.6, 100.0, 316.0, 1000.0)
 BLOCK = 512  # rows of one matrix product: block x columns stays in the cache
 _MEMORY = 8  # pairs kept by L-BFGS
@@ -155,17 +157,15 @@ class _Threads:
 
 
 @contextmanager
-def _threads(n_threads):
+def _threads(n_jobs):
     """A pool of threads, each with matrix products of its own.
 
     Products that are threaded inside lose most of their speed where the cores are shared with
     other work; several products side by side do not.
     """
-    import os
-
     from threadpoolctl import threadpool_limits
 
-    n = n_threads or os.cpu_count() or 1
+    n = n_threads(n_jobs)
     with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n) as pool:
         yield _Threads(n, pool)
 
@@ -410,7 +410,7 @@ def grid_search(
     start: Path | None = None,
     tol: float = 1e-6,
     max_iterations: int = 100,
-    n_threads: int | None = None,
+    n_jobs: int | None = None,
 ) -> GridResult:
     """Cross-validated accuracy for every C, all folds of all repeats in one go.
 
@@ -430,8 +430,8 @@ def grid_search(
         How far above its minimum an objective may stay, relative to C * n_rows * entropy of the
         class.
     max_iterations : int, default=100
-    n_threads : int or None
-        None takes every core.
+    n_jobs : int or None
+        None and -1 take every core, -2 all but one.
 
     Returns
     -------
@@ -445,7 +445,7 @@ def grid_search(
         raise ValueError(
             f"start must have the same Cs, {Cs}. Got {start.Cs} instead. Leave it out."
         )
-    with _threads(n_threads) as threads:
+    with _threads(n_jobs) as threads:
         design = _Design(X, y, n_classes, np.float32, threads)
         return _search(design, folds, Cs, start, tol, max_iterations)
 
@@ -524,7 +524,7 @@ def fit(
     start: Path | None = None,
     tol: float = 1e-13,
     max_iterations: int = 200,
-    n_threads: int | None = None,
+    n_jobs: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """One-vs-rest logistic regression in float64, to the last digits that matter.
 
@@ -542,7 +542,7 @@ def fit(
         if kept is not None:
             kept = [kept[near]] if np.isclose(start.Cs[near], C) else None
         start = Path((C,), start.weights[near : near + 1].astype(np.float64), kept)
-    with _threads(n_threads) as threads:
+    with _threads(n_jobs) as threads:
         design = _Design(X, y, n_classes, np.float64, threads)
         if start is None:
             start, _ = _solve_path(design, (C,), None, None, 1e-6, max_iterations)

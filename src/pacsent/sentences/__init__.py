@@ -15,5 +15,8 @@ __getattr__, __dir__ = offer(
         "WordPBNegVectorizer": "w_pb_neg",
         "PVDBOWVectorizer": "pv_dbow",
         "PB01Vectorizer": "pb_01",
+        "SIFVectorizer": "weighted",
+        "SIFSumVectorizer": "weighted",
+        "BothVectorizer": "weighted",
     },
 )

@@ -25,9 +25,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pacsent.text.sentences import as_sentences, n_sentences
 from pacsent.threads import n_threads
 from pacsent.words.encoded import Encoded, LowCoverageWarning
 from pacsent.words.vectors import WordVectors
+
+# parameters that change no number
+_INDIFFERENT = frozenset({"on_empty", "batch_size", "n_jobs", "verbose"})
 
 
 class EmptySentenceWarning(UserWarning):
@@ -53,6 +57,8 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         uses the method as it is refuses the same text.
     """
 
+    in_table_space: ClassVar[bool] = True  # whether products with rows of the tables mean something
+
     _parameter_constraints: ClassVar[dict] = {
         "word_vectors": [WordVectors],
         "swap_roles": ["boolean"],
@@ -60,6 +66,12 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "n_jobs": [Integral, None],
     }
+
+    # attributes that follow from the parameters and from what was learned: made when needed, kept
+    # until one of them changes, never stored
+    _remade: ClassVar[tuple[str, ...]] = ()
+    # whether what `fit` learns depends on the numbers of the tables, or on the words alone
+    _learns_from_tables: ClassVar[bool] = True
 
     # ---- to be written by subclasses -----------------------------------------------------------
 
@@ -87,14 +99,19 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         return posterior
 
+    @property
+    def _paper_name(self) -> str:
+        """What the paper calls the method, without the `i-` of swapped roles; "" for others."""
+        return ""
+
     def _is_empty(self, encoded: Encoded) -> np.ndarray:
         """Which sentences of the batch have nothing to go on."""
         return np.diff(encoded.offsets) == 0
 
     def _state(self) -> dict[str, np.ndarray]:
         """What `fit` learned, as arrays; `pacsent.save` stores it beside the parameters."""
-        report = [self.n_sentences_, self.n_empty_, self.coverage_]
-        state = {"fit_report": np.array(report, dtype=np.float64)}
+        self._check_fitted_on()
+        state = {"fit_report": np.array(self._fit_report, dtype=np.float64)}
         if hasattr(self, "fit_digest_"):
             state["fit_digest"] = np.frombuffer(bytes.fromhex(self.fit_digest_), dtype=np.uint8)
         return state
@@ -103,10 +120,20 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """The inverse of `_state`, on an estimator that has its parameters."""
         n_sentences, n_empty, coverage = np.asarray(state["fit_report"]).tolist()
         self._report(int(n_sentences), int(n_empty), coverage)
+        self._remember_fit()
         if "fit_digest" in state:
             self.fit_digest_ = np.asarray(state["fit_digest"], dtype=np.uint8).tobytes().hex()
 
     # ---- the public methods --------------------------------------------------------------------
+
+    @property
+    def method_name(self) -> str:
+        """The name in `METHODS` of the estimator with these parameters."""
+        return ("i-" if getattr(self, "swap_roles", False) else "") + self._paper_name
+
+    def __repr__(self, N_CHAR_MAX=700):
+        name = f"{self.method_name}: " if self._paper_name else ""
+        return name + super().__repr__(N_CHAR_MAX).replace("\n", "\n" + " " * len(name))
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
@@ -114,7 +141,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : iterable of str or of token lists, or Encoded
+        X : iterable of str or of token lists, table of one column, or Encoded
             Sentences. Token lists are taken as they are.
         y : ignored
         """
@@ -123,13 +150,15 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         rows = np.flatnonzero(np.diff(encoded.offsets) == 0)
         self._check_empty((encoded.n_sentences, rows.size, encoded.coverage, rows[:3].tolist()))
         self._check_coverage(encoded.ids.size, int(encoded.n_unknown.sum()))
+        self._forget_remade()
         self._fit(encoded)
-        if type(self)._fit is not SentenceVectorizer._fit:  # it learned from this text
+        self._remember_fit()
+        if self._learns_from_text():
             self.fit_digest_ = self.word_vectors.vocabulary.digest(encoded)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit_transform(self, X, y=None, **fit_params):
+    def fit_transform(self, X, y=None):
         """`fit(X)`, then `transform(X)`, tokenising once; so `X` may be a generator."""
         encoded = self._encode(X)
         if self.on_empty != "warn":
@@ -145,7 +174,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         Parameters
         ----------
-        X : iterable of str or of token lists, or Encoded
+        X : iterable of str or of token lists, table of one column, or Encoded
             Sentences. A generator is read in batches of `batch_size`.
 
         Returns
@@ -172,12 +201,13 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Memory does not grow with the number of sentences. The attributes of the report
         (`n_empty_`, `coverage_`) are set when the last batch has been taken.
         """
-        return self._stream(X)
+        return self._stream(self._sentences(X))
 
     def _stream(self, X, out=None):
         check_is_fitted(self)
+        self._check_fitted_on()
         self._tables()
-        n_sentences = n_known = n_unknown = n_empty = 0
+        n_done = n_known = n_unknown = n_empty = 0
         first_empty: list[int] = []
         for encoded, means, variances in self._batches(X, out):
             empty = self._is_empty(encoded)
@@ -186,16 +216,16 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 means[rows] = 0
                 variances[rows] = np.nan
                 n_empty += rows.size
-                first_empty += [int(row) + n_sentences for row in rows[: 3 - len(first_empty)]]
+                first_empty += [int(row) + n_done for row in rows[: 3 - len(first_empty)]]
                 if self.on_empty == "error":
-                    self._check_empty((n_sentences + empty.size, n_empty, 0.0, first_empty))
-            n_sentences += empty.size
+                    self._check_empty((n_done + empty.size, n_empty, 0.0, first_empty))
+            n_done += empty.size
             n_known += encoded.ids.size
             n_unknown += int(encoded.n_unknown.sum())
             yield means, variances
         n_all = n_known + n_unknown
         coverage = n_known / n_all if n_all else float("nan")
-        self._check_empty((n_sentences, n_empty, coverage, first_empty))
+        self._check_empty((n_done, n_empty, coverage, first_empty))
         self._check_coverage(n_known, n_unknown)
 
     def sample(self, X, n_samples=1, random_state=None):
@@ -213,7 +243,52 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         noise += means
         return noise.astype(means.dtype)
 
+    # ---- what a change of parameters does -----------------------------------------------------
+
+    def __setattr__(self, name, value):
+        if name in self._parameter_constraints and name not in _INDIFFERENT:
+            self._forget_remade()
+        super().__setattr__(name, value)
+
+    def _forget_remade(self):
+        for name in self._remade:
+            self.__dict__.pop(name, None)
+
+    def _learns(self) -> bool:
+        return type(self)._fit is not SentenceVectorizer._fit
+
+    def _remember_fit(self):
+        """Keep what was fitted on, and its report: a later `transform` changes neither."""
+        self._fit_report = self.n_sentences_, self.n_empty_, self.coverage_
+        self._fitted_on = (self.word_vectors, self.swap_roles) if self._learns() else None
+
+    def _check_fitted_on(self):
+        """Refuse word vectors that took the place of those which the method learned from."""
+        fitted_on = getattr(self, "_fitted_on", None)
+        if fitted_on is None:
+            return
+        old, swapped = fitted_on
+        new = self.word_vectors
+        changed = None
+        if new is not old:
+            if self._learns_from_tables:
+                changed = "word_vectors" if new.digest() != old.digest() else None
+            elif new.vocabulary is not old.vocabulary and new.words != old.words:
+                changed = "word_vectors, with other words,"
+        elif self._learns_from_tables and self.swap_roles != swapped:
+            changed = "swap_roles"
+        if changed:
+            raise ValueError(
+                f"{type(self).__name__} must be fitted with the word vectors it is used with. Got "
+                f"other {changed} after fit instead. Call fit again."
+            )
+        self._fitted_on = new, swapped
+
     # ---- how it works --------------------------------------------------------------------------
+
+    def _learns_from_text(self) -> bool:
+        """Whether what `fit` learns depends on the sentences it is given."""
+        return type(self)._fit is not SentenceVectorizer._fit
 
     @property
     def _n_features_out(self):
@@ -242,21 +317,26 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             return words.input_vectors, None
         return words.roles(swap=self.swap_roles, method=type(self).__name__)
 
-    def _encode(self, X, n_jobs=None) -> Encoded:
-        if isinstance(X, str):
-            shown = X if len(X) <= 40 else X[:37] + "..."
-            raise ValueError(
-                f"X must be an iterable of sentences. Got the single string {shown!r} instead. "
-                f"Pass [{shown!r}] to embed one sentence."
-            )
-        return self.word_vectors.vocabulary.encode(X, n_jobs=n_jobs)
+    def _encode(self, X) -> Encoded:
+        return self.word_vectors.vocabulary.encode(X)
+
+    def _sentences(self, X):
+        """What `X` holds, ready to be cut into batches: sentences, or an Encoded that fits."""
+        if isinstance(X, Encoded):
+            return X.checked(self.word_vectors.n_words)
+        return as_sentences(X)
 
     def _batches(self, X, out=None):
         """Yield (encoded, means, variances) for each batch, in order, computed by threads."""
         posterior = self._prepared()
 
+        vocabulary = self.word_vectors.vocabulary
+
         def work(start, part):
-            encoded = self._encode(part, n_jobs=1)
+            if isinstance(part, Encoded):
+                encoded = part
+            else:
+                encoded = vocabulary._encode_rows(part, start, n_jobs=1)
             where = None if out is None else out[start : start + encoded.n_sentences]
             return encoded, *posterior(encoded, where)
 
@@ -289,7 +369,8 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return n_threads(self.n_jobs)
 
     def _gather(self, X):
-        n_dims = self.word_vectors.n_dims
+        n_dims = self._n_features_out
+        X = self._sentences(X)
         n = _length(X)
         if n is not None:  # the batches are computed in their place
             means, variances = np.empty((n, n_dims), self._dtype), np.empty(n)
@@ -338,13 +419,11 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
 def _length(X) -> int | None:
     """Number of sentences, where that is known beforehand."""
-    if isinstance(X, Encoded):
-        return X.n_sentences
-    return len(X) if hasattr(X, "__len__") and not isinstance(X, str) else None
+    return X.n_sentences if isinstance(X, Encoded) else n_sentences(X)
 
 
 def _parts(X, size) -> Iterator:
-    """X cut into batches of `size` sentences."""
+    """X cut into batches of `size` sentences; as many in all as its length says, or an error."""
     if isinstance(X, Encoded):
         for start in range(0, X.n_sentences, size):
             stop = min(start + size, X.n_sentences)
@@ -352,9 +431,16 @@ def _parts(X, size) -> Iterator:
             ids = X.ids[offsets[0] : offsets[-1]]
             yield Encoded(ids, offsets - offsets[0], X.n_unknown[start:stop])
         return
-    if isinstance(X, str):
-        yield X  # refused, with advice, where it is encoded
-        return
-    rest = iter(X)
+    expected = n_sentences(X)
+    rest, done = iter(X), 0
     while part := list(islice(rest, size)):
+        done += len(part)
+        if expected is not None and done > expected:  # there is no room for them
+            break
         yield part
+    if expected is not None and done != expected:
+        more = "more" if done > expected else f"{done:,}"
+        raise ValueError(
+            f"X must hold as many sentences as its length says, {expected:,}. Got {more} instead "
+            f"from this {type(X).__name__}. Pass list(X)."
+        )

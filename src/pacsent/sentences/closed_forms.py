@@ -14,7 +14,7 @@ from pacsent.sentences.base import SentenceVectorizer
 # ------------------------------------------------------------------------------------------------
 
 
-class _ClosedForm(SentenceVectorizer):
+class ClosedForm(SentenceVectorizer):
     """Posteriors that are weighted sums of rows: mu = c_A sum beta_w A_w + c_B sum p_w B_w."""
 
     _parameter_constraints: ClassVar[dict] = {
@@ -46,7 +46,7 @@ class _ClosedForm(SentenceVectorizer):
         from pacsent._kernels.sentences import pool_rows
 
         if out is None:
-            out = np.empty((encoded.n_sentences, self.word_vectors.n_dims), self._dtype)
+            out = np.empty((encoded.n_sentences, self._n_features_out), self._dtype)
         add = False
         for table, weights, scale in parts:
             if table is not None and (scale.any() or not add):
@@ -67,7 +67,7 @@ def _sums(encoded, weights):
     return sums
 
 
-def _for_kernel(table):
+def for_kernel(table):
     """A table as the kernels take it: float16 as its bits, or widened once where they cannot."""
     from pacsent._kernels.sentences import HALF_PRECISION
 
@@ -79,7 +79,7 @@ def _for_kernel(table):
     return table.astype(np.float64 if table.dtype == np.float64 else np.float32, copy=False)
 
 
-class AverageVectorizer(_ClosedForm):
+class AverageVectorizer(ClosedForm):
     """Sentence vectors as exact posterior means under squared loss (Average, PB-L2).
 
         mu_S = (mean of A_hat + alpha * mean of B_hat) / (1 + alpha),  alpha = n_tokens/(var_P*lam)
@@ -126,7 +126,7 @@ class AverageVectorizer(_ClosedForm):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **_ClosedForm._parameter_constraints,
+        **ClosedForm._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left"), None],
     }
 
@@ -157,11 +157,15 @@ class AverageVectorizer(_ClosedForm):
         self.batch_size = batch_size
         self.n_jobs = n_jobs
 
+    @property
+    def _paper_name(self):
+        return "PB-L2" if self.alpha is None else "Average"
+
     def _needs_prior_table(self):
         return self.alpha != 0 if self.alpha is not None else not np.isinf(self.lam)
 
     def _prepared(self):
-        A_hat, B_hat = map(_for_kernel, self._tables())
+        A_hat, B_hat = map(for_kernel, self._tables())
         keep = self._token_weights()
         weights = keep.astype(self._dtype)
         settings = {"lam": self.lam, "alpha": self.alpha, "lam_mode": self.lam_mode}
@@ -180,7 +184,7 @@ class AverageVectorizer(_ClosedForm):
         return posterior
 
 
-class IDFVectorizer(_ClosedForm):
+class IDFVectorizer(ClosedForm):
     """Posterior means where rare words weigh more (IDF-Average, PB-IDF-L2).
 
         mu_S = sum of IDF * (A_hat + B_hat/lam) / ((1 + 1/lam) * b),     b = sum of IDF(w)
@@ -214,7 +218,7 @@ class IDFVectorizer(_ClosedForm):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **_ClosedForm._parameter_constraints,
+        **ClosedForm._parameter_constraints,
         "unit_prior": ["boolean"],
         "unseen": [StrOptions({"clamp", "drop"})],
     }
@@ -248,6 +252,12 @@ class IDFVectorizer(_ClosedForm):
         self.batch_size = batch_size
         self.n_jobs = n_jobs
 
+    _learns_from_tables = False  # counts of words are all it learns
+
+    @property
+    def _paper_name(self):
+        return "IDF-Average" if self.lam == float("inf") else "PB-IDF-L2"
+
     def _needs_prior_table(self):
         return not np.isinf(self.lam)
 
@@ -271,7 +281,7 @@ class IDFVectorizer(_ClosedForm):
         return super()._is_empty(encoded)
 
     def _prepared(self):
-        A_hat, B_hat = map(_for_kernel, self._tables())
+        A_hat, B_hat = map(for_kernel, self._tables())
         keep = self._token_weights()
         if self.unseen == "drop":
             keep = (self.idf_ > 0) * (keep if keep.size else 1.0)

@@ -1,4 +1,4 @@
-"""The paper's names: `METHODS`, and `make`, which builds the estimator behind a name."""
+"""The methods by name: `METHODS`, and `make`, which builds the estimator behind a name."""
 
 from pacsent.sentences.base import SentenceVectorizer
 from pacsent.sentences.closed_forms import AverageVectorizer, IDFVectorizer
@@ -6,6 +6,7 @@ from pacsent.sentences.pb_01 import PB01Vectorizer
 from pacsent.sentences.pb_neg import PBNegVectorizer
 from pacsent.sentences.pv_dbow import PVDBOWVectorizer
 from pacsent.sentences.w_pb_neg import WordPBNegVectorizer
+from pacsent.sentences.weighted import BothVectorizer, SIFSumVectorizer, SIFVectorizer
 from pacsent.words.vectors import WordVectors
 
 # name -> (class, parameters that the name stands for, defaults)
@@ -18,8 +19,12 @@ _METHODS: dict[str, tuple[type[SentenceVectorizer], dict, dict]] = {
     "w-PB-neg": (WordPBNegVectorizer, {}, {}),
     "PV-DBOW": (PVDBOWVectorizer, {}, {}),
     "PB-01": (PB01Vectorizer, {}, {}),
+    "SIF": (SIFVectorizer, {"weights": "SIF"}, {}),
+    "uSIF": (SIFVectorizer, {"weights": "uSIF"}, {}),
+    "SIF-sum": (SIFSumVectorizer, {}, {}),
+    "both": (BothVectorizer, {}, {}),
 }
-_ONE_TABLE = {"PV-DBOW"}  # no roles to swap
+_ONE_TABLE = {"PV-DBOW", "SIF-sum", "both"}  # no roles to swap
 
 METHODS: tuple[str, ...] = (
     *_METHODS,
@@ -31,7 +36,7 @@ ESTIMATORS = {estimator.__name__: estimator for estimator, *_ in _METHODS.values
 
 
 def make(name: str, word_vectors: WordVectors, **params) -> SentenceVectorizer:
-    """The estimator that the paper calls `name`, one of METHODS.
+    """The estimator called `name`, one of METHODS: the paper's names, and SIF, uSIF, SIF-sum, both.
 
     Parameters
     ----------
@@ -48,13 +53,12 @@ def make(name: str, word_vectors: WordVectors, **params) -> SentenceVectorizer:
     >>> from pacsent import Vocabulary, WordVectors, make
     >>> words = WordVectors(Vocabulary(["good", "film"]), np.eye(2), -np.eye(2))
     >>> make("i-PB-L2", words, lam=2.0)
-    AverageVectorizer(lam=2.0, swap_roles=True,
-                      word_vectors=WordVectors(n_words=2, n_dims=2))
+    i-PB-L2: AverageVectorizer(lam=2.0, swap_roles=True,
+                               word_vectors=WordVectors(n_words=2, n_dims=2))
     """
     if name not in METHODS:
         raise ValueError(
-            f"name must be a method of the paper. Got {name!r} instead. Choose from "
-            f"{', '.join(METHODS)}."
+            f"name must be one of METHODS. Got {name!r} instead. Choose from {', '.join(METHODS)}."
         )
     estimator, fixed, defaults = _METHODS[name.removeprefix("i-")]
     if name not in _ONE_TABLE:

@@ -14,19 +14,13 @@ from sklearn.utils._param_validation import Interval
 from pacsent.maths import pb_neg as posterior
 from pacsent.sentences.base import SentenceVectorizer
 
-_REMADE = (
-    "_noise",
-    "_sample",
-    "_nu",
-    "_alias",
-    "_floats",
-    "_pooled",
-)  # attributes that follow from others: not pickled
 POSITIVE = Interval(Real, 0, None, closed="neither")
 
 
 class NegativeSampling(SentenceVectorizer):
     """What the three share: noise words from the training counts, and the paper's schedule."""
+
+    _remade = ("_noise", "_sample", "_nu", "_alias", "_floats", "_pooled")
 
     _parameter_constraints: ClassVar[dict] = {
         **SentenceVectorizer._parameter_constraints,
@@ -48,8 +42,6 @@ class NegativeSampling(SentenceVectorizer):
             )
         self.noise_counts_ = np.bincount(encoded.ids, minlength=self.word_vectors.n_words)
         self.seed_ = int(check_random_state(self.random_state).randint(2**31))
-        for name in _REMADE:
-            self.__dict__.pop(name, None)
 
     def _state(self):
         learned = {"noise_counts": self.noise_counts_, "seed": np.array([self.seed_])}
@@ -62,7 +54,7 @@ class NegativeSampling(SentenceVectorizer):
 
     def __getstate__(self):
         state = super().__getstate__()
-        return {key: state[key] for key in state if key not in _REMADE}
+        return {key: state[key] for key in state if key not in self._remade}
 
     def _float_tables(self):
         """(A_hat, B_hat) in a precision the kernels know, widened once."""

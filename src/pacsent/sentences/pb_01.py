@@ -59,6 +59,7 @@ class PB01Vectorizer(SentenceVectorizer):
     noise_words_, noise_weights_ : arrays
     """
 
+    _paper_name = "PB-01"
     _parameter_constraints: ClassVar[dict] = {
         **SentenceVectorizer._parameter_constraints,
         "lam": [Interval(Real, 0, None, closed="neither")],
@@ -160,9 +161,15 @@ class PB01Vectorizer(SentenceVectorizer):
             {key.removeprefix("start_"): v for key, v in state.items() if key.startswith("start_")}
         )
 
+    def _current_start(self):
+        """PB-neg with the parameters as they are now, which may differ from those of `fit`."""
+        now = self._new_start().get_params(deep=False)
+        changed = {k: v for k, v in now.items() if getattr(self.start_, k) != v}
+        return self.start_.set_params(**changed)
+
     def _prepared(self):
         A_hat, B_hat = map(single, self._tables())
-        start = self.start_._prepared()
+        start = self._current_start()._prepared()
         k = self.n_negatives
         settings = {
             "objective": self.objective,

@@ -104,6 +104,7 @@ class PBNegVectorizer(NegativeSampling):
         Sentences there that did not reach `tol` within `max_iter`.
     """
 
+    _paper_name = "PB-neg"
     _parameter_constraints: ClassVar[dict] = {
         **NegativeSampling._parameter_constraints,
         "lam_mode": [StrOptions({"fixed", "per-token"})],

@@ -48,6 +48,7 @@ class PVDBOWVectorizer(NegativeSampling):
     noise_counts_ : array, shape (n_words,)
     """
 
+    _paper_name = "PV-DBOW"
     _parameter_constraints: ClassVar[dict] = {
         **SentenceVectorizer._parameter_constraints,
         "train_words": ["boolean"],

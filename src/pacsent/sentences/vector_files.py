@@ -1,5 +1,8 @@
 """Sentence vectors to files, batch by batch: .npy, .npz, .tsv, .jsonl and .parquet.
 
+The keys are the same wherever there are keys: `mean`, `variance`, and `id` and `text` where they
+are carried along.
+
 Memory does not grow with the number of sentences. A file is written beside its place and moved
 there when whole.
 """
@@ -10,6 +13,7 @@ import secrets
 import shutil
 import sys
 import zipfile
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,28 +29,88 @@ def write(batches: Iterable, path, n_dims: int) -> int:
 
     Parameters
     ----------
-    batches : iterable of (means, variances)
+    batches : iterable of (means, variances) or (means, variances, carried)
         Shapes (n_sentences, n_dims) and (n_sentences,), as `SentenceVectorizer.stream` yields.
+        `carried` has a list of strings under "id", "text" or both (`Carried.take`).
     path : str, path or None
         The suffix decides: `.npy` and `.tsv` hold the means, `.npz`, `.jsonl` and `.parquet` the
-        means and variances. None or '-' writes tab-separated means to stdout.
+        means and variances. None or '-' writes tab-separated means to stdout. In tab-separated
+        files the id is the first column and the text the last.
     n_dims : int
         Width of the means, for a file without rows.
     """
     if path is None or str(path) == "-":
-        return sum(_tsv_rows(batches, sys.stdout.buffer))
+        return sum(_tsv_rows(_triples(batches), sys.stdout.buffer))
     writer = WRITERS[check_name(path)]
     with _beside(Path(path)) as temporary:
-        return sum(writer(batches, temporary, n_dims))
+        return sum(writer(_triples(batches), temporary, n_dims))
 
 
-def check_name(path) -> str:
+def _triples(batches):
+    for means, variances, *carried in batches:
+        yield means, variances, carried[0] if carried else {}
+
+
+class Carried:
+    """Ids and texts on their way beside the vectors, a few batches at a time.
+
+    Parameters
+    ----------
+    ids : bool
+        Whether lines are ID<TAB>TEXT.
+    texts : bool
+        Whether the text is kept.
+
+    Examples
+    --------
+    >>> carried = Carried(ids=True, texts=True)
+    >>> list(carried.read(["7\\ta good film"]))
+    ['a good film']
+    >>> carried.take(1)
+    {'id': ['7'], 'text': ['a good film']}
+    """
+
+    def __init__(self, *, ids: bool = False, texts: bool = False):
+        self._waiting: dict[str, deque] = {
+            name: deque() for name, wanted in (("id", ids), ("text", texts)) if wanted
+        }
+
+    def read(self, lines: Iterable[str]) -> Iterator[str]:
+        """The texts of the lines; what goes with them waits for `take`."""
+        for number, line in enumerate(lines, start=1):
+            text = line
+            if "id" in self._waiting:
+                name, tab, text = line.partition("\t")
+                if not tab:
+                    raise ValueError(
+                        f"Line {number:,} must be ID<TAB>TEXT. Got {line[:40]!r} without a tab "
+                        "instead."
+                    )
+                self._waiting["id"].append(name)
+            if "text" in self._waiting:
+                self._waiting["text"].append(text)
+            yield text
+
+    def take(self, n: int) -> dict[str, list[str]]:
+        """What goes with the next n vectors."""
+        return {
+            name: [waiting.popleft() for _ in range(n)] for name, waiting in self._waiting.items()
+        }
+
+
+def check_name(path, *, ids: bool = False, texts: bool = False) -> str:
     """The suffix of a file that can be written; an error before any work is done."""
     suffix = Path(path).suffix.lower()
     if suffix not in WRITERS:
         raise ValueError(
             f"The output must end in {', '.join(WRITERS)}. Got {str(path)!r} instead. Leave it "
             "out for tab-separated numbers on stdout."
+        )
+    if (ids and suffix == ".npy") or (texts and suffix in (".npy", ".npz")):
+        what = "texts" if texts else "ids"
+        raise ValueError(
+            f"The output must end in .tsv, .jsonl or .parquet to hold {what}. Got {str(path)!r} "
+            "instead: it holds numbers only."
         )
     if suffix == ".parquet":
         _pyarrow()
@@ -60,45 +124,55 @@ def _tsv(batches, path, n_dims) -> Iterator[int]:
 
 def _tsv_rows(batches, file: IO[bytes]) -> Iterator[int]:
     line = ""
-    for means, _ in batches:
+    for means, _, carried in batches:
         # nine digits bring a float32 back exactly, seventeen a float64
         digits = 17 if means.dtype == np.float64 else 9
-        line = line or "\t".join([f"%.{digits}g"] * means.shape[1]) + "\n"
+        line = line or "\t".join([f"%.{digits}g"] * means.shape[1])
         rows = [line % tuple(row) for row in means.tolist()]
-        file.write("".join(rows).encode("ascii"))
+        columns = [column for column in (carried.get("id"), rows, carried.get("text")) if column]
+        file.write("".join("\t".join(row) + "\n" for row in zip(*columns)).encode("utf-8"))
         yield len(means)
     file.flush()
 
 
 def _jsonl(batches, path, n_dims) -> Iterator[int]:
     with open(path, "w", encoding="ascii") as file:
-        for means, variances in batches:
-            for mean, variance in zip(means, variances):
+        for means, variances, carried in batches:
+            for row, (mean, variance) in enumerate(zip(means, variances)):
                 # str of a float32 is the shortest text that brings it back; JSON has no nan
                 numbers = ", ".join(map(str, mean))
                 spread = "null" if np.isnan(variance) else json.dumps(float(variance))
-                file.write(f'{{"mean": [{numbers}], "variance": {spread}}}\n')
+                beside = "".join(
+                    f'"{name}": {json.dumps(values[row])}, ' for name, values in carried.items()
+                )
+                file.write(f'{{{beside}"mean": [{numbers}], "variance": {spread}}}\n')
             yield len(means)
 
 
 def _npy(batches, path, n_dims) -> Iterator[int]:
     with _NpyFile(path, (n_dims,)) as file:
-        for means, _ in batches:
+        for means, _, _ in batches:
             file.append(means)
             yield len(means)
 
 
 def _npz(batches, path, n_dims) -> Iterator[int]:
-    parts = {name: f"{path}.{name}" for name in ("means", "variances")}
+    parts = {name: f"{path}.{name}" for name in ("mean", "variance")}
+    ids: list[str] = []  # the only thing that is held: a width for all is known at the end
     try:
         with (
-            _NpyFile(parts["means"], (n_dims,)) as means_file,
-            _NpyFile(parts["variances"], ()) as variances_file,
+            _NpyFile(parts["mean"], (n_dims,)) as means_file,
+            _NpyFile(parts["variance"], ()) as variances_file,
         ):
-            for means, variances in batches:
+            for means, variances, carried in batches:
                 means_file.append(means)
                 variances_file.append(variances)
+                ids += carried.get("id", [])
                 yield len(means)
+        if ids:
+            parts["id"] = f"{path}.id"
+            with open(parts["id"], "wb") as file:
+                np.save(file, np.array(ids, dtype=str), allow_pickle=False)
         with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
             for name, part in parts.items():
                 archive.write(part, f"{name}.npy")
@@ -138,9 +212,10 @@ def _parquet(batches, path, n_dims) -> Iterator[int]:
 
     writer = None
     try:
-        for means, variances in batches:
+        for means, variances, carried in batches:
             numbers = pa.array(means.reshape(-1))
             columns = {
+                **{name: pa.array(values, pa.string()) for name, values in carried.items()},
                 "mean": pa.FixedSizeListArray.from_arrays(numbers, means.shape[1]),
                 "variance": pa.array(variances, from_pandas=True),  # nan becomes null
             }

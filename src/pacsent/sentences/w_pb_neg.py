@@ -74,6 +74,7 @@ class WordPBNegVectorizer(NegativeSampling):
     noise_counts_ : array, shape (n_words,)
     """
 
+    _paper_name = "w-PB-neg"
     _parameter_constraints: ClassVar[dict] = {
         **NegativeSampling._parameter_constraints,
         "prior_variance": [StrOptions({"paper"}), POSITIVE],

@@ -7,6 +7,7 @@ __getattr__, __dir__ = offer(
     {
         "Source": "reading",
         "read_lines": "reading",
+        "as_sentences": "sentences",
         "check_input": "reading",
         "total_size": "reading",
         "pieces": "reading",

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from pacsent.text.sentences import as_sentences
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
@@ -31,6 +33,19 @@ class Dataset:
     test_labels: np.ndarray
     classes: tuple[str, ...]
     digest: str
+
+    def __post_init__(self):
+        for part in ("train", "test"):
+            texts = getattr(self, f"{part}_texts")
+            if not isinstance(texts, list):
+                texts = list(as_sentences(texts, f"{part}_texts"))
+                object.__setattr__(self, f"{part}_texts", texts)
+            labels = getattr(self, f"{part}_labels")
+            if len(texts) != len(labels):
+                raise ValueError(
+                    f"{part}_texts and {part}_labels must be of the same length. Got "
+                    f"{len(texts):,} and {len(labels):,} instead."
+                )
 
     def __repr__(self) -> str:
         return (

@@ -14,6 +14,8 @@ import numpy as np
 
 from pacsent import progress, threads
 from pacsent.text import normalise, reading
+from pacsent.text.sentences import as_sentences
+from pacsent.words.encoded import Encoded
 from pacsent.words.vocabulary import (
     Vocabulary,
     as_ascii,
@@ -65,13 +67,7 @@ class Corpus:
                 f"A corpus must be a folder with a corpus.json. Got {directory} instead. "
                 "Make one with Corpus.build."
             )
-        about = json.loads((self.directory / "corpus.json").read_text(encoding="utf-8"))
-        if about.get("format_version") != 1:
-            raise ValueError(
-                "The corpus must have format version 1. Got "
-                f"{about.get('format_version')!r} in {directory} instead. Build it again, or use "
-                "the version of pacsent that made it."
-            )
+        about = _about(self.directory)
         self.n_tokens: int = about["n_tokens"]
         self.n_unknown: int = about["n_unknown"]
         self.n_documents: int = about["n_documents"]
@@ -79,15 +75,31 @@ class Corpus:
         self.digest: str = about["digest"]
         self.ids = self._mapped("ids.i32", "<i4", self.n_tokens)
         self.offsets = self._mapped("offsets.i64", "<i8", self.n_documents + 1)
-        words, counts = [], []
-        for line in (self.directory / "vocabulary.tsv").read_bytes().split(b"\n")[:-1]:
-            word, _, count = line.rpartition(b"\t")
-            words.append(word.decode("utf-8", "surrogatepass"))
-            counts.append(int(count))
+        words, counts = _counted_words(self.directory / "vocabulary.tsv")
+        if sum(counts) != self.n_tokens:
+            raise _damaged(
+                self.directory / "vocabulary.tsv", f"counts that add up to {self.n_tokens:,}"
+            )
         normalise = about["normalise"]
         if normalise is None:  # built with a callable, which a file cannot hold
             normalise = _forgotten
         self.vocabulary = Vocabulary(words, counts, normalise=normalise)
+        self._checked = False
+
+    def check(self) -> None:
+        """Read everything once and compare it with the digest; ValueError where it is damaged.
+
+        Training does so first with a corpus that was opened: an id that is no word of the
+        vocabulary would be read from foreign memory.
+        """
+        if self._checked:
+            return
+        of_ids = hashlib.sha256()
+        for start in range(0, self.n_tokens, 1 << 24):
+            of_ids.update(raw_bytes(self.ids[start : start + (1 << 24)], "<i4"))
+        if digest_of(self.vocabulary, of_ids, self.offsets) != self.digest:
+            raise _damaged(self.directory, "the words, ids and offsets that were written")
+        self._checked = True
 
     def _mapped(self, name: str, dtype: str, size: int) -> np.ndarray:
         path = self.directory / name
@@ -174,7 +186,57 @@ class Corpus:
             raise
         corpus = cls(directory)
         corpus.vocabulary.normalise = normalise  # a callable is known here, if not to the file
+        corpus._checked = True  # what was just written
         return corpus
+
+
+_ABOUT = {"n_tokens": 0, "n_unknown": 0, "n_documents": 0, "min_count": 1}  # the least of each
+
+
+def _damaged(path, what: str) -> ValueError:
+    return ValueError(
+        f"{path} must hold {what}. Got something else instead. The corpus is damaged: build it "
+        "again."
+    )
+
+
+def _about(directory: Path) -> dict:
+    """What corpus.json says, checked."""
+    path = directory / "corpus.json"
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        raise _damaged(path, "one JSON object") from None
+    if not isinstance(about, dict) or about.get("format_version") != 1:
+        version = about.get("format_version") if isinstance(about, dict) else None
+        raise ValueError(
+            f"The corpus must have format version 1. Got {version!r} in {directory} instead. Build "
+            "it again, or use the version of pacsent that made it."
+        )
+    for name, least in _ABOUT.items():
+        value = about.get(name)
+        if type(value) is not int or not least <= value < 1 << 48:
+            raise _damaged(path, f"{name}, a whole number of at least {least}")
+    if not isinstance(about.get("digest"), str):
+        raise _damaged(path, "digest, a string")
+    if about.get("normalise", "") not in (None, *normalise.TOKENISERS):
+        raise _damaged(path, f"normalise, one of {sorted(normalise.TOKENISERS)} or null")
+    return about
+
+
+def _counted_words(path: Path) -> tuple[list[str], list[int]]:
+    words, counts = [], []
+    *lines, rest = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines, 1):
+        word, _, count = line.rpartition(b"\t")
+        try:
+            words.append(word.decode("utf-8", "surrogatepass"))
+            counts.append(int(count))
+        except ValueError:
+            raise _damaged(path, f"a word and its count in line {number:,}") from None
+    if rest or len(set(words)) < len(words) or (counts and min(counts) < 1):
+        raise _damaged(path, "different words and their counts, a line each")
+    return words, counts
 
 
 def _forgotten(sentence: str) -> list[str]:
@@ -344,7 +406,12 @@ class _Counting:
         if isinstance(source, str | os.PathLike):
             yield from self._files([source], verbose)
             return
-        source = iter(source)
+        if isinstance(source, Encoded):
+            raise TypeError(
+                "The source must be texts. Got an Encoded instead, which holds numbers of words "
+                "and not the words. Pass the texts themselves."
+            )
+        source = iter(as_sentences(source, "The source"))
         first = next(source, None)
         if isinstance(first, os.PathLike):
             yield from self._files([first, *source], verbose)

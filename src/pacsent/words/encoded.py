@@ -30,6 +30,50 @@ class Encoded(NamedTuple):
         n_all = self.ids.size + int(self.n_unknown.sum())
         return self.ids.size / n_all if n_all else float("nan")
 
+    def checked(self, n_words: int) -> "Encoded":
+        """Itself, if its arrays belong together and its ids are below `n_words`; else ValueError.
+
+        Integers of another width become those above; nothing is copied where they are right.
+
+        Examples
+        --------
+        >>> Encoded(np.array([0, 7]), np.array([0, 2]), np.array([0])).checked(5)
+        Traceback (most recent call last):
+        ...
+        ValueError: Encoded.ids must be at least 0 and below 5, the number of words. Got 7 ...
+        """
+        ids = _integers("ids", self.ids, np.int32)
+        offsets = _integers("offsets", self.offsets, np.int64)
+        n_unknown = _integers("n_unknown", self.n_unknown, np.int64)
+        if offsets.size == 0 or offsets[0] != 0 or offsets[-1] != ids.size:
+            ends = "none" if offsets.size == 0 else f"{offsets[0]} to {offsets[-1]}"
+            raise ValueError(
+                f"Encoded.offsets must go from 0 to the number of ids, {ids.size:,}. Got {ends} "
+                "instead. Make it with vocabulary.encode(texts)."
+            )
+        if (offsets[1:] < offsets[:-1]).any():
+            row = int(np.argmax(offsets[1:] < offsets[:-1]))
+            raise ValueError(
+                f"Encoded.offsets must not fall. Got {offsets[row]} before {offsets[row + 1]} in "
+                f"row {row} instead. Make it with vocabulary.encode(texts)."
+            )
+        if n_unknown.size != offsets.size - 1 or (n_unknown.size and n_unknown.min() < 0):
+            raise ValueError(
+                "Encoded.n_unknown must have a number of at least 0 for each of the "
+                f"{offsets.size - 1:,} sentences. Got {n_unknown.size:,} numbers instead, or one "
+                "below 0. Make it with vocabulary.encode(texts)."
+            )
+        if ids.size and (ids.min() < 0 or ids.max() >= n_words):
+            wrong = ids[(ids < 0) | (ids >= n_words)][0]
+            raise ValueError(
+                f"Encoded.ids must be at least 0 and below {n_words:,}, the number of words. Got "
+                f"{wrong:,} instead. They are of another vocabulary: encode the texts with this "
+                "one."
+            )
+        if ids is self.ids and offsets is self.offsets and n_unknown is self.n_unknown:
+            return self
+        return Encoded(ids, offsets, n_unknown)
+
     def warn_if_low_coverage(self, vocabulary=None, stacklevel: int = 2):
         """Warn once where under half of the tokens are known, and name the likely cause."""
         if not self.coverage < 0.5:  # nan, no token at all, is no reason to warn
@@ -44,3 +88,22 @@ class Encoded(NamedTuple):
             LowCoverageWarning,
             stacklevel=stacklevel + 1,
         )
+
+
+def _integers(name, array, dtype) -> np.ndarray:
+    """A flat array of integers in the width that the kernels take."""
+    if type(array) is np.ndarray and array.dtype == dtype and array.ndim == 1:
+        return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+    found = np.asarray(array)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise ValueError(
+            f"Encoded.{name} must be a flat array of integers. Got {found.dtype} of shape "
+            f"{found.shape} instead. Make it with vocabulary.encode(texts)."
+        )
+    limit = np.iinfo(dtype).max
+    if found.size and not -limit <= int(found.min()) <= int(found.max()) <= limit:
+        raise ValueError(
+            f"Encoded.{name} must fit into {np.dtype(dtype)}. Got {found.max():,} instead. Make it "
+            "with vocabulary.encode(texts)."
+        )
+    return np.ascontiguousarray(found, dtype=dtype)

@@ -7,6 +7,7 @@ the corpus only, so a run can stop after any chunk and go on later as if it had 
 
 import contextlib
 import errno
+import hashlib
 import json
 import logging
 import mmap
@@ -200,6 +201,7 @@ class SkipGram(BaseEstimator):
         with contextlib.ExitStack() as stack:
             if isinstance(X, Corpus):
                 corpus = X
+                corpus.check()
             else:
                 if folder is None:
                     place = stack.enter_context(tempfile.TemporaryDirectory(prefix="pacsent-"))
@@ -242,6 +244,7 @@ class SkipGram(BaseEstimator):
         settings = done["settings"]
         place = Path(done["corpus"])
         corpus = Corpus.open(place if place.is_absolute() else folder / place)
+        corpus.check()
         if corpus.digest != settings["digest"]:
             raise ValueError(
                 f"The corpus must be the one that the training was started on. Got another text "
@@ -448,7 +451,7 @@ class _Training:
             self.memory = self.kernels.shard_memory(
                 self.n_shards, *self.I.shape, self.shape, _BLOCKS_PER_ROUND
             )
-        copies_I, words_I, slots_I, copies_O, words_O, slots_O, n_held, *_ = self.memory
+        copies_I, words_I, slots_I, copies_O, words_O, slots_O, n_held = self.memory
         states = bits.generate_state(self.n_shards, np.uint64)
         start, stop, _, _ = span
         part = -(-(stop - start) // self.n_shards)
@@ -634,6 +637,11 @@ class _Training:
                 for rows in _slabs(len(table)):
                     n_rows = rows.stop - rows.start
                     values = np.fromfile(file, dtype="<f4", count=n_rows * n_dims)
+                    if not np.isfinite(values).all():
+                        raise ValueError(
+                            f"{path} must hold finite numbers. Got inf or nan instead. The "
+                            "checkpoint is damaged: start anew."
+                        )
                     table[rows, :n_dims] = values.reshape(n_rows, n_dims)
 
 
@@ -654,12 +662,17 @@ def _write_state(folder, state):
     beside = folder / f".{_STATE}.part"
     try:
         with open(beside, "w") as file:
-            json.dump(state, file, indent=1)
+            json.dump({**state, "seal": _seal(state)}, file, indent=1)
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, folder / _STATE)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def _seal(state) -> str:
+    """A digest of everything else, so that a damaged state is not gone on with."""
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
 def _read_state(folder):
@@ -670,13 +683,13 @@ def _read_state(folder):
             "Start the training anew."
         )
     try:
-        state = json.loads(path.read_text())
-        known = state["format_version"] == 1 and "settings" in state
-    except (ValueError, KeyError, TypeError):
+        state = json.loads(path.read_text(encoding="utf-8"))
+        known = state["format_version"] == 1 and state.pop("seal") == _seal(state)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         known = False
     if not known:
         raise ValueError(
-            f"{path} must be the state of a training, format 1. Got something else instead. "
+            f"{path} must be the whole state of a training, format 1. Got something else instead. "
             "Start the training anew."
         )
     return state
@@ -704,7 +717,9 @@ def _block_length(vocabulary, subsample) -> int:
 
 def _zeros(n_rows, n_columns):
     """A float32 table on large pages where the system has them: rows are met in random order."""
-    memory = mmap.mmap(-1, max(1, 4 * n_rows * n_columns))
+    # private: memory that could be shared with a child process gets no large pages
+    own = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+    memory = mmap.mmap(-1, max(1, 4 * n_rows * n_columns), **own)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):
             memory.madvise(mmap.MADV_HUGEPAGE)

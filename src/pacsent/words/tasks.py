@@ -3,10 +3,12 @@
 The task files are read as their authors distribute them, from a folder that the user names.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+from pacsent.progress import bar
 from pacsent.words.vectors import WordVectors
 
 N_FREQUENT = 30_000  # analogies are asked, and answered, among this many most frequent words
@@ -16,10 +18,20 @@ SIMILARITY_FILES = {"WordSim-353": "wordsim353.tsv", "SimLex-999": "simlex999.tx
 ANALOGY_FILES = {"analogies": "questions-words.txt"}
 
 
+def _lines(path) -> list[str]:
+    try:
+        return Path(path).read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} must be UTF-8 text. Got the byte {error.object[error.start]:#04x} at position "
+            f"{error.start:,} instead. Convert it first."
+        ) from None
+
+
 def read_similarities(path) -> list[tuple[str, str, float]]:
     """Lines `word<TAB>word<TAB>rating`; lines that begin with # are comments."""
     pairs = []
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(_lines(path), start=1):
         if not line.strip() or line.startswith("#"):
             continue
         try:
@@ -36,7 +48,7 @@ def read_similarities(path) -> list[tuple[str, str, float]]:
 def read_analogies(path) -> list[tuple[str, ...]]:
     """Lines `a b c d`, a is to b as c is to d; lines that begin with : are titles."""
     questions = []
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(_lines(path), start=1):
         if not line.strip() or line.startswith(":"):
             continue
         words = line.split()
@@ -67,12 +79,18 @@ def similarity_score(words: WordVectors, pairs, *, table: str = "input") -> tupl
 
 
 def analogy_score(
-    words: WordVectors, questions, *, table: str = "input", n_frequent: int = N_FREQUENT
+    words: WordVectors,
+    questions,
+    *,
+    table: str = "input",
+    n_frequent: int = N_FREQUENT,
+    advance: Callable[[int], None] = lambda n: None,
 ) -> tuple[float, int]:
     """Share (in %) of analogies answered by 3CosAdd, and the number of questions covered.
 
     Answer: the word w other than a, b, c with the largest cosine of w with b - a + c, of
     normalised vectors. Questions with a word outside the `n_frequent` most frequent are left out.
+    `advance` is told how many questions were answered.
     """
     n_frequent = min(n_frequent, words.n_words)
     rows = [[_row(words, word) for word in question] for question in questions]
@@ -89,11 +107,14 @@ def analogy_score(
         for asked in (a, b, c):
             scores[np.arange(len(a)), asked] = -np.inf
         n_right += int((scores.argmax(axis=1) == d).sum())
+        advance(len(a))
     return 100 * n_right / len(covered), len(covered)
 
 
-def evaluate_words(words: WordVectors, folder) -> list[dict]:
+def evaluate_words(words: WordVectors, folder, *, verbose: bool = False) -> list[dict]:
     """Scores on every task file in `folder`, for each table of `words`.
+
+    With `verbose`, progress is shown on stderr.
 
     Returns
     -------
@@ -106,21 +127,26 @@ def evaluate_words(words: WordVectors, folder) -> list[dict]:
         (name, file, read_similarities, similarity_score) for name, file in SIMILARITY_FILES.items()
     ]
     tasks += [(name, file, read_analogies, analogy_score) for name, file in ANALOGY_FILES.items()]
+    found = [
+        (name, read(folder / file), score)
+        for name, file, read, score in tasks
+        if (folder / file).is_file()
+    ]
     results = []
-    for name, file, read, score in tasks:
-        if not (folder / file).is_file():
-            continue
-        items = read(folder / file)
-        scores = {table: score(words, items, table=table) for table in tables}
-        results.append(
-            {
-                "task": name,
-                "n": len(items),
-                "covered": scores["input"][1],
-                "input": scores["input"][0],
-                "output": scores["output"][0] if "output" in scores else None,
-            }
-        )
+    total = len(tables) * sum(len(items) for _, items, _ in found)
+    with bar("Scoring", total=total, unit="questions", enabled=verbose) as shown:
+        for name, items, score in found:
+            extra = {"advance": shown.advance} if score is analogy_score else {}
+            scores = {table: score(words, items, table=table, **extra) for table in tables}
+            results.append(
+                {
+                    "task": name,
+                    "n": len(items),
+                    "covered": scores["input"][1],
+                    "input": scores["input"][0],
+                    "output": scores["output"][0] if "output" in scores else None,
+                }
+            )
     if not results:
         names = ", ".join([*SIMILARITY_FILES.values(), *ANALOGY_FILES.values()])
         raise FileNotFoundError(f"{folder} must hold at least one of {names}. It holds none.")

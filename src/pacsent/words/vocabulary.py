@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from pacsent.text.normalise import TOKENISERS, tokenise_unicode
+from pacsent.text.sentences import as_sentences
 from pacsent.threads import in_order
 from pacsent.words.encoded import Encoded
 
@@ -308,15 +309,20 @@ class Vocabulary:
 
         Parameters
         ----------
-        X : iterable of str or of token lists, or Encoded
+        X : iterable of str or of token lists, table of one column, or Encoded
             Strings are normalised as this vocabulary says, token lists taken as they are. A
-            generator is read piece by piece. An `Encoded` is given back.
+            generator is read piece by piece. An `Encoded` is given back, if its ids are of a
+            vocabulary of this size.
         n_jobs : int or None
             Threads for long input; None takes all cores. The result is the same for any number.
         """
         if isinstance(X, Encoded):
-            return X
-        batches = batches_of(X)
+            return X.checked(len(self))
+        return self._encode_rows(X, 0, n_jobs)
+
+    def _encode_rows(self, X, first_row: int, n_jobs: int | None) -> Encoded:
+        """`encode` for sentences, the first of which is number `first_row` for messages."""
+        batches = batches_of(X, first_row)
         words = self._table() if self.normalise_name else None
         parts = list(in_order(lambda batch: self._encode(batch, words), batches, n_jobs))
         if not parts:
@@ -468,40 +474,31 @@ class _Batch(NamedTuple):
     raw: bool  # whether they are str
 
 
-def batches_of(X: Iterable) -> Iterator[_Batch]:
-    """Sentences in lists of about _BATCH characters, strings and token lists apart."""
-    if isinstance(X, str):
-        raise ValueError(
-            f"X must be an iterable of sentences. Got the single string {X[:40]!r} instead. "
-            f"Pass [{X[:40]!r}] to embed one sentence."
-        )
-    if getattr(X, "ndim", 1) != 1:
-        raise ValueError(
-            f"X must be an iterable of sentences. Got a table of shape {X.shape} instead. "  # type: ignore[attr-defined]
-            "Pass the one column that holds the text."
-        )
-    try:
-        sentences = iter(X)
-    except TypeError:
-        raise TypeError(
-            f"X must be an iterable of sentences. Got {type(X).__name__} instead."
-        ) from None
-    size, n_before = 16, 0
+def batches_of(X: Iterable, first_row: int = 0) -> Iterator[_Batch]:
+    """Sentences in lists of about _BATCH characters, strings and token lists apart.
+
+    `first_row` is the number of the first one, for messages.
+    """
+    X = as_sentences(X)
+    sentences = iter(X)
+    size, row = 16, first_row
     if isinstance(X, list) and len(X) <= 1 << 12 and _all_strings(X) and _size(X) <= _BATCH:
         size = max(1, len(X))  # the usual case, a list of modest size: one batch
     while block := list(itertools.islice(sentences, size)):
-        if _all_strings(block):
-            yield _Batch(block, True)
-        else:
-            for raw, group in itertools.groupby(block, lambda sentence: isinstance(sentence, str)):
-                found = list(group)
-                if not raw:
-                    _check_token_lists(found, n_before)
-                yield _Batch(found, raw)
-        n_before += len(block)
+        for raw, found in ((True, block),) if _all_strings(block) else _kinds(block):
+            if not raw:
+                _check_token_lists(found, row)
+            yield _Batch(found, raw)
+            row += len(found)
         # the sentences met so far tell how many make a batch
         n_characters = _size(block)
         size = min(max(1, size * _BATCH // max(n_characters, 1)), 4 * size, 1 << 16)
+
+
+def _kinds(block: list) -> Iterator[tuple[bool, list]]:
+    """(whether they are str, sentences), for each run of sentences of one kind."""
+    for raw, group in itertools.groupby(block, lambda sentence: isinstance(sentence, str)):
+        yield raw, list(group)
 
 
 def _all_strings(sentences: list) -> bool:
@@ -512,15 +509,19 @@ def _size(sentences: list) -> int:
     return sum(map(len, sentences))
 
 
-def _check_token_lists(sentences: list, n_before: int):
-    for i, tokens in enumerate(sentences):
-        if isinstance(tokens, list | tuple | np.ndarray) and all(
-            isinstance(token, str) for token in tokens
-        ):
+def _check_token_lists(sentences: list, first_row: int):
+    for row, tokens in enumerate(sentences, first_row):
+        if not isinstance(tokens, list | tuple | np.ndarray):
+            what = f"{type(tokens).__name__} {str(tokens)[:40]!r}"
+        elif isinstance(tokens, np.ndarray) and tokens.ndim != 1:
+            what = f"an array of shape {tokens.shape}"
+        elif odd := [token for token in tokens if not isinstance(token, str)]:
+            what = f"a list with {type(odd[0]).__name__} {str(odd[0])[:40]!r} in it"
+        else:
             continue
         raise TypeError(
-            "A sentence must be a str or a list of str. Got "
-            f"{type(tokens).__name__} {str(tokens)[:40]!r} about sentence {n_before + i} instead."
+            f"A sentence must be a str or a list of str. Got {what} in row {row} (rows count from "
+            "0) instead. Drop it, or put '' in its place."
         )
 
 

@@ -1,5 +1,7 @@
 """Folders: SENNA, .npy tables with a word list; and lists of counts."""
 
+from tokenize import TokenError  # NumPy reads the header of a .npy file as Python
+
 import numpy as np
 
 from pacsent import storage
@@ -61,7 +63,7 @@ def read_npy(path, options) -> Parts:
             continue
         try:
             table = np.load(found[0], mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
+        except (ValueError, EOFError, OSError, OverflowError, TokenError, SyntaxError) as error:
             raise ValueError(
                 f"{found[0]} must be a whole .npy file of numbers. It cannot be opened ({error}). "
                 "Download or copy it again."
@@ -108,7 +110,7 @@ def _word_list(path, encoding_errors):
     words, counts = [], []
     for number, line in enumerate(lines, 1):
         word, _, count = line.rpartition(separator)
-        if not word or not count.isdigit():
+        if not word or not count.isdigit() or len(count) > 18:
             raise ValueError(
                 f"Line {number:,} of {path} must be a word and its count. Got "
                 f"{line[:60].decode('utf-8', 'replace')!r} instead."

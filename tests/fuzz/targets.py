@@ -1,0 +1,415 @@
+"""What is fuzzed: for each reader, whole files to start from, and how they are read and used.
+
+A target's `seeds` are trees, {name: bytes}; its `read` opens such a tree in a folder and uses what
+it found, so that an accepted file that would fail later is noticed. Where damage must always be
+noticed, `read` returns what came out, and another outcome than the whole files' is a finding.
+"""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import shutil
+import struct
+import tarfile
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+Tree = dict[str, bytes]
+WORDS = ("film", "good", "quiet", "nil", "café", "joy")
+TEXTS = ["good film film", "quiet joy", "", "nil good quiet zzz", "joy film"]
+
+
+@dataclass(frozen=True)
+class Target:
+    seeds: Callable[[], list[Tree]]
+    read: Callable[[Path], object]
+    sealed: bool = False  # damage must be refused, or change nothing
+
+
+# ------------------------------------------------------------------------------------------------
+# Seeds
+# ------------------------------------------------------------------------------------------------
+
+
+def tree_of(folder: Path) -> Tree:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def made(write: Callable[[Path], object]) -> Tree:
+    with tempfile.TemporaryDirectory() as place:
+        write(Path(place))
+        return tree_of(Path(place))
+
+
+@cache
+def word_vectors():
+    from pacsent import Vocabulary, WordVectors
+
+    rng = np.random.default_rng(1)
+    tables = rng.normal(size=(2, len(WORDS), 4)).astype(np.float32)
+    return WordVectors(Vocabulary(list(WORDS), [60, 50, 40, 30, 20, 10]), *tables)
+
+
+def word2vec(name: str) -> list[Tree]:
+    from pacsent import formats
+
+    pair = made(lambda place: formats.write(word_vectors(), place / name))
+    return [pair, {name: pair[name]}, {f"{name}.gz": gzip.compress(pair[name], mtime=0)}]
+
+
+def glove() -> list[Tree]:
+    lines = "the 0.1 -2 3e-2\n. . 4 5 6\nat x@y.com 7 8 9\nnaïve 1 1 1\n"
+    return [{"v.txt": lines.encode()}, {"v.txt.xz": lzma.compress(lines.encode())}]
+
+
+def senna() -> list[Tree]:
+    return [{"words.lst": b"PADDING\nfilm\ngood\n", "embeddings.txt": b"0 0 1\n1 2 3\n-1 .5 2\n"}]
+
+
+def npy() -> list[Tree]:
+    def write(place, dtype):
+        for name in ("input", "output"):
+            np.save(place / f"{name}.npy", np.arange(24).reshape(6, 4).astype(dtype) / 7)
+        rows = [f"{word}\t{9 - i}\n" for i, word in enumerate(WORDS)]
+        (place / "vocab.tsv").write_text("".join(rows))
+
+    return [made(lambda place, t=dtype: write(place, t)) for dtype in ("f2", "f4", "f8")]
+
+
+def fasttext() -> list[Tree]:
+    def file(bucket, maxn, loss=2):
+        words = [("film", 9), ("good", 8), ("</s>", 7)]
+        rng = np.random.default_rng(0)
+        numbers = (793712314, 12, 4, 5, 5, 1, 5, 1, loss, 2, bucket, 2 if maxn else 0, maxn, 100)
+        data = struct.pack("<14i", *numbers) + struct.pack("<d", 1e-4)
+        data += struct.pack("<3i2q", len(words), len(words), 0, 24, -1)
+        for word, count in words:
+            data += word.encode() + b"\0" + struct.pack("<qb", count, 0)
+        for n_rows in (len(words) + bucket, len(words)):
+            table = rng.normal(size=(n_rows, 4)).astype("<f4")
+            data += struct.pack("<?2q", False, n_rows, 4) + table.tobytes()
+        return {"v.bin": data}
+
+    return [file(5, 3), file(0, 0), file(5, 3, loss=1)]
+
+
+def counts() -> list[Tree]:
+    from pacsent import formats
+
+    def write(place):
+        formats.write(word_vectors(), place / "v.txt", save_counts=place / "counts")
+
+    return [made(write)]
+
+
+def model(method: str) -> list[Tree]:
+    from pacsent import make, save
+
+    settings = {"n_epochs": 2, "n_jobs": 1} if "PV" in method or "w-" in method else {}
+    fitted = make(method, word_vectors(), **settings).fit(TEXTS)
+    return [made(lambda place: save(fitted, place / "m"))]
+
+
+def words_folder() -> list[Tree]:
+    from pacsent import save
+
+    return [made(lambda place: save(word_vectors(), place / "m"))]
+
+
+def corpus() -> list[Tree]:
+    from pacsent import Corpus
+
+    return [made(lambda place: Corpus.build(TEXTS * 3, place / "c", min_count=1))]
+
+
+def checkpoint() -> list[Tree]:
+    from pacsent import SkipGram
+
+    def write(place):
+        SkipGram(
+            4, n_epochs=2, min_count=1, subsample=0, n_jobs=1, random_state=0,
+            checkpoint_dir=place / "t", checkpoint_every=0,
+        ).fit(TEXTS * 30)  # fmt: skip
+
+    return [made(write)]
+
+
+def packed_texts() -> list[Tree]:
+    text = "Good film, 1984.\n\nQuiet: joy — naïve\nnil\r\nlast line".encode()
+    seeds = [{"t": text}, {"t": gzip.compress(text, mtime=0) * 2}, {"t": bz2.compress(text)}]
+    seeds += [{"t": lzma.compress(text)}, {"t": b"\xef\xbb\xbf" + text}]
+    try:
+        import zstandard
+    except ImportError:  # an extra
+        return seeds
+    return [*seeds, {"t": zstandard.ZstdCompressor().compress(text)}]
+
+
+def dumps() -> list[Tree]:
+    text = (
+        b"<mediawiki><page><title>A</title><text xml:space='preserve'>'''Bold''' [[link|shown]] "
+        b"{{template}} &lt;ref&gt;x&lt;/ref&gt; 12 <!-- no --> [http://x y]</text></page>\n"
+        b"<page><text>#REDIRECT [[B]]</text></page>\n<page><text>More text here</text></page>\n"
+    )
+    return [{"t": text}, {"t": bz2.compress(text)}]
+
+
+def labelled() -> list[Tree]:
+    return [
+        {"t.txt": b"a\tgood film\nb\tquiet joy\na\tnil\n"},
+        {"t.csv": b'text,label,x\n"good, film",a,1\nquiet,b,2\n"two\nlines",a,3\n'},
+        {"t.tsv": b"text\tlabel\ngood film\ta\nquiet\tb\n"},
+    ]
+
+
+DATASET_FILES = {
+    "20news": {
+        f"20news-bydate-{part}/{group}/{number}": b"From: a@b\nSubject: x\n\nbody caf\xe9\n"
+        for part in ("train", "test") for group in ("alt.atheism", "sci.med") for number in (1, 2)
+    },
+    "imdb": {
+        f"aclImdb/{part}/{label}/{number}_7.txt": "fine<br />film é".encode()
+        for part in ("train", "test") for label in ("pos", "neg") for number in (0, 1)
+    },
+    "subj": {"plot.tok.gt9.5000": b"a man .\nb\x85\n", "quote.tok.gt9.5000": b"fun !\njoy\n"},
+    "mr": {"x/rt-polarity.pos": b"good .\nfine\n", "x/rt-polarity.neg": b"bad\nworse \xe9\n"},
+    "trec": {"train_5500.label": b"DESC:manner How ?\nHUM:ind Who ?\n",
+             "TREC_10.label": b"NUM:dist How far ?\n"},
+    "stsb": {f"s/sts-{part}.csv": b"main\tx\t2012\t1\t2.500\tA man.\tA boy.\n" * 2
+             for part in ("train", "dev", "test")},
+}  # fmt: skip
+
+
+def archives(name: str) -> list[Tree]:
+    from pacsent import datasets
+
+    stem = datasets.DATASETS[name].archives[0]
+    files = DATASET_FILES[name]
+    seeds = [{f"{stem}/{path}": content for path, content in files.items()}]
+    for suffix, mode in ((".tar.gz", "w:gz"), (".tar.xz", "w:xz")):
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode=mode) as archive:
+            for path, content in files.items():
+                info = tarfile.TarInfo(path)
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+        seeds.append({f"{stem}{suffix}": packed.getvalue()})
+    return seeds
+
+
+def certificates() -> list[Tree]:
+    from pacsent import certify, datasets, make
+
+    texts = datasets.generate(60, random_state=0).texts
+    from pacsent import Vocabulary, WordVectors
+
+    found = sorted({word for text in texts for word in text.split()})
+    rng = np.random.default_rng(0)
+    tables = rng.normal(size=(2, len(found), 3)).astype(np.float32)
+    words = WordVectors(Vocabulary(found, list(range(len(found), 0, -1))), *tables)
+    return [
+        {"c.json": certify(make("PB-L2", words), texts, kind=kind).to_json().encode()}
+        for kind in ("A", "A'", "C")
+    ]
+
+
+def task_files() -> list[Tree]:
+    return [
+        {
+            "wordsim353.tsv": b"# x\nfilm\tgood\t7.5\nquiet\tjoy\t2\nnil\tjoy\t1\n",
+            "questions-words.txt": b": title\nfilm good quiet joy\njoy nil good film\n",
+        }
+    ]
+
+
+def results() -> list[Tree]:
+    content = {
+        "kind": "classification", "row": "PB-L2", "label": "PB-L2", "dataset": "subj",
+        "accuracy": 0.9, "sd": 0.01, "paper": 0.905, "seconds": {"train": 1.0},
+        "provenance": {"wall_seconds": 1.0},
+    }  # fmt: skip
+    return [{"PB-L2/subj.json": json.dumps(content).encode()}]
+
+
+# ------------------------------------------------------------------------------------------------
+# Reading and using
+# ------------------------------------------------------------------------------------------------
+
+
+def only_finite(array) -> np.ndarray:
+    array = np.asarray(array)
+    if not np.isfinite(array).all():
+        raise AssertionError("what came out is not finite")
+    return array
+
+
+def use_words(words) -> bytes:
+    from pacsent import make
+
+    words.check_finite()
+    if words.n_words:
+        words.most_similar(words.words[0], n=3)
+    vectorizer = make("Average", words, n_jobs=1).fit(TEXTS)
+    return only_finite(vectorizer.transform([*TEXTS, *words.words[:3]])).tobytes()
+
+
+def main_file(folder: Path) -> Path:
+    """The file a user would name, also where the damage was to lose it."""
+    names = [p for p in folder.iterdir() if not p.name.startswith(("context_", "counts"))]
+    return names[0] if names else folder / "lost"
+
+
+def read_vectors(folder: Path) -> None:
+    from pacsent import formats
+
+    use_words(formats.read(main_file(folder)))
+
+
+def read_vectors_folder(folder: Path) -> None:
+    from pacsent import formats
+
+    use_words(formats.read(folder))
+
+
+def read_with_counts(folder: Path) -> None:
+    from pacsent import formats
+
+    use_words(formats.read(main_file(folder), counts=folder / "counts"))
+
+
+def read_words_folder(folder: Path) -> bytes:
+    from pacsent import load
+
+    words = load(folder / "m")
+    return use_words(words) + repr((words.words[:9], words.counts)).encode()
+
+
+def read_model(folder: Path) -> bytes:
+    from pacsent import load
+
+    found = load(folder / "m")
+    means, variances = found.posterior(TEXTS)
+    known = np.asarray(variances)[np.isfinite(variances)]
+    return only_finite(means).tobytes() + known.tobytes()
+
+
+def read_corpus(folder: Path) -> None:
+    from pacsent import Corpus, SkipGram
+
+    found = Corpus.open(folder / "c")
+    SkipGram(4, n_epochs=1, min_count=1, subsample=0, n_jobs=1, random_state=0).fit(found)
+
+
+def read_checkpoint(folder: Path) -> None:
+    from pacsent import SkipGram
+
+    found = SkipGram.resume(folder / "t", n_jobs=1).word_vectors_
+    only_finite(found.input_vectors)
+
+
+def read_text(folder: Path) -> None:
+    from pacsent import text
+    from pacsent.words.corpus import Corpus
+
+    for _ in text.read_lines(folder / "t"):
+        pass
+    Corpus.build(folder / "t", folder / "c", min_count=1, n_jobs=1)
+
+
+def clean(folder: Path, wiki: bool) -> None:
+    from pacsent import text
+
+    text.clean_files([folder / "t"], folder / "out", wiki=wiki, n_jobs=1)
+    written = (folder / "out").read_bytes()
+    if set(written) - set(b"abcdefghijklmnopqrstuvwxyz \n"):
+        raise AssertionError("other characters than letters, spaces and line breaks")
+
+
+def read_labelled(folder: Path) -> None:
+    from pacsent import text
+
+    path = main_file(folder)
+    columns = {} if path.suffix == ".txt" else {"text_column": "text", "label_column": "label"}
+    found = text.read_labelled(path, **columns)
+    found.split(0)
+
+
+def read_dataset(name: str, folder: Path) -> None:
+    from pacsent import datasets
+
+    entry = datasets.DATASETS[name]
+    datasets.DATASETS[name] = replace(entry, facts={}, digest="")
+    try:
+        datasets.load(name, folder)
+    finally:
+        datasets.DATASETS[name] = entry
+
+
+def read_certificate(folder: Path) -> None:
+    from pacsent import Certificate
+
+    found = Certificate.from_json((folder / "c.json").read_text(encoding="utf-8"))
+    found.verify()
+    str(found)
+
+
+def read_tasks(folder: Path) -> None:
+    from pacsent.words.tasks import evaluate_words
+
+    evaluate_words(word_vectors(), folder)
+
+
+def read_results(folder: Path) -> None:
+    from pacsent.bench import report, reproduction
+
+    report.table(reproduction.read_results(folder), "md")
+
+
+TARGETS = {
+    "word2vec-text": Target(lambda: word2vec("v.txt"), read_vectors),
+    "word2vec-binary": Target(lambda: word2vec("v.bin"), read_vectors),
+    "fasttext": Target(fasttext, read_vectors),
+    "glove": Target(glove, read_vectors),
+    "senna": Target(senna, read_vectors_folder),
+    "npy": Target(npy, read_vectors_folder),
+    "counts": Target(counts, read_with_counts),
+    "words-folder": Target(words_folder, read_words_folder, sealed=True),
+    **{
+        f"model-{method}": Target(lambda m=method: model(m), read_model, sealed=True)
+        for method in ("Average", "PB-IDF-L2", "PB-neg", "w-PB-neg", "PV-DBOW", "PB-01")
+    },
+    "corpus": Target(corpus, read_corpus),
+    "checkpoint": Target(checkpoint, read_checkpoint),
+    "text": Target(packed_texts, read_text),
+    "clean": Target(packed_texts, lambda folder: clean(folder, wiki=False)),
+    "wiki": Target(dumps, lambda folder: clean(folder, wiki=True)),
+    "labelled": Target(labelled, read_labelled),
+    **{
+        f"dataset-{name}": Target(
+            lambda n=name: archives(n), lambda folder, n=name: read_dataset(n, folder)
+        )
+        for name in DATASET_FILES
+    },
+    "certificate": Target(certificates, read_certificate),
+    "word-tasks": Target(task_files, read_tasks),
+    "results": Target(results, read_results),
+}
+
+
+def write_tree(tree: Tree, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    for name, content in tree.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)

@@ -1,0 +1,198 @@
+"""How the command line behaves: streams that are closed, mistakes, bugs, families, options."""
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from pacsent import WordVectors, make, save
+from pacsent.cli import cli
+
+
+def pacsent(*arguments, shell="", **how):
+    """The program itself, by a shell: `shell` is what follows the arguments there."""
+    line = " ".join([sys.executable, "-m", "pacsent", *map(str, arguments), shell])
+    return subprocess.run(line, shell=True, capture_output=True, text=True, timeout=120, **how)
+
+
+@pytest.fixture
+def model(tmp_path, toy_word_vectors, tiny_corpus):
+    vectorizer = make("PB-L2", toy_word_vectors, on_empty="ignore").fit(tiny_corpus)
+    save(vectorizer, tmp_path / "model")
+    (tmp_path / "text").write_text("\n".join(tiny_corpus * 200) + "\n")
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "| head -1"])
+def test_closed_streams_end_quietly(model, closed):
+    done = pacsent("embed", model, "--quiet", shell=f"< {model.parent / 'text'} {closed}")
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+def test_a_closed_stdin_is_an_empty_text(model):
+    done = pacsent("embed", model, shell="<&-")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: standard input must hold text. Got an empty file instead. Check how it was made.\n"
+    )
+
+
+def test_a_closed_stderr_leaves_the_output_as_it_is(model):
+    text = model.parent / "text"
+    with_it, without = (pacsent("embed", model, text, shell=s) for s in ("", "2>&-"))
+    assert without.stdout == with_it.stdout
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_output_that_cannot_be_written_is_an_error(model):
+    done = pacsent("embed", model, model.parent / "text", "--quiet", shell="> /dev/full")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "No space left" in done.stderr
+
+
+def test_a_bug_is_not_told_as_a_mistake(monkeypatch, model):
+    from pacsent.sentences.base import SentenceVectorizer
+
+    def broken(self, X):
+        raise TypeError("unsupported operand")
+
+    monkeypatch.setattr(SentenceVectorizer, "stream", broken)
+    done = CliRunner().invoke(cli, ["embed", str(model), str(model.parent / "text")])
+    assert isinstance(done.exception, TypeError)
+    code = (
+        "import sys; from pacsent.sentences.base import SentenceVectorizer as S; S.stream = None; "
+        "from pacsent.cli import main; sys.argv[0] = 'pacsent'; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "embed", str(model), str(model.parent / "text")],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "status"),
+    [
+        (["fit", "PB-L2", "{words}", "{text}", "-o", "x", "--lam", "-1"], "--lam must be", 2),
+        (["fit", "PB-L2", "{words}", "{text}", "-o", "x", "--alpha", "1"], "--alpha must be", 2),
+        (["fit", "PB-L2", "{words}", "{text}", "-o", "x", "--device", "cuda"], "no --device", 2),
+        (["embed", "{model}", "{text}", "--n-jobs", "0"], "0 is no number of threads", 2),
+        (["embed", "{model}", "{text}", "--batch-size", "0"], "--batch-size", 2),
+        (["embed", "{model}", "{text}", "--on-empty", "error"], "--on-empty warn", 1),
+        (["embed", "{model}", "{text}", "--device", "tpu"], "'tpu' is not cpu, cuda", 2),
+        (["train", "{text}", "-o", "x", "--min-count", "99999"], "Lower --min-count", 1),
+        (["train", "{text}", "-o", "x", "--n-dims", "0"], "--n-dims must be an int", 2),
+        (["evaluate", "PB-L2", "{words}", "subj", "--seeds", "0"], "--seeds", 2),
+        (["reproduce", "--words", "{words}", "-o", "x", "--seeds", "0"], "--seeds", 2),
+    ],
+)
+def test_mistakes_are_one_line_in_the_words_of_the_shell(
+    model, toy_word_vectors, tmp_path, monkeypatch, arguments, message, status
+):
+    monkeypatch.chdir(tmp_path)
+    save(toy_word_vectors, tmp_path / "words")
+    places = {"words": tmp_path / "words", "model": model, "text": tmp_path / "text"}
+    done = CliRunner().invoke(cli, [argument.format(**places) for argument in arguments])
+    assert done.exit_code == status, done.output
+    assert message in done.stderr
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith("Error: ")
+    for name in ("min_count", "n_dims", "on_empty", "'lam' parameter", "n_jobs"):
+        assert name not in line
+
+
+def test_every_command_that_can_take_long_has_quiet():
+    short = {"bound"}
+    for name, command in cli.commands.items():
+        flags = {flag for option in command.params for flag in option.opts}
+        assert "--quiet" in flags or name in short, name
+
+
+def test_threads_and_devices_have_one_option_everywhere():
+    jobs, devices = set(), set()
+    for name, command in cli.commands.items():
+        for option in command.params:
+            assert option.name not in ("threads", "n_threads")
+            if option.name == "n_jobs":
+                jobs.add(name)
+                assert option.type is click.INT  # -1 and -2 as in scikit-learn
+            if option.name == "device":
+                devices.add(name)
+    assert {"clean", "train", "fit", "embed", "certify", "evaluate", "reproduce"} <= jobs
+    assert {"train", "fit", "embed", "certify", "evaluate", "reproduce"} <= devices
+
+
+def test_help_has_the_families_in_the_order_of_the_flow():
+    shown = CliRunner().invoke(cli, ["--help"]).output
+    places = [shown.index(f"\n{title}:") for title in cli.families()]
+    assert places == sorted(places)
+    assert list(cli.families())[:4] == ["Words", "Sentences", "Certificates", "Benchmarks"]
+    assert shown.index("  clean ") < shown.index("  fit ") < shown.index("  bound ")
+
+
+def test_the_shell_completes_options():
+    environment = {**os.environ, "_PACSENT_COMPLETE": "bash_complete"}
+    environment |= {"COMP_WORDS": "pacsent embed --keep", "COMP_CWORD": "2"}
+    code = "import sys; sys.argv[0] = 'pacsent'; from pacsent.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert "--keep-text" in done.stdout
+
+
+def test_ids_and_texts_are_carried_along(model):
+    lines = model.parent / "lines"
+    lines.write_text("a7\tgood film\nb8\tquiet\n")
+    done = CliRunner().invoke(
+        cli, ["embed", str(model), str(lines), "--ids", "--keep-text", "-o", f"{lines}.jsonl"]
+    )
+    assert done.exit_code == 0, done.output
+    rows = [json.loads(line) for line in lines.with_name("lines.jsonl").read_text().splitlines()]
+    assert [(row["id"], row["text"]) for row in rows] == [("a7", "good film"), ("b8", "quiet")]
+    assert list(rows[0]) == ["id", "text", "mean", "variance"]
+
+
+def test_certify_passes_warnings_on_and_says_that_it_fits_again(tmp_path, rng, monkeypatch):
+    from pacsent import Vocabulary
+
+    words = [f"w{chr(97 + i)}" for i in range(20)]
+    tables = rng.normal(size=(2, 20, 3)).astype(np.float32)
+    vectors = WordVectors(Vocabulary(words, range(100, 80, -1), normalise="unicode"), *tables)
+    texts = [" ".join(rng.choice(words, 12)) for _ in range(40)]
+    vectorizer = make("PB-L2", vectors).fit(texts[:20])
+    save(vectorizer, tmp_path / "model")
+    (tmp_path / "text").write_text("\n".join(texts[20:]) + "\n")
+    original = type(vectorizer).fit
+
+    def fit(self, X, y=None):
+        warnings.warn("the solver gave up on 3 sentences", UserWarning, stacklevel=2)
+        return original(self, X, y)
+
+    monkeypatch.setattr(type(vectorizer), "fit", fit)
+    done = CliRunner().invoke(cli, ["certify", str(tmp_path / "model"), str(tmp_path / "text")])
+    assert done.exit_code == 0, done.output
+    assert "Warning: the solver gave up on 3 sentences" in done.stderr
+    assert "PB-L2 is fitted again on the prior's part" in done.stderr
+
+
+def test_work_that_says_nothing_is_still_told_about(monkeypatch, capsys):
+    import time
+
+    from pacsent import progress
+
+    monkeypatch.setattr(progress, "PLAIN_EVERY", 0.5)
+    with progress.bar("solving", total=3, unit="settings"):
+        time.sleep(1.6)
+    told = capsys.readouterr().err.splitlines()
+    assert told
+    assert told[0].startswith("solving: 0 settings, 0 %, ")
+    assert "nan" not in told[0]

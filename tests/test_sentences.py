@@ -1,0 +1,246 @@
+"""What may be handed in where sentences are asked for, and what is refused."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from pacsent import METHODS, AverageVectorizer, SkipGram, Vocabulary, certify, make
+from pacsent.bench import evaluation
+from pacsent.text import Dataset
+from pacsent.words import Encoded
+
+X = ["good film", "quiet film", "film film film", "a good quiet film"]
+
+
+@pytest.fixture
+def fitted(toy_word_vectors):
+    return make("PB-IDF-L2", toy_word_vectors).fit(X)
+
+
+def tables(texts):
+    """The same texts as every kind of table with one column."""
+    pd = pytest.importorskip("pandas")
+    pa = pytest.importorskip("pyarrow")
+    return {
+        "DataFrame": pd.DataFrame({"text": texts}),
+        "DataFrame with another index": pd.DataFrame({"text": texts}, index=range(7, 7 + len(X))),
+        "array of one column": np.array(texts)[:, None],
+        "pyarrow Table": pa.table({"text": texts}),
+    }
+
+
+def one_dimensional(texts):
+    pd = pytest.importorskip("pandas")
+    pa = pytest.importorskip("pyarrow")
+    return {
+        "tuple": tuple(texts),
+        "array": np.array(texts),
+        "array of objects": np.array(texts, dtype=object),
+        "Series": pd.Series(texts, index=list(range(len(texts)))[::-1]),
+        "pyarrow array": pa.array(texts),
+        "generator": (text for text in texts),
+        "values of a dict": dict(enumerate(texts)).values(),
+        "token lists": [text.split() for text in texts],
+    }
+
+
+def refused():
+    """What holds no sentences, or more than one column of them, with a part of the message."""
+    pd = pytest.importorskip("pandas")
+    pa = pytest.importorskip("pyarrow")
+    wide = {"id": [1, 2, 3, 4, 5], "text": [*X, "good"]}
+    return {
+        "DataFrame of two columns": (pd.DataFrame(wide), "a table of 2 columns"),
+        "DataFrame of no column": (pd.DataFrame(index=[1, 2]), "a table of 0 columns"),
+        "more columns than rows": (pd.DataFrame([X * 3]), "a table of 12 columns"),
+        "pyarrow Table of two": (pa.table(wide), "a table of 2 columns"),
+        "array of two columns": (np.array([X, X]), "a table of 4 columns"),
+        "array of three dimensions": (np.zeros((2, 1, 1)), "of shape"),
+        "dict": ({"good film": 1, "quiet film": 2}, "a dict"),
+        "set": ({"good film"}, "a set"),
+        "bytes": (b"good film", "bytes"),
+        "None": (None, "None"),
+        "number": (3, "int '3'"),
+        "array of no dimension": (np.array("good film"), "a single value"),
+        "single string": ("good film", "the single string 'good film'"),
+    }
+
+
+def test_every_door_takes_a_table_of_one_column(fitted, toy_word_vectors):
+    expected = fitted.transform(X)
+    for kind, table in {**tables(X), **one_dimensional(X)}.items():
+        assert_array_equal(fitted.transform(table), expected, err_msg=kind)
+    for kind, table in tables(X).items():
+        again = make("PB-IDF-L2", toy_word_vectors).fit(table)
+        assert_array_equal(again.idf_, fitted.idf_, err_msg=kind)
+        assert_array_equal(again.posterior(table)[0], expected, err_msg=kind)
+        assert_array_equal(np.vstack([m for m, _ in again.stream(table)]), expected, err_msg=kind)
+        encoded = toy_word_vectors.vocabulary.encode(table)
+        assert_array_equal(encoded.ids, toy_word_vectors.vocabulary.encode(X).ids, err_msg=kind)
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if not name.startswith("i-")])
+def test_no_method_hands_out_the_vectors_of_column_names(toy_word_vectors, method):
+    pd = pytest.importorskip("pandas")
+    vectorizer = make(method, toy_word_vectors).fit(X)
+    expected = vectorizer.transform(X)
+    assert_array_equal(vectorizer.transform(pd.DataFrame({"film": X})), expected)
+    with pytest.raises(ValueError, match=r"Got a table of 5 columns instead\. Pass the one column"):
+        vectorizer.transform(pd.DataFrame([X + ["good"]] * 2))
+
+
+def test_whatever_holds_no_sentences_is_refused_at_every_door(fitted, toy_word_vectors, tmp_path):
+    from pacsent.words import Corpus
+
+    def certified(X):
+        return certify(fitted, X)
+
+    def streamed(X):
+        return fitted.stream(X)  # before the first batch is asked for
+
+    def trained(X):
+        return SkipGram(2, min_count=1).fit(X)
+
+    def built(X):
+        return Corpus.build(X, tmp_path / "corpus", min_count=1)
+
+    doors = [
+        fitted.fit, fitted.transform, fitted.posterior, streamed, fitted.sample, certified,
+        fitted.fit_transform, toy_word_vectors.vocabulary.encode, trained, built,
+    ]  # fmt: skip
+    for kind, (X, message) in refused().items():
+        for door in doors:
+            if kind == "single string" and door in (trained, built):
+                continue  # the name of a file
+            with pytest.raises((TypeError, ValueError)) as error:
+                door(X)
+            assert message in str(error.value), (kind, door)
+            assert "must be an iterable of sentences. Got" in str(error.value), (kind, door)
+            assert "\n" not in str(error.value)
+
+
+def test_skip_gram_trains_on_the_texts_of_a_table_and_not_on_its_column_names():
+    pd = pytest.importorskip("pandas")
+    texts = ["good film quiet"] * 30
+    settings = {"min_count": 1, "random_state": 0, "n_jobs": 1, "n_epochs": 1, "subsample": 0}
+    found = SkipGram(2, **settings).fit(pd.DataFrame({"column": texts})).word_vectors_
+    expected = SkipGram(2, **settings).fit(texts).word_vectors_
+    assert list(found.words) == list(expected.words)
+    assert_array_equal(found.input_vectors, expected.input_vectors)
+
+
+def test_ids_cannot_be_trained_on(toy_word_vectors):
+    encoded = toy_word_vectors.vocabulary.encode(X)
+    with pytest.raises(TypeError, match=r"must be texts. Got an Encoded instead"):
+        SkipGram(2, min_count=1).fit(encoded)
+
+
+class Longer(list):
+    """Holds more than its length says."""
+
+    def __len__(self):
+        return 3
+
+
+@pytest.mark.parametrize("n", [0, 2, 4, 3000])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_rows_are_handed_out_only_if_they_were_filled(toy_word_vectors, n, n_jobs):
+    vectorizer = AverageVectorizer(toy_word_vectors, n_jobs=n_jobs, batch_size=2).fit(X)
+    got = f"{n}" if n < 3 else "more"
+    with pytest.raises(ValueError, match=rf"as its length says, 3\. Got {got} instead .*Longer"):
+        vectorizer.transform(Longer(["good film"] * n))
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("method", ["Average", "PB-neg"])
+def test_the_row_that_is_wrong_is_named_exactly(toy_word_vectors, n_jobs, method):
+    vectorizer = make(method, toy_word_vectors, n_jobs=n_jobs, batch_size=500).fit(X)
+    where = 31_234 if method == "Average" else 3_234
+    texts = ["good film"] * where + [float("nan")] + ["quiet"] * 700 + [None]
+    for given in (texts, (text for text in texts), [text.split() for text in texts[:where]]
+                  + texts[where:]):  # fmt: skip
+        with pytest.raises(TypeError, match=rf"Got float 'nan' in row {where} \(rows count from 0"):
+            vectorizer.transform(given)
+    with pytest.raises(TypeError, match=rf"Got float 'nan' in row {where} "):
+        vectorizer.fit(texts)
+    mixed = ["good film", ["good", "film"]] * (where // 2) + [["good", 7]]
+    with pytest.raises(TypeError, match=rf"a list with int '7' in it in row {where} "):
+        vectorizer.transform(mixed)
+    with pytest.raises(TypeError, match=rf"in row {where} "):
+        toy_word_vectors.vocabulary.encode(mixed)
+
+
+def test_a_dataset_takes_tables_and_counts_its_labels(toy_word_vectors):
+    pd = pytest.importorskip("pandas")
+    labels, none = np.array([0, 1, 0, 1]), np.zeros(0, dtype=np.int64)
+    dataset = Dataset("mine", pd.DataFrame({"text": X}), labels, [], none, ("a", "b"), "")
+    assert dataset.train_texts == X
+    with pytest.raises(ValueError, match=r"Got 4 and 3 instead"):
+        Dataset("mine", X, labels[:3], [], none, ("a", "b"), "")
+    with pytest.raises(TypeError, match=r"train_texts must be an iterable .* Got a dict instead"):
+        Dataset("mine", {"a": 1}, labels[:1], [], none, ("a", "b"), "")
+    with pytest.raises(TypeError, match=r"dataset must be a Dataset. Got DataFrame instead"):
+        evaluation.evaluate("Average-0", pd.DataFrame({"text": X}), toy_word_vectors)
+
+
+# -- ids handed in ------------------------------------------------------------------------------
+
+
+def test_ids_of_another_vocabulary_are_refused(fitted, toy_word_vectors):
+    other = Vocabulary([f"word{i}" for i in range(50_000)] + ["good", "film"])
+    encoded = other.encode([["good", "film"], ["word3"]])
+    learners = [make(m, toy_word_vectors) for m in METHODS]
+    for door in (
+        fitted.fit, fitted.transform, fitted.posterior, fitted.stream, fitted.fit_transform,
+        toy_word_vectors.vocabulary.encode, toy_word_vectors.vocabulary.count,
+        toy_word_vectors.vocabulary.digest, lambda X: certify(fitted, X),
+        *(vectorizer.fit for vectorizer in learners),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"below 4, .* Got 50,00[01] instead. They are of ano"):
+            door(encoded)
+
+
+def test_an_encoded_whose_arrays_do_not_belong_together_is_refused(fitted):
+    ids, offsets, n_unknown = np.array([0, 1, 2], np.int32), np.array([0, 1, 3]), np.zeros(2, int)
+    for encoded, message in (
+        (Encoded(ids, np.array([0, 1, 4]), n_unknown), r"from 0 to the number of ids, 3. Got 0 to"),
+        (Encoded(ids, np.array([1, 2, 3]), n_unknown), r"Got 1 to 3 instead"),
+        (Encoded(ids, np.array([0, 5, 3]), n_unknown), r"must not fall. Got 5 before 3 in row 1"),
+        (Encoded(ids, np.array([0, -2, 3]), n_unknown), r"must not fall. Got 0 before -2 in row 0"),
+        (Encoded(ids, np.array([], int), n_unknown), r"Got none instead"),
+        (Encoded(ids, offsets, np.zeros(3, int)), r"each of the 2 sentences. Got 3 numbers"),
+        (Encoded(ids, offsets, np.array([0, -1])), r"or one below 0"),
+        (Encoded(ids.astype(float), offsets, n_unknown), r"flat array of integers. Got float64"),
+        (Encoded(ids[:, None], offsets, n_unknown), r"Got int32 of shape \(3, 1\)"),
+        (Encoded(ids, offsets.astype(float), n_unknown), r"Encoded.offsets must be a flat array"),
+        (Encoded(ids - 1, offsets, n_unknown), r"at least 0 and below 4.* Got -1 instead"),
+        (Encoded(ids.astype(np.int64) + 2**32, offsets, n_unknown), r"must fit into int32"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fitted.transform(encoded)
+
+
+def test_an_encoded_of_other_integers_gives_the_same_vectors(fitted):
+    ids, offsets, n_unknown = fitted.word_vectors.vocabulary.encode(X)
+    expected = fitted.transform(X)
+    big = ids.astype(">i8")
+    spread = np.repeat(ids, 2)[::2]
+    for other in (ids.astype(np.int64), ids.astype(np.uint8), big, spread, ids.tolist()):
+        encoded = Encoded(other, offsets.astype(np.int32), n_unknown.tolist())
+        assert_array_equal(fitted.transform(encoded), expected)
+
+
+def test_checking_ids_is_cheap(rng):
+    """One pass over the ids, beside which every method does far more."""
+    import time
+
+    n = 2_000_000
+    vocabulary = Vocabulary([f"w{i}" for i in range(1000)])
+    ids = rng.integers(0, 1000, n).astype(np.int32)
+    encoded = Encoded(ids, np.arange(0, n + 1, 20), np.zeros(n // 20, dtype=np.int64))
+    seconds = []
+    for _ in range(5):
+        start = time.perf_counter()
+        assert vocabulary.encode(encoded) is encoded
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 0.02

@@ -1,0 +1,175 @@
+"""Weighted means: each is its formula, learned from the table alone or from texts, as asked."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from pacsent import Vocabulary, WordVectors, certify, make
+from pacsent.maths import weights as formulas
+
+N_WORDS, N_DIMS = 200, 8
+WORDS = [f"word{i}" for i in range(N_WORDS)]
+COUNTS = np.geomspace(1e6, 5, N_WORDS).astype(int)
+P = COUNTS / COUNTS.sum()
+
+
+@pytest.fixture(scope="module")
+def words():
+    rng = np.random.default_rng(3)
+    tables = rng.normal(0.3, 1.0, (2, N_WORDS, N_DIMS))
+    return WordVectors(Vocabulary(WORDS, COUNTS), *tables)
+
+
+@pytest.fixture(scope="module")
+def texts():
+    rng = np.random.default_rng(4)
+    return [rng.choice(WORDS, n, p=P**0.5 / (P**0.5).sum()).tolist() for n in range(1, 40)]
+
+
+def rows(text):
+    return [WORDS.index(word) for word in text]
+
+
+def cosine(a, b):
+    return np.sum(a * b, -1) / np.linalg.norm(a, axis=-1) / np.linalg.norm(b, axis=-1)
+
+
+def test_sif_is_the_weighted_mean_minus_the_first_direction_of_the_texts(words, texts):
+    found = make("SIF", words, learn_from="texts").fit_transform(texts)
+    weight = 1e-3 / (1e-3 + P)
+    means = np.stack(
+        [(weight[rows(t), None] * words.input_vectors[rows(t)]).mean(0) for t in texts]
+    )
+    u = np.linalg.svd(means)[2][0]
+    assert_allclose(found, means - np.outer(means @ u, u), atol=1e-6)
+
+
+def test_usif_takes_its_a_from_the_vocabulary_and_removes_five_directions_by_share(words, texts):
+    vectorizer = make("uSIF", words, sentence_length=7).fit([])
+    alpha = np.mean(P > 1 - (1 - 1 / N_WORDS) ** 7)
+    a = (1 - alpha) / (alpha * 0.5 * N_WORDS)
+    assert_allclose(vectorizer.a_, a)
+    assert vectorizer.directions_.shape == (5, N_DIMS)
+    assert_allclose(vectorizer.shares_.sum(), 1)
+    [mean] = vectorizer.transform([texts[20]])
+    weighted = (a / (a / 2 + P))[rows(texts[20]), None] * words.input_vectors[rows(texts[20])]
+    plain = weighted.mean(0)
+    for u, share in zip(vectorizer.directions_, vectorizer.shares_):
+        plain = plain - share * (weighted.mean(0) @ u) * u
+    assert_allclose(mean, plain, atol=1e-10)
+
+
+def test_directions_of_the_table_are_those_of_sentences_of_independent_words(words):
+    rng = np.random.default_rng(5)
+    drawn = [rng.choice(WORDS, 11, p=P).tolist() for _ in range(20_000)]
+    table = make("SIF", words).fit([])
+    text = make("SIF", words, learn_from="texts").fit(drawn)
+    assert abs(table.directions_[0] @ text.directions_[0]) > 0.999
+
+
+def test_sif_sum_is_its_formula(words, texts):
+    vectorizer = make("SIF-sum", words, a=1e-2, aperture=1.5).fit([])
+    weight = np.sqrt(1e-2 / (1e-2 + P))
+    q = P * weight
+    q[np.setdiff1d(np.arange(N_WORDS), formulas.heaviest(q))] = 0
+    q /= q.sum()
+    parts = []
+    for table in (words.input_vectors, words.output_vectors):
+        moved = table - q @ table
+        parts.append(moved / np.linalg.norm(moved, axis=1, keepdims=True))
+    T = parts[0] + parts[1]
+    T = T / np.sqrt(q @ T**2 - (q @ T) ** 2)
+    R = (T * q[:, None]).T @ T
+    R /= np.linalg.eigvalsh(R).mean()
+    conceptor = R @ np.linalg.inv(R + 1.5**-2 * np.eye(N_DIMS))
+    T = T @ (np.eye(N_DIMS) - conceptor)
+    expected = np.stack([(weight[rows(t), None] * T[rows(t)]).mean(0) for t in texts])
+    assert_allclose(vectorizer.transform(texts), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_both_is_the_two_plain_means_side_by_side(words, texts):
+    halves = [make(name, words).fit_transform(texts) for name in ("Average", "i-Average")]
+    assert_allclose(make("both", words).fit_transform(texts), np.hstack(halves), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["SIF", "uSIF", "SIF-sum"])
+def test_what_is_fitted_decides_only_where_it_was_asked_to(words, texts, name):
+    one, other = make(name, words).fit(texts), make(name, words).fit(texts[:3])
+    assert_allclose(one.transform(texts), other.transform(texts), atol=1e-12)
+    assert not hasattr(one, "fit_digest_")
+    one, other = (make(name, words, learn_from="texts").fit(t) for t in (texts, texts[:9]))
+    assert np.abs(one.transform(texts) - other.transform(texts)).max() > 1e-3
+    assert one.fit_digest_ != other.fit_digest_
+    with pytest.raises(ValueError, match="must be fitted on sentences with known words"):
+        make(name, words, learn_from="texts").fit([])
+
+
+@pytest.mark.parametrize("name", ["SIF", "uSIF", "SIF-sum", "both"])
+def test_lam_changes_lengths_and_variances_but_no_direction(words, texts, name):
+    plain, _ = make(name, words, lam=np.inf).fit(texts).posterior(texts)
+    means, variances = make(name, words, lam=3.0, prior_variance=0.5).fit(texts).posterior(texts)
+    assert_allclose(cosine(means, plain), 1, atol=1e-9)
+    assert_allclose(means, plain / (1 + 1 / 1.5), atol=1e-9)
+    assert_allclose(variances, 1 / (3 + 2))
+
+
+def test_the_mean_minimises_the_loss_it_is_said_to(words):
+    vectorizer = make("SIF", words, n_directions=0, lam=2.0, prior_variance=0.7).fit([])
+    [mean], [variance] = vectorizer.posterior([[WORDS[0], WORDS[150], WORDS[3]]])
+    some = [0, 150, 3]
+    weight, table = formulas.sif_weights(P, 1e-3)[some], words.input_vectors[some]
+
+    def loss(m, v):
+        spread = N_DIMS * v
+        data = weight @ ((table - m) ** 2).sum(1) + (1 - weight).sum() * (m @ m)
+        kl = 0.5 * (N_DIMS * v / 0.7 + m @ m / 0.7 - N_DIMS + N_DIMS * np.log(0.7 / v))
+        return data / 6 + spread / 2 + kl / 2.0
+
+    best = loss(mean, variance)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        assert loss(mean + 0.01 * rng.normal(size=N_DIMS), variance) > best
+    assert loss(mean, variance * 1.02) > best < loss(mean, variance * 0.98)
+
+
+@pytest.mark.parametrize("name", ["SIF", "uSIF", "SIF-sum"])
+def test_words_without_counts_are_refused_with_advice(words, name):
+    bare = WordVectors(Vocabulary(WORDS), words.input_vectors, words.output_vectors)
+    with pytest.raises(ValueError, match="needs word counts, and this vocabulary has none"):
+        make(name, bare).fit([])
+
+
+@pytest.mark.parametrize("name", ["SIF-sum", "both"])
+def test_vectors_in_other_coordinates_are_not_certified(words, texts, name):
+    with pytest.raises(ValueError, match="must be in the coordinates of the word table"):
+        certify(make(name, words), texts)
+
+
+def test_sif_is_certified_like_every_method(words, texts):
+    assert 0 < certify(make("SIF", words), texts * 5).risk_bound <= 1
+
+
+def test_a_damped_table_has_no_shared_direction_left():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(4000, 6)) + np.array([5, 0, 0, 0, 0, 0])
+    q = np.full(len(X), 1 / len(X))
+    D = formulas.damping(*formulas.moments(X, q), aperture=10.0)
+    second = (X @ D).T @ (X @ D) / len(X)
+    before = np.linalg.eigvalsh(X.T @ X / len(X))
+    after = np.linalg.eigvalsh(second)
+    assert before[-1] / before[0] > 20 and after[-1] / after[0] < 30
+    assert abs(np.linalg.eigh(second)[1][0, -1]) < 0.1  # the shared one is now the weakest
+
+
+@pytest.mark.slow
+def test_the_frozen_recipe_reaches_its_goals_on_real_similarity(data_dir):
+    from scipy.stats import pearsonr, spearmanr
+
+    from pacsent import datasets, formats
+
+    words = formats.read(data_dir / "vectors")
+    pairs = datasets.load("stsb", data_dir / "datasets")
+    vectorizer = make("SIF-sum", words, on_empty="ignore").fit([])
+    first, second = (vectorizer.transform(part["test"]) for part in (pairs.first, pairs.second))
+    cosines, scores = np.nan_to_num(cosine(first, second)), pairs.scores["test"]
+    assert pearsonr(cosines, scores)[0] >= 0.73 and spearmanr(cosines, scores)[0] >= 0.70
