@@ -131,6 +131,10 @@ def test_embed_stops_at_an_empty_sentence_if_asked(model, files, run):
     assert not (files / "v.npy").exists()
 
 
-def test_embed_refuses_word_vectors(files, run):
-    done = run("embed", files / "words", files / "text")
-    assert "MODEL must be a fitted method" in done.output
+def test_embed_takes_word_vectors_for_methods_that_learn_nothing_from_text(files, run):
+    done = run("embed", files / "words", files / "text", "--method", "Average")
+    assert done.exit_code == 0 and done.stdout.count("\n") > 1
+    done = run("embed", files / "words", files / "text", "--method", "PB-IDF-L2")
+    assert done.exit_code == 2 and "learns from text first" in done.output
+    done = run("embed", files / "words", files / "text", "--method", "Mean")
+    assert done.exit_code == 2 and "one of Average" in done.output

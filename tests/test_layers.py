@@ -30,6 +30,7 @@ ROOMS = {
     "gpu": {"maths", "progress"},
     "maths": {"_kernels", "progress", "threads"},
     "_kernels": set(),
+    "models": set(),
     "storage": {"files"},
     "files": set(),
     "progress": set(),

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 import pacsent
+from pacsent import storage
 from pacsent.storage import (
     TENSORS,
     WORDS,
@@ -126,7 +127,7 @@ def load(path, *, normalise=None, word_vectors: WordVectors | None = None):
     Parameters
     ----------
     path : str or path
-        A folder written by `save`.
+        A folder written by `save`, or "english", the model that comes with the package.
     normalise : {"paper", "unicode"} or callable, optional
         How raw text becomes tokens, in place of what the folder says (a function cannot be
         saved).
@@ -137,8 +138,17 @@ def load(path, *, normalise=None, word_vectors: WordVectors | None = None):
     Returns
     -------
     WordVectors or estimator
+
+    Examples
+    --------
+    >>> import pacsent
+    >>> words = pacsent.load("english")
+    >>> words
+    WordVectors(n_words=65536, n_dims=256)
+    >>> "unhappy" in [word for word, _ in words.most_similar("happy", 5)]
+    True
     """
-    path = Path(path)
+    path = storage.place(path)
     config = read_config(path)
     if config["class"] == "WordVectors":
         if word_vectors is not None:

@@ -127,6 +127,19 @@ def from_json(value):
     return value
 
 
+PACKAGED = Path(__file__).parent / "models"  # what comes with the package
+
+
+def place(path) -> Path:
+    """The path itself; for the bare name of a model that comes with the package, its folder.
+
+    Such a name is taken before a folder of the working directory: write ./english for that.
+    """
+    if isinstance(path, str) and path.isidentifier() and (PACKAGED / path / CONFIG).is_file():
+        return PACKAGED / path
+    return Path(path)
+
+
 def read_config(path) -> dict:
     if not path.exists():
         left = sorted(path.parent.glob(f".{path.name}.old-*")) if path.parent.is_dir() else []

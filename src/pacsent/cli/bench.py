@@ -2,7 +2,14 @@
 
 import click
 
-from pacsent.cli.common import cli, device_option, n_jobs_option, quiet_option, seeds_option
+from pacsent.cli.common import (
+    ModelPath,
+    cli,
+    device_option,
+    n_jobs_option,
+    quiet_option,
+    seeds_option,
+)
 
 # ------------------------------------------------------------------------------------------------
 # scores: evaluate, reproduce, demo
@@ -11,7 +18,7 @@ from pacsent.cli.common import cli, device_option, n_jobs_option, quiet_option, 
 
 @cli.command()
 @click.argument("method")
-@click.argument("words", type=click.Path(exists=True))
+@click.argument("words", type=ModelPath(exists=True))
 @click.argument("dataset")
 @click.option("--data", type=click.Path(), help="Folder of the datasets.  [default: $PACSENT_DATA]")
 @click.option("--test", type=click.Path(), help="A second file: the test part of your own DATASET.")
@@ -86,7 +93,7 @@ def _list_rows(context, parameter, wanted):
 
 @cli.command()
 @click.option("--data", type=click.Path(), help="Folder of the datasets.  [default: $PACSENT_DATA]")
-@click.option("--words", required=True, type=click.Path(exists=True), help="The word vectors.")
+@click.option("--words", required=True, type=ModelPath(exists=True), help="The word vectors.")
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder to write.")
 @click.option("--only", help="Rows, datasets or kinds, separated by commas: PB-L2,imdb.")
 @seeds_option

@@ -82,6 +82,15 @@ def cli():
     """Sentence vectors with a promise attached."""
 
 
+class ModelPath(click.Path):
+    """A path that exists, or the name of a model that comes with the package (english)."""
+
+    def convert(self, value, param, ctx):
+        from pacsent.storage import place
+
+        return super().convert(os.fspath(place(value)), param, ctx)
+
+
 # ------------------------------------------------------------------------------------------------
 # Options that mean the same everywhere
 # ------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import warnings
 import click
 
 from pacsent.cli.common import (
+    ModelPath,
     cli,
     device_option,
     echo_warnings,
@@ -39,7 +40,7 @@ def _model_names(command):
 
 @cli.command()
 @click.argument("method")
-@click.argument("words", type=click.Path(exists=True))
+@click.argument("words", type=ModelPath(exists=True))
 @click.argument("text", type=click.Path(exists=True, allow_dash=True))
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the model.")
 @click.option("--lam", type=float, help="Weight of the data against the prior; inf is allowed.")
@@ -90,7 +91,8 @@ def _model_names(command):
 def fit(method, words, text, output, words_by, as_json, quiet, **given):
     """Fit METHOD with the word vectors WORDS on the sentences of TEXT (one a line, - for stdin).
 
-    WORDS is a folder of pacsent or a file of any format that `pacsent convert` reads. Options
+    WORDS is a folder of pacsent, a file of any format that `pacsent convert` reads, or `english`,
+    which comes with the package. Options
     that are left out have the method's own defaults.
     """
     import json
@@ -153,8 +155,20 @@ def _report(vectorizer) -> str:
     return f"{n:,} sentences, {known}, {empty:,} without a known word"
 
 
+def _ready(method, words):
+    """A method that needs no text to be ready for sentences."""
+    from pacsent.sentences.methods import METHODS, make
+
+    if method not in METHODS:
+        raise click.BadParameter(f"one of {', '.join(METHODS)}", param_hint="--method")
+    vectorizer = make(method, words)
+    if vectorizer.learns_from_text():
+        raise click.UsageError(f"{method} learns from text first. Run: pacsent fit {method}")
+    return vectorizer.fit([])
+
+
 @cli.command()
-@click.argument("model", type=click.Path(exists=True, file_okay=False))
+@click.argument("model", type=ModelPath(exists=True, file_okay=False))
 @click.argument("text", type=click.Path(exists=True, allow_dash=True), default="-")
 @click.option(
     "-o",
@@ -167,6 +181,7 @@ def _report(vectorizer) -> str:
     "--ids", is_flag=True, help="Lines are ID<TAB>TEXT; the ids go with the vectors, as `id`."
 )
 @click.option("--keep-text", is_flag=True, help="The texts go with the vectors, as `text`.")
+@click.option("--method", help="The method, where MODEL holds word vectors.  [default: SIF-sum]")
 @n_jobs_option
 @device_option
 @click.option("--batch-size", type=click.IntRange(min=1), help="Sentences worked on at once.")
@@ -177,11 +192,13 @@ def _report(vectorizer) -> str:
 )
 @quiet_option
 @_model_names
-def embed(model, text, output, ids, keep_text, quiet, **given):
+def embed(model, text, output, method, ids, keep_text, quiet, **given):
     """Turn the sentences of TEXT (one a line, stdin when left out) into vectors by MODEL.
 
-    Works on a stream: memory does not grow with TEXT. Ends with a line on stderr that says how
-    many words were known and how many sentences had none (mean 0, variance missing).
+    MODEL is a folder that `pacsent fit` wrote, or word vectors (`english` comes with the package)
+    for a --method that learns nothing from text. Works on a stream: memory does not grow with TEXT.
+    Ends with a line on stderr that says how many words were known and how many sentences had none
+    (mean 0, variance missing).
 
     The keys are the same in .npz, .jsonl and .parquet: `mean` and `variance`, and before them `id`
     with --ids and `text` with --keep-text. In a .tsv the id is the first column and the text the
@@ -199,15 +216,16 @@ def embed(model, text, output, ids, keep_text, quiet, **given):
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="-o") from None
     vectorizer = load(model)
-    if not hasattr(vectorizer, "stream"):
-        raise ValueError(
-            f"MODEL must be a fitted method. Got word vectors in {model} instead. Run: pacsent fit"
-        )
+    if hasattr(vectorizer, "stream"):
+        if method is not None:
+            raise click.UsageError("--method is for word vectors. MODEL holds a fitted method.")
+    else:
+        vectorizer = _ready(method or "SIF-sum", vectorizer)
     params = {name: value for name, value in given.items() if value is not None}
     check_parameters(vectorizer, params)
     vectorizer.set_params(**params)
     vectorizer._validate_params()
-    n_dims = vectorizer.word_vectors.n_dims
+    n_dims = len(vectorizer.get_feature_names_out())
     carried = vector_files.Carried(ids=ids, texts=keep_text)
 
     def batches():

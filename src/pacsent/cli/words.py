@@ -6,6 +6,7 @@ import warnings
 import click
 
 from pacsent.cli.common import (
+    ModelPath,
     cli,
     device_option,
     echo_warnings,
@@ -191,7 +192,7 @@ def train(context, text, output, resume, as_json, quiet, device, **parameters):
 
 
 @cli.command()
-@click.argument("model", type=click.Path(exists=True))
+@click.argument("model", type=ModelPath(exists=True))
 @click.argument("word", nargs=-1)
 @click.option("-n", default=10, show_default=True, type=click.IntRange(1), help="Neighbours.")
 @click.option(
@@ -205,7 +206,8 @@ def train(context, text, output, resume, as_json, quiet, device, **parameters):
 def words(model, word, n, evaluate, as_json, quiet):
     """Neighbours of each WORD within and across the two tables of MODEL, or --evaluate it.
 
-    Within a table neighbours are words used alike; across, words that occur near the WORD.
+    MODEL is a folder or file of word vectors, or `english`, which comes with the package. Within a
+    table neighbours are words used alike; across, words that occur near the WORD.
     """
     import json
 
@@ -258,7 +260,7 @@ def words(model, word, n, evaluate, as_json, quiet):
 
 
 @cli.command()
-@click.argument("source", type=click.Path(exists=True))
+@click.argument("source", type=ModelPath(exists=True))
 @click.argument("destination", type=click.Path())
 @click.option("--to", help="word2vec-text, word2vec-binary or pacsent. By the name when left out.")
 @click.option("--from", "format", help="The format of SOURCE. By its contents when left out.")
@@ -272,6 +274,12 @@ def words(model, word, n, evaluate, as_json, quiet):
 )
 @click.option("--normalise", type=click.Choice(["paper", "unicode"]), help="How text is tokenised.")
 @click.option("--dtype", type=click.Choice(["float16", "float32"]), help="Change the precision.")
+@click.option("--n-words", type=click.IntRange(1), help="Keep the first, most frequent words.")
+@click.option("--dims", type=click.IntRange(1), help="Keep so many dimensions, the best first.")
+@click.option("--int8", "bits", flag_value=8, type=int, help="8 bits a number, packed.")
+@click.option("--int4", "bits", flag_value=4, type=int, help="4 bits a number, packed.")
+@click.option("--int2", "bits", flag_value=2, type=int, help="2 bits a number, packed.")
+@click.option("--binary", "bits", flag_value=1, type=int, help="1 bit a number, packed.")
 @click.option(
     "--encoding-errors",
     type=click.Choice(["strict", "replace", "backslashreplace"]),
@@ -291,13 +299,14 @@ def words(model, word, n, evaluate, as_json, quiet):
 @quiet_option
 def convert(
     source, destination, to, format, counts, save_counts, context, dtype, overwrite, as_json,
-    quiet, **how,
+    quiet, n_words, dims, bits, **how,
 ):  # fmt: skip
     """Convert word vectors from any known format: SOURCE to DESTINATION.
 
     Reads word2vec text and binary (with context_SOURCE as output table), fastText .bin, GloVe,
     SENNA, .npy tables with vocab.tsv, and pacsent's own folder. Writes word2vec text (.txt, .vec),
-    word2vec binary (.bin) or pacsent's own folder (no suffix).
+    word2vec binary (.bin) or pacsent's own folder (no suffix). With --dims both tables are rotated
+    together, so that products of rows stay; packed numbers are for pacsent's own folder only.
     """
     import json
     import warnings
@@ -307,6 +316,8 @@ def convert(
     to = to or formats.format_of_name(destination)
     if to not in formats.WRITABLE:
         raise click.BadParameter(f"one of {', '.join(formats.WRITABLE)}", param_hint="--to")
+    if bits is not None and to != "pacsent":
+        raise click.UsageError("Packed numbers are for pacsent's own folder: --to pacsent.")
     if format is not None and format not in formats.FORMATS:
         raise click.BadParameter(f"one of {', '.join(formats.FORMATS)}", param_hint="--from")
     format = format or formats.detect(source)
@@ -325,6 +336,10 @@ def convert(
     echo_warnings(caught)
     if dtype is not None:
         words = words.astype(dtype)
+    if (n_words, dims, bits) != (None, None, None):
+        from pacsent.words.packing import compress
+
+        words = compress(words, n_words=n_words, n_dims=dims, bits=bits)
     found = formats.describe(words)
     if not as_json:
         tables = "input and output tables" if len(found["tables"]) == 2 else "input table only"

@@ -153,7 +153,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._forget_remade()
         self._fit(encoded)
         self._remember_fit()
-        if self._learns_from_text():
+        if self.learns_from_text():
             self.fit_digest_ = self.word_vectors.vocabulary.digest(encoded)
         return self
 
@@ -286,7 +286,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     # ---- how it works --------------------------------------------------------------------------
 
-    def _learns_from_text(self) -> bool:
+    def learns_from_text(self) -> bool:
         """Whether what `fit` learns depends on the sentences it is given."""
         return type(self)._fit is not SentenceVectorizer._fit
 

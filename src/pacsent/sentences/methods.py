@@ -7,6 +7,7 @@ from pacsent.sentences.pb_neg import PBNegVectorizer
 from pacsent.sentences.pv_dbow import PVDBOWVectorizer
 from pacsent.sentences.w_pb_neg import WordPBNegVectorizer
 from pacsent.sentences.weighted import BothVectorizer, SIFSumVectorizer, SIFVectorizer
+from pacsent.words.storing import load_words
 from pacsent.words.vectors import WordVectors
 
 # name -> (class, parameters that the name stands for, defaults)
@@ -35,7 +36,7 @@ METHODS: tuple[str, ...] = (
 ESTIMATORS = {estimator.__name__: estimator for estimator, *_ in _METHODS.values()}
 
 
-def make(name: str, word_vectors: WordVectors, **params) -> SentenceVectorizer:
+def make(name: str, word_vectors: WordVectors | str, **params) -> SentenceVectorizer:
     """The estimator called `name`, one of METHODS: the paper's names, and SIF, uSIF, SIF-sum, both.
 
     Parameters
@@ -43,7 +44,8 @@ def make(name: str, word_vectors: WordVectors, **params) -> SentenceVectorizer:
     name : str
         `i-` in front swaps the roles of the two tables. 'Average' starts with alpha=0 and
         'IDF-Average' with lam=inf, the plain means of the loss's table.
-    word_vectors : WordVectors
+    word_vectors : WordVectors or str
+        A str is the folder of word vectors, or "english", the model that comes with the package.
     **params
         Parameters of the estimator.
 
@@ -55,6 +57,8 @@ def make(name: str, word_vectors: WordVectors, **params) -> SentenceVectorizer:
     >>> make("i-PB-L2", words, lam=2.0)
     i-PB-L2: AverageVectorizer(lam=2.0, swap_roles=True,
                                word_vectors=WordVectors(n_words=2, n_dims=2))
+    >>> make("SIF-sum", "english").fit_transform(["a glass of wine", "some beer"]).shape
+    (2, 256)
     """
     if name not in METHODS:
         raise ValueError(
@@ -74,4 +78,6 @@ def make(name: str, word_vectors: WordVectors, **params) -> SentenceVectorizer:
             f"{name!r} must be given alpha, not lam. Got lam={params['lam']!r} instead. Use "
             f"{name.replace('Average', 'PB-L2')!r} for a posterior that depends on lam."
         )
+    if isinstance(word_vectors, str):
+        word_vectors = load_words(word_vectors)
     return estimator(word_vectors, **{**defaults, **fixed, **params})

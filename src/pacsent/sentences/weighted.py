@@ -45,7 +45,7 @@ class _Weighted(ClosedForm):
     def _needs_prior_table(self):
         return False
 
-    def _learns_from_text(self):
+    def learns_from_text(self):
         return self.learn_from == "texts"
 
     def _shares(self) -> np.ndarray:
@@ -257,6 +257,7 @@ class SIFSumVectorizer(_Weighted):
 
     in_table_space: ClassVar[bool] = False
     swap_roles = False  # the sum is the same either way
+    _remade: ClassVar[tuple[str, ...]] = ("_folded",)
 
     _paper_name = "SIF-sum"
     _parameter_constraints: ClassVar[dict] = {
@@ -306,7 +307,6 @@ class SIFSumVectorizer(_Weighted):
         tables = [table[some] for table in self._tables()]
         self.centres_ = np.stack([q @ table.astype(float) for table in tables])
         self.map_ = damping(*moments(_Summed(tables, self.centres_), q), self.aperture)
-        self.__dict__.pop("_folded", None)
 
     def _state(self):
         return {**super()._state(), "centres": self.centres_, "map": self.map_}
@@ -393,7 +393,7 @@ class BothVectorizer(_Weighted):
     def _needs_prior_table(self):
         return True
 
-    def _learns_from_text(self):
+    def learns_from_text(self):
         return False
 
     @property

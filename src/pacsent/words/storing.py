@@ -10,12 +10,14 @@ from pacsent.storage import (
     TENSORS,
     WORD_LIST,
     from_json,
+    place,
     read_config,
     read_tensors,
     write_config,
     write_folder,
     write_tensors,
 )
+from pacsent.words.packing import Packed
 from pacsent.words.vectors import Subwords, WordVectors
 from pacsent.words.vocabulary import Vocabulary
 
@@ -32,7 +34,7 @@ def save_words(words: WordVectors, path) -> Path:
 
 def load_words(path, *, normalise=None) -> WordVectors:
     """Open a folder that must hold word vectors, not an estimator."""
-    path = Path(path)
+    path = place(path)
     config = read_config(path)
     if config["class"] != "WordVectors":
         raise ValueError(
@@ -51,14 +53,18 @@ def write_words(words, folder):
             "pickle could keep. Save the vectors with a named one and give the function when "
             "they are opened: load(path, normalise=...)."
         )
-    tensors = {"input_vectors": words.input_vectors}
-    if words.output_vectors is not None:
-        tensors["output_vectors"] = words.output_vectors
+    tables = _tables(words)
+    tensors = {}
+    for name, table in tables.items():
+        parts = {"": table} if isinstance(table, np.ndarray) else table.arrays()
+        tensors |= {f"{name}.{part}".rstrip("."): array for part, array in parts.items()}
     parameters = {"normalise": vocabulary.normalise}
     if words.subwords is not None:
         tensors["subword_vectors"] = words.subwords.vectors
         parameters["subwords"] = {"min_n": words.subwords.min_n, "max_n": words.subwords.max_n}
-    tensors |= {f"vocabulary.{name}": a for name, a in _vocabulary_arrays(vocabulary).items()}
+    # what was packed to be small does without the table, which is built when first needed
+    arrays = _vocabulary_arrays(vocabulary, lookup=not words.packed)
+    tensors |= {f"vocabulary.{name}": array for name, array in arrays.items()}
     _write_word_list(vocabulary, folder / WORD_LIST)
     write_tensors(folder / TENSORS, tensors)
     write_config(
@@ -67,8 +73,8 @@ def write_words(words, folder):
             "class": "WordVectors",
             "n_words": words.n_words,
             "n_dims": words.n_dims,
-            "dtype": str(words.input_vectors.dtype),
-            "tables": [n for n in ("input_vectors", "output_vectors") if n in tensors],
+            "dtype": _precision(tables["input_vectors"]),
+            "tables": list(tables),
             "counts_known": vocabulary.counts is not None,
             "hash_table_version": HASH_TABLE_VERSION,
             "parameters": parameters,
@@ -99,9 +105,21 @@ def _escaped(word):
     return word
 
 
+def _tables(words) -> dict[str, np.ndarray | Packed]:
+    """What there is to write: arrays, or packed tables as they are."""
+    tables = {f"{name}_vectors": table for name, table in words.packed.items()}
+    for name in ("input_vectors", "output_vectors"):
+        if name not in tables and getattr(words, name) is not None:
+            tables[name] = getattr(words, name)
+    return dict(sorted(tables.items()))
+
+
+def _precision(table) -> str:
+    return str(table.dtype) if isinstance(table, np.ndarray) else f"{table.bits} bits"
+
+
 def n_bytes(words) -> int:
-    tables = (words.input_vectors, words.output_vectors)
-    return sum(table.nbytes for table in tables if table is not None)
+    return sum(table.nbytes for table in _tables(words).values())
 
 
 def open_words(path, config, normalise) -> WordVectors:
@@ -112,8 +130,10 @@ def open_words(path, config, normalise) -> WordVectors:
         for name, tensor in tensors.items()
         if name.startswith("vocabulary.")
     }
+    tables = {name: _table(name, tensors, config) for name in ("input_vectors", "output_vectors")}
+    tensors["input_vectors"] = tables["input_vectors"]
     for name in ("input_vectors", "vocabulary.word_bytes", "vocabulary.word_offsets"):
-        if name not in tensors:
+        if tensors.get(name) is None:
             raise ValueError(
                 f"{path / TENSORS} is damaged: it has no {name}. Save the model again."
             )
@@ -125,8 +145,7 @@ def open_words(path, config, normalise) -> WordVectors:
         subwords = Subwords(tensors["subword_vectors"], **parameters["subwords"])
     words = WordVectors(
         vocabulary,
-        tensors["input_vectors"],
-        tensors.get("output_vectors"),
+        **tables,
         corpus_digest=config.get("corpus_digest"),
         training=from_json(config.get("training") or {}),
         subwords=subwords,
@@ -135,15 +154,28 @@ def open_words(path, config, normalise) -> WordVectors:
     return words
 
 
+def _table(name, tensors, config) -> np.ndarray | Packed | None:
+    """A table as an array, or packed; None where there is none."""
+    parts = {
+        part.removeprefix(f"{name}."): array
+        for part, array in tensors.items()
+        if part.startswith(f"{name}.")
+    }
+    if not parts:
+        return tensors.get(name)
+    return Packed(**parts, bits=int(config["dtype"].partition(" ")[0]))
+
+
 # ------------------------------------------------------------------------------------------------
 # the vocabulary as arrays
 # ------------------------------------------------------------------------------------------------
 
 
-def _vocabulary_arrays(vocabulary) -> dict[str, np.ndarray]:
+def _vocabulary_arrays(vocabulary, *, lookup=True) -> dict[str, np.ndarray]:
     """The words' UTF-8 bytes one after the other, where each begins, the counts; and for a large
     vocabulary the table that words are looked up in, so that opening it builds nothing."""
-    arrays = vocabulary.arrays() if len(vocabulary) >= _LARGE else _small_arrays(vocabulary)
+    large = lookup and len(vocabulary) >= _LARGE
+    arrays = vocabulary.arrays() if large else _small_arrays(vocabulary)
     try:
         arrays["word_bytes"].tobytes().decode("utf-8")
     except UnicodeDecodeError:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pacsent.words.packing import Packed
 from pacsent.words.vocabulary import Vocabulary
 
 _DTYPES = (np.float16, np.float32, np.float64)
@@ -27,7 +28,8 @@ class WordVectors:
     ----------
     vocabulary : Vocabulary
     input_vectors : array, shape (n_words, n_dims), float32 or float16
-        float64 is taken too, for exact checks; nothing here produces it.
+        float64 is taken too, for exact checks; nothing here produces it. A `Packed` table is
+        unpacked when it is first asked for.
     output_vectors : array of the same shape, or None
     corpus_digest : str or None
         Digest of the text the vectors were trained on; certificates refuse the same text.
@@ -56,32 +58,39 @@ class WordVectors:
 
     vocabulary: Vocabulary
     input_vectors: np.ndarray
-    output_vectors: np.ndarray | None = None
+    output_vectors: np.ndarray | None = field(default_factory=lambda: None)
     corpus_digest: str | None = None
     training: dict = field(default_factory=dict)
     subwords: "Subwords | None" = None
 
     def __post_init__(self):
         n_words = len(self.vocabulary)
+        object.__setattr__(self, "_packed", {})
         for name in TABLES:
             table = getattr(self, f"{name}_vectors")
             if table is None and name == "output":
                 continue
-            table = _frozen(f"{name}_vectors", table)
+            packed = isinstance(table, Packed)
+            table = table if packed else _frozen(f"{name}_vectors", table)
             if table.shape[0] != n_words:
                 raise ValueError(
                     f"{name}_vectors must be one row per word of the vocabulary ({n_words:,}). "
                     f"Got {table.shape[0]:,} rows instead. Pass the vocabulary the table was "
                     "trained with."
                 )
+            if name == "output" and table.shape[1] != self.n_dims:
+                raise ValueError(
+                    f"output_vectors must be as wide as input_vectors ({self.n_dims:,} "
+                    f"dimensions). Got {table.shape[1]:,} instead. Use the two tables of one "
+                    "training."
+                )
+            if packed:  # __getattr__ unpacks it
+                self._packed[name] = table  # type: ignore[attr-defined]
+                object.__delattr__(self, f"{name}_vectors")
+                continue
             object.__setattr__(self, f"{name}_vectors", table)
             if not _memory_mapped(table):
                 self._check_finite(name)
-        if self.output_vectors is not None and self.output_vectors.shape[1] != self.n_dims:
-            raise ValueError(
-                f"output_vectors must be as wide as input_vectors ({self.n_dims:,} dimensions). "
-                f"Got {self.output_vectors.shape[1]:,} instead. Use the two tables of one training."
-            )
         if self.subwords is not None and self.subwords.vectors.shape[1] != self.n_dims:
             raise ValueError(
                 f"subwords must be as wide as input_vectors ({self.n_dims:,} dimensions). "
@@ -89,8 +98,22 @@ class WordVectors:
             )
         object.__setattr__(self, "_kept", {})  # digest and norms, once computed
 
+    def __getattr__(self, name):
+        """A packed table, when it is first asked for; two threads may both unpack it."""
+        packed = self.__dict__.get("_packed", {}).get(name.removesuffix("_vectors"))
+        if packed is None or not name.endswith("_vectors"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        object.__setattr__(self, name, _frozen(name, packed.unpack()))
+        return self.__dict__[name]
+
+    @property
+    def packed(self) -> dict[str, Packed]:
+        """The tables that are packed, by name ("input", "output")."""
+        return dict(self._packed)  # type: ignore[attr-defined]
+
     def __repr__(self) -> str:
-        only = "" if self.output_vectors is not None else ", input table only"
+        both = "output" in self.packed or self.output_vectors is not None
+        only = "" if both else ", input table only"
         return f"WordVectors(n_words={self.n_words}, n_dims={self.n_dims}{only})"
 
     def __sklearn_clone__(self):
@@ -114,11 +137,12 @@ class WordVectors:
 
     @property
     def n_words(self) -> int:
-        return self.input_vectors.shape[0]
+        return len(self.vocabulary)
 
     @property
     def n_dims(self) -> int:
-        return self.input_vectors.shape[1]
+        packed = self.packed.get("input")
+        return self.input_vectors.shape[1] if packed is None else packed.shape[1]
 
     def roles(self, *, swap: bool = False, method: str = "This method"):
         """(A_hat, B_hat): the table of the loss and the table of the prior; swapped for `i-`.

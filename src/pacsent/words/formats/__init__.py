@@ -30,11 +30,12 @@ __all__ = [
 
 def describe(words: WordVectors) -> dict:
     """What there is, for people and scripts: words, dimensions, tables, counts."""
+    packed = words.packed.get("input")
     tables = ["input"] + ["output"] * (words.output_vectors is not None)
     return {
         "n_words": words.n_words,
         "n_dims": words.n_dims,
-        "dtype": str(words.input_vectors.dtype),
+        "dtype": str(words.input_vectors.dtype) if packed is None else f"{packed.bits} bits",
         "tables": tables,
         "counts_known": words.counts is not None,
         "subwords": None if words.subwords is None else len(words.subwords.vectors),

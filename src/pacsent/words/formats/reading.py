@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from pacsent.storage import place
 from pacsent.words.formats.common import FORMATS, Options
 from pacsent.words.formats.detection import detect
 from pacsent.words.formats.fasttext import read_fasttext
@@ -30,7 +31,7 @@ def read(
     Parameters
     ----------
     path : str or path
-        A file (plain, .gz, .bz2 or .xz) or a folder.
+        A file (plain, .gz, .bz2 or .xz), a folder, or "english", which comes with the package.
     format : str, optional
         One of `FORMATS`; recognised by the contents when left out.
     normalise : {"paper", "unicode"} or callable, optional
@@ -55,7 +56,7 @@ def read(
     WordVectors
         `.npy` tables and our own folder are memory-mapped, everything else is read.
     """
-    path = Path(path)
+    path = place(path)
     for name, value, known in (
         ("encoding_errors", encoding_errors, ENCODING_ERRORS),
         ("duplicates", duplicates, ("error", "first")),
