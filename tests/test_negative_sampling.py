@@ -418,7 +418,9 @@ def test_exact_word_posteriors_are_the_golden_optima(example):
     rows, facts, words, counts = example
     for row in rows["optima"]["w_pb_neg"]:
         settings = {"lam": row["lam"], "weighting": row["weighting"]}
-        vectorizer = WordPBNegVectorizer(words, solver="exact", tol=1e-8, **settings)
+        vectorizer = WordPBNegVectorizer(
+            words, solver="exact", tol=1e-8, prior_variance="paper", **settings
+        )
         vectorizer.fit(token_lists(facts))
         assert_allclose(vectorizer.word_means_, row["mu_w"], atol=1e-7)
         assert_allclose(np.log(vectorizer.word_variances_), row["rho_w"], atol=1e-7)
@@ -538,13 +540,16 @@ def test_word_training_takes_the_steps_of_the_formulas(word_problem):
             deviation = np.sqrt(var.sum())
             h = share @ (B + D) + deviation * eps
             drawn = [kernels._draw(state, keep, other) for _ in range(k * int(n_tokens[s]))]
-            g = (share * (1 / (1 + np.exp(-A @ h)) - 1)) @ A
+            own = 1 / (1 + np.exp(-A @ h))
+            g = (share * (own - 1)) @ A
             sigmoid = 1 / (1 + np.exp(-A[drawn] @ h))
+            slopes = sigmoid * (1 - sigmoid) / n_tokens[s], share * own * (1 - own)
+            trace = slopes[0] @ (A[drawn] ** 2).sum(1) + slopes[1] @ (A**2).sum(1)
             g = g + (sigmoid - alpha) @ A[drawn] / n_tokens[s] + k * alpha * (noise @ A)
             alpha = sigmoid.mean()
             D = w_pb_neg.mean_step(D, rates[:, None], weights[s] * np.outer(share, g), eta)
-            b = weights[s] * var / (2 * deviation) * (g @ eps)
-            u = w_pb_neg.rho_step(u, c, b, eta)  # every word, every step: nothing lazy
+            push = 0.5 * weights[s] * trace * share**2 * var_P
+            u = w_pb_neg.precision_step(u, c, push, eta)  # every word, every step: nothing lazy
     assert_allclose(found.mu, B + D, atol=1e-5)
     assert_allclose(found.rho, u + np.log(var_P), atol=1e-5)
 
@@ -559,7 +564,7 @@ def test_lazy_words_equal_words_caught_up_after_every_step(word_problem):
     order = np.arange(counts.shape[0])
     sentences = (
         order, counts.indptr, counts.indices, shares, n_tokens, np.ones(order.size),
-        np.zeros((order.size, A.shape[1]), np.float32),
+        np.zeros((order.size, A.shape[1]), np.float32), np.zeros(order.size),
     )  # fmt: skip
     ends = []
     for lazy in (True, False):
@@ -568,7 +573,7 @@ def test_lazy_words_equal_words_caught_up_after_every_step(word_problem):
         for begins in [order] if lazy else order[:, None]:
             word_sgd(
                 begins, sentences, A, (D, u, clock), prior,
-                (*posterior.alias(noise), 5, np.float32(noise @ A)), (0.0, 0.02, 1), memory,
+                (*posterior.alias(noise), 5, np.float32(noise @ A)), (0.0, 0.02, 1, 1.0), memory,
             )  # fmt: skip
             catch_up(D, u, clock, prior[0], prior[2], 0.02 * (begins[-1] + 1))
         ends.append((D, u))
@@ -586,7 +591,7 @@ def test_a_thread_that_lags_does_not_turn_a_words_clock_back(word_problem):
     shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
     sentences = (
         np.arange(n), counts.indptr, counts.indices, shares, n_tokens, np.zeros(n),
-        np.zeros((n, A.shape[1]), np.float32),
+        np.zeros((n, A.shape[1]), np.float32), np.zeros(n),
     )  # fmt: skip
     prior = (1.0 / var_P, var_P, 3.0)
     table = (*posterior.alias(noise), 5, np.float32(noise @ A))
@@ -594,10 +599,106 @@ def test_a_thread_that_lags_does_not_turn_a_words_clock_back(word_problem):
     memory = np.array([1], dtype=np.uint64), np.array([0.5])
     for begins in (np.arange(n // 2, n), np.arange(n // 2)):  # weights are 0: only the penalty
         before = clock.copy()
-        word_sgd(begins, sentences, A, (D, u, clock), prior, table, (0.0, 0.1, 1), memory)
+        word_sgd(begins, sentences, A, (D, u, clock), prior, table, (0.0, 0.1, 1, 1.0), memory)
         assert np.all(clock >= before)
     expected = np.exp(-clock / var_P)[:, None] * np.ones(A.shape)
     assert_allclose(D, expected, rtol=1e-4)
+
+
+def test_a_step_of_the_precision_is_the_flow_it_says(rng):
+    u, c, push = rng.normal(size=5), 3.0, 10 ** rng.uniform(-2, 3, 5)
+    step = 1e-5
+    z = np.exp(-u)
+    for _ in range(20_000):
+        z = z + step * (c * (1 - z) + push)
+    assert_allclose(w_pb_neg.precision_step(u, c, push, 0.2), -np.log(z), atol=1e-4)
+
+
+def test_sentences_step_together_only_as_far_as_their_common_words_allow():
+    from pacsent._kernels.negative_sampling import common_step
+
+    n = 40
+    apart, same = np.arange(n), np.zeros(n, dtype=np.int64)
+    for indices, weight, expected in (
+        (apart, 1.0, (n, 1.0)),
+        (same, 1.0, (5, 1.0)),
+        (same, 10.0, (1, 0.5)),
+    ):
+        sentences = (
+            np.arange(n), np.arange(n + 1), indices, np.ones(n), np.ones(n, dtype=np.int64),
+            np.full(n, weight), np.zeros((n, 2), np.float32), np.full(n, 2.0),
+        )  # fmt: skip
+        total = np.zeros(n)
+        assert common_step(0, n, sentences, 0.1, 1.0, total) == expected
+        assert not total.any()
+
+
+def phrases(rng, n=1500, n_words=400):
+    """One to three words by Zipf's law: the same word many times in every block."""
+    p = 1.0 / np.arange(1, n_words + 1)
+    names = np.array([f"w{i}" for i in range(n_words)])
+    return [rng.choice(names, k, p=p / p.sum()).tolist() for k in rng.integers(1, 4, n)]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("lam", [0.25, 1.0, 8.0])
+def test_word_training_ends_at_numbers_on_phrases_that_share_their_words(lam, seed):
+    rng = np.random.default_rng(seed)
+    words = random_words(rng, n_words=400, n_dims=60)
+    X = phrases(rng)
+    for settings in ({"prior_variance": "paper"}, {}, {"learning_rate": 0.5}):
+        vectorizer = WordPBNegVectorizer(words, lam=lam, n_epochs=12, **settings).fit(X)
+        means, variances = vectorizer.posterior(X)
+        assert np.isfinite(means).all()
+        assert np.isfinite(variances).all()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("lam", [0.25, 8.0])
+def test_word_training_goes_downhill_on_phrases_that_share_their_words(lam, n_jobs):
+    rng = np.random.default_rng(4)
+    words = random_words(rng, n_words=400, n_dims=60)
+    X = phrases(rng)
+    vectorizer = WordPBNegVectorizer(words, lam=lam, n_jobs=n_jobs, n_epochs=12).fit(X)
+    trained = vectorizer.words_
+    counts = words.vocabulary.count(X).tocsc()[:, trained].tocsr()
+    A, B, var_P = (
+        words.input_vectors[trained],
+        words.output_vectors[trained],
+        vectorizer.prior_variances_,
+    )
+    noise = vectorizer.noise_counts_[trained] ** 0.75
+
+    def value(mu, var):
+        return w_pb_neg.expected_objective(
+            mu, np.log(var), counts, A, B, var_P, noise / noise.sum(), weighting="sentence",
+            lam=lam / vectorizer.prior_scale_,
+        ).total  # fmt: skip
+
+    start = value(B, var_P)
+    assert value(vectorizer.word_means_, vectorizer.word_variances_) < start - 0.1
+
+
+def test_by_default_a_sentence_of_word_posteriors_is_as_wide_as_pb_negs_prior(rng):
+    words = random_words(rng)
+    X = random_sentences(rng, words, [20] * 200)
+    vectorizer = WordPBNegVectorizer(words, n_epochs=3).fit(X)
+    _, variances = vectorizer.posterior(X)
+    assert 0.5 / 20 < np.median(variances) < 1.0 / 20
+    _, wide = WordPBNegVectorizer(words, n_epochs=3, prior_variance="paper").fit(X).posterior(X)
+    assert np.median(wide) > 1.0  # 60 words here; hundreds with a real vocabulary
+    assert_allclose(
+        vectorizer.prior_variances_,
+        vectorizer.prior_scale_ * 4000 / vectorizer.noise_counts_[vectorizer.words_],
+    )
+
+
+def test_training_that_does_not_end_at_numbers_is_an_error(rng, monkeypatch):
+    words = random_words(rng)
+    lost = w_pb_neg.WordSolution(np.full((2, 5), np.nan), np.zeros(2), 2, float("nan"))
+    monkeypatch.setattr(w_pb_neg, "train", lambda *args, **settings: lost)
+    with pytest.raises(ValueError, match="learning_rate must be small enough"):
+        WordPBNegVectorizer(words, n_epochs=2).fit([["w0", "w3"], ["w3", "w1"]])
 
 
 @pytest.mark.parametrize("block", [1, 16])

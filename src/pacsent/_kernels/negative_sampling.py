@@ -356,14 +356,16 @@ def _sigmoid(x):
 
 @njit(**_FLAGS)
 def _step_along(h, row, target, scale, grad):
-    """Add scale * (sigmoid(h.row) - target) * row to grad, in place."""
+    """Add scale[0] * (sigmoid(h.row) - target) * row to grad, in place; sigmoid' there."""
     a = h[0] * row[0]
     for d in range(1, h.size):
         a += h[d] * row[d]
-    scale[1] = scale[0] * (_sigmoid(a) - target)
+    p = _sigmoid(a)
+    scale[1] = scale[0] * (p - target)
     step = scale[1]
     for d in range(h.size):
         grad[d] += step * row[d]
+    return p * (1.0 - p)
 
 
 @njit(**_FLAGS)
@@ -455,6 +457,139 @@ def catch_up(D, u, clock, rates, c, now):
 
 
 @njit(**_FLAGS)
+def common_step(begin, size, sentences, eta, budget, total):
+    """(sentences from `begin` on that may step together, factor of their step).
+
+    Sentence i moves its own h, and that of each sentence j it shares words with by K_ij =
+    sum_v share_iv share_jv; so all are stable if eta * stiffness_i * sum_j K_ij weight_j <= budget
+    for every i, 2 being the limit for one thread. The block is halved until that holds; a sentence
+    for which it does not hold even alone takes a shorter step. `total` is one 0 for each word,
+    and is that again afterwards.
+    """
+    order, indptr, indices, shares, _, weights, _, stiffness = sentences
+    while True:
+        for i in range(size):
+            s = order[begin + i]
+            for j in range(indptr[s], indptr[s + 1]):
+                total[indices[j]] += weights[s] * shares[j]
+        worst = 0.0
+        for i in range(size):
+            s = order[begin + i]
+            along = 0.0
+            for j in range(indptr[s], indptr[s + 1]):
+                along += shares[j] * total[indices[j]]
+            worst = max(worst, eta * stiffness[s] * along)
+        for i in range(size):
+            s = order[begin + i]
+            for j in range(indptr[s], indptr[s + 1]):
+                total[indices[j]] = 0.0
+        if worst <= budget:
+            return size, 1.0
+        if size == 1:
+            return size, budget / worst
+        size = (size + 1) // 2
+
+
+@njit(**_FLAGS)
+def _read_sentence(s, now, sentences, words, prior, e, h):
+    """Write h_S = m + sum share_v D_v + deviation * e, words as of `now`; the deviation."""
+    _, indptr, indices, shares, _, _, m, _ = sentences
+    D, u, clock = words
+    rates, var_P, c = prior
+    for d in range(h.size):
+        h[d] = m[s, d]
+    spread = 0.0
+    for j in range(indptr[s], indptr[s + 1]):
+        v = indices[j]
+        gap = max(0.0, now - clock[v])
+        amount = np.float32(shares[j] * math.exp(-rates[v] * gap))
+        row = D[v]
+        for d in range(h.size):
+            h[d] += amount * row[d]
+        z = 1.0 + (math.exp(-u[v]) - 1.0) * math.exp(-c * gap)  # e^-u, flowed
+        spread += shares[j] ** 2 * var_P[v] / z
+    amount = np.float32(math.sqrt(spread))
+    for d in range(h.size):
+        h[d] += amount * e[d]
+
+
+@njit(**_FLAGS)
+def _noise_gradients(H, n_draws, A, noise, memory, G, trace):
+    """Write the sampled gradients of the noise words' loss in h, and the traces of its Hessians.
+
+    The same n_draws words for all rows of H, weighted to stand for n_negatives each. What they have
+    in common is taken out: alpha * A_j is subtracted and alpha * E A_j added, alpha the mean
+    sigmoid of the call before.
+    """
+    keep, other, n_negatives, mean_row = noise
+    state, alpha = memory
+    size, n_dims = H.shape
+    tile = 256
+    X, nu = np.empty((tile, n_dims), np.float32), np.empty(tile, np.float32)
+    scores, extra = np.empty(size * tile, np.float32), np.empty((size, n_dims), np.float32)
+    level = np.float32(alpha[0])
+    share = np.float32(n_negatives / n_draws)
+    mean_sigmoid = 0.0
+    for i in range(size):
+        trace[i] = 0.0
+        for d in range(n_dims):
+            G[i, d] = np.float32(n_negatives) * level * mean_row[d]
+    for t in range(0, n_draws, tile):
+        T = min(tile, n_draws - t)
+        for j in range(T):
+            row = A[_draw(state, keep, other)]
+            to = X[j]
+            square = np.float32(0.0)
+            for d in range(n_dims):
+                to[d] = row[d]
+                square += row[d] * row[d]
+            nu[j] = square
+        part = scores[: size * T].reshape(size, T)
+        np.dot(H, X[:T].T, part)
+        for i in range(size):
+            row = part[i]
+            row_sum, spread = np.float32(0.0), np.float32(0.0)
+            for j in range(T):
+                x = _sigmoid32(row[j])
+                row_sum += x
+                spread += x * (_F(1.0) - x) * nu[j]
+                row[j] = share * (x - level)
+            mean_sigmoid += row_sum / (size * n_draws)
+            trace[i] += share * spread
+        np.dot(part, X[:T], extra)
+        for i in range(size):
+            for d in range(n_dims):
+                G[i, d] += extra[i, d]
+    alpha[0] = mean_sigmoid
+
+
+@njit(**_FLAGS)
+def _move_words(s, now, eta, weight, sentences, words, prior, g, trace):
+    """One step of the words of sentence s, in place: g is the gradient in h, trace/2 that in s^2.
+
+    The mean follows D' = -rate D - gradient; z = var_P/var, the precision relative to the prior's,
+    follows z' = c (1 - z) + trace/2 * share^2 var_P, which is linear, so no step can overshoot.
+    """
+    _, indptr, indices, shares, _, _, _, _ = sentences
+    D, u, clock = words
+    rates, var_P, c = prior
+    for j in range(indptr[s], indptr[s + 1]):
+        v = indices[j]
+        # another thread may be ahead: the clock of a word never runs backwards
+        until = max(clock[v], now + eta)
+        gone, r = until - clock[v], rates[v]
+        fade = np.float32(math.exp(-r * gone))
+        amount = np.float32(weight * shares[j] * (-math.expm1(-r * eta) / r))
+        row = D[v]
+        for d in range(g.size):
+            row[d] = fade * row[d] - amount * g[d]
+        push = 0.5 * weight * trace * shares[j] ** 2 * var_P[v]
+        z = 1.0 + (math.exp(-u[v]) - 1.0) * math.exp(-c * gone)
+        u[v] = -math.log(z + push * (-math.expm1(-c * eta) / c))
+        clock[v] = until
+
+
+@njit(**_FLAGS)
 def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
     """Move the posteriors of the words downhill, sentence by sentence, in place.
 
@@ -462,111 +597,53 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
     s^2 = sum_v share_v^2 var_v, plus the penalty of all words, which is caught up when a word is
     met. begins: places in the order of the epoch where blocks start. All sentences of a block read
     the words before any of them moves one, and use the same noise words: as many as the longest
-    has, n_negatives * n_tokens, but at most MOST_DRAWS, weighted to stand for n_negatives each.
-    What the draws have in common is taken out: alpha * A_j is subtracted and alpha * E A_j added,
-    alpha the mean sigmoid of the block before. With blocks of one sentence the steps are strictly
-    one by one.
+    has, n_negatives * n_tokens, but at most MOST_DRAWS. A block whose sentences have too much in
+    common to step together is cut into smaller ones (`common_step`). With blocks of one sentence
+    the steps are strictly one by one.
 
-    sentences = (order, indptr, indices, shares, n_tokens, weights, m); words = (D, u, clock);
+    sentences = (order, indptr, indices, shares, n_tokens, weights, m, stiffness), the last an upper
+    bound on the curvature of each sentence's loss in h; words = (D, u, clock);
     prior = (rates, var_P, c); noise = (keep, other, n_negatives, mean of A under the noise);
-    schedule = (clock at the start of the epoch, step, block size);
+    schedule = (clock at the start of the epoch, step, block size, budget of `common_step`);
     memory = (state of the random numbers, alpha), both changed
     """
-    order, indptr, indices, shares, n_tokens, weights, m = sentences
-    D, u, clock = words
-    rates, var_P, c = prior
-    keep, other, n_negatives, mean_row = noise
-    start, eta, block = schedule
-    state, alpha = memory
+    order, indptr, indices, shares, n_tokens, weights, _, _ = sentences
+    start, eta, block, budget = schedule
+    state, _ = memory
     n_dims = A.shape[1]
-    tile = 256
     H = np.empty((block, n_dims), np.float32)
     G = np.empty((block, n_dims), np.float32)
-    E = np.empty((block, n_dims), np.float32)
-    X = np.empty((tile, n_dims), np.float32)
-    scores = np.empty(block * tile, np.float32)
-    extra = np.empty((block, n_dims), np.float32)
-    deviation = np.empty(block)
+    e = np.empty(n_dims, np.float32)
+    trace, total = np.empty(block), np.zeros(A.shape[0])
     scale = np.empty(2, np.float32)
-    for begin in begins:
-        size = min(block, order.size - begin)
-        now = start + eta * begin
-        n_draws = 0
-        for i in range(size):
-            s = order[begin + i]
-            n_draws = min(max(n_draws, n_negatives * n_tokens[s]), MOST_DRAWS)
-            h, e = H[i], E[i]
-            for d in range(n_dims):
-                h[d] = m[s, d]
-            spread = 0.0
-            for j in range(indptr[s], indptr[s + 1]):
-                v = indices[j]
-                gap = max(0.0, now - clock[v])
-                amount = np.float32(shares[j] * math.exp(-rates[v] * gap))
-                row = D[v]
-                for d in range(n_dims):
-                    h[d] += amount * row[d]
-                z = 1.0 + (math.exp(-u[v]) - 1.0) * math.exp(-c * gap)  # e^-u, flowed
-                spread += shares[j] ** 2 * var_P[v] / z
-            deviation[i] = math.sqrt(spread)
-            _fill_normal(state, e)
-            amount = np.float32(deviation[i])
-            for d in range(n_dims):
-                h[d] += amount * e[d]
-        level = np.float32(alpha[0])
-        for i in range(size):
-            for d in range(n_dims):
-                G[i, d] = np.float32(n_negatives) * level * mean_row[d]
-        mean_sigmoid = 0.0
-        share = np.float32(n_negatives / n_draws)
-        for t in range(0, n_draws, tile):
-            T = min(tile, n_draws - t)
-            for j in range(T):
-                row = A[_draw(state, keep, other)]
-                to = X[j]
-                for d in range(n_dims):
-                    to[d] = row[d]
-            part = scores[: size * T]
-            np.dot(H[:size], X[:T].T, part.reshape(size, T))
-            tile_sum = np.float32(0.0)
-            for i in range(part.size):
-                x = _sigmoid32(part[i])
-                tile_sum += x
-                part[i] = share * (x - level)
-            mean_sigmoid += tile_sum / (size * n_draws)
-            np.dot(part.reshape(size, T), X[:T], extra[:size])
+    for first in begins:
+        begin, end = first, min(first + block, order.size)
+        while begin < end:
+            size, factor = common_step(begin, end - begin, sentences, eta, budget, total)
+            n_draws = 0
             for i in range(size):
-                for d in range(n_dims):
-                    G[i, d] += extra[i, d]
-        alpha[0] = mean_sigmoid
-        for i in range(size):
-            s = order[begin + i]
-            for j in range(indptr[s], indptr[s + 1]):
-                scale[0] = shares[j]
-                _step_along(H[i], A[indices[j]], 1.0, scale, G[i])
-        for i in range(size):
-            s = order[begin + i]
-            now = start + eta * (begin + i)
-            g, e = G[i], E[i]
-            along = 0.0
-            for d in range(n_dims):
-                along += g[d] * e[d]
-            along *= 0.5 * weights[s] / deviation[i]
-            for j in range(indptr[s], indptr[s + 1]):
-                v = indices[j]
-                gap = max(0.0, now - clock[v])
-                # another thread may be ahead: the clock of a word never runs backwards
-                until = max(clock[v], now + eta)
-                r = rates[v]
-                fade = np.float32(math.exp(-r * (until - clock[v])))
-                amount = np.float32(weights[s] * shares[j] * (-math.expm1(-r * eta) / r))
-                row = D[v]
-                for d in range(n_dims):
-                    row[d] = fade * row[d] - amount * g[d]
-                z = 1.0 + (math.exp(-u[v]) - 1.0) * math.exp(-c * gap)
-                b = along * shares[j] ** 2 * var_P[v] / z
-                u[v] = -math.log(relaxed(z, c, b, eta))
-                clock[v] = until
+                s = order[begin + i]
+                n_draws = min(max(n_draws, noise[2] * n_tokens[s]), MOST_DRAWS)
+                _fill_normal(state, e)
+                _read_sentence(s, start + eta * begin, sentences, words, prior, e, H[i])
+            _noise_gradients(H[:size], n_draws, A, noise, memory, G, trace)
+            for i in range(size):
+                s = order[begin + i]
+                for j in range(indptr[s], indptr[s + 1]):
+                    row = A[indices[j]]
+                    scale[0] = shares[j]
+                    slope = _step_along(H[i], row, 1.0, scale, G[i])
+                    square = _F(0.0)
+                    for d in range(n_dims):
+                        square += row[d] * row[d]
+                    trace[i] += shares[j] * slope * square
+            for i in range(size):
+                s = order[begin + i]
+                now = start + eta * (begin + i)
+                _move_words(
+                    s, now, eta, factor * weights[s], sentences, words, prior, G[i], trace[i]
+                )
+            begin += size
 
 
 # ------------------------------------------------------------------------------------------------

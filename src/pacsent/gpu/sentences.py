@@ -484,10 +484,10 @@ class _WordPosteriors:
         stay = torch.exp(-self.r * time)[:, None].to(g.dtype)
         push = decay_integral(self.r, time)[:, None].to(g.dtype)
         self.mu.copy_(self.B + stay * (self.mu - self.B) - push * g)
-        # z = prior variance / variance obeys z' = c - (c - b) z
-        speed = self.c - b
+        # z = prior variance / variance obeys z' = c (1 - z) + b z, the last term held, as b ~ 1/z
         z = torch.exp(self.rho_P - self.rho)
-        z = z * torch.exp(-speed * time) + self.c * decay_integral(speed, time)
+        phi = -torch.expm1(-self.c * time) / self.c
+        z = z * torch.exp(-self.c * time) + (self.c + b * z) * phi
         self.rho.copy_(self.rho_P - z.log())
 
 

@@ -19,7 +19,13 @@ import numpy as np
 from scipy import optimize, sparse
 
 from pacsent.maths.logistic import gaussian_logistic
-from pacsent.maths.pb_neg import alias, learning_rates, negative_sampling_loss, quadrature_rule
+from pacsent.maths.pb_neg import (
+    alias,
+    learning_rates,
+    negative_sampling_loss,
+    quadrature_rule,
+    squared_lengths,
+)
 
 WEIGHTINGS = ("sentence", "token")
 
@@ -51,6 +57,22 @@ def prior_variances(counts, scale=None):
     if scale is None:
         return inverse
     return scale * inverse / np.median(inverse[counts > 0])
+
+
+def matched_scale(counts):
+    """The s for which prior variances s T/count make the median sentence's variance 1/n_tokens.
+
+    That is the variance of PB-neg's prior, under which a score h.A_w is about as wide as it is
+    long; with s = 1, the paper's, the median sentence's variance is in the hundreds.
+
+    Parameters
+    ----------
+    counts : sparse array, shape (n_sentences, n_words), no empty row
+    """
+    n_tokens = np.asarray(counts.sum(axis=1), dtype=float).ravel()
+    inverse = prior_variances(np.asarray(counts.sum(axis=0)).ravel())
+    spread = counts.power(2) @ np.where(np.isfinite(inverse), inverse, 0.0) / n_tokens**2
+    return float(np.median(1.0 / (n_tokens * spread)))
 
 
 def sentence_weights(n_tokens, weighting):
@@ -171,6 +193,15 @@ def rho_step(u, c, gradient, eta):
     return -np.log(np.exp(-u - x) + c * phi)
 
 
+def precision_step(u, c, push, eta):
+    """u after time eta of the penalty's flow with the data's gradient in the variance held fixed.
+
+    push = var_P dL/dvar, never negative; z = e^-u obeys z' = c (1 - z) + push, so that no step,
+    however large, can overshoot.
+    """
+    return -np.log1p(np.expm1(-u) * np.exp(-c * eta) - push * np.expm1(-c * eta) / c)
+
+
 # ------------------------------------------------------------------------------------------------
 # Solvers
 # ------------------------------------------------------------------------------------------------
@@ -183,6 +214,32 @@ class WordSolution(NamedTuple):
     rho: np.ndarray  # (n_words,)
     n_iter: int
     gradient_norm: float
+
+
+def stiffness(share, n_tokens, A, noise, n_negatives):
+    """Upper bound on the curvature in h of each sentence's sampled loss.
+
+    sigmoid' <= 1/4; the rest is the largest eigenvalue of the second moment of the noise words,
+    with an allowance for their number (that of Marchenko and Pastur), and |A_w|^2 of its own.
+    """
+    from pacsent._kernels.negative_sampling import MOST_DRAWS
+
+    A = np.asarray(A, dtype=float)
+    moment = (A * np.asarray(noise)[:, None]).T @ A
+    largest, total = np.linalg.eigvalsh(moment)[-1], np.trace(moment)
+    n_draws = np.minimum(n_negatives * n_tokens, MOST_DRAWS)
+    sampled = (np.sqrt(max(largest, 0.0)) + np.sqrt(total / n_draws)) ** 2
+    return 0.25 * (n_negatives * sampled + share @ squared_lengths(A))
+
+
+def most_together(counts, A, noise, *, n_negatives, weighting, learning_rate):
+    """How many sentences, drawn at random, may step together without overshooting; at least 1."""
+    n_tokens = np.asarray(counts.sum(axis=1)).ravel().astype(float)
+    share = sparse.diags(1.0 / n_tokens) @ counts
+    weights = sentence_weights(n_tokens, weighting)  # they sum to 1
+    common = share @ (share.T @ weights)  # expected, per sentence beside it
+    worst = np.max(stiffness(share, n_tokens, A, noise, n_negatives) * common)
+    return max(1, int(1.0 / (learning_rate * worst)))
 
 
 def train(
@@ -218,7 +275,8 @@ def train(
         Sentences whose gradients are taken at the same state of the words and with common noise
         words: n_negatives for each token of the longest, at most 2,048, weighted to stand for
         n_negatives per token of each, with a control variate for what the draws have in common.
-        1 is strictly one by one.
+        Where its sentences share so many words that a common step would overshoot, a block is cut
+        into smaller ones. 1 is strictly one by one.
     n_threads : int
         Threads work on the same words without locks: with more than one, the result differs a
         little from run to run.
@@ -237,6 +295,7 @@ def train(
     u, clock = np.zeros(len(A)), np.zeros(len(A))
     prior = (1.0 / (var_P * lam), var_P, 0.5 * n_dims / lam)
     table = (*alias(noise), n_negatives, (noise @ A).astype(np.float32))
+    stiff = stiffness(share, n_tokens, A, noise, n_negatives)
     alphas = np.full((n_threads, 1), 0.5)
     states = np.maximum(rng.integers(0, 2**63, (n_threads, 1), dtype=np.uint64), np.uint64(1))
     now = 0.0
@@ -245,12 +304,13 @@ def train(
             order = rng.permutation(n_sentences)
             sentences = (
                 order, counts.indptr, counts.indices, shares, n_tokens.astype(np.int64), weights, m,
+                stiff,
             )  # fmt: skip
             begins = np.arange(0, n_sentences, block)
             work = [
                 pool.submit(
                     word_sgd, begins[t::n_threads], sentences, A, (D, u, clock), prior, table,
-                    (now, eta, block), (states[t], alphas[t]),
+                    (now, eta, block, 1.0 / n_threads), (states[t], alphas[t]),
                 )
                 for t in range(n_threads)
             ]  # fmt: skip

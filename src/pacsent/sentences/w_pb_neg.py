@@ -31,10 +31,13 @@ class WordPBNegVectorizer(NegativeSampling):
     word_vectors : WordVectors
     lam : float, default=1.0
         Weight of the data. Larger values let words move further from their prior means.
-    prior_variance : "paper" or float, default="paper"
-        The prior variance of a word is T/count(w), T the number of training tokens; or, given a
-        number, that number times (median p)/p(w), p = count/T. The paper's is so wide that the
-        Gibbs classifier is near chance; numbers such as 0.01 to 0.1 are for certificates.
+    prior_variance : "matched", "paper" or float, default="matched"
+        "paper": the prior variance of a word is T/count(w), T the number of training tokens. That
+        is so wide that a draw from a posterior is noise; only the means are of use.
+        "matched": s T/count(w), s such that the median training sentence has the variance
+        1/n_tokens, as in PB-neg, and the data weigh lam/s: so the means are held as in the paper,
+        and the posteriors are of use too. A number: that times (median p)/p(w), p = count/T, with
+        the data weighing lam, which then ought to be of the order of the number of sentences.
     weighting : {"sentence", "token"}, default="sentence"
         Whether every training sentence counts the same, or every token.
     solver : {"sgd", "exact"}, default="sgd"
@@ -51,7 +54,7 @@ class WordPBNegVectorizer(NegativeSampling):
         Of the exact solver: most iterations, and the largest entry of the scaled gradient.
     device : "cpu", "cuda" or "cuda:<number>", default="cpu"
         "cuda" trains on a GPU (extra `[gpu]`): the same schedule with noise words and h integrated
-        out, 256 sentences side by side.
+        out, up to 256 sentences side by side.
     swap_roles, on_empty, batch_size
         As in PBNegVectorizer.
     n_jobs : int or None, default=None
@@ -67,6 +70,8 @@ class WordPBNegVectorizer(NegativeSampling):
         The words of the training sentences.
     word_means_ : array, shape (n_trained, n_dims)
     word_variances_, prior_variances_ : array, shape (n_trained,)
+    prior_scale_ : float
+        s above; 1 unless `prior_variance` is "matched". The weight of the data is lam/prior_scale_.
     n_iter_ : int
         Epochs, or iterations of the exact solver.
     gradient_norm_ : float
@@ -77,7 +82,7 @@ class WordPBNegVectorizer(NegativeSampling):
     _paper_name = "w-PB-neg"
     _parameter_constraints: ClassVar[dict] = {
         **NegativeSampling._parameter_constraints,
-        "prior_variance": [StrOptions({"paper"}), POSITIVE],
+        "prior_variance": [StrOptions({"matched", "paper"}), POSITIVE],
         "weighting": [StrOptions(set(w_pb_neg.WEIGHTINGS))],
         "solver": [StrOptions({"sgd", "exact"})],
         "block_size": [Interval(Integral, 1, None, closed="left")],
@@ -90,7 +95,7 @@ class WordPBNegVectorizer(NegativeSampling):
         word_vectors,
         *,
         lam=1.0,
-        prior_variance="paper",
+        prior_variance="matched",
         weighting="sentence",
         solver="sgd",
         n_negatives=15,
@@ -135,11 +140,14 @@ class WordPBNegVectorizer(NegativeSampling):
         words, p = self._noise_probabilities()
         counts = self.word_vectors.vocabulary.count(encoded).tocsc()[:, words].tocsr()
         counts = counts[np.diff(counts.indptr) > 0]
-        scale = None if self.prior_variance == "paper" else self.prior_variance
-        var_P = w_pb_neg.prior_variances(self.noise_counts_, scale)[words]
+        self.prior_scale_ = 1.0
+        if self.prior_variance == "matched":
+            self.prior_scale_ = w_pb_neg.matched_scale(counts)
+        scale = None if isinstance(self.prior_variance, str) else self.prior_variance
+        var_P = self.prior_scale_ * w_pb_neg.prior_variances(self.noise_counts_, scale)[words]
         settings = {
             "n_negatives": self.n_negatives,
-            "lam": self.lam,
+            "lam": self.lam / self.prior_scale_,
             "weighting": self.weighting,
             "n_threads": self._n_threads(),
         }
@@ -159,6 +167,12 @@ class WordPBNegVectorizer(NegativeSampling):
                         block=self.block_size, rng=np.random.default_rng(self.seed_),
                         callback=lambda epoch: b.advance(), **settings,
                     )  # fmt: skip
+        if not (np.isfinite(found.mu).all() and np.isfinite(found.rho).all()):
+            raise ValueError(
+                f"learning_rate must be small enough for training to end at numbers. Got "
+                f"{self.learning_rate} instead, and posteriors that are not finite. Lower it, and "
+                "check the word vectors for numbers that are not finite."
+            )
         self.words_, self.prior_variances_ = words, var_P
         self.word_means_, self.word_variances_ = found.mu.astype(self._dtype), np.exp(found.rho)
         self.n_iter_, self.gradient_norm_ = found.n_iter, found.gradient_norm
@@ -181,10 +195,15 @@ class WordPBNegVectorizer(NegativeSampling):
             frequency, A, B.mean(axis=0),
             n_negatives=self.n_negatives, noise_power=self.noise_power,
         )  # fmt: skip
+        most = w_pb_neg.most_together(
+            counts, A, noise.kp / self.n_negatives, n_negatives=self.n_negatives,
+            weighting=self.weighting, learning_rate=self.learning_rate,
+        )  # fmt: skip
         _, mu, var_Q, n_iter = gpu.fit_w_pb_neg(
-            counts, A, B, noise, var_P, lam=self.lam, n_epochs=self.n_epochs,
+            counts, A, B, noise, var_P, lam=self.lam / self.prior_scale_, n_epochs=self.n_epochs,
             learning_rate=self.learning_rate, weighting=self.weighting, solver=self.solver,
             tol=self.tol, max_iter=self.max_iter, random_state=self.seed_, device=self.device,
+            batch_size=min(256, most),
         )  # fmt: skip
         return w_pb_neg.WordSolution(mu, np.log(var_Q), n_iter, float("nan"))
 
@@ -194,7 +213,7 @@ class WordPBNegVectorizer(NegativeSampling):
             "word_means": self.word_means_,
             "word_variances": self.word_variances_,
             "prior_variances": self.prior_variances_,
-            "training": np.array([self.n_iter_, self.gradient_norm_], dtype=float),
+            "training": np.array([self.n_iter_, self.gradient_norm_, self.prior_scale_]),
         }
         return {**super()._state(), **learned}
 
@@ -204,8 +223,8 @@ class WordPBNegVectorizer(NegativeSampling):
         self.word_means_ = np.asarray(state["word_means"])
         self.word_variances_ = np.asarray(state["word_variances"], dtype=np.float64)
         self.prior_variances_ = np.asarray(state["prior_variances"], dtype=np.float64)
-        n_iter, norm = np.asarray(state["training"]).tolist()
-        self.n_iter_, self.gradient_norm_ = int(n_iter), norm
+        n_iter, self.gradient_norm_, *scale = np.asarray(state["training"]).tolist()
+        self.n_iter_, self.prior_scale_ = int(n_iter), scale[0] if scale else 1.0
 
     def _pooling_tables(self):
         """(means, variances) of all words: learned ones, and the prior mean of the others."""
