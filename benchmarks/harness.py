@@ -20,6 +20,14 @@ import pacsent
 RESULTS = Path(__file__).parent / "results"
 
 
+def data_folder(given=None) -> Path:
+    """The real data: what was named, PACSENT_DATA, or the folder beside the project."""
+    import os
+
+    beside = Path(__file__).parents[2] / "shared" / "data"
+    return Path(given or os.environ.get("PACSENT_DATA") or beside)
+
+
 def machine() -> dict:
     """What a reader needs to place the numbers; no names of hosts or users."""
     import os

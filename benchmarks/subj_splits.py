@@ -34,8 +34,8 @@ for method in ("Average", "i-Average", "IDF-Average", "i-IDF-Average"):
     for seed in range(options.splits):
         train, test = dataset.split_rows(seed)
         vectorizer = make(method, words, on_empty="ignore")
-        F = vectorizer.fit_transform(evaluation.rows_of(encoded, train))
-        G = vectorizer.transform(evaluation.rows_of(encoded, test))
+        F = vectorizer.fit_transform(encoded.take(train))
+        G = vectorizer.transform(encoded.take(test))
         model = regressions.fit(
             evaluation.unit_length(F), labels[train], 10.0, n_classes=2, tol=1e-8
         )

@@ -26,7 +26,7 @@ _HOMES = {
     "SIFVectorizer": "sentences.weighted",
     "SIFSumVectorizer": "sentences.weighted",
     "BothVectorizer": "sentences.weighted",
-    "Certificate": "certificates.certificate",
+    "Certificate": "certificates.certifying",
     "certify": "certificates.certifying",
     "TextClassifier": "classify.classifier",
     "evaluate": "bench.evaluation",

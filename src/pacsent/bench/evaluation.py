@@ -18,7 +18,6 @@ from pacsent.bench.rows import PAPER_DATASETS, ROWS, Features, Row, Source, feat
 from pacsent.maths import regressions
 from pacsent.progress import bar
 from pacsent.text.labelled import Dataset
-from pacsent.words.encoded import Encoded
 
 SEEDS = (0, 1, 2)
 N_FOLDS = 5
@@ -261,7 +260,7 @@ class Prepared:
                 rows = dataset.split_rows(seed)
                 split = dataset.split(seed)
                 train, test = (
-                    (rows_of(self.encoded, rows[0]), rows_of(self.encoded, rows[1]))
+                    (self.encoded.take(rows[0]), self.encoded.take(rows[1]))
                     if self.encoded is not None
                     else (None, None)
                 )
@@ -280,14 +279,6 @@ class Prepared:
         if row.few_labels and lam in (None, 1.0) and seed == 0:
             self._kept = {key: made}
         return made
-
-
-def rows_of(encoded: Encoded, rows) -> Encoded:
-    """Some sentences of an Encoded, in the order of `rows`."""
-    lengths = np.diff(encoded.offsets)[rows]
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    at = np.repeat(encoded.offsets[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
-    return Encoded(encoded.ids[at], offsets, encoded.n_unknown[rows])
 
 
 def _evaluate_row(row, prepared, lams, seeds, Cs, n_jobs, classifiers, make_features):
@@ -342,7 +333,7 @@ def _details(kept, score, lams, source) -> dict:
         some = np.arange(min(1000, source.test.n_sentences))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            variances = posterior(rows_of(source.test, some))[1]
+            variances = posterior(source.test.take(some))[1]
         details["variance_by_length"] = _by_length(np.diff(source.test.offsets)[some], variances)
     return details
 

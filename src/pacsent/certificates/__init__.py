@@ -6,7 +6,7 @@ __getattr__, __dir__ = offer(
     __name__,
     {
         "certify": "certifying",
-        "Certificate": "certificate",
+        "Certificate": "certifying",
         "VacuousBoundWarning": "certifying",
         "simulate": "simulation",
     },

@@ -1,20 +1,37 @@
-"""Certificate: a promise with every ingredient of it, in numbers and in words.
+"""Certificate: a promise with every ingredient of it.
 
 What a kind of certificate promises, under which assumption, and how the total follows from the
-parts. How the parts are measured is in `certifying.py`, and the door is `certificates.certify`.
+parts. How the parts are measured is in one file per kind; how it is said in words and pictures is
+in `wording.py`; the door is `certifying.certify`.
 """
 
+import base64
+import binascii
 import json
 import math
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
+from typing import ClassVar
 
+import numpy as np
+
+from pacsent.certificates import wording
 from pacsent.maths import bounds
+from pacsent.maths.means import MEAN_BOUNDS
 
-KINDS = ("A", "A'", "B", "C")
+KINDS = ("continuation", "A", "A'", "B", "C")
+PROVENANCES = ("checked", "unknown")
 ASSUMPTIONS = {
+    "continuation": (
+        "Documents are drawn independently from one population; nothing is assumed about the "
+        "words inside a document. Word vectors, noise and everything that was fitted or chosen do "
+        "not depend on the certified documents."
+    ),
     "A": (
         "Given its document, every token is drawn independently of all others from the document's "
-        "own distribution, which may be anything. Word vectors and noise do not depend on the text."
+        "own distribution, which may be anything. Real text is not like that: words come in bursts "
+        "and topics drift, and on real documents the words that follow break this bound. Word "
+        "vectors and noise do not depend on the text."
     ),
     "A'": (
         "None about language: the texts are fixed, and the chance is that of the random choice of "
@@ -26,18 +43,39 @@ ASSUMPTIONS = {
     ),
     "C": (
         "Given its document, every token is drawn independently of all others from the document's "
-        "own distribution, which may be anything. Word vectors do not depend on the text."
+        "own distribution, which may be anything; real text is not like that. Word vectors do not "
+        "depend on the text."
     ),
 }
 ROUNDING = 1e-12  # relative; sums in float64 are off by less
+_STEPS = 65_535  # a kept loss is a multiple of 1/65535, rounded up
+
+
+def packed_losses(losses) -> str:
+    """Losses in [0, 1] rounded up to 16 bits, as text: what a certificate keeps of them."""
+    # a loss that is a multiple already must not move up by a rounding error
+    steps = np.ceil(np.clip(losses, 0.0, 1.0) * _STEPS - 1e-9)
+    return base64.b64encode(steps.astype("<u2").tobytes()).decode()
+
+
+def unpacked_losses(text: str) -> np.ndarray:
+    """The losses that `packed_losses` kept, (n,) float64."""
+    try:
+        raw = base64.b64decode(text, validate=True)
+        return np.frombuffer(raw, dtype="<u2").astype(float) / _STEPS
+    except (binascii.Error, ValueError):
+        raise ValueError(
+            "losses must be what certify recorded. Got damaged text instead. Certify again."
+        ) from None
 
 
 @dataclass(frozen=True)
 class Certificate:
     """A promise about a sentence representation, with all that is needed to recompute it.
 
-    `print` it for a paragraph in plain words; `verify` recomputes the bound from the parts;
-    `to_json` and `from_json` keep it. Fields that a kind does not use are None.
+    `print` it for a paragraph in plain words (a notebook shows a picture too); `verify` recomputes
+    the bound from the parts, and with the texts and the vectorizer the parts as well; `to_json` and
+    `from_json` keep it. Fields that a kind does not use are None.
     """
 
     kind: str
@@ -45,15 +83,17 @@ class Certificate:
     trivial_value: float  # what guessing achieves; a bound above it promises nothing
     empirical_risk: float  # measured on the sample, rounded up
     kl: float  # KL(Q||P) in nats, the exact one, rounded up
-    n: int  # examples in the sample: tokens (A, A', C) or documents (B)
+    n: int  # examples in the sample: documents (continuation, B) or tokens (A, A', C)
     delta: float
     n_choices: int  # settings chosen after seeing the sample; each is paid: delta / n_choices
     paid: dict  # what they were
     bound_name: str
     assumption: str
+    losses: str | None = None  # of each document, in order, rounded up to 16 bits (continuation, B)
     positive_bound: float | None = None  # on the risk for true words alone (A, A')
     noise_risk: float | None = None  # exact risk for noise words
     noise_margin: float | None = None  # numerical error of noise_risk, added to it
+    noise_power: float = 0.75  # noise words have chances by source count to this power
     weights: tuple | None = None  # of true words and noise words in the risk
     bias: float | None = None
     prior_variance: float | None = None
@@ -63,18 +103,26 @@ class Certificate:
     posterior: str = ""
     lam: float | None = None  # C
     complexity: float | None = None  # C: what is added to kl before dividing by lam
-    split: float | None = None  # share of the tokens (B: documents) that built the prior
+    share: float | None = None  # continuation: the first part of a document that makes its vector
+    split: float | None = None  # share of the tokens (B, continuation: documents) set aside
     holdout: float | None = None
-    held_out_risk: float | None = None  # on tokens that nothing read
+    held_out_risk: float | None = None  # on tokens (B, continuation: documents) that nothing read
     n_held_out: int | None = None
     n_documents: int = 0
     n_left_out: int = 0  # documents too short to split
+    n_overlapping: int = 0  # documents that the vectors had seen, left out
+    provenance: str = "unknown"  # whether it was checked that the vectors had not seen the text
+    provenance_note: str = ""
+    candidates: list = field(default_factory=list)  # of several: name and bound of each
     vectorizer: str = ""
+    options: dict = field(default_factory=dict)  # what `certify` was called with
     text_digest: str = ""
     vectors_digest: str = ""
     random_state: int = 0
     pacsent_version: str = ""
-    format_version: int = 1
+    format_version: int = 2
+
+    certify_again: ClassVar[Callable[..., "Certificate"]]  # `certify`, put here by its module
 
     @property
     def is_vacuous(self) -> bool:
@@ -82,7 +130,7 @@ class Certificate:
 
     @property
     def gap(self) -> float | None:
-        """Bound minus the risk on held-out tokens, where some were held out."""
+        """Bound minus the risk on what was held out, where something was."""
         return None if self.held_out_risk is None else self.risk_bound - self.held_out_risk
 
     def recompute(self) -> dict[str, float]:
@@ -91,27 +139,94 @@ class Certificate:
         if self.kind == "C":
             rest = (self.kl + self.complexity) / self.lam  # type: ignore[operator]
             return {"risk_bound": (self.empirical_risk + rest) * (1 + ROUNDING)}
-        bound = bounds.maurer(self.empirical_risk, self.kl, self.n, share, constant="xi")
+        if self.losses is not None and self.kl == 0:
+            losses = unpacked_losses(self.losses)
+            anytime = {"anytime": True} if self.options.get("anytime") else {}
+            bound = MEAN_BOUNDS[self.bound_name](losses, share, **anytime)
+            return {"empirical_risk": float(losses.mean()), "risk_bound": bound}
+        if self.kl == 0 and self.bound_name == "chernoff":
+            price = -math.log(share) / self.n * (1 + ROUNDING)
+            bound = float(bounds.kl_inverse(self.empirical_risk, price))
+        else:
+            bound = bounds.maurer(self.empirical_risk, self.kl, self.n, share, constant="xi")
         if self.kind == "B":
             return {"risk_bound": bound}
         noise = min(1.0, self.noise_risk + self.noise_margin)  # type: ignore[operator]
         total = self.weights[0] * bound + self.weights[1] * noise  # type: ignore[index]
         return {"positive_bound": bound, "risk_bound": min(1.0, total * (1 + ROUNDING))}
 
-    def verify(self) -> bool:
-        """Recompute the bound from the parts; True, or a ValueError naming what does not fit."""
+    def verify(self, texts=None, vectorizer=None) -> bool:
+        """Check the certificate; True, or a ValueError naming what does not fit.
+
+        Alone: that all fields are possible and that the bound follows from the parts. With the
+        texts and the vectorizer: that the parts follow from them, by certifying once more with the
+        recorded seed and options.
+        """
+        if (texts is None) != (vectorizer is None):
+            raise ValueError("texts and vectorizer must be given together. Got one of them only.")
+        self._check_ranges()
+        for name, value in self.recompute().items():
+            self._must_be(name, value)
+        if texts is None:
+            return True
+        again = type(self).certify_again(vectorizer, texts, **self.options)
+        for digest in ("text_digest", "vectors_digest", "vectorizer"):
+            if getattr(again, digest) != getattr(self, digest):
+                raise ValueError(
+                    f"{digest} must be {getattr(self, digest)!r}. Got {getattr(again, digest)!r} "
+                    "instead: these are not the texts, the word vectors or the method it is about."
+                )
+        for item in fields(self):
+            value = getattr(again, item.name)
+            if isinstance(value, float):
+                self._must_be(item.name, value, tolerance=1e-6)
+        return True
+
+    def _must_be(self, name, value, tolerance=1e-9):
+        stated = getattr(self, name)
+        if stated is None or not abs(stated - value) <= tolerance * max(1.0, abs(value)):
+            raise ValueError(
+                f"{name} must be {value:.12g}, by its own ingredients. Got {stated} instead. "
+                "This certificate was changed, or made by another formula."
+            )
+
+    def _check_ranges(self):
+        """Refuse what cannot be, whatever the arithmetic says."""
+
+        def refuse(name, rule):
+            raise ValueError(
+                f"{name} must be {rule}. Got {getattr(self, name)!r} instead. This certificate was "
+                "changed."
+            )
+
+        if self.kind not in KINDS:
+            refuse("kind", f"one of {KINDS}")
         if not 0 < self.delta < 1:
-            raise ValueError(f"delta must be strictly between 0 and 1. Got {self.delta} instead.")
+            refuse("delta", "strictly between 0 and 1")
+        for name in ("n", "n_choices", "n_documents"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                refuse(name, "a positive whole number")
+        for name in ("n_left_out", "n_overlapping", "random_state"):
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 0:
+                refuse(name, "a whole number >= 0")
+        if self.provenance not in PROVENANCES:
+            refuse("provenance", f"one of {PROVENANCES}")
+        largest = math.inf if self.kind == "C" else 1.0
+        for name in ("risk_bound", "empirical_risk", "trivial_value"):
+            if not 0 <= getattr(self, name) <= largest:  # also refuses nan
+                refuse(name, "in [0, 1]" if largest == 1 else "a number >= 0")
+        if not 0 <= self.kl < math.inf:
+            refuse("kl", "a finite number >= 0")
+        for name in ("noise_margin", "noise_risk", "prior_variance"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                refuse(name, "a finite number >= 0")
         n_paid = math.prod(self.paid.values()) if self.paid else 1
-        if n_paid != self.n_choices:
+        if n_paid != self.n_choices or any(count < 1 for count in self.paid.values()):
             raise ValueError(
                 f"n_choices must be {n_paid}, the product of what was chosen {self.paid}. Got "
                 f"{self.n_choices} instead. This certificate does not pay for its choices."
-            )
-        if self.kind != "C" and self.trivial_value != min(self.weights or (0.5, 0.5)):
-            raise ValueError(
-                f"trivial_value must be {min(self.weights or (0.5, 0.5))}. Got "
-                f"{self.trivial_value} instead."
             )
         if self.kind == "C":
             smallest = math.log(self.n_choices / self.delta)
@@ -120,14 +235,24 @@ class Certificate:
                     f"complexity must be at least ln(n_choices / delta) = {smallest:.6g}. Got "
                     f"{self.complexity} instead. This certificate was loosened."
                 )
-        for name, value in self.recompute().items():
-            stated = getattr(self, name)
-            if stated is None or abs(stated - value) > 1e-9 * max(1.0, abs(value)):
-                raise ValueError(
-                    f"{name} must be {value:.12g}, by its own ingredients. Got {stated} instead. "
-                    "This certificate was changed, or made by another formula."
-                )
-        return True
+            return
+        self._check_weights_and_losses(refuse)
+
+    def _check_weights_and_losses(self, refuse):
+        weights = self.weights or (0.5, 0.5)
+        if min(weights) < 0 or not math.isclose(sum(weights), 1.0, abs_tol=1e-12):
+            refuse("weights", "two shares that add up to one")
+        if not math.isclose(self.trivial_value, min(weights), abs_tol=1e-12):
+            refuse("trivial_value", f"{min(weights)}, what guessing achieves")
+        if self.kind == "continuation" and self.losses is None:
+            refuse("losses", "kept for this kind")
+        if self.losses is not None and self.kl == 0:
+            if self.bound_name not in MEAN_BOUNDS:
+                refuse("bound_name", f"one of {tuple(MEAN_BOUNDS)}")
+            if unpacked_losses(self.losses).size != self.n:
+                refuse("n", f"{unpacked_losses(self.losses).size}, one loss a document")
+        elif self.bound_name == "chernoff" and self.kl > 0:
+            refuse("kl", "0 for Chernoff's bound")
 
     def to_json(self) -> str:
         """One JSON object; `from_json` reads it back, every number exactly."""
@@ -136,127 +261,56 @@ class Certificate:
     @classmethod
     def from_json(cls, text: str) -> "Certificate":
         """The certificate that `to_json` wrote."""
-        values = json.loads(text)
-        known = {field.name for field in fields(cls)}
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError):
+            values = None
         if not isinstance(values, dict) or not {"kind", "risk_bound", "format_version"} <= set(
             values
         ):
             raise ValueError(
-                "text must be a certificate as to_json writes it. Got something else instead."
+                "text must be a certificate as to_json writes it. Got something else instead. "
+                "Give the file that `pacsent certify -o` or to_json wrote."
             )
-        if values["format_version"] != 1 or not set(values) <= known:
+        known = {item.name: item for item in fields(cls)}
+        if values["format_version"] != 2 or not set(values) <= set(known):
             raise ValueError(
-                f"format_version must be 1. Got {values['format_version']} instead, with the "
-                f"fields {sorted(set(values) - known)}. Read it with a newer pacsent."
+                f"format_version must be 2. Got {values['format_version']} instead, with the "
+                f"fields {sorted(set(values) - set(known))}. Read it with the pacsent that wrote "
+                f"it ({values.get('pacsent_version', 'unknown')})."
             )
         if values.get("weights") is not None:
             values["weights"] = tuple(values["weights"])
-        return cls(**values)
+        try:
+            found = cls(**values)
+        except TypeError as error:
+            raise ValueError(
+                f"The certificate is not whole ({error}). Give the file as it was written."
+            ) from None
+        for name, item in known.items():
+            rule = str(getattr(item.type, "__name__", item.type))
+            kinds = _PLAIN.get(rule.removesuffix(" | None"))
+            value = getattr(found, name)
+            optional = rule.endswith("| None")
+            if kinds and not isinstance(value, kinds) and not (optional and value is None):
+                raise ValueError(
+                    f"{name} must be of type {rule}. Got {value!r} instead. This certificate was "
+                    "changed."
+                )
+        return found
 
     def __str__(self) -> str:
-        sure = f"{100 * (1 - self.delta):g} %"
-        lines = [_HEADLINES[self.kind](self, sure)]
-        if self.is_vacuous:
-            lines.append(
-                f"This is no better than guessing ({self.trivial_value:.4g}), so it promises "
-                f"nothing: {vacuous_reason(self)}"
-            )
-        lines.append(_measured(self))
-        if self.held_out_risk is not None:
-            lines.append(
-                f"On {self.n_held_out:,} further words that nothing read, the risk was "
-                f"{self.held_out_risk:.4f}, {self.risk_bound - self.held_out_risk:.4f} below it."
-            )
-        lines.append(f"Assumption: {self.assumption}")
-        lines.append(
-            "It speaks of a vector drawn from the posterior, not of its mean. Another random_state "
-            "gives another split: reporting the best of J splits takes delta / J."
-        )
-        return "\n".join(lines)
+        return wording.in_words(self)
+
+    def _repr_html_(self) -> str:
+        return wording.as_html(self)
 
 
-def _headline_words(self, sure):
-    unseen = (
-        "a further word of one of these documents"
-        if self.kind == "A"
-        else "a word of these documents that did not build its vector"
-    )
-    what = (
-        "decides wrongly at most"
-        if self.weights == (0.5, 0.5)
-        else f"(true words weighted {self.weights[0]:.4g}) decides wrongly at most"
-    )
-    return (
-        f"Certificate {self.kind}: with {sure} confidence, a classifier that tells {unseen} from a "
-        f"random word of the language, by the document's vector, {what} "
-        f"{100 * self.risk_bound:.2f} % of the time. Guessing is wrong "
-        f"{100 * self.trivial_value:.4g} % of the time."
-    )
-
-
-def _headline_documents(self, sure):
-    return (
-        f"Certificate B: with {sure} confidence, on a new document from the same source a "
-        f"classifier that tells the document's words from random words of the language, by the "
-        f"document's vector, decides wrongly at most {100 * self.risk_bound:.2f} % of the time. "
-        f"Guessing is wrong {100 * self.trivial_value:.4g} % of the time."
-    )
-
-
-def _headline_squares(self, sure):
-    return (
-        f"Certificate C: with {sure} confidence, half the squared distance between a document's "
-        f"vector and a further word of it is at most {self.risk_bound:.4g} on average. Answering "
-        f"the average word vector of the language came to {self.trivial_value:.4g}."
-    )
-
-
-_HEADLINES = {
-    "A": _headline_words,
-    "A'": _headline_words,
-    "B": _headline_documents,
-    "C": _headline_squares,
+_PLAIN = {
+    "str": (str,),
+    "float": (float, int),
+    "int": (int,),
+    "dict": (dict,),
+    "list": (list,),
+    "tuple": (tuple,),
 }
-
-
-def _measured(self) -> str:
-    unit = "documents" if self.kind == "B" else "words"
-    text = (
-        f"It was measured on {self.n:,} {unit} of {self.n_documents:,} documents: empirical risk "
-        f"{self.empirical_risk:.4f}"
-    )
-    if self.kind in ("A", "A'"):
-        text += f" on true words, exactly {self.noise_risk:.4f} on noise"
-    text += f", KL {self.kl:.4g} nats, delta {self.delta:g}"
-    if self.n_choices > 1:
-        paid = ", ".join(f"{count} values of {name}" for name, count in self.paid.items())
-        text += f", shared among {self.n_choices} choices ({paid})"
-    return text + "."
-
-
-def vacuous_reason(certificate: Certificate) -> str:
-    """Which term makes the bound as large as it is."""
-    c, n = certificate, certificate.n
-    if c.kind == "C":
-        if c.empirical_risk >= c.trivial_value:
-            return f"the empirical risk {c.empirical_risk:.4g} alone exceeds it."
-        if c.kl > (c.complexity or 0.0):
-            return f"kl = {c.kl:.4g} nats is large for n = {n:,}."
-        return f"the complexity {c.complexity:.4g} nats is large for n = {n:,}: words lie too far."
-    risk = c.empirical_risk
-    if c.kind != "B":
-        risk = c.weights[0] * risk + c.weights[1] * (c.noise_risk + c.noise_margin)  # type: ignore
-    if risk >= c.trivial_value:
-        worse = ""
-        if c.kind != "B":
-            parts = {"true words": c.empirical_risk, "noise": c.noise_risk}
-            name = max(parts, key=lambda key: parts[key] or 0.0)
-            worse = f" (most of it on {name}: {parts[name]:.4g})"
-        return f"the empirical risk {risk:.4g} alone is no better{worse}. Choose another bias."
-    price = bounds.ln_xi(n) - math.log(c.delta / c.n_choices)
-    if c.kl > price:
-        return (
-            f"kl = {c.kl:.4g} nats is large for n = {n:,}. Choose settings that stay closer to "
-            "the prior, or certify on more examples."
-        )
-    return f"n = {n:,} examples are too few for delta = {c.delta:g}. Certify on more examples."

@@ -1,27 +1,48 @@
-"""Certificates: what can be promised about a sentence representation, and every ingredient of it.
+"""`certify`: what can be promised about a sentence representation, and every ingredient of it.
 
-`certify` measures how well vectors built from one part of each document tell the document's other
-words from noise, and bounds the risk on words not seen. The promise, its assumption and its proof
-are in docs/certificates.md; the result is a `Certificate` (`certificate.py`), the measuring is in
-`certifying.py`.
+The promises, their assumptions and their proofs are in docs/certificates.md; the result is a
+`Certificate`; each kind is measured in a file of its own.
 """
 
-import hashlib
 import math
+import secrets
 import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 import pacsent
-from pacsent.certificates.certificate import ASSUMPTIONS, KINDS, Certificate, vacuous_reason
+from pacsent.certificates.certificate import ASSUMPTIONS, KINDS, Certificate
+from pacsent.certificates.continuation import certify_continuation
 from pacsent.certificates.documents import certify_documents
-from pacsent.certificates.setting import GibbsPosterior, Setting
+from pacsent.certificates.provenance import Provenance, provenance_of, refuse_overlap
 from pacsent.certificates.squares import certify_squares
+from pacsent.certificates.terms import GibbsPosterior, Terms
+from pacsent.certificates.wording import vacuous_reason
 from pacsent.certificates.words import certify_words
+from pacsent.maths.means import MEAN_BOUNDS
 from pacsent.maths.risks import paper_weights
 from pacsent.threads import n_threads
 
 __all__ = ["Certificate", "GibbsPosterior", "VacuousBoundWarning", "certify"]
+
+CERTIFIERS = {
+    "continuation": certify_continuation,
+    "A": certify_words,
+    "A'": certify_words,
+    "B": certify_documents,
+    "C": certify_squares,
+}
+# share set aside (A, A', C: that builds the prior) and share that nothing reads
+SHARES = {
+    "continuation": (0.1, 0.0),
+    "A": (0.7, 0.0),
+    "A'": (0.5, 0.25),
+    "B": (0.1, 0.0),
+    "C": (0.7, 0.0),
+}
 
 
 class VacuousBoundWarning(UserWarning):
@@ -29,69 +50,91 @@ class VacuousBoundWarning(UserWarning):
 
 
 def certify(
-    vectorizer,
-    texts,
-    kind="A",
+    vectorizer: Any,
+    texts: Any,
+    kind: str = "continuation",
     *,
-    delta=0.05,
-    random_state=0,
-    bias=None,
-    prior_variance=None,
-    posterior="auto",
-    calibrate=True,
-    split=None,
-    holdout=None,
-    refit=True,
-    noise_power=0.75,
-    weighting="balanced",
-    n_negatives=None,
-    precision="float32",
-    n_jobs=None,
-    verbose=False,
-    return_posterior=False,
-):
+    delta: float = 0.05,
+    random_state: int | None = None,
+    n_candidates: int = 1,
+    bound: str = "betting",
+    share: float = 0.8,
+    n_noise: int = 256,
+    anytime: bool = False,
+    bias: float | Sequence[float] | None = None,
+    prior_variance: float | Sequence[float] | None = None,
+    posterior: Any = "auto",
+    calibrate: bool = True,
+    split: float | None = None,
+    holdout: float | None = None,
+    refit: bool = True,
+    overlap: str = "refuse",
+    noise_power: float = 0.75,
+    weighting: str = "balanced",
+    n_negatives: int | None = None,
+    precision: str = "float32",
+    n_jobs: int | None = None,
+    verbose: bool = False,
+    return_posterior: bool = False,
+) -> Any:
     """Certify how well a vectorizer's vectors tell a text's unseen words from noise.
-
-        risk <= w+ kl_inverse(R+_hat, (KL(Q||P) + ln(xi(n)/delta)) / n) + w- R-       (A, A')
 
     Parameters
     ----------
-    vectorizer : estimator of this package
-        Gives the documents' vectors. It need not be fitted where `refit` is true.
+    vectorizer : estimator of this package, or a list of them
+        Gives the documents' vectors. It need not be fitted where `refit` is true. Of a list, the
+        one with the smallest bound is certified, and the choice is paid for: delta / their number.
     texts : iterable of str or of token lists, or Encoded
         The text to certify, one document each. The word vectors must not have been trained on it.
-    kind : {"A", "A'", "B", "C"}, default="A"
-        A: further words of these documents, tokens independent given the document. A': words of
+    kind : {"continuation", "A", "A'", "B", "C"}, default="continuation"
+        continuation: new documents of the same population; the first part of each makes its vector,
+        the words that follow are scored; nothing is assumed inside a document. A: further words of
+        these documents, if tokens were independent given the document (they are not). A': words of
         these very texts that were not drawn, no assumption. B: new documents, by w-PB-neg's word
-        posteriors (other vectorizers certify the words' prior). C: squared loss, as A.
+        posteriors. C: squared loss, as A.
     delta : float, default=0.05
         Chance that the statement fails.
-    random_state : int, default=0
-        Seed of the split. Trying several and reporting the best must be paid: delta / number.
+    random_state : int or None
+        Seed of the split and of the noise words. None draws one from the system's entropy. It is
+        recorded either way; trying several and reporting the best must be paid (`n_candidates`).
+    n_candidates : int, default=1
+        How many methods, settings or seeds were tried elsewhere, this one included, if the best of
+        them is reported: each is paid with delta / n_candidates.
+    bound : {"betting", "maurer-pontil", "chernoff"}, default="betting"
+        On the mean of the documents' losses (continuation, B without a learned posterior).
+    share : float, default=0.8
+        continuation: the first part of a document, in reading order, that makes its vector.
+    n_noise : int, default=256
+        continuation: fresh noise words drawn for each document.
+    anytime : bool, default=False
+        continuation: keep the documents in their order and use bets that do not know the end, so
+        that the bound holds after every document of a stream at once.
     bias : float, list of float, or None
         Added to every score. A number must be fixed before looking at the texts (None: ln of the
-        number of negatives the vectors were trained with, or of 15). A list is a grid, searched
-        on the sample and paid for.
+        number of negatives the vectors were trained with, or of 15). A list (A, A') is a grid,
+        searched on the sample and paid for.
     prior_variance : float, list of float, or None
-        Of the prior. None chooses it by the prior's part of the text, which costs nothing; a list
-        is searched on the sample and paid for. B: the variance of a word is this (0.01 by default)
-        times median(count)/count(w), by source counts.
+        Of the prior (A, A'). None chooses it by the prior's part of the text, which costs nothing;
+        a list is searched on the sample and paid for. B: the variance of a word is this (0.01 by
+        default) times median(count)/count(w), by source counts.
     posterior : {"auto", "prior", "vectorizer", "bound"} or (means, variances), default="auto"
-        Which Q is certified; free, the bound holds for all. "prior": the vector of the prior's
-        part. "vectorizer": the vector of all the tokens read. "auto": the best step from the one to
-        the other. "bound": moved further by minimising the bound itself. A pair of arrays with one
-        row per document (B: per word): any posterior, however it was learned, in the vectorizer's
-        coordinates.
+        A, A', B, C: which Q is certified; the bound holds for all, but method and settings that
+        make the prior's mean are choices all the same. "prior": the vector of the prior's part.
+        "vectorizer": the vector of all the tokens read. "auto": the best step from the one to the
+        other. "bound": moved further by minimising the bound itself. A pair of arrays with one row
+        per document (B: per word): any posterior, in the vectorizer's coordinates.
     calibrate : bool, default=True
-        Replace the prior's mean m by scale * m + shift, fitted on the prior's part alone (B: on
-        documents set aside).
+        Replace the vector m by scale * m + shift, fitted on what is set aside (A, A', C: on the
+        prior's part).
     split, holdout : float, or None
-        Share of each document's tokens that builds the prior, and share that nothing reads. Default
-        0.7 and 0 (A, C), 0.5 and 0.25 (A'). B: `split` is the share of documents set aside to
-        calibrate (0.1), `holdout` the share of documents that nothing reads (0).
+        continuation, B: share of documents set aside to fit and calibrate (0.1), and share that
+        nothing reads, to compare with (0). A, A', C: share of each document's tokens that builds
+        the prior, and share that nothing reads; 0.7 and 0 (A, C), 0.5 and 0.25 (A').
     refit : bool, default=True
-        Fit a clone of the vectorizer on the prior's part. False uses it as it was fitted, and
-        refuses one that was fitted on the certified text.
+        Fit a clone of the vectorizer on what is set aside. False uses it as it was fitted, and
+        refuses one that was fitted on certified text.
+    overlap : {"refuse", "drop"}, default="refuse"
+        What to do about documents that the vectors have seen: refuse, or leave these out.
     noise_power : float, default=0.75
         Noise distribution: source counts to this power.
     weighting : {"balanced", "paper"}, default="balanced"
@@ -99,13 +142,13 @@ def certify(
     n_negatives : int or None
         k above; None as for the bias.
     precision : {"float32", "float64"}, default="float32"
-        Of the exact noise risk; its numerical error is bounded and added either way.
+        Of the exact noise risk (A, A'); its numerical error is bounded and added either way.
     n_jobs : int or None
         Threads. The result does not depend on it.
     verbose : bool, default=False
         Progress on stderr.
     return_posterior : bool, default=False
-        Return (certificate, GibbsPosterior).
+        Return (certificate, what was measured): a `Continuation` or a `GibbsPosterior`.
 
     Returns
     -------
@@ -118,49 +161,168 @@ def certify(
 
     Notes
     -----
-    Docs: docs/certificates.md. The digest check catches vectors trained on the same text, token
-    for token; it cannot see an overlap.
+    Docs: docs/certificates.md.
+
+    Examples
+    --------
+    >>> from pacsent.certificates.simulation import SETTINGS, Language
+    >>> language = Language(SETTINGS["topics"])
+    >>> texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 10))
+    >>> certificate = certify(pacsent.make("PB-L2", language.words), texts, random_state=0)
+    >>> certificate.empirical_risk < certificate.risk_bound < 0.5 and certificate.verify()
+    True
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {KINDS}. Got {kind!r} instead.")
-    if not isinstance(delta, int | float) or not 0 < delta < 1:
-        raise ValueError(f"delta must be strictly between 0 and 1. Got {delta!r} instead.")
-    if not isinstance(random_state, int | np.integer) or random_state < 0:
-        raise ValueError(
-            f"random_state must be an integer >= 0, because a certificate records its seed. Got "
-            f"{random_state!r} instead."
-        )
-    if weighting not in ("balanced", "paper"):
-        raise ValueError(f"weighting must be 'balanced' or 'paper'. Got {weighting!r} instead.")
+    options = {name: value for name, value in locals().items() if name not in _NOT_RECORDED}
+    if isinstance(vectorizer, Sequence):
+        return _best_of(vectorizer, texts, options, n_jobs, verbose, return_posterior)
+    _check(vectorizer, options)
+    seed = secrets.randbits(62) if random_state is None else int(random_state)
+    options["random_state"] = seed
     words = vectorizer.word_vectors
+    encoded = words.vocabulary.encode(texts)
+    terms = _terms(vectorizer, encoded, {**options, "n_jobs": n_jobs, "verbose": verbose})
+    as_fitted = not refit and kind != "B"  # B's prior comes from the source; its Q may see all
+    found = provenance_of(vectorizer, encoded, as_fitted=as_fitted)
+    if overlap == "drop":
+        encoded = encoded.take(np.flatnonzero(~found.seen))
+    else:
+        refuse_overlap(found)
+    terms = replace(terms, record={**terms.record, **_recorded(found, overlap)})
+    certificate, measured = CERTIFIERS[kind](terms, encoded)
+    if certificate.is_vacuous:
+        warnings.warn(
+            f"The bound is {certificate.risk_bound:.4g} and promises nothing: "
+            f"{vacuous_reason(certificate)}",
+            VacuousBoundWarning,
+            stacklevel=2,
+        )
+    return (certificate, measured) if return_posterior else certificate
+
+
+# certificates may be asked to make themselves again, and must not import what makes them
+Certificate.certify_again = staticmethod(certify)
+_NOT_RECORDED = ("vectorizer", "texts", "n_jobs", "verbose", "return_posterior")
+
+
+def _best_of(candidates, texts, options, n_jobs, verbose, return_posterior):
+    """The candidate with the smallest bound, all of them paid for."""
+    if not candidates:
+        raise ValueError("vectorizer must be an estimator or a list of them. Got an empty list.")
+    paid = options["n_candidates"] * len(candidates)
+    if options["random_state"] is None:
+        options = {**options, "random_state": secrets.randbits(62)}
+    settings = {**options, "n_candidates": paid, "n_jobs": n_jobs, "verbose": verbose}
+    texts = texts if hasattr(texts, "__len__") else list(texts)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", VacuousBoundWarning)
+        made = [certify(one, texts, return_posterior=True, **settings) for one in candidates]
+    best = min(made, key=lambda pair: pair[0].risk_bound)
+    table = [{"vectorizer": c.vectorizer, "risk_bound": c.risk_bound} for c, _ in made]
+    certificate = replace(best[0], candidates=table)
+    if certificate.is_vacuous:
+        warnings.warn(
+            f"The smallest of {len(made)} bounds is {certificate.risk_bound:.4g} and promises "
+            f"nothing: {vacuous_reason(certificate)}",
+            VacuousBoundWarning,
+            stacklevel=3,
+        )
+    return (certificate, best[1]) if return_posterior else certificate
+
+
+def _check(vectorizer, o) -> None:
+    """Refuse arguments that no certificate can be made with."""
+
+    def must(right, name, rule):
+        if not right:
+            raise ValueError(f"{name} must be {rule}. Got {o[name]!r} instead.")
+
+    kind, delta = o["kind"], o["delta"]
+    must(kind in KINDS, "kind", f"one of {KINDS}")
+    must(isinstance(delta, int | float) and 0 < delta < 1, "delta", "strictly between 0 and 1")
+    seed = o["random_state"]
+    whole = seed is None or (isinstance(seed, int | np.integer) and seed >= 0)
+    must(whole, "random_state", "an integer >= 0 or None, because a certificate records its seed")
+    must(o["weighting"] in ("balanced", "paper"), "weighting", "'balanced' or 'paper'")
+    must(o["bound"] in MEAN_BOUNDS, "bound", f"one of {tuple(MEAN_BOUNDS)}")
+    must(o["overlap"] in ("refuse", "drop"), "overlap", "'refuse' or 'drop'")
+    for name in ("n_candidates", "n_noise"):
+        must(isinstance(o[name], int | np.integer) and o[name] >= 1, name, "an integer >= 1")
+    must(0 < o["share"] < 1, "share", "strictly between 0 and 1")
+    if o["anytime"] and (kind != "continuation" or o["bound"] != "betting"):
+        raise ValueError(
+            "anytime must be used with kind='continuation' and bound='betting', the only bound "
+            f"here that may be watched. Got kind={kind!r} and bound={o['bound']!r} instead."
+        )
     if not getattr(vectorizer, "in_table_space", True):
         raise ValueError(
             "The vectors must be in the coordinates of the word table to be certified. Got "
             f"{type(vectorizer).__name__} instead, whose are not. Certify SIF, Average, PB-L2 or "
             "another method of the paper."
         )
-    swap = getattr(vectorizer, "swap_roles", False)
-    if words.output_vectors is None:
+    if vectorizer.word_vectors.output_vectors is None:
         raise ValueError(
             "The word vectors must have an output table to be certified. Got input vectors only "
             "instead. Train with pacsent train, or convert a model that kept both."
         )
-    A_hat, B_hat = words.roles(swap=swap)
-    encoded = words.vocabulary.encode(texts)
-    text_digest = words.vocabulary.digest(encoded)
-    if words.corpus_digest is not None and words.corpus_digest == text_digest:
-        raise ValueError(
-            "These word vectors were trained on the text being certified (digest "
-            f"{text_digest[:4]}…{text_digest[-2:]}), so the prior has seen the sample and no "
-            "PAC-Bayes bound holds. Train them on other text, or certify on held-out text."
-        )
-    if not refit and kind != "B":  # B's prior comes from the source alone; its Q may see all
-        _check_fit(vectorizer, text_digest)
-    k = n_negatives or words.training.get("n_negatives") or 15
-    defaults = {"A": (0.7, 0.0), "A'": (0.5, 0.25), "B": (0.1, 0.0), "C": (0.7, 0.0)}[kind]
-    split = defaults[0] if split is None else split
-    holdout = defaults[1] if holdout is None else holdout
-    least = 0.0 if kind == "B" else 1e-9
+
+
+def _terms(vectorizer, encoded, o) -> Terms:
+    words = vectorizer.word_vectors
+    A_hat, B_hat = words.roles(swap=getattr(vectorizer, "swap_roles", False))
+    k = o["n_negatives"] or words.training.get("n_negatives") or 15
+    split, holdout = _shares(o["kind"], o["split"], o["holdout"])
+    bias = math.log(k) if o["bias"] is None else o["bias"]
+    variance = o["prior_variance"]
+    n_candidates = int(o["n_candidates"])
+    shown = {name: value for name, value in o.items() if name not in ("n_jobs", "verbose")}
+    if isinstance(o["posterior"], tuple):
+        shown.pop("posterior")  # arrays: given again by whoever verifies
+    return Terms(
+        vectorizer=vectorizer,
+        words=words,
+        A_hat=A_hat,
+        B_hat=B_hat,
+        p_noise=words.vocabulary.noise_probabilities(o["noise_power"]),
+        kind=o["kind"],
+        delta=float(o["delta"]),
+        rng=np.random.default_rng(o["random_state"]),
+        biases=_grid("bias", bias),
+        variances=None if variance is None else _grid("prior_variance", variance, 0.0),
+        posterior=o["posterior"],
+        calibrate=o["calibrate"],
+        split=split,
+        holdout=holdout,
+        refit=o["refit"],
+        weights=(0.5, 0.5) if o["weighting"] == "balanced" else paper_weights(k),
+        precision=o["precision"],
+        n_jobs=n_threads(o["n_jobs"]),
+        verbose=o["verbose"],
+        share=float(o["share"]),
+        n_noise=int(o["n_noise"]),
+        bound=o["bound"],
+        anytime=bool(o["anytime"]),
+        paid={"candidates": n_candidates} if n_candidates > 1 else {},
+        record={
+            "kind": o["kind"],
+            "delta": float(o["delta"]),
+            "assumption": ASSUMPTIONS[o["kind"]],
+            "split": split,
+            "holdout": holdout,
+            "noise_power": float(o["noise_power"]),
+            "vectorizer": _describe(vectorizer),
+            "options": _plain(shown),
+            "text_digest": words.vocabulary.digest(encoded),
+            "vectors_digest": words.digest(),
+            "random_state": o["random_state"],
+            "pacsent_version": pacsent.__version__,
+        },
+    )
+
+
+def _shares(kind, split, holdout) -> tuple[float, float]:
+    split = SHARES[kind][0] if split is None else split
+    holdout = SHARES[kind][1] if holdout is None else holdout
+    least = 0.0 if kind in ("B", "continuation") else 1e-9
     if not (least <= split < 1 and 0 <= holdout < 1 and split + holdout < 1):
         raise ValueError(
             f"split and holdout must be shares with a positive rest. Got {split} and {holdout} "
@@ -171,49 +333,15 @@ def certify(
             'holdout must be > 0 for kind "A\'": it bounds the risk on all words outside the '
             f"prior's part, and the sample must leave some of them out. Got {holdout} instead."
         )
-    setting = Setting(
-        vectorizer=vectorizer,
-        words=words,
-        A_hat=A_hat,
-        B_hat=B_hat,
-        p_noise=words.vocabulary.noise_probabilities(noise_power),
-        kind=kind,
-        delta=float(delta),
-        rng=np.random.default_rng(int(random_state)),
-        biases=_grid("bias", math.log(k) if bias is None else bias),
-        variances=None if prior_variance is None else _grid("prior_variance", prior_variance, 0.0),
-        posterior=posterior,
-        calibrate=calibrate,
-        split=float(split),
-        holdout=float(holdout),
-        refit=refit,
-        weights=(0.5, 0.5) if weighting == "balanced" else paper_weights(k),
-        precision=precision,
-        n_jobs=n_threads(n_jobs),
-        verbose=verbose,
-        record={
-            "kind": kind,
-            "delta": float(delta),
-            "assumption": ASSUMPTIONS[kind],
-            "split": float(split),
-            "holdout": float(holdout),
-            "vectorizer": _describe(vectorizer),
-            "text_digest": text_digest,
-            "vectors_digest": vectors_digest(words),
-            "random_state": int(random_state),
-            "pacsent_version": pacsent.__version__,
-        },
-    )
-    certifier = {"B": certify_documents, "C": certify_squares}.get(kind, certify_words)
-    certificate, gibbs = certifier(setting, encoded)
-    if certificate.is_vacuous:
-        warnings.warn(
-            f"The bound is {certificate.risk_bound:.4g} and promises nothing: "
-            f"{vacuous_reason(certificate)}",
-            VacuousBoundWarning,
-            stacklevel=2,
-        )
-    return (certificate, gibbs) if return_posterior else certificate
+    return float(split), float(holdout)
+
+
+def _recorded(found: Provenance, overlap: str) -> dict:
+    return {
+        "provenance": found.status,
+        "provenance_note": found.note,
+        "n_overlapping": int(found.seen.sum()) if overlap == "drop" else 0,
+    }
 
 
 def _grid(name, value, above=-math.inf) -> list[float]:
@@ -225,6 +353,19 @@ def _grid(name, value, above=-math.inf) -> list[float]:
     return [float(np.float32(v)) if name == "bias" else v for v in values]
 
 
+def _plain(options: dict) -> dict:
+    """Options as JSON can hold them."""
+
+    def plain(value):
+        if isinstance(value, np.generic):
+            return value.item()
+        if isinstance(value, np.ndarray | list | tuple):
+            return [plain(item) for item in value]
+        return value
+
+    return {name: plain(value) for name, value in options.items()}
+
+
 def _describe(vectorizer) -> str:
     parameters = {
         key: value
@@ -233,28 +374,3 @@ def _describe(vectorizer) -> str:
     }
     inside = ", ".join(f"{key}={value!r}" for key, value in sorted(parameters.items()))
     return f"{type(vectorizer).__name__}({inside})"
-
-
-def vectors_digest(words) -> str:
-    """sha256 of the vocabulary and both tables."""
-    total = hashlib.sha256("\n".join(words.vocabulary.words).encode() + b"\0")
-    for table in (words.input_vectors, words.output_vectors):
-        total.update(str(table.dtype).encode())
-        total.update(np.ascontiguousarray(table).data)
-    return total.hexdigest()
-
-
-def _check_fit(vectorizer, digest):
-    """Refuse a vectorizer that learned from this very text, or from text nobody recorded."""
-    learned_from = getattr(vectorizer, "fit_digest_", None)
-    if learned_from == digest:
-        raise ValueError(
-            "This vectorizer was fitted on the text being certified, so the prior has seen the "
-            "sample and no PAC-Bayes bound holds. Fit it on other text, or pass refit=True."
-        )
-    learned = [name for name in vars(vectorizer) if name in ("idf_", "noise_counts_", "start_")]
-    if learned and learned_from is None:
-        raise ValueError(
-            f"{type(vectorizer).__name__} must record what it was fitted on (fit_digest_) to be "
-            "certified as it is. Got none instead. Pass refit=True."
-        )

@@ -75,13 +75,6 @@ def join(first: Encoded, second: Encoded) -> Encoded:
     return encode_ids(ids, n_first + n_second)
 
 
-def some_documents(encoded: Encoded, rows) -> Encoded:
-    """The documents in `rows`."""
-    n = np.diff(encoded.offsets)[rows]
-    place = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)
-    return encode_ids(encoded.ids[np.repeat(encoded.offsets[rows], n) + place], n)
-
-
 def some_tokens(encoded: Encoded, most: int, rng):
     """(document, word) of at most `most` tokens, drawn without replacement."""
     document = np.repeat(np.arange(encoded.n_sentences), np.diff(encoded.offsets))
@@ -155,6 +148,7 @@ def choose(
     steps,
     n,
     budget,
+    budget_of_staying,
     weights,
     most_tokens=20_000,
     most_noise=8_000,
@@ -164,7 +158,8 @@ def choose(
 
     An estimate on some tokens and some noise words: it only has to rank. `near` and `far` are the
     prior's and the posterior's means, `n` the size of the sample the bound will be computed on,
-    `budget` = ln(xi(n) / delta). The KL of a step t is t^2 |far - near|^2 / (2 variance).
+    `budget` = ln(xi(n) / delta), and ln(1 / delta) for a step of 0, which learns nothing from the
+    sample. The KL of a step t is t^2 |far - near|^2 / (2 variance).
     """
     document, word = some_tokens(tokens, most_tokens, rng)
     table = np.asarray(A_hat[word], dtype=np.float32)
@@ -178,7 +173,7 @@ def choose(
     noise_far = np.einsum("ij,ij->i", far[some], noise_table).astype(float)
     distance = ((far - near).astype(float) ** 2).sum()
     length = np.sqrt((near.astype(float) ** 2).sum(axis=1).mean())
-    settings, positives, noises, kls = [], [], [], []
+    settings, positives, noises, prices = [], [], [], []
     for bias in biases:
         for variance in variances:
             sd = np.sqrt(variance)
@@ -191,9 +186,10 @@ def choose(
                     false = ndtr(noise_score / (sd * noise_norms))
                 positives.append(np.where(norms > 0, wrong, float(bias <= 0)).mean())
                 noises.append(np.where(noise_norms > 0, false, float(bias >= 0)).mean() + margin)
-                kls.append(t * t * distance / (2 * variance))
+                kl = t * t * distance / (2 * variance)
+                prices.append(kl + (budget if t else budget_of_staying))
                 settings.append((float(variance), float(t), float(bias)))
-    bounds = weights[0] * kl_inverse(np.minimum(positives, 1.0), (np.array(kls) + budget) / n)
+    bounds = weights[0] * kl_inverse(np.minimum(positives, 1.0), np.array(prices) / n)
     bounds = bounds + weights[1] * np.minimum(1.0, noises)
     best = int(np.argmin(bounds))
     return Choice(float(bounds[best]), *settings[best])

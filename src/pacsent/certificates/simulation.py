@@ -13,9 +13,12 @@ import numpy as np
 from scipy import sparse, special
 
 from pacsent.certificates import priors
+from pacsent.certificates.certificate import KINDS
 from pacsent.certificates.certifying import certify
+from pacsent.certificates.continuation import cut
+from pacsent.certificates.terms import vectors_of
 from pacsent.maths import bounds
-from pacsent.maths.risks import gibbs_risk
+from pacsent.maths.risks import gibbs_risk, word_scores
 from pacsent.progress import bar
 from pacsent.sentences.closed_forms import AverageVectorizer
 from pacsent.words.encoded import Encoded
@@ -41,7 +44,11 @@ class Setting:
 SETTINGS = {
     "topics": Setting("topics", 60, 40, 200, 16, False, 5, "auto"),
     "memorising": Setting("memorising", 100, 16, 400, 64, True, 1, "vectorizer"),
+    "drift": Setting("drift", 60, 40, 200, 16, False, 5, "auto"),
 }
+BURST = 0.4  # drift: chance that a word repeats one of the last few of its document
+REACH = 8  # how many those are
+READ = 0.8  # share of a drifting document that is read; the rest is what follows
 
 
 @dataclass(frozen=True)
@@ -135,12 +142,41 @@ class Language:
         mean = self.setting.n_tokens
         n_tokens = rng.integers(max(2, mean // 2), mean + mean // 2 + 1, len(gamma))
         counts, phi = self.counts(rng, gamma, n_tokens)
-        return encode_counts(counts), phi
+        return shuffled(encode_counts(counts), rng), phi
+
+    def draw_drifting(self, rng, n_documents):
+        """Documents that begin with one topic and end with another, and repeat recent words."""
+        mean = self.setting.n_tokens
+        n_tokens = rng.integers(max(5, mean // 2), mean + mean // 2 + 1, n_documents)
+        ends = [
+            self.counts(rng, self.gamma[rng.integers(0, len(self.gamma), n_documents)], 1)[1]
+            for _ in range(2)
+        ]
+        cumulated = np.cumsum(np.stack(ends), axis=2)  # (start and end, n_documents, n_words)
+        longest, rows = int(n_tokens.max()), np.arange(n_documents)
+        words = np.zeros((n_documents, longest), dtype=np.int64)
+        for t in range(longest):
+            late = (rng.random(n_documents) < t / np.maximum(n_tokens - 1, 1)).astype(int)
+            below = cumulated[late, rows] < rng.random((n_documents, 1))
+            words[:, t] = np.minimum(below.sum(axis=1), self.setting.n_words - 1)
+            if t:
+                again = rng.random(n_documents) < BURST
+                back = t - 1 - rng.integers(0, min(t, REACH), n_documents)
+                words[:, t] = np.where(again, words[rows, back], words[:, t])
+        kept = np.arange(longest) < n_tokens[:, None]
+        return priors.encode_ids(words[kept], n_tokens)
 
 
 def encode_counts(counts) -> Encoded:
     ids = np.repeat(np.tile(np.arange(counts.shape[1]), counts.shape[0]), counts.ravel())
     return priors.encode_ids(ids, counts.sum(axis=1))
+
+
+def shuffled(encoded: Encoded, rng) -> Encoded:
+    """The words of each document in random order."""
+    document = np.repeat(np.arange(encoded.n_sentences), np.diff(encoded.offsets))
+    order = np.argsort(document + rng.random(document.size), kind="stable")
+    return Encoded(encoded.ids[order], encoded.offsets, encoded.n_unknown)
 
 
 def factorised(counts, n_dims, n_negatives):
@@ -160,10 +196,12 @@ def simulate(kind="A", setting="topics", n_replicates=1000, *, delta=0.05, rando
 
     Parameters
     ----------
-    kind : {"A", "A'", "B", "C"}
-    setting : {"topics", "memorising"}
+    kind : {"continuation", "A", "A'", "B", "C"}
+    setting : {"topics", "memorising", "drift"}
         Word vectors that know which words go together, 60 documents of about 40 words; or random
-        vectors, which can only memorise, and documents of about 16 words.
+        vectors, which can only memorise, and documents of about 16 words; or documents whose words
+        come in bursts and whose topic drifts (continuation and A only, and A must fail there: its
+        truth is taken from the words that follow).
     n_replicates : int, default=1000
     delta : float, default=0.05
     random_state : int, default=0
@@ -184,11 +222,16 @@ def simulate(kind="A", setting="topics", n_replicates=1000, *, delta=0.05, rando
     if n_replicates < 1:
         raise ValueError(f"n_replicates must be at least 1. Got {n_replicates} instead.")
     language = Language(SETTINGS[setting])
-    truth = {"A": _true_words, "A'": _true_words, "B": None, "C": _true_squares}
-    if kind not in truth:
-        raise ValueError(f"kind must be one of {tuple(truth)}. Got {kind!r} instead.")
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {KINDS}. Got {kind!r} instead.")
+    if setting == "drift" and kind not in ("continuation", "A"):
+        raise ValueError(f"kind must be 'continuation' or 'A' in drift. Got {kind!r} instead.")
     rows = np.empty((n_replicates, 4))
-    population = _Population(language, random_state) if kind == "B" else None
+    population: _Continuing | _Population | None = None
+    if setting == "drift":
+        population = _Drifting(language, random_state, kind)
+    elif kind in ("B", "continuation"):
+        population = (_Population if kind == "B" else _Continuing)(language, random_state)
     import warnings
 
     with bar(f"{kind}, {setting}", total=n_replicates, unit="replicates", enabled=verbose) as shown:
@@ -285,6 +328,71 @@ def _paper_claim(words, encoded, phi, delta):
     return 0.5 * (claimed + weight @ seen.noise), weight @ true.risk
 
 
+class _Continuing:
+    """A large set of documents, drawn with replacement: the population of continuations."""
+
+    def __init__(self, language, seed, size=1000, n_drawn=300):
+        rng = np.random.default_rng([seed, 13])
+        self.language, self.n_drawn = language, n_drawn
+        self.encoded = self.drawn(rng, size)
+
+    def drawn(self, rng, size):
+        rows = rng.integers(0, len(self.language.gamma), size)
+        return self.language.draw(rng, rows)[0]
+
+    def replicate(self, rng, certify, delta, options):
+        sample = self.encoded.take(rng.integers(0, self.encoded.n_sentences, self.n_drawn))
+        certificate, found = self.certified(rng, certify, sample, "continuation", delta, options)
+        return certificate.risk_bound, self.true_risk(found.rule), 0.0, 0.0
+
+    def certified(self, rng, certify, sample, kind, delta, options):
+        return certify(
+            AverageVectorizer(self.language.words, n_jobs=1),
+            sample,
+            kind,
+            delta=delta,
+            random_state=int(rng.integers(2**31)),
+            n_jobs=1,
+            return_posterior=True,
+            **options,
+        )
+
+    def true_risk(self, rule):
+        """Mean over the whole population, noise by its exact distribution."""
+        head, tail = cut(self.encoded, rule.share)
+        vectors = rule.calibrated(vectors_of(rule.vectorizer, head))
+        scores = word_scores(vectors, tail, rule.A_hat) + rule.bias
+        n = np.diff(tail.offsets)
+        missed = np.bincount(np.repeat(np.arange(n.size), n), scores <= 0, n.size) / n
+        false = (vectors @ rule.A_hat.T.astype(float) + rule.bias >= 0) @ rule.p_noise
+        return float((rule.weights[0] * missed + rule.weights[1] * false).mean())
+
+
+class _Drifting(_Continuing):
+    """Documents with bursts and a drifting topic: what A assumes is not so here."""
+
+    def __init__(self, language, seed, kind):
+        self.kind = kind
+        super().__init__(language, seed)
+
+    def drawn(self, rng, size):
+        return self.language.draw_drifting(rng, size)
+
+    def replicate(self, rng, certify, delta, options):
+        if self.kind == "continuation":
+            return super().replicate(rng, certify, delta, options)
+        sample = self.encoded.take(rng.integers(0, self.encoded.n_sentences, self.n_drawn))
+        head, tail = cut(sample, READ)
+        certificate, gibbs = self.certified(rng, certify, head, "A", delta, options)
+        words = self.language.words
+        risk = gibbs_risk(  # of the very posteriors that were certified, on the words that follow
+            gibbs.means, gibbs.variances, words.vocabulary.count(tail.take(gibbs.parts.rows)),
+            words.input_vectors, gibbs.p_noise, bias=gibbs.bias,
+        )  # fmt: skip
+        weight = gibbs.parts.n_sample / gibbs.parts.n_sample.sum()
+        return certificate.risk_bound, float(weight @ risk.risk), 0.0, 0.0
+
+
 class _Population:
     """Kind B needs a distribution over documents: a large set of them, drawn with replacement."""
 
@@ -297,7 +405,7 @@ class _Population:
     def replicate(self, rng, certify, delta, options):
         words = self.language.words
         chosen = rng.integers(0, self.encoded.n_sentences, self.n_drawn)
-        sample = priors.some_documents(self.encoded, chosen)
+        sample = self.encoded.take(chosen)
         posterior: object = "prior"
         if self.language.setting.posterior == "vectorizer":
             posterior = self.learned(sample)

@@ -10,11 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from pacsent.certificates import priors
-from pacsent.certificates.certificate import Certificate
-from pacsent.certificates.setting import (
+from pacsent.certificates.terms import (
     GibbsPosterior,
-    _values,
     check_sample,
+    finished,
     fitted,
     given_posterior,
     vectors_of,
@@ -31,8 +30,8 @@ KAPPA = (5 * math.sqrt(5) - 11) / 4
 # ------------------------------------------------------------------------------------------------
 
 
-def certify_squares(setting, encoded):
-    s = setting
+def certify_squares(terms, encoded):
+    s = terms
     parts = priors.split_tokens(encoded, s.split, s.holdout, s.rng)
     check_sample(parts.sample.ids.size, encoded)
     n_s = parts.n_sample.astype(float)
@@ -42,7 +41,7 @@ def certify_squares(setting, encoded):
 
     # From here to lam only the prior's part is read.
     vectorizer = fitted(s, parts.prior)
-    m = vectors_of(s, vectorizer, parts.prior).astype(float)
+    m = vectors_of(vectorizer, parts.prior).astype(float)
     if s.calibrate:
         m = _calibrated_squares(s, vectorizer, parts.prior, m)
     D = farthest_word(A_hat, m)
@@ -70,38 +69,35 @@ def certify_squares(setting, encoded):
     # mean over the document's tokens of |A_w - mu|^2 / 2, plus n_dims var_Q / 2
     loss = 0.5 * (square + ((centre - mu) ** 2).sum(axis=1) + n_dims * var_Q)
     kl = float(kl_gaussians(mu, var_Q, m, np.full(len(m), tau)).sum())
-    complexity = squares_complexity(lam, n_s, D, tau, n_dims, s.delta)
+    complexity = squares_complexity(lam, n_s, D, tau, n_dims, s.share_of_delta)
     constant = s.p_noise @ np.asarray(A_hat, dtype=float)
     trivial = 0.5 * (square + ((centre - constant) ** 2).sum(axis=1))
     held_out = {}
     n_rest = np.diff(parts.rest.offsets)
     if n_rest.sum():
         some = np.flatnonzero(n_rest > 0)
-        rest, rest_square = _word_moments(priors.some_documents(parts.rest, some), A_hat)
+        rest, rest_square = _word_moments(parts.rest.take(some), A_hat)
         on_rest = 0.5 * (rest_square + ((rest - mu[some]) ** 2).sum(axis=1) + n_dims * var_Q[some])
         held_out = {
             "held_out_risk": float((n_s[some] * on_rest).sum() / n_s[some].sum()),
             "n_held_out": int(n_rest.sum()),
         }
-    draft = Certificate(
-        risk_bound=math.nan,
+    certificate = finished(
+        s,
+        weights=None,
         trivial_value=float((n_s * trivial).sum() / n),
         bound_name="Gaussian prior, squared loss",
         empirical_risk=float((n_s * loss).sum() / n) * (1 + 1e-10),
         kl=kl * (1 + 1e-10) + 1e-13 * mu.size,
         n=n,
-        n_choices=1,
-        paid={},
         lam=lam,
         complexity=complexity * (1 + 1e-10),
         prior_variance=tau,
         posterior=kind,
         n_documents=int(parts.rows.size),
         n_left_out=int(encoded.n_sentences - parts.rows.size),
-        **s.record,
         **held_out,
     )
-    certificate = Certificate(**{**_values(draft), **draft.recompute()})
     var_P = np.full(len(m), tau)
     gibbs = GibbsPosterior(mu, var_Q, m, var_P, 0.0, s.p_noise, parts, 1.0, np.zeros(n_dims))
     return certificate, gibbs
@@ -157,7 +153,7 @@ def _calibrated_squares(s, vectorizer, prior_part, m):
     inner = priors.split_tokens(prior_part, 0.75, 0.0, s.rng)
     if inner.rows.size < 2:
         return m
-    x = vectors_of(s, vectorizer, inner.prior).astype(float)
+    x = vectors_of(vectorizer, inner.prior).astype(float)
     y, _ = _word_moments(inner.sample, s.A_hat)
     weight = inner.n_sample / inner.n_sample.sum()
     x_bar, y_bar = weight @ x, weight @ y
@@ -183,7 +179,7 @@ def _choose_squares(n_s, n, D, n_dims, s, distances, share):
     scale = n_s.sum() / max(share.sum(), 1.0)
     for tau in taus:
         for lam in n / largest * 2.0 ** np.arange(-14, 9, 0.5):
-            complexity = squares_complexity(lam, n_s, D, tau, n_dims, s.delta)
+            complexity = squares_complexity(lam, n_s, D, tau, n_dims, s.share_of_delta)
             e = lam * share / n
             each = 0.5 * e / (1 + e * tau) * distances + 0.5 * n_dims * np.log1p(e * tau)
             value = (complexity + scale * each.sum()) / lam

@@ -162,7 +162,7 @@ def _ready(method, words):
     if method not in METHODS:
         raise click.BadParameter(f"one of {', '.join(METHODS)}", param_hint="--method")
     vectorizer = make(method, words)
-    if vectorizer.learns_from_text():
+    if vectorizer.learns_from_text:
         raise click.UsageError(f"{method} learns from text first. Run: pacsent fit {method}")
     return vectorizer.fit([])
 

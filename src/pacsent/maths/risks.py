@@ -141,13 +141,19 @@ def _fine_table() -> np.ndarray:
     return np.column_stack([ndtr(nodes), slopes])
 
 
-def token_errors(mu, var_Q, encoded, A_hat, *, bias=0.0) -> np.ndarray:
-    """Chance to be wrong about each token of `encoded`, (n_tokens,), in float64."""
+def word_scores(mu, encoded, A_hat) -> np.ndarray:
+    """mu_s.A_w of each token of `encoded`, (n_tokens,), in float64."""
     from pacsent._kernels.risks import token_scores
 
     scores = np.empty(encoded.ids.size)
     table = A_hat if A_hat.dtype != np.float16 else A_hat.astype(np.float32)
     token_scores(np.ascontiguousarray(mu, dtype=float), table, encoded.ids, encoded.offsets, scores)
+    return scores
+
+
+def token_errors(mu, var_Q, encoded, A_hat, *, bias=0.0) -> np.ndarray:
+    """Chance to be wrong about each token of `encoded`, (n_tokens,), in float64."""
+    scores = word_scores(mu, encoded, A_hat)
     sd = np.repeat(np.sqrt(var_Q), np.diff(encoded.offsets))
     return gibbs_error(scores + bias, sd * row_norms(A_hat)[encoded.ids])
 

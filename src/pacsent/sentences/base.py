@@ -28,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from pacsent.text.sentences import as_sentences, n_sentences
 from pacsent.threads import n_threads
 from pacsent.words.encoded import Encoded, LowCoverageWarning
+from pacsent.words.fingerprint import MOST, Fingerprint
 from pacsent.words.vectors import WordVectors
 
 # parameters that change no number
@@ -52,12 +53,13 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Known tokens over all tokens there; nan when there was no token.
     n_sentences_ : int
         Sentences there.
-    fit_digest_ : str
-        Digest of the training sentences, where the method learns from them: a certificate that
-        uses the method as it is refuses the same text.
+    fingerprint_ : Fingerprint
+        Of the training sentences, where the method learns from them (`learns_from_text`): a
+        certificate that uses the method as it is refuses sentences that are among them.
     """
 
     in_table_space: ClassVar[bool] = True  # whether products with rows of the tables mean something
+    learns_from_text: ClassVar[bool] = False  # whether `fit` reads more than the parameters
 
     _parameter_constraints: ClassVar[dict] = {
         "word_vectors": [WordVectors],
@@ -112,8 +114,10 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """What `fit` learned, as arrays; `pacsent.save` stores it beside the parameters."""
         self._check_fitted_on()
         state = {"fit_report": np.array(self._fit_report, dtype=np.float64)}
-        if hasattr(self, "fit_digest_"):
-            state["fit_digest"] = np.frombuffer(bytes.fromhex(self.fit_digest_), dtype=np.uint8)
+        if hasattr(self, "fingerprint_"):
+            seen = self.fingerprint_
+            state["fingerprint.documents"], state["fingerprint.runs"] = seen.documents, seen.runs
+            state["fingerprint.counts"] = np.array(list(seen.counts().values()), dtype=np.int64)
         return state
 
     def _restore(self, state: dict[str, np.ndarray]) -> None:
@@ -121,8 +125,12 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         n_sentences, n_empty, coverage = np.asarray(state["fit_report"]).tolist()
         self._report(int(n_sentences), int(n_empty), coverage)
         self._remember_fit()
-        if "fit_digest" in state:
-            self.fit_digest_ = np.asarray(state["fit_digest"], dtype=np.uint8).tobytes().hex()
+        if "fingerprint.documents" in state:
+            self.fingerprint_ = Fingerprint(
+                state["fingerprint.documents"],
+                state["fingerprint.runs"],
+                *np.asarray(state["fingerprint.counts"]).tolist(),
+            )
 
     # ---- the public methods --------------------------------------------------------------------
 
@@ -153,8 +161,8 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._forget_remade()
         self._fit(encoded)
         self._remember_fit()
-        if self.learns_from_text():
-            self.fit_digest_ = self.word_vectors.vocabulary.digest(encoded)
+        if self.learns_from_text:
+            self.fingerprint_ = Fingerprint.of(self.word_vectors.vocabulary, encoded, MOST // 4)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -285,10 +293,6 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._fitted_on = new, swapped
 
     # ---- how it works --------------------------------------------------------------------------
-
-    def learns_from_text(self) -> bool:
-        """Whether what `fit` learns depends on the sentences it is given."""
-        return type(self)._fit is not SentenceVectorizer._fit
 
     @property
     def _n_features_out(self):

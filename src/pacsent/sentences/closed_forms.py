@@ -217,6 +217,8 @@ class IDFVectorizer(ClosedForm):
         The weights; 0 for dropped words.
     """
 
+    learns_from_text: ClassVar[bool] = True
+
     _parameter_constraints: ClassVar[dict] = {
         **ClosedForm._parameter_constraints,
         "unit_prior": ["boolean"],

@@ -21,6 +21,7 @@ class NegativeSampling(SentenceVectorizer):
     """What the three share: noise words from the training counts, and the paper's schedule."""
 
     _remade = ("_noise", "_sample", "_nu", "_alias", "_floats", "_pooled")
+    learns_from_text: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict] = {
         **SentenceVectorizer._parameter_constraints,

@@ -60,6 +60,8 @@ class PB01Vectorizer(SentenceVectorizer):
     """
 
     _paper_name = "PB-01"
+    learns_from_text: ClassVar[bool] = True
+
     _parameter_constraints: ClassVar[dict] = {
         **SentenceVectorizer._parameter_constraints,
         "lam": [Interval(Real, 0, None, closed="neither")],

@@ -45,7 +45,9 @@ class _Weighted(ClosedForm):
     def _needs_prior_table(self):
         return False
 
-    def learns_from_text(self):
+    @property
+    def learns_from_text(self) -> bool:  # type: ignore[override]
+        """Whether `fit` reads the texts it is given."""
         return self.learn_from == "texts"
 
     def _shares(self) -> np.ndarray:
@@ -393,8 +395,7 @@ class BothVectorizer(_Weighted):
     def _needs_prior_table(self):
         return True
 
-    def learns_from_text(self):
-        return False
+    learns_from_text = False  # type: ignore[assignment]
 
     @property
     def _n_features_out(self):

@@ -31,6 +31,7 @@ from pacsent.progress import bar
 from pacsent.threads import n_threads
 from pacsent.words.corpus import Corpus
 from pacsent.words.devices import DeviceName
+from pacsent.words.fingerprint import Fingerprint
 from pacsent.words.vectors import WordVectors
 
 logger = logging.getLogger(__name__)
@@ -303,6 +304,7 @@ class SkipGram(BaseEstimator):
             corpus.vocabulary,
             *tables,
             corpus_digest=corpus.digest,
+            fingerprint=Fingerprint.of_corpus(corpus),
             training={"method": "skip-gram with negative sampling", **told, "loss": losses[-1]},
         )
 

@@ -17,6 +17,7 @@ from pacsent.storage import (
     write_folder,
     write_tensors,
 )
+from pacsent.words.fingerprint import Fingerprint
 from pacsent.words.packing import Packed
 from pacsent.words.vectors import Subwords, WordVectors
 from pacsent.words.vocabulary import Vocabulary
@@ -62,6 +63,10 @@ def write_words(words, folder):
     if words.subwords is not None:
         tensors["subword_vectors"] = words.subwords.vectors
         parameters["subwords"] = {"min_n": words.subwords.min_n, "max_n": words.subwords.max_n}
+    if words.fingerprint is not None:
+        tensors["fingerprint.documents"] = words.fingerprint.documents
+        tensors["fingerprint.runs"] = words.fingerprint.runs
+        parameters["fingerprint"] = words.fingerprint.counts()
     # what was packed to be small does without the table, which is built when first needed
     arrays = _vocabulary_arrays(vocabulary, lookup=not words.packed)
     tensors |= {f"vocabulary.{name}": array for name, array in arrays.items()}
@@ -143,12 +148,19 @@ def open_words(path, config, normalise) -> WordVectors:
     subwords = None
     if "subword_vectors" in tensors:
         subwords = Subwords(tensors["subword_vectors"], **parameters["subwords"])
+    fingerprint = None
+    if "fingerprint.documents" in tensors:
+        fingerprint = Fingerprint(
+            tensors["fingerprint.documents"], tensors["fingerprint.runs"],
+            **parameters["fingerprint"],
+        )  # fmt: skip
     words = WordVectors(
         vocabulary,
         **tables,
         corpus_digest=config.get("corpus_digest"),
         training=from_json(config.get("training") or {}),
         subwords=subwords,
+        fingerprint=fingerprint,
     )
     object.__setattr__(words, "_saved_at", Path(os.path.realpath(path)))
     return words

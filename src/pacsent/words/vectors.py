@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pacsent.words.fingerprint import Fingerprint
 from pacsent.words.packing import Packed
 from pacsent.words.vocabulary import Vocabulary
 
@@ -39,6 +40,9 @@ class WordVectors:
         Vectors of character n-grams (fastText): `input` then answers for unknown words as well.
         Everything that works with the vocabulary (`encode`, every vectorizer) leaves unknown
         words out all the same.
+    fingerprint : Fingerprint or None
+        Of the documents the vectors were trained on, in any order; a certificate refuses documents
+        that are among them, and says aloud where it is None.
 
     Notes
     -----
@@ -62,6 +66,7 @@ class WordVectors:
     corpus_digest: str | None = None
     training: dict = field(default_factory=dict)
     subwords: "Subwords | None" = None
+    fingerprint: Fingerprint | None = None
 
     def __post_init__(self):
         n_words = len(self.vocabulary)
@@ -267,6 +272,18 @@ class WordVectors:
                     sha.update(np.ascontiguousarray(table[rows]).data)
             kept["digest"] = sha.hexdigest()
         return kept["digest"]
+
+    def trained_on(self, texts) -> "WordVectors":
+        """The same vectors with the fingerprint of the texts they were trained on.
+
+        For vectors of other programs: certificates can then be checked for overlap.
+
+        Parameters
+        ----------
+        texts : iterable of str or of token lists, Encoded, or Corpus of this very vocabulary
+        """
+        encoded = self.vocabulary.encode(texts)
+        return replace(self, fingerprint=Fingerprint.of(self.vocabulary, encoded))
 
     def check_finite(self) -> "WordVectors":
         """Read both tables and raise at the first NaN or infinity; returns self."""

@@ -141,11 +141,17 @@ class Vocabulary:
             hash_table=arrays.get("hash_table"),
         )
 
-    def _table(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What the kernels look words up in: (hash_table, word_bytes, word_offsets)."""
+    def word_arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """The words' UTF-8 bytes one after the other, and where each begins; (n_words + 1,)."""
         arrays = self._arrays
         if "word_bytes" not in arrays:
             arrays["word_bytes"], arrays["word_offsets"] = joined(self.words)
+        return arrays["word_bytes"], arrays["word_offsets"]
+
+    def _table(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What the kernels look words up in: (hash_table, word_bytes, word_offsets)."""
+        arrays = self._arrays
+        self.word_arrays()
         if "hash_table" not in arrays:
             from pacsent._kernels import text as kernels
 

@@ -3,15 +3,16 @@
 import math
 import warnings
 from contextlib import contextmanager
-from dataclasses import fields
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
 from pacsent.certificates import priors
 from pacsent.certificates.certificate import Certificate
 from pacsent.sentences.base import EmptySentenceWarning
-from pacsent.words.encoded import LowCoverageWarning
+from pacsent.words.encoded import Encoded, LowCoverageWarning
 
 
 class GibbsPosterior(NamedTuple):
@@ -30,11 +31,12 @@ class GibbsPosterior(NamedTuple):
     word_variances: np.ndarray | None = None
 
 
-class Setting(NamedTuple):
-    """What the certifiers share: the arguments of `certify`, checked."""
+@dataclass(frozen=True)
+class Terms:
+    """The arguments of `certify`, checked, and what every kind needs beside them."""
 
-    vectorizer: object
-    words: object
+    vectorizer: Any
+    words: Any
     A_hat: np.ndarray
     B_hat: np.ndarray
     p_noise: np.ndarray
@@ -43,7 +45,7 @@ class Setting(NamedTuple):
     rng: np.random.Generator
     biases: list
     variances: list | None
-    posterior: object
+    posterior: Any
     calibrate: bool
     split: float
     holdout: float
@@ -52,7 +54,24 @@ class Setting(NamedTuple):
     precision: str
     n_jobs: int
     verbose: bool
-    record: dict
+    share: float  # continuation
+    n_noise: int
+    bound: str
+    anytime: bool
+    paid: dict = field(default_factory=dict)  # choices made before this measurement
+    record: dict = field(default_factory=dict)
+
+    def pay(self, **choices: int) -> "Terms":
+        """The same terms with further choices among several values paid for."""
+        return replace(self, paid={**self.paid, **{k: v for k, v in choices.items() if v > 1}})
+
+    @property
+    def n_choices(self) -> int:
+        return math.prod(self.paid.values()) if self.paid else 1
+
+    @property
+    def share_of_delta(self) -> float:
+        return self.delta / self.n_choices
 
 
 @contextmanager
@@ -64,37 +83,35 @@ def without_warnings_about_parts():
         yield
 
 
-def vectors_of(setting, vectorizer, encoded) -> np.ndarray:
+def vectors_of(vectorizer, encoded) -> np.ndarray:
+    """Vectors of parts of documents."""
     with without_warnings_about_parts():
         return np.asarray(vectorizer.transform(encoded), dtype=np.float32)
 
 
-def fitted(setting, encoded):
-    """A clone fitted on the prior's part, or the vectorizer as it is."""
-    from sklearn.base import clone
-
-    if not setting.refit:
-        return setting.vectorizer
+def fitted(terms: Terms, encoded: Encoded):
+    """A clone fitted on text that is not certified, or the vectorizer as it is."""
+    if not terms.refit:
+        return terms.vectorizer
     with without_warnings_about_parts():
-        return clone(setting.vectorizer).fit(encoded)
+        return clone(terms.vectorizer).fit(encoded)
 
 
-def finished(setting, **parts) -> Certificate:
-    """A certificate by the kl bound: fill in the totals that follow from the ingredients."""
+def finished(terms: Terms, **parts) -> Certificate:
+    """A certificate with the totals that follow from its ingredients filled in."""
     draft = Certificate(
-        risk_bound=math.nan,
-        trivial_value=min(setting.weights),
-        bound_name="kl inverse with xi(n)",
-        weights=setting.weights,
-        **setting.record,
-        **parts,
+        **{
+            "risk_bound": math.nan,
+            "trivial_value": min(terms.weights),
+            "bound_name": "kl inverse with xi(n)",
+            "weights": terms.weights,
+            "n_choices": terms.n_choices,
+            "paid": terms.paid,
+            **terms.record,
+            **parts,
+        }
     )
-    totals = draft.recompute()
-    return Certificate(**{**_values(draft), **totals})
-
-
-def _values(certificate) -> dict:
-    return {field.name: getattr(certificate, field.name) for field in fields(certificate)}
+    return replace(draft, **draft.recompute())
 
 
 def steps(posterior):
@@ -110,8 +127,9 @@ def steps(posterior):
     )
 
 
-def given_posterior(setting, parts, encoded, n_dims):
-    means, variances = (np.asarray(a) for a in setting.posterior)
+def given_posterior(terms, parts, encoded, n_dims):
+    """The caller's own posterior, for the documents that can be split."""
+    means, variances = (np.asarray(a) for a in terms.posterior)
     shape = (encoded.n_sentences, n_dims)
     if means.shape != shape or variances.shape != shape[:1]:
         raise ValueError(

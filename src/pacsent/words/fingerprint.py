@@ -1,0 +1,174 @@
+"""Fingerprints: which documents a model has seen, in any order, in a few megabytes.
+
+A document leaves a 64-bit hash of its words, and so does every run of twenty words in it. Of these,
+the smallest are kept: an even sample, the same for every text, so that two texts which share
+documents or long passages share kept hashes, whatever the order and however they were cut.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pacsent.words.encoded import Encoded
+
+RUN = 20  # words; two independent texts share so long a run only where one quotes the other
+LEAST_WORDS = 8  # of a document that is compared as a whole: shorter ones coincide by chance
+MOST = 1 << 17  # hashes of each kind that are kept: 1 MB
+_BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so it has an inverse modulo 2^64
+_INVERSE = np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))
+_BLOCK = 1 << 21  # tokens hashed at once
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Kept hashes of documents and of runs of words, sorted, and how many there were.
+
+    Examples
+    --------
+    >>> from pacsent import Vocabulary
+    >>> vocabulary = Vocabulary(["a", "b", "c"])
+    >>> text = vocabulary.encode(["a b c a b c a b c", "c c a a b b c c a a"])
+    >>> seen = Fingerprint.of(vocabulary, text)
+    >>> seen.overlap(Fingerprint.hashes(vocabulary, text)).tolist()
+    [True, True]
+    """
+
+    documents: np.ndarray  # uint64, sorted
+    runs: np.ndarray  # uint64, sorted
+    n_documents: int  # seen, with at least LEAST_WORDS known words
+    n_runs: int
+    most: int = MOST
+
+    @property
+    def _thresholds(self) -> tuple[int, int]:
+        return tuple(
+            int(kept[-1]) if kept.size >= self.most else 2**64 - 1
+            for kept in (self.documents, self.runs)
+        )  # type: ignore[return-value]
+
+    def counts(self) -> dict[str, int]:
+        """What is kept beside the hashes, for a file."""
+        return {"n_documents": self.n_documents, "n_runs": self.n_runs, "most": self.most}
+
+    @classmethod
+    def of(cls, vocabulary, encoded: Encoded, most: int = MOST) -> "Fingerprint":
+        """The fingerprint of texts that were encoded by `vocabulary`."""
+        return cls._of(_blocks(vocabulary, encoded.ids, encoded.offsets), most)
+
+    @classmethod
+    def of_corpus(cls, corpus, most: int = MOST) -> "Fingerprint":
+        """The fingerprint of a `Corpus`, a block of documents at a time."""
+        return cls._of(_blocks(corpus.vocabulary, corpus.ids, corpus.offsets), most)
+
+    @classmethod
+    def _of(cls, blocks: Iterable, most: int) -> "Fingerprint":
+        kept = [np.zeros(0, np.uint64), np.zeros(0, np.uint64)]
+        n = [0, 0]
+        for found in blocks:
+            for i in (0, 1):
+                hashes = found[i]
+                n[i] += hashes.size
+                if kept[i].size >= most:
+                    hashes = hashes[hashes <= kept[i][-1]]
+                kept[i] = np.union1d(kept[i], hashes)[:most]
+        return cls(kept[0], kept[1], n[0], n[1], most)
+
+    @staticmethod
+    def hashes(vocabulary, encoded: Encoded) -> "DocumentHashes":
+        """All hashes of some texts, by document: what `overlap` is asked with."""
+        parts = list(_blocks(vocabulary, encoded.ids, encoded.offsets))
+        names = ("documents", "runs", "document_rows", "run_rows")
+        return DocumentHashes(
+            encoded.n_sentences,
+            **{name: np.concatenate([part[i] for part in parts]) for i, name in enumerate(names)},
+        )
+
+    def overlap(self, texts: "DocumentHashes") -> np.ndarray:
+        """Which documents were seen, as a whole or by a run of words, (n_documents,) bool."""
+        seen = np.zeros(texts.n_documents, dtype=bool)
+        for hashes, rows, kept in (
+            (texts.documents, texts.document_rows, self.documents),
+            (texts.runs, texts.run_rows, self.runs),
+        ):
+            if kept.size:
+                place = np.minimum(np.searchsorted(kept, hashes), kept.size - 1)
+                seen[rows[kept[place] == hashes]] = True
+        return seen
+
+    def chance_to_notice(self, n_words: int) -> float:
+        """Chance that a seen document of so many words is noticed, by itself or by a run."""
+        documents, runs = (threshold / 2.0**64 for threshold in self._thresholds)
+        return 1.0 - (1.0 - documents) * (1.0 - runs) ** max(0, n_words - RUN + 1)
+
+
+@dataclass(frozen=True)
+class DocumentHashes:
+    """Hashes of texts, and which document each is from."""
+
+    n_documents: int
+    documents: np.ndarray
+    runs: np.ndarray
+    document_rows: np.ndarray
+    run_rows: np.ndarray
+
+
+def word_hashes(vocabulary) -> np.ndarray:
+    """A 64-bit number for each word, by its letters alone, (n_words,) uint64."""
+    data, offsets = vocabulary.word_arrays()
+    lengths = np.diff(offsets)
+    place = np.arange(data.size) - np.repeat(offsets[:-1], lengths)
+    powers = _powers(_BASE, int(lengths.max(initial=1)))
+    terms = (data.astype(np.uint64) + np.uint64(1)) * powers[place]
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
+    return _scrambled(sums[offsets[1:]] - sums[offsets[:-1]])
+
+
+def _powers(base: np.uint64, n: int) -> np.ndarray:
+    powers = np.full(n, base, dtype=np.uint64)
+    powers[0] = 1
+    return np.cumprod(powers, dtype=np.uint64)
+
+
+def _scrambled(x: np.ndarray) -> np.ndarray:
+    """Splitmix64's last step: every bit of the input moves every bit of the output."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def _blocks(vocabulary, ids, offsets):
+    """(document hashes, run hashes, their documents), about _BLOCK tokens at a time."""
+    numbers = word_hashes(vocabulary)
+    start, n_documents = 0, len(offsets) - 1
+    while start < n_documents:
+        stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + _BLOCK, "right")) - 1)
+        stop = min(stop, n_documents)
+        begin, end = int(offsets[start]), int(offsets[stop])
+        if end - begin > 2 * _BLOCK:  # one huge document: its runs, piece by piece
+            for place in range(begin, end, _BLOCK):
+                tokens = np.asarray(ids[place : min(end, place + _BLOCK + RUN - 1)])
+                found = _hashes(numbers[tokens], np.array([0, tokens.size]), start)
+                yield np.zeros(0, np.uint64), found[1], np.zeros(0, np.int64), found[3]
+        else:
+            edges = np.asarray(offsets[start : stop + 1], dtype=np.int64) - begin
+            yield _hashes(numbers[np.asarray(ids[begin:end])], edges, start)
+        start = stop
+
+
+def _hashes(numbers, edges, first):
+    n = np.diff(edges)
+    forward = _powers(_BASE, numbers.size + 1)
+    back = _powers(_INVERSE, numbers.size + 1)
+    # sum over j < i of numbers[j] base^j; a run from i is (sums[i + RUN] - sums[i]) base^-i
+    sums = np.zeros(numbers.size + 1, np.uint64)
+    np.cumsum(numbers * forward[:-1], out=sums[1:], dtype=np.uint64)
+    long = np.flatnonzero(n >= LEAST_WORDS)
+    starts, ends = edges[long], edges[long + 1]
+    documents = (sums[ends] - sums[starts]) * back[starts]
+    documents = _scrambled(documents ^ n[long].astype(np.uint64))
+    row = np.repeat(np.arange(n.size), n)
+    at = np.arange(max(0, numbers.size - RUN + 1))
+    at = at[row[at] == row[at + RUN - 1]]
+    runs = _scrambled((sums[at + RUN] - sums[at]) * back[at])
+    return documents, runs, long + first, row[at] + first

@@ -1,0 +1,387 @@
+"""The continuation certificate: one number a document, paid choices, provenance, words."""
+
+import dataclasses
+import json
+import re
+import warnings
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from numpy.testing import assert_allclose, assert_array_equal
+
+from pacsent import Certificate, Corpus, SkipGram, WordVectors, certify, load, make, save
+from pacsent.certificates import continuation, simulation, wording
+from pacsent.certificates.certificate import packed_losses, unpacked_losses
+from pacsent.maths.means import betting, betting_path, maurer_pontil
+
+
+@pytest.fixture(scope="module")
+def language():
+    return simulation.Language(simulation.SETTINGS["topics"])
+
+
+@pytest.fixture(scope="module")
+def documents(language):
+    return language.draw(np.random.default_rng(5), np.tile(np.arange(60), 10))[0]
+
+
+@pytest.fixture(scope="module")
+def vectorizer(language):
+    return make("PB-L2", language.words, n_jobs=1)
+
+
+@pytest.fixture(scope="module")
+def found(vectorizer, documents):
+    return certify(vectorizer, documents, holdout=0.2, random_state=3, return_posterior=True)
+
+
+class TestMeasuring:
+    def test_the_losses_are_those_of_the_rule_by_hand(self, found, documents, language):
+        """Every document read to 80 %, every score taken one by one."""
+        _, measured = found
+        rule = measured.rule
+        head, tail = continuation.cut(documents.take(measured.rows), 0.8)
+        vectors = rule.scale * make("PB-L2", language.words).fit([]).transform(head) + rule.shift
+        table = language.words.input_vectors.astype(float)
+        for s in range(0, 40, 7):
+            following = tail.ids[tail.offsets[s] : tail.offsets[s + 1]]
+            missed = np.mean(table[following] @ vectors[s] + rule.bias <= 0)
+            exact_noise = rule.p_noise @ (table @ vectors[s] + rule.bias >= 0)
+            # 256 noise words: five standard deviations of the drawn share
+            spread = 5 * np.sqrt(exact_noise * (1 - exact_noise) / 256) + 1e-3
+            assert abs(measured.losses[s] - 0.5 * (missed + exact_noise)) <= 0.5 * spread
+
+    def test_the_first_part_comes_first_in_reading_order(self, documents):
+        head, tail = continuation.cut(documents, 0.8)
+        rebuilt = np.concatenate([head.take([4]).ids, tail.take([4]).ids])
+        assert_array_equal(rebuilt, documents.take([4]).ids)
+        n = np.diff(documents.offsets)
+        assert_array_equal(np.diff(head.offsets), np.clip(np.floor(0.8 * n), 1, n - 1))
+        assert np.diff(tail.offsets).min() >= 1
+
+    def test_the_bound_is_that_of_the_losses(self, found):
+        certificate, measured = found
+        kept = unpacked_losses(certificate.losses)
+        assert (kept >= measured.losses - 1e-12).all()
+        assert (kept - measured.losses).max() <= 1 / 65_535
+        assert certificate.risk_bound == betting(kept, 0.05)
+        assert certificate.n == kept.size == measured.rows.size
+
+    def test_nothing_certified_was_set_aside_or_held_out(self, found, documents):
+        _, measured = found
+        together = np.concatenate([measured.rows, measured.aside, measured.rest])
+        assert sorted(together) == list(range(documents.n_sentences))
+
+    def test_the_rule_does_not_depend_on_the_certified_documents(
+        self, vectorizer, documents, found
+    ):
+        _, measured = found
+        changed = documents.ids.copy()
+        for row in measured.rows:
+            a, b = documents.offsets[row], documents.offsets[row + 1]
+            changed[a:b] = changed[a:b][::-1]
+        other = documents._replace(ids=changed)
+        _, again = certify(vectorizer, other, holdout=0.2, random_state=3, return_posterior=True)
+        assert again.rule.scale == measured.rule.scale
+        assert_array_equal(again.rule.shift, measured.rule.shift)
+        assert not np.array_equal(again.losses, measured.losses)
+
+    def test_a_document_is_scored_alike_alone_and_among_others(self, found, documents):
+        _, measured = found
+        rule = measured.rule
+        some = documents.take(measured.rows[:50])
+        whole = rule.losses(some, np.random.default_rng(0))
+        first = rule.losses(some.take(np.arange(1)), np.random.default_rng(0))
+        assert_allclose(whole[0], first[0])
+
+    def test_other_bounds_may_be_asked_for(self, vectorizer, documents):
+        certificate = certify(vectorizer, documents, random_state=3, bound="maurer-pontil")
+        kept = unpacked_losses(certificate.losses)
+        assert certificate.risk_bound == maurer_pontil(kept, 0.05)
+
+    def test_a_method_that_learns_is_fitted_on_documents_set_aside(self, language, documents):
+        certificate, measured = certify(
+            make("PB-IDF-L2", language.words), documents, random_state=0, return_posterior=True
+        )
+        assert measured.rule.vectorizer.n_sentences_ != documents.n_sentences
+        aside = documents.take(measured.aside)
+        fitted = make("PB-IDF-L2", language.words).fit(aside)
+        assert_array_equal(measured.rule.vectorizer.idf_, fitted.idf_)
+        assert certificate.verify()
+
+    def test_a_stream_keeps_its_order_and_may_be_watched(self, vectorizer, documents):
+        certificate, measured = certify(
+            vectorizer, documents, anytime=True, random_state=0, return_posterior=True
+        )
+        assert_array_equal(measured.rows, np.sort(measured.rows))
+        assert measured.aside.max() < measured.rows.min()
+        kept = unpacked_losses(certificate.losses)
+        assert certificate.risk_bound == betting(kept, 0.05, anytime=True)
+        assert betting_path(kept, 0.05)[-1] >= certificate.risk_bound - 1e-12
+        assert certificate.verify()
+
+
+class TestChoices:
+    def test_several_candidates_share_delta(self, language, documents):
+        candidates = [make(name, language.words) for name in ("PB-L2", "Average", "i-PB-L2")]
+        certificate = certify(candidates, documents, random_state=0)
+        assert certificate.paid == {"candidates": 3}
+        assert len(certificate.candidates) == 3
+        assert certificate.risk_bound == min(c["risk_bound"] for c in certificate.candidates)
+        kept = unpacked_losses(certificate.losses)
+        assert certificate.risk_bound == betting(kept, 0.05 / 3)
+        assert "shared among 3 choices (3 candidates)" in str(certificate)
+        assert certificate.verify()
+
+    def test_candidates_tried_elsewhere_are_paid_too(self, vectorizer, documents):
+        alone = certify(vectorizer, documents, random_state=0)
+        paid = certify(vectorizer, documents, random_state=0, n_candidates=100)
+        assert paid.risk_bound == betting(unpacked_losses(paid.losses), 0.05 / 100)
+        assert paid.risk_bound > alone.risk_bound
+        unpaid = dataclasses.replace(paid, n_choices=1, risk_bound=alone.risk_bound)
+        with pytest.raises(ValueError, match="does not pay for its choices"):
+            unpaid.verify()
+
+    def test_the_best_of_many_seeds_breaks_an_unpaid_promise_and_keeps_a_paid_one(self):
+        """Thirty rules that differ by chance alone, forty times."""
+        rng = np.random.default_rng(0)
+        unpaid = paid = 0
+        for _ in range(40):
+            losses = (rng.random((30, 100)) < 0.4).astype(float)
+            unpaid += min(betting(row, 0.05) for row in losses) < 0.4
+            paid += min(betting(row, 0.05 / 30) for row in losses) < 0.4
+        assert unpaid > 8
+        assert paid <= 6
+
+    def test_an_empty_list(self, documents):
+        with pytest.raises(ValueError, match=r"a list of them. Got an empty list"):
+            certify([], documents)
+
+
+class TestProvenance:
+    texts = tuple(
+        " ".join(np.random.default_rng(i).choice(["red", "blue", "green", "sea", "sky"], 30))
+        for i in range(60)
+    )
+
+    @pytest.fixture(scope="class")
+    def trained(self):
+        model = SkipGram(n_dims=4, min_count=1, n_epochs=1, n_jobs=1, random_state=0)
+        return model.fit(list(self.texts)).word_vectors_
+
+    @pytest.fixture(scope="class")
+    def others(self):
+        rng = np.random.default_rng(99)
+        return [" ".join(rng.choice(["red", "blue", "green", "sea", "sky"], 30)) for _ in range(60)]
+
+    def test_the_same_documents_in_another_order_are_refused(self, trained):
+        with pytest.raises(ValueError, match="were trained on 60 of the 60 documents"):
+            certify(make("PB-L2", trained), list(self.texts[::-1]))
+
+    def test_passages_of_them_are_refused_or_left_out(self, trained, others):
+        mixed = [*others[:40], others[40][:40] + " " + self.texts[7], *others[41:]]
+        with pytest.raises(ValueError, match=r"1 of the 60 documents .*document 40"):
+            certify(make("PB-L2", trained), mixed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            certificate = certify(make("PB-L2", trained), mixed, overlap="drop")
+        assert certificate.n_overlapping == 1
+        assert "1 documents that the vectors had seen were left out" in str(certificate)
+
+    def test_other_text_is_certified_as_checked(self, trained, others, tmp_path):
+        save(trained, tmp_path / "words")
+        for words in (trained, load(tmp_path / "words")):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                certificate = certify(make("PB-L2", words), others)
+            assert certificate.provenance == "checked"
+            assert "Provenance: checked" in str(certificate)
+
+    def test_unknown_provenance_is_said_aloud(self, vectorizer, documents):
+        assert "Provenance: UNKNOWN" in str(certify(vectorizer, documents))
+
+    def test_imported_vectors_can_be_told_what_they_saw(self, trained, others):
+        foreign = WordVectors(trained.vocabulary, trained.input_vectors, trained.output_vectors)
+        known = foreign.trained_on(list(self.texts))
+        with pytest.raises(ValueError, match="were trained on 60 of the 60 documents"):
+            certify(make("PB-L2", known), list(self.texts[::-1]))
+
+    def test_a_corpus_on_disk_leaves_the_same_fingerprint(self, trained, tmp_path):
+        corpus = Corpus.build(list(self.texts), tmp_path / "corpus", min_count=1)
+        again = SkipGram(n_dims=4, min_count=1, n_epochs=1, n_jobs=1, random_state=0).fit(corpus)
+        ours, theirs = trained.fingerprint, again.word_vectors_.fingerprint
+        assert_array_equal(ours.documents, theirs.documents)
+        assert_array_equal(ours.runs, theirs.runs)
+
+    def test_a_vectorizer_fitted_on_the_text_is_refused_as_it_is(self, language, documents):
+        fitted = make("PB-IDF-L2", language.words).fit(documents.take(np.arange(600)[::-1]))
+        with pytest.raises(ValueError, match="trained on 600 of the 600 documents"):
+            certify(fitted, documents, refit=False)
+        assert certify(fitted, documents, refit=True).verify()
+
+
+class TestVerify:
+    def test_the_parts_are_recomputed_from_text_and_vectorizer(self, found, vectorizer, documents):
+        certificate, _ = found
+        assert certificate.verify(documents, vectorizer)
+        with pytest.raises(ValueError, match="text_digest must be"):
+            certificate.verify(documents.take(np.arange(599)), vectorizer)
+        with pytest.raises(ValueError, match=r"vectorizer must be .*Got .* instead"):
+            certificate.verify(documents, make("PB-L2", vectorizer.word_vectors, lam=3.0))
+        with pytest.raises(ValueError, match="must be given together"):
+            certificate.verify(documents)
+
+    @pytest.mark.parametrize(
+        "change, message",
+        [
+            ({"kind": "Z"}, "kind must be one of"),
+            ({"delta": 1.5}, "delta must be strictly between 0 and 1"),
+            ({"n": 3}, "n must be 420, one loss a document"),
+            ({"n": -3}, "n must be a positive whole number"),
+            ({"n_choices": 0}, "n_choices must be a positive whole number"),
+            ({"risk_bound": float("nan")}, r"risk_bound must be in \[0, 1\]"),
+            ({"risk_bound": 0.1}, "by its own ingredients"),
+            ({"empirical_risk": 0.1}, "by its own ingredients"),
+            ({"weights": (0.9, 0.9)}, "weights must be two shares that add up to one"),
+            ({"trivial_value": 0.9}, "trivial_value must be 0.5"),
+            ({"noise_margin": -1.0}, "noise_margin must be a finite number >= 0"),
+            ({"losses": None}, "losses must be kept for this kind"),
+            ({"losses": "%%%"}, "losses must be what certify recorded"),
+            ({"bound_name": "magic"}, "bound_name must be one of"),
+            ({"provenance": "surely"}, "provenance must be one of"),
+            ({"kl": float("inf")}, "kl must be a finite number >= 0"),
+            ({"paid": {"candidates": -1}}, "does not pay for its choices"),
+        ],
+    )
+    def test_what_cannot_be_is_refused(self, found, change, message):
+        with pytest.raises(ValueError, match=message):
+            dataclasses.replace(found[0], **change).verify()
+
+    def test_a_file_with_fields_of_the_wrong_type(self, found):
+        values = json.loads(found[0].to_json())
+        for name, wrong in (("delta", "0.05"), ("paid", []), ("n", 1.5), ("kind", 3)):
+            with pytest.raises(ValueError, match=f"{name} must be of type"):
+                Certificate.from_json(json.dumps({**values, name: wrong}))
+
+    def test_the_seed_is_drawn_and_recorded(self, vectorizer, documents):
+        one, two = certify(vectorizer, documents), certify(vectorizer, documents)
+        assert one.random_state != two.random_state
+        again = certify(vectorizer, documents, random_state=one.random_state)
+        assert again.risk_bound == one.risk_bound
+        assert one.verify(documents, vectorizer)
+
+
+class TestWords:
+    def test_bounds_are_rounded_up_never_to_nearest(self, found):
+        assert wording.rounded_up(0.25001, 4) == "0.2501"
+        assert wording.rounded_up(0.25, 4) == "0.2500"
+        for bound in np.random.default_rng(0).random(200):
+            assert float(wording.percent(float(bound)).split()[0]) >= 100 * bound - 1e-9
+        shown = re.search(r"wrong at most ([\d.]+) %", str(found[0])).group(1)
+        assert float(shown) >= 100 * found[0].risk_bound
+
+    def test_the_sentence_says_what_is_read_and_which_noise(self, found):
+        said = str(found[0])
+        assert said.startswith("With 95 % confidence: of a new document like these, read the first")
+        assert "its count in the vectors' source to the power 0.75" in said
+        assert "On 120 further documents that nothing read" in said
+        assert f"Seed {found[0].random_state}" in said
+
+    def test_the_picture_has_the_three_bars(self, found):
+        html = found[0]._repr_html_()
+        for name in ("guessing", "realised", "certified"):
+            assert f">{name}</text>" in html
+        assert "<script" not in html and "http" not in html
+        assert "aria-label" in html
+
+    def test_losses_are_packed_upwards(self):
+        losses = np.array([0.0, 1.0, 0.5, 1 / 3])
+        kept = unpacked_losses(packed_losses(losses))
+        assert (kept >= losses).all() and kept[0] == 0 and kept[1] == 1
+        assert_array_equal(unpacked_losses(packed_losses(kept)), kept)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        "options, message",
+        [
+            ({"bound": "hope"}, "bound must be one of"),
+            ({"share": 1.0}, "share must be strictly between 0 and 1"),
+            ({"n_candidates": 0}, "n_candidates must be an integer >= 1"),
+            ({"n_noise": 0}, "n_noise must be an integer >= 1"),
+            ({"overlap": "keep"}, "overlap must be 'refuse' or 'drop'"),
+            ({"anytime": True, "kind": "A"}, "anytime must be used with kind='continuation'"),
+            ({"bias": [0.0, 1.0]}, "bias must be one number for the continuation"),
+            ({"split": 0.5, "holdout": 0.5}, "must be shares with a positive rest"),
+        ],
+    )
+    def test_mistakes(self, vectorizer, documents, options, message):
+        with pytest.raises(ValueError, match=message):
+            certify(vectorizer, documents, **options)
+
+    def test_kind_b_certifies_what_it_names_or_refuses(self, vectorizer, documents):
+        with pytest.raises(ValueError, match="kind 'B' certifies the words' posteriors"):
+            certify(vectorizer, documents, "B")
+        assert certify(vectorizer, documents, "B", posterior="prior").posterior == "prior"
+
+
+class TestPromise:
+    @pytest.mark.parametrize("setting", simulation.SETTINGS)
+    def test_it_is_kept(self, setting):
+        coverage = simulation.simulate("continuation", setting, 30)
+        assert coverage.n_violations <= 5  # one in 600 runs would exceed that
+        assert 0 < coverage.mean_gap < 0.05
+
+    def test_where_words_come_in_bursts_and_topics_drift_kind_a_fails(self):
+        assert simulation.simulate("A", "drift", 20).n_violations >= 18
+
+    def test_calibrating_on_certified_documents_is_noticed(self, monkeypatch):
+        """A mutation: the rule is fitted on what is certified."""
+        drawn = simulation._Continuing.__init__
+        monkeypatch.setattr(drawn, "__defaults__", (1000, 30))  # few documents are learned by heart
+        honest = simulation.simulate("continuation", "memorising", 20)
+        divided = continuation._divided
+
+        def leaking(terms, rows):
+            _, rest, sample = divided(terms, rows)
+            return sample, rest, sample
+
+        monkeypatch.setattr(continuation, "_divided", leaking)
+        leaky = simulation.simulate("continuation", "memorising", 20)
+        assert leaky.mean_gap < honest.mean_gap - 0.01
+
+    def test_drift_is_for_two_kinds(self):
+        with pytest.raises(ValueError, match=r"must be 'continuation' or 'A' in drift. Got 'B'"):
+            simulation.simulate("B", "drift", 1)
+
+
+class TestCommands:
+    def run(self, *arguments):
+        from pacsent.cli import cli
+
+        return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+    def test_certify_writes_and_verify_reads(self, tmp_path):
+        rng = np.random.default_rng(1)
+        pools = [["red", "blue", "green"], ["sea", "sky", "sun"]]
+        lines = [" ".join(rng.choice(pools[i % 2], 20)) for i in range(120)]
+        model = SkipGram(n_dims=4, min_count=1, n_epochs=2, n_jobs=1, random_state=0)
+        save(model.fit(lines[:60]).word_vectors_, tmp_path / "words")
+        text = tmp_path / "text.txt"
+        text.write_text("\n".join(lines[60:]) + "\n")
+        place = tmp_path / "words", text
+        done = self.run("certify", *place, "--quiet", "-o", tmp_path / "c.json")
+        assert done.exit_code == 0, done.output
+        assert "Provenance: checked" in done.output
+        alone = self.run("verify", tmp_path / "c.json")
+        assert alone.exit_code == 0 and "the bound follows from its parts" in alone.output
+        whole = self.run("verify", tmp_path / "c.json", text, tmp_path / "words", "--json")
+        assert json.loads(whole.output)["verified"]
+        seen = tmp_path / "seen.txt"
+        seen.write_text("\n".join(lines[:60][::-1]) + "\n")
+        refused = self.run("certify", tmp_path / "words", seen, "--quiet")
+        assert refused.exit_code != 0
+        assert "were trained on 60 of the 60 documents" in str(refused.exception)
+        half = self.run("verify", tmp_path / "c.json", text)
+        assert half.exit_code == 2 and "Give TEXT and MODEL together" in half.output

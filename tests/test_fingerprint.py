@@ -1,0 +1,80 @@
+"""Fingerprints: what was seen is noticed in any order; what was not is not."""
+
+import numpy as np
+import pytest
+
+from pacsent import Vocabulary
+from pacsent.words import fingerprint as module
+from pacsent.words.fingerprint import Fingerprint, word_hashes
+
+WORDS = [f"w{i}" for i in range(500)]
+
+
+@pytest.fixture
+def vocabulary():
+    return Vocabulary(WORDS)
+
+
+def texts(rng, n, length=40):
+    return [" ".join(rng.choice(WORDS, length)) for _ in range(n)]
+
+
+def overlap(vocabulary, seen, asked, **options):
+    found = Fingerprint.of(vocabulary, vocabulary.encode(seen), **options)
+    return found.overlap(Fingerprint.hashes(vocabulary, vocabulary.encode(asked)))
+
+
+def as_lists(documents):
+    return [document.split() for document in documents]
+
+
+def test_the_order_of_the_documents_does_not_matter(vocabulary, rng):
+    seen = as_lists(texts(rng, 50))
+    assert overlap(vocabulary, seen, seen[::-1]).all()
+
+
+def test_other_texts_of_the_same_words_are_not_taken_for_seen_ones(vocabulary, rng):
+    assert not overlap(vocabulary, as_lists(texts(rng, 200)), as_lists(texts(rng, 200))).any()
+
+
+def test_a_passage_that_was_cut_out_and_pasted_elsewhere_is_noticed(vocabulary, rng):
+    seen, new = as_lists(texts(rng, 5, 60)), as_lists(texts(rng, 5, 60))
+    new[3] = new[3][:10] + seen[2][17:40] + new[3][10:]
+    assert overlap(vocabulary, seen, new).tolist() == [False, False, False, True, False]
+
+
+def test_runs_do_not_cross_from_one_document_to_the_next(vocabulary, rng):
+    whole = rng.choice(WORDS, 40).tolist()
+    assert not overlap(vocabulary, [whole[:19], whole[19:38]], [whole]).any()
+
+
+def test_short_texts_are_not_compared(vocabulary):
+    assert not overlap(vocabulary, [["w1", "w2"]], [["w1", "w2"]]).any()
+
+
+def test_the_words_count_not_their_ids(rng):
+    one, two = Vocabulary(WORDS), Vocabulary(WORDS[::-1])
+    document = [rng.choice(WORDS, 30).tolist()]
+    seen = Fingerprint.of(one, one.encode(document))
+    assert seen.overlap(Fingerprint.hashes(two, two.encode(document))).all()
+    assert len(set(word_hashes(one).tolist())) == len(WORDS)
+
+
+def test_a_large_text_keeps_an_even_sample_that_still_notices(vocabulary, rng):
+    seen = as_lists(texts(rng, 400, 100))
+    kept = Fingerprint.of(vocabulary, vocabulary.encode(seen), most=1000)
+    assert kept.documents.size == 400 and kept.runs.size == 1000
+    assert kept.n_runs == 400 * 81
+    few = Fingerprint.of(vocabulary, vocabulary.encode(seen), most=100)
+    noticed = few.overlap(Fingerprint.hashes(vocabulary, vocabulary.encode(seen))).mean()
+    assert abs(noticed - few.chance_to_notice(100)) < 0.08
+
+
+def test_blocks_and_huge_documents_change_nothing(vocabulary, rng, monkeypatch):
+    seen = as_lists(texts(rng, 30, 50)) + as_lists(texts(rng, 1, 3000))
+    encoded = vocabulary.encode(seen)
+    whole = Fingerprint.of(vocabulary, encoded)
+    monkeypatch.setattr(module, "_BLOCK", 300)
+    cut = Fingerprint.of(vocabulary, encoded)
+    np.testing.assert_array_equal(whole.runs, cut.runs)
+    assert set(cut.documents) <= set(whole.documents) and cut.documents.size == 30

@@ -1,0 +1,123 @@
+"""Bounds on the mean of losses in [0, 1]: by hand, by properties, and by counting failures."""
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from pacsent.maths import means
+from pacsent.maths.means import MEAN_BOUNDS, bets, betting, betting_path, chernoff, maurer_pontil
+
+POPULATIONS = {
+    "documents": lambda rng, n: np.clip(rng.normal(0.27, 0.04, n), 0, 1),
+    "beta": lambda rng, n: rng.beta(2, 5, n),
+    "coins": lambda rng, n: (rng.random(n) < 0.3).astype(float),
+    "rare": lambda rng, n: (rng.random(n) < 0.02).astype(float),
+}
+MEANS = {"documents": 0.27, "beta": 2 / 7, "coins": 0.3, "rare": 0.02}
+
+
+def test_chernoff_by_high_precision():
+    losses = np.array([0.0, 0.25, 0.5, 1.0] * 10)
+    q, c = mpmath.mpf("0.4375"), mpmath.log(20) / 40
+    root = mpmath.findroot(
+        lambda p: q * mpmath.log(q / p) + (1 - q) * mpmath.log((1 - q) / (1 - p)) - c, 0.65
+    )
+    found = chernoff(losses, 0.05)
+    assert float(root) <= found <= float(root) + 1e-10
+
+
+def test_maurer_pontil_by_hand():
+    losses = np.array([0.2, 0.4])
+    by_hand = 0.3 + np.sqrt(2 * 0.02 * np.log(40) / 2) + 7 * np.log(40) / 3
+    assert maurer_pontil(losses, 0.05) == min(1.0, by_hand)
+    many = np.tile(losses, 1000)
+    variance = 0.01 * 2000 / 1999
+    by_hand = 0.3 + np.sqrt(2 * variance * np.log(40) / 2000) + 7 * np.log(40) / (3 * 1999)
+    assert_allclose(maurer_pontil(many, 0.05), by_hand, rtol=1e-11)
+
+
+def test_betting_is_the_edge_of_what_the_wealth_allows(rng):
+    losses = rng.beta(2, 5, 300)
+    found = betting(losses, 0.05)
+    placed = bets(losses, 0.05)
+    assert placed.log_wealth(found).max() >= np.log(20)
+    assert placed.log_wealth(found - 1e-9).max() < np.log(20)
+
+
+def test_wealth_grows_with_the_mean_so_that_the_kept_means_are_an_interval(rng):
+    placed = bets(rng.random(200), 0.05)
+    wealth = [placed.log_wealth(m) for m in np.linspace(0.01, 1.0, 100)]
+    assert (np.diff(wealth, axis=0) >= -1e-12).all()
+
+
+def test_bets_do_not_know_the_loss_they_are_placed_on(rng):
+    losses = rng.random(50)
+    for anytime in (False, True):
+        before = bets(losses, 0.05, anytime=anytime).sizes
+        changed = losses.copy()
+        changed[30:] = 1 - changed[30:]
+        after = bets(changed, 0.05, anytime=anytime).sizes
+        np.testing.assert_array_equal(before[:31], after[:31])
+        assert (before[31:] != after[31:]).any()
+
+
+@pytest.mark.parametrize("name", MEAN_BOUNDS)
+def test_a_bound_is_never_below_the_mean_and_shrinks_with_n(name, rng):
+    bound = MEAN_BOUNDS[name]
+    losses = rng.beta(2, 5, 100)
+    assert losses.mean() <= bound(losses, 0.05) <= 1
+    assert bound(np.tile(losses, 10), 0.05) < bound(losses, 0.05) + 1e-9
+    assert bound(losses, 0.01) >= bound(losses, 0.2)
+    assert bound(np.ones(20), 0.05) == 1.0
+
+
+@pytest.mark.parametrize("name", POPULATIONS)
+def test_the_bounds_fail_no_more_often_than_they_may(name):
+    rng = np.random.default_rng(3)
+    failures = dict.fromkeys(MEAN_BOUNDS, 0)
+    for _ in range(600):
+        losses = POPULATIONS[name](rng, 100)
+        for bound in failures:
+            failures[bound] += MEAN_BOUNDS[bound](losses, 0.1) < MEANS[name]
+    assert max(failures.values()) <= 60 + 3 * np.sqrt(600 * 0.09)  # three deviations
+
+
+def test_a_bettor_who_knows_the_loss_breaks_the_promise(monkeypatch):
+    """The test above would notice bets that look ahead."""
+
+    def peeking(losses, delta, *, anytime=False):
+        sizes = np.where(np.asarray(losses) < 0.3, 1.0, 0.0)
+        return means.Bets(np.asarray(losses), sizes)
+
+    monkeypatch.setattr(means, "bets", peeking)
+    rng = np.random.default_rng(3)
+    failures = sum(betting(POPULATIONS["coins"](rng, 100), 0.1) < 0.3 for _ in range(100))
+    assert failures > 50
+
+
+def test_a_stream_may_be_watched_after_every_loss():
+    rng = np.random.default_rng(5)
+    broken = 0
+    for _ in range(300):
+        path = betting_path(POPULATIONS["beta"](rng, 200), 0.1)
+        assert (np.diff(path) <= 0).all()
+        broken += path.min() < MEANS["beta"]
+    assert broken <= 30 + 3 * np.sqrt(300 * 0.09)
+
+
+def test_the_path_ends_where_the_bound_of_an_unknown_end_is(rng):
+    losses = rng.beta(2, 5, 400)
+    end = betting(losses, 0.05, anytime=True)
+    assert end <= betting_path(losses, 0.05)[-1] <= end + 1 / 2000 + 1e-9
+
+
+def test_mistakes_are_named():
+    with pytest.raises(ValueError, match=r"losses must be in \[0, 1\]. Got 1.5 instead"):
+        betting([0.5, 1.5], 0.05)
+    with pytest.raises(ValueError, match=r"losses must be in \[0, 1\]. Got nan instead"):
+        chernoff([np.nan], 0.05)
+    with pytest.raises(ValueError, match=r"at least one number. Got shape \(0,\)"):
+        maurer_pontil([], 0.05)
+    with pytest.raises(ValueError, match=r"strictly between 0 and 1. Got 0 instead"):
+        betting([0.5], 0)
