@@ -96,10 +96,10 @@ def test_both_is_the_two_plain_means_side_by_side(words, texts):
 def test_what_is_fitted_decides_only_where_it_was_asked_to(words, texts, name):
     one, other = make(name, words).fit(texts), make(name, words).fit(texts[:3])
     assert_allclose(one.transform(texts), other.transform(texts), atol=1e-12)
-    assert not hasattr(one, "fit_digest_")
+    assert not hasattr(one, "fingerprint_")
     one, other = (make(name, words, learn_from="texts").fit(t) for t in (texts, texts[:9]))
     assert np.abs(one.transform(texts) - other.transform(texts)).max() > 1e-3
-    assert one.fit_digest_ != other.fit_digest_
+    assert one.fingerprint_.n_runs != other.fingerprint_.n_runs
     with pytest.raises(ValueError, match="must be fitted on sentences with known words"):
         make(name, words, learn_from="texts").fit([])
 
