@@ -121,7 +121,13 @@ def _write_classifier(classifier, folder, place, words):
 # ------------------------------------------------------------------------------------------------
 
 
-def load(path, *, normalise=None, word_vectors: WordVectors | None = None):
+def load(
+    path,
+    *,
+    normalise=None,
+    unknown: str | None = None,
+    word_vectors: WordVectors | None = None,
+):
     """Open a saved model: word vectors (memory-mapped) or a fitted estimator.
 
     Parameters
@@ -131,6 +137,9 @@ def load(path, *, normalise=None, word_vectors: WordVectors | None = None):
     normalise : {"paper", "unicode"} or callable, optional
         How raw text becomes tokens, in place of what the folder says (a function cannot be
         saved).
+    unknown : {"drop", "nearest"}, optional
+        What happens to words that are not in the vocabulary, in place of what the folder says:
+        they are left out, or read as the known word they are a misspelling of.
     word_vectors : WordVectors, optional
         For an estimator: use these instead of opening its own again. Their digest must agree
         where the folder keeps one.
@@ -156,10 +165,10 @@ def load(path, *, normalise=None, word_vectors: WordVectors | None = None):
                 f"word_vectors is for loading an estimator. {path} holds word vectors itself: "
                 "leave it out."
             )
-        return open_words(path, config, normalise)
+        return open_words(path, config, normalise, unknown)
     if config["class"] == "TextClassifier":
         return _load_classifier(path, config, normalise, word_vectors)
-    return _load_estimator(path, config, normalise, word_vectors)
+    return _load_estimator(path, config, (normalise, unknown), word_vectors)
 
 
 def _load_classifier(path, config, normalise, word_vectors):
@@ -185,7 +194,7 @@ def _load_classifier(path, config, normalise, word_vectors):
     return classifier
 
 
-def _load_estimator(path, config, normalise, word_vectors):
+def _load_estimator(path, config, how, word_vectors):
     where = config.get("word_vectors") or {}
     if word_vectors is None:
         folder = path / where.get("path", WORDS)
@@ -195,7 +204,7 @@ def _load_estimator(path, config, normalise, word_vectors):
                 "them from where they are: load(path, word_vectors=load(...))."
             )
         words_config = read_config(folder)
-        word_vectors = open_words(folder, words_config, normalise)
+        word_vectors = open_words(folder, words_config, *how)
     if "digest" in where and word_vectors.digest() != where["digest"]:
         raise ValueError(
             f"The word vectors of {path} must be the ones it was fitted with (digest "

@@ -182,6 +182,11 @@ def _ready(method, words):
 )
 @click.option("--keep-text", is_flag=True, help="The texts go with the vectors, as `text`.")
 @click.option("--method", help="The method, where MODEL holds word vectors.  [default: SIF-sum]")
+@click.option(
+    "--unknown",
+    type=click.Choice(["drop", "nearest"]),
+    help="Leave unknown words out, or read them as the known word they misspell.  [default: drop]",
+)
 @n_jobs_option
 @device_option
 @click.option("--batch-size", type=click.IntRange(min=1), help="Sentences worked on at once.")
@@ -192,7 +197,7 @@ def _ready(method, words):
 )
 @quiet_option
 @_model_names
-def embed(model, text, output, method, ids, keep_text, quiet, **given):
+def embed(model, text, output, method, unknown, ids, keep_text, quiet, **given):
     """Turn the sentences of TEXT (one a line, stdin when left out) into vectors by MODEL.
 
     MODEL is a folder that `pacsent fit` wrote, or word vectors (`english` comes with the package)
@@ -215,7 +220,7 @@ def embed(model, text, output, method, ids, keep_text, quiet, **given):
             vector_files.check_name(output, ids=ids, texts=keep_text)
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="-o") from None
-    vectorizer = load(model)
+    vectorizer = load(model, unknown=unknown)
     if hasattr(vectorizer, "stream"):
         if method is not None:
             raise click.UsageError("--method is for word vectors. MODEL holds a fitted method.")

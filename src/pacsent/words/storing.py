@@ -33,7 +33,7 @@ def save_words(words: WordVectors, path) -> Path:
     return path
 
 
-def load_words(path, *, normalise=None) -> WordVectors:
+def load_words(path, *, normalise=None, unknown=None) -> WordVectors:
     """Open a folder that must hold word vectors, not an estimator."""
     path = place(path)
     config = read_config(path)
@@ -42,7 +42,7 @@ def load_words(path, *, normalise=None) -> WordVectors:
             f"{path} must hold word vectors. It holds a fitted {config['class']} instead: open it "
             "with pacsent.load, or name its folder of words."
         )
-    return open_words(path, config, normalise)
+    return open_words(path, config, normalise, unknown)
 
 
 def write_words(words, folder):
@@ -60,6 +60,8 @@ def write_words(words, folder):
         parts = {"": table} if isinstance(table, np.ndarray) else table.arrays()
         tensors |= {f"{name}.{part}".rstrip("."): array for part, array in parts.items()}
     parameters = {"normalise": vocabulary.normalise}
+    if vocabulary.unknown != "drop":
+        parameters["unknown"] = vocabulary.unknown
     if words.subwords is not None:
         tensors["subword_vectors"] = words.subwords.vectors
         parameters["subwords"] = {"min_n": words.subwords.min_n, "max_n": words.subwords.max_n}
@@ -127,7 +129,7 @@ def n_bytes(words) -> int:
     return sum(table.nbytes for table in _tables(words).values())
 
 
-def open_words(path, config, normalise) -> WordVectors:
+def open_words(path, config, normalise, unknown=None) -> WordVectors:
     tensors = read_tensors(path / TENSORS)
     parameters = from_json(config.get("parameters", {}))
     arrays = {
@@ -145,6 +147,7 @@ def open_words(path, config, normalise) -> WordVectors:
     if normalise is None:
         normalise = parameters.get("normalise", "paper")
     vocabulary = _vocabulary_from_arrays(arrays, normalise, config, path / TENSORS)
+    vocabulary = vocabulary.treating_unknown(unknown or parameters.get("unknown", "drop"))
     subwords = None
     if "subword_vectors" in tensors:
         subwords = Subwords(tensors["subword_vectors"], **parameters["subwords"])

@@ -16,6 +16,7 @@ from pacsent.text.normalise import TOKENISERS, tokenise_unicode
 from pacsent.text.sentences import as_sentences
 from pacsent.threads import in_order
 from pacsent.words.encoded import Encoded
+from pacsent.words.spelling import Spelling
 
 _BATCH = 1 << 20  # characters that one thread takes at a time
 
@@ -34,6 +35,9 @@ class Vocabulary:
         a word, everything else a separator. "unicode": NFKC, case-folded, words of any language,
         numbers kept (`pacsent.text.tokenise_unicode`). A callable is for vectors that came with
         their own tokenisation; it cannot be saved.
+    unknown : {"drop", "nearest"}, default="drop"
+        What `encode` does with a word that is not here: leave it out and count it, or take the
+        known word it is a misspelling of, where one is near (`pacsent.words.spelling`).
 
     Examples
     --------
@@ -48,6 +52,7 @@ class Vocabulary:
         counts=None,
         *,
         normalise: str | Callable[[str], list[str]] = "paper",
+        unknown: str = "drop",
     ):
         self._words: list[str] | None = list(words)
         if others := [word for word in self._words if not isinstance(word, str)]:
@@ -63,9 +68,10 @@ class Vocabulary:
         self._index: dict[str, int] | None = index
         self._checked = False  # whether the hash table is known to be sound
         self._arrays: dict[str, np.ndarray] = {}
-        self._finish(counts, normalise)
+        self._finish(counts, normalise, unknown)
 
-    def _finish(self, counts, normalise):
+    def _finish(self, counts, normalise, unknown="drop"):
+        _check_unknown(unknown)
         if not callable(normalise) and normalise not in TOKENISERS:
             raise ValueError(
                 f"normalise must be one of {sorted(TOKENISERS)} or a callable str -> list of "
@@ -82,6 +88,8 @@ class Vocabulary:
                 )
         self.counts: np.ndarray | None = counts
         self.normalise = normalise
+        self.unknown = unknown
+        self._spelling: Spelling | None = None  # made when it is first needed
 
     @classmethod
     def from_bytes(
@@ -230,6 +238,7 @@ class Vocabulary:
             state["_arrays"] = {k: v for k, v in self._arrays.items() if k != "hash_table"}
             state["_words"] = None
         state["_index"] = None  # made again when it is needed
+        state["_spelling"] = None
         return state
 
     @property
@@ -330,7 +339,8 @@ class Vocabulary:
         """`encode` for sentences, the first of which is number `first_row` for messages."""
         batches = batches_of(X, first_row)
         words = self._table() if self.normalise_name else None
-        parts = list(in_order(lambda batch: self._encode(batch, words), batches, n_jobs))
+        encode = self._encode if self.unknown == "drop" else self._encode_spelled
+        parts = list(in_order(lambda batch: encode(batch, words), batches, n_jobs))
         if not parts:
             parts = [Encoded(np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int64))]
         if len(parts) == 1:
@@ -370,6 +380,35 @@ class Vocabulary:
         ends = np.concatenate([np.zeros(1, dtype=np.int64), ends])
         offsets = n_known[ends]
         return Encoded(ids[ids >= 0], offsets, np.diff(ends) - np.diff(offsets))
+
+    def _encode_spelled(self, batch: "_Batch", words) -> Encoded:
+        """One batch; unknown words become the known ones that are spelled nearly so."""
+        encoded = self._encode(batch, words)
+        if not encoded.n_unknown.any():
+            return encoded
+        if self._spelling is None:  # two threads may both make it: the same answers
+            _, data, starts = self._table()
+            self._spelling = Spelling(data, starts)
+        spelling, index = self._spelling, self.index
+        lists = [list(part) for part in np.split(encoded.ids, encoded.offsets[1:-1])]
+        n_unknown = encoded.n_unknown.copy()
+        for s in np.flatnonzero(encoded.n_unknown):
+            tokens = self.tokens(batch.sentences[s])
+            ids = [index[token] if token in index else spelling(token) for token in tokens]
+            lists[s] = [i for i in ids if i >= 0]
+            n_unknown[s] = len(ids) - len(lists[s])
+        ends = np.cumsum([0, *map(len, lists)])
+        ids = np.fromiter(itertools.chain.from_iterable(lists), np.int32, ends[-1])
+        return Encoded(ids, ends, n_unknown)
+
+    def treating_unknown(self, how: str) -> "Vocabulary":
+        """The same words, with `unknown` changed; nothing is copied."""
+        _check_unknown(how)
+        if how == self.unknown:
+            return self
+        made = Vocabulary.__new__(type(self))
+        made.__dict__.update(self.__dict__, unknown=how)
+        return made
 
     def digest(self, X) -> str:
         """sha256 over three sha256: of the words, of the token ids and of the offsets.
@@ -505,6 +544,11 @@ def _kinds(block: list) -> Iterator[tuple[bool, list]]:
     """(whether they are str, sentences), for each run of sentences of one kind."""
     for raw, group in itertools.groupby(block, lambda sentence: isinstance(sentence, str)):
         yield raw, list(group)
+
+
+def _check_unknown(how):
+    if how not in ("drop", "nearest"):
+        raise ValueError(f"unknown must be 'drop' or 'nearest'. Got {how!r} instead.")
 
 
 def _all_strings(sentences: list) -> bool:
