@@ -568,12 +568,16 @@ def block_step(I, O, rows, weights, learning_rate, buffers, band, ahead):
                 a + _SCORE_ROWS > middle + n - window and a < middle + n + _SCORE_COLUMNS + window
             ):
                 _scores(X, Y, S, a, n)
-    used = n_I * n_O
+    n_used = n_I
+    while n_used > 0 and not weights[n_used - 1].any():  # spare rows add nothing
+        n_used -= 1
+    used = n_used * n_O
     loss = _gradients(S.reshape(-1)[:used], weights.reshape(-1)[:used], learning_rate)
+    S[n_used:n_I] = _ZERO
     for a in range(n_I):
         for n in range(n_O):
             T[n, a] = S[a, n]
-    add_products(O, rows_O, S, X, n_I)
+    add_products(O, rows_O, S, X, n_used)
     add_products(I, rows_I, T, Y, n_O)
     return loss
 
