@@ -53,7 +53,8 @@ fuzz: $(DEV)   ## damaged files for every reader, for FUZZ_SECONDS (600)
 
 bench: $(DEV)  ## every benchmark beside its rivals (installs them; takes a while)
 	$(PIP) -e '.[bench]'
-	for job in tokenise formats train encode solve grid certify; do $(BIN)/python benchmarks/$$job.py --save || exit 1; done
+	for job in tokenise formats train encode solve grid certify simulate subj_splits train_gpu solve_gpu reproduce_gpu; do \
+	    $(BIN)/python benchmarks/$$job.py --save || exit 1; done
 	$(BIN)/python benchmarks/make_tables.py
 
 docs: $(DEV)   ## regenerate the pages that are made from result files and from the commands' help

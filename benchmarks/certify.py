@@ -8,13 +8,12 @@ corpus holds none of the datasets (a vocabulary chosen because it occurs in the 
 be a choice). PB-L2, delta = 0.05, balanced error, guessing 0.5.
 """
 
-import argparse
 import time
 import warnings
 
 import numpy as np
 
-from harness import data_folder, finish
+from harness import finish, parser_for
 from pacsent import WordVectors, certify, datasets, make
 from pacsent.certificates import continuation
 from pacsent.certificates.certificate import packed_losses, unpacked_losses
@@ -26,6 +25,11 @@ from pacsent.words.vocabulary import Vocabulary
 DATASETS = ("subj", "imdb", "20news")
 N_SPLITS = 200
 SEED = 20  # of everything here, fixed before the first run
+
+
+def named(given, table) -> str:
+    """The name of a table's result file: `--name` goes before it."""
+    return f"{given.name}-{table}" if given.name else table
 
 
 def english(folder) -> WordVectors:
@@ -48,11 +52,11 @@ def encoded_texts(words, name, folder) -> Encoded:
     return words.vocabulary.encode(datasets.load(name, folder).train_texts)
 
 
-def certificates(words, folder, save):
+def certificates(words, given):
     """The default certificate, with a tenth of the documents held out to compare with."""
     rows = []
     for name in DATASETS:
-        encoded = encoded_texts(words, name, folder)
+        encoded = encoded_texts(words, name, given.data)
         started = time.perf_counter()
         found = certify(make("PB-L2", words), encoded, holdout=0.1, random_state=SEED)
         seconds = time.perf_counter() - started
@@ -77,16 +81,16 @@ def certificates(words, folder, save):
             "largest gap": max(row["certified"] - row["mean loss"] for row in rows),
         },
         title="Continuation certificates, PB-L2, delta = 0.05, balanced error (guessing: 0.5)",
-        save=save,
-        name="continuation",
+        save=given.save,
+        name=named(given, "continuation"),
     )
 
 
-def what_follows(words, folder, save):
+def what_follows(words, given):
     """Certify the first 80 % by A, then score the 20 % that follow: beside the default."""
     rows = []
     for name in DATASETS:
-        encoded = encoded_texts(words, name, folder)
+        encoded = encoded_texts(words, name, given.data)
         encoded = encoded.take(np.flatnonzero(np.diff(encoded.offsets) >= 5)[:5000])
         head, tail = continuation.cut(encoded, 0.8)
         found, gibbs = certify(
@@ -120,16 +124,16 @@ def what_follows(words, folder, save):
         summary={"ratio": None, "A kept": sum(row["A kept"] == "yes" for row in rows)},
         title="A on real text, scored on the words that follow, beside the continuation "
         "certificate",
-        save=save,
-        name="what-follows",
+        save=given.save,
+        name=named(given, "what-follows"),
     )
 
 
-def splits(words, folder, save):
+def splits(words, given):
     """Documents split at random into certified and fresh ones, again and again."""
     rows = []
     for name in DATASETS:
-        encoded = encoded_texts(words, name, folder)
+        encoded = encoded_texts(words, name, given.data)
         # the rule, and one loss a document, by the library; documents set aside are not counted
         _, measured = certify(
             make("PB-L2", words), encoded, random_state=SEED, return_posterior=True
@@ -165,14 +169,14 @@ def splits(words, folder, save):
             "largest mean excess, betting": max(row["mean excess"] for row in shown),
         },
         title="Certified and fresh documents, 200 random splits; truth: the mean over all",
-        save=save,
-        name="splits",
+        save=given.save,
+        name=named(given, "splits"),
     )
 
 
-def kinds(words, folder, save):
+def kinds(words, given):
     """Every kind of certificate on SUBJ, other posteriors, other vectors."""
-    encoded = encoded_texts(words, "subj", folder)
+    encoded = encoded_texts(words, "subj", given.data)
     rows = []
     for method, kind, posterior in (
         ("PB-L2", "continuation", "auto"),
@@ -208,8 +212,8 @@ def kinds(words, folder, save):
         rows,
         summary={"ratio": None, "smallest bound": min(row["bound"] for row in rows)},
         title="Every kind of certificate on SUBJ, delta = 0.05 (C: squared loss)",
-        save=save,
-        name="kinds",
+        save=given.save,
+        name=named(given, "kinds"),
     )
 
 
@@ -222,16 +226,13 @@ TABLES = {
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data")
-    parser.add_argument("--save", action="store_true")
+    parser = parser_for(__doc__, name="")
     parser.add_argument("--table", choices=(*TABLES, "all"), default="all")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)  # C is vacuous here, which is one of the findings
-    folder = data_folder(arguments.data)
-    words = english(folder)
+    words = english(arguments.data)
     for name in TABLES if arguments.table == "all" else (arguments.table,):
-        TABLES[name](words, folder, arguments.save)
+        TABLES[name](words, arguments)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Sentences a second: raw Python strings in, float32 means out, the same vectors for everybody.
 
-    python benchmarks/encode.py [--data FOLDER] [--save]
+    python benchmarks/encode.py [--data FOLDER] [--save] [--name NAME]
 
 Contestants: pacsent; gensim (a loop over `get_mean_vector`); model2vec's StaticModel and
 sentence-transformers' StaticEmbedding, both built from the same table with a word-level tokenizer;
@@ -10,7 +10,6 @@ the tokens that `str.split` gives. The rounds are interleaved and the best of ea
 The floor is memory traffic: every token reads one row of the table, every sentence writes one.
 """
 
-import argparse
 import os
 import resource
 import time
@@ -22,7 +21,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 
 import numpy as np
 
-from harness import finish
+from harness import finish, parser_for
 from pacsent import datasets, formats, make, text
 from pacsent.words.vectors import WordVectors
 
@@ -116,15 +115,8 @@ def stream_growth(vectorizer, sentences) -> float:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    beside = Path(__file__).parents[2] / "shared" / "data"
-    parser.add_argument(
-        "--data",
-        default=os.environ.get("PACSENT_DATA", beside),
-        help="folder with datasets/ and vectors/ (default: PACSENT_DATA)",
-    )
+    parser = parser_for(__doc__, name="two-cores")
     parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--save", action="store_true")
     given = parser.parse_args()
     folder = Path(given.data)
     half = formats.read(folder / "vectors")
@@ -182,7 +174,7 @@ def main():
     summary["MB grown over 100,000 streamed sentences"] = round(growth, 1)
     summary = {"ratio": min(summary[f"ratio {corpus}"] for corpus in corpora), **summary}
     title = "Encoding: raw strings to sentence means, two cores"
-    finish("encode", rows, summary=summary, title=title, save=given.save, name="two-cores")
+    finish("encode", rows, summary=summary, title=title, save=given.save, name=given.name)
 
 
 def check(functions, sentences):

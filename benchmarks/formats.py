@@ -1,19 +1,18 @@
 """Reading word vectors: word2vec text and binary beside gensim, and opening our own folder.
 
-    python benchmarks/formats.py [--words 100000] [--dims 300] [--save]
+    python benchmarks/formats.py [--words 100000] [--dims 300] [--save] [--name NAME]
 
 The files are made up, in a temporary folder. Both read the same bytes and must end with the same
 numbers. Floor: the file's bytes once through memory and the table's once into it.
 """
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
-from harness import finish
+from harness import finish, parser_for
 from pacsent import Vocabulary, WordVectors, formats, load, save
 
 
@@ -35,12 +34,11 @@ def made(n_words, n_dims):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_for(__doc__)
     parser.add_argument("--words", type=int, default=100_000)
     parser.add_argument("--dims", type=int, default=300)
     parser.add_argument("--open-words", type=int, default=2_500_000)
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--save", action="store_true")
     arguments = parser.parse_args()
 
     from gensim.models import KeyedVectors
@@ -98,6 +96,7 @@ def main():
             "open_milliseconds": 1e3 * wall,
         },
         save=arguments.save,
+        name=arguments.name,
     )
 
 

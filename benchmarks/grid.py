@@ -1,6 +1,6 @@
 """The grid of C, classes and folds: all at once, against scikit-learn's GridSearchCV.
 
-    python benchmarks/grid.py --data ../shared/data --save
+    python benchmarks/grid.py [--data FOLDER] [--save] [--name NAME]
 
 Average vectors of a dataset, five folds, one-vs-rest logistic regression for every C. Both sides
 search the same grid on the same folds with every core; scikit-learn at its default tolerance,
@@ -8,7 +8,6 @@ where it stops short of the optimum, and at one that reaches it.
 The floor is the matrix products of one gradient for every fold, C and class.
 """
 
-import argparse
 import os
 import time
 from pathlib import Path
@@ -18,19 +17,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.multiclass import OneVsRestClassifier
 
-from harness import finish
+from harness import finish, parser_for
 from pacsent import datasets, formats, make
 from pacsent.bench import evaluation
 from pacsent.maths import regressions
 
-parser = argparse.ArgumentParser(description=__doc__)
-default = os.environ.get("PACSENT_DATA", Path(__file__).parents[2] / "shared" / "data")
-parser.add_argument("--data", default=default)
+parser = parser_for(__doc__, name="20news")
 parser.add_argument("--dataset", default="20news")
 parser.add_argument("--Cs", type=float, nargs="+", default=[1.0, 10.0, 100.0])
 parser.add_argument("--rows", type=int, help="use only so many training texts")
 parser.add_argument("--jobs", type=int, default=os.cpu_count())
-parser.add_argument("--save", action="store_true")
 options = parser.parse_args()
 
 words = formats.read(Path(options.data) / "vectors")
@@ -108,5 +104,5 @@ finish(
         "our iterations": found.n_iterations,
     },
     save=options.save,
-    name=options.dataset,
+    name=options.name,
 )

@@ -1,14 +1,18 @@
-"""What every benchmark shares: a table for people, one JSON object as the last line for machines.
+"""What every benchmark shares: its options, a table for people, one JSON object as the last line.
 
-    from harness import finish
-    finish("encode", rows, summary={"ratio": 6.1}, save=True, name="two-cores")
+    from harness import finish, parser_for
+    given = parser_for(__doc__, name="two-cores").parse_args()  # --data, --save, --name
+    finish("encode", rows, summary={"ratio": 6.1}, save=given.save, name=given.name)
 
 `rows` is a list of dicts with the same keys. With `save`, the result is written once to
 results/<benchmark>/<name>.json, from which make_tables.py writes README.md.
 """
 
+import argparse
 import json
+import os
 import platform
+import sys
 import time
 from pathlib import Path
 
@@ -18,19 +22,50 @@ from rich.table import Table
 import pacsent
 
 RESULTS = Path(__file__).parent / "results"
+DATA = Path(__file__).parents[2] / "shared" / "data"  # beside the project
 
 
-def data_folder(given=None) -> Path:
-    """The real data: what was named, PACSENT_DATA, or the folder beside the project."""
-    import os
+def parser_for(doc: str, *, name: str = "default") -> argparse.ArgumentParser:
+    """A parser with the options that every benchmark has; it runs without any."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path(os.environ.get("PACSENT_DATA") or DATA),
+        help="folder with corpora/, datasets/, vectors/ and words/ (default: PACSENT_DATA)",
+    )
+    parser.add_argument("--save", action="store_true", help="write the result file")
+    parser.add_argument("--name", default=name, help="of the result file (default: %(default)s)")
+    return parser
 
-    beside = Path(__file__).parents[2] / "shared" / "data"
-    return Path(given or os.environ.get("PACSENT_DATA") or beside)
+
+def wikipedia(data: Path, folder: Path) -> Path:
+    """enwik8 cleaned as the paper does, as a file in `folder`."""
+    from pacsent.text.cleaning import clean_files
+
+    path = folder / "enwik8.txt"
+    clean_files([str(data / "corpora" / "enwik8.xz")], str(path), wiki=True)
+    return path
+
+
+def need_gpu(benchmark: str):
+    """End here, with the JSON line that says so, where there is no GPU to measure."""
+    try:
+        import torch
+
+        found = torch.cuda.is_available()
+    except ImportError:
+        found = False
+    if not found:
+        print(json.dumps({"benchmark": benchmark, "skipped": "no GPU, or no PyTorch that sees it"}))
+        sys.exit(0)
 
 
 def machine() -> dict:
     """What a reader needs to place the numbers; no names of hosts or users."""
-    import os
+    from llvmlite.binding import get_host_cpu_name
 
     model = ""
     cpuinfo = Path("/proc/cpuinfo")
@@ -40,7 +75,7 @@ def machine() -> dict:
                 model = line.split(":", 1)[1].strip()
                 break
     return {
-        "cpu": model or platform.processor(),
+        "cpu": model or platform.processor() or get_host_cpu_name(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
     }

@@ -1,27 +1,54 @@
 """The paper's table on a GPU: what a finished run of `pacsent reproduce` found, and its time.
 
-    pacsent reproduce --data DATA --words DATA/vectors -o OUT --only paper --device cuda
-    python benchmarks/reproduce_gpu.py OUT --gpu "NVIDIA H200" [--save]
+    python benchmarks/reproduce_gpu.py [--data FOLDER] [--save] [--name NAME]
+    python benchmarks/reproduce_gpu.py --finished OUT --gpu "NVIDIA H200"
+
+The second form takes the folder of a run of `pacsent reproduce --only paper --device cuda`.
 
 Goal: 42 results (14 rows, three datasets, three seeds) in under ten minutes. The same run on two
 cores is in docs/benchmarks.md.
 """
 
-import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
-from harness import finish
+from harness import finish, need_gpu, parser_for
 from pacsent.bench.reproduction import last_run, read_results
 from pacsent.bench.rows import PAPER_DATASETS
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder")
-    parser.add_argument("--gpu", required=True, help="Its name, for the table.")
-    parser.add_argument("--save", action="store_true")
+    parser = parser_for(__doc__, name="paper")
+    parser.add_argument("--finished", type=Path, help="folder of a run")
+    parser.add_argument("--gpu", help="the name of the GPU that made it")
     options = parser.parse_args()
-    run = last_run(options.folder)
-    results = read_results(f"{options.folder}/results")
+    if options.finished is None:
+        need_gpu("reproduce_gpu")
+        with tempfile.TemporaryDirectory() as folder:
+            report(reproduced(options.data, Path(folder) / "run"), options)
+    elif options.gpu is None:
+        parser.error("--finished needs --gpu NAME too")
+    else:
+        report(options.finished, options)
+
+
+def reproduced(data, folder):
+    """Make the run; its folder."""
+    command = ["pacsent", "reproduce", "--data", data, "--words", data / "vectors", "-o", folder]
+    command += ["--only", "paper", "--device", "cuda"]
+    subprocess.run([sys.executable, "-m", *map(str, command)], check=True)
+    return folder
+
+
+def report(folder, options):
+    from pacsent.gpu import require
+    from pacsent.gpu.device import describe
+
+    gpu = options.gpu or describe(require("cuda"))["gpu"]
+    run = last_run(folder)
+    results = read_results(folder / "results")
     found = {(r["row"], r["dataset"]): r for r in results}
     rows = []
     for row in dict.fromkeys(r["row"] for r in results):
@@ -43,8 +70,8 @@ def main():
         },
         title="The paper's table on a GPU, three seeds",
         save=options.save,
-        name="paper",
-        where={"gpu": options.gpu, "cores": run["n_cores"]},
+        name=options.name,
+        where={"gpu": gpu, "cores": run["n_cores"]},
     )
 
 

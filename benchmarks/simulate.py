@@ -7,14 +7,13 @@ Saves docs/figures/drift.png beside the result: claimed bound against true risk 
 bursts and topics drift, for A as if words were independent, and for the continuation certificate.
 """
 
-import argparse
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 
-from harness import finish
+from harness import finish, parser_for
 from pacsent.certificates import simulation
 from pacsent.certificates.simulation import clopper_pearson, simulate
 from pacsent.maths.means import betting_path
@@ -108,10 +107,7 @@ def figure(pairs, path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", help="Not used: the language is made here.")
-    parser.add_argument("--save", action="store_true")
-    parser.add_argument("--name", default="coverage")
+    parser = parser_for(__doc__, name="coverage")  # --data is not used: the language is made here
     parser.add_argument("--replicates", type=int, default=1000)
     parser.add_argument("--n-jobs", type=int, help="Processes.  [default: all cores]")
     arguments = parser.parse_args()

@@ -1,6 +1,6 @@
 """PB-neg documents a second against a plain PyTorch SGD, and w-PB-neg's training time.
 
-    python benchmarks/solve.py [--data FOLDER] [--save] [--skip-words]
+    python benchmarks/solve.py [--data FOLDER] [--save] [--name NAME] [--skip-words]
 
 The same 20news documents for both. The rival is the paper's recipe in plain PyTorch: 40 epochs, one
 document a batch, 15 fresh noise words per token, one draw of h, steps from 0.025 falling linearly;
@@ -12,7 +12,6 @@ Floor: one exact evaluation of a document costs 4 * n_support * n_dims flops (tw
 the SGD gathers 16 * n_tokens rows per epoch.
 """
 
-import argparse
 import os
 import time
 import warnings
@@ -22,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "2")
 
 import numpy as np
 
-from harness import finish
+from harness import finish, parser_for
 from pacsent import PBNegVectorizer, WordPBNegVectorizer, datasets, formats
 from pacsent.maths import pb_neg as posterior
 from pacsent.words.encoded import Encoded
@@ -177,13 +176,7 @@ def train_words(words, data, n_epochs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    beside = Path(__file__).parents[2] / "shared" / "data"
-    parser.add_argument(
-        "--data",
-        default=os.environ.get("PACSENT_DATA", beside),
-        help="folder with datasets/ and vectors/ (default: PACSENT_DATA)",
-    )
+    parser = parser_for(__doc__, name="two-cores")
     parser.add_argument("--lam", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rival", type=int, default=24, help="documents that PyTorch solves")
@@ -191,8 +184,6 @@ def main():
     parser.add_argument("--epochs", type=int, default=40, help="of w-PB-neg")
     parser.add_argument("--skip-words", action="store_true", help="leave w-PB-neg out")
     parser.add_argument("--skip-documents", action="store_true", help="leave PB-neg out")
-    parser.add_argument("--save", action="store_true")
-    parser.add_argument("--name", default="two-cores")
     given = parser.parse_args()
     half = formats.read(Path(given.data) / "vectors")
     tables = (np.asarray(x, dtype=np.float32) for x in (half.input_vectors, half.output_vectors))

@@ -1,27 +1,31 @@
 """Sentence posteriors and the evaluation grid on one GPU: seconds, and agreement with the CPU.
 
-    python benchmarks/solve_gpu.py --text enwik8.txt --data ../shared/data --save
+    python benchmarks/solve_gpu.py [--data FOLDER] [--text FILE] [--save] [--name NAME]
 
-Word vectors are trained on `--text` first (both tables, on the GPU). Then, for the paper's three
-datasets: PB-neg of all sentences for all six lambda; w-PB-neg, 40 epochs and the exact solution, on
-IMDb; and the grid of logistic regressions (nine C, five folds, three repeats) on the averages.
+Word vectors are trained on enwik8 or `--text` first (both tables, on the GPU). Then, for the
+paper's three datasets: PB-neg of all sentences for all six lambda; w-PB-neg, 40 epochs and the
+exact solution, on IMDb; and the grid of logistic regressions (nine C, five folds, three repeats) on
+the averages.
 The CPU solves a sample of the same sentences, and the largest difference is reported.
 """
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
-import torch
 from scipy import sparse
 
-from harness import finish
-from pacsent import Corpus, datasets, gpu
-from pacsent.gpu.device import describe
-from pacsent.maths import pb_neg as posterior
-from pacsent.maths import regressions
+from harness import finish, need_gpu, parser_for, wikipedia
+
+need_gpu("solve_gpu")
+
+import torch  # noqa: E402
+
+from pacsent import Corpus, datasets, gpu  # noqa: E402
+from pacsent.gpu.device import describe  # noqa: E402
+from pacsent.maths import pb_neg as posterior  # noqa: E402
+from pacsent.maths import regressions  # noqa: E402
 
 LAMS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 NAMES = ("20news", "imdb", "subj")
@@ -41,15 +45,14 @@ def timed(work):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--text", required=True, help="a file with one document a line")
-    parser.add_argument("--data", default=None, help="folder of the datasets")
+    parser = parser_for(__doc__)
+    parser.add_argument("--text", type=Path, help="cleaned text, instead of enwik8")
     parser.add_argument("--check", type=int, default=64, help="sentences solved on the CPU too")
-    parser.add_argument("--save", action="store_true")
     arguments = parser.parse_args()
     device = gpu.require("cuda")
     with tempfile.TemporaryDirectory() as folder:
-        corpus = Corpus.build(Path(arguments.text), Path(folder) / "corpus")
+        text = arguments.text or wikipedia(arguments.data, Path(folder))
+        corpus = Corpus.build(text, Path(folder) / "corpus")
         vocabulary = corpus.vocabulary
         A, B, _ = gpu.train_skipgram(corpus)
     rows, totals = [], {"PB-neg": 0.0, "grid": 0.0}
@@ -151,7 +154,7 @@ def main():
     about = describe(device)
     summary = {f"{key}, seconds": round(value, 2) for key, value in totals.items()}
     finish(
-        "solve_gpu", rows, summary={**summary, **about}, save=arguments.save, name="default",
+        "solve_gpu", rows, summary={**summary, **about}, save=arguments.save, name=arguments.name,
         title=f"Sentence posteriors and the grid on one {about['gpu']}",
     )  # fmt: skip
 

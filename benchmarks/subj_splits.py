@@ -1,27 +1,22 @@
 """How much SUBJ's random split moves the accuracy: twenty splits, one setting.
 
-    python benchmarks/subj_splits.py --data ../shared/data --save
+    python benchmarks/subj_splits.py [--data FOLDER] [--save] [--name NAME]
 
 The paper's table and ours average three seeds. Here C = 10 on vectors of unit length is fixed, so
 that nothing but the split changes.
 """
 
-import argparse
-import os
 from pathlib import Path
 
 import numpy as np
 
-from harness import finish
+from harness import finish, parser_for
 from pacsent import datasets, formats, make
 from pacsent.bench import evaluation
 from pacsent.maths import regressions
 
-parser = argparse.ArgumentParser(description=__doc__)
-default = os.environ.get("PACSENT_DATA", Path(__file__).parents[2] / "shared" / "data")
-parser.add_argument("--data", default=default)
+parser = parser_for(__doc__, name="subj")
 parser.add_argument("--splits", type=int, default=20)
-parser.add_argument("--save", action="store_true")
 options = parser.parse_args()
 
 words = formats.read(Path(options.data) / "vectors")
@@ -57,5 +52,5 @@ finish(
     title=f"SUBJ: test accuracy over {options.splits} random splits",
     summary={"splits": options.splits},
     save=options.save,
-    name="subj",
+    name=options.name,
 )

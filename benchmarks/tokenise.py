@@ -4,10 +4,9 @@ The rival is the fastest loop in plain Python: `split` and a dict on text that i
 Ours is measured on the same text, and on the raw text, where it cleans on the way. The text: the
 training reviews of IMDb; the vocabulary: vocab.tsv of the provided vectors.
 
-    python benchmarks/tokenise.py --data ../shared/data --save
+    python benchmarks/tokenise.py [--data FOLDER] [--save] [--name NAME]
 """
 
-import argparse
 import itertools
 import os
 import tarfile
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness import finish
+from harness import finish, parser_for
 from pacsent import Vocabulary
 from pacsent.text.normalise import clean, tokenise_paper
 
@@ -74,12 +73,9 @@ def best_of(n: int, function, *arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    beside = Path(__file__).parents[2] / "shared" / "data"
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("PACSENT_DATA", beside)))
+    parser = parser_for(__doc__)
     parser.add_argument("--megabytes", type=float, default=30)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--save", action="store_true")
     arguments = parser.parse_args()
 
     raw = reviews(arguments.data / "datasets" / "aclImdb.tar.xz", int(arguments.megabytes * 1e6))
@@ -138,7 +134,7 @@ def main():
         "times_the_floor": floor / one,
     }
     title = f"Text to token ids, {len(raw):,} reviews, {len(vocabulary):,} words"
-    finish("tokenise", rows, summary=summary, title=title, save=arguments.save)
+    finish("tokenise", rows, summary=summary, title=title, save=arguments.save, name=arguments.name)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Skip-gram on one GPU: words per second, quality of both tables, memory, and the traffic floor.
 
-    python benchmarks/train_gpu.py --text enwik8.txt --words ../shared/data/words --rivals --save
+    python benchmarks/train_gpu.py [--data FOLDER] [--rivals] [--save] [--name NAME]
     python benchmarks/train_gpu.py --full-scale --save          # the paper's corpus size
 
-`--text` is a file with one document a line, such as enwik8 cleaned as the paper does (`pacsent
-clean`). The full-scale run draws 4.5 billion tokens of 2,472,211 words from Zipf's law on the
+The text is enwik8, cleaned as the paper does, or `--text`.
+The full-scale run draws 4.5 billion tokens of 2,472,211 words from Zipf's law on the
 device and trains five epochs on them: quality means nothing there, time does. A word is a token of
 the corpus, before sub-sampling.
 
@@ -13,7 +13,6 @@ second. Both are measured here by a kernel that does nothing else (row_traffic.c
 that one kept token needs are counted.
 """
 
-import argparse
 import ctypes
 import os
 import tempfile
@@ -23,13 +22,17 @@ from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
-import torch
 
-from harness import finish
-from pacsent import Corpus, Vocabulary
-from pacsent.gpu import require, train_skipgram
-from pacsent.gpu.device import Kernel, describe
-from pacsent.gpu.skipgram import alias_table
+from harness import finish, need_gpu, parser_for, wikipedia
+
+need_gpu("train_gpu")
+
+import torch  # noqa: E402
+
+from pacsent import Corpus, Vocabulary  # noqa: E402
+from pacsent.gpu import require, train_skipgram  # noqa: E402
+from pacsent.gpu.device import Kernel, describe  # noqa: E402
+from pacsent.gpu.skipgram import alias_table  # noqa: E402
 
 BLAZINGTEXT = 5.4e6  # words/s on one GPU, as published (Gupta and Khare, 2017)
 PAPER_WORDS, PAPER_TOKENS = 2_472_211, 4_517_598_626
@@ -198,21 +201,20 @@ def run(corpus, name, rates, quality=None, **settings):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--text", help="a file with one document a line")
-    parser.add_argument("--words", default="../shared/data/words", help="word similarity files")
+    parser = parser_for(__doc__, name=None)
+    parser.add_argument("--text", type=Path, help="cleaned text, instead of enwik8")
     parser.add_argument("--full-scale", action="store_true", help="the paper's corpus size")
     parser.add_argument("--tokens", type=int, default=PAPER_TOKENS, help="of the full-scale run")
     parser.add_argument("--rivals", action="store_true", help="the same machine's cores too")
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--save", action="store_true")
     arguments = parser.parse_args()
     device = require("cuda")
     about = describe(device)
     rows = []
-    if arguments.text:
+    if arguments.text or not arguments.full_scale:
         with tempfile.TemporaryDirectory() as folder:
-            corpus = Corpus.build(Path(arguments.text), Path(folder) / "corpus")
+            text = arguments.text or wikipedia(arguments.data, Path(folder))
+            corpus = Corpus.build(text, Path(folder) / "corpus")
             rows += on_text(corpus, arguments, device)
         name = "text"
         fastest = rows[0]["M words/s"] * 1e6
@@ -222,18 +224,16 @@ def main():
         name = "full-scale"
         fastest = rows[-1]["M words/s"] * 1e6
         summary = {"ratio": round(fastest / BLAZINGTEXT, 1), "rival": "BlazingText, published"}
-    if not rows:
-        parser.error("nothing to do: give --text FILE or --full-scale")
     finish(
-        "train_gpu", rows, summary={**summary, **about}, save=arguments.save, name=name,
-        title=f"Skip-gram on one {about['gpu']}",
+        "train_gpu", rows, summary={**summary, **about}, save=arguments.save,
+        name=arguments.name or name, title=f"Skip-gram on one {about['gpu']}",
     )  # fmt: skip
 
 
 def on_text(corpus, arguments, device):
     rates = traffic(corpus.vocabulary.counts, device)
     print("G rows/s read, added, both:", [round(rate / 1e9, 3) for rate in rates], flush=True)
-    quality = Quality(arguments.words, corpus.vocabulary.words, device)
+    quality = Quality(arguments.data / "words", corpus.vocabulary.words, device)
     train_skipgram(corpus, n_epochs=1)  # compiles, fills caches
     train_skipgram(corpus, n_epochs=1, negatives="pair")
     train_skipgram(corpus, n_epochs=1, n_centres=1)
