@@ -10,12 +10,23 @@ from pacsent.cli import cli
 HEAD = """# The command line
 
 Results go to stdout, progress and warnings to stderr; `--json` prints one JSON object for scripts.
-Exit status: 0 success, 1 a mistake in the data, 2 a mistake in the command line, 130 interrupted.
-Files are written beside their place and moved there when whole, so an interrupted command leaves
-what was there before. Commands that take long show progress on stderr; `--quiet` turns it off.
+Exit status: 0 success, 1 a mistake in the data, 2 a mistake in the command line, 130 interrupted
+(Ctrl-C, SIGINT), 143 ended by SIGTERM; both end a command alike, and `train` writes a checkpoint.
+Commands that take long show progress on stderr; `--quiet` turns it off.
 A mistake is one line that names the option as it is typed; `PACSENT_DEBUG=1` shows the traceback.
 `--n-jobs` counts threads as scikit-learn does: all cores when left out or -1, all but one with -2.
 Where a GPU can be used, `--device cuda` or `--device cuda:1` uses it.
+
+Files and folders are written beside their place and moved there when whole, so a command that is
+stopped leaves what was there before. What exists is replaced with `--overwrite` only, be it a model
+or a plain file (an empty one has nothing to lose; devices and pipes are written to as they are),
+and an input never. A process that is killed outright leaves a hidden `.NAME.saving-HOST-PID-*`; the
+next command that writes into the same folder removes it and says so. `reproduce` goes on with what
+its folder holds.
+
+Packed input (.gz, .bz2, .xz, .zst) is unpacked on the way. An archive that unfolds to more than
+1 GiB and more than 200 times its size is refused; `PACSENT_UNPACK_LIMIT=1000` allows 1,000 times,
+`PACSENT_UNPACK_LIMIT=0` any size.
 
 Completion of commands and options by the tab key, for bash (`zsh_source` and `fish_source` for the
 others), in `~/.bashrc`:

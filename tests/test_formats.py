@@ -401,12 +401,18 @@ def test_options_that_do_not_exist_are_refused(tmp_path):
 def test_compressed_files_are_read_and_cut_ones_refused(tmp_path, words):
     formats.write(words, tmp_path / "v.bin")
     data = (tmp_path / "v.bin").read_bytes()
-    for suffix, pack in ((".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)):
+    zstd = pytest.importorskip("zstandard").ZstdCompressor().compress
+    for suffix, pack in (
+        (".gz", gzip.compress),
+        (".bz2", bz2.compress),
+        (".xz", lzma.compress),
+        (".zst", zstd),
+    ):
         packed = tmp_path / f"v.bin{suffix}"
         packed.write_bytes(pack(data))
         assert_array_equal(formats.read(packed).input_vectors, words.input_vectors)
         packed.write_bytes(pack(data)[:-12])
-        refused(packed, r"compressed file that is cut off or damaged")
+        refused(packed, rf"must be a whole \{suffix} archive. Got one that is (cut off|damaged)")
 
 
 def test_words_that_word2vec_cannot_hold_are_refused_on_writing(tmp_path):

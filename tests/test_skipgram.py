@@ -564,7 +564,7 @@ def long_text(sentences, tmp_path_factory):
 TRAIN = ["--n-dims", 24, "--n-epochs", 400, "--min-count", 1, "--n-jobs", 1, "--random-state", 5]
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_killed_training_goes_on_and_ends_with_the_same_bits(long_text, tmp_path, how):
     whole = run_command("train", long_text, "-o", tmp_path / "whole", *TRAIN)
     assert whole.wait(120) == 0, whole.stderr.read()
@@ -579,7 +579,7 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_bits(long_text, tmp_pa
             break
         time.sleep(0.002)
     status = killed.wait(60)
-    assert status == (-signal.SIGKILL if how == signal.SIGKILL else 130), killed.stderr.read()
+    assert status == (-how if how == signal.SIGKILL else 128 + how), killed.stderr.read()
     assert not (tmp_path / "killed").exists()
     at = json.loads(state.read_text())["next_chunk"]
     assert at > 0

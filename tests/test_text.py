@@ -324,16 +324,20 @@ def test_a_failed_cleaning_leaves_the_old_output(tmp_path):
     (tmp_path / "out").write_text("old")
     (tmp_path / "in.gz").write_bytes(packed(".gz", CONTENT)[:-10])
     with pytest.raises(ValueError, match="cut off"):
-        clean_files([tmp_path / "in.gz"], tmp_path / "out")
+        clean_files([tmp_path / "in.gz"], tmp_path / "out", overwrite=True)
     assert (tmp_path / "out").read_text() == "old"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["in.gz", "out"]
 
 
 def test_an_output_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "in").write_text("text")
-    for bad in (tmp_path, tmp_path / "in" / "out", tmp_path / "no" / "out"):
-        with pytest.raises(OSError, match="The output must be a file that can be written"):
-            clean_files([tmp_path / "in"], bad)
+    for bad, why in (
+        (tmp_path, "must be a file. Got the directory"),
+        (tmp_path / "in" / "out", "must be in a folder that exists"),
+        (tmp_path / "no" / "out", "must be in a folder that exists.*mkdir -p"),
+    ):
+        with pytest.raises(OSError, match=why):
+            clean_files(["-"], bad)
 
 
 def test_a_device_is_written_to_and_a_link_is_kept(tmp_path):
@@ -419,7 +423,7 @@ def test_memory_does_not_grow_with_the_input(tmp_path):
     code = (
         "import resource, sys; from pacsent.text import clean_files;"
         "clean_files([sys.argv[1]], sys.argv[2], wiki=True);"
-        "clean_files([sys.argv[1]], sys.argv[2]);"
+        "clean_files([sys.argv[1]], sys.argv[2], overwrite=True);"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     peaks = []

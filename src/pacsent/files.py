@@ -1,46 +1,251 @@
-"""Writing so that nothing is lost: beside its place, onto the disk, then moved in one step."""
+"""Writing so that nothing is lost: beside its place, onto the disk, then moved in one step.
+
+`replacing` is for a file, `replacing_folder` for a folder; nothing of ours writes another way. What
+is being written has a hidden name with the machine and the process (`.NAME.saving-HOST-PID-*`), and
+is locked. A process that was killed leaves it there; the next write into the same folder removes
+it and says so. `check_output` is the rule for what may be replaced.
+"""
 
 import contextlib
 import ctypes
 import errno
-import glob
 import os
+import platform
+import re
 import secrets
 import shutil
-import time
+import stat
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import IO
+
+try:
+    import fcntl
+except ImportError:  # not a Unix: nothing is locked, and nothing is swept
+    fcntl = None  # type: ignore[assignment]
+
+_PARTIAL = re.compile(r"\..+\.saving-(?P<host>.+)-(?P<process>\d+)-[0-9a-f]+", re.DOTALL)
+_ours: set[str] = set()  # what this process is writing now
+
+
+# ------------------------------------------------------------------------------------------------
+# what may be replaced
+# ------------------------------------------------------------------------------------------------
+
+
+def check_output(
+    path, inputs: Iterable = (), *, overwrite: bool = False, folder: bool = False
+) -> None:
+    """Refuse an output that exists, unless it may be overwritten; and any that is an input.
+
+    A file without a byte, a folder without a file, a device and a pipe have nothing to lose.
+
+    Parameters
+    ----------
+    path : path; None or '-' for stdout
+    inputs : iterable of paths; None and '-' are passed over
+        What the output is made from. It is never replaced, nor anything within it, nor a folder
+        that holds it.
+    overwrite : bool, default=False
+    folder : bool, default=False
+        Whether the output is to be a folder.
+    """
+    if is_stream(path):
+        return
+    place = Path(os.path.realpath(path))
+    if place.is_dir() and not folder:
+        raise _is_directory(path)
+    for given in inputs:
+        if given is None or str(given) == "-":
+            continue
+        source = Path(os.path.realpath(given))
+        if place == source or place in source.parents or source in place.parents:
+            how = "is an input" if place == source else f"and the input {given} are in one another"
+            raise ValueError(
+                f"The output must be none of the inputs, which are never overwritten. Got {path}, "
+                f"which {how}, instead. Choose another name for the output."
+            )
+    if not overwrite and place.exists() and not _is_empty(place):
+        raise FileExistsError(
+            f"{path} exists. Choose another name, or pass --overwrite (overwrite=True) to "
+            "replace it."
+        )
+
+
+def is_stream(path) -> bool:
+    """Whether a path is stdout, a device or a pipe: written to as it is, nothing to move there."""
+    if path is None or str(path) == "-":
+        return True
+    path = Path(path)
+    if os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/")):
+        return True
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _is_empty(place: Path) -> bool:
+    if place.is_dir():
+        return not any(place.iterdir())
+    return place.stat().st_size == 0
 
 
 def full_disk(error: OSError, path, needed: int | None = None) -> OSError:
     """The error itself, or one clear line where the disk is full."""
-    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT) or error.strerror is None:
         return error
     much = f" needs about {needed / 1e6:,.0f} MB and" if needed else ""
-    return OSError(
+    clear = OSError(
         f"The disk that holds {Path(path).parent} is full: {path}{much} was not saved. Free some "
         "space or save elsewhere."
     )
+    clear.errno = error.errno
+    return clear
 
 
-def sweep(folder, prefix):
-    """Remove what killed saves left: of this machine, an hour old, the process gone."""
-    for left in folder.glob(f"{glob.escape(prefix)}*"):
-        process = left.name.removeprefix(prefix).partition("-")[0]
+# ------------------------------------------------------------------------------------------------
+# writing
+# ------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def replacing(path, *, parents: bool = False, needed: int | None = None) -> Iterator[IO[bytes]]:
+    """A file to write bytes to; in its place, whole and on the disk, when the block ends well.
+
+    Written beside its place and moved there, so that what was there stays until then, and for good
+    where the block fails. A link stays, what it points to is replaced; permissions are kept.
+
+    Parameters
+    ----------
+    path : path; None or '-' for stdout
+        A device or a pipe is written to directly.
+    parents : bool, default=False
+        Make the folders that lead to the file; else they must exist.
+    needed : int or None
+        Bytes, told to who has too few.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with replacing(Path(folder) / "a.txt") as file:
+    ...         n = file.write(b"whole")
+    ...     (Path(folder) / "a.txt").read_text()
+    'whole'
+    """
+    if path is None or str(path) == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    if is_stream(path):
+        with open(path, "ab") as stream:  # /dev/stdout may be a log that is appended to
+            yield stream
+        return
+    place = Path(os.path.realpath(path))
+    _check_file_place(place, path, parents)
+    with _beside(place) as beside:
+        try:
+            file = open(beside, "xb")  # noqa: SIM115 (closed below)
+        except OSError as error:
+            raise _unwritable(error, path) from None
+        try:
+            with file:
+                _lock(file.fileno())
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            if place.exists():
+                shutil.copymode(place, beside)
+            os.replace(beside, place)
+            _sync(place.parent)
+        except OSError as error:
+            raise full_disk(error, path, needed) from None
+
+
+def _is_directory(path) -> OSError:
+    return IsADirectoryError(
+        f"The output must be a file. Got the directory {path} instead. Choose another name."
+    )
+
+
+def _check_file_place(place: Path, path, parents: bool) -> None:
+    if place.is_dir():
+        raise _is_directory(path)
+    if place.parent.is_dir():
+        return
+    if not parents:
+        raise FileNotFoundError(
+            f"The output must be in a folder that exists. Got {path} instead. Run: "
+            f"mkdir -p {place.parent}"
+        )
+    place.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _unwritable(error: OSError, path) -> OSError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return full_disk(error, path)
+    return type(error)(
+        f"The output must be a place that can be written to. Got {path} instead "
+        f"({error.strerror}). Choose another place."
+    )
+
+
+@contextlib.contextmanager
+def replacing_folder(path, *, needed: int | None = None) -> Iterator[Path]:
+    """A new folder to write into; in its place, whole and on the disk, when the block ends well.
+
+    As `replacing`. What is in its place is exchanged in one step where the system can (Linux);
+    the caller has checked that it may go.
+    """
+    place = Path(os.path.realpath(path))
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(error, path) from None
+    with _beside(place) as beside:
+        try:
+            beside.mkdir()
+        except OSError as error:
+            raise _unwritable(error, path) from None
+        with _locked_folder(beside):
+            try:
+                yield beside
+                _sync_tree(beside)
+                move(beside, place)
+                _sync(place.parent)
+            except OSError as error:
+                raise full_disk(error, path, needed) from None
+
+
+@contextlib.contextmanager
+def _beside(place: Path) -> Iterator[Path]:
+    """A name for what will be moved to `place`; what is still there at the end is removed."""
+    sweep(place.parent)
+    name = f".{place.name}.saving-{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}"
+    beside = place.parent / name
+    _ours.add(name)
+    try:
+        yield beside
+    finally:
+        _remove(beside)
+        _ours.discard(name)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
         with contextlib.suppress(OSError):
-            if process.isdigit() and time.time() - left.stat().st_mtime > 3600:
-                try:
-                    os.kill(int(process), 0)
-                except ProcessLookupError:
-                    shutil.rmtree(left, ignore_errors=True)
+            path.unlink(missing_ok=True)
 
 
-def move(beside, place):
+def move(beside: Path, place: Path) -> None:
     """Put the finished folder in its place; the old one goes in the same step."""
     if not place.exists():
         os.rename(beside, place)
         return
     if exchange(beside, place):
-        return  # `beside` is now the old folder; save() removes it
+        return  # `beside` is now the old folder, which is removed as anything beside
     old = place.parent / f".{place.name}.old-{secrets.token_hex(4)}"
     os.rename(place, old)
     try:
@@ -61,10 +266,107 @@ def exchange(a, b) -> bool:
     return renameat2(here, os.fsencode(a), here, os.fsencode(b), exchange) == 0
 
 
+def _sync_tree(folder: Path) -> None:
+    for directory, _, names in os.walk(folder):
+        for name in names:
+            _sync(Path(directory) / name)
+        _sync(Path(directory))
+
+
+def _sync(path: Path) -> None:
+    """Onto the disk, where the system can say so of this kind of file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+# ------------------------------------------------------------------------------------------------
+# what killed processes left
+# ------------------------------------------------------------------------------------------------
+
+
+def sweep(folder: Path) -> None:
+    """Remove, and name, what killed processes of this machine left half written in a folder."""
+    if fcntl is None:
+        return
+    try:
+        names = [name for name in os.listdir(folder) if ".saving-" in name]
+    except OSError:
+        return
+    left = [folder / name for name in names if _is_left(folder / name)]
+    if not left:
+        return
+    size = sum(_size(path) for path in left)
+    for path in left:
+        _remove(path)
+    shown = ", ".join(path.name for path in left[:3]) + (", …" if len(left) > 3 else "")
+    warnings.warn(
+        f"Removed what a killed process had left half written in {folder}: {shown} "
+        f"({size / 1e6:,.1f} MB).",
+        stacklevel=2,
+    )
+
+
+def _is_left(path: Path) -> bool:
+    """Whether a name is ours, its process of this machine is gone, and nobody holds its lock."""
+    match = _PARTIAL.fullmatch(path.name)
+    if not match or match["host"] != platform.node() or path.name in _ours:
+        return False
+    process = int(match["process"])
+    if process != os.getpid():  # in a container every run has the same number
+        try:
+            os.kill(process, 0)
+            return False
+        except ProcessLookupError:
+            pass
+        except (OSError, OverflowError):
+            return False
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        return _lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _size(path: Path) -> int:
+    try:
+        if stat.S_ISREG(path.lstat().st_mode):
+            return path.lstat().st_size
+        return sum(file.lstat().st_size for file in path.rglob("*"))
+    except OSError:
+        return 0
+
+
+def _lock(descriptor: int) -> bool:
+    """Take the lock of an open file; False where another process has it or there are no locks."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
-def whole_file(path):
-    """A new file, on the disk when the block ends."""
-    with open(path, "xb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
+def _locked_folder(folder: Path) -> Iterator[None]:
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        _lock(descriptor)
+        yield
+    finally:
+        os.close(descriptor)

@@ -10,6 +10,7 @@ from pacsent import storage
 from pacsent.storage import (
     TENSORS,
     WORDS,
+    check_place,
     from_json,
     is_model,
     read_config,
@@ -29,18 +30,21 @@ VECTORIZER = "vectorizer"  # the folder inside a classifier's
 # ------------------------------------------------------------------------------------------------
 
 
-def save(obj, path, *, words: str = "copy") -> Path:
+def save(obj, path, *, words: str = "copy", overwrite: bool = False) -> Path:
     """Save word vectors, or a fitted estimator, as a folder.
 
     Parameters
     ----------
     obj : WordVectors or a fitted estimator of pacsent
     path : str or path
-        The folder. A model of ours that is already there is replaced, in one step; anything
-        else that is there is left alone and the call refused.
+        The folder. A model of ours that is already there is replaced, in one step, where
+        `overwrite` says so; anything else that is there is left alone and the call refused.
     words : {"copy", "reference"}, default="copy"
         For an estimator: keep a copy of its word vectors in the folder, or only the way to the
         folder they were loaded from and their digest, which `load` checks.
+    overwrite : bool, default=False
+        Replace a model that is there. The word vectors an estimator was made from are never
+        replaced by it.
 
     Returns
     -------
@@ -51,17 +55,28 @@ def save(obj, path, *, words: str = "copy") -> Path:
         raise ValueError(f"words must be 'copy' or 'reference'. Got {words!r} instead.")
     path = Path(path)
     if isinstance(obj, WordVectors):
-        return save_words(obj, path)
+        return save_words(obj, path, overwrite=overwrite)
     place = Path(os.path.realpath(path))
+    inner = getattr(obj, "vectorizer_", obj)
+    saved_at = getattr(getattr(inner, "word_vectors", None), "_saved_at", None)
+    if saved_at is not None and (words == "reference" or saved_at == place):
+        check_place(path, [saved_at], overwrite=overwrite)
     if hasattr(obj, "vectorizer_") and hasattr(obj, "_state"):
-        return write_folder(path, lambda folder: _write_classifier(obj, folder, place, words))
+        return write_folder(
+            path, lambda folder: _write_classifier(obj, folder, place, words), overwrite=overwrite
+        )
     if not (hasattr(obj, "_state") and hasattr(obj, "_restore") and hasattr(obj, "get_params")):
         raise TypeError(
             "save() takes WordVectors or a fitted estimator of pacsent. Got "
             f"{type(obj).__name__} instead."
         )
     needed = n_bytes(obj.word_vectors) * (words == "copy")
-    return write_folder(path, lambda folder: _write_estimator(obj, folder, place, words), needed)
+    return write_folder(
+        path,
+        lambda folder: _write_estimator(obj, folder, place, words),
+        needed,
+        overwrite=overwrite,
+    )
 
 
 def _write_estimator(estimator, folder, place, words):

@@ -14,17 +14,13 @@ Foreign files are in `formats`.
 import json
 import math
 import os
-import platform
-import secrets
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 
 import pacsent
 from pacsent import files
-from pacsent.files import whole_file
 
 FORMAT_VERSION = 1
 CONFIG, WORD_LIST, TENSORS, WORDS = "config.json", "vocabulary.tsv", "model.safetensors", "words"
@@ -40,12 +36,15 @@ _CHUNK = 1 << 24  # bytes written at once
 _LARGEST_HEADER = 100_000_000  # as in the safetensors library
 
 
-def check_place(place, path):
-    """A folder that is not ours is never touched."""
+def check_place(path, inputs: Iterable = (), *, overwrite: bool = False) -> None:
+    """A folder that is not ours is never touched; one of ours, no input, if it may be replaced."""
+    place = Path(os.path.realpath(path))
     if not place.exists():
+        files.check_output(path, inputs, folder=True)
         return
     if place.is_dir():
         if is_model(place) or not any(place.iterdir()):
+            files.check_output(path, inputs, overwrite=overwrite, folder=True)
             return
         what = "a folder that is not a pacsent model"
     else:
@@ -56,23 +55,14 @@ def check_place(place, path):
     )
 
 
-def write_folder(path, write: Callable[[Path], None], needed: int | None = None) -> Path:
+def write_folder(
+    path, write: Callable[[Path], None], needed: int | None = None, *, overwrite: bool = False
+) -> Path:
     """A folder of ours: `write` fills it beside its place, then it is moved there in one step."""
     path = Path(path)
-    place = Path(os.path.realpath(path))
-    check_place(place, path)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".{place.name}.saving-{platform.node()}-"
-    files.sweep(place.parent, prefix)
-    beside = place.parent / f"{prefix}{os.getpid()}-{secrets.token_hex(4)}"
-    try:
-        beside.mkdir()
-        write(beside)
-        files.move(beside, place)
-    except OSError as error:
-        raise files.full_disk(error, path, needed) from None
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    check_place(path, overwrite=overwrite)
+    with files.replacing_folder(path, needed=needed) as folder:
+        write(folder)
     return path
 
 
@@ -88,8 +78,7 @@ def write_config(folder, config):
     config = {"format_version": FORMAT_VERSION, "pacsent_version": pacsent.__version__, **config}
     config = to_json(config, "the description of the model")
     text = json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    with whole_file(folder / CONFIG) as file:
-        file.write(text.encode())
+    (folder / CONFIG).write_bytes(text.encode())
 
 
 def to_json(value, what):
@@ -205,7 +194,7 @@ def write_tensors(path, tensors: dict[str, np.ndarray]) -> None:
         place += tensor.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % _ALIGN)
-    with whole_file(path) as file:
+    with open(path, "xb") as file:
         file.write(len(text).to_bytes(8, "little"))
         file.write(text)
         for name in order:

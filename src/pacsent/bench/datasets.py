@@ -6,11 +6,9 @@ by name. Nothing here cleans or tokenises text.
 """
 
 import hashlib
-import lzma
 import os
 import re
 import tarfile
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pacsent.text.labelled import Dataset, read_labelled
+from pacsent.text.reading import Source
 from pacsent.words.generative import GenerativeCorpus, generate
 
 __all__ = [
@@ -26,7 +25,7 @@ __all__ = [
     "load", "read_labelled",
 ]  # fmt: skip
 
-SUFFIXES = (".tar.xz", ".tar.gz", ".tgz", ".tar.bz2", ".tar")
+SUFFIXES = (".tar.xz", ".tar.gz", ".tgz", ".tar.bz2", ".tar.zst", ".tar")
 
 
 @dataclass(frozen=True, eq=False)
@@ -391,12 +390,15 @@ def _members(path: Path, pattern: str) -> Iterator[Member]:
         return
     wanted = re.compile(rf"(^|/){pattern}")
     try:
-        with tarfile.open(path, "r|*") as archive:
-            for info in archive:
-                if info.isfile() and wanted.search(info.name):
-                    file = archive.extractfile(info)
-                    yield Member(info.name, file.read() if file else b"")
-    except (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error, OSError) as error:
+        with Source(path) as source:
+            with tarfile.open(fileobj=source, mode="r|") as archive:  # type: ignore[call-overload]
+                for info in archive:
+                    if info.isfile() and wanted.search(info.name):
+                        file = archive.extractfile(info)
+                        yield Member(info.name, file.read() if file else b"")
+            while source.read(1 << 20):  # to the archive's own end, and its checksum
+                pass
+    except (tarfile.TarError, EOFError, OSError) as error:
         raise ValueError(
             f"{path.name} must be a whole tar archive ({', '.join(SUFFIXES)}). Got a damaged or "
             f"partial file instead ({error}). Fetch it again."

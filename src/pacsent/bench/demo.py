@@ -75,7 +75,7 @@ def run(out, *, random_state: int = 0, n_jobs: int | None = None, say=lambda lin
         n_jobs=1,
     )
     words = skipgram.fit(cleaned).word_vectors_
-    save_words(words, out / "words")
+    save_words(words, out / "words", overwrite=True)
     say(f"trained {words.n_words:,} word vectors of {words.n_dims} dimensions")
     neighbours = _neighbours(words, source)
     for word, alike, near in neighbours:

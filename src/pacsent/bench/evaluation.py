@@ -5,7 +5,6 @@ Labels are used by the classifier only. `reproduction` runs the whole table.
 
 import hashlib
 import json
-import os
 import time
 import warnings
 from dataclasses import asdict, dataclass
@@ -15,6 +14,7 @@ import numpy as np
 
 import pacsent
 from pacsent.bench.rows import PAPER_DATASETS, ROWS, Features, Row, Source, features, from_estimator
+from pacsent.files import replacing
 from pacsent.maths import regressions
 from pacsent.progress import bar
 from pacsent.text.labelled import Dataset
@@ -509,10 +509,7 @@ def _plain(params):
 
 def save_classifier(path, coef, intercept, classes, choice: dict) -> None:
     """A classifier as a .npz of plain arrays, which no code runs to load."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.part")
-    with beside.open("wb") as file:
+    with replacing(path, parents=True) as file:
         np.savez(
             file,
             coef=coef,
@@ -520,7 +517,6 @@ def save_classifier(path, coef, intercept, classes, choice: dict) -> None:
             classes=np.array(classes, dtype=str),
             choice=np.array(json.dumps(choice)),
         )
-    os.replace(beside, path)
 
 
 def load_classifier(path):

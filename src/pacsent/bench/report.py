@@ -8,6 +8,7 @@ from typing import Any
 
 from pacsent.bench.evaluation import score_text
 from pacsent.bench.rows import PAPER_DATASETS, ROWS
+from pacsent.files import replacing
 
 TITLES = {
     "20news": "20news",
@@ -334,9 +335,8 @@ def write(results, out, run=None, *, title="pacsent: the paper's table, again", 
         ("table.tex", table(results, "latex") + "\n"),
         ("index.html", page),
     ):
-        beside = out / f".{name}.part"
-        beside.write_text(content, encoding="utf-8")
-        beside.replace(out / name)
+        with replacing(out / name) as file:
+            file.write(content.encode())
     return out / "index.html"
 
 
@@ -497,7 +497,10 @@ def plots(results, folder) -> list[tuple[Path, str, str]]:
 
     def save(figure, name, kind, caption):
         path = folder / f"{name}.png"
-        figure.savefig(path, dpi=130, facecolor="white", metadata={"Software": None})
+        with replacing(path) as file:
+            figure.savefig(
+                file, format="png", dpi=130, facecolor="white", metadata={"Software": None}
+            )
         made.append((path, kind, caption))
 
     settings: Any = {

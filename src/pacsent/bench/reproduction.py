@@ -12,6 +12,7 @@ from pacsent import progress
 from pacsent.bench import datasets, evaluation
 from pacsent.bench.evaluation import N_FOLDS, PROTOCOL, SEEDS, Prepared
 from pacsent.bench.rows import PAPER_DATASETS, ROWS, Row
+from pacsent.files import replacing
 from pacsent.maths import regressions
 
 # about how long things take, for the time left: per lam of a quick row, a slow row, w-PB-neg
@@ -265,11 +266,9 @@ def _is_done(path: Path, key: dict) -> bool:
 
 def write_json(path, content: dict) -> None:
     """Beside its place first, so that an interrupted run leaves whole files only."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.part")
-    beside.write_text(json.dumps(content, indent=1, allow_nan=False, default=float) + "\n")
-    os.replace(beside, path)
+    text = json.dumps(content, indent=1, allow_nan=False, default=float) + "\n"
+    with replacing(path, parents=True) as file:
+        file.write(text.encode())
 
 
 def last_run(out) -> dict | None:

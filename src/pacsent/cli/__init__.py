@@ -11,7 +11,7 @@ import warnings
 import click
 
 from pacsent.cli import bench, certificates, sentences, words
-from pacsent.cli.common import cli, one_line_warning
+from pacsent.cli.common import cli, end_on_sigterm, one_line_warning, status_of
 
 __all__ = ["bench", "certificates", "cli", "main", "sentences", "words"]
 
@@ -25,12 +25,14 @@ def main():
     """
     _open_closed_streams()
     warnings.showwarning = one_line_warning
+    end_on_sigterm()
     try:
         status = cli.main(standalone_mode=False)
         sys.stdout.flush()
-    except (click.exceptions.Abort, KeyboardInterrupt):
-        print("Interrupted.", file=sys.stderr)
-        raise SystemExit(130) from None
+    except click.exceptions.Abort as error:  # click's name for Ctrl-C
+        raise SystemExit(status_of(error.__cause__)) from None
+    except KeyboardInterrupt as error:
+        raise SystemExit(status_of(error)) from None
     except click.ClickException as error:
         error.show()
         raise SystemExit(error.exit_code) from None

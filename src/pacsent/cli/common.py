@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import sys
 
 import click
@@ -138,6 +139,38 @@ def seeds_option(command):
     return click.option(
         "--seeds", type=click.IntRange(min=1), default=3, show_default=True, help="How many seeds."
     )(command)
+
+
+def overwrite_option(command):
+    """--overwrite, for commands that write."""
+    return click.option(
+        "--overwrite", is_flag=True, help="Replace what exists there; never an input."
+    )(command)
+
+
+# ------------------------------------------------------------------------------------------------
+# Ended from outside
+# ------------------------------------------------------------------------------------------------
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a command as Ctrl-C does: checkpoints written, half files removed."""
+
+
+def end_on_sigterm() -> None:
+    """Turn SIGTERM into `Terminated` in the main thread."""
+
+    def end(number, frame):
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, end)
+
+
+def status_of(interruption: BaseException | None) -> int:
+    """Say how a command was ended from outside; the exit status that shells have for it."""
+    terminated = isinstance(interruption, Terminated)
+    print("Terminated." if terminated else "Interrupted.", file=sys.stderr)
+    return 128 + (signal.SIGTERM if terminated else signal.SIGINT)
 
 
 # ------------------------------------------------------------------------------------------------

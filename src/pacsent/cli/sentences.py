@@ -11,6 +11,7 @@ from pacsent.cli.common import (
     echo_warnings,
     in_shell_words,
     n_jobs_option,
+    overwrite_option,
     quiet_option,
 )
 
@@ -85,10 +86,11 @@ def _model_names(command):
     show_default=True,
     help="Keep the word vectors in the model's folder, or only where WORDS is.",
 )
+@overwrite_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
 @quiet_option
 @_model_names
-def fit(method, words, text, output, words_by, as_json, quiet, **given):
+def fit(method, words, text, output, words_by, overwrite, as_json, quiet, **given):
     """Fit METHOD with the word vectors WORDS on the sentences of TEXT (one a line, - for stdin).
 
     WORDS is a folder of pacsent, a file of any format that `pacsent convert` reads, or `english`,
@@ -100,11 +102,13 @@ def fit(method, words, text, output, words_by, as_json, quiet, **given):
     from pacsent.loading import save
     from pacsent.progress import bar
     from pacsent.sentences.methods import METHODS, make
+    from pacsent.storage import check_place
     from pacsent.text.reading import read_lines
     from pacsent.words import formats
 
     if method not in METHODS:
         raise click.BadParameter(f"one of {', '.join(METHODS)}", param_hint="METHOD")
+    check_place(output, [words, text], overwrite=overwrite)
     params = {name: value for name, value in given.items() if value is not None}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
@@ -124,7 +128,7 @@ def fit(method, words, text, output, words_by, as_json, quiet, **given):
                     yield sentence
 
             vectorizer.fit(sentences())
-        save(vectorizer, output, words=words_by)
+        save(vectorizer, output, words=words_by, overwrite=overwrite)
     echo_warnings(caught)
     result = {
         "method": method,
@@ -195,9 +199,10 @@ def _ready(method, words):
     type=click.Choice(["warn", "error", "ignore"]),
     help="What to do about sentences without a known word: mean 0 and a count, or stop.",
 )
+@overwrite_option
 @quiet_option
 @_model_names
-def embed(model, text, output, method, unknown, ids, keep_text, quiet, **given):
+def embed(model, text, output, method, unknown, ids, keep_text, overwrite, quiet, **given):
     """Turn the sentences of TEXT (one a line, stdin when left out) into vectors by MODEL.
 
     MODEL is a folder that `pacsent fit` wrote, or word vectors (`english` comes with the package)
@@ -210,6 +215,7 @@ def embed(model, text, output, method, unknown, ids, keep_text, quiet, **given):
     last.
     """
 
+    from pacsent.files import check_output
     from pacsent.loading import load
     from pacsent.progress import bar
     from pacsent.sentences import vector_files
@@ -220,6 +226,7 @@ def embed(model, text, output, method, unknown, ids, keep_text, quiet, **given):
             vector_files.check_name(output, ids=ids, texts=keep_text)
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="-o") from None
+    check_output(output, [model, text], overwrite=overwrite)
     vectorizer = load(model, unknown=unknown)
     if hasattr(vectorizer, "stream"):
         if method is not None:
@@ -243,7 +250,7 @@ def embed(model, text, output, method, unknown, ids, keep_text, quiet, **given):
         bar("embed", unit="sentences", enabled=not quiet) as shown,
     ):
         warnings.simplefilter("always", UserWarning)
-        vector_files.write(batches(), output, n_dims)
+        vector_files.write(batches(), output, n_dims, overwrite=overwrite)
     echo_warnings(w for w in caught if w.category.__name__ != "EmptySentenceWarning")
     if not quiet:
         click.echo(_report(vectorizer), err=True)

@@ -1,6 +1,6 @@
 """Commands about text and words: clean, train, words, convert."""
 
-import os
+import contextlib
 import warnings
 
 import click
@@ -12,6 +12,7 @@ from pacsent.cli.common import (
     echo_warnings,
     n_jobs_option,
     one_line_warning,
+    overwrite_option,
     quiet_option,
 )
 
@@ -24,10 +25,21 @@ from pacsent.cli.common import (
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
 @click.option("-o", "--output", metavar="OUT", help="File to write.  [default: standard output]")
 @click.option("--wiki", is_flag=True, help="INPUT is a MediaWiki dump: keep its visible text only.")
+@click.option(
+    "--normalise",
+    type=click.Choice(["paper", "unicode"]),
+    default="paper",
+    show_default=True,
+    help="paper: a-z only, digits spelled. unicode: words in any script, NFKC and case folded.",
+)
 @n_jobs_option
+@overwrite_option
 @quiet_option
-def clean(inputs, output, wiki, n_jobs, quiet):
+def clean(inputs, output, quiet, **how):
     """Clean text as the paper does: letters a-z in lower case, digits spelled, single spaces.
+
+    Other letters are no letters to the paper ("Café" becomes "caf"): --normalise unicode keeps
+    them, and `pacsent train --normalise unicode` reads what it writes.
 
     Each INPUT is a plain file, a .gz, .bz2, .xz or .zst archive, or - for standard input. Lines
     stay lines; with --wiki all articles of a dump go on one line, byte for byte as by the filter
@@ -35,7 +47,7 @@ def clean(inputs, output, wiki, n_jobs, quiet):
     """
     from pacsent.text.cleaning import clean_files
 
-    clean_files(inputs, output, wiki=wiki, n_jobs=n_jobs, verbose=not quiet)
+    clean_files(inputs, output, verbose=not quiet, **how)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -112,10 +124,11 @@ def _flag(context, name):
     callback=_seconds,
     help="Time between checkpoints.",
 )
+@overwrite_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
 @quiet_option
 @click.pass_context
-def train(context, text, output, resume, as_json, quiet, device, **parameters):
+def train(context, text, output, resume, overwrite, as_json, quiet, device, **parameters):
     """Train word vectors on TEXT, both tables: Skip-gram with negative sampling.
 
     TEXT is one or more files, raw or cleaned, plain or packed, or - for standard input; each line
@@ -133,7 +146,7 @@ def train(context, text, output, resume, as_json, quiet, device, **parameters):
             if context.get_parameter_source(parameter.name)
             is click.core.ParameterSource.COMMANDLINE
         ]
-        extra = set(given) - {"resume", "n_jobs", "quiet", "as_json"}
+        extra = set(given) - {"resume", "n_jobs", "overwrite", "quiet", "as_json"}
         if extra:
             raise click.UsageError(
                 "--resume takes its settings from the interrupted training; leave out "
@@ -149,13 +162,12 @@ def train(context, text, output, resume, as_json, quiet, device, **parameters):
 
     folder = Path(output)
     work = folder.with_name(folder.name + ".training")
-    if resume is None:
-        storage.check_place(folder.resolve(), folder)
-        if (work / "state.json").exists():
-            raise ValueError(
-                f"{work} must not be there when a training starts. It holds an unfinished one. "
-                f"Go on with: pacsent train --resume {folder}, or delete it."
-            )
+    storage.check_place(folder, text, overwrite=overwrite)
+    if resume is None and (work / "state.json").exists():
+        raise ValueError(
+            f"{work} must not be there when a training starts. It holds an unfinished one. "
+            f"Go on with: pacsent train --resume {folder}, or delete it."
+        )
     started = time.monotonic()
 
     with warnings.catch_warnings():
@@ -167,10 +179,13 @@ def train(context, text, output, resume, as_json, quiet, device, **parameters):
                 parameters["device"] = device or "cpu"
                 model = SkipGram(**parameters, checkpoint_dir=work, verbose=not quiet)
                 model.fit("-" if text == ("-",) else [Path(name) for name in text])
-            save_words(model.word_vectors_, folder)
+            save_words(model.word_vectors_, folder, overwrite=overwrite)
         except KeyboardInterrupt:
             if (work / "state.json").exists():
                 click.echo(f"Go on with: pacsent train --resume {folder}", err=True)
+            else:
+                with contextlib.suppress(OSError):
+                    work.rmdir()  # nothing to go on with
             raise
     forget(work)
     seconds = time.monotonic() - started
@@ -294,7 +309,7 @@ def words(model, word, n, evaluate, as_json, quiet):
     show_default=True,
     help="What to do with a word that occurs twice.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace files that exist.")
+@overwrite_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
 @quiet_option
 def convert(
@@ -310,19 +325,24 @@ def convert(
     """
     import json
     import warnings
+    from pathlib import Path
 
     from pacsent.words import formats
 
-    to = to or formats.format_of_name(destination)
-    if to not in formats.WRITABLE:
+    if to is not None and to not in formats.WRITABLE:
         raise click.BadParameter(f"one of {', '.join(formats.WRITABLE)}", param_hint="--to")
     if bits is not None and to != "pacsent":
         raise click.UsageError("Packed numbers are for pacsent's own folder: --to pacsent.")
     if format is not None and format not in formats.FORMATS:
         raise click.BadParameter(f"one of {', '.join(formats.FORMATS)}", param_hint="--from")
-    format = format or formats.detect(source)
-    if os.path.exists(destination) and not overwrite:  # before a large file is read for nothing
-        raise ValueError(f"{destination} exists. Choose another name, or add --overwrite.")
+    format = format or formats.detect(source)  # a mistake in SOURCE comes first
+    to = to or formats.format_of_name(destination)
+    formats.check_targets(  # before a large file is read for nothing
+        destination,
+        [source, counts, context, Path(source).with_name(formats.CONTEXT + Path(source).name)],
+        save_counts=save_counts,
+        overwrite=overwrite,
+    )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         words = formats.read(

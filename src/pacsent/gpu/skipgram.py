@@ -11,7 +11,6 @@ next one is copied from the id file through page-locked memory.
 import ctypes
 import json
 import logging
-import os
 import shutil
 import time
 from collections import deque
@@ -20,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pacsent.files import replacing_folder
 from pacsent.gpu.device import (
     describe,
     free_memory,
@@ -673,20 +673,12 @@ class Checkpoint:
         return content["state"], tables
 
     def save(self, state, tables):
-        partial = self.folder.with_name(self.folder.name + ".part")
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        for name, table in zip(("input", "output"), tables):
-            np.save(partial / f"{name}.npy", table)
-        (partial / "state.json").write_text(
-            json.dumps({"settings": self.settings, "state": state}, indent=1)
-        )
-        old = self.folder.with_name(self.folder.name + ".old")
-        shutil.rmtree(old, ignore_errors=True)
-        if self.folder.exists():
-            os.replace(self.folder, old)
-        os.replace(partial, self.folder)
-        shutil.rmtree(old, ignore_errors=True)
+        with replacing_folder(self.folder) as folder:
+            for name, table in zip(("input", "output"), tables):
+                np.save(folder / f"{name}.npy", table)
+            (folder / "state.json").write_text(
+                json.dumps({"settings": self.settings, "state": state}, indent=1)
+            )
 
     def remove(self):
         shutil.rmtree(self.folder, ignore_errors=True)

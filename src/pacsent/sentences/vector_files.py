@@ -9,22 +9,23 @@ there when whole.
 
 import json
 import os
-import secrets
 import shutil
-import sys
+import tempfile
 import zipfile
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
+from pacsent import files
+
 _NPY_HEADER = 128  # bytes; room for any shape, so that the header can be written last
+_SEEKING = (".npy", ".npz", ".parquet")  # their beginning or end is written last
 
 
-def write(batches: Iterable, path, n_dims: int) -> int:
+def write(batches: Iterable, path, n_dims: int, *, overwrite: bool = False) -> int:
     """Write batches of (means, variances); the number of rows.
 
     Parameters
@@ -38,12 +39,13 @@ def write(batches: Iterable, path, n_dims: int) -> int:
         files the id is the first column and the text the last.
     n_dims : int
         Width of the means, for a file without rows.
+    overwrite : bool, default=False
+        Replace a file that exists.
     """
-    if path is None or str(path) == "-":
-        return sum(_tsv_rows(_triples(batches), sys.stdout.buffer))
-    writer = WRITERS[check_name(path)]
-    with _beside(Path(path)) as temporary:
-        return sum(writer(_triples(batches), temporary, n_dims))
+    files.check_output(path, overwrite=overwrite)
+    writer = _tsv if path is None or str(path) == "-" else WRITERS[check_name(path)]
+    with files.replacing(path) as file:
+        return sum(writer(_triples(batches), file, n_dims))
 
 
 def _triples(batches):
@@ -114,15 +116,15 @@ def check_name(path, *, ids: bool = False, texts: bool = False) -> str:
         )
     if suffix == ".parquet":
         _pyarrow()
+    if suffix in _SEEKING and files.is_stream(path):
+        raise ValueError(
+            f"A pipe or a device takes .tsv or .jsonl, which are written front to back. Got "
+            f"{str(path)!r} instead. Write {suffix} to a file."
+        )
     return suffix
 
 
-def _tsv(batches, path, n_dims) -> Iterator[int]:
-    with open(path, "wb") as file:
-        yield from _tsv_rows(batches, file)
-
-
-def _tsv_rows(batches, file: IO[bytes]) -> Iterator[int]:
+def _tsv(batches, file: IO[bytes], n_dims) -> Iterator[int]:
     line = ""
     for means, _, carried in batches:
         # nine digits bring a float32 back exactly, seventeen a float64
@@ -132,60 +134,59 @@ def _tsv_rows(batches, file: IO[bytes]) -> Iterator[int]:
         columns = [column for column in (carried.get("id"), rows, carried.get("text")) if column]
         file.write("".join("\t".join(row) + "\n" for row in zip(*columns)).encode("utf-8"))
         yield len(means)
-    file.flush()
 
 
-def _jsonl(batches, path, n_dims) -> Iterator[int]:
-    with open(path, "w", encoding="ascii") as file:
-        for means, variances, carried in batches:
-            for row, (mean, variance) in enumerate(zip(means, variances)):
-                # str of a float32 is the shortest text that brings it back; JSON has no nan
-                numbers = ", ".join(map(str, mean))
-                spread = "null" if np.isnan(variance) else json.dumps(float(variance))
-                beside = "".join(
-                    f'"{name}": {json.dumps(values[row])}, ' for name, values in carried.items()
-                )
-                file.write(f'{{{beside}"mean": [{numbers}], "variance": {spread}}}\n')
-            yield len(means)
+def _jsonl(batches, file: IO[bytes], n_dims) -> Iterator[int]:
+    for means, variances, carried in batches:
+        for row, (mean, variance) in enumerate(zip(means, variances)):
+            # str of a float32 is the shortest text that brings it back; JSON has no nan
+            numbers = ", ".join(map(str, mean))
+            spread = "null" if np.isnan(variance) else json.dumps(float(variance))
+            beside = "".join(
+                f'"{name}": {json.dumps(values[row])}, ' for name, values in carried.items()
+            )
+            line = f'{{{beside}"mean": [{numbers}], "variance": {spread}}}\n'
+            file.write(line.encode("ascii"))
+        yield len(means)
 
 
-def _npy(batches, path, n_dims) -> Iterator[int]:
-    with _NpyFile(path, (n_dims,)) as file:
-        for means, _, _ in batches:
-            file.append(means)
-            yield len(means)
+def _npy(batches, file: IO[bytes], n_dims) -> Iterator[int]:
+    table = _NpyFile(file, (n_dims,))
+    for means, _, _ in batches:
+        table.append(means)
+        yield len(means)
+    table.finish()
 
 
-def _npz(batches, path, n_dims) -> Iterator[int]:
-    parts = {name: f"{path}.{name}" for name in ("mean", "variance")}
+def _npz(batches, file: IO[bytes], n_dims) -> Iterator[int]:
+    beside = os.path.dirname(file.name) or None  # /tmp may be memory
     ids: list[str] = []  # the only thing that is held: a width for all is known at the end
-    try:
-        with (
-            _NpyFile(parts["mean"], (n_dims,)) as means_file,
-            _NpyFile(parts["variance"], ()) as variances_file,
-        ):
-            for means, variances, carried in batches:
-                means_file.append(means)
-                variances_file.append(variances)
-                ids += carried.get("id", [])
-                yield len(means)
-        if ids:
-            parts["id"] = f"{path}.id"
-            with open(parts["id"], "wb") as file:
-                np.save(file, np.array(ids, dtype=str), allow_pickle=False)
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+    with (
+        tempfile.TemporaryFile(dir=beside) as means_file,
+        tempfile.TemporaryFile(dir=beside) as variances_file,
+    ):
+        parts = {"mean": _NpyFile(means_file, (n_dims,)), "variance": _NpyFile(variances_file, ())}
+        for means, variances, carried in batches:
+            parts["mean"].append(means)
+            parts["variance"].append(variances)
+            ids += carried.get("id", [])
+            yield len(means)
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+            if ids:
+                with archive.open("id.npy", "w", force_zip64=True) as member:
+                    np.save(member, np.array(ids, dtype=str), allow_pickle=False)
             for name, part in parts.items():
-                archive.write(part, f"{name}.npy")
-    finally:
-        for part in parts.values():
-            Path(part).unlink(missing_ok=True)
+                part.finish()
+                part.file.seek(0)
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    shutil.copyfileobj(part.file, member, 1 << 20)
 
 
 class _NpyFile:
     """A .npy file that grows; its header, which holds the length, is written last."""
 
-    def __init__(self, path, row_shape):
-        self.file = open(path, "wb")  # noqa: SIM115 (closed by __exit__)
+    def __init__(self, file: IO[bytes], row_shape):
+        self.file = file
         self.row_shape, self.n_rows, self.dtype = row_shape, 0, np.dtype("<f4")
         self.file.write(b" " * _NPY_HEADER)
 
@@ -194,19 +195,15 @@ class _NpyFile:
         self.file.write(np.ascontiguousarray(rows, dtype=self.dtype).data)
         self.n_rows += len(rows)
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
+    def finish(self):
         shape = (self.n_rows, *self.row_shape)
         header = f"{{'descr': {self.dtype.str!r}, 'fortran_order': False, 'shape': {shape}, }}"
         start = b"\x93NUMPY\x01\x00" + (_NPY_HEADER - 10).to_bytes(2, "little")
         self.file.seek(0)
         self.file.write(start + header.encode("ascii").ljust(_NPY_HEADER - 11) + b"\n")
-        self.file.close()
 
 
-def _parquet(batches, path, n_dims) -> Iterator[int]:
+def _parquet(batches, file: IO[bytes], n_dims) -> Iterator[int]:
     pa = _pyarrow()
     import pyarrow.parquet as pq
 
@@ -220,14 +217,14 @@ def _parquet(batches, path, n_dims) -> Iterator[int]:
                 "variance": pa.array(variances, from_pandas=True),  # nan becomes null
             }
             table = pa.table(columns)
-            writer = writer or pq.ParquetWriter(path, table.schema)
+            writer = writer or pq.ParquetWriter(file, table.schema)
             writer.write_table(table)
             yield len(means)
         if writer is None:
             schema = pa.schema(
                 [("mean", pa.list_(pa.float32(), n_dims)), ("variance", pa.float64())]
             )
-            writer = pq.ParquetWriter(path, schema)
+            writer = pq.ParquetWriter(file, schema)
     finally:
         if writer is not None:
             writer.close()
@@ -245,23 +242,3 @@ def _pyarrow():
 
 
 WRITERS = {".npy": _npy, ".npz": _npz, ".tsv": _tsv, ".jsonl": _jsonl, ".parquet": _parquet}
-
-
-@contextmanager
-def _beside(path: Path):
-    """A name in the same folder; moved to `path` when the block ends well, removed otherwise."""
-    if path.is_dir():
-        raise IsADirectoryError(f"The output must be a file. Got the directory {path} instead.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(
-            f"The output must be in a folder that exists. Got {path} instead. Run: "
-            f"mkdir -p {path.parent}"
-        )
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
-    try:
-        yield temporary
-        if path.exists():
-            shutil.copymode(path, temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

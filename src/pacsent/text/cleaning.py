@@ -5,15 +5,23 @@ Nothing here knows about vocabularies or vectors.
 
 import contextlib
 import os
-import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pacsent import progress
-from pacsent.text.reading import PIECE, Source, cut_after_letters, empty_file, pieces, total_size
+from pacsent import files, progress
+from pacsent.text.normalise import tokenise_unicode
+from pacsent.text.reading import (
+    PIECE,
+    Source,
+    cut_after_letters,
+    cut_at_space,
+    empty_file,
+    not_utf8,
+    pieces,
+    total_size,
+)
 from pacsent.threads import in_order, n_threads
 
 # ------------------------------------------------------------------------------------------------
@@ -28,10 +36,12 @@ def clean_files(
     output=None,
     *,
     wiki: bool = False,
+    normalise: str = "paper",
     n_jobs: int | None = None,
     verbose: bool = False,
+    overwrite: bool = False,
 ) -> int:
-    """Clean text files of any size as the paper does; the number of bytes written.
+    """Clean text files of any size, as the paper does or for any language; the bytes written.
 
     Without `wiki`, each line is cleaned as by `clean` and stays a line. With it, the inputs are
     MediaWiki dumps, and the output is byte for byte that of the public filter the paper used
@@ -43,14 +53,27 @@ def clean_files(
     inputs : iterable of paths, '-' for stdin
         Plain or packed (.gz, .bz2, .xz, .zst). Any byte is fine: what is not a letter a-z or a
         digit separates words.
+    normalise : {"paper", "unicode"}, default="paper"
+        "paper" keeps a-z and spells digits; "unicode" keeps the tokens of `tokenise_unicode`, of
+        UTF-8 text in any script.
     output : path or None
         Written beside its place and moved there when whole; None or '-' for stdout.
     n_jobs : int or None
         Threads; None takes all cores. The bytes are the same for any number.
     verbose : bool, default=False
         Whether to show the progress on stderr.
+    overwrite : bool, default=False
+        Replace a file that exists; never one of the inputs.
     """
     paths = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    if normalise not in ("paper", "unicode"):
+        raise ValueError(f"normalise must be 'paper' or 'unicode'. Got {normalise!r} instead.")
+    if wiki and normalise != "paper":
+        raise ValueError(
+            "wiki is the paper's own filter and keeps a-z only. Got normalise='unicode' with it "
+            "instead. Take the text out of the dump with another program first."
+        )
+    files.check_output(output, paths, overwrite=overwrite)
     total = total_size(paths)
     n_written = n_before = 0
     current = None
@@ -64,15 +87,15 @@ def clean_files(
         current = None
 
     with (
-        _written(output) as write,
+        files.replacing(output) as file,
         progress.bar("Cleaning", total=total, unit="B", enabled=verbose) as bar,
     ):
         if wiki:
             cleaned = _clean_dumps(sources(), n_threads(n_jobs), _folder(output))
         else:
-            cleaned = _clean_texts(sources(), n_threads(n_jobs))
+            cleaned = _clean_texts(sources(), n_threads(n_jobs), normalise)
         for piece in cleaned:
-            write(piece)
+            file.write(piece)
             n_written += len(piece)
             bar.update(n_before + (current.consumed if current is not None else 0))
     return n_written
@@ -80,52 +103,16 @@ def clean_files(
 
 def _folder(output) -> str | None:
     """Where files for a while go: beside the output, as /tmp may be memory; None for /tmp."""
-    if output is None or str(output) == "-" or os.path.realpath(output).startswith("/dev/"):
+    if files.is_stream(output):
         return None
     return os.path.dirname(os.path.realpath(output))
 
 
-@contextlib.contextmanager
-def _written(output) -> Iterator[Callable]:
-    """A function that writes bytes; the file is in its place when all went well."""
-    if output is None or str(output) == "-":
-        yield sys.stdout.buffer.write
-        sys.stdout.buffer.flush()
-        return
-    output = Path(os.path.realpath(output))  # a link stays, what it points to is replaced
-    if output.exists() and not output.is_file() and not output.is_dir():
-        with open(output, "wb") as file:  # a device or a pipe: nothing to move there
-            yield file.write
-        return
-    partial = output.with_name(f".{output.name}.{os.getpid()}.part")
-    try:
-        if output.is_dir():
-            raise IsADirectoryError(0, "it is a directory")
-        file = open(partial, "wb")  # noqa: SIM115 (closed below)
-    except OSError as error:
-        raise type(error)(
-            f"The output must be a file that can be written. Got {output} instead "
-            f"({error.strerror}). Choose another place."
-        ) from None
-    try:
-        with file:
-            yield file.write
-        os.replace(partial, output)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _clean_texts(sources: Iterable[Source], n: int) -> Iterator[bytes]:
-    def cleaned(piece):
-        import numpy as np
-
-        from pacsent._kernels import text as kernels
-
-        data = np.frombuffer(piece, dtype=np.uint8)
-        (out,) = _room(out=(6 * data.size + 8, np.uint8))
-        return out[: kernels.clean_lines(data, out)].tobytes()
-
-    everything = (p for source in sources for _, p in pieces(source, cut_after_letters))
+def _clean_texts(sources: Iterable[Source], n: int, normalise: str) -> Iterator[bytes]:
+    cleaned, cut = _CLEANERS[normalise]
+    everything = (
+        (source.name, offset, piece) for source in sources for offset, piece in pieces(source, cut)
+    )
     begun = False  # whether the line so far has a word: then a space comes before the next one
     for piece in in_order(cleaned, everything, n):
         if not piece:
@@ -134,14 +121,52 @@ def _clean_texts(sources: Iterable[Source], n: int) -> Iterator[bytes]:
         begun = not piece.endswith(b"\n")
 
 
+def _cleaned_paper(named: tuple[str, int, bytes]) -> bytes:
+    import numpy as np
+
+    from pacsent._kernels import text as kernels
+
+    data = np.frombuffer(named[2], dtype=np.uint8)
+    (out,) = _room(out=(6 * data.size + 8, np.uint8))
+    return out[: kernels.clean_lines(data, out)].tobytes()
+
+
+def _cleaned_unicode(named: tuple[str, int, bytes]) -> bytes:
+    name, offset, piece = named
+    try:
+        text = piece.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(not_utf8(name, offset + error.start, piece[error.start])) from None
+    lines = text.split("\n")
+    return "\n".join(" ".join(tokenise_unicode(line)) for line in lines).encode()
+
+
+_CLEANERS = {
+    "paper": (_cleaned_paper, cut_after_letters),
+    "unicode": (_cleaned_unicode, cut_at_space),
+}
+
+
 def _clean_dumps(sources: Iterable[Source], n: int, folder: str | None = None) -> Iterator[bytes]:
-    keep = False
-    everything = (p for source in sources for p in _records(source, folder))
-    for if_kept, anyway, state in in_order(_filtered, everything, n):
+    keep = found = False
+    names: list[str] = []
+
+    def records():
+        for source in sources:
+            names.append(source.name)
+            yield from _records(source, folder)
+
+    for if_kept, anyway, state in in_order(_filtered, records(), n):
+        found = found or state >= 0
         if keep:
             yield from if_kept
         yield from anyway
         keep = keep if state < 0 else bool(state)
+    if not found:
+        raise ValueError(
+            f"{', '.join(names[:3])} must be a MediaWiki dump (XML with <text> elements). Got 0 "
+            "articles instead. Leave out --wiki (wiki=True) for plain text."
+        )
 
 
 def _records(source: Source, folder: str | None) -> Iterator[Any]:

@@ -1,5 +1,7 @@
 """Reading text: files of any packing, line by line or in pieces that threads can take."""
 
+import math
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,7 +11,11 @@ from pathlib import Path
 # ------------------------------------------------------------------------------------------------
 
 _MAGIC = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\x00", ".zst": b"\x28\xb5\x2f\xfd"}
-_PACKED_SIZE = 1 << 14  # bytes of an archive unpacked at a time: little comes out of them at once
+_PACKED_SIZE = 1 << 14  # bytes of an archive unpacked at a time
+_PIECE = 1 << 20  # bytes that come out of them at a time, however many they unfold to
+UNFOLDED = 1 << 30  # bytes that any archive may unfold to
+UNPACK_LIMIT = "PACSENT_UNPACK_LIMIT"  # environment: times its size that a larger one may
+_MOST_TIMES = 200.0  # text packs three to ten times, a file of equal lines some hundred times
 
 
 def _kind(start: bytes) -> str:
@@ -86,31 +92,37 @@ class Source:
                     f"{self._start[:6]!r} instead. Rename it or fetch it again."
                 )
             self.kind = suffix  # cut off within its first bytes
+        self._most_times = _most_times()
         self._unpacked = self._pieces()
-        self._rest = b""
+        self._rest, self._at = b"", 0  # a piece, and how much of it was read
 
     def _take(self, n: int) -> bytes:
-        piece = self._file.read(n)
-        self.consumed += len(piece)
-        return piece
+        # one read of the system at a time: a signal that comes between two is seen at once, where
+        # `read` would go on waiting for a pipe
+        pieces: list[bytes] = []
+        while n > 0 and (piece := self._file.read1(n)):
+            n -= len(piece)
+            self.consumed += len(piece)
+            pieces.append(piece)
+        return b"".join(pieces)
 
     def _pieces(self) -> Iterator[bytes]:
-        """What an archive holds, unpacked, in pieces of any size."""
+        """What an archive holds, unpacked, in pieces of about a megabyte at most."""
         piece, self._start = self._start, b""
         wrong = _wrong_data(self.kind)
         machine = _unpacker(self.kind)
         n_out = 0
         while piece:
             try:
-                unpacked = machine.decompress(piece)
+                for unpacked in machine.pieces(piece):
+                    n_out += len(unpacked)
+                    self._check_unfolding(n_out)
+                    yield unpacked
             except wrong as error:
                 raise ValueError(
                     f"{self.name} must be a whole {self.kind} archive. Got one that is damaged "
                     f"after {n_out:,} unpacked bytes instead ({error}). Fetch it again."
                 ) from None
-            n_out += len(unpacked)
-            if unpacked:
-                yield unpacked
             if not machine.eof:
                 piece = self._take(_PACKED_SIZE)
                 continue
@@ -126,22 +138,32 @@ class Source:
                 f"{n_out:,} unpacked bytes instead. Fetch or copy it again."
             )
 
+    def _check_unfolding(self, n_out: int) -> None:
+        """A few kilobytes can unfold without end and fill the disk; text never packs so well."""
+        if n_out <= UNFOLDED or n_out <= self._most_times * (self.size or self.consumed):
+            return
+        raise ValueError(
+            f"{self.name} must unfold to at most {self._most_times:,.0f} times its size. Got more "
+            f"than {n_out:,} bytes from {self.size or self.consumed:,} instead, which no text "
+            f"does. If it is right, set {UNPACK_LIMIT}=0 (no limit) and try again."
+        )
+
     def read(self, n: int) -> bytes:
         """Exactly n bytes, fewer only at the end."""
         if not self.kind:
             start, self._start = self._start[:n], self._start[n:]
             return start + self._take(n - len(start)) if len(start) < n else start
-        pieces = [self._rest]
-        length = len(self._rest)
-        while length < n:
-            piece = next(self._unpacked, None)
-            if piece is None:
-                break
-            pieces.append(piece)
-            length += len(piece)
-        whole = b"".join(pieces)
-        self._rest = whole[n:]
-        return whole[:n]
+        taken: list[bytes] = []
+        while n > 0:
+            if self._at == len(self._rest):
+                self._rest, self._at = next(self._unpacked, b""), 0
+                if not self._rest:
+                    break
+            piece = self._rest[self._at : self._at + n]
+            self._at += len(piece)
+            n -= len(piece)
+            taken.append(piece)
+        return b"".join(taken)
 
     def close(self):
         if self._file is not sys.stdin.buffer:
@@ -154,25 +176,89 @@ class Source:
         self.close()
 
 
-def _unpacker(kind: str):
-    """An object with decompress, eof and unused_data."""
+def _most_times() -> float:
+    """How many times its size an archive may unfold to: PACSENT_UNPACK_LIMIT, 0 for no limit."""
+    given = os.environ.get(UNPACK_LIMIT, "")
+    try:
+        times = float(given) if given else _MOST_TIMES
+    except ValueError:
+        times = -1.0
+    if not times >= 0:
+        raise ValueError(
+            f"{UNPACK_LIMIT} must be how many times its size an archive may unfold to, 0 for no "
+            f"limit. Got {given!r} instead."
+        )
+    return times or math.inf
+
+
+class _Unpacker:
+    """A decompressor of the standard library that hands out a megabyte at a time."""
+
+    def __init__(self, machine):
+        self.machine = machine
+
+    @property
+    def eof(self) -> bool:
+        return self.machine.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self.machine.unused_data
+
+    def pieces(self, packed: bytes) -> Iterator[bytes]:
+        while True:
+            unpacked = self.machine.decompress(packed, _PIECE)
+            if unpacked:
+                yield unpacked
+            packed = getattr(self.machine, "unconsumed_tail", b"")  # zlib hands it back
+            waiting = (
+                bool(packed)
+                if hasattr(self.machine, "unconsumed_tail")
+                else (not self.machine.needs_input)
+            )
+            if self.machine.eof or not (waiting or len(unpacked) == _PIECE):
+                return
+
+
+class _ZstandardUnpacker:
+    """The zstandard library, which has no limit on what comes out: little is put in at a time."""
+
+    _AT_ONCE = 1 << 9  # bytes; four may be a block of 128 kB, so at most 16 MB come out
+
+    def __init__(self):
+        self.machine = _zstandard().ZstdDecompressor().decompressobj()
+        self.eof, self.unused_data = False, b""
+
+    def pieces(self, packed: bytes) -> Iterator[bytes]:
+        for start in range(0, len(packed), self._AT_ONCE):
+            end = start + self._AT_ONCE
+            unpacked = self.machine.decompress(packed[start:end])
+            if unpacked:
+                yield unpacked
+            if self.machine.eof:
+                self.eof, self.unused_data = True, self.machine.unused_data + packed[end:]
+                return
+
+
+def _unpacker(kind: str) -> "_Unpacker | _ZstandardUnpacker":
+    """An object with pieces, eof and unused_data."""
     if kind == ".gz":
         import zlib
 
-        return zlib.decompressobj(wbits=31)
+        return _Unpacker(zlib.decompressobj(wbits=31))
     if kind == ".bz2":
         import bz2
 
-        return bz2.BZ2Decompressor()
+        return _Unpacker(bz2.BZ2Decompressor())
     if kind == ".xz":
         import lzma
 
-        return lzma.LZMADecompressor()
+        return _Unpacker(lzma.LZMADecompressor())
     if sys.version_info >= (3, 14):
         from compression import zstd
 
-        return zstd.ZstdDecompressor()
-    return _zstandard().ZstdDecompressor().decompressobj()
+        return _Unpacker(zstd.ZstdDecompressor())
+    return _ZstandardUnpacker()
 
 
 def _wrong_data(kind: str) -> tuple:

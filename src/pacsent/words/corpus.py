@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 import queue
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pacsent import progress, threads
+from pacsent.files import check_output, replacing_folder
 from pacsent.text import normalise, reading
 from pacsent.text.sentences import as_sentences
 from pacsent.words.encoded import Encoded
@@ -130,6 +130,7 @@ class Corpus:
         normalise: str | Callable[[str], list[str]] = "paper",
         n_jobs: int | None = None,
         verbose: bool = False,
+        overwrite: bool = False,
     ) -> "Corpus":
         """Count the words of a text of any size, give them ids, write the folder.
 
@@ -143,8 +144,7 @@ class Corpus:
             Files may be packed (.gz, .bz2, .xz, .zst). Of a file each line is a document, of an
             iterable each element.
         directory : path
-            The folder to write; written beside its place and moved there when whole. An older
-            corpus there is replaced, anything else is not.
+            The folder to write; written beside its place and moved there when whole.
         min_count : int, default=5
             Words that occur less often are left out.
         normalise : {"paper", "unicode"} or callable, default="paper"
@@ -153,6 +153,8 @@ class Corpus:
             Threads; None takes all cores. The folder is the same for any number.
         verbose : bool, default=False
             Whether to show the progress on stderr.
+        overwrite : bool, default=False
+            Replace an older corpus there; anything else is left alone and the call refused.
         """
         if not isinstance(min_count, int | np.integer) or min_count < 1:
             raise ValueError(
@@ -160,30 +162,13 @@ class Corpus:
             )
         empty = Vocabulary([], normalise=normalise)  # checks and holds the normalisation
         directory = Path(os.path.realpath(directory))
-        _check_place(directory)
-        partial = directory.with_name(f".{directory.name}.{os.getpid()}.part")
-        shutil.rmtree(partial, ignore_errors=True)
-        try:
-            partial.mkdir(parents=True)
-        except OSError as error:
-            raise type(error)(
-                f"The corpus must go where a folder can be written. Got {directory} instead "
-                f"({error.strerror}). Choose another place."
-            ) from None
-        try:
-            with _Counting(partial, empty, threads.n_threads(n_jobs)) as counting:
-                counting.read(source, verbose)
-                counting.write(int(min_count), verbose)
-            if directory.exists():
-                old = directory.with_name(f".{directory.name}.{os.getpid()}.old")
-                os.replace(directory, old)
-                os.replace(partial, directory)
-                shutil.rmtree(old)
-            else:
-                os.replace(partial, directory)
-        except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
+        _check_place(directory, overwrite)
+        with (
+            replacing_folder(directory) as folder,
+            _Counting(folder, empty, threads.n_threads(n_jobs)) as counting,
+        ):
+            counting.read(source, verbose)
+            counting.write(int(min_count), verbose)
         corpus = cls(directory)
         corpus.vocabulary.normalise = normalise  # a callable is known here, if not to the file
         corpus._checked = True  # what was just written
@@ -246,8 +231,9 @@ def _forgotten(sentence: str) -> list[str]:
     )
 
 
-def _check_place(directory: Path):
+def _check_place(directory: Path, overwrite: bool):
     if not directory.exists() or (directory / "corpus.json").is_file():
+        check_output(directory, overwrite=overwrite, folder=True)
         return
     if directory.is_dir() and not any(directory.iterdir()):
         return

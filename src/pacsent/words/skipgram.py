@@ -27,6 +27,7 @@ from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from pacsent.files import replacing
 from pacsent.progress import bar
 from pacsent.threads import n_threads
 from pacsent.words.corpus import Corpus
@@ -216,6 +217,7 @@ class SkipGram(BaseEstimator):
                     normalise=self.normalise,
                     n_jobs=self.n_jobs,
                     verbose=bool(self.verbose),
+                    overwrite=True,  # an unfinished one of this training
                 )
             settings = {name: value for name, value in self.get_params().items() if name in _KEPT}
             settings |= {"seed": seed, "digest": corpus.digest}
@@ -587,12 +589,10 @@ class _Training:
         name = f"tables-{self.next_chunk}.f32"
         n_dims = self.settings["n_dims"]
         try:
-            with open(self.folder / name, "wb") as file:
+            with replacing(self.folder / name) as file:
                 for table in (self.I, self.O):
                     for rows in _slabs(len(table)):
                         file.write(np.ascontiguousarray(table[rows, :n_dims]).data)
-                file.flush()
-                os.fsync(file.fileno())
             _write_state(
                 self.folder,
                 {
@@ -661,15 +661,9 @@ def _state_of(model, corpus, folder, settings):
 
 
 def _write_state(folder, state):
-    beside = folder / f".{_STATE}.part"
-    try:
-        with open(beside, "w") as file:
-            json.dump({**state, "seal": _seal(state)}, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, folder / _STATE)
-    finally:
-        beside.unlink(missing_ok=True)
+    sealed = {**state, "seal": _seal(state)}
+    with replacing(folder / _STATE) as file:
+        file.write(json.dumps(sealed, indent=1).encode())
 
 
 def _seal(state) -> str:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 
-from pacsent.files import whole_file
 from pacsent.storage import (
     TENSORS,
     WORD_LIST,
@@ -26,9 +25,11 @@ HASH_TABLE_VERSION = 2  # goes up when the hash function or the layout of the ta
 _LARGE = 10_000  # words from which the table for looking them up is saved too
 
 
-def save_words(words: WordVectors, path) -> Path:
-    """Save word vectors as a folder; one of ours that is there is replaced in one step."""
-    path = write_folder(path, lambda folder: write_words(words, folder), n_bytes(words))
+def save_words(words: WordVectors, path, *, overwrite: bool = False) -> Path:
+    """Save word vectors as a folder; with `overwrite` one of ours there is replaced in one step."""
+    path = write_folder(
+        path, lambda folder: write_words(words, folder), n_bytes(words), overwrite=overwrite
+    )
     object.__setattr__(words, "_saved_at", Path(os.path.realpath(path)))
     return path
 
@@ -93,7 +94,7 @@ def write_words(words, folder):
 
 def _write_word_list(vocabulary, path):
     counts = vocabulary.counts
-    with whole_file(path) as file:
+    with open(path, "xb") as file:
         for start in range(0, len(vocabulary), 65_536):
             words = [_escaped(w) for w in vocabulary.words[start : start + 65_536]]
             if counts is None:

@@ -11,7 +11,7 @@ from pacsent.words.formats.common import CONTEXT, FORMATS
 from pacsent.words.formats.detection import detect
 from pacsent.words.formats.gensim import from_gensim
 from pacsent.words.formats.reading import ENCODING_ERRORS, read
-from pacsent.words.formats.writing import WRITABLE, format_of_name, write
+from pacsent.words.formats.writing import WRITABLE, check_targets, format_of_name, write
 from pacsent.words.vectors import WordVectors
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "ENCODING_ERRORS",
     "FORMATS",
     "WRITABLE",
+    "check_targets",
     "describe",
     "detect",
     "format_of_name",

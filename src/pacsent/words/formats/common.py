@@ -1,18 +1,15 @@
 """What every reader shares: bytes plain or compressed, tables that grow, words and their checks."""
 
-import bz2
 import contextlib
-import gzip
-import lzma
 import os
 import re
 import warnings
-import zlib
 from collections.abc import Iterator
 
 import numpy as np
 
 from pacsent import progress
+from pacsent.text.reading import Source
 from pacsent.words.vectors import WordVectors
 from pacsent.words.vocabulary import Vocabulary
 
@@ -53,23 +50,12 @@ def is_number(field) -> bool:
 
 
 class Stream:
-    """A file's bytes in order, unpacked on the way; a cut archive is one clear line."""
+    """A file's bytes in order, unpacked on the way, some of them looked at before they are read."""
 
     def __init__(self, path, *, progress_bar=None):
         self.path = path
-        self._raw = open(path, "rb")  # noqa: SIM115
-        magic = self._raw.read(6)
-        self._raw.seek(0)
-        self.size: int | None = None
-        self._file: gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile | None = None
-        if magic.startswith(b"\x1f\x8b"):
-            self._file = gzip.GzipFile(fileobj=self._raw)
-        elif magic.startswith(b"BZh"):
-            self._file = bz2.BZ2File(self._raw)
-        elif magic.startswith(b"\xfd7zXZ\x00"):
-            self._file = lzma.LZMAFile(self._raw)  # noqa: SIM115
-        else:
-            self.size = os.fstat(self._raw.fileno()).st_size
+        self._source = Source(path)
+        self.size = None if self._source.kind else self._source.size  # of plain bytes, if known
         self._ahead = b""
         self._bar = progress_bar
 
@@ -77,24 +63,16 @@ class Stream:
         return self
 
     def __exit__(self, *exc):
-        self._raw.close()
+        self._source.close()
 
     def read(self, n) -> bytes:
         """n bytes, fewer only at the end."""
         if self._ahead:
             taken, self._ahead = self._ahead[:n], self._ahead[n:]
             return taken + self.read(n - len(taken)) if len(taken) < n else taken
-        try:
-            data = (self._file or self._raw).read(n)
-        except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-            if self._file is None:
-                raise
-            raise ValueError(
-                f"{self.path} is a compressed file that is cut off or damaged ({error}). "
-                "Download or copy it again."
-            ) from None
+        data = self._source.read(n)
         if self._bar is not None:
-            self._bar.update(self._raw.tell())
+            self._bar.update(self._source.consumed)
         return data
 
     def peek(self, n) -> bytes:

@@ -24,7 +24,6 @@ _STRANGERS: list[tuple[bytes, str]] = [
     (b"PAR1", "a Parquet file. Save the vectors as word2vec text or binary."),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive. Unpack it first."),
     (b"Rar!", "a RAR archive. Unpack it first."),
-    (b"(\xb5/\xfd", "a zstandard archive. Unpack it first (zstd -d)."),
     (b"version https://git-lfs", "a Git LFS pointer, not the file itself. Run: git lfs pull"),
     (b"\xff\xfe", "UTF-16 text. Convert it to UTF-8 first (iconv -f UTF-16 -t UTF-8)."),
     (b"\xfe\xff", "UTF-16 text. Convert it to UTF-8 first (iconv -f UTF-16 -t UTF-8)."),

@@ -31,7 +31,8 @@ def read(
     Parameters
     ----------
     path : str or path
-        A file (plain, .gz, .bz2 or .xz), a folder, or "english", which comes with the package.
+        A file (plain, .gz, .bz2, .xz or .zst), a folder, or "english", which comes with the
+        package.
     format : str, optional
         One of `FORMATS`; recognised by the contents when left out.
     normalise : {"paper", "unicode"} or callable, optional

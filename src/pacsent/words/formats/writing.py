@@ -1,15 +1,12 @@
 """Word vectors written for other programs: beside their place, then moved."""
 
-import contextlib
-import os
 import re
-import secrets
 from pathlib import Path
 
 import numpy as np
 
 from pacsent import progress
-from pacsent.files import full_disk
+from pacsent.files import check_output, replacing
 from pacsent.words.formats.common import CONTEXT
 from pacsent.words.storing import save_words
 from pacsent.words.vectors import WordVectors
@@ -58,7 +55,7 @@ def write(
     if save_counts is not None and words.counts is None:
         raise ValueError("save_counts needs word counts, and these vectors have none.")
     if format == "pacsent":
-        save_words(words, path)
+        save_words(words, path, overwrite=overwrite)
     else:
         raw = _words_for_word2vec(words)
         lines = _text_lines if format == "word2vec-text" else _binary_records
@@ -69,9 +66,33 @@ def write(
         raw = _words_for_word2vec(words)
         counts = words.counts
         assert counts is not None
-        with _replacing(targets[-1]) as file:
+        with replacing(targets[-1], parents=True) as file:
             file.writelines(b"%s %d\n" % pair for pair in zip(raw, counts.tolist()))
     return targets
+
+
+def check_targets(path, inputs, *, save_counts=None, overwrite: bool = False) -> None:
+    """Refuse, before anything is read, what `write` would refuse and what would hit an input.
+
+    Parameters
+    ----------
+    path, save_counts, overwrite
+        As for `write`.
+    inputs : iterable of paths or None
+        What the vectors are read from.
+    """
+    inputs = [given for given in inputs if given is not None and Path(given).exists()]
+    for target in (path, save_counts):
+        if target is not None and str(target) == "-":
+            raise ValueError(
+                "The output must be a file or a folder, as two tables do not fit one stream. Got "
+                "'-' (standard output) instead. Name it, for example vectors.txt."
+            )
+        if target is not None:
+            check_output(target, inputs, overwrite=overwrite, folder=target == path)
+    check_output(
+        Path(path).with_name(CONTEXT + Path(path).name), inputs, overwrite=True, folder=True
+    )
 
 
 def _targets(path, format, output, save_counts, overwrite) -> list[Path]:
@@ -93,10 +114,7 @@ def _targets(path, format, output, save_counts, overwrite) -> list[Path]:
     if save_counts is not None:
         targets.append(Path(save_counts))
     for target in targets:
-        if target.exists() and not overwrite:
-            raise ValueError(
-                f"{target} exists. Choose another name, or pass overwrite=True (--overwrite)."
-            )
+        check_output(target, overwrite=overwrite, folder=True)
         if target.is_dir() and (format != "pacsent" or target != path):
             raise ValueError(f"{target} is a folder. Choose another name for the file.")
     return targets
@@ -143,7 +161,7 @@ def _write_table(path, raw, table, lines, verbose):
             unit="words",
             enabled=verbose and table.size > 10_000_000,
         ) as bar,
-        _replacing(path) as file,
+        replacing(path, parents=True) as file,
     ):
         file.write(b"%d %d\n" % table.shape)
         at_once = max(1, (1 << 20) // table.shape[1])
@@ -164,20 +182,3 @@ def _binary_records(raw, rows):
     data = np.ascontiguousarray(rows, dtype="<f4")
     for word, row in zip(raw, data):
         yield word + b" " + row.tobytes() + b"\n"
-
-
-@contextlib.contextmanager
-def _replacing(path):
-    """A file written beside its place and moved there when whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.saving-{os.getpid()}-{secrets.token_hex(4)}")
-    try:
-        with open(beside, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except OSError as error:
-        raise full_disk(error, path) from None
-    finally:
-        beside.unlink(missing_ok=True)

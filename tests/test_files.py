@@ -1,0 +1,346 @@
+"""Nothing is lost in writing: beside, onto the disk, moved; what a killed process left goes."""
+
+import errno
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pacsent
+from pacsent import Vocabulary, WordVectors, files, formats, load, make, save
+from pacsent.bench import evaluation, reproduction
+from pacsent.text import clean_files
+
+DEAD = 2**22 + 1  # no process has a number that large
+
+
+def words_of(n=5):
+    rng = np.random.default_rng(n)
+    names = [f"{a}{b}" for a in "abcdefgh" for b in "xyz"][:n]
+    tables = rng.normal(size=(2, n, 4)).astype(np.float32)
+    return WordVectors(Vocabulary(names, np.arange(n, 0, -1) * 9), *tables)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def run(*arguments, stdin=subprocess.DEVNULL, **how):
+    return subprocess.run(
+        [sys.executable, "-m", "pacsent", *map(str, arguments)],
+        capture_output=True, text=True, stdin=stdin, timeout=300, **how,
+    )  # fmt: skip
+
+
+# -- one way to write ---------------------------------------------------------------------------
+
+
+def test_only_one_module_moves_files_into_place():
+    movers = re.compile(r"os\.(replace|rename)\(|\.replace\(\s*(out|path|target)\b|\.part\b\"")
+    package = Path(pacsent.__file__).parent
+    found = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if movers.search(path.read_text())
+    }
+    assert found == {"files.py"}
+
+
+def test_a_file_is_in_its_place_only_when_whole(tmp_path):
+    place = tmp_path / "a"
+    place.write_bytes(b"old")
+    place.chmod(0o600)
+    with files.replacing(place) as file:
+        file.write(b"new")
+        assert place.read_bytes() == b"old"
+        assert len(names(tmp_path)) == 2
+    assert place.read_bytes() == b"new"
+    assert place.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(KeyboardInterrupt), files.replacing(place) as file:
+        file.write(b"half")
+        raise KeyboardInterrupt
+    assert place.read_bytes() == b"new"
+    assert names(tmp_path) == ["a"]
+
+
+def test_a_file_is_on_the_disk_before_it_is_moved(tmp_path, monkeypatch):
+    done = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: (done.append("fsync"), fsync(fd))[1])
+    monkeypatch.setattr(os, "replace", lambda a, b: (done.append("move"), replace(a, b))[1])
+    with files.replacing(tmp_path / "a") as file:
+        file.write(b"x")
+    assert done == ["fsync", "move", "fsync"]  # the file, and the folder that names it
+
+
+def test_every_file_of_a_folder_is_on_the_disk_before_it_is_moved(tmp_path, monkeypatch):
+    synced, fsync, moved = [], os.fsync, files.move
+    monkeypatch.setattr(
+        os, "fsync", lambda fd: (synced.append(os.readlink(f"/proc/self/fd/{fd}")), fsync(fd))[1]
+    )
+    monkeypatch.setattr(files, "move", lambda a, b: (synced.append("move"), moved(a, b))[1])
+    with files.replacing_folder(tmp_path / "f") as folder:
+        (folder / "a").write_text("1")
+        (folder / "inner").mkdir()
+        (folder / "inner" / "b").write_text("2")
+    before = {Path(name).name for name in synced[: synced.index("move")]}
+    assert {"a", "b", "inner"} < before
+    assert (tmp_path / "f" / "inner" / "b").read_text() == "2"
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path):
+    with (
+        pytest.raises(OSError, match=r"The disk that holds .* is full: .*v.npy was not saved") as e,
+        files.replacing(tmp_path / "v.npy") as file,
+    ):
+        file.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert e.value.errno == errno.ENOSPC  # so that who can go on without it can tell
+    assert names(tmp_path) == []
+
+
+def test_two_writers_of_one_name_do_not_meet(tmp_path):
+    """With one fixed name beside, one of two would move the other's half."""
+
+    def write(number):
+        for _ in range(40):
+            reproduction.write_json(tmp_path / "r.json", {"n": number, "filler": [number] * 2000})
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]
+    failed = []
+    before = threading.excepthook
+    threading.excepthook = failed.append
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        threading.excepthook = before
+    assert not failed
+    assert names(tmp_path) == ["r.json"]
+
+
+def test_results_classifiers_and_reports_use_no_fixed_name(tmp_path):
+    """A folder that has the old fixed name is in nobody's way."""
+    (tmp_path / ".r.json.part").mkdir()
+    (tmp_path / ".c.npz.part").mkdir()
+    reproduction.write_json(tmp_path / "r.json", {"n": 1})
+    evaluation.save_classifier(tmp_path / "c.npz", np.ones((1, 2)), np.ones(1), ["a", "b"], {})
+    assert {"r.json", "c.npz"} <= set(names(tmp_path))
+
+
+def test_stdout_a_device_and_a_pipe_are_written_to_as_they_are(tmp_path, capfdbinary):
+    with files.replacing("-") as file:
+        file.write(b"one")
+    with files.replacing("/dev/stdout") as file:
+        file.write(b"two")
+    assert capfdbinary.readouterr().out == b"onetwo"
+    with files.replacing("/dev/null") as file:
+        file.write(b"x")
+    assert Path("/dev/null").is_char_device()
+
+
+def test_vectors_go_to_a_pipe_where_their_format_can(tmp_path):
+    from pacsent.sentences import vector_files
+
+    batches = [(np.ones((1, 2), np.float32), np.ones(1))]
+    for name in ("v.tsv", "v.npy"):
+        os.mkfifo(tmp_path / name)
+    reader = os.open(tmp_path / "v.tsv", os.O_RDONLY | os.O_NONBLOCK)
+    assert vector_files.write(batches, tmp_path / "v.tsv", 2) == 1
+    assert os.read(reader, 100) == b"1\t1\n"
+    os.close(reader)
+    with pytest.raises(ValueError, match=r"A pipe or a device takes .tsv or .jsonl"):
+        vector_files.write(batches, tmp_path / "v.npy", 2)
+
+
+# -- what killed processes left -----------------------------------------------------------------
+
+
+def left_by(name, process=DEAD, host=None):
+    return f".{name}.saving-{host or platform.node()}-{process}-abcd0123"
+
+
+def test_what_a_killed_process_left_is_named_and_removed_and_only_that(tmp_path):
+    gone = [left_by("model"), left_by("other.txt"), left_by("model", os.getpid())]
+    kept = [left_by("model", host="other.example"), left_by("model", os.getppid()), ".mine.saving"]
+    for name in gone + kept:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "half").write_text("x" * 100)
+    (tmp_path / gone[1] / "half").unlink()
+    (tmp_path / gone[1]).rmdir()
+    (tmp_path / gone[1]).write_text("y")
+    with pytest.warns(UserWarning, match=r"Removed what a killed process had left .*saving") as w:
+        save(words_of(), tmp_path / "model")
+    assert len(w) == 1
+    assert names(tmp_path) == sorted([*kept, "model"])
+
+
+def test_what_is_being_written_is_not_taken_for_a_leftover(tmp_path, monkeypatch):
+    """Not by another thread, nor by another machine's process of the same name: it is locked."""
+    with files.replacing(tmp_path / "a") as file, files.replacing_folder(tmp_path / "f") as folder:
+        file.write(b"1")
+        with files.replacing(tmp_path / "b") as other:
+            other.write(b"2")
+        monkeypatch.setattr(files, "_ours", set())
+        monkeypatch.setattr(os, "kill", lambda *_: (_ for _ in ()).throw(ProcessLookupError))
+        with files.replacing(tmp_path / "c") as other:
+            other.write(b"3")
+        assert folder.is_dir()
+    assert names(tmp_path) == ["a", "b", "c", "f"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_command_leaves_nothing_half_written(tmp_path, how):
+    """SIGTERM as SIGINT; after SIGKILL the next command removes what is left and says so."""
+    out = tmp_path / "out"
+    out.mkdir()
+    command = [sys.executable, "-m", "pacsent", "clean", "-", "-o", str(out / "clean.txt")]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    process.stdin.write(b"some words here\n" * 300_000)
+    process.stdin.flush()
+    deadline = time.monotonic() + 100
+    while not names(out) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert names(out), "nothing was begun"
+    process.send_signal(how)
+    stderr = process.stderr.read()
+    status = process.wait(60)
+    process.stdin.close()
+    expected = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGKILL: -signal.SIGKILL}
+    assert status == expected[how], stderr
+    if how != signal.SIGKILL:
+        assert names(out) == []
+        assert stderr.strip() in (b"Interrupted.", b"Terminated.")
+        return
+    assert len(names(out)) == 1
+    (tmp_path / "t.txt").write_text("Text\n")
+    again = run("clean", tmp_path / "t.txt", "-o", out / "other.txt", "--quiet")
+    assert again.returncode == 0
+    assert re.fullmatch(
+        r"Warning: Removed what a killed process had left half written in .*\n", again.stderr
+    )
+    assert names(out) == ["other.txt"]
+
+
+# -- what may be replaced -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def place(tmp_path):
+    save(words_of(), tmp_path / "A")
+    (tmp_path / "t.txt").write_text("ax ay az bx by\n" * 40)
+    return tmp_path
+
+
+def content(folder):
+    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+TRAIN = (
+    "--n-dims",
+    4,
+    "--n-epochs",
+    1,
+    "--subsample",
+    0,
+    "--min-count",
+    1,
+    "--quiet",
+    "--n-jobs",
+    1,
+)
+
+
+def test_fit_and_train_replace_nothing_without_being_told(place):
+    before = content(place / "A")
+    for command in (
+        ("fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "M"),
+        ("train", place / "t.txt", "-o", place / "W", *TRAIN),
+    ):
+        output = place / command[command.index("-o") + 1]
+        first = run(*command)
+        assert first.returncode == 0, first.stderr
+        made = content(output)
+        second = run(*command)
+        assert second.returncode == 1
+        assert re.search(
+            rf"Error: {output} exists\. Choose another name, .*--overwrite", second.stderr
+        )
+        assert content(output) == made
+        third = run(*command, "--overwrite")
+        assert third.returncode == 0, third.stderr
+    assert content(place / "A") == before
+    assert not (place / "W.training").exists()
+
+
+def test_no_command_writes_over_what_it_reads(place):
+    formats.write(words_of(), place / "v.txt")
+    (place / "A" / "lines.txt").write_text("ax ay\n")
+    assert run("fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "M").returncode == 0
+    before = content(place)
+    for command in (
+        ("fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "A"),
+        ("fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "A" / "inside"),
+        ("train", place / "A" / "lines.txt", "-o", place / "A", *TRAIN),
+        ("clean", place / "t.txt", "-o", place / "t.txt"),
+        ("embed", place / "M", place / "t.txt", "-o", place / "M" / "words" / "v.tsv"),
+        ("convert", place / "v.txt", place / "v.txt"),
+        ("convert", place / "v.txt", place / "w.txt", "--save-counts", place / "context_v.txt"),
+        ("convert", place / "A", place / "A"),
+    ):
+        found = run(*command, "--overwrite")
+        assert found.returncode in (1, 2), command
+        assert "must be none of the inputs, which are never overwritten" in found.stderr, command
+        assert "Traceback" not in found.stderr
+    assert content(place) == before
+
+
+def test_save_replaces_a_model_only_when_told(place):
+    with pytest.raises(FileExistsError, match=r"A exists\. Choose another name, .*overwrite=True"):
+        save(words_of(7), place / "A")
+    assert load(place / "A").n_words == 5
+    save(words_of(7), place / "A", overwrite=True)
+    assert load(place / "A").n_words == 7
+
+
+@pytest.mark.parametrize("words", ["copy", "reference"])
+def test_an_estimator_is_never_saved_over_its_word_vectors(place, words):
+    fitted = make("PB-L2", load(place / "A")).fit(["ax ay"])
+    before = content(place / "A")
+    with pytest.raises(ValueError, match="must be none of the inputs"):
+        save(fitted, place / "A", words=words, overwrite=True)
+    assert content(place / "A") == before
+    save(fitted, place / "M")
+    save(load(place / "M").fit(["ay az"]), place / "M", overwrite=True)  # its own copy goes along
+    assert load(place / "M").transform(["ax"]).shape == (1, 4)
+
+
+def test_plain_output_files_follow_the_same_rule(place):
+    (place / "empty.txt").write_text("")
+    assert clean_files([place / "t.txt"], place / "empty.txt") > 0  # nothing to lose
+    with pytest.raises(FileExistsError, match=r"empty.txt exists"):
+        clean_files([place / "t.txt"], place / "empty.txt")
+    assert clean_files([place / "t.txt"], place / "empty.txt", overwrite=True) > 0
+    assert run("fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "M").returncode == 0
+    embed = ("embed", place / "M", place / "t.txt", "-o", place / "v.npy")
+    assert run(*embed).returncode == 0
+    found = run(*embed)
+    assert found.returncode == 1 and "v.npy exists" in found.stderr
+    assert run(*embed, "--overwrite").returncode == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.load(place / "v.npy").shape == (40, 4)
