@@ -28,6 +28,11 @@ Packed input (.gz, .bz2, .xz, .zst) is unpacked on the way. An archive that unfo
 1 GiB and more than 200 times its size is refused; `PACSENT_UNPACK_LIMIT=1000` allows 1,000 times,
 `PACSENT_UNPACK_LIMIT=0` any size.
 
+In a container, or wherever the system is read-only and there is no home folder, compiled code goes
+to a private folder under the temporary one, and a line on stderr says so; without that either it is
+compiled at every start. Set `NUMBA_CACHE_DIR` to a folder that lasts (a volume), or fill the cache
+while the image is built: run the commands once on a line of text as the user who will run them.
+
 Completion of commands and options by the tab key, for bash (`zsh_source` and `fish_source` for the
 others), in `~/.bashrc`:
 

@@ -637,15 +637,44 @@ def fasttext_file(
 ):
     """A fastText .bin made by hand from made-up numbers."""
     settings = (dim, 5, 5, 1, 5, 1, loss, model, bucket, minn, maxn, 100)
-    data = struct.pack("<2i12id", 793712314, version, *settings, 1e-4)
-    data += struct.pack("<3i2q", len(words), len(words), 0, 100, -1)
+    magic = struct.pack("<2i", 793712314, version) if version else b""
+    data = magic + struct.pack("<12id", *settings, 1e-4)
+    data += struct.pack("<3iq", len(words), len(words), 0, 100)
+    data += struct.pack("<q", -1) if version else b""
     for i, word in enumerate(words):
         data += word.encode() + b"\0" + struct.pack("<qb", 10 - i, 0)
     table = np.arange((len(words) + bucket) * dim, dtype="<f4").reshape(-1, dim)
     output = -np.arange(len(words) * dim, dtype="<f4").reshape(-1, dim)
-    data += struct.pack("<?2q", quant, *table.shape) + table.tobytes()
-    data += struct.pack("<?2q", False, *output.shape) + output.tobytes()
+    data += struct.pack("<?", quant) if version else b""
+    data += struct.pack("<2q", *table.shape) + table.tobytes()
+    data += struct.pack("<?", False) if version else b""
+    data += struct.pack("<2q", *output.shape) + output.tobytes()
     return data, table, output
+
+
+def test_a_fasttext_file_of_before_the_magic_number_is_recognised_and_read(tmp_path):
+    old, _, output = fasttext_file(version=0)
+    (tmp_path / "old.bin").write_bytes(old)
+    (tmp_path / "new.bin").write_bytes(fasttext_file()[0])
+    assert formats.detect(tmp_path / "old.bin") == "fasttext"
+    found, new = (formats.read(tmp_path / f"{age}.bin") for age in ("old", "new"))
+    assert list(found.words) == ["a", "bb"]
+    assert_array_equal(found.input_vectors, new.input_vectors)
+    assert_array_equal(found.output_vectors, output)
+    assert_array_equal(found.counts, new.counts)
+    for size in range(len(old)):
+        (tmp_path / "cut.bin").write_bytes(old[:size])
+        refused(tmp_path / "cut.bin", r"cut|damaged|empty|begins otherwise", format="fasttext")
+
+
+def test_a_fasttext_file_may_hold_an_empty_word(tmp_path):
+    """As -pretrainedVectors leaves it for a line that begins with a space."""
+    data, _, output = fasttext_file(words=("a", "", "dummy"))
+    (tmp_path / "f.bin").write_bytes(data)
+    found = formats.read(tmp_path / "f.bin")
+    assert list(found.words) == ["a", "", "dummy"]
+    assert_array_equal(found.counts, [10, 9, 8])
+    assert_array_equal(found.output_vectors, output)
 
 
 def test_a_fasttext_file_by_hand(tmp_path):
@@ -734,6 +763,7 @@ REAL_FASTTEXT = {
     "crime-and-punishment.bin": (291, 5, 100),
     "toy-model.bin": (22, 5, 100),
     "lee_fasttext_new.bin": (1763, 10, 1000),
+    "lee_fasttext.bin": (1762, 10, 1000),
 }
 UNSEEN = ["unseenword", "ночевала", "日本語", "naïveté", "x", "a-b", "quelqu'un"]
 
@@ -754,6 +784,57 @@ def test_real_fasttext_files_are_read(format_dir, name):
     assert len(found.subwords.vectors) == n_buckets
     assert found.output_vectors.shape == (n_words, n_dims)
     assert (np.diff(found.counts) <= 0).all()  # most frequent first
+
+
+# read by gensim 4: number of words, sums of absolute values of both tables, two words
+GENSIM_READ = {
+    "toy-model-pretrained.bin": (
+        (24, 69.947769, 42.439690),
+        {"the": (0.953825, 1.408556, 1.020683), "dummy": (0.466494, 0.595854, 0.446587)},
+    ),
+    "lee_fasttext.bin": (
+        (1762, None, 6397.862793),  # gensim gives n-grams to </s>, fastText does not
+        {"the": (-0.659922, 0.209662, 0.473622), "hundred": (-0.571437, -0.008556, 0.157478)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GENSIM_READ)
+def test_fasttext_files_of_other_ages_are_read_as_gensim_does(format_dir, name):
+    (n_words, of_input, of_output), some = GENSIM_READ[name]
+    found = formats.read(format_dir / name)
+    assert found.n_words == n_words
+    if of_input is not None:
+        assert_allclose(np.abs(found.input_vectors).sum(), of_input, rtol=1e-6)
+    assert_allclose(np.abs(found.output_vectors).sum(), of_output, rtol=1e-6)
+    for word, beginning in some.items():
+        assert_allclose(found.input(word)[:3], beginning, atol=1e-6)
+
+
+def test_convert_names_a_pickle_before_it_complains_about_the_output(tmp_path):
+    import pickle
+    import subprocess
+    import sys
+
+    (tmp_path / "model.w2v").write_bytes(pickle.dumps({"a": [1.0]}))
+    command = [sys.executable, "-m", "pacsent", "convert", "model.w2v", "out.w2v"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "model.w2v is a Python pickle" in done.stderr
+
+
+def test_convert_refuses_standard_output(tmp_path, words):
+    import subprocess
+    import sys
+
+    formats.write(words, tmp_path / "v.txt")
+    command = [sys.executable, "-m", "pacsent", "convert", "v.txt", "-"]
+    for more in ([], ["--to", "word2vec-text"], ["--to", "word2vec-binary", "--overwrite"]):
+        before = sorted(tmp_path.iterdir())
+        done = subprocess.run([*command, *more], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 1
+        assert "must be a file or a folder" in done.stderr and "'-'" in done.stderr
+        assert sorted(tmp_path.iterdir()) == before
 
 
 @pytest.mark.parametrize("name", ["crime-and-punishment", "toy-model"])

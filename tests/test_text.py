@@ -435,3 +435,76 @@ def test_memory_does_not_grow_with_the_input(tmp_path):
         done = subprocess.run(command_line, capture_output=True, check=True)
         peaks.append(int(done.stdout))
     assert peaks[1] < peaks[0] + 30_000  # kilobytes
+
+
+# ------------------------------------------------------------------------------------------------
+# other scripts, and text that is no dump
+# ------------------------------------------------------------------------------------------------
+
+CHINESE = "統一 碼 為 每個 字元 提供 一個 獨特 的 編號\n"
+
+
+def test_clean_keeps_words_of_any_script_when_told(tmp_path):
+    text = "Café naïve, Straße 7.\r\n\n" + CHINESE + "Don’t ＣＡＦÉ"
+    (tmp_path / "in").write_text(text, newline="")
+    for n_jobs in (1, 3):
+        clean_files(
+            [tmp_path / "in"], tmp_path / "out", normalise="unicode", n_jobs=n_jobs, overwrite=True
+        )
+        assert (tmp_path / "out").read_text() == (
+            "café naïve strasse 7\n\n統一 碼 為 每個 字元 提供 一個 獨特 的 編號\ndon't café\n"
+        )
+    with pytest.raises(ValueError, match=r"normalise must be 'paper' or 'unicode'. Got 'x'"):
+        clean_files([tmp_path / "in"], tmp_path / "other", normalise="x")
+    with pytest.raises(ValueError, match=r"wiki is the paper's own filter"):
+        clean_files([tmp_path / "in"], tmp_path / "other", normalise="unicode", wiki=True)
+    (tmp_path / "latin").write_bytes(b"caf\xe9\n")
+    with pytest.raises(ValueError, match=r"latin must be UTF-8 text. Got the byte 0xe9"):
+        clean_files([tmp_path / "latin"], tmp_path / "other", normalise="unicode")
+
+
+def test_clean_of_any_script_does_not_depend_on_where_pieces_end(tmp_path, monkeypatch):
+    from pacsent.text import normalise, reading
+
+    lines = ["Äpfel und Öl, 1,5 l; " * 40, CHINESE.strip() * 9, "", "naïve " * 100]
+    (tmp_path / "in").write_text("\n".join(lines * 3) + "\n")
+    expected = "".join(" ".join(normalise.tokenise_unicode(x)) + "\n" for x in lines * 3)
+    for size in (64, 1000, 1 << 20):
+        monkeypatch.setattr(reading, "PIECE", size)
+        clean_files([tmp_path / "in"], tmp_path / "out", normalise="unicode", overwrite=True)
+        assert (tmp_path / "out").read_text() == expected
+
+
+def test_text_that_is_no_dump_is_refused_as_one(tmp_path):
+    (tmp_path / "plain.txt").write_text("Just text. " * 1000)
+    with pytest.raises(ValueError, match=r"plain.txt must be a MediaWiki dump .* Got 0 articles"):
+        clean_files([tmp_path / "plain.txt"], tmp_path / "out", wiki=True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_training_on_another_script_names_the_normalisation(tmp_path):
+    from pacsent import SkipGram
+
+    (tmp_path / "zh.txt").write_text(CHINESE * 50)
+    for X in (tmp_path / "zh.txt", [CHINESE] * 50):
+        with pytest.raises(ValueError, match=r"normalise='paper' keeps .* --normalise unicode"):
+            SkipGram(n_dims=4, n_epochs=1).fit(X)
+        model = SkipGram(n_dims=4, n_epochs=1, normalise="unicode", subsample=0).fit(X)
+        assert "統一" in model.word_vectors_.vocabulary
+    mixed = ["one two three four " + CHINESE] * 50
+    with pytest.warns(UserWarning, match=r"Much of the text is dropped: normalise='paper'"):
+        SkipGram(n_dims=4, n_epochs=1, subsample=0).fit(mixed)
+    with pytest.raises(ValueError, match=r"Lower min_count or train on more text"):
+        SkipGram(n_dims=4).fit(["one two three"])
+
+
+def test_zero_vectors_of_another_script_name_the_cause(toy_word_vectors):
+    from pacsent import make
+    from pacsent.sentences import EmptySentenceWarning
+
+    vectorizer = make("Average", toy_word_vectors).fit(["good film"])
+    with pytest.warns(EmptySentenceWarning, match=r"1 give no word at all.*in another script"):
+        vectorizer.transform(["good film", CHINESE, "zzz"])
+    with pytest.warns(EmptySentenceWarning) as caught:
+        vectorizer.transform(["good film", "zzz"])  # unknown, but a word
+    assert "no word at all" not in str(caught[0].message)

@@ -44,7 +44,7 @@ def test_what_is_written_comes_back_exactly(batches, tmp_path, suffix):
     means, variances, make = batches
     path = tmp_path / f"vectors{suffix}"
     path.write_text("an older file")
-    assert vector_files.write(make(), path, 3) == 7
+    assert vector_files.write(make(), path, 3, overwrite=True) == 7
     found_means, found_variances = read(path)
     assert_array_equal(found_means, means)
     if found_variances is not None:
@@ -110,7 +110,7 @@ def test_an_interrupted_write_leaves_what_was_there(batches, tmp_path, suffix):
         raise RuntimeError("the disk is gone")
 
     with pytest.raises(RuntimeError, match="the disk is gone"):
-        vector_files.write(broken(), path, 3)
+        vector_files.write(broken(), path, 3, overwrite=True)
     assert path.read_text() == "an older file"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -321,7 +321,9 @@ def test_a_corpus_of_files_is_exact_for_any_piece_size(
     digests = set()
     for size in (64, 1000, 1 << 20):
         monkeypatch.setattr("pacsent.text.reading.PIECE", size)
-        corpus = Corpus.build(paths, tmp_path / "corpus", 2, normalise, n_jobs=n_jobs)
+        corpus = Corpus.build(
+            paths, tmp_path / "corpus", 2, normalise, n_jobs=n_jobs, overwrite=True
+        )
         check_corpus(corpus, lines, 2, tokenise)
         digests.add(corpus.digest)
     assert len(digests) == 1
@@ -361,9 +363,12 @@ def test_a_corpus_of_a_function_opens_for_training_and_refuses_raw_text(tmp_path
         opened.vocabulary.encode(["A"])
 
 
-def test_an_older_corpus_is_replaced_and_anything_else_is_not(tmp_path):
+def test_an_older_corpus_is_replaced_when_told_and_anything_else_is_not(tmp_path):
     Corpus.build(["a"], tmp_path / "corpus", 1)
-    assert Corpus.build(["b"], tmp_path / "corpus", 1).vocabulary.words == ["b"]
+    with pytest.raises(FileExistsError, match=r"corpus exists.*overwrite=True"):
+        Corpus.build(["b"], tmp_path / "corpus", 1)
+    again = Corpus.build(["b"], tmp_path / "corpus", 1, overwrite=True)
+    assert again.vocabulary.words == ["b"]
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("ten years")
     with pytest.raises(ValueError, match="which holds something else"):
@@ -377,7 +382,7 @@ def test_a_failed_build_leaves_the_old_corpus_and_nothing_else(tmp_path):
         ValueError,
         match=r"No word occurs at least min_count=5 times in these 3 tokens, so the vocabulary",
     ):
-        Corpus.build(["a b c"], tmp_path / "corpus")
+        Corpus.build(["a b c"], tmp_path / "corpus", overwrite=True)
     assert Corpus.open(tmp_path / "corpus").vocabulary.words == ["a"]
     assert [p.name for p in tmp_path.iterdir()] == ["corpus"]
 
@@ -472,7 +477,7 @@ class TestCorpusMistakes:
 
     def test_an_unwritable_place(self, tmp_path):
         (tmp_path / "file").write_text("")
-        with pytest.raises(OSError, match="The corpus must go where a folder can be written"):
+        with pytest.raises(OSError, match="The output must be a place that can be written to"):
             Corpus.build(["a"], tmp_path / "file" / "corpus")
 
 

@@ -1,7 +1,8 @@
 """Numbers out of text: the hot loop of reading word2vec and GloVe files."""
 
 import numpy as np
-from numba import njit
+
+from pacsent._kernels.compiling import njit
 
 _TAB, _SPACE, _LINE_BREAK, _DOT, _PLUS, _MINUS = 9, 32, 10, 46, 43, 45
 _ZERO, _NINE, _BIG_E, _SMALL_E = 48, 57, 69, 101

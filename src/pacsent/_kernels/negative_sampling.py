@@ -8,7 +8,8 @@ an alternating series. Sums may be reassociated by the compiler (`reassoc`), not
 import math
 
 import numpy as np
-from numba import njit
+
+from pacsent._kernels.compiling import njit
 
 _F = np.float32
 _SQRT_HALF = math.sqrt(0.5)

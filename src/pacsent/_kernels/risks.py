@@ -7,7 +7,8 @@ nodes Phi is interpolated on a line: off by at most max|Phi''|/8 * step^2 < 1.2e
 import math
 
 import numpy as np
-from numba import njit
+
+from pacsent._kernels.compiling import njit
 
 STEPS = 512  # nodes per unit
 LIMIT = 6.0  # beyond it Phi is 0 or 1 to 1e-9

@@ -10,8 +10,10 @@ import platform
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from numba import config, njit, types
+from numba import config, types
 from numba.extending import intrinsic, overload
+
+from pacsent._kernels.compiling import njit
 
 HALF_PRECISION = (
     not config.DISABLE_JIT

@@ -18,10 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import config, njit
+from numba import config
 from numba.core import cgutils, types
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
+
+from pacsent._kernels.compiling import njit
 
 # reassoc: a sum may be taken in any order, without which no dot product becomes vector code;
 # contract: a * b + c may be one instruction. NaN and infinity keep their meaning.

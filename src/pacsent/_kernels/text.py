@@ -7,7 +7,8 @@ are equal words; any other word has a hash with the highest bit set, and its byt
 """
 
 import numpy as np
-from numba import njit
+
+from pacsent._kernels.compiling import njit
 
 PACKED = 12  # letters of five bits that fit below the highest bit
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -156,7 +156,8 @@ def check_parameters(vectorizer, params):
 def _report(vectorizer) -> str:
     n, empty, coverage = vectorizer.n_sentences_, vectorizer.n_empty_, vectorizer.coverage_
     known = "no words at all" if coverage != coverage else f"{100 * coverage:.1f} % of words known"
-    return f"{n:,} sentences, {known}, {empty:,} without a known word"
+    cause = vectorizer._tokenless_cause()
+    return f"{n:,} sentences, {known}, {empty:,} without a known word{cause}"
 
 
 def _ready(method, words):

@@ -156,6 +156,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._tables()
         encoded = self._encode(X)
         rows = np.flatnonzero(np.diff(encoded.offsets) == 0)
+        self._n_tokenless = _n_tokenless(encoded)
         self._check_empty((encoded.n_sentences, rows.size, encoded.coverage, rows[:3].tolist()))
         self._check_coverage(encoded.ids.size, int(encoded.n_unknown.sum()))
         self._forget_remade()
@@ -215,7 +216,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         check_is_fitted(self)
         self._check_fitted_on()
         self._tables()
-        n_done = n_known = n_unknown = n_empty = 0
+        n_done = n_known = n_unknown = n_empty = n_tokenless = 0
         first_empty: list[int] = []
         for encoded, means, variances in self._batches(X, out):
             empty = self._is_empty(encoded)
@@ -224,6 +225,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 means[rows] = 0
                 variances[rows] = np.nan
                 n_empty += rows.size
+                n_tokenless += _n_tokenless(encoded)
                 first_empty += [int(row) + n_done for row in rows[: 3 - len(first_empty)]]
                 if self.on_empty == "error":
                     self._check_empty((n_done + empty.size, n_empty, 0.0, first_empty))
@@ -231,6 +233,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             n_known += encoded.ids.size
             n_unknown += int(encoded.n_unknown.sum())
             yield means, variances
+        self._n_tokenless = n_tokenless
         n_all = n_known + n_unknown
         coverage = n_known / n_all if n_all else float("nan")
         self._check_empty((n_done, n_empty, coverage, first_empty))
@@ -402,6 +405,18 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _report(self, n_sentences, n_empty, coverage):
         self.n_sentences_, self.n_empty_, self.coverage_ = n_sentences, n_empty, coverage
 
+    def _tokenless_cause(self) -> str:
+        """Why sentences of the last call gave not even an unknown word; empty where none did."""
+        n = getattr(self, "_n_tokenless", 0)
+        if not n:
+            return ""
+        if self.word_vectors.vocabulary.normalise_name == "paper":
+            return (
+                f"; {n:,} give no word at all: they are empty, or in another script, of which "
+                "normalise='paper' keeps nothing (use word vectors made with normalise='unicode')"
+            )
+        return f"; {n:,} give no word at all: they are empty or without letters and digits"
+
     def _check_empty(self, counted):
         n_sentences, n_empty, coverage, first = counted
         self._report(n_sentences, n_empty, coverage)
@@ -410,7 +425,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         rows = ", ".join(map(str, first)) + (", ..." if n_empty > len(first) else "")
         message = (
             f"{n_empty:,} of {n_sentences:,} sentences hold no known word (row {rows}), so they "
-            "have no posterior"
+            f"have no posterior{self._tokenless_cause()}"
         )
         if self.on_empty == "error":
             raise ValueError(f"{message}. Drop them, or pass on_empty='warn' to get mean 0.")
@@ -419,6 +434,11 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             EmptySentenceWarning,
             stacklevel=4,
         )
+
+
+def _n_tokenless(encoded: Encoded) -> int:
+    """Sentences without a token, known or not."""
+    return int((np.diff(encoded.offsets) + encoded.n_unknown == 0).sum())
 
 
 def _length(X) -> int | None:

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import queue
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -359,6 +360,7 @@ class _Counting:
         self.counters = [_Counter(i, folder) for i in range(n_threads)]
         self.spans: list[_Span] = []
         self.n_documents = 0
+        self.n_read = self.n_foreign = 0  # characters or bytes, and those that are not ASCII
 
     def __enter__(self):
         return self
@@ -412,7 +414,10 @@ class _Counting:
             for batch in batches_of(itertools.chain(head, source)):
                 n = len(batch.sentences)
                 if batch.raw and self.empty.normalise == "paper":
-                    yield _Work(*as_ascii(batch.sentences), n)
+                    work = _Work(*as_ascii(batch.sentences), n)
+                    self.n_read += work.data.size
+                    self.n_foreign += sum(_n_foreign(text) for text in batch.sentences)
+                    yield work
                 else:
                     yield _Work(batch.sentences, None, n)
                 bar.advance(n)
@@ -432,6 +437,8 @@ class _Counting:
         closed = piece.endswith(b"\n")
         if self.empty.normalise == "paper":
             data = np.frombuffer(piece, dtype=np.uint8)
+            self.n_read += data.size
+            self.n_foreign += int(np.count_nonzero(data & 0x80))
             ends = np.flatnonzero(data == ord("\n")) + 1
             bounds = np.concatenate([[0], ends, [] if closed else [data.size]]).astype(np.int64)
             return _Work(data, bounds, ends.size)
@@ -460,11 +467,20 @@ class _Counting:
             counts[numbers[-1]] += counter.counts[: counter.n_words]
         n_seen = int(counts.sum())
         kept = np.flatnonzero(counts >= min_count)
+        foreign = self.n_foreign / max(1, self.n_read)
+        cause = (
+            f"normalise='paper' keeps the letters a-z and digits only, and {100 * foreign:.0f} % "
+            "of this text is in other scripts or letters. Pass normalise='unicode' (--normalise "
+            "unicode)"
+        )
         if not kept.size:
+            advice = "Lower min_count or train on more text"
             raise ValueError(
-                f"No word occurs at least min_count={min_count} times in these {n_seen:,} "
-                "tokens, so the vocabulary would be empty. Lower min_count or train on more text."
+                f"No word occurs at least min_count={min_count} times in these {n_seen:,} tokens, "
+                f"so the vocabulary would be empty. {cause if foreign > _FOREIGN else advice}."
             )
+        if foreign > _FOREIGN:
+            warnings.warn(f"Much of the text is dropped: {cause}.", stacklevel=3)
         data = everything.word_bytes.tobytes()
         offsets = everything.word_offsets
         words = {int(i): data[offsets[i] : offsets[i + 1]] for i in kept}
@@ -550,6 +566,13 @@ _CUTS: dict[str | None, Callable[[bytes], int]] = {
     "unicode": reading.cut_at_space,
     None: reading.cut_at_newline,  # a function may look at its whole document
 }
+
+
+_FOREIGN = 0.2  # share of a text that is not ASCII from which on a-z cannot be meant; French: 0.05
+
+
+def _n_foreign(text: str) -> int:
+    return 0 if text.isascii() else sum(character > "\x7f" for character in text)
 
 
 def _is_file(name: str) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pacsent import storage
 from pacsent.words.formats.common import FORMATS, HEADER, PEEK, Stream, is_number, without_mark
-from pacsent.words.formats.fasttext import MAGIC
+from pacsent.words.formats.fasttext import MAGIC, is_old
 from pacsent.words.formats.folders import senna_files
 
 _PICKLE_ADVICE = (
@@ -51,7 +51,7 @@ def detect(path) -> str:
         start = stream.peek(PEEK)
     if not start:
         raise ValueError(f"{path} is empty. Download or copy it again.")
-    if start.startswith(MAGIC):
+    if start.startswith(MAGIC) or is_old(start):
         return "fasttext"
     _refuse_strangers(path, start)
     header = HEADER.match(without_mark(start))

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 
 from pacsent.words.formats import common
-from pacsent.words.formats.common import LONGEST_WORD, Parts, Table, opened
+from pacsent.words.formats.common import LONGEST_WORD, PEEK, Parts, Table, opened
 from pacsent.words.vectors import Subwords
 
 MAGIC = struct.pack("<i", 793712314)
@@ -19,21 +19,18 @@ _LOSSES = {
 }
 
 
+_SETTINGS = struct.Struct("<12id")
+_SETTING_NAMES = (
+    *("dim", "ws", "epoch", "min_count", "neg", "word_ngrams", "loss"),
+    *("model", "bucket", "minn", "maxn", "lr_update", "subsample"),
+)
+_OLD_SIZES = struct.Struct("<3iq")  # entries, words, labels, tokens
+
+
 def read_fasttext(path, options) -> Parts:
     with opened(path, options) as stream:
-        if stream.exactly(4, "its first bytes") != MAGIC:
-            raise ValueError(f"{path} must be a fastText .bin file. It begins otherwise.")
-        names = (
-            *("version", "dim", "ws", "epoch", "min_count", "neg", "word_ngrams", "loss"),
-            *("model", "bucket", "minn", "maxn", "lr_update"),
-        )
-        args = dict(zip(names, struct.unpack("<13i", stream.exactly(52, "its settings"))))
-        (subsample,) = struct.unpack("<d", stream.exactly(8, "its settings"))
-        if args["version"] not in (11, 12):
-            raise ValueError(
-                f"{path} must be fastText format 11 or 12. Got {args['version']} instead. Write it "
-                "again with a current fastText."
-            )
+        args = _settings(stream)
+        new = args["version"] > 0
         if args["model"] == 3:
             raise ValueError(
                 f"{path} is a supervised fastText model: its output table belongs to labels, not "
@@ -45,8 +42,8 @@ def read_fasttext(path, options) -> Parts:
                 f"{path} is damaged: model {args['model']} and loss {args['loss']} are none of "
                 "fastText's. Download or copy it again."
             )
-        words, counts, pruned = _fasttext_dictionary(stream)
-        quantised = stream.exactly(1, "the input table") != b"\x00"
+        words, counts, pruned = _fasttext_dictionary(stream, new)
+        quantised = new and stream.exactly(1, "the input table") != b"\x00"
         if quantised or pruned:
             raise ValueError(
                 f"{path} is a quantised fastText model (.ftz): its vectors are compressed and its "
@@ -54,7 +51,7 @@ def read_fasttext(path, options) -> Parts:
             )
         n_rows = len(words) + args["bucket"]
         table = _fasttext_matrix(stream, "input", n_rows, args["dim"])
-        if stream.exactly(1, "the output table") != b"\x00":
+        if new and stream.exactly(1, "the output table") != b"\x00":
             raise ValueError(
                 f"{path} has a quantised output table. Use the model it was made from."
             )
@@ -70,7 +67,7 @@ def read_fasttext(path, options) -> Parts:
         "n_epochs": args["epoch"],
         "min_count": args["min_count"],
         "n_negatives": args["neg"],
-        "subsample": subsample,
+        "subsample": args["subsample"],
     }
     subwords = None
     if args["maxn"] > 0 and args["bucket"] > 0:
@@ -96,9 +93,54 @@ def read_fasttext(path, options) -> Parts:
     return parts
 
 
-def _fasttext_dictionary(stream):
+def _settings(stream) -> dict:
+    """The numbers a file begins with; version 0 for one that is older than the magic number."""
+    args: dict = {"version": 0}
+    if stream.peek(4) == MAGIC:
+        _, args["version"] = struct.unpack("<2i", stream.exactly(8, "its first bytes"))
+        if args["version"] not in (11, 12):
+            raise ValueError(
+                f"{stream.path} must be fastText format 11 or 12. Got {args['version']} instead. "
+                "Write it again with a current fastText."
+            )
+    elif not is_old(stream.peek(PEEK)):
+        raise ValueError(f"{stream.path} must be a fastText .bin file. It begins otherwise.")
+    numbers = _SETTINGS.unpack(stream.exactly(_SETTINGS.size, "its settings"))
+    return args | dict(zip(_SETTING_NAMES, numbers))
+
+
+def is_old(start: bytes) -> bool:
+    """Whether bytes begin a file of before 2017, without magic number: by its settings, the size
+    of its list of words and the first word, all of which must make sense."""
+    if len(start) < _SETTINGS.size + _OLD_SIZES.size:
+        return False
+    args = dict(zip(_SETTING_NAMES, _SETTINGS.unpack_from(start)))
+    size, n_words, n_labels, n_tokens = _OLD_SIZES.unpack_from(start, _SETTINGS.size)
+    sensible = (
+        0 < args["dim"] <= 10_000
+        and 0 < args["ws"] <= 10_000
+        and all(args[name] >= 0 for name in ("epoch", "min_count", "neg", "bucket", "lr_update"))
+        and args["loss"] in _LOSSES
+        and args["model"] in _MODELS
+        and 0 <= args["minn"] <= 100
+        and 0 <= args["maxn"] <= 100
+        and 0 <= args["subsample"] <= 1
+        and size == n_words + n_labels
+        and 0 < n_words <= n_tokens
+        and n_labels >= 0
+    )
+    place = _SETTINGS.size + _OLD_SIZES.size
+    end = start.find(b"\x00", place, place + LONGEST_WORD)
+    if not sensible or end < 0 or end + 10 > len(start):
+        return False
+    count, kind = struct.unpack_from("<qb", start, end + 1)
+    return 0 <= count <= n_tokens and kind in (0, 1)
+
+
+def _fasttext_dictionary(stream, new: bool):
     what = "its list of words"
-    size, n_words, n_labels, _, n_pruned = struct.unpack("<3i2q", stream.exactly(28, what))
+    size, n_words, n_labels, _ = _OLD_SIZES.unpack(stream.exactly(_OLD_SIZES.size, what))
+    n_pruned = struct.unpack("<q", stream.exactly(8, what))[0] if new else -1
     if n_labels:
         raise ValueError(
             f"{stream.path} is a supervised fastText model ({n_labels} labels): its output table "
@@ -123,7 +165,8 @@ def _fasttext_dictionary(stream):
             data, place, ended = data[place:] + block, 0, not block
             continue
         count, kind = struct.unpack_from("<qb", data, end + 1)
-        if kind != 0 or count < 0 or end == place:
+        # the word may be empty: -pretrainedVectors adds one for a line that begins with a space
+        if kind != 0 or count < 0:
             raise ValueError(
                 f"{stream.path} is damaged: what stands at word {len(words) + 1:,} is not a word. "
                 "Download or copy it again."

@@ -1,0 +1,117 @@
+"""`njit`, with a cache of compiled code that never stands in the way.
+
+numba keeps what it compiled beside the package or in the home folder, raises where it can write to
+neither (a container with a read-only system and no home), and fails at every start where a file of
+its cache is damaged. Here the cache goes to a private temporary folder then, or there is none, and
+damaged files are made again; each is said once.
+"""
+
+import atexit
+import os
+import shutil
+import stat
+import tempfile
+import warnings
+from functools import cache
+from pathlib import Path
+
+import numba
+
+
+def njit(function=None, **options):
+    """As `numba.njit`; with `cache=True` the code is kept where it can be."""
+    if function is None:
+        return lambda function: njit(function, **options)
+    kept = options.pop("cache", False)
+    compiled = numba.njit(**options)(function)
+    if kept and hasattr(compiled, "enable_caching"):  # else NUMBA_DISABLE_JIT: a plain function
+        _keep(compiled)
+    return compiled
+
+
+def _keep(compiled) -> None:
+    try:
+        compiled.enable_caching()
+    except RuntimeError:  # numba's "no locator available": no folder that can be written to
+        folder = _private_folder()
+        if folder is None:
+            return
+        before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+        try:
+            compiled.enable_caching()
+        except RuntimeError:
+            return
+        finally:
+            numba.config.CACHE_DIR = before
+    compiled._cache = _Cache(compiled._cache)
+
+
+@cache
+def _private_folder() -> Path | None:
+    """A folder of this user alone under the temporary one; None where there is none either."""
+    why = "numba can keep compiled code neither beside the package nor in the home folder"
+    advice = "Set NUMBA_CACHE_DIR to a folder that can be written to"
+    try:
+        folder = _lasting_folder() or _passing_folder()
+    except OSError:
+        warnings.warn(
+            f"{why}, nor in a temporary one: it is compiled again at every start. {advice}.",
+            stacklevel=2,
+        )
+        return None
+    warnings.warn(f"{why}: it goes to {folder}. {advice} that lasts.", stacklevel=2)
+    return folder
+
+
+def _lasting_folder() -> Path | None:
+    """The same for every start; None where another user was there first, whose code is not run."""
+    if not hasattr(os, "getuid"):
+        return None
+    folder = Path(tempfile.gettempdir()) / f"pacsent-numba-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
+    return folder if private and found.st_uid == os.getuid() else None
+
+
+def _passing_folder() -> Path:
+    folder = tempfile.mkdtemp(prefix="pacsent-numba-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
+class _Cache:
+    """numba's cache of one function; what cannot be read is compiled again, and said once."""
+
+    def __init__(self, theirs):
+        self._theirs = theirs
+
+    def __getattr__(self, name):
+        return getattr(self._theirs, name)
+
+    def load_overload(self, signature, target_context):
+        try:
+            return self._theirs.load_overload(signature, target_context)
+        except Exception:  # an unpickler that meets damaged bytes may raise anything
+            _say_damaged(self._theirs.cache_path)
+            self._flush()
+            return None
+
+    def save_overload(self, signature, data):
+        try:
+            self._theirs.save_overload(signature, data)
+        except Exception:  # a full disk, a folder that went away: the code runs all the same
+            self._flush()
+
+    def _flush(self):
+        try:
+            self._theirs.flush()
+        except OSError:
+            self._theirs.disable()
+
+
+@cache
+def _say_damaged(path) -> None:
+    warnings.warn(
+        f"A file of compiled code in {path} is damaged; it is compiled again.", stacklevel=2
+    )
