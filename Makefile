@@ -27,7 +27,7 @@ $(DEV): pyproject.toml | $(BIN)/python
 	@touch $@ $(USE)
 
 demo: $(USE)     ## the main job, end to end, on text made by the paper's own generative model
-	$(BIN)/pacsent demo -o $(DEMO)
+	$(BIN)/pacsent demo -o $(DEMO) --overwrite
 
 test: $(DEV)   ## the fast test suite
 	$(BIN)/python -m pytest -m 'not slow and not gpu'

@@ -22,4 +22,4 @@ for among in ("input", "output"):
     neighbours = words.most_similar(word, n=5, table="input", among=among)
     print(f"{word} -> {among}:", ", ".join(f"{other} {score:.2f}" for other, score in neighbours))
 
-save(words, "words", overwrite=True)  # a folder a person can look into; pacsent.load("words") opens it
+save(words, "words", overwrite=True)  # a folder to look into; pacsent.load("words") opens it

@@ -23,7 +23,7 @@ ROOMS = {
     },
     "loading": {"classify", "sentences", "storage", "words"},
     "classify": {"_kernels", "maths", "sentences", "threads", "words"},
-    "certificates": {"maths", "progress", "sentences", "threads", "words"},
+    "certificates": {"files", "maths", "progress", "sentences", "threads", "words"},
     "sentences": {"_kernels", "files", "gpu", "maths", "progress", "text", "threads", "words"},
     "words": {"_kernels", "files", "gpu", "progress", "storage", "text", "threads"},
     "text": {"_kernels", "files", "progress", "threads"},

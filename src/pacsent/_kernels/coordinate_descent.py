@@ -12,7 +12,8 @@ texts and signs stand side by side as columns: a row of sparse weights is read o
 """
 
 import numpy as np
-from numba import njit
+
+from pacsent._kernels.compiling import njit
 
 _STEPS = 30
 

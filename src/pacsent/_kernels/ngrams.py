@@ -8,7 +8,8 @@ place of other arrays.
 """
 
 import numpy as np
-from numba import njit
+
+from pacsent._kernels.compiling import njit
 
 SEPARATOR, WORD, MARK = 0, 1, 2
 _FNV_START = np.uint64(0xCBF29CE484222325)

@@ -7,6 +7,7 @@ same documents show what happens to the paper's own bound, whose prior is built 
 """
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from pacsent.certificates.certificate import KINDS
 from pacsent.certificates.certifying import certify
 from pacsent.certificates.continuation import cut
 from pacsent.certificates.terms import vectors_of
+from pacsent.files import replacing
 from pacsent.maths import bounds
 from pacsent.maths.risks import gibbs_risk, word_scores
 from pacsent.progress import bar
@@ -485,4 +487,5 @@ def figure(replicates: dict[str, Replicates], path) -> None:
         axis.set_axis_off()
     axes.flat[0].legend(loc="upper left", frameon=False, fontsize=8)
     shown.tight_layout()
-    shown.savefig(path, metadata={"Software": None})
+    with replacing(path) as file:
+        shown.savefig(file, format=Path(path).suffix[1:] or "png", metadata={"Software": None})

@@ -7,6 +7,7 @@ from pacsent.cli.common import (
     cli,
     device_option,
     n_jobs_option,
+    overwrite_option,
     quiet_option,
     seeds_option,
 )
@@ -30,11 +31,12 @@ from pacsent.cli.common import (
 @device_option
 @n_jobs_option
 @click.option("--no-verify", is_flag=True, help="Accept a dataset whose content is not the known.")
+@overwrite_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
 @quiet_option
 def evaluate(
     method, words, dataset, data, test, text_column, label_column, lams, seeds,
-    save_classifiers, device, n_jobs, no_verify, as_json, quiet,
+    save_classifiers, device, n_jobs, no_verify, overwrite, as_json, quiet,
 ):  # fmt: skip
     """Score METHOD with WORDS on DATASET by the paper's protocol.
 
@@ -47,8 +49,11 @@ def evaluate(
 
     from pacsent.bench import datasets
     from pacsent.bench import evaluation as scores
+    from pacsent.files import check_output
     from pacsent.words import formats
 
+    if save_classifiers is not None:
+        check_output(save_classifiers, [words, dataset], overwrite=overwrite, folder=True)
     if dataset in datasets.DATASETS:
         loaded = datasets.load(dataset, data, verify=not no_verify)
         if not isinstance(loaded, datasets.Dataset):
@@ -176,8 +181,9 @@ def reproduce(
 @click.option("-o", "--output", default="demo", show_default=True, help="Folder to write.")
 @click.option("--random-state", default=0, show_default=True, help="Seed.")
 @n_jobs_option
+@overwrite_option
 @click.option("--quiet", is_flag=True, help="Print the table only.")
-def demo(output, random_state, n_jobs, quiet):
+def demo(output, random_state, n_jobs, overwrite, quiet):
     """Show everything, end to end, on text drawn from the paper's own generative model.
 
     Draws a corpus, cleans it, trains word vectors, fits every method, and prints accuracy, the
@@ -187,7 +193,9 @@ def demo(output, random_state, n_jobs, quiet):
     from pathlib import Path
 
     from pacsent.bench import demo as example
+    from pacsent.files import check_output
 
+    check_output(output, overwrite=overwrite, folder=True)
     say = (lambda line: None) if quiet else (lambda line: click.echo(line, err=True))
     made = example.run(output, random_state=random_state, n_jobs=n_jobs, say=say)
     click.echo(made["table"])

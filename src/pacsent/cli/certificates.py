@@ -4,7 +4,14 @@ import warnings
 
 import click
 
-from pacsent.cli.common import cli, device_option, echo_warnings, n_jobs_option, quiet_option
+from pacsent.cli.common import (
+    cli,
+    device_option,
+    echo_warnings,
+    n_jobs_option,
+    overwrite_option,
+    quiet_option,
+)
 from pacsent.cli.sentences import check_parameters
 
 # ------------------------------------------------------------------------------------------------
@@ -188,8 +195,9 @@ def verify(certificate, text, model, method, as_json):
 )
 @click.option("--figure", metavar="FILE.png", help="Also draw true risk against claimed bound.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+@overwrite_option
 @quiet_option
-def simulate(kind, setting, replicates, delta, random_state, figure, as_json, quiet):
+def simulate(kind, setting, replicates, delta, random_state, figure, as_json, overwrite, quiet):
     """Count how often certificates fail where the truth is known, beside the paper's own bound.
 
     Documents are drawn from the paper's generative model; in the setting drift with words that
@@ -199,7 +207,10 @@ def simulate(kind, setting, replicates, delta, random_state, figure, as_json, qu
     import json
 
     from pacsent.certificates import simulation
+    from pacsent.files import check_output
 
+    if figure:
+        check_output(figure, overwrite=overwrite)
     kinds = list(simulation.KINDS) if kind == "all" else [kind]
     settings = list(simulation.SETTINGS) if setting == "all" else [setting]
     found, drawn = [], {}
