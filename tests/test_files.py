@@ -205,7 +205,16 @@ def test_a_stopped_command_leaves_nothing_half_written(tmp_path, how):
     """SIGTERM as SIGINT; after SIGKILL the next command removes what is left and says so."""
     out = tmp_path / "out"
     out.mkdir()
-    command = [sys.executable, "-m", "pacsent", "clean", "-", "-o", str(out / "clean.txt")]
+    command = [
+        sys.executable,
+        "-m",
+        "pacsent",
+        "clean",
+        "-",
+        "--quiet",
+        "-o",
+        str(out / "clean.txt"),
+    ]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
