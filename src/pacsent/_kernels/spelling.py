@@ -1,7 +1,8 @@
 """The word of a vocabulary that a mistyped word was meant to be."""
 
 import numpy as np
-from numba import njit
+
+from pacsent._kernels.compiling import njit
 
 LONGEST = 40  # bytes of a word that is looked at
 
