@@ -148,3 +148,66 @@ def test_real_features_give_scikit_learns_objective_and_test_accuracy(data_dir, 
     their_objective = regressions.objective(train, y, *theirs, C, n_classes=n_classes)
     assert_allclose(ours, their_objective, rtol=1e-6)
     assert_array_equal(regressions.predict(test, coef, intercept), model.predict(test))
+
+
+# ------------------------------------------------------------------------------------------------
+# Features that repeat each other, and problems that are not solved
+# ------------------------------------------------------------------------------------------------
+
+
+def repeated(rng, scale):
+    X, y = problem(rng, 3, n_rows=300, n_features=10)
+    X = (X - X.mean(axis=0)).astype(float)
+    return np.hstack([X, X]) * scale, y, X
+
+
+@pytest.mark.parametrize("C", [1.0, 1000.0])
+def test_repeated_columns_on_a_large_scale_reach_the_optimum(rng, C):
+    scale = 1e4
+    X, y, alone = repeated(rng, scale)
+    # two equal columns of weight w each are one column, sqrt(2) times as long, of weight sqrt(2) w
+    same = regressions.fit(alone * np.sqrt(2) * scale, y, C, n_classes=3)
+    best = regressions.objective(alone * np.sqrt(2) * scale, y, *same, C, n_classes=3)
+    found = regressions.grid_search(X, y, np.arange(y.size) % 5, n_classes=3, Cs=(1.0, C + 1e-9))
+    weights = found.path.weights[-1].astype(float)
+    searched = regressions.objective(X, y, weights[:, :-1], weights[:, -1], C, n_classes=3)
+    assert (searched <= best * (1 + 1e-4)).all()
+    assert found.converged.all()
+    fitted = regressions.fit(X, y, C, n_classes=3, start=found.path)
+    assert_allclose(regressions.objective(X, y, *fitted, C, n_classes=3), best, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e4, 1e6, 1e8])
+def test_no_scale_makes_nan(rng, scale):
+    X, y, alone = repeated(rng, scale)
+    X[:, 0] *= 1e-6  # and scales of all kinds beside each other
+    folds = np.arange(y.size) % 5
+    found = regressions.grid_search(X, y, folds, n_classes=3)
+    assert np.isfinite(found.path.weights).all()
+    coef, intercept = regressions.fit(X, y, 1000.0, n_classes=3)
+    assert np.isfinite(coef).all()
+    plain = regressions.grid_search(alone * scale, y, folds, n_classes=3)
+    assert_allclose(found.accuracy.mean(axis=1), plain.accuracy.mean(axis=1), atol=0.05)
+
+
+def test_what_is_not_solved_is_flagged_with_a_warning(rng):
+    from sklearn.exceptions import ConvergenceWarning
+
+    X, y = problem(rng, 3)
+    folds = np.arange(y.size) % 5
+    with pytest.warns(ConvergenceWarning, match=r"of 10 logistic regressions did not converge"):
+        found = regressions.grid_search(
+            X, y, folds, n_classes=3, Cs=(0.1, 100.0), tol=1e-12, max_iterations=1
+        )
+    assert found.converged.shape == found.accuracy.shape
+    assert not found.converged.all()
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        regressions.fit(X, y, 100.0, n_classes=3, tol=1e-30, max_iterations=1)
+
+
+def test_a_matrix_that_is_not_positive_definite_is_damped(rng):
+    H = np.full((4, 4), 1e12)  # rank 1: rounding decides the sign of the rest
+    H[0, 1] = H[1, 0] = 1e12 * (1 + 1e-6)
+    inverse = regressions._Dense(H, 1.0, 1.0, np.float32).inverse
+    assert np.isfinite(inverse).all()
+    assert (np.linalg.eigvalsh(inverse.astype(float)) > -1e-20).all()

@@ -71,18 +71,33 @@ def minimise_all(evaluate, precondition, start, tol, max_iter, subset):
 
 
 def _two_loop(rows, subset, g, S, Y, R, t, precondition):
-    """The L-BFGS direction of each row, newest pair first."""
-    q = -g
-    slots = [(t - i) % _MEMORY for i in range(min(t + 1, _MEMORY))]
+    """The L-BFGS direction of each row, downhill."""
+    slots = [(t - i) % _MEMORY for i in reversed(range(min(t + 1, _MEMORY)))]
     slots = [slot for slot in slots if R[slot, rows].any()]
     pairs = [(S[slot, rows], Y[slot, rows], R[slot, rows]) for slot in slots]
+    return -two_loop(g, pairs, lambda q: precondition(subset[rows], q))
+
+
+def two_loop(g, pairs, precondition):
+    """The inverse Hessian that `pairs` and `precondition` stand for, times g, row by row.
+
+    Parameters
+    ----------
+    g : array, shape (n, width)
+        A gradient in each row.
+    pairs : list of (s, y, r), the oldest first
+        Steps, changes of the gradient, and 1 / (s.y) of each row; 0 where a row has no such pair.
+    precondition : callable
+        The inverse Hessian to begin with: rows to rows.
+    """
+    q = g.copy()
     alphas = []
-    for s, y, r in pairs:
+    for s, y, r in reversed(pairs):
         alpha = r * np.einsum("ij,ij->i", s, q)
-        q = q - alpha[:, None] * y
+        q -= alpha[:, None] * y
         alphas.append(alpha)
-    q = precondition(subset[rows], q)
-    for (s, y, r), alpha in zip(reversed(pairs), reversed(alphas)):
+    q = precondition(q)
+    for (s, y, r), alpha in zip(pairs, reversed(alphas)):
         beta = r * np.einsum("ij,ij->i", y, q)
-        q = q + (alpha - beta)[:, None] * s
+        q += (alpha - beta)[:, None] * s
     return q

@@ -7,8 +7,14 @@ class, one C, one set of rows (a training fold). All columns share the matrix pr
 its own L-BFGS, started at the solution on all rows and preconditioned by the Hessian there, which
 every fold of the same class and C shares. What is searched is found in float32; what is reported
 is solved again in float64 (`fit`) and handed out as a scikit-learn object (`classifier`).
+
+Features that repeat each other, on large scales, make Hessians that rounding alone turns
+indefinite. So every diagonal is raised a little (by what rounding may have taken), more where the
+factorisation still fails, and a problem that does not converge is begun again where it stands with
+a Hessian of its own, raised further. What is still not solved is flagged, with a warning.
 """
 
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import linalg, sparse
 
+from pacsent.maths.lbfgs import two_loop
 from pacsent.threads import n_threads
 
 CS = (0.1, 0.316, 1.0, 3.16, 10.0, 31.6, 100.0, 316.0, 1000.0)
@@ -23,6 +30,9 @@ BLOCK = 512  # rows of one matrix product: block x columns stays in the cache
 _MEMORY = 8  # pairs kept by L-BFGS
 _COLUMNS = 400  # problems solved side by side
 _STALE = 15  # iterations after which borrowed curvature is made afresh
+_DAMPING = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}  # of a Hessian's diagonal
+_STRONG_DAMPING = 1e-3  # where a problem is begun again
+_SHORTER = 8  # times that a step is shortened before it is given up
 
 
 @dataclass(frozen=True)
@@ -32,6 +42,7 @@ class Path:
     Cs: tuple[float, ...]
     weights: np.ndarray  # (n_Cs, n_columns, n_features + 1); one column for two classes
     preconditioners: list | None = field(default=None, repr=False)  # [C][column], to start others
+    converged: np.ndarray | None = None  # (n_Cs, n_columns)
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,7 @@ class GridResult:
     accuracy: np.ndarray  # (n_repeats, n_folds, n_Cs)
     path: Path
     n_iterations: int
+    converged: np.ndarray | None = None  # (n_repeats, n_folds, n_Cs): every class of the fold
 
 
 # ------------------------------------------------------------------------------------------------
@@ -193,14 +205,21 @@ def _hessian(design, curvature):
 
 
 class _Dense:
-    """Inverse of diag(penalty) + C * share * H."""
+    """Inverse of diag(penalty) + C * share * H, its diagonal raised by a factor 1 + damping."""
 
-    def __init__(self, H, C, share, dtype):
+    def __init__(self, H, C, share, dtype, damping=0.0):
         M = C * share * H
-        M[np.diag_indices(M.shape[0])] += _penalty(M.shape[0])
-        # potri makes the inverse in half the operations of solving for the identity
-        factor, _ = linalg.lapack.dpotrf(M.T, lower=1, overwrite_a=1)
-        lower, _ = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
+        diagonal = M[np.diag_indices(M.shape[0])] + _penalty(M.shape[0])
+        damping = max(damping, _DAMPING[np.dtype(dtype)])
+        while True:
+            M[np.diag_indices(M.shape[0])] = diagonal * (1.0 + damping)
+            lower = _inverse(M)
+            # a raised diagonal dominates in the end, so this ends, unless H is not finite
+            if lower is not None or not damping < 1e9:
+                break
+            damping *= 10.0
+        if lower is None:
+            lower = np.diag(1.0 / np.where(np.isfinite(diagonal), diagonal, np.inf))
         inverse = np.tril(lower)
         inverse += np.tril(lower, -1).T
         self.inverse = inverse.astype(dtype)
@@ -209,30 +228,97 @@ class _Dense:
         return G @ self.inverse
 
 
+def _inverse(M):
+    """Lower triangle of the inverse of a positive definite matrix; None where it is not one."""
+    # potri makes the inverse in half the operations of solving for the identity
+    factor, info = linalg.lapack.dpotrf(M.T, lower=1, overwrite_a=0)
+    if info != 0:
+        return None
+    lower, info = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
+    return lower if info == 0 and np.isfinite(np.diagonal(lower)).all() else None
+
+
 class _Diagonal:
     """The same with the diagonal of H only, for sparse designs with very many features."""
 
-    def __init__(self, diagonal, C, share, dtype):
+    def __init__(self, diagonal, C, share, dtype, damping=0.0):
         self.inverse = (1.0 / (C * share * diagonal + _penalty(diagonal.size))).astype(dtype)
 
     def __call__(self, G):
         return G * self.inverse
 
 
+def _curvature(design, w):
+    """The Hessian of the data term of one column at its weights; only the diagonal if sparse."""
+    if design.is_sparse:
+        return design.squares.T @ design.curvature(w)
+    return _hessian(design, design.curvature(w))
+
+
 def _curvatures(design, W):
-    """The Hessian of the data term of each column at its weights; only the diagonal if sparse."""
-
-    def work(k):
-        if design.is_sparse:
-            return design.squares.T @ design.curvature(W[k])
-        return _hessian(design, design.curvature(W[k]))
-
-    return design.threads.map(work, range(design.n_columns))
+    """The same for every column."""
+    return design.threads.map(lambda w: _curvature(design, w), W)
 
 
 def _preconditioners(design, curvatures, C, share):
     kind = _Diagonal if design.is_sparse else _Dense
     return design.threads.map(lambda H: kind(H, C, share, design.dtype), curvatures)
+
+
+def _again(design, gradient, W, failed, problems, tol, max_iterations):
+    """The problems `failed` begun again where they stand, each with a damped Hessian of its own.
+
+    problems: (C, share, scale), the last of every problem. W and what is returned: all problems'
+    weights; which of `failed` are solved now; iterations.
+    """
+    C, share, scale = problems
+    kind = _Diagonal if design.is_sparse else _Dense
+    own = design.threads.map(
+        lambda at: kind(
+            _curvature(design, W[at]), C[at], share, design.dtype, damping=_STRONG_DAMPING
+        ),
+        failed,
+    )
+    found, n_iterations, converged = _minimise(
+        lambda w, at: gradient(w, failed[at]),
+        W[failed],
+        np.arange(failed.size),
+        own,
+        scale[failed],
+        tol,
+        max_iterations,
+    )
+    W[failed] = found
+    return W, n_iterations, converged
+
+
+def _solved(design, gradient, W, groups, preconditioners, problems, tol, max_iterations):
+    """`_minimise`, and `_again` for what it leaves unsolved."""
+    scale = problems[2]
+    W, n_iterations, converged = _minimise(
+        gradient, W, groups, preconditioners, scale, tol, max_iterations
+    )
+    failed = np.flatnonzero(~converged)
+    if failed.size:
+        W, more, now = _again(design, gradient, W, failed, problems, tol, max_iterations)
+        converged[failed] = now
+        n_iterations += more
+    return W, n_iterations, converged
+
+
+def _warn(converged, max_iterations):
+    """One warning for all problems that were not solved."""
+    n_failed = int(np.count_nonzero(~converged))
+    if n_failed:
+        from sklearn.exceptions import ConvergenceWarning
+
+        warnings.warn(
+            f"{n_failed:,} of {converged.size:,} logistic regressions did not converge in twice "
+            f"{max_iterations} iterations; their scores may be too low. Scale the features, drop "
+            "columns that repeat others, or raise max_iterations.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
 
 # ------------------------------------------------------------------------------------------------
@@ -245,13 +331,15 @@ def _dot(a, b):
 
 
 def _minimise(gradient, W, groups, preconditioners, scale, tol, max_iterations):
-    """Every row of W to its own minimum.
+    """Every row of W to its own minimum; the rows, iterations, and which rows converged.
 
     gradient(W, columns) -> G for those columns. `groups` (n,) says which preconditioner a column
     uses. A column is done when half its squared Newton decrement, which estimates how far its
-    objective lies above the minimum, is below tol * scale.
+    objective lies above the minimum, is below tol * scale. One whose steps lead nowhere is left
+    where it was last.
     """
     W = W.copy()
+    converged = np.zeros(W.shape[0], dtype=bool)
     active = np.arange(W.shape[0])
     w, G = W.copy(), gradient(W, active)
     S: list[np.ndarray] = []
@@ -268,26 +356,22 @@ def _minimise(gradient, W, groups, preconditioners, scale, tol, max_iterations):
 
     n_iterations = 0
     for _ in range(max_iterations):
-        # two-loop recursion, every column its own coefficients
-        q = G.copy()
-        coefficients = []
-        for s, y, r in zip(reversed(S), reversed(Y), reversed(rho)):
-            a = r * _dot(s, q)
-            coefficients.append(a)
-            q -= a[:, None] * y
-        D = precondition(q, active)
-        if not S:
-            decrement = _dot(G, D)
-        else:
-            for s, y, r, a in zip(S, Y, rho, reversed(coefficients)):
-                b = r * _dot(y, D)
-                D += (a - b)[:, None] * s
-            decrement = _dot(G, D)
-        going = 0.5 * decrement > tol * scale[active]
+        D = two_loop(G, list(zip(S, Y, rho)), lambda q, active=active: precondition(q, active))
+        decrement = _dot(G, D)
+        lost = ~(decrement >= 0)  # the pairs say nothing sensible: begin anew from here
+        if lost.any():
+            for r in rho:
+                r[lost] = 0.0
+            D[lost] = precondition(G[lost], active[lost])
+            decrement[lost] = _dot(G[lost], D[lost])
+            lost = ~(decrement >= 0)
+        small = 0.5 * decrement <= tol * scale[active]
+        converged[active[small]] = True
+        going = ~small & ~lost
         if not going.all():
             W[active] = w
             if not going.any():
-                return W, n_iterations
+                return W, n_iterations, converged
             active, w, G, D = active[going], w[going], G[going], D[going]
             S, Y = [s[going] for s in S], [y[going] for y in Y]
             rho = [r[going] for r in rho]
@@ -299,10 +383,15 @@ def _minimise(gradient, W, groups, preconditioners, scale, tol, max_iterations):
         # The objective is convex: a slope that has turned around and is as steep as before says
         # that the step was too long. The secant then shortens it; good preconditioning makes
         # this rare.
-        for _ in range(8):
+        for shortened in range(_SHORTER + 1):
             after = -_dot(G_new, D)
             far = ~(after < -0.9 * slope)
             if not far.any():
+                break
+            if shortened == _SHORTER:  # nowhere to go along here: stay, and forget the pairs
+                w_new[far], G_new[far] = w[far], G[far]
+                for r in rho:
+                    r[far] = 0.0
                 break
             shorter = slope[far] / (slope[far] - np.nan_to_num(after[far], nan=np.inf))
             step[far] *= np.clip(shorter, 0.1, 0.7)
@@ -317,7 +406,7 @@ def _minimise(gradient, W, groups, preconditioners, scale, tol, max_iterations):
         S, Y, rho = S[-_MEMORY:], Y[-_MEMORY:], rho[-_MEMORY:]
         w, G = w_new, G_new
     W[active] = w
-    return W, n_iterations
+    return W, n_iterations, converged
 
 
 # ------------------------------------------------------------------------------------------------
@@ -353,16 +442,17 @@ def _solve(design, W, Cs, preconditioners, tol, max_iterations):
     K = design.n_columns
     C = np.repeat(np.asarray(Cs), K)
     column = np.tile(np.arange(K), len(Cs))
-    solved, n_iterations = _minimise(
+    solved, n_iterations, converged = _solved(
+        design,
         lambda w, at: design.gradient(w, C[at], column[at]),
         W.reshape(-1, design.n_weights).astype(design.dtype),
         np.arange(C.size),
         [one for those in preconditioners for one in those],
-        C * design.n_rows * _entropy(design.share)[column],
+        (C, 1.0, C * design.n_rows * _entropy(design.share)[column]),
         tol,
         max_iterations,
     )
-    return solved.reshape(W.shape), n_iterations
+    return solved.reshape(W.shape), n_iterations, converged.reshape(len(Cs), K)
 
 
 def _solve_path(design, Cs, start, share, tol, max_iterations):
@@ -379,25 +469,26 @@ def _solve_path(design, Cs, start, share, tol, max_iterations):
 
     if start is not None:
         kept = start.preconditioners or made(start.weights, 1.0 if share is None else share)
-        weights, total = _solve(design, start.weights, Cs, kept, tol, max_iterations)
+        weights, total, converged = _solve(design, start.weights, Cs, kept, tol, max_iterations)
         if share is not None and total > _STALE:
             kept = made(weights, share)
-        return Path(tuple(Cs), weights, kept if share is not None else None), total
+        return Path(tuple(Cs), weights, kept if share is not None else None, converged), total
 
     W = np.zeros((1, design.n_columns, design.n_weights), dtype=design.dtype)
     W[0, :, -1] = np.log(design.share / (1 - design.share))
     curvatures = _curvatures(design, W[0])
-    weights, kept, total = [], [], 0
+    weights, kept, flags, total = [], [], [], 0
     for C in Cs:
         here = _preconditioners(design, curvatures, C, 1.0)
-        W, n_iterations = _solve(design, W, (C,), [here], tol, max_iterations)
+        W, n_iterations, converged = _solve(design, W, (C,), [here], tol, max_iterations)
         total += n_iterations
         weights.append(W[0])
+        flags.append(converged[0])
         if share is not None or Cs[-1] != C:
             curvatures = _curvatures(design, W[0])
         if share is not None:
             kept.append(_preconditioners(design, curvatures, C, share))
-    return Path(tuple(Cs), np.stack(weights), kept or None), total
+    return Path(tuple(Cs), np.stack(weights), kept or None, np.stack(flags)), total
 
 
 def grid_search(
@@ -436,6 +527,11 @@ def grid_search(
     Returns
     -------
     GridResult
+
+    Warns
+    -----
+    ConvergenceWarning
+        Where problems were not solved to `tol`; `GridResult.converged` says which.
     """
     y = np.asarray(y)
     folds = np.atleast_2d(np.asarray(folds))
@@ -447,7 +543,9 @@ def grid_search(
         )
     with _threads(n_jobs) as threads:
         design = _Design(X, y, n_classes, np.float32, threads)
-        return _search(design, folds, Cs, start, tol, max_iterations)
+        found = _search(design, folds, Cs, start, tol, max_iterations)
+    _warn(found.converged, max_iterations)
+    return found
 
 
 def _search(design, folds, Cs, start, tol, max_iterations):
@@ -466,6 +564,7 @@ def _search(design, folds, Cs, start, tol, max_iterations):
     ]
     K = design.n_columns
     hits = np.zeros((n_sets, len(Cs)))
+    solved = np.zeros((n_sets, len(Cs)), dtype=bool)
     at_once = max(1, _COLUMNS // (n_sets * K))  # few classes: several C share the products
     for first in range(0, len(Cs), at_once):
         chosen = range(first, min(first + at_once, len(Cs)))
@@ -478,21 +577,23 @@ def _search(design, folds, Cs, start, tol, max_iterations):
         def gradient(w, at, C=C, column=column, fold=fold):
             return design.gradient(w, C[at], column[at], fold[at], held_out)
 
-        W, n_iterations = _minimise(
+        W, n_iterations, converged = _solved(
+            design,
             gradient,
             np.tile(path.weights[chosen.start : chosen.stop].reshape(n * K, -1), (n_sets, 1)),
             which * K + column,
             [one for number in chosen for one in path.preconditioners[number]],
-            C * share * design.n_rows * _entropy(design.share)[column],
+            (C, share, C * share * design.n_rows * _entropy(design.share)[column]),
             tol,
             max_iterations,
         )
         total += n_iterations
         W = W.reshape(n_sets, n, K, -1)
+        solved[:, chosen.start : chosen.stop] = converged.reshape(n_sets, n, K).all(axis=2)
         hits[:, chosen.start : chosen.stop] = _held_out_hits(design, W, held_out)
     sizes = np.array([np.bincount(row, minlength=n_folds) for row in folds])  # (n_repeats, n_folds)
     accuracy = hits.reshape(n_repeats, n_folds, len(Cs)) / sizes[:, :, None]
-    return GridResult(Cs, accuracy, path, total)
+    return GridResult(Cs, accuracy, path, total, solved.reshape(accuracy.shape))
 
 
 def _held_out_hits(design, W, held_out):
@@ -532,6 +633,11 @@ def fit(
     -------
     coef : array, shape (n_classes or 1, n_features)
     intercept : array, shape (n_classes or 1,)
+
+    Warns
+    -----
+    ConvergenceWarning
+        Where a class was not solved to `tol`.
     """
     y = np.asarray(y)
     check_design(X, y, n_classes)
@@ -548,6 +654,7 @@ def fit(
             start, _ = _solve_path(design, (C,), None, None, 1e-6, max_iterations)
         # with the Hessian near the solution the last digits come in a few steps
         path, _ = _solve_path(design, (C,), start, None, tol, max_iterations)
+    _warn(path.converged, max_iterations)
     weights = path.weights[0]
     return weights[:, :-1].copy(), weights[:, -1].copy()
 
