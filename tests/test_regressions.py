@@ -184,7 +184,7 @@ def test_no_scale_makes_nan(rng, scale):
     folds = np.arange(y.size) % 5
     found = regressions.grid_search(X, y, folds, n_classes=3)
     assert np.isfinite(found.path.weights).all()
-    coef, intercept = regressions.fit(X, y, 1000.0, n_classes=3)
+    coef, _ = regressions.fit(X, y, 1000.0, n_classes=3)
     assert np.isfinite(coef).all()
     plain = regressions.grid_search(alone * scale, y, folds, n_classes=3)
     assert_allclose(found.accuracy.mean(axis=1), plain.accuracy.mean(axis=1), atol=0.05)
