@@ -101,7 +101,7 @@ def figure(pairs, path):
     axis.plot([low, high], [low, high], color="black", linewidth=0.8)
     axis.set(xlim=(low, high), ylim=(low, high), xlabel="true risk on the words that follow")
     axis.set(ylabel="promised: at most", title="Points below the line are broken promises")
-    axis.legend(frameon=False, loc="lower right")
+    axis.legend(frameon=False, loc="upper left", markerscale=2)
     shown.tight_layout()
     shown.savefig(path, metadata={"Software": None})
 

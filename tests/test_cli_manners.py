@@ -168,7 +168,7 @@ def test_certify_passes_warnings_on_and_says_that_it_fits_again(tmp_path, rng, m
     tables = rng.normal(size=(2, 20, 3)).astype(np.float32)
     vectors = WordVectors(Vocabulary(words, range(100, 80, -1), normalise="unicode"), *tables)
     texts = [" ".join(rng.choice(words, 12)) for _ in range(40)]
-    vectorizer = make("PB-L2", vectors).fit(texts[:20])
+    vectorizer = make("PB-IDF-L2", vectors).fit(texts[:20])
     save(vectorizer, tmp_path / "model")
     (tmp_path / "text").write_text("\n".join(texts[20:]) + "\n")
     original = type(vectorizer).fit
@@ -181,7 +181,7 @@ def test_certify_passes_warnings_on_and_says_that_it_fits_again(tmp_path, rng, m
     done = CliRunner().invoke(cli, ["certify", str(tmp_path / "model"), str(tmp_path / "text")])
     assert done.exit_code == 0, done.output
     assert "Warning: the solver gave up on 3 sentences" in done.stderr
-    assert "PB-L2 is fitted again on the prior's part" in done.stderr
+    assert "PB-IDF-L2 is fitted again on a part of" in done.stderr
 
 
 def test_work_that_says_nothing_is_still_told_about(monkeypatch, capsys):

@@ -382,6 +382,6 @@ class TestCommands:
         seen.write_text("\n".join(lines[:60][::-1]) + "\n")
         refused = self.run("certify", tmp_path / "words", seen, "--quiet")
         assert refused.exit_code != 0
-        assert "were trained on 60 of the 60 documents" in str(refused.exception)
+        assert "were trained on 60 of the 60 documents" in refused.output + str(refused.exception)
         half = self.run("verify", tmp_path / "c.json", text)
         assert half.exit_code == 2 and "Give TEXT and MODEL together" in half.output

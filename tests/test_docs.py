@@ -75,7 +75,13 @@ def test_every_option_has_help(name, option):
 
 
 @pytest.mark.parametrize(
-    "script", ["benchmarks/make_tables.py", "docs/make_cli.py", "docs/make_benchmarks.py"]
+    "script",
+    [
+        "benchmarks/make_tables.py",
+        "docs/make_cli.py",
+        "docs/make_benchmarks.py",
+        "docs/make_numbers.py",
+    ],
 )
 def test_a_generated_page_is_up_to_date(script):
     done = subprocess.run(

@@ -146,7 +146,8 @@ def certify(model, text, output, method, as_json, no_calibrate, quiet, device, *
 @click.option("--method", default="PB-L2", show_default=True,
               help="The method, where MODEL holds word vectors only.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
-def verify(certificate, text, model, method, as_json):
+@quiet_option
+def verify(certificate, text, model, method, as_json, quiet):
     """Check a CERTIFICATE (JSON): its parts alone, or with TEXT and MODEL every ingredient.
 
     Exit status 1, and one line, where something does not fit.
@@ -164,6 +165,8 @@ def verify(certificate, text, model, method, as_json):
         found.verify()
         checked = "the bound follows from its parts"
     else:
+        if not quiet:
+            click.echo("verify: certifying once more ...", err=True)
         found.verify(list(read_lines(text)), _vectorizer(model, method))
         checked = "the parts follow from the text and the model, and the bound from the parts"
     if as_json:
