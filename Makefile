@@ -39,7 +39,8 @@ check: $(DEV)  ## format, lint, types
 
 test-all: $(DEV) ## everything but the GPU suite: slow tests, and the kernels as plain Python
 	$(BIN)/python -m pytest -m 'not gpu'
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m 'not slow and not gpu' tests/test_kernels.py
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m 'not slow and not gpu' tests/test_kernels.py \
+	  tests/test_risks.py tests/test_text.py tests/test_formats.py
 
 test-gpu: $(DEV) ## the GPU suite, for machines that have one
 	$(BIN)/python -m pytest -m gpu

@@ -55,6 +55,9 @@ class UnexpectedSkips:
 
 
 def pytest_configure(config):
+    if os.environ.get("NUMBA_DISABLE_JIT") == "1":  # generators of random bits wrap on purpose
+        quiet = "ignore:overflow encountered in scalar:RuntimeWarning"
+        config.addinivalue_line("filterwarnings", quiet)
     if os.environ.get("CI"):
         config.pluginmanager.register(UnexpectedSkips())
 

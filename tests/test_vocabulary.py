@@ -491,3 +491,9 @@ def test_the_words_of_the_cleaned_dump_are_counted_exactly(tmp_path, data_dir):
     counts = Counter((tmp_path / "clean.txt").read_text().split())
     kept = {word: n for word, n in counts.items() if n >= 5}
     assert dict(zip(corpus.vocabulary.words, corpus.vocabulary.counts.tolist())) == kept
+
+
+@pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf"), 0.5, "many", None, True])
+def test_counts_that_are_no_counts_are_refused_by_value(wrong):
+    with pytest.raises(ValueError, match=r"counts must be whole numbers.*Got .* instead"):
+        Vocabulary(["a", "b"], [wrong, wrong])

@@ -258,6 +258,9 @@ def use_words(words) -> bytes:
     from pacsent import make
 
     words.check_finite()
+    tables = [t for t in (words.input_vectors, words.output_vectors) if t is not None]
+    if max(np.abs(table).max(initial=0) for table in tables) > 1e30:
+        return b""  # finite, but sums of such numbers are not
     if words.n_words:
         words.most_similar(words.words[0], n=3)
     vectorizer = make("Average", words, n_jobs=1).fit(TEXTS)

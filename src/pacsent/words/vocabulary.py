@@ -68,6 +68,7 @@ class Vocabulary:
         self._index: dict[str, int] | None = index
         self._checked = False  # whether the hash table is known to be sound
         self._arrays: dict[str, np.ndarray] = {}
+        counts = None if counts is None else _whole_counts(counts)
         self._finish(counts, normalise, unknown)
 
     def _finish(self, counts, normalise, unknown="drop"):
@@ -499,6 +500,31 @@ def n_slots(n_words: int) -> int:
 
 def raw_bytes(array: np.ndarray, dtype: str):
     return np.ascontiguousarray(array, dtype=dtype).data
+
+
+def _whole_counts(counts) -> np.ndarray:
+    """Counts as int64, or one line that says which is none."""
+    counts = np.asarray(counts)
+    if counts.dtype.kind in "iu" and not (counts.size and counts.min() < 0):
+        return counts
+    if counts.dtype.kind == "f":
+        wrong = ~(np.isfinite(counts) & (counts >= 0) & (counts == np.floor(counts)))
+        if not wrong.any():
+            return counts
+        value = counts[wrong][0].item()
+    else:
+        others = [value for value in counts.ravel().tolist() if not _is_count(value)]
+        if not others:
+            return counts
+        value = others[0]
+    raise ValueError(
+        f"counts must be whole numbers of at least 0. Got {value!r} instead. Leave counts out "
+        "where they are not known."
+    )
+
+
+def _is_count(value) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def digest_of(vocabulary: Vocabulary, of_ids, offsets: np.ndarray) -> str:

@@ -1,0 +1,400 @@
+"""Commands with wrong files, wrong options, damaged folders, closed streams and signals."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from hostile.material import TEXTS, expected, write_model, write_texts, write_words
+from hostile.running import Case, command, left_behind
+
+# ------------------------------------------------------------------------------------------------
+# files that are not what the command needs
+# ------------------------------------------------------------------------------------------------
+
+ODD_FILES = {
+    "missing": None,
+    "empty": b"",
+    "blank": b"\n \n\n",
+    "binary": bytes(range(256)) * 20,
+    "latin-1": "café naïve\n".encode("latin-1") * 5,
+    "utf-16": "good film\n".encode("utf-16") * 5,
+    "cut gzip": b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03abc",
+    "a zip": b"PK\x03\x04" + b"\0" * 100,
+    "html": b"<!DOCTYPE html><html><body>Not found</body></html>\n",
+    "chinese": "今天天气很好 我们去看电影\n".encode() * 20,
+    "a pickle": b"\x80\x04\x95\x10\x00\x00\x00\x00\x00\x00\x00\x8c\x03abc\x94.",
+}
+
+
+def put(kind: str, name: str) -> str:
+    content = ODD_FILES[kind]
+    if content is not None:
+        Path(name).write_bytes(content)
+    return name
+
+
+def _run(*arguments, stdin: bytes = b"", output: str | None = None) -> str:
+    try:
+        command(*arguments, stdin=stdin)
+    finally:
+        if found := left_behind():
+            raise AssertionError(f"left behind: {found}")
+    if output is not None and not Path(output).exists():
+        return f"said nothing, and there is no {output}"
+    return ""
+
+
+def _texts_for(kind, *arguments, output=None):
+    write_words()
+    write_model()
+    return _run(*[put(kind, "odd") if a == "ODD" else a for a in arguments], output=output)
+
+
+def odd_files() -> Iterator[Case]:
+    doors = {
+        "train": ("train", "ODD", "-o", "new", "--n-dims", 4, "--quiet"),
+        "fit": ("fit", "PB-L2", "words", "ODD", "-o", "new"),
+        "certify": ("certify", "model", "ODD", "--quiet"),
+        "convert": ("convert", "ODD", "new"),
+        "fit with words": ("fit", "PB-L2", "ODD", "odd", "-o", "new"),
+        "evaluate": ("evaluate", "PB-L2", "words", "ODD", "--seeds", 1),
+        "load a model": ("embed", "ODD", "odd", "-o", "new.npy"),
+    }
+    for door, arguments in doors.items():
+        for kind in ODD_FILES:
+            yield Case(f"{door}: {kind}", lambda k=kind, a=arguments: _texts_for(k, *a), "refused")
+        yield Case(
+            f"{door}: a folder",
+            lambda a=arguments: (Path("odd").mkdir(), _texts_for("missing", *a))[1],
+            "refused",
+        )
+    for kind in ODD_FILES:  # these may have something to say about any text
+        yield Case(
+            f"embed: {kind}",
+            lambda k=kind: _texts_for(
+                k, "embed", "model", "ODD", "-o", "new.npy", output="new.npy"
+            ),
+        )
+        yield Case(
+            f"clean: {kind}",
+            lambda k=kind: _texts_for(k, "clean", "ODD", "-o", "new", "--quiet", output="new"),
+        )
+        yield Case(
+            f"clean --wiki: {kind}",
+            lambda k=kind: _texts_for(k, "clean", "--wiki", "ODD", "-o", "new", "--quiet"),
+            "refused",
+        )
+
+
+# ------------------------------------------------------------------------------------------------
+# options
+# ------------------------------------------------------------------------------------------------
+
+BAD_OPTIONS = {
+    ("embed", "model", "t.txt", "-o", "v.npy"): [
+        "--batch-size 0", "--batch-size -5", "--batch-size x", "--n-jobs x", "--on-empty x",
+        "--n-jobs 0", "--unknown", "--output",
+    ],
+    ("fit", "PB-L2", "words", "t.txt", "-o", "new"): [
+        "--lam -1", "--lam 0", "--lam nan", "--lam x", "--prior-variance 0", "--batch-size 0",
+        "--lam-mode x", "--n-epochs 3", "--solver x", "--kl exact", "--unseen drop", "--n-jobs 0",
+        "--random-state 1",
+    ],
+    ("fit", "w-PB-neg", "words", "t.txt", "-o", "new"): [
+        "--n-epochs 0", "--n-epochs -1", "--learning-rate -1", "--learning-rate nan",
+        "--n-negatives 0", "--noise-power nan", "--random-state x", "--alpha 1",
+    ],
+    ("fit", "nothing", "words", "t.txt", "-o", "new"): [""],
+    ("train", "t.txt", "-o", "new", "--min-count", "1", "--quiet"): [
+        "--n-dims 0", "--n-dims -3", "--n-dims x", "--window 0", "--n-epochs 0", "--n-negatives 0",
+        "--learning-rate 0", "--learning-rate nan", "--min-count 0", "--min-count 1000000",
+        "--subsample -1", "--negatives x", "--normalise x", "--n-jobs 0", "--random-state -1",
+        "--device tpu", "--checkpoint-every x", "--checkpoint-every -1", "--resume nowhere",
+    ],
+    ("certify", "model", "t.txt", "--quiet"): [
+        "--delta 0", "--delta 1", "--delta nan", "--delta x", "--kind Z", "--split 2",
+        "--holdout -1", "--random-state -1", "--posterior x", "--method nothing", "--bias nan",
+    ],
+    ("bound", "--risk", "0.2", "--kl", "1", "--n", "100"): [
+        "--risk 2", "--risk nan", "--kl -1", "--kl nan", "--n 0", "--n x", "--delta 0", "--delta 1",
+        "--delta nan", "--lam 0", "--lam nan",
+    ],
+    ("simulate", "--replicates", "1", "--quiet"): [
+        "--replicates 0", "--kind Z", "--delta 0", "--delta nan", "--setting x",
+        "--figure nowhere/x.png", "--figure x.nothing",
+    ],
+    ("words", "words", "film"): ["-n 0", "-n x", "--evaluate nowhere", "--evaluate t.txt"],
+    ("words", "words", "unknownword"): [""],
+    ("convert", "words", "new.txt"): [
+        "--to x", "--from glove", "--counts nowhere", "--dtype x", "--normalise x", "--context no",
+    ],
+    ("evaluate", "PB-L2", "words", "t.txt"): ["--seeds 0", "--seeds -1", "--lam -1", "--lam nan"],
+    ("evaluate", "nothing", "words", "subj"): ["", "--data nowhere"],
+    ("reproduce", "--words", "words", "-o", "out", "--data", "."): [
+        "--seeds 0", "--only nothing", "--format x", "--only subj", "--device tpu",
+    ],
+    ("demo", "-o", "t.txt"): ["", "--n-jobs 0"],
+    ("clean", "t.txt", "-o", "new"): ["--n-jobs 0", "--n-jobs x"],
+    ("nothing",): [""],
+}  # fmt: skip
+
+
+def _option(arguments, option):
+    write_words()
+    write_model()
+    write_texts()
+    return _run(*arguments, *option.split())
+
+
+def options() -> Iterator[Case]:
+    for arguments, bad in BAD_OPTIONS.items():
+        for option in bad:
+            yield Case(
+                f"pacsent {' '.join(map(str, arguments))} {option}",
+                lambda a=arguments, o=option: _option(a, o),
+                "refused",
+            )
+    for name in ("evaluate", "reproduce", "bound", "certify", "fit", "embed", "clean", "train",
+                 "words", "convert"):  # fmt: skip
+        yield Case(f"pacsent {name} alone", lambda n=name: _run(n), "refused")
+        yield Case(f"pacsent {name} --help", lambda n=name: _run(n, "--help"), "ok")
+
+
+# ------------------------------------------------------------------------------------------------
+# places to write to
+# ------------------------------------------------------------------------------------------------
+
+
+def _output(arguments, output, before):
+    write_words()
+    write_model()
+    write_texts()
+    Path("file").write_text("precious")
+    Path("folder").mkdir()
+    Path("folder", "precious").write_text("precious")
+    digest = {p: p.read_bytes() for p in Path().rglob("*") if p.is_file()}
+    try:
+        return _run(*[output if a == "OUT" else a for a in arguments])
+    finally:
+        changed = [str(p) for p, was in digest.items() if not p.exists() or p.read_bytes() != was]
+        if changed:
+            raise AssertionError(f"changed or lost: {changed[:4]}")
+
+
+def outputs() -> Iterator[Case]:
+    doors = {
+        "train": ("train", "t.txt", "-o", "OUT", "--min-count", 1, "--n-dims", 4, "--quiet"),
+        "fit": ("fit", "PB-L2", "words", "t.txt", "-o", "OUT"),
+        "embed": ("embed", "model", "t.txt", "-o", "OUT"),
+        "clean": ("clean", "t.txt", "-o", "OUT", "--quiet"),
+        "convert": ("convert", "words", "OUT"),
+    }
+    places = (
+        "words",
+        "model",
+        "t.txt",
+        "file",
+        "folder",
+        "file/below",
+        "/proc/x/y",
+        "folder/precious",
+    )
+    for door, arguments in doors.items():
+        for place in places:
+            yield Case(
+                f"{door} -o {place}",
+                lambda a=arguments, p=place: _output(a, p, None),
+                "refused",
+            )
+    for name in ("v", "v.txt", "v.xyz", "nowhere/v.npy", ".npy"):
+        yield Case(
+            f"embed -o {name}", lambda n=name: _output(doors["embed"], n, None),
+            "either" if name == ".npy" else "refused",
+        )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------
+# damaged folders
+# ------------------------------------------------------------------------------------------------
+
+
+def _edit_json(path: Path, key: str, value) -> None:
+    import json
+
+    content = json.loads(path.read_text())
+    content[key] = value
+    path.write_text(json.dumps(content))
+
+
+def _flip(path: Path, share: float) -> None:
+    content = bytearray(path.read_bytes())
+    content[int(share * (len(content) - 1))] ^= 0x10
+    path.write_bytes(content)
+
+
+EDITS = {
+    "config.json is gone": lambda m: (m / "config.json").unlink(),
+    "config.json is empty": lambda m: (m / "config.json").write_bytes(b""),
+    "config.json is a list": lambda m: (m / "config.json").write_text("[]"),
+    "config.json is deep": lambda m: (m / "config.json").write_text("[" * 10**5),
+    "config.json is binary": lambda m: (m / "config.json").write_bytes(b"\xff\xfe\0"),
+    "the tensors are gone": lambda m: (m / "model.safetensors").unlink(),
+    "the tensors are empty": lambda m: (m / "model.safetensors").write_bytes(b""),
+    "the tensors are cut": lambda m: (m / "model.safetensors").write_bytes(
+        (m / "model.safetensors").read_bytes()[:-9]
+    ),
+    "the words are gone": lambda m: shutil.rmtree(m / "words"),
+    "the words' config is gone": lambda m: (m / "words" / "config.json").unlink(),
+    "the words are of a file": lambda m: (
+        shutil.rmtree(m / "words"),
+        (m / "words").write_text("x"),
+    ),
+    **{
+        f"{key} is {value!r}": lambda m, k=key, v=value: _edit_json(m / "config.json", k, v)
+        for key in ("format_version", "class", "parameters")
+        for value in (None, 99, "x", [], {})
+    },
+    **{
+        f"a bit at {share:.0%} of {name}": lambda m, s=share, n=name: _flip(m / n, s)
+        for name in ("model.safetensors", "words/model.safetensors", "config.json",
+                     "words/config.json")
+        for share in (0, 0.02, 0.1, 0.3, 0.5, 0.8, 1)
+    },
+}  # fmt: skip
+
+
+def _damaged(method, edit):
+    model = write_model(method)
+    edit(model)
+    write_texts()
+    command("embed", "model", "t.txt", "-o", "v.npy")
+    off = float(np.abs(np.load("v.npy") - expected(method)).max())
+    return f"other numbers, off by {off}" if not off < 1e-3 else ""
+
+
+def folders() -> Iterator[Case]:
+    for method in ("PB-L2", "PB-IDF-L2", "w-PB-neg"):
+        for name, edit in EDITS.items():
+            if method != "PB-L2" and not name.startswith("a bit"):
+                continue
+            yield Case(f"{method}: {name}", lambda m=method, e=edit: _damaged(m, e))
+
+
+# ------------------------------------------------------------------------------------------------
+# streams and signals: processes of their own
+# ------------------------------------------------------------------------------------------------
+
+
+def start(*arguments, **streams) -> subprocess.Popen:
+    code = "from pacsent.cli import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        | streams,
+    )
+
+
+def _ended(process, statuses, most_lines=3) -> str:
+    _, err = process.communicate(timeout=80)
+    said = (err or b"").decode(errors="replace")
+    if "Traceback" in said or "Exception ignored" in said:
+        raise AssertionError(said[-1200:])
+    if process.returncode not in statuses:
+        return f"status {process.returncode}, said {said[-300:]!r}"
+    if len(said.strip().splitlines()) > most_lines:
+        return f"said {said!r}"
+    found = left_behind()
+    return f"left behind: {found}" if found else ""
+
+
+def _closed(arguments, which):
+    write_words()
+    write_model()
+    write_texts()
+
+    def close():
+        for number in which:
+            os.close(number)
+
+    streams = {"stdin": None, "stdout": None} if {0, 1} & set(which) else {}
+    process = start(*arguments, **streams, preexec_fn=close)
+    return _ended(process, (0, 1, 2, 141))
+
+
+def _full(arguments):
+    write_words()
+    write_model()
+    write_texts()
+    with open("/dev/full", "wb") as full:
+        process = start(*arguments, stdout=full)
+        answer = _ended(process, (1,))
+    return answer
+
+
+def _gone(arguments):
+    write_words()
+    write_model()
+    Path("t.txt").write_text("\n".join(TEXTS * 400) + "\n")
+    process = start(*arguments)
+    process.stdout.readline()
+    process.stdout.close()
+    process.stdout = None
+    return _ended(process, (0, 1, 141, -signal.SIGPIPE))
+
+
+def _signalled(arguments, number):
+    write_words()
+    write_model()
+    Path("t.txt").write_text("\n".join(TEXTS * 30_000) + "\n")
+    process = start(*arguments)
+    time.sleep(4)
+    if process.poll() is None:
+        process.send_signal(number)
+    answer = _ended(process, (0, 130, 128 + number), most_lines=6)
+    trained = Path("new.training")
+    return answer if not (answer and trained.exists() and "left" in answer) else answer
+
+
+def processes() -> Iterator[Case]:
+    printing = {
+        "embed": ("embed", "model", "t.txt"), "clean": ("clean", "t.txt", "--quiet"),
+        "bound": ("bound", "--risk", 0.1, "--kl", 1, "--n", 100), "help": ("--help",),
+        "words": ("words", "words", "film"),
+    }  # fmt: skip
+    for name, arguments in printing.items():
+        yield Case(f"{name}, stdout closed", lambda a=arguments: _closed(a, (1,)))
+        yield Case(f"{name}, stdout and stderr closed", lambda a=arguments: _closed(a, (1, 2)))
+        yield Case(f"{name} into a full device", lambda a=arguments: _full(a))
+    for name in ("embed", "clean"):
+        yield Case(f"{name} | head -1", lambda n=name: _gone(printing[n]))
+    for name, arguments in {
+        "embed": ("embed", "model"), "clean": ("clean", "-"), "train": ("train", "-", "-o", "new"),
+    }.items():  # fmt: skip
+        yield Case(f"{name}, stdin closed", lambda a=arguments: _closed(a, (0,)))
+    long = {
+        "train": ("train", "t.txt", "-o", "new", "--min-count", 1, "--n-epochs", 5000, "--quiet"),
+        "embed": ("embed", "model", "t.txt", "-o", "v.jsonl"),
+        "clean": ("clean", "t.txt", "-o", "new.txt", "--quiet"),
+        "fit": ("fit", "w-PB-neg", "words", "t.txt", "-o", "new", "--n-epochs", 5000),
+        "demo": ("demo", "-o", "out", "--quiet"),
+    }
+    for name, arguments in long.items():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            yield Case(
+                f"{name} and {number.name}", lambda a=arguments, n=number: _signalled(a, n), "ok"
+            )
+
+
+def cases() -> Iterator[Case]:
+    yield from odd_files()
+    yield from options()
+    yield from outputs()
+    yield from folders()
+    yield from processes()

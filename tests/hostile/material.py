@@ -1,0 +1,64 @@
+"""Small things the cases are made from, made once before any child is started."""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+WORDS = ["film", "good", "quiet", "nil", "joy", "plot", "slow", "dull"]
+TEXTS = ["good film film", "quiet joy plot", "nil good quiet", "slow dull film", "joy joy", "plot"]
+TEXTS = [*TEXTS, *[f"{a} {b} {a}" for a in WORDS[:4] for b in WORDS[4:]]]
+QUICK = {"w-PB-neg": {"n_epochs": 2}, "PV-DBOW": {"n_epochs": 2}}
+METHODS = ("Average", "IDF-Average", "PB-L2", "PB-IDF-L2", "PB-neg", "w-PB-neg", "PV-DBOW", "PB-01")
+
+
+@cache
+def words():
+    from pacsent import Vocabulary, WordVectors
+
+    tables = np.random.default_rng(0).normal(0, 0.4, (2, len(WORDS), 6)).astype(np.float32)
+    return WordVectors(Vocabulary(WORDS, [800, 400, 300, 200, 100, 50, 20, 10]), *tables)
+
+
+def new(method: str, **settings):
+    from pacsent import make
+
+    return make(method, words(), **{"n_jobs": 1, **QUICK.get(method, {}), **settings})
+
+
+@cache
+def fitted(method: str):
+    return new(method).fit(TEXTS)
+
+
+@cache
+def expected(method: str) -> np.ndarray:
+    return np.asarray(fitted(method).transform(TEXTS))
+
+
+def write_words(name="words") -> Path:
+    from pacsent import save
+
+    return save(words(), name)
+
+
+def write_model(method="PB-L2", name="model") -> Path:
+    from pacsent import save
+
+    return save(fitted(method), name)
+
+
+def write_texts(name="t.txt") -> Path:
+    path = Path(name)
+    path.write_text("\n".join(TEXTS) + "\n")
+    return path
+
+
+def prepare() -> None:
+    """Compile and fit everything here, so that the children find it done."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for method in METHODS:
+            expected(method)

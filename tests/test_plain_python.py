@@ -1,0 +1,63 @@
+"""The compiled code as plain Python: every kernel file is reached, and what tests find there holds.
+
+Compiled code hides reads beyond an array's end; plain Python does not. `make test-all` runs more.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+KERNELS = Path(TESTS.parent, "src", "pacsent", "_kernels")
+# quick ones that together reach every kernel file
+SELECTED = [
+    "test_kernels.py",
+    "test_risks.py::test_golden_risks_and_gradients",
+    "test_skipgram.py::test_a_block_step_follows_the_numerical_gradient_of_its_loss",
+    "test_skipgram.py::test_a_kernel_does_what_its_slow_reference_does_on_the_same_draws",
+    "test_skipgram.py::test_the_alias_table_gives_the_probabilities_back",
+    "test_negative_sampling.py::test_sampled_kernel_is_its_numpy_line",
+    "test_negative_sampling.py::test_word_training_takes_the_steps_of_the_formulas",
+    "test_negative_sampling.py::test_lazy_words_equal_words_caught_up_after_every_step",
+    "test_formats.py::test_mistakes_in_text_are_named_with_their_line",
+    "test_formats.py::test_text_of_many_writers_is_read",
+    "test_text.py::test_the_filter_equals_its_rules_on_kept_text",
+    "test_text.py::test_several_inputs_follow_each_other",
+    "test_vocabulary.py::test_a_corpus_opens_as_it_was_built",
+]
+# runs pytest and prints which functions of which kernel file were called
+RUN = f"""
+import json, sys, threading
+import pytest
+called = {{}}
+def note(frame, event, argument):
+    if event == "call" and frame.f_code.co_filename.startswith({str(KERNELS)!r}):
+        called.setdefault(frame.f_code.co_filename.rsplit("/", 1)[1], set()).add(frame.f_code.co_name)
+sys.setprofile(note)
+threading.setprofile(note)
+status = pytest.main(["-p", "no:cacheprovider", "-m", "not slow and not gpu", *sys.argv[1:]])
+sys.setprofile(None)
+print("CALLED", json.dumps({{name: sorted(found) for name, found in called.items()}}))
+sys.exit(status)
+"""
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="plain Python already")
+def test_every_kernel_file_holds_as_plain_python():
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, *SELECTED],
+        cwd=TESTS,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1", "CI": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-500:]
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("CALLED ")]
+    called = json.loads(line.removeprefix("CALLED "))
+    files = {path.name for path in KERNELS.glob("*.py") if "njit" in path.read_text()}
+    assert set(called) >= files, f"not reached: {sorted(files - set(called))}"
+    assert all(len(called[name]) >= 2 for name in files), called
