@@ -9,7 +9,7 @@ DEMO   ?= demo
 FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-all test-gpu test-browser fuzz bench docs format clean
+.PHONY: help demo test check test-all test-gpu test-browser fuzz hostile bench docs format clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -51,6 +51,9 @@ test-browser: $(DEV) ## install a browser where there is none, and look at the r
 
 fuzz: $(DEV)   ## damaged files for every reader, for FUZZ_SECONDS (600)
 	cd tests && PYTHONPATH=. $(abspath $(BIN))/python -m fuzz --seconds $(FUZZ_SECONDS)
+
+hostile: $(DEV) ## more than a thousand wrong calls, commands, folders and signals: counts how they end
+	cd tests && PYTHONPATH=. $(abspath $(BIN))/python -m hostile
 
 bench: $(DEV)  ## every benchmark beside its rivals (installs them; takes a while)
 	$(PIP) -e '.[bench]'

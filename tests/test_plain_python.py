@@ -35,8 +35,9 @@ import json, sys, threading
 import pytest
 called = {{}}
 def note(frame, event, argument):
-    if event == "call" and frame.f_code.co_filename.startswith({str(KERNELS)!r}):
-        called.setdefault(frame.f_code.co_filename.rsplit("/", 1)[1], set()).add(frame.f_code.co_name)
+    folder, _, name = frame.f_code.co_filename.rpartition("/")
+    if event == "call" and folder == {str(KERNELS)!r}:
+        called.setdefault(name, set()).add(frame.f_code.co_name)
 sys.setprofile(note)
 threading.setprofile(note)
 status = pytest.main(["-p", "no:cacheprovider", "-m", "not slow and not gpu", *sys.argv[1:]])

@@ -135,7 +135,7 @@ def _run_worker(target: str, first: int, seconds: float) -> tuple[int, list, int
             cwd=Path(__file__).parents[1], stdout=progress, stderr=findings,
         )  # fmt: skip
         try:
-            status = worker.wait(seconds + 180)
+            status = worker.wait(seconds + 600)
         except subprocess.TimeoutExpired:  # stuck in compiled code, where no alarm is heard
             worker.kill()
             worker.wait()

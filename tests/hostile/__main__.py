@@ -13,6 +13,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", choices=list(PARTS), help="one part only")
     parser.add_argument("--like", default="", help="cases whose name holds this")
+    parser.add_argument("--every", type=int, default=1, help="only every so many cases")
     options = parser.parse_args()
     material.prepare()
     cases = [
@@ -21,7 +22,7 @@ def main() -> int:
         if options.part in (None, name)
         for case in make()
         if options.like in case.name
-    ]
+    ][:: options.every]
     counts = running.run_all(cases, tell=lambda text: print(text, flush=True))
     print(json.dumps({"cases": len(cases), **{kind: counts[kind] for kind in running.BAD}}))
     return any(counts[kind] for kind in running.BAD)

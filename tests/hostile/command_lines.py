@@ -57,6 +57,16 @@ def _texts_for(kind, *arguments, output=None):
     return _run(*[put(kind, "odd") if a == "ODD" else a for a in arguments], output=output)
 
 
+def _warned(kind, *arguments):
+    """Text without one known word may be taken, if that is said."""
+    write_words()
+    _, err = command(*[put(kind, "odd") if a == "ODD" else a for a in arguments])
+    return "" if "Warning" in err else "not one known word, and nothing was said"
+
+
+EMBED = ("embed", "model", "ODD", "-o", "new.npy")
+
+
 def odd_files() -> Iterator[Case]:
     doors = {
         "train": ("train", "ODD", "-o", "new", "--n-dims", 4, "--quiet"),
@@ -333,9 +343,7 @@ def _full(arguments):
     write_model()
     write_texts()
     with open("/dev/full", "wb") as full:
-        process = start(*arguments, stdout=full)
-        answer = _ended(process, (1,))
-    return answer
+        return _ended(start(*arguments, stdout=full), (1,))
 
 
 def _gone(arguments):
@@ -357,9 +365,7 @@ def _signalled(arguments, number):
     time.sleep(4)
     if process.poll() is None:
         process.send_signal(number)
-    answer = _ended(process, (0, 130, 128 + number), most_lines=6)
-    trained = Path("new.training")
-    return answer if not (answer and trained.exists() and "left" in answer) else answer
+    return _ended(process, (0, 130, 128 + number), most_lines=6)
 
 
 def processes() -> Iterator[Case]:

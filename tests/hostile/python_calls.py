@@ -229,8 +229,8 @@ def bound_calls() -> Iterator[Case]:
     good = (0.2, 3.0, 1000, 0.05)
     bad = [
         (0, -0.1), (0, 1.5), (0, float("nan")), (0, "x"), (0, None), (1, -1.0), (1, float("nan")),
-        (2, 0), (2, -3), (2, 1.5), (2, float("nan")), (3, 0.0), (3, 1.0), (3, -1), (3, float("nan")),
-        (3, "x"), (1, float("inf")),
+        (2, 0), (2, -3), (2, 1.5), (2, float("nan")), (3, 0.0), (3, 1.0), (3, -1),
+        (3, float("nan")), (3, "x"), (1, float("inf")),
     ]  # fmt: skip
     for name in ("maurer", "mcallester", "quadratic", "thiemann"):
         yield Case(f"bounds.{name}", lambda n=name: _bound(n, *good), "either")

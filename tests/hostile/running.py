@@ -22,9 +22,10 @@ BAD = ("traceback", "crash", "hang", "silent", "unclear", "refused wrongly")
 PATIENCE = 90
 # beginnings of what Python, NumPy and numba say, not we
 FOREIGN = re.compile(
-    r"could not convert|invalid literal|cannot reshape|operands could not|index \d+ is out|unhashable"
-    r"|\w+\(\) (takes|missing)|Expecting|'\S+' codec|\w+ object |cannot unpack|buffer|setting an"
-    r"|not supported between|unsupported operand|object of type|\[Errno|Failed in nopython|'\w+'$|$"
+    r"could not convert|invalid literal|cannot reshape|operands could not|index \d+ is out"
+    r"|unhashable|\w+\(\) (takes|missing)|Expecting|'\S+' codec|\w+ object |cannot unpack|buffer"
+    r"|setting an|not supported between|unsupported operand|object of type"
+    r"|\[Errno|Failed in nopython|'\w+'$|$"
 )
 
 
