@@ -587,3 +587,9 @@ class TestCommands:
         assert result.exit_code == 0
         assert json.loads(result.output)["coverage"][0]["n_replicates"] == 3
         assert "violations" in self.run("simulate", *arguments).output
+
+
+@pytest.mark.parametrize("wrong", ["PB-L2", None, 3])
+def test_what_is_no_vectorizer_is_refused_by_its_type(wrong):
+    with pytest.raises(TypeError, match=r"vectorizer must be a sentence vectorizer.*make\("):
+        certify(wrong, ["good film"] * 20)

@@ -1084,3 +1084,11 @@ def test_convert_passes_warnings_on(tmp_path):
     assert result.exit_code == 0
     assert "Warning: " in result.output and "1 words occur again" in result.output
     shutil.rmtree(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("option", "message"), [("counts", "counts must be left out"), ("context", "context must be")]
+)
+def test_an_option_that_would_not_be_used_is_refused(tmp_path, words, option, message):
+    formats.write(words, tmp_path / "model")
+    refused(tmp_path / "model", message, **{option: tmp_path / "other"})

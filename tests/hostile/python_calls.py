@@ -265,6 +265,8 @@ def certificates() -> Iterator[Case]:
     import pandas as pd
 
     many = TEXTS * 20
+    yield Case("certify(texts)", lambda: _certify(many, kind="A"), "ok")
+    yield Case("Certificate.from_json as it was", _certificate_edit, "ok")
     for name, texts in {
         "a dict": dict.fromkeys(many), "a string": "good film", "no text": [],
         "two columns": pd.DataFrame({"a": many, "b": many}), "numbers": list(range(50)),

@@ -25,6 +25,7 @@ from pacsent.certificates.words import certify_words
 from pacsent.maths.means import MEAN_BOUNDS
 from pacsent.maths.risks import paper_weights
 from pacsent.threads import n_threads
+from pacsent.words.vectors import WordVectors
 
 __all__ = ["Certificate", "GibbsPosterior", "VacuousBoundWarning", "certify"]
 
@@ -173,7 +174,7 @@ def certify(
     True
     """
     options = {name: value for name, value in locals().items() if name not in _NOT_RECORDED}
-    if isinstance(vectorizer, Sequence):
+    if isinstance(vectorizer, list | tuple):
         return _best_of(vectorizer, texts, options, n_jobs, verbose, return_posterior)
     _check(vectorizer, options)
     seed = secrets.randbits(62) if random_state is None else int(random_state)
@@ -231,6 +232,11 @@ def _best_of(candidates, texts, options, n_jobs, verbose, return_posterior):
 
 def _check(vectorizer, o) -> None:
     """Refuse arguments that no certificate can be made with."""
+    if not isinstance(getattr(vectorizer, "word_vectors", None), WordVectors):
+        raise TypeError(
+            "vectorizer must be a sentence vectorizer with word vectors, or a list of some. Got "
+            f"{type(vectorizer).__name__} instead. Make one: make('PB-L2', words)."
+        )
 
     def must(right, name, rule):
         if not right:

@@ -67,6 +67,7 @@ def read(
             shown = ", ".join(repr(k) for k in known if k is not None)
             raise ValueError(f"{name} must be one of {shown}. Got {value!r} instead.")
     format = format or detect(path)
+    _refuse_unused(path, format, counts, context)
     options = Options(encoding_errors, duplicates, verbose)
     if format == "pacsent":
         words = load_words(path, normalise=normalise)
@@ -89,3 +90,17 @@ def read(
     if counts is not None:
         parts.counts = read_counts(Path(counts), parts.words, encoding_errors)
     return parts.word_vectors(normalise or "paper", {"format": FORMATS[format], **parts.training})
+
+
+def _refuse_unused(path, format, counts, context) -> None:
+    """An option that would be passed over in silence is a mistake."""
+    if format == "pacsent" and counts is not None:
+        raise ValueError(
+            f"counts must be left out for a folder of pacsent, which holds its own. Got {counts} "
+            f"for {path} instead."
+        )
+    if not format.startswith("word2vec") and context not in ("auto", None):
+        raise ValueError(
+            "context must be left out for every format but word2vec's, which keeps its output "
+            f"table in a second file. Got {context} for {path} ({FORMATS[format]}) instead."
+        )
