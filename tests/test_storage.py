@@ -152,7 +152,9 @@ words_of_any_kind = st.lists(
 )
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(words_of_any_kind)
 def test_any_word_comes_back_tabs_and_line_breaks_too(tmp_path, odd):
     words = WordVectors(Vocabulary(odd), np.ones((len(odd), 2), dtype=np.float32))

@@ -487,7 +487,9 @@ def test_training_on_another_script_names_the_normalisation(tmp_path):
 
     (tmp_path / "zh.txt").write_text(CHINESE * 50)
     for X in (tmp_path / "zh.txt", [CHINESE] * 50):
-        with pytest.raises(ValueError, match=r"normalise='paper' keeps .* --normalise unicode"):
+        with pytest.raises(
+            ValueError, match=r"normalise='paper' keeps .* Pass normalise='unicode'"
+        ):
             SkipGram(n_dims=4, n_epochs=1).fit(X)
         model = SkipGram(n_dims=4, n_epochs=1, normalise="unicode", subsample=0).fit(X)
         assert "統一" in model.word_vectors_.vocabulary

@@ -62,15 +62,14 @@ def check_output(
             continue
         source = Path(os.path.realpath(given))
         if place == source or place in source.parents or source in place.parents:
-            how = "is an input" if place == source else f"and the input {given} are in one another"
+            how = "is an input" if place == source else f"holds or lies in the input {given}"
             raise ValueError(
                 f"The output must be none of the inputs, which are never overwritten. Got {path}, "
                 f"which {how}, instead. Choose another name for the output."
             )
     if not overwrite and place.exists() and not _is_empty(place):
         raise FileExistsError(
-            f"{path} exists. Choose another name, or pass --overwrite (overwrite=True) to "
-            "replace it."
+            f"{path} exists. Choose another name, or pass overwrite=True to replace it."
         )
 
 

@@ -327,13 +327,13 @@ def read_text(folder: Path) -> None:
 
     for _ in text.read_lines(folder / "t"):
         pass
-    Corpus.build(folder / "t", folder / "c", min_count=1, n_jobs=1)
+    Corpus.build(folder / "t", folder / "c", min_count=1, n_jobs=1, overwrite=True)
 
 
 def clean(folder: Path, wiki: bool) -> None:
     from pacsent import text
 
-    text.clean_files([folder / "t"], folder / "out", wiki=wiki, n_jobs=1)
+    text.clean_files([folder / "t"], folder / "out", wiki=wiki, n_jobs=1, overwrite=True)
     written = (folder / "out").read_bytes()
     if set(written) - set(b"abcdefghijklmnopqrstuvwxyz \n"):
         raise AssertionError("other characters than letters, spaces and line breaks")

@@ -180,12 +180,12 @@ def train(context, text, output, resume, overwrite, as_json, quiet, device, **pa
                 model = SkipGram(**parameters, checkpoint_dir=work, verbose=not quiet)
                 model.fit("-" if text == ("-",) else [Path(name) for name in text])
             save_words(model.word_vectors_, folder, overwrite=overwrite)
-        except KeyboardInterrupt:
-            if (work / "state.json").exists():
-                click.echo(f"Go on with: pacsent train --resume {folder}", err=True)
-            else:
+        except BaseException as error:
+            if not (work / "state.json").exists():
                 with contextlib.suppress(OSError):
                     work.rmdir()  # nothing to go on with
+            elif isinstance(error, KeyboardInterrupt):
+                click.echo(f"Go on with: pacsent train --resume {folder}", err=True)
             raise
     forget(work)
     seconds = time.monotonic() - started

@@ -165,7 +165,7 @@ def _clean_dumps(sources: Iterable[Source], n: int, folder: str | None = None) -
     if not found:
         raise ValueError(
             f"{', '.join(names[:3])} must be a MediaWiki dump (XML with <text> elements). Got 0 "
-            "articles instead. Leave out --wiki (wiki=True) for plain text."
+            "articles instead. Leave out wiki=True for plain text."
         )
 
 

@@ -470,8 +470,7 @@ class _Counting:
         foreign = self.n_foreign / max(1, self.n_read)
         cause = (
             f"normalise='paper' keeps the letters a-z and digits only, and {100 * foreign:.0f} % "
-            "of this text is in other scripts or letters. Pass normalise='unicode' (--normalise "
-            "unicode)"
+            "of this text is in other scripts or letters. Pass normalise='unicode'"
         )
         if not kept.size:
             advice = "Lower min_count or train on more text"
