@@ -26,7 +26,7 @@ $(DEV): pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[dev]'
 	@touch $@ $(USE)
 
-demo: $(USE)     ## the main job, end to end, on text made by the paper's own generative model
+demo: $(USE)     ## the main job, end to end: thirty books, read with the English model
 	$(BIN)/pacsent demo -o $(DEMO) --overwrite
 
 test: $(DEV)   ## the fast test suite

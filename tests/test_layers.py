@@ -19,7 +19,8 @@ ROOMS = {
         "text", "words",
     },
     "bench": {
-        "certificates", "files", "gpu", "maths", "progress", "sentences", "text", "words",
+        "certificates", "classify", "files", "gpu", "maths", "progress", "sentences", "text",
+        "words",
     },
     "loading": {"classify", "sentences", "storage", "words"},
     "classify": {"_kernels", "maths", "sentences", "threads", "words"},

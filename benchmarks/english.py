@@ -1,0 +1,347 @@
+"""Similarity, search, sizes and misspellings: what the English model and its rivals can do.
+
+    python benchmarks/english.py sizes --data DATA --save
+    python benchmarks/english.py retrieval --data DATA --save
+    python benchmarks/english.py typos --data DATA --save
+    python benchmarks/english.py posterior --data DATA --save
+
+DATA holds `datasets`, `vectors` and `english`. Everything that was chosen was chosen on training
+parts; the columns that say "test" were looked at afterwards.
+"""
+
+import argparse
+import random
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import pearsonr, spearmanr
+
+from harness import data_folder, finish
+from pacsent import datasets, formats, load, make
+from pacsent.bench.evaluation import unit_length
+from pacsent.maths import regressions
+from pacsent.words.packing import compress
+from pacsent.words.tasks import evaluate_words
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+from make_english import SETTINGS, full_tables
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+N_NEAR = 10
+
+
+def similarity(vectors, pairs, part) -> tuple[float, float]:
+    """Pearson and Spearman correlation of cosines with the human scores, times 100."""
+    first, second = (unit_length(vectors(texts[part])) for texts in (pairs.first, pairs.second))
+    cosines = np.einsum("ij,ij->i", first, second)
+    scores = pairs.scores[part]
+    return 100 * pearsonr(cosines, scores)[0], 100 * spearmanr(cosines, scores)[0]
+
+
+def precision(base, base_labels, queries, labels, same=False) -> float:
+    """Share of the ten nearest texts, by cosine, that have the query's label."""
+    base, queries = (X if hasattr(X, "tocsr") else unit_length(X) for X in (base, queries))
+    right = 0
+    for start in range(0, queries.shape[0], 500):
+        cosines = queries[start : start + 500] @ base.T
+        cosines = cosines.toarray() if hasattr(cosines, "toarray") else cosines
+        if same:  # a text is no neighbour of itself
+            rows = np.arange(len(cosines))
+            cosines[rows, start + rows] = -2
+        nearest = np.argpartition(-cosines, N_NEAR, axis=1)[:, :N_NEAR]
+        right += (base_labels[nearest] == labels[start : start + 500, None]).sum()
+    return right / (N_NEAR * queries.shape[0])
+
+
+def accuracy(X, y, Z, truth) -> float:
+    """Logistic regression on unit vectors, C = 10."""
+    model = regressions.fit(unit_length(X), y, 10.0, n_classes=int(y.max()) + 1, tol=1e-8)
+    return float(np.mean(regressions.predict(unit_length(Z), *model) == truth))
+
+
+def quiet(name, words, **params):
+    return make(name, words, on_empty="ignore", **params)
+
+
+# ------------------------------------------------------------------------------------------------
+# sizes
+# ------------------------------------------------------------------------------------------------
+
+SIZES = [
+    {"n_words": 120_000, "n_dims": 300, "bits": 8},
+    {"n_words": 20_000, "n_dims": 256, "bits": 8},
+    {"n_words": 40_000, "n_dims": 128, "bits": 8},
+    {"n_words": 36_000, "n_dims": 256, "bits": 4},
+    {"n_words": 60_000, "n_dims": 160, "bits": 4},
+    {"n_words": 65_536, "n_dims": 256, "bits": 2},
+    {"n_words": 100_000, "n_dims": 160, "bits": 2},
+    {"n_words": 100_000, "n_dims": 256, "bits": 1},
+]
+
+
+def n_megabytes(words) -> float:
+    """Of the file: tables, words, places and counts."""
+    text = sum(len(word) for word in words.words)
+    return (sum(t.nbytes for t in words.packed.values()) + text + 16 * words.n_words) / 1e6
+
+
+def products_kept(full, words) -> float:
+    """1 - lost share of the variance of input . output, over pairs drawn as noise is."""
+    rng = np.random.default_rng(0)
+    p = words.vocabulary.noise_probabilities()
+    i, j = rng.choice(words.n_words, (2, 20_000), p=p)
+    truth = np.einsum("ij,ij->i", full.input_vectors[i], full.output_vectors[j])
+    found = np.einsum("ij,ij->i", words.input_vectors[i], words.output_vectors[j])
+    return float(1 - np.mean((truth - found) ** 2) / truth.var())
+
+
+def sizes(data) -> dict:
+    full = full_tables(data / "english")
+    pairs, subj, news = (datasets.load(name, data) for name in ("stsb", "subj", "20news"))
+    subj = subj.split(0)
+    some = np.sort(np.random.default_rng(0).permutation(len(news.train_texts))[:4000])
+    texts, labels = [news.train_texts[i] for i in some], np.asarray(news.train_labels)[some]
+    rows = []
+    for asked in SIZES:
+        words = compress(full, **asked, n_head=SETTINGS["n_head"])
+        recipe = quiet("SIF-sum", words).fit([])
+        average = quiet("Average", words).fit([])
+        X, Z = average.transform(subj.train_texts), average.transform(subj.test_texts)
+        started = time.perf_counter()
+        recipe.transform(subj.train_texts)
+        seconds = time.perf_counter() - started
+        near = recipe.transform(texts)
+        train, test = (similarity(recipe.transform, pairs, part) for part in ("train", "test"))
+        tasks = evaluate_words(words, data / "words")
+        rows.append(
+            {
+                "words": asked["n_words"],
+                "dims": asked["n_dims"],
+                "bits": asked["bits"],
+                "MB": n_megabytes(words),
+                "STS-B train": train[0],
+                "STS-B test": test[0],
+                "test Spearman": test[1],
+                "SUBJ": accuracy(X, subj.train_labels, Z, subj.test_labels),
+                "20news p@10 (4,000 of the training part)": precision(
+                    near, labels, near, labels, same=True
+                ),
+                "WordSim": tasks[0]["input"],
+                "SUBJ words known": words.vocabulary.encode(subj.train_texts).coverage,
+                "products kept": products_kept(full, words),
+                "sentences/s": len(subj.train_texts) / seconds,
+            }
+        )
+        print(rows[-1], flush=True)
+    chosen = {key: SETTINGS[key] for key in ("n_words", "n_dims", "bits")}
+    return {
+        "rows": rows,
+        "title": "The English model: size against quality",
+        "summary": {"chosen": ", ".join(f"{key} {value}" for key, value in chosen.items())},
+    }
+
+
+# ------------------------------------------------------------------------------------------------
+# retrieval
+# ------------------------------------------------------------------------------------------------
+
+
+def retrieval(data) -> dict:
+    from pacsent.bench.rows import ROWS, Source, features
+
+    pairs, news = datasets.load("stsb", data), datasets.load("20news", data)
+    base_labels, labels = np.asarray(news.train_labels), np.asarray(news.test_labels)
+    rows = []
+    tables = {"vectors": formats.read(data / "vectors"), "english": load("english")}
+    for where, words in tables.items():
+        for name in ("Average", "PB-L2", "SIF", "uSIF", "SIF-sum", "both", "tf-idf", "model2vec"):
+            if where == "english" and name == "tf-idf":
+                continue  # it reads no table
+            if name in ("tf-idf", "model2vec"):
+                source = Source(words, news.train_texts, news.test_texts)
+                made = features(ROWS[name], source)
+                base, queries, text = made.train, made.test, {"Pearson": None, "Spearman": None}
+                if name == "model2vec":
+                    text = _model2vec_similarity(words, pairs, ROWS[name])
+            else:
+                vectorizer = quiet(name, words).fit([])
+                base = vectorizer.transform(news.train_texts)
+                queries = vectorizer.transform(news.test_texts)
+                text = dict(
+                    zip(("Pearson", "Spearman"), similarity(vectorizer.transform, pairs, "test"))
+                )
+            row = {
+                "table": where,
+                "method": name,
+                "STS-B test Pearson": text["Pearson"],
+                "STS-B test Spearman": text["Spearman"],
+                "20news p@10": float(precision(base, base_labels, queries, labels)),
+            }
+            rows.append(row)
+            print(row, flush=True)
+    best = next(r for r in rows if r["method"] == "SIF-sum")
+    return {
+        "rows": rows,
+        "title": "Similarity and search: cosines, everything learned from the table alone",
+        "summary": {"p@10 of SIF-sum": best["20news p@10"]},
+    }
+
+
+def _model2vec_similarity(words, pairs, row) -> dict:
+    from pacsent.bench.rows import Source, features
+
+    made = features(row, Source(words, pairs.first["test"], pairs.second["test"]))
+    cosines = np.einsum("ij,ij->i", unit_length(made.train), unit_length(made.test))
+    scores = pairs.scores["test"]
+    return {
+        "Pearson": 100 * pearsonr(cosines, scores)[0],
+        "Spearman": 100 * spearmanr(cosines, scores)[0],
+    }
+
+
+# ------------------------------------------------------------------------------------------------
+# typos
+# ------------------------------------------------------------------------------------------------
+
+
+def mistyped(text, rng, rate=0.1) -> str:
+    """Every letter a-z becomes another one with this chance."""
+    return "".join(
+        rng.choice(LETTERS.replace(c.lower(), ""))
+        if c.isascii() and c.isalpha() and rng.random() < rate
+        else c
+        for c in text
+    )
+
+
+def typos(data) -> dict:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    rows = []
+    for name in ("subj", "mr"):
+        whole = datasets.load(name, data)
+        found: dict = {}
+        for seed in (0, 1, 2):
+            part, rng = whole.split(seed), random.Random(seed)
+            typed = [mistyped(text, rng) for text in part.test_texts]
+            for label, unknown in (("left out", "drop"), ("read as the nearest", "nearest")):
+                average = quiet("Average", load("english", unknown=unknown)).fit([])
+                X = average.transform(part.train_texts)
+                model = regressions.fit(unit_length(X), part.train_labels, 10.0, n_classes=2)
+                scores = []
+                for texts in (part.test_texts, typed):
+                    guess = regressions.predict(unit_length(average.transform(texts)), *model)
+                    scores.append(float(np.mean(guess == part.test_labels)))
+                found.setdefault(label, []).append(scores)
+            ngrams = TfidfVectorizer(
+                analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True, min_df=2,
+                dtype=np.float32,
+            )  # fmt: skip
+            X = ngrams.fit_transform(part.train_texts)
+            model = regressions.fit(X, part.train_labels, 10.0, n_classes=2)
+            scores = [
+                float(np.mean(regressions.predict(ngrams.transform(t), *model) == part.test_labels))
+                for t in (part.test_texts, typed)
+            ]
+            found.setdefault("tf-idf of character n-grams", []).append(scores)
+        for label, scores in found.items():
+            clean, wrong = np.mean(scores, axis=0)
+            rows.append(
+                {
+                    "dataset": name,
+                    "unknown words": label,
+                    "as written": float(clean),
+                    "10 % of letters mistyped": float(wrong),
+                    "lost": float(clean - wrong),
+                }
+            )
+            print(rows[-1], flush=True)
+    lost = {
+        label: np.mean([r["lost"] for r in rows if r["unknown words"] == label])
+        for label in ("left out", "read as the nearest")
+    }
+    return {
+        "rows": rows,
+        "title": "Misspelled words: Average with the English model, three splits",
+        "summary": {"share still lost": float(lost["read as the nearest"] / lost["left out"])},
+    }
+
+
+# ------------------------------------------------------------------------------------------------
+# what the posterior adds
+# ------------------------------------------------------------------------------------------------
+
+
+def posterior(data) -> dict:
+    from pacsent.maths.weights import main_directions
+
+    words, pairs = load("english"), datasets.load("stsb", data)
+    texts = pairs.first["train"] + pairs.second["train"]
+    candidates = {
+        "Average": [{}],
+        "PB-L2": [{"lam": lam} for lam in (0.5, 2.0, 8.0, 64.0)],
+        "PB-neg": [{"lam": lam} for lam in (0.5, 2.0, 8.0)],
+        "PB-neg, frequent words weighing less": [
+            {"lam": lam, "subsample": 1e-4} for lam in (0.5, 2.0, 8.0)
+        ],
+        "SIF": [{}],
+        "SIF, lam 1": [{"lam": 1.0}],
+        "SIF-sum": [{}],
+        "SIF-sum, lam 1": [{"lam": 1.0}],
+    }
+    rows = []
+    for label, settings in candidates.items():
+        name = label.partition(",")[0]
+        found = []
+        for params in settings:
+            vectorizer = quiet(name, words, **params).fit(texts)
+            for removed in (False, True):
+                if removed and name.startswith("SIF"):
+                    continue
+                vectors = vectorizer.transform
+                if removed:
+                    X = vectors(texts).astype(float)
+                    [u], _ = main_directions(X.T @ X, 1)
+
+                    def vectors(some, vectorizer=vectorizer, u=u):
+                        X = vectorizer.transform(some)
+                        return X - np.outer(X @ u, u)
+
+                train = similarity(vectors, pairs, "train")
+                found.append((train, params, removed, vectors))
+        for removed in sorted({entry[2] for entry in found}):
+            train, params, _, vectors = max(
+                (e for e in found if e[2] == removed), key=lambda e: e[0][0]
+            )
+            test = similarity(vectors, pairs, "test")
+            rows.append(
+                {
+                    "method": label,
+                    "first direction": "removed" if removed or name.startswith("SIF") else "kept",
+                    "settings": ", ".join(f"{k} {v:g}" for k, v in params.items()) or "-",
+                    "STS-B train Pearson": train[0],
+                    "STS-B test Pearson": test[0],
+                    "STS-B test Spearman": test[1],
+                }
+            )
+            print(rows[-1], flush=True)
+    return {
+        "rows": rows,
+        "title": "What the posterior adds to similarity: English model, settings by training part",
+        "summary": {"sentences": len(texts)},
+    }
+
+
+PARTS = {"sizes": sizes, "retrieval": retrieval, "typos": typos, "posterior": posterior}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("--data")
+    parser.add_argument("--save", action="store_true")
+    options = parser.parse_args()
+    made = PARTS[options.part](data_folder(options.data))
+    finish("english", made["rows"], title=made["title"], summary=made["summary"],
+           save=options.save, name=options.part)  # fmt: skip

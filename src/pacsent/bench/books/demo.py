@@ -1,0 +1,188 @@
+"""The main job on real English: find passages, learn who wrote what, promise, and check it."""
+
+import html
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from pacsent.bench.books.shelf import passages
+from pacsent.bench.evaluation import unit_length
+from pacsent.certificates import certify
+from pacsent.classify import TextClassifier, check_exchangeable
+from pacsent.sentences.methods import make
+from pacsent.words.storing import load_words
+
+QUERIES = (
+    "a ship goes down in a storm at sea",
+    "he asked her to marry him",
+    "the detective finds a clue to the murder",
+    "wolves and dogs in the frozen snow",
+)
+WORDS = ("whale", "marriage", "evolution")
+DELTA = 0.05
+
+
+def run(out, *, random_state: int = 0, n_jobs: int | None = None, say=lambda line: None) -> dict:
+    """Everything once; a page with the results under `out`.
+
+    Parameters
+    ----------
+    out : path
+    random_state : int, default=0
+        Decides the splits.
+    n_jobs : int or None
+        Threads; None takes every core.
+    say : callable
+        Told what happens, a line at a time.
+
+    Returns
+    -------
+    dict
+        found, words, holds, breaks, certificate, seconds.
+    """
+    started = time.perf_counter()
+    words, shelf = load_words("english"), passages()
+    say(f"the English model: {words.n_words:,} words, {words.n_dims} dimensions, both tables")
+    near = {word: [w for w, _ in words.most_similar(word, 5)] for word in WORDS}
+    for word, others in near.items():
+        say(f"  {word}: {', '.join(others)}")
+    say(f"\n{len(shelf):,} passages of {len({p.book for p in shelf})} books, found by meaning")
+    found = _search(words, shelf, n_jobs, say)
+    say("\nwho wrote it? Learned from passages, with a promise about passages not seen")
+    holds = _promise(words, *_random_split(shelf, random_state), random_state, n_jobs)
+    _tell("passages of the same books", holds, say)
+    breaks = _promise(words, *_other_books(shelf), random_state, n_jobs)
+    _tell("passages of a third book of each author", breaks, say)
+    say("\nwords: how well the vector of a passage's beginning tells what follows from noise")
+    certificate = _certificate(words, shelf, random_state, n_jobs)
+    say(
+        f"  promised: wrong at most {certificate.risk_bound:.4f} of the time (guessing: 0.5); on "
+        f"passages held back: {certificate.held_out_risk:.4f}"
+    )
+    made = {
+        "words": near,
+        "found": found,
+        "holds": holds,
+        "breaks": breaks,
+        "certificate": certificate,
+        "seconds": time.perf_counter() - started,
+    }
+    out = Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "index.html").write_text(_page(made), encoding="utf-8")
+    return made
+
+
+def _search(words, shelf, n_jobs, say) -> list[dict]:
+    """The two passages nearest to each query."""
+    vectorizer = make("SIF-sum", words, n_jobs=n_jobs).fit([])
+    vectors = unit_length(vectorizer.transform([p.text for p in shelf]))
+    asked = unit_length(vectorizer.transform(QUERIES))
+    found = []
+    for query, cosines in zip(QUERIES, asked @ vectors.T):
+        best = [shelf[i] for i in np.argsort(-cosines)[:2]]
+        found.append({"query": query, "passages": best})
+        say(f"  “{query}”")
+        for passage in best:
+            say(f"    {passage.author}, {passage.book}: {passage.text[:60]}…")
+    return found
+
+
+def _random_split(shelf, seed):
+    """Four fifths to learn from, the rest to try it on; both of all thirty books."""
+    order = np.random.default_rng(seed).permutation(len(shelf))
+    cut = len(shelf) * 4 // 5
+    return [shelf[i] for i in order[:cut]], [shelf[i] for i in order[cut:]]
+
+
+def _other_books(shelf):
+    """The first two books of each author to learn from, the third to try it on."""
+    books: dict[str, list[str]] = {}
+    for passage in shelf:
+        names = books.setdefault(passage.author, [])
+        if passage.book not in names:
+            names.append(passage.book)
+    known = {book for names in books.values() for book in names[:2]}
+    return [p for p in shelf if p.book in known], [p for p in shelf if p.book not in known]
+
+
+def _promise(words, old, new, seed, n_jobs) -> dict:
+    """A classifier with its certificate, its error on new passages, and whether they are alike."""
+    classifier = TextClassifier(words, n_jobs=n_jobs)
+    texts, authors = [p.text for p in old], [p.author for p in old]
+    classifier.fit(texts, authors, holdout=0.25, delta=DELTA, seed=seed)
+    fresh = [p.text for p in new]
+    error = float(np.mean(classifier.predict(fresh) != np.array([p.author for p in new])))
+    test = check_exchangeable(texts, fresh, words=words, seed=seed)
+    return {
+        "promised": float(classifier.certificate_.error_bound),
+        "error": error,
+        "n_held_back": classifier.certificate_.n,
+        "n_new": len(new),
+        "alarm": bool(test.alarm),
+        "p_value": float(test.p_value),
+    }
+
+
+def _tell(what, promise, say):
+    kept = "kept" if promise["error"] <= promise["promised"] else "BROKEN"
+    alarm = "ALARM: these are other texts" if promise["alarm"] else "no alarm"
+    say(
+        f"  {what}: wrong at most {promise['promised']:.3f}, promised; {promise['error']:.3f}, "
+        f"counted on {promise['n_new']:,}: {kept}; {alarm} (p = {promise['p_value']:.2g})"
+    )
+
+
+def _certificate(words, shelf, seed, n_jobs):
+    texts = [p.text for p in shelf[::5]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return certify(
+            make("PB-L2", words, n_jobs=n_jobs), texts, delta=DELTA, random_state=seed,
+            holdout=0.2, n_jobs=n_jobs,
+        )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------
+# the page
+# ------------------------------------------------------------------------------------------------
+
+_STYLE = """
+body { font: 16px/1.5 Georgia, serif; max-width: 46em; margin: 2em auto; padding: 0 1em; }
+table { border-collapse: collapse; } td, th { padding: .2em .8em; text-align: left; }
+tr { border-bottom: 1px solid #ddd; } blockquote { color: #444; margin: .3em 1.5em; }
+.good { color: #186a3b; } .bad { color: #a93226; font-weight: bold; }
+"""
+
+
+def _page(made) -> str:
+    parts = ["<h1>Thirty books, read by pacsent</h1>"]
+    parts.append("<h2>Words of the English model, and their neighbours</h2><table>")
+    for word, others in made["words"].items():
+        parts.append(f"<tr><td>{word}</td><td>{', '.join(map(html.escape, others))}</td></tr>")
+    parts.append("</table><h2>Passages found by meaning</h2>")
+    for entry in made["found"]:
+        parts.append(f"<h3>{html.escape(entry['query'])}</h3>")
+        for p in entry["passages"]:
+            where = html.escape(f"{p.author}, {p.book}")
+            parts.append(f"<blockquote>{html.escape(p.text)} <em>{where}</em></blockquote>")
+    parts.append(
+        "<h2>Who wrote it</h2><p>A classifier learns the ten authors, and a part of the passages "
+        "that it never sees gives its promise.</p><table><tr><th>new passages</th><th>promised "
+        "error</th><th>error</th><th></th><th>are they alike?</th></tr>"
+    )
+    for what, key in (("of the same books", "holds"), ("of other books", "breaks")):
+        p = made[key]
+        kept = p["error"] <= p["promised"]
+        mark = '<span class="good">kept</span>' if kept else '<span class="bad">broken</span>'
+        alike = '<span class="bad">alarm</span>' if p["alarm"] else "no alarm"
+        parts.append(
+            f"<tr><td>{what}</td><td>at most {p['promised']:.3f}</td><td>{p['error']:.3f}</td>"
+            f"<td>{mark}</td><td>{alike}, p = {p['p_value']:.2g}</td></tr>"
+        )
+    text = html.escape(str(made["certificate"]))
+    parts.append(f"</table><h2>A certificate about words</h2><pre>{text}</pre>")
+    head = f"<!doctype html><meta charset='utf-8'><title>pacsent</title><style>{_STYLE}</style>"
+    return head + "".join(parts) + f"<p>{made['seconds']:.0f} seconds.</p>\n"
