@@ -1,7 +1,11 @@
-"""Write docs/benchmarks.md from benchmarks/results/reproduce; `--check` only says if it is up to
-date. The numbers come from the result files; the words are here."""
+"""Write docs/benchmarks.md from benchmarks/results; `--check` only says if it is up to date.
+
+The numbers, those in sentences too, come from the result files; the words are here.
+"""
 
 import argparse
+import json
+import textwrap
 from pathlib import Path
 
 from pacsent.bench import report
@@ -10,6 +14,7 @@ from pacsent.bench.rows import PAPER_DATASETS, ROWS
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "reproduce"
+SPLITS = ROOT / "benchmarks" / "results" / "subj_splits"
 GOALS = {"20news": 0.03, "imdb": 0.01, "subj": 0.01}
 
 HEAD = """# Benchmarks: the paper's table, again
@@ -23,22 +28,6 @@ pacsent reproduce --data DATA --words DATA/vectors -o OUT
 
 The word vectors were trained with the paper's settings on 477 million tokens, a tenth of the
 paper's corpus. Speed is measured elsewhere: [benchmarks/README.md](../benchmarks/README.md).
-
-"""
-
-LESSONS = """## What a user may take from it
-
-- With all labels and long texts, tf-idf is better than every averaged vector here, the paper's and
-  the others'. With few labels and short sentences it is the other way round: 100 labels of SUBJ
-  give 0.77 with tf-idf and 0.86 with any of ours. On 20news, where topics are words, vectors do not
-  win even with five labels a class.
-- Among the vectors that average, the differences are small, and on SUBJ and MR smaller than what a
-  split moves. i-w-PB-neg, both roles side by side and PB-neg with λ per token are the best or near
-  it everywhere. Both roles cost two averages. PB-L2 is within 0.03 of the best (TREC) or 0.02
-  (elsewhere), and 50 (IMDb) to 100 (20news) times cheaper than w-PB-neg. Weighing by IDF helps for
-  sentence pairs (STS-B) and nowhere else.
-- Vectors trained on the texts themselves do better: PV-DBOW, from our word vectors, has 0.807,
-  0.882 and 0.911 (the last by less than a split moves), at 300 times the cost of PB-L2 on IMDb.
 
 """
 
@@ -86,26 +75,118 @@ CHOICES = """## What the paper leaves open, and what was chosen
 
 """
 
-NOTES = """## Why some rows are further away
+
+def by_place(results, kind="classification") -> dict:
+    return {(r["row"], r["dataset"]): r for r in results if r["kind"] == kind}
+
+
+def few_labels(results, row, dataset, n_labels=100) -> float:
+    curve = by_place(results, "few-labels")[row, dataset]["curve"]
+    return next(point["accuracy"] for point in curve if point["n_labels"] == n_labels)
+
+
+def _span(values) -> str:
+    low, high = (f"{value:.2f}" for value in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
+def wrapped(text: str) -> str:
+    """Bullet points broken anew, whatever the length of the numbers in them."""
+    head, *points = text.rstrip().split("\n- ")
+    lines = [
+        textwrap.fill(
+            "- " + " ".join(point.split()), 100, subsequent_indent="  ", break_on_hyphens=False
+        )
+        for point in points
+    ]
+    return "\n".join([head, *lines]) + "\n" * (len(text) - len(text.rstrip()))
+
+
+def lessons(results) -> str:
+    """What the numbers say, with the numbers taken from the files."""
+    scores, pairs = by_place(results), by_place(results, "similarity")
+    accuracy = {key: r["accuracy"] for key, r in scores.items()}
+    averaging = [name for name in ROWS if name not in ("tf-idf", "PV-DBOW")]
+
+    def behind(row, dataset) -> float:
+        best = max(accuracy[name, dataset] for name in averaging if (name, dataset) in accuracy)
+        return best - accuracy[row, dataset]
+
+    where = [name for name in report.TITLES if ("i-w-PB-neg", name) in accuracy]
+    ours = ("Average-0", "PB-L2", "PB-neg", "w-PB-neg", "both")
+    few = {row: few_labels(results, row, "subj") for row in (*ours, "tf-idf")}
+    news = {row: few_labels(results, row, "20news") for row in (*ours, "tf-idf")}
+    order = sorted(pairs, key=lambda key: -pairs[key]["spearman"])
+    last = pairs[order[-1]]
+    seconds = {
+        key: r["provenance"]["wall_seconds"]
+        for key, r in scores.items()
+        if r["provenance"].get("device", "cpu") == "cpu"
+    }
+
+    def dearer(row, dataset) -> str:
+        return f"{seconds[row, dataset] / seconds['PB-L2', dataset]:.0f}"
+
+    lower = [name for name in where if accuracy["PB-IDF-L2", name] < accuracy["PB-L2", name]]
+    dbow = ", ".join(f"{accuracy['PV-DBOW', name]:.3f}" for name in PAPER_DATASETS)
+    return wrapped(f"""## What a user may take from it
+
+- With all labels and long texts, tf-idf is better than every averaged vector here, the paper's and
+  the others'. With few labels and short sentences it is the other way round: 100 labels of SUBJ
+  give {few["tf-idf"]:.2f} with tf-idf and {_span([few[row] for row in ours])} with ours. On 20news,
+  where topics are words, vectors do not win with 100 labels either ({news["tf-idf"]:.3f} with
+  tf-idf, at most {max(news[row] for row in ours):.3f} with ours).
+- Among the vectors that average, the differences are small, and on MR smaller than what a split
+  moves. Over {", ".join(report.TITLES[name] for name in where)}, i-w-PB-neg is at most
+  {max(behind("i-w-PB-neg", name) for name in where):.3f} below the best of them, both roles side by
+  side {max(behind("both", name) for name in where):.3f}, PB-L2
+  {max(behind("PB-L2", name) for name in where):.3f}. But for the similarity of sentence pairs
+  (STS-B) {last["label"]} is the last of {len(pairs)} rows ({last["spearman"]:.3f}, Spearman), and
+  the first is {pairs[order[0]]["label"]} ({pairs[order[0]]["spearman"]:.3f}).
+- w-PB-neg's row took {dearer("w-PB-neg", "imdb")} (IMDb) and {dearer("w-PB-neg", "20news")}
+  (20news) times as long as PB-L2's, the search for C included. Weighing by IDF helps for sentence
+  pairs; PB-IDF-L2 is below PB-L2 on {len(lower)} of {len(where)} classification datasets.
+- Vectors trained on the texts themselves do better: PV-DBOW, from our word vectors, has {dbow} (the
+  last by less than a split moves); its row on IMDb took {dearer("PV-DBOW", "imdb")} times as long
+  as PB-L2's.
+
+""")
+
+
+def notes(results) -> str:
+    """Why some rows are further from the paper than others, as far as files here show it."""
+    found = json.loads((SPLITS / "subj.json").read_text(encoding="utf-8"))
+    splits = {row["method"]: row for row in found["rows"]}
+    n_splits = found["summary"]["splits"]
+    average, spread = splits["Average"], splits["Average"]["sd of a split"]
+    scores = by_place(results)
+
+    def difference(row) -> str:
+        result = scores[row, "20news"]
+        return f"{result['label']} {result['accuracy'] - result['paper']:+.3f}"
+
+    known = {
+        name: f"{100 * scores['Average-0', name]['details']['coverage']:.1f} %"
+        for name in PAPER_DATASETS
+    }
+    twenty = ", ".join(
+        f"{name} {splits[name]['mean']:.3f} (paper {scores[f'{name}-0', 'subj']['paper']:.3f})"
+        for name in ("Average", "i-Average", "IDF-Average", "i-IDF-Average")
+        if name in splits
+    )
+    rows = ("Average-0", "i-Average-0", "PB-L2", "IDF-Average-0")
+    return wrapped(f"""## Why some rows are further away
 
 - **SUBJ depends on the split more than on the method.** One split's accuracy has a standard
-  deviation of 0.007 ([subj_splits](../benchmarks/README.md), twenty splits), so a mean of three
-  has 0.004. Seed 2 draws the hardest of the twenty splits, for every method, which takes the mean
-  of seeds 0 to 2 about 0.009 below the mean of twenty. Over twenty splits, at one fixed C, Average
-  has 0.910 and i-Average 0.910 (paper 0.908, 0.906), IDF-Average and i-IDF-Average 0.901 (0.907,
-  0.902): all within 0.01. The seeds were not changed after seeing this.
-- **IDF on SUBJ.** Weighing by IDF costs 0.008 in cross-validation with these vectors (0.912 to
-  0.904) and 0.001 in the paper. Why is not known. It is not the rule for unseen words (dropping
-  them, `unseen="drop"`, is worse: 0.894 against 0.899). Less source text does not make it worse:
-  vectors of enwik8 (12 million tokens), a quarter and 6 % of it pay 0.010, 0.009 and 0.004
-  (`pacsent train`, then `pacsent reproduce --only subj,Average-0,IDF-Average-0`); more, as the
-  paper had, could not be tried.
-- **20news is 0.01 to 0.02 lower** where output vectors or rare words weigh in (i-Average, PB-L2,
-  IDF rows), and level with the paper for Average α=0. Here the corpus does matter: Average has
-  0.494, 0.631 and 0.707 with vectors from 0.7, 3 and 12 million tokens of enwik8 and 0.745 with 477
-  million; the paper's 4.5 billion gave 0.748. 97.2 % of its tokens have a vector here, against
-  99.6 % for IMDb and 99.3 % for SUBJ.
-"""
+  deviation of {spread:.3f} ([subj_splits](../benchmarks/README.md), {n_splits} splits), so
+  a mean of three has {spread / 3**0.5:.3f}. The splits of seeds 0 to 2 are hard ones: their mean is
+  {average["mean"] - average["seeds 0-2"]:.3f} below the mean of all. Over all of them, at one C:
+  {twenty}. The seeds were not changed after seeing this.
+- **20news is lower** where output vectors or rare words weigh in, against the paper:
+  {", ".join(difference(row) for row in rows)}. {known["20news"]} of its tokens have a vector here,
+  against {known["imdb"]} for IMDb and {known["subj"]} for SUBJ; the paper's corpus was ten times as
+  large.
+""")
 
 
 def cost(results) -> str:
@@ -199,7 +280,7 @@ def page() -> str:
         promises = report.certificate_rows(results)
         if promises[1]:
             parts += ["## Certificates\n\n", markdown(*promises)]
-    parts += [LESSONS, CHOICES, NOTES]
+    parts += [lessons(results), CHOICES, notes(results)]
     if (RESULTS / "run.json").exists():
         parts += ["\n", cost(results)]
     return "".join(parts).rstrip() + "\n"

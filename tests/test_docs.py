@@ -81,6 +81,7 @@ def test_every_option_has_help(name, option):
         "docs/make_cli.py",
         "docs/make_benchmarks.py",
         "docs/make_numbers.py",
+        "docs/make_readme.py",
     ],
 )
 def test_a_generated_page_is_up_to_date(script):
@@ -88,6 +89,14 @@ def test_a_generated_page_is_up_to_date(script):
         [sys.executable, ROOT / script, "--check"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_every_number_of_the_readme_is_made_from_a_result_file():
+    """In its section on numbers, nothing but names holds a digit outside the made blocks."""
+    section = (ROOT / "README.md").read_text().split("## Numbers\n")[1].split("\n## ")[0]
+    by_hand = re.sub(r"<!-- (?:numbers|from) .*?<!-- end -->", "", section, flags=re.S)
+    assert section != by_hand
+    assert not re.findall(r"\d[\d.,]*", by_hand), "write it in docs/make_readme.py"
 
 
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)")

@@ -1,0 +1,136 @@
+"""Write the numbers of README.md from benchmarks/results; `--check` only says if they are right.
+
+A block begins with `<!-- numbers: NAME -->` and ends with `<!-- end -->`. Everything between them
+is made here, from result files alone.
+"""
+
+import argparse
+import json
+import re
+from pathlib import Path
+
+from pacsent.bench import report
+from pacsent.bench.reproduction import read_results
+from pacsent.bench.rows import PAPER_DATASETS, ROWS
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+README = ROOT / "README.md"
+BLOCK = re.compile(r"(<!-- numbers: ([a-z-]+) -->\n).*?(<!-- end -->)", re.S)
+
+
+def result(name: str) -> dict:
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def row_of(name: str, column: str, value: str) -> dict:
+    """The first row of a result whose `column` begins with `value`."""
+    rows = result(name)["rows"]
+    return next(row for row in rows if str(row[column]).startswith(value))
+
+
+def short(number: float) -> str:
+    """Three digits: what a noisy machine can promise."""
+    if number < 10:
+        return f"{number:.2g}" if number < 1 else f"{number:.1f}"
+    digits = max(0, len(str(int(number))) - 3)
+    return f"{int(round(number, -digits)):,}"
+
+
+def table(header, rows) -> str:
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+
+
+def speed() -> str:
+    """Ours beside the fastest rival of the same run."""
+    rows = []
+    train = result("train/default")["summary"]
+    rows.append([
+        "train Skip-gram, d=300, k=15", f"{short(train['words_per_second'])} words/s",
+        f"gensim, {short(train['gensim_words_per_second'])} words/s", f"{train['ratio']:.1f}",
+    ])  # fmt: skip
+    ours, model2vec = (
+        row_of("encode/two-cores", "contestant", who) for who in ("pacsent", "model2")
+    )
+    contestants = result("encode/two-cores")["rows"]
+    others = [row for row in contestants if not row["contestant"].startswith("pacsent")]
+    for dataset, unit in (("SUBJ", "sentences"), ("IMDb", "reviews")):
+        key = f"{dataset} /s"
+        rival = max((r for r in others if r[key]), key=lambda r: r[key])
+        rows.append([
+            f"raw text to sentence means, {dataset}", f"{short(ours[key])} {unit}/s",
+            f"{rival['contestant']}, {short(rival[key])}/s; model2vec {short(model2vec[key])}/s",
+            f"{ours[key] / rival[key]:.1f}",
+        ])  # fmt: skip
+    solve = result("solve/two-cores")["summary"]
+    rows.append([
+        "PB-neg, 20news, within 1e-3 of the optimum", f"{short(solve['documents/s'])} documents/s",
+        f"the paper's SGD in PyTorch, {short(solve['PyTorch documents/s'])}/s, which diverges",
+        f"{solve['ratio']:.0f}",
+    ])  # fmt: skip
+    grid = result("grid/20news")
+    first, second = grid["rows"][:2]
+    rows.append([
+        "a grid of 300 logistic regressions", f"{short(first['seconds'])} s",
+        f"{second['solver']}, {short(second['seconds'])} s", f"{grid['summary']['ratio']:.0f}",
+    ])  # fmt: skip
+    return table(["job", "pacsent", "the fastest rival there", "ratio"], rows)
+
+
+def gpu() -> str:
+    large = row_of("train_gpu/full-scale", "run", "Zipf, 4,5")
+    best = row_of("train_gpu/text", "run", "shared (2 centre words)")["M words/s"]
+    minutes = result("reproduce_gpu/paper")["summary"]["minutes"]
+    return (
+        f"On one H200, Skip-gram trains at {best:.0f} million words a second, a run of the\n"
+        f"paper's size (4.5 billion tokens, five epochs) took {large['seconds']:.0f} s, and the "
+        f"paper's table {minutes:.1f} minutes.\n"
+    )
+
+
+def accuracy() -> str:
+    results = read_results(RESULTS / "reproduce")
+    found = {(r["row"], r["dataset"]): r for r in results if r["kind"] == "classification"}
+    few = {(r["row"], r["dataset"]): r["curve"] for r in results if r["kind"] == "few-labels"}
+    papers = [name for name, row in ROWS.items() if row.paper]
+
+    def line(title, value):
+        return [title, *[f"{value(i, name):.3f}" for i, name in enumerate(PAPER_DATASETS)]]
+
+    def at(row):
+        return lambda i, name: found[row, name]["accuracy"]
+
+    def with_100(row):
+        return lambda i, name: next(
+            point["accuracy"] for point in few[row, name] if point["n_labels"] == 100
+        )
+
+    rows = [
+        line("best row of the paper, as printed there", lambda i, name: max(
+            ROWS[row].paper[i] for row in papers)),
+        line("best of the same rows here", lambda i, name: max(
+            found[row, name]["accuracy"] for row in papers)),
+        line("PB-neg, λ per token (ours)", at("PB-neg-token")),
+        line("PV-DBOW from our word vectors", at("PV-DBOW")),
+        line("tf-idf", at("tf-idf")),
+        line("with 100 labels: tf-idf", with_100("tf-idf")),
+        line("with 100 labels: Average", with_100("Average-0")),
+    ]  # fmt: skip
+    return table(["", *[report.TITLES[name] for name in PAPER_DATASETS]], rows)
+
+
+BLOCKS = {"speed": speed, "gpu": gpu, "accuracy": accuracy}
+
+
+def page(text: str) -> str:
+    return BLOCK.sub(lambda m: m[1] + BLOCKS[m[2]]() + m[3], text)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    text = README.read_text(encoding="utf-8")
+    if parser.parse_args().check:
+        raise SystemExit(0 if page(text) == text else "README.md is out of date: make docs")
+    README.write_text(page(text), encoding="utf-8")
