@@ -271,6 +271,58 @@ def test_a_certificate_holds_on_the_words_held_back(small_benchmark, words, tmp_
     assert found["delta"] == 0.05
 
 
+def others_of(words):
+    """The same words with other vectors."""
+    from dataclasses import replace
+
+    return replace(words, input_vectors=np.asarray(words.input_vectors) * np.float32(2.0))
+
+
+def test_results_of_other_word_vectors_are_not_mixed_in(small_benchmark, words, tmp_path):
+    settings = {"only": ["subj", "Average-0", "classification"], "quick": True}
+    reproduction.reproduce(tmp_path, words, tmp_path / "out", **settings)
+    (before,) = reproduction.read_results(tmp_path / "out" / "results")
+    with pytest.raises(ValueError, match="must hold results of one set of word vectors"):
+        reproduction.reproduce(tmp_path, others_of(words), tmp_path / "out", **settings)
+    assert reproduction.read_results(tmp_path / "out" / "results") == [before]
+
+
+def test_results_of_other_data_are_not_mixed_in(small_benchmark, words, tmp_path):
+    settings = {"only": ["subj", "Average-0", "classification"], "quick": True}
+    reproduction.reproduce(tmp_path, words, tmp_path / "out", **settings)
+    (path,) = (tmp_path / "out" / "results").rglob("subj.json")
+    content = json.loads(path.read_text())
+    content["provenance"]["dataset_digest"] = "0" * 64
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="must hold results of one set of data of subj"):
+        reproduction.reproduce(tmp_path, words, tmp_path / "out", **settings)
+
+
+def test_classifiers_of_other_word_vectors_are_not_replaced(corpus, words, tmp_path):
+    settings = {"seeds": (0,), "Cs": (1.0,), "lams": (1.0,), "save_classifiers": tmp_path}
+    result = evaluation.evaluate("PB-L2", corpus.dataset(), words, **settings)
+    assert "±" not in str(result)  # one seed has no spread
+    evaluation.evaluate("PB-L2", corpus.dataset(), words, **settings)
+    with pytest.raises(ValueError, match=r"must be of the same word vectors, to be replaced"):
+        evaluation.evaluate("PB-L2", corpus.dataset(), others_of(words), **settings)
+
+
+def test_no_seeds_are_refused(corpus, words):
+    with pytest.raises(ValueError, match="seeds must hold at least one seed"):
+        evaluation.evaluate("PB-L2", corpus.dataset(), words, seeds=())
+
+
+def test_evaluate_shows_progress_where_it_is_asked_to(corpus, words, monkeypatch, capsys):
+    from pacsent import progress
+
+    monkeypatch.setattr(progress, "PLAIN_EVERY", 0.0)
+    settings = {"seeds": (0,), "Cs": (1.0,), "lams": (0.5, 1.0)}
+    evaluation.evaluate("PB-L2", corpus.dataset(), words, verbose=True, **settings)
+    assert "evaluate PB-L2: 2 settings, 100 %" in capsys.readouterr().err
+    evaluation.evaluate("PB-L2", corpus.dataset(), words, **settings)
+    assert capsys.readouterr().err == ""
+
+
 def test_unknown_methods_and_missing_words_are_refused(corpus):
     with pytest.raises(ValueError, match="'PB-L3'"):
         evaluation.evaluate("PB-L3", corpus.dataset())
@@ -321,13 +373,15 @@ def test_the_command_lists_the_rows():
     done = command("reproduce", "--list")
     assert done.exit_code == 0
     assert "tf-idf" in done.output
-    assert done.output.count("not in the paper") == 9
+    assert done.output.count("not in the paper") == sum(not row.in_paper for row in ROWS.values())
 
 
+@pytest.mark.slow
 def test_two_demos_with_one_seed_are_equal(tmp_path, monkeypatch):
     from pacsent.bench import demo
 
     monkeypatch.setattr(demo, "METHODS", ("i-PB-neg", "w-PB-neg"))
+    monkeypatch.setattr(demo, "LAMS", (1.0,))
     one, other = (demo.run(tmp_path / name, n_jobs=2) for name in "ab")
     assert one["table"] == other["table"]
     assert (tmp_path / "a" / "words" / "config.json").read_bytes() == (

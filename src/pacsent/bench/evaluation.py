@@ -461,16 +461,19 @@ def _row_of(method):
 
 def run_row(row, prepared, lams, seeds, Cs, n_jobs, save_classifiers, extract, quick=False):
     dataset = prepared.dataset
+    made_of = _provenance(dataset, prepared.words, seeds, Cs, quick)
+    digests = {key: made_of[key] for key in ("words_digest", "dataset_digest")}
+
+    def place(seed):
+        return Path(save_classifiers) / row.name / f"{dataset.name}-seed{seed}.npz"
 
     def keep(score, coef, intercept):
-        folder = Path(save_classifiers) / row.name
-        save_classifier(
-            folder / f"{dataset.name}-seed{score.seed}.npz",
-            coef,
-            intercept,
-            dataset.classes,
-            asdict(score),
-        )
+        choice = {**asdict(score), **digests}
+        save_classifier(place(score.seed), coef, intercept, dataset.classes, choice)
+
+    if save_classifiers is not None:
+        for seed in seeds:
+            _check_classifier(place(seed), digests)
 
     scores, lam_curve, seconds, details = _evaluate_row(
         row,
@@ -494,7 +497,7 @@ def run_row(row, prepared, lams, seeds, Cs, n_jobs, save_classifiers, extract, q
         lam_curve,
         {key: round(value, 3) for key, value in seconds.items()},
         {**details, "params": _plain(row.params)},
-        _provenance(dataset, prepared.words, seeds, Cs, quick),
+        made_of,
     )
 
 
@@ -516,6 +519,22 @@ def save_classifier(path, coef, intercept, classes, choice: dict) -> None:
             intercept=intercept,
             classes=np.array(classes, dtype=str),
             choice=np.array(json.dumps(choice)),
+        )
+
+
+def _check_classifier(path: Path, digests: dict) -> None:
+    """Refuse to replace a classifier of other word vectors or other data."""
+    if not path.is_file():
+        return
+    with np.load(path, allow_pickle=False) as arrays:
+        made = json.loads(str(arrays["choice"]))
+    other = [key for key, digest in digests.items() if made.get(key) != digest]
+    if other:
+        what = "word vectors" if other[0] == "words_digest" else "data"
+        raise ValueError(
+            f"{path} must be of the same {what}, to be replaced. Got one of "
+            f"{str(made.get(other[0]))[:12]} there, and {str(digests[other[0]])[:12]} now, "
+            "instead. Choose another folder for the classifiers, or delete the old one."
         )
 
 

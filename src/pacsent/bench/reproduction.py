@@ -124,7 +124,8 @@ def reproduce(
     """Run the paper's table and more; one JSON file for each result under `out/results`.
 
     Results that are already there, made with the same data, words and settings, are kept: a run
-    that was interrupted goes on where it stopped.
+    that was interrupted goes on where it stopped. A folder that holds results of other word vectors
+    or other data is refused, so that no table mixes them.
 
     Parameters
     ----------
@@ -170,6 +171,11 @@ def reproduce(
         }
         for task in listed
     }
+    _check_same(out / "results", "words_digest", digest)
+    for task in listed:
+        known = keys[task]["dataset_digest"]
+        if known is not None:
+            _check_same(out / "results", "dataset_digest", known, task.dataset)
     left = [task for task in listed if not _is_done(out / "results" / task.file, keys[task])]
     started = time.perf_counter()
     count = {"n_done": 0, "n_kept": len(listed) - len(left)}
@@ -189,11 +195,15 @@ def reproduce(
                         loaded[task.dataset] = None
                         say(f"left out {task.dataset}: {error}")
                     if loaded[task.dataset] is not None and task.kind != "similarity":
-                        loaded[task.dataset] = Prepared(loaded[task.dataset], words, device=device)
+                        loaded[task.dataset] = Prepared(
+                            loaded[task.dataset], words, n_jobs=n_jobs, device=device
+                        )
                 prepared = loaded[task.dataset]
                 if prepared is None:
                     bar.advance(task.cost)
                     continue
+                made_of = getattr(prepared, "dataset", prepared).digest
+                _check_same(out / "results", "dataset_digest", made_of, task.dataset)
                 row = ROWS[task.row]
                 began = time.perf_counter()
                 if time_limit is not None and began - started > time_limit:
@@ -211,7 +221,7 @@ def reproduce(
                     continue
                 content["provenance"] = {
                     **keys[task],
-                    "dataset_digest": getattr(prepared, "dataset", prepared).digest,
+                    "dataset_digest": made_of,
                     "pacsent": pacsent.__version__,
                     "n_folds": N_FOLDS,
                     "device": device or "cpu",
@@ -241,7 +251,7 @@ def _run_task(task, row, prepared, words, seeds, Cs, quick, n_jobs, device, clas
     if quick and len(lams) > 1:
         lams = (0.5, 4.0)
     if task.kind == "similarity":
-        return evaluation.similarity(row, prepared, words, device=device)
+        return evaluation.similarity(row, prepared, words, n_jobs=n_jobs, device=device)
     if task.kind == "few-labels":
         sizes = {"sizes": (100,), "n_draws": 2} if quick else {}
         found = evaluation.few_labels(row, prepared, n_jobs=n_jobs, **sizes)
@@ -254,6 +264,20 @@ def _run_task(task, row, prepared, words, seeds, Cs, quick, n_jobs, device, clas
         row, prepared, lams, seeds, Cs, n_jobs, classifiers, prepared.features, quick
     )
     return asdict(result)
+
+
+def _check_same(folder: Path, key: str, digest: str, dataset: str | None = None) -> None:
+    """Refuse a folder with results that were made of something else."""
+    for result in read_results(folder):
+        made = result.get("provenance", {}).get(key)
+        if made in (None, digest) or (dataset is not None and result.get("dataset") != dataset):
+            continue
+        what = "word vectors" if dataset is None else f"data of {dataset}"
+        raise ValueError(
+            f"{folder} must hold results of one set of {what}. Got {result['label']} made of "
+            f"{made[:12]} there, and {digest[:12]} now, instead. Choose another folder, or delete "
+            "the old results."
+        )
 
 
 def _is_done(path: Path, key: dict) -> bool:
