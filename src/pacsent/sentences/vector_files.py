@@ -7,6 +7,7 @@ Memory does not grow with the number of sentences. A file is written beside its 
 there when whole.
 """
 
+import io
 import json
 import os
 import shutil
@@ -21,7 +22,6 @@ import numpy as np
 
 from pacsent import files
 
-_NPY_HEADER = 128  # bytes; room for any shape, so that the header can be written last
 _SEEKING = (".npy", ".npz", ".parquet")  # their beginning or end is written last
 
 
@@ -188,7 +188,7 @@ class _NpyFile:
     def __init__(self, file: IO[bytes], row_shape):
         self.file = file
         self.row_shape, self.n_rows, self.dtype = row_shape, 0, np.dtype("<f4")
-        self.file.write(b" " * _NPY_HEADER)
+        self.file.write(self._header())
 
     def append(self, rows):
         self.dtype = rows.dtype.newbyteorder("<")
@@ -196,11 +196,16 @@ class _NpyFile:
         self.n_rows += len(rows)
 
     def finish(self):
-        shape = (self.n_rows, *self.row_shape)
-        header = f"{{'descr': {self.dtype.str!r}, 'fortran_order': False, 'shape': {shape}, }}"
-        start = b"\x93NUMPY\x01\x00" + (_NPY_HEADER - 10).to_bytes(2, "little")
         self.file.seek(0)
-        self.file.write(start + header.encode("ascii").ljust(_NPY_HEADER - 11) + b"\n")
+        self.file.write(self._header())
+
+    def _header(self) -> bytes:
+        """NumPy's own, which leaves room for any number of rows: always of the same length."""
+        shape = (self.n_rows, *self.row_shape)
+        header = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
+        written = io.BytesIO()
+        np.lib.format.write_array_header_1_0(written, header)
+        return written.getvalue()
 
 
 def _parquet(batches, file: IO[bytes], n_dims) -> Iterator[int]:
