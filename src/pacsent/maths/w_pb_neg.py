@@ -45,13 +45,17 @@ class WordObjective(NamedTuple):
         return self.data + self.mean_penalty + self.var_penalty
 
 
-def prior_variances(counts, scale=None):
+def prior_variances(counts, scale=None, shape="frequency"):
     """Variance of each word's prior; inf for words that do not occur.
 
     T/count, T the number of tokens: the paper's, under which frequent words are held tighter. Or,
     with a `scale`, scale * (median p)/p, p = count/T: the same shape at a size of one's choice.
+    With `shape="constant"`, the paper's contrast, all words that occur have the median word's.
     """
     counts = np.asarray(counts, dtype=float)
+    if shape == "constant":
+        alike = np.median(prior_variances(counts, scale)[counts > 0])
+        return np.where(counts > 0, alike, np.inf)
     with np.errstate(divide="ignore"):
         inverse = counts.sum() / counts  # 1/p
     if scale is None:
@@ -59,7 +63,7 @@ def prior_variances(counts, scale=None):
     return scale * inverse / np.median(inverse[counts > 0])
 
 
-def matched_scale(counts):
+def matched_scale(counts, shape="frequency"):
     """The s for which prior variances s T/count make the median sentence's variance 1/n_tokens.
 
     That is the variance of PB-neg's prior, under which a score h.A_w is about as wide as it is
@@ -70,7 +74,7 @@ def matched_scale(counts):
     counts : sparse array, shape (n_sentences, n_words), no empty row
     """
     n_tokens = np.asarray(counts.sum(axis=1), dtype=float).ravel()
-    inverse = prior_variances(np.asarray(counts.sum(axis=0)).ravel())
+    inverse = prior_variances(np.asarray(counts.sum(axis=0)).ravel(), shape=shape)
     spread = counts.power(2) @ np.where(np.isfinite(inverse), inverse, 0.0) / n_tokens**2
     return float(np.median(1.0 / (n_tokens * spread)))
 

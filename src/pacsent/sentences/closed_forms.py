@@ -98,6 +98,12 @@ class AverageVectorizer(ClosedForm):
         length. With "fixed", as in the paper, longer sentences lean more to the prior.
     prior_variance : float, default=1.0
         Variance of each word's prior. Larger values let a sentence move further from it.
+    prior_mean : {"mean", "sum"}, default="mean"
+        The prior's mean is the mean of `B_hat` over the tokens, as the product of their experts
+        is, or their sum, as in the paper's first example.
+    largest_loss : float, default=1.0
+        The loss is divided by this, as a footnote of the paper wants for losses above 1: lambda
+        becomes lam / largest_loss.
     variance : {"exact", "paper-loss", "printed"}, default="exact"
         Which variance `posterior` reports: the minimiser under the true KL; under the penalty the
         paper writes; or the formula the paper prints. The means are the same.
@@ -128,6 +134,8 @@ class AverageVectorizer(ClosedForm):
     _parameter_constraints: ClassVar[dict] = {
         **ClosedForm._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left"), None],
+        "prior_mean": [StrOptions({"mean", "sum"})],
+        "largest_loss": [Interval(Real, 0, None, closed="neither")],
     }
 
     def __init__(
@@ -138,6 +146,8 @@ class AverageVectorizer(ClosedForm):
         alpha=None,
         lam_mode="fixed",
         prior_variance=1.0,
+        prior_mean="mean",
+        largest_loss=1.0,
         variance="exact",
         swap_roles=False,
         subsample=0.0,
@@ -146,6 +156,8 @@ class AverageVectorizer(ClosedForm):
         n_jobs=None,
     ):
         self.word_vectors = word_vectors
+        self.prior_mean = prior_mean
+        self.largest_loss = largest_loss
         self.lam = lam
         self.alpha = alpha
         self.lam_mode = lam_mode
@@ -168,8 +180,9 @@ class AverageVectorizer(ClosedForm):
         A_hat, B_hat = map(for_kernel, self._tables())
         keep = self._token_weights()
         weights = keep.astype(self._dtype)
-        settings = {"lam": self.lam, "alpha": self.alpha, "lam_mode": self.lam_mode}
-        var_P = self.prior_variance
+        lam = self.lam / self.largest_loss
+        settings = {"lam": lam, "alpha": self.alpha, "lam_mode": self.lam_mode}
+        var_P, summed = self.prior_variance, self.prior_mean == "sum"
 
         def posterior(encoded, out=None):
             n_tokens = _sums(encoded, keep)
@@ -178,7 +191,8 @@ class AverageVectorizer(ClosedForm):
                 n_tokens, np.ones_like(n_tokens), n_tokens / var_P, lam, self.variance
             )
             share = c_A / np.maximum(n_tokens, np.finfo(float).tiny)  # beta_w = 1 / n_tokens
-            parts = [(A_hat, weights, share), (B_hat, weights, c_B / var_P)]
+            prior = c_B / var_P * (n_tokens if summed else 1.0)
+            parts = [(A_hat, weights, share), (B_hat, weights, prior)]
             return self._pool(encoded, parts, out), var_Q
 
         return posterior

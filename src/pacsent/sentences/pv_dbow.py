@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 import numpy as np
+from sklearn.utils._param_validation import StrOptions
 
 from pacsent.maths import pb_neg as posterior
 from pacsent.progress import bar
@@ -26,6 +27,9 @@ class PVDBOWVectorizer(NegativeSampling):
     ----------
     word_vectors : WordVectors
         `A` starts at its input vectors (output vectors with `swap_roles`).
+    start : {"vectors", "scratch"}, default="vectors"
+        Where A starts: at the word vectors, or at zero, as word2vec's output table does, so that
+        nothing but the training sentences is learned from.
     train_words : bool, default=True
         Whether `fit` trains the word vectors, or leaves them as they are.
     n_negatives, noise_power, n_epochs, learning_rate
@@ -52,6 +56,7 @@ class PVDBOWVectorizer(NegativeSampling):
     _parameter_constraints: ClassVar[dict] = {
         **SentenceVectorizer._parameter_constraints,
         "train_words": ["boolean"],
+        "start": [StrOptions({"vectors", "scratch"})],
         "n_negatives": NegativeSampling._parameter_constraints["n_negatives"],
         "noise_power": NegativeSampling._parameter_constraints["noise_power"],
         "n_epochs": NegativeSampling._parameter_constraints["n_epochs"],
@@ -65,6 +70,7 @@ class PVDBOWVectorizer(NegativeSampling):
         word_vectors,
         *,
         train_words=True,
+        start="vectors",
         n_negatives=15,
         noise_power=0.75,
         n_epochs=40,
@@ -78,6 +84,7 @@ class PVDBOWVectorizer(NegativeSampling):
     ):
         self.word_vectors = word_vectors
         self.train_words = train_words
+        self.start = start
         self.n_negatives = n_negatives
         self.noise_power = noise_power
         self.n_epochs = n_epochs
@@ -92,6 +99,13 @@ class PVDBOWVectorizer(NegativeSampling):
     def _needs_prior_table(self):
         return False
 
+    def _first_table(self) -> np.ndarray:
+        """A before training: a copy of the word vectors, or zeros."""
+        A = np.array(self._tables()[0], dtype=self._dtype)
+        if self.start == "scratch":
+            A[:] = 0
+        return A
+
     def _start(self, counts):
         """Random states and small random vectors, from the sentences' words alone."""
         seeds = posterior.sentence_seeds(counts, self.seed_)
@@ -103,7 +117,7 @@ class PVDBOWVectorizer(NegativeSampling):
         from pacsent._kernels.negative_sampling import pv_dbow
 
         super()._fit(encoded)
-        A = np.array(self._tables()[0], dtype=self._dtype)  # a copy, to be trained
+        A = self._first_table()
         self.words_ = np.flatnonzero(self.noise_counts_)
         if self.train_words:
             states, vectors = self._start(self.word_vectors.vocabulary.count(encoded))
@@ -138,7 +152,7 @@ class PVDBOWVectorizer(NegativeSampling):
 
     def _trained_table(self):
         if not hasattr(self, "_pooled"):
-            A = np.array(self._tables()[0], dtype=self._dtype)
+            A = self._first_table()
             A[self.words_] = self.word_vectors_
             self._pooled = A
         return self._pooled

@@ -38,6 +38,9 @@ class WordPBNegVectorizer(NegativeSampling):
         1/n_tokens, as in PB-neg, and the data weigh lam/s: so the means are held as in the paper,
         and the posteriors are of use too. A number: that times (median p)/p(w), p = count/T, with
         the data weighing lam, which then ought to be of the order of the number of sentences.
+    prior_shape : {"frequency", "constant"}, default="frequency"
+        Frequent words are held tighter, in proportion to their frequency; or all words alike, by
+        the variance of the median word, which the paper names as the contrast.
     weighting : {"sentence", "token"}, default="sentence"
         Whether every training sentence counts the same, or every token.
     solver : {"sgd", "exact"}, default="sgd"
@@ -83,6 +86,7 @@ class WordPBNegVectorizer(NegativeSampling):
     _parameter_constraints: ClassVar[dict] = {
         **NegativeSampling._parameter_constraints,
         "prior_variance": [StrOptions({"matched", "paper"}), POSITIVE],
+        "prior_shape": [StrOptions({"frequency", "constant"})],
         "weighting": [StrOptions(set(w_pb_neg.WEIGHTINGS))],
         "solver": [StrOptions({"sgd", "exact"})],
         "block_size": [Interval(Integral, 1, None, closed="left")],
@@ -96,6 +100,7 @@ class WordPBNegVectorizer(NegativeSampling):
         *,
         lam=1.0,
         prior_variance="matched",
+        prior_shape="frequency",
         weighting="sentence",
         solver="sgd",
         n_negatives=15,
@@ -116,6 +121,7 @@ class WordPBNegVectorizer(NegativeSampling):
         self.word_vectors = word_vectors
         self.lam = lam
         self.prior_variance = prior_variance
+        self.prior_shape = prior_shape
         self.weighting = weighting
         self.solver = solver
         self.n_negatives = n_negatives
@@ -142,9 +148,10 @@ class WordPBNegVectorizer(NegativeSampling):
         counts = counts[np.diff(counts.indptr) > 0]
         self.prior_scale_ = 1.0
         if self.prior_variance == "matched":
-            self.prior_scale_ = w_pb_neg.matched_scale(counts)
+            self.prior_scale_ = w_pb_neg.matched_scale(counts, self.prior_shape)
         scale = None if isinstance(self.prior_variance, str) else self.prior_variance
-        var_P = self.prior_scale_ * w_pb_neg.prior_variances(self.noise_counts_, scale)[words]
+        var_P = w_pb_neg.prior_variances(self.noise_counts_, scale, self.prior_shape)[words]
+        var_P = self.prior_scale_ * var_P
         settings = {
             "n_negatives": self.n_negatives,
             "lam": self.lam / self.prior_scale_,

@@ -1,0 +1,84 @@
+"""What the paper mentions in passing: each an option, each checked by hand or by another route."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from pacsent import Vocabulary, WordVectors, make
+from pacsent.maths import w_pb_neg
+
+
+@pytest.fixture
+def words(rng):
+    names = [f"w{chr(97 + i)}" for i in range(12)]
+    tables = rng.normal(size=(2, 12, 4))
+    return WordVectors(Vocabulary(names, np.arange(120, 0, -10), normalise="unicode"), *tables)
+
+
+@pytest.fixture
+def texts(words, rng):
+    return [" ".join(rng.choice(words.words, 9)) for _ in range(20)]
+
+
+def test_a_loss_divided_by_its_largest_value_is_a_smaller_lambda(words, texts):
+    divided = make("PB-L2", words, lam=6.0, largest_loss=3.0).fit(texts)
+    plain = make("PB-L2", words, lam=2.0).fit(texts)
+    for found, expected in zip(divided.posterior(texts), plain.posterior(texts)):
+        assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_the_sum_as_prior_mean_by_hand(words):
+    summed = make("PB-L2", words, lam=2.0, prior_mean="sum").fit(["wa wb wb"])
+    I, O = words.input_vectors, words.output_vectors
+    alpha = 3 / 2
+    by_hand = ((I[0] + 2 * I[1]) / 3 + alpha * (O[0] + 2 * O[1])) / (1 + alpha)
+    assert_allclose(summed.transform(["wa wb wb"])[0], by_hand, rtol=1e-12)
+
+
+def test_constant_prior_variance_is_that_of_the_median_word():
+    counts = np.array([50, 30, 10, 0, 10])
+    constant = w_pb_neg.prior_variances(counts, shape="constant")
+    assert_array_equal(constant, [np.median([2, 100 / 30, 10, 10])] * 3 + [np.inf] + [constant[0]])
+    scaled = w_pb_neg.prior_variances(counts, 0.05, shape="constant")
+    assert_allclose(scaled[[0, 4]], 0.05)
+
+
+def test_w_pb_neg_holds_all_words_alike_where_it_is_told_to(words, texts):
+    constant = make("w-PB-neg", words, prior_variance="paper", prior_shape="constant", n_epochs=3,
+                    n_jobs=1).fit(texts)  # fmt: skip
+    assert np.ptp(constant.prior_variances_) == 0
+    by_frequency = make("w-PB-neg", words, prior_variance="paper", n_epochs=3, n_jobs=1).fit(texts)
+    assert np.ptp(by_frequency.prior_variances_) > 0
+    assert np.abs(constant.transform(texts) - by_frequency.transform(texts)).max() > 1e-6
+
+
+def test_pv_dbow_from_scratch_does_not_look_at_the_vectors(words, texts):
+    other = WordVectors(words.vocabulary, -3 * words.input_vectors, words.output_vectors)
+    settings = {"start": "scratch", "n_epochs": 5, "n_jobs": 1}
+    one = make("PV-DBOW", words, **settings).fit(texts).transform(texts)
+    two = make("PV-DBOW", other, **settings).fit(texts).transform(texts)
+    assert_array_equal(one, two)
+    started = make("PV-DBOW", words, n_epochs=5, n_jobs=1).fit(texts).transform(texts)
+    assert np.abs(started - one).max() > 1e-3
+
+
+def test_pv_dbow_from_scratch_comes_back_from_a_folder(words, texts, tmp_path):
+    from pacsent import load, save
+
+    made = make("PV-DBOW", words, start="scratch", n_epochs=3, n_jobs=1).fit(texts)
+    save(made, tmp_path / "model")
+    assert_allclose(load(tmp_path / "model").transform(texts), made.transform(texts), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name, options, message",
+    [
+        ("PB-L2", {"prior_mean": "median"}, "'prior_mean' parameter"),
+        ("PB-L2", {"largest_loss": 0.0}, "'largest_loss' parameter"),
+        ("w-PB-neg", {"prior_shape": "round"}, "'prior_shape' parameter"),
+        ("PV-DBOW", {"start": "here"}, "'start' parameter"),
+    ],
+)
+def test_mistakes(words, texts, name, options, message):
+    with pytest.raises(ValueError, match=message):
+        make(name, words, **options).fit(texts)
