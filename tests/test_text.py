@@ -404,7 +404,7 @@ def test_the_command_writes_a_file_and_filters_dumps(tmp_path):
         (["no-such-file"], 1, "Error: The input must be a file that exists. Got no-such-file"),
         (["."], 1, "Error: The input must be a file. Got the directory ."),
         ([], 2, "Missing argument 'INPUT...'"),
-        (["-", "--n-jobs", "0"], 2, "0 is not in the range x>=1"),
+        (["-", "--n-jobs", "0"], 2, "0 is no number of threads"),
         (["-"], 1, "Error: standard input must hold text. Got an empty file"),
     ],
 )

@@ -98,6 +98,11 @@ def clean_files(
             file.write(piece)
             n_written += len(piece)
             bar.update(n_before + (current.consumed if current is not None else 0))
+        if wiki and not n_written:
+            raise ValueError(
+                f"{', '.join(map(str, paths[:3]))} must be a MediaWiki dump (XML with <text> "
+                "elements). Got 0 articles instead. Leave out wiki=True for plain text."
+            )
     return n_written
 
 
@@ -108,7 +113,7 @@ def _folder(output) -> str | None:
     return os.path.dirname(os.path.realpath(output))
 
 
-def _clean_texts(sources: Iterable[Source], n: int, normalise: str) -> Iterator[bytes]:
+def _clean_texts(sources: Iterable[Source], n: int, normalise: str = "paper") -> Iterator[bytes]:
     cleaned, cut = _CLEANERS[normalise]
     everything = (
         (source.name, offset, piece) for source in sources for offset, piece in pieces(source, cut)
@@ -148,25 +153,13 @@ _CLEANERS = {
 
 
 def _clean_dumps(sources: Iterable[Source], n: int, folder: str | None = None) -> Iterator[bytes]:
-    keep = found = False
-    names: list[str] = []
-
-    def records():
-        for source in sources:
-            names.append(source.name)
-            yield from _records(source, folder)
-
-    for if_kept, anyway, state in in_order(_filtered, records(), n):
-        found = found or state >= 0
+    keep = False
+    everything = (p for source in sources for p in _records(source, folder))
+    for if_kept, anyway, state in in_order(_filtered, everything, n):
         if keep:
             yield from if_kept
         yield from anyway
         keep = keep if state < 0 else bool(state)
-    if not found:
-        raise ValueError(
-            f"{', '.join(names[:3])} must be a MediaWiki dump (XML with <text> elements). Got 0 "
-            "articles instead. Leave out wiki=True for plain text."
-        )
 
 
 def _records(source: Source, folder: str | None) -> Iterator[Any]:
