@@ -28,7 +28,8 @@ class Mistake(click.ClickException):
             message = f"{error.filename}: {error.strerror}."
         super().__init__(in_shell_words(message))
         # scikit-learn's check of parameters: an option's value is wrong
-        self.exit_code = 2 if type(error).__name__ == "InvalidParameterError" else 1
+        wrong_option = type(error).__name__ == "InvalidParameterError"
+        self.exit_code = 2 if wrong_option else 1  # type: ignore[misc]
 
 
 class _Command(click.Command):
@@ -213,7 +214,7 @@ def _translated(message: str, command: click.Command) -> str:
         message = re.sub(rf"(?<![\w-]){name}=False\b", f"no {flag}", message)
         message = re.sub(
             rf"(?<![\w-]){name}=(['\"]?)([^\s'\",;)]+?)\1(?=[.,;)]?(?:\s|$))",
-            lambda found, flag=flag: f"{flag} {found[2]}",
+            rf"{flag} \2",
             message,
         )
         if "_" in option.name:  # a word that is no English
