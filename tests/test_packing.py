@@ -85,7 +85,7 @@ def test_packed_words_are_saved_packed_and_give_the_same_vectors(words, tmp_path
     for name in ("PB-L2", "SIF-sum", "PB-neg"):
         X = [words.words[i : i + 9] for i in range(0, 90, 9)]
         fitted = make(name, again).fit(X)
-        save(fitted, tmp_path / "model")
+        save(fitted, tmp_path / "model", overwrite=True)
         assert load(tmp_path / "model").word_vectors.packed
         assert_allclose(load(tmp_path / "model").transform(X), fitted.transform(X), atol=1e-5)
 

@@ -92,7 +92,7 @@ def test_it_is_saved_loaded_pickled_and_may_be_changed_when_opened(vocabulary, t
         model = make(name, words).fit(["film there", "a wonderful actress"])
         typed, meant = model.transform(["wonderfyl flim", "wonderful film"])
         np.testing.assert_allclose(typed, meant, atol=1e-6)
-        save(model, tmp_path / "model")
+        save(model, tmp_path / "model", overwrite=True)
         opened = load(tmp_path / "model", unknown="drop").set_params(on_empty="ignore")
         assert not opened.transform(["flim"]).any()
         assert load(tmp_path / "model").transform(["flim"]).any()

@@ -23,6 +23,7 @@ _HOMES = {
     "WordPBNegVectorizer": "sentences.w_pb_neg",
     "PVDBOWVectorizer": "sentences.pv_dbow",
     "PB01Vectorizer": "sentences.pb_01",
+    "Index": "sentences.index",
     "SIFVectorizer": "sentences.weighted",
     "SIFSumVectorizer": "sentences.weighted",
     "BothVectorizer": "sentences.weighted",
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from pacsent.loading import load, save
     from pacsent.maths import bounds, gaussians
     from pacsent.sentences.closed_forms import AverageVectorizer, IDFVectorizer
+    from pacsent.sentences.index import Index
     from pacsent.sentences.methods import METHODS, make
     from pacsent.sentences.pb_01 import PB01Vectorizer
     from pacsent.sentences.pb_neg import PBNegVectorizer

@@ -31,11 +31,11 @@ VECTORIZER = "vectorizer"  # the folder inside a classifier's
 
 
 def save(obj, path, *, words: str = "copy", overwrite: bool = False) -> Path:
-    """Save word vectors, or a fitted estimator, as a folder.
+    """Save word vectors, a fitted estimator or an index, as a folder.
 
     Parameters
     ----------
-    obj : WordVectors or a fitted estimator of pacsent
+    obj : WordVectors, a fitted estimator of pacsent, or an Index
     path : str or path
         The folder. A model of ours that is already there is replaced, in one step, where
         `overwrite` says so; anything else that is there is left alone and the call refused.
@@ -57,13 +57,18 @@ def save(obj, path, *, words: str = "copy", overwrite: bool = False) -> Path:
     if isinstance(obj, WordVectors):
         return save_words(obj, path, overwrite=overwrite)
     place = Path(os.path.realpath(path))
-    inner = getattr(obj, "vectorizer_", obj)
+    is_index = type(obj).__name__ == "Index"
+    inner = obj.vectorizer if is_index else getattr(obj, "vectorizer_", obj)
     saved_at = getattr(getattr(inner, "word_vectors", None), "_saved_at", None)
     if saved_at is not None and (words == "reference" or saved_at == place):
         check_place(path, [saved_at], overwrite=overwrite)
     if hasattr(obj, "vectorizer_") and hasattr(obj, "_state"):
         return write_folder(
             path, lambda folder: _write_classifier(obj, folder, place, words), overwrite=overwrite
+        )
+    if is_index:
+        return write_folder(
+            path, lambda folder: _write_index(obj, folder, place, words), overwrite=overwrite
         )
     if not (hasattr(obj, "_state") and hasattr(obj, "_restore") and hasattr(obj, "get_params")):
         raise TypeError(
@@ -131,6 +136,14 @@ def _write_classifier(classifier, folder, place, words):
     write_config(folder, {"class": type(classifier).__name__, "parameters": described})
 
 
+def _write_index(index, folder, place, words):
+    """An index: vectors, numbers and texts, and its vectorizer as a folder inside."""
+    (folder / VECTORIZER).mkdir()
+    _write_estimator(index._fitted(), folder / VECTORIZER, place / VECTORIZER, words)
+    write_tensors(folder / TENSORS, index._state())
+    write_config(folder, {"class": "Index", "n_texts": len(index)})
+
+
 # ------------------------------------------------------------------------------------------------
 # load
 # ------------------------------------------------------------------------------------------------
@@ -182,17 +195,19 @@ def load(
             )
         return open_words(path, config, normalise, unknown)
     if config["class"] == "TextClassifier":
-        return _load_classifier(path, config, normalise, word_vectors)
+        return _load_classifier(path, config, (normalise, unknown), word_vectors)
+    if config["class"] == "Index":
+        return _load_index(path, (normalise, unknown), word_vectors)
     return _load_estimator(path, config, (normalise, unknown), word_vectors)
 
 
-def _load_classifier(path, config, normalise, word_vectors):
+def _load_classifier(path, config, how, word_vectors):
     from pacsent.classify import TextClassifier
 
     folder = path / VECTORIZER
     vectorizer = None
     if folder.exists():
-        vectorizer = _load_estimator(folder, read_config(folder), normalise, word_vectors)
+        vectorizer = _load_estimator(folder, read_config(folder), how, word_vectors)
     parameters = {key: from_json(value) for key, value in config["parameters"].items()}
     classifier = TextClassifier(vectorizer, **parameters)
     tensors = read_tensors(path / TENSORS)
@@ -207,6 +222,15 @@ def _load_classifier(path, config, normalise, word_vectors):
             f"The vectorizer of {path} is not at {folder}. Put it back there, or train again."
         )
     return classifier
+
+
+def _load_index(path, how, word_vectors):
+    from pacsent.sentences.index import Index
+
+    folder = path / VECTORIZER
+    index = Index(_load_estimator(folder, read_config(folder), how, word_vectors))
+    index._restore(read_tensors(path / TENSORS))
+    return index
 
 
 def _load_estimator(path, config, how, word_vectors):

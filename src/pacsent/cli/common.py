@@ -14,6 +14,7 @@ MISTAKES = (ValueError, OSError, ImportError, MemoryError)  # of a user; anythin
 FAMILIES = {
     "words": "Words",
     "sentences": "Sentences",
+    "search": "Search",
     "certificates": "Certificates",
     "bench": "Benchmarks",
 }

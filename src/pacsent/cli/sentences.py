@@ -160,7 +160,7 @@ def _report(vectorizer) -> str:
     return f"{n:,} sentences, {known}, {empty:,} without a known word{cause}"
 
 
-def _ready(method, words):
+def ready(method, words):
     """A method that needs no text to be ready for sentences."""
     from pacsent.sentences.methods import METHODS, make
 
@@ -233,7 +233,7 @@ def embed(model, text, output, method, unknown, ids, keep_text, overwrite, quiet
         if method is not None:
             raise click.UsageError("--method is for word vectors. MODEL holds a fitted method.")
     else:
-        vectorizer = _ready(method or "SIF-sum", vectorizer)
+        vectorizer = ready(method or "SIF-sum", vectorizer)
     params = {name: value for name, value in given.items() if value is not None}
     check_parameters(vectorizer, params)
     vectorizer.set_params(**params)

@@ -331,12 +331,12 @@ def convert(
 
     if to is not None and to not in formats.WRITABLE:
         raise click.BadParameter(f"one of {', '.join(formats.WRITABLE)}", param_hint="--to")
-    if bits is not None and to != "pacsent":
-        raise click.UsageError("Packed numbers are for pacsent's own folder: --to pacsent.")
     if format is not None and format not in formats.FORMATS:
         raise click.BadParameter(f"one of {', '.join(formats.FORMATS)}", param_hint="--from")
     format = format or formats.detect(source)  # a mistake in SOURCE comes first
     to = to or formats.format_of_name(destination)
+    if bits is not None and to != "pacsent":
+        raise click.UsageError("Packed numbers are for pacsent's own folder: --to pacsent.")
     formats.check_targets(  # before a large file is read for nothing
         destination,
         [source, counts, context, Path(source).with_name(formats.CONTEXT + Path(source).name)],

@@ -16,6 +16,8 @@ __getattr__, __dir__ = offer(
         "PVDBOWVectorizer": "pv_dbow",
         "PB01Vectorizer": "pb_01",
         "SIFVectorizer": "weighted",
+        "Index": "index",
+        "Hit": "index",
         "SIFSumVectorizer": "weighted",
         "BothVectorizer": "weighted",
     },

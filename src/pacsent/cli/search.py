@@ -1,0 +1,103 @@
+"""Commands about search: index, search, similar, duplicates."""
+
+import click
+
+from pacsent.cli.common import ModelPath, cli, overwrite_option
+
+
+def _vectorizer(model, method):
+    """A fitted method from a folder, or a method that needs no text from word vectors."""
+    from pacsent.cli.sentences import ready
+    from pacsent.loading import load
+
+    loaded = load(model)
+    return loaded if hasattr(loaded, "stream") else ready(method, loaded)
+
+
+_method_option = click.option(
+    "--method",
+    default="SIF-sum",
+    show_default=True,
+    help="The method, where MODEL holds word vectors.",
+)
+
+
+@cli.command()
+@click.argument("model", type=ModelPath(exists=True, file_okay=False))
+@click.argument("text", type=click.Path(exists=True, allow_dash=True))
+@click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the index.")
+@_method_option
+@overwrite_option
+def index(model, text, output, method, overwrite):
+    """Index the lines of TEXT by their vectors, for `pacsent search`.
+
+    MODEL is a fitted method, or word vectors such as `english`.
+    """
+    from pacsent.loading import save
+    from pacsent.sentences.index import Index
+    from pacsent.text.reading import read_lines
+
+    made = Index(_vectorizer(model, method))
+    made.add(read_lines(text))
+    save(made, output, overwrite=overwrite)
+    click.echo(f"wrote  {output}: {len(made):,} texts", err=True)
+
+
+@cli.command()
+@click.argument("index", type=ModelPath(exists=True, file_okay=False))
+@click.argument("query", nargs=-1, required=True)
+@click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="Texts to find.")
+def search(index, query, k):
+    """The lines of INDEX nearest to each QUERY: cosine, number and text, separated by tabs."""
+    from pacsent.loading import load
+    from pacsent.sentences.index import Index
+
+    opened = load(index)
+    if not isinstance(opened, Index):
+        raise ValueError(
+            f"{index} must be an index. Got a {type(opened).__name__} instead. Make one: pacsent "
+            "index MODEL TEXT -o INDEX"
+        )
+    for hits in opened.search(list(query), k):
+        for hit in hits:
+            click.echo(f"{hit.cosine:.4f}\t{hit.id}\t{hit.text}")
+
+
+@cli.command()
+@click.argument("model", type=ModelPath(exists=True, file_okay=False))
+@click.argument("first", type=click.Path(exists=True, allow_dash=True))
+@click.argument("second", type=click.Path(exists=True))
+@_method_option
+def similar(model, first, second, method):
+    """The cosine of each line of FIRST with the same line of SECOND, by the vectors of MODEL."""
+    import numpy as np
+
+    from pacsent.text.reading import read_lines
+
+    vectorizer = _vectorizer(model, method)
+    texts = [list(read_lines(path)) for path in (first, second)]
+    if len(texts[0]) != len(texts[1]):
+        raise ValueError(
+            f"FIRST and SECOND must have the same number of lines. Got {len(texts[0]):,} and "
+            f"{len(texts[1]):,} instead."
+        )
+    one, two = (vectorizer.transform(part) for part in texts)
+    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(two, axis=1)
+    for cosine in np.einsum("ij,ij->i", one, two) / np.where(lengths > 0, lengths, 1.0):
+        click.echo(f"{cosine:.4f}")
+
+
+@cli.command()
+@click.argument("model", type=ModelPath(exists=True, file_okay=False))
+@click.argument("text", type=click.Path(exists=True, allow_dash=True))
+@click.option("--above", type=float, default=0.95, show_default=True, help="Least cosine.")
+@_method_option
+def duplicates(model, text, above, method):
+    """Pairs of lines of TEXT that say the same: cosine, the two numbers, the two texts."""
+    from pacsent.sentences.index import Index
+    from pacsent.text.reading import read_lines
+
+    made = Index(_vectorizer(model, method))
+    made.add(read_lines(text))
+    for one, two in made.duplicates(above):
+        click.echo(f"{one.cosine:.4f}\t{one.id}\t{two.id}\t{one.text}\t{two.text}")

@@ -1,0 +1,136 @@
+"""Index: exact search, adding, deleting, saving, and near duplicates."""
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from pacsent import Index, Vocabulary, WordVectors, load, make, save
+from pacsent.cli import cli
+
+N_WORDS = 500
+WORDS = [f"word{i}" for i in range(N_WORDS)]
+
+
+@pytest.fixture(scope="module")
+def words():
+    rng = np.random.default_rng(0)
+    counts = np.geomspace(1e6, 5, N_WORDS).astype(int)
+    vocabulary = Vocabulary(WORDS, counts, normalise="unicode")
+    return WordVectors(vocabulary, *rng.normal(size=(2, N_WORDS, 16)).astype("f4"))
+
+
+@pytest.fixture(scope="module")
+def texts():
+    rng = np.random.default_rng(1)
+    return [" ".join(rng.choice(WORDS, 12)) for _ in range(700)]
+
+
+@pytest.fixture
+def made(words):
+    return make("Average", words, on_empty="ignore").fit([])
+
+
+def exact(vectorizer, texts, query, k, left_out=()):
+    X = vectorizer.transform(texts)
+    X = X / np.linalg.norm(X, axis=1, keepdims=True)
+    [q] = vectorizer.transform([query])
+    cosines = X @ (q / np.linalg.norm(q))
+    cosines[list(left_out)] = -2
+    return np.argsort(-cosines, kind="stable")[:k], np.sort(cosines)[::-1][:k]
+
+
+def test_search_is_exact_whatever_the_blocks(made, texts, monkeypatch):
+    from pacsent.sentences import index as module
+
+    monkeypatch.setattr(module, "_BLOCK", 64)
+    index = Index(made)
+    assert index.add(texts[:300]).tolist() == list(range(300))
+    assert index.add(iter(texts[300:])).tolist() == list(range(300, 700))
+    for query in texts[:5] + ["word1 word2 word3"]:
+        rows, cosines = exact(made, texts, query, 10)
+        hits = index.search(query)
+        assert [hit.id for hit in hits] == rows.tolist()
+        np.testing.assert_allclose([hit.cosine for hit in hits], cosines, atol=1e-5)
+        assert [hit.text for hit in hits] == [texts[i] for i in rows]
+    many = index.search(texts[:5], k=3)
+    assert [hits[0].id for hits in many] == [0, 1, 2, 3, 4] and len(many[0]) == 3
+
+
+def test_deleted_texts_are_not_found_and_numbers_are_not_used_again(made, texts):
+    index = Index(made)
+    index.add(texts)
+    best = index.search(texts[7], k=2)
+    index.delete([7])
+    assert len(index) == len(texts) - 1
+    assert index.search(texts[7], k=1)[0].id == best[1].id
+    with pytest.raises(ValueError, match=r"numbers of texts in the index\. Got 7"):
+        index.delete([7])
+    assert index.add(["word1"]).tolist() == [len(texts)]
+
+
+def test_texts_without_a_known_word_neither_find_nor_are_found(made):
+    index = Index(made)
+    index.add(["zzz qqq", "word1 word2"])
+    assert [hit.id for hit in index.search("word1", k=5)] == [1]
+    assert index.search("qqq") == [] and Index(made).search("word1") == []
+
+
+def test_an_index_is_saved_and_opened_with_its_vectorizer(made, texts, tmp_path):
+    index = Index(made)
+    index.add(texts)
+    index.delete([3, 4])
+    save(index, tmp_path / "index")
+    again = load(tmp_path / "index")
+    assert len(again) == len(index) and again._next == index._next
+    for query in texts[:4]:
+        assert again.search(query) == index.search(query)
+    assert again.add(["word1 word2"]).tolist() == [len(texts)]
+    again.delete([5])
+    save(again, tmp_path / "index", overwrite=True)
+    assert 5 not in [hit.id for hit in load(tmp_path / "index").search(texts[5], k=700)]
+    save(Index(made), tmp_path / "empty")
+    assert len(load(tmp_path / "empty")) == 0
+
+
+def test_near_duplicates_are_found_in_pairs(made, texts):
+    index = Index(made)
+    index.add([*texts[:50], texts[3], texts[9] + " word1 ", "zzz", "zzz"])
+    pairs = {(one.id, two.id): one.cosine for one, two in index.duplicates(above=0.999)}
+    assert pairs.keys() == {(3, 50)}
+    assert (9, 51) in {(one.id, two.id) for one, two in index.duplicates(above=0.9)}
+    with pytest.raises(ValueError, match="above must be in"):
+        next(index.duplicates(above=0))
+
+
+def test_what_makes_no_sense_is_refused(made):
+    index = Index(made)
+    with pytest.raises(ValueError, match="Put it into a list"):
+        index.add("one text")
+    with pytest.raises(ValueError, match="k must be a positive integer"):
+        index.search("word1", k=0)
+
+
+def test_a_classifier_with_vectors_opens_again(words, texts, tmp_path):
+    from pacsent import TextClassifier
+
+    labels = np.arange(40) % 2
+    classifier = TextClassifier(words).fit(texts[:40], labels)
+    save(classifier, tmp_path / "model")
+    found = load(tmp_path / "model", unknown="nearest").predict(texts[:40])
+    np.testing.assert_array_equal(found, classifier.predict(texts[:40]))
+
+
+def test_the_commands_index_search_and_find_duplicates(tmp_path):
+    run = CliRunner().invoke
+    (tmp_path / "texts").write_text("a glass of red wine\nthe cat slept\na glass of wine\n")
+    done = run(cli, ["index", "english", str(tmp_path / "texts"), "-o", str(tmp_path / "index")])
+    assert done.exit_code == 0, done.output
+    done = run(cli, ["search", str(tmp_path / "index"), "a sleeping kitten", "-k", "1"])
+    assert done.exit_code == 0 and done.stdout.split("\t")[1:] == ["1", "the cat slept\n"]
+    done = run(cli, ["duplicates", "english", str(tmp_path / "texts"), "--above", "0.7"])
+    assert done.exit_code == 0 and len(done.stdout.splitlines()) == 1
+    done = run(cli, ["search", "english", "wine"])
+    assert done.exit_code != 0 and "must be an index" in done.output
+    done = run(cli, ["similar", "english", str(tmp_path / "texts"), str(tmp_path / "texts")])
+    assert done.exit_code == 0
+    assert [float(x) for x in done.stdout.split()] == pytest.approx([1, 1, 1], abs=1e-3)
