@@ -55,6 +55,11 @@ def page() -> str:
                 command, info_name=f"pacsent {name}", terminal_width=96, max_content_width=96
             )
             parts.append(f"### `pacsent {name}`\n\n```\n{command.get_help(context)}\n```\n\n")
+            if isinstance(command, click.Group):
+                for inner, one in command.commands.items():
+                    below = click.Context(one, parent=context, info_name=inner, terminal_width=96)
+                    shown = one.get_help(below)
+                    parts.append(f"#### `pacsent {name} {inner}`\n\n```\n{shown}\n```\n\n")
     return "".join(parts).rstrip() + "\n"
 
 

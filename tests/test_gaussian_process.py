@@ -53,15 +53,24 @@ def test_the_average_leans_on_the_part_that_knows():
     rng = np.random.default_rng(0)
     good, noise = rng.normal(size=(60, 2)), rng.normal(size=(60, 50))
     signs = np.where(good[:, 0] > 0, 1.0, -1.0)
-    found = gp.averaged(noise @ noise.T / 50, good @ good.T, signs)
+    K_sparse, K_dense = noise @ noise.T / 50, good @ good.T
+    found = gp.averaged(K_sparse, K_dense, signs, gp.scales(60, 1, True))
     assert found.best[1] > found.best[0]
-    assert found.n_scales < len(gp.SPARSE_VARIANCES) * len(gp.DENSE_VARIANCES)
-    values = (noise @ noise.T / 50) @ found.sparse + (good @ good.T) @ found.dense + found.intercept
+    assert np.mean(found.left_out * signs > 0) > 0.9
+    values = K_sparse @ found.sparse + K_dense @ found.dense + found.intercept
     assert np.mean(values * signs > 0) > 0.95
 
 
 def test_without_vectors_only_the_scale_of_ngrams_is_searched():
     K, signs = problem()
-    found = gp.averaged(K, np.zeros_like(K), signs)
+    grid = gp.scales(40, 1, False)
+    found = gp.averaged(K, np.zeros_like(K), signs, grid)
+    assert len(grid) == 7
     assert not found.dense.any()
-    assert found.best[1] == 0
+
+
+def test_a_start_changes_nothing_but_the_number_of_steps():
+    K, signs = problem()
+    first = gp.laplace(K, signs, tol=1e-10)
+    again = gp.laplace(K, signs, start=first.f + 0.5, tol=1e-10)
+    assert np.allclose(first.f, again.f, atol=1e-6)

@@ -15,8 +15,8 @@ PACKAGE = Path(pacsent.__file__).parent
 ROOMS = {
     "__main__": {"cli"},
     "cli": {
-        "bench", "certificates", "files", "loading", "maths", "progress", "sentences", "storage",
-        "text", "words",
+        "bench", "certificates", "classify", "files", "loading", "maths", "progress", "sentences",
+        "storage", "text", "words",
     },
     "bench": {
         "certificates", "classify", "files", "gpu", "maths", "progress", "sentences", "text",

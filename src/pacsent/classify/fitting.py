@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from pacsent.maths.gaussian_process import averaged
+from pacsent.maths.gaussian_process import averaged, scales
 from pacsent.maths.sparse_regressions import log_ratios, solve
 from pacsent.maths.temperature import fit_temperature, log_loss, log_probabilities
 
@@ -88,9 +88,10 @@ def fit_by_evidence(rows: Labelled, n_threads: int = 1) -> Linear:
     """One Gaussian process for each column, its scales averaged by the evidence."""
     K_sparse = (rows.X @ rows.X.T).toarray().astype(np.float64)
     K_dense = (rows.E @ rows.E.T).astype(np.float64)
+    grid = scales(rows.labels.size, len(rows.columns), rows.E.shape[1] > 0)
 
     def work(column):
-        return averaged(K_sparse, K_dense, rows.signs(column), rows.weights)
+        return averaged(K_sparse, K_dense, rows.signs(column), grid, rows.weights)
 
     # threads inside matrix products lose their speed where cores are shared with other work
     with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
@@ -105,7 +106,7 @@ def fit_by_evidence(rows: Labelled, n_threads: int = 1) -> Linear:
         {
             "selection": "evidence",
             "variances": [one.best for one in found],
-            "n_candidates": max(one.n_scales for one in found),
+            "n_candidates": len(grid),
             "accuracy": _accuracy(left_out, rows),
             "confidences": _quantiles(left_out, temperature),
         },

@@ -10,10 +10,10 @@ import warnings
 
 import click
 
-from pacsent.cli import bench, certificates, search, sentences, words
+from pacsent.cli import bench, certificates, classify, search, sentences, words
 from pacsent.cli.common import cli, end_on_sigterm, one_line_warning, status_of
 
-__all__ = ["bench", "certificates", "cli", "main", "search", "sentences", "words"]
+__all__ = ["bench", "certificates", "classify", "cli", "main", "search", "sentences", "words"]
 
 
 def main():

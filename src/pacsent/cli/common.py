@@ -16,6 +16,7 @@ FAMILIES = {
     "sentences": "Sentences",
     "search": "Search",
     "certificates": "Certificates",
+    "classify": "Classifiers",
     "bench": "Benchmarks",
 }
 

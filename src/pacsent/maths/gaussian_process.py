@@ -1,19 +1,21 @@
-"""Gaussian processes that classify: Laplace's approximation, its evidence, scales averaged by it.
+"""Gaussian processes that classify: Laplace's approximation, and scales averaged, not chosen.
 
 A classifier linear in n-grams x and vectors e with a Gaussian prior on its weights is a Gaussian
 process over texts with kernel s K_x + d K_e + 1. Few texts make it a small problem whatever the
-number of features, and the evidence says how far to lean on either part without any text held out.
+number of features, and all of them can be used to say how far to lean on either part.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from itertools import product
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.special import expit
 
-SPARSE_VARIANCES = tuple(10.0 ** np.linspace(-1.0, 2.5, 7))
-DENSE_VARIANCES = tuple(10.0 ** np.linspace(-2.0, 2.0, 7))
-_FAR = 6.0  # nats of evidence below the best from where nobody looks further
+SPARSE_RANGE = (-1.0, 2.5)  # powers of ten between which variances are tried
+DENSE_RANGE = (-2.0, 2.0)
+_QUICK = 3e7  # columns * texts^3 up to which the grid is fine
+_TEMPERATURES = np.logspace(-1.5, 1.5, 31)
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,14 @@ class Laplace:
     def left_out(self, K: np.ndarray, signs: np.ndarray) -> np.ndarray:
         """What f of each text would be, about, had its label not been seen, (n,)."""
         v = np.maximum(self.variances(K), 1e-12)
-        gradient = signs / (1.0 + np.exp(signs * self.f))
+        gradient = self.a  # of the weighted log-likelihood at the mode
         precision = np.maximum(1.0 / v - self.curvature, 1e-12)
         return (self.f / v - (self.curvature * self.f + gradient)) / precision
 
 
-def laplace(K: np.ndarray, signs: np.ndarray, weights=None, tol: float = 1e-4) -> Laplace:
+def laplace(
+    K: np.ndarray, signs: np.ndarray, weights=None, *, start=None, tol: float = 1e-4
+) -> Laplace:
     """Mode and evidence for signs +-1 under the kernel K, by Newton's method (Rasmussen, alg. 3.1).
 
     Parameters
@@ -55,12 +59,14 @@ def laplace(K: np.ndarray, signs: np.ndarray, weights=None, tol: float = 1e-4) -
     signs : array of +-1, (n,)
     weights : array, (n,), optional
         How much each text counts.
+    start : array, (n,), optional
+        A guess of the mode.
     """
     n = signs.size
     weights = np.ones(n) if weights is None else weights
-    f = np.zeros(n)
+    f = np.zeros(n) if start is None else start
     for _ in range(50):
-        p = 1.0 / (1.0 + np.exp(-f))
+        p = expit(f)
         W = np.maximum(weights * p * (1.0 - p), 1e-12)
         root = np.sqrt(W)
         B = root[:, None] * K * root
@@ -78,60 +84,70 @@ def laplace(K: np.ndarray, signs: np.ndarray, weights=None, tol: float = 1e-4) -
 
 @dataclass(frozen=True)
 class Averaged:
-    """Coefficients of the labelled texts, averaged over the scales with the evidence as weights."""
+    """Coefficients of the labelled texts, averaged over the scales of the two parts."""
 
     sparse: np.ndarray  # (n,): f(x) = K_x(x, .) @ sparse + K_e(x, .) @ dense + intercept
     dense: np.ndarray  # (n,)
     intercept: float
-    left_out: np.ndarray  # (n,), at the best scales
-    evidence: float  # of the best scales
-    best: tuple[float, float]  # the variances (s, d) with the most evidence
+    left_out: np.ndarray  # (n,), about what f would be without a text's own label
+    best: tuple[float, float]  # the variances (s, d) with the most weight
     n_scales: int  # how many were tried
 
 
-def averaged(K_sparse, K_dense, signs, weights=None) -> Averaged:
-    """Average over the grid of variances (s, d), walking from its middle to all that matters."""
+def scales(n: int, n_columns: int, has_dense: bool) -> list[tuple[float, float]]:
+    """The grid of variances (s, d): 7 x 7 where that is quick, else 5 x 5."""
+    size = 7 if n_columns * float(n) ** 3 <= _QUICK else 5
+    dense = np.logspace(*DENSE_RANGE, size) if has_dense else np.zeros(1)
+    return list(product(np.logspace(*SPARSE_RANGE, size).tolist(), dense.tolist()))
+
+
+def averaged(K_sparse, K_dense, signs, grid, weights=None) -> Averaged:
+    """Average f over the grid, each place weighing by what it says about texts left out.
+
+    Half of the weight is shared by the evidence, half by the likelihood of left-out labels: the
+    evidence is the steadier with very few labels, the other is right about more where the model is
+    not. Each f is scaled to the same spread first, or the most confident would decide alone.
+    """
     n = signs.size
-    grid = np.array(SPARSE_VARIANCES), np.array(DENSE_VARIANCES)
-    has_dense = bool(np.any(np.diag(K_dense) > 0))
-    if not has_dense:
-        grid = (grid[0], np.zeros(1))
-    shape = (grid[0].size, grid[1].size)
+    weights = np.ones(n) if weights is None else weights
     jitter = 1.0 + 1e-6 * np.eye(n)
-    found: dict[tuple[int, int], tuple[float, np.ndarray]] = {}
-    best = -np.inf
-    best_fit: Any = None
-    waiting = [(shape[0] // 2, shape[1] // 2)]
-    while waiting:
-        # the most promising neighbour first: fewer are ever looked at
-        i, j = waiting.pop()
-        if (i, j) in found:
-            continue
-        fit = laplace(grid[0][i] * K_sparse + grid[1][j] * K_dense + jitter, signs, weights)
-        found[i, j] = fit.evidence, fit.a
-        if fit.evidence > best:
-            best, best_fit = fit.evidence, (i, j, fit)
-        waiting = _neighbours(found, best, shape)
-    weight = {at: np.exp(evidence - best) for at, (evidence, _) in found.items()}
-    total = sum(weight.values())
-    sparse = sum(w * grid[0][i] * found[i, j][1] for (i, j), w in weight.items()) / total
-    dense = sum(w * grid[1][j] * found[i, j][1] for (i, j), w in weight.items()) / total
-    intercept = sum(w * found[at][1].sum() for at, w in weight.items()) / total
-    i, j, fit = best_fit
-    K = grid[0][i] * K_sparse + grid[1][j] * K_dense + jitter
-    scales = float(grid[0][i]), float(grid[1][j])
-    left_out = fit.left_out(K, signs)
-    return Averaged(sparse, dense, float(intercept), left_out, best, scales, len(found))
+    evidence, likelihood, left_out, coefficients = [], [], [], []
+    f, before = None, np.inf
+    for s, d in grid:
+        if d < before:  # the next value of s: its neighbour is far away
+            f = None
+        before = d
+        K = s * K_sparse + d * K_dense + jitter
+        fit = laplace(K, signs, weights, start=f)
+        f = fit.f
+        values = fit.left_out(K, signs)
+        loss = _best_loss(signs * values, weights)
+        evidence.append(fit.evidence)
+        likelihood.append(-loss)
+        left_out.append(values)
+        coefficients.append(fit.a)
+    share = 0.5 * _softmax(np.array(evidence)) + 0.5 * _softmax(np.array(likelihood))
+    spread = np.sqrt(np.mean(np.square(left_out), axis=1)) + 1e-12
+    share_of = share / spread * (share @ spread)
+    A = np.array(coefficients)  # (n_scales, n)
+    variances = np.array(grid)  # (n_scales, 2)
+    best = int(np.argmax(share))
+    return Averaged(
+        (share_of * variances[:, 0]) @ A,
+        (share_of * variances[:, 1]) @ A,
+        float(share_of @ A.sum(axis=1)),
+        share_of @ np.array(left_out),
+        (float(variances[best, 0]), float(variances[best, 1])),
+        len(grid),
+    )
 
 
-def _neighbours(found, best, shape):
-    """Places next to one whose evidence is near the best, those next to the best last."""
-    around = {}
-    for (i, j), (evidence, _) in found.items():
-        if evidence < best - _FAR:
-            continue
-        for at in ((i - 1, j), (i + 1, j), (i, j - 1), (i, j + 1)):
-            inside = 0 <= at[0] < shape[0] and 0 <= at[1] < shape[1]
-            if inside and at not in found:
-                around[at] = max(evidence, around.get(at, -np.inf))
-    return sorted(around, key=around.get)
+def _softmax(values):
+    weights = np.exp(values - values.max())
+    return weights / weights.sum()
+
+
+def _best_loss(margins, weights):
+    """Sum of ln(1 + exp(-t margin)) at the best t."""
+    losses = [(weights * np.logaddexp(0.0, -t * margins)).sum() for t in _TEMPERATURES]
+    return float(min(losses))

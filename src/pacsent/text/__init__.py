@@ -23,5 +23,7 @@ __getattr__, __dir__ = offer(
         "clean_files": "cleaning",
         "Dataset": "labelled",
         "read_labelled": "labelled",
+        "read_labelled_texts": "tables",
+        "stream_texts": "tables",
     },
 )

@@ -110,11 +110,11 @@ def read_labelled(
             f"text_column={text_column!r}, label_column={label_column!r} instead. Name both for "
             "a CSV, or none for lines of label<TAB>text."
         )
-    train_texts, train_names = _read_rows(Path(path), text_column, label_column)
+    train_texts, train_names = read_rows(Path(path), text_column, label_column)
     test_texts: list[str] = []
     test_names: list[str] = []
     if test is not None:
-        test_texts, test_names = _read_rows(Path(test), text_column, label_column)
+        test_texts, test_names = read_rows(Path(test), text_column, label_column)
     classes = tuple(sorted({*train_names, *test_names}))
     if len(classes) < 2:
         raise ValueError(
@@ -138,7 +138,8 @@ def read_labelled(
     )
 
 
-def _read_rows(path: Path, text_column, label_column) -> tuple[list[str], list[str]]:
+def read_rows(path: Path, text_column, label_column) -> tuple[list[str], list[str]]:
+    """Texts and labels of `label<TAB>text` lines, or of named columns of a CSV or TSV."""
     if not path.is_file():
         raise FileNotFoundError(
             f"The file with the labelled text must exist. Got {str(path)!r} instead. Check the "

@@ -1,0 +1,309 @@
+"""Commands about classifiers: classify train, predict, certify, compare, explain, watch."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from pacsent.cli.common import ModelPath, cli, n_jobs_option, quiet_option
+
+
+@cli.group(cls=type(cli))
+def classify():
+    """Train text classifiers, with promises about them."""
+
+
+def _columns(command):
+    """Which columns of a table hold the text and the label."""
+    label = click.option("--label-column", help="Column of the label.  [default: label]")
+    text = click.option(
+        "--text-column",
+        help="Column of the text. A CSV or TSV needs both names; without them its lines are "
+        "LABEL<TAB>TEXT.  [default: text]",
+    )
+    return text(label(command))
+
+
+def _probability(name, default, text):
+    def check(context, parameter, value):
+        if value is not None and not 0 < value < 1:
+            raise click.BadParameter(f"{value:g} is not strictly between 0 and 1.")
+        return value
+
+    return click.option(
+        name, type=float, default=default, show_default=default is not None, callback=check,
+        help=text,
+    )  # fmt: skip
+
+
+_delta = _probability("--delta", 0.05, "Chance that the promise fails.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+_DATA = click.Path(exists=True, dir_okay=False)
+
+
+def _classifier(path):
+    from pacsent.loading import load
+
+    found = load(path)
+    if not hasattr(found, "predict_proba"):
+        raise ValueError(
+            f"{path} must hold a classifier. It holds {type(found).__name__} instead. Train one: "
+            "pacsent classify train."
+        )
+    return found
+
+
+def _labelled(path, text_column, label_column):
+    from pacsent.text.tables import read_labelled_texts
+
+    return read_labelled_texts(path, text_column=text_column, label_column=label_column)
+
+
+def _labels_of(classifier, labels):
+    """Labels of a file as the classifier's own: numbers where it has numbers."""
+    import numpy as np
+
+    if classifier.classes_.dtype.kind in "iu":
+        try:
+            return np.array([int(label) for label in labels])
+        except ValueError:
+            return np.array(labels)
+    return np.array(labels)
+
+
+@classify.command()
+@click.argument("data", type=_DATA)
+@click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the model.")
+@_columns
+@click.option(
+    "--words", type=ModelPath(exists=True), help="Word vectors: a folder, or english.  [none]"
+)
+@click.option("--method", default="Average", show_default=True, help="How texts become vectors.")
+@click.option(
+    "--ngrams", type=click.IntRange(1, 8), help="Longest n-gram.  [default: by the texts]"
+)
+@_probability("--holdout", None, "Share of the labels kept back for promises, such as 0.2.")
+@_delta
+@click.option("--balanced", is_flag=True, help="Let every class weigh the same.")
+@click.option("--random-state", type=click.IntRange(min=0), default=0, show_default=True,
+              help="Seed of the folds.")  # fmt: skip
+@n_jobs_option
+@_json
+@quiet_option
+def train(data, output, text_column, label_column, words, ngrams, holdout, delta, **given):
+    """Train a classifier on DATA and save it as a folder.
+
+    DATA is a TSV, CSV, JSONL or Parquet file. Everything is chosen on the training labels; with
+    --holdout a random part is kept back, and what follows from it is printed.
+    """
+    from pacsent.classify import TextClassifier
+    from pacsent.loading import save
+
+    texts, labels = _labelled(data, text_column, label_column)
+    if not given["quiet"]:
+        click.echo(f"{len(texts):,} texts, {len(set(labels)):,} classes; fitting ...", err=True)
+    classifier = TextClassifier(
+        os.fspath(words) if words else None,
+        method=given["method"],
+        ngrams=(1, ngrams) if ngrams else "auto",
+        class_weight="balanced" if given["balanced"] else None,
+        n_jobs=given["n_jobs"],
+        random_state=given["random_state"],
+    ).fit(texts, labels, holdout=holdout, delta=delta)
+    save(classifier, output)
+    chosen = {k: v for k, v in classifier.selection_.items() if k != "candidates"}
+    certificate = getattr(classifier, "certificate_", None)
+    if given["as_json"]:
+        found = {"model": str(output), "classes": classifier.classes_.tolist(), "chosen": chosen}
+        if certificate is not None:
+            found["certificate"] = certificate.to_dict()
+        click.echo(json.dumps(found))
+        return
+    click.echo(
+        f"{output}: {len(classifier.ngrams_):,} n-grams, {classifier.classes_.size} classes, "
+        f"accuracy {chosen['accuracy']:.4f} on training texts left out ({chosen['selection']})"
+    )
+    if certificate is not None:
+        click.echo(str(certificate))
+
+
+@classify.command()
+@click.argument("model", type=ModelPath(exists=True))
+@click.argument("texts", type=click.Path(exists=True, allow_dash=True))
+@click.option("-o", "--output", type=click.Path(), help="TSV file.  [default: stdout]")
+@click.option("--text-column", help="Column of the text; without it a text is a line.")
+@_probability("--error", 0.05, "What label sets and answers may get wrong.")
+@_delta
+@quiet_option
+def predict(model, texts, output, text_column, error, delta, quiet):
+    """The class of every text of TEXTS (- for stdin): label, probability, set, abstained.
+
+    Texts are streamed. The last two columns need a model trained with --holdout; they are empty
+    where too few labels were kept back for what --error and --delta ask.
+    """
+    from pacsent.progress import bar
+    from pacsent.text.tables import stream_texts
+
+    classifier = _classifier(model)
+    rows = _answers(classifier, stream_texts(texts, text_column=text_column), error, delta)
+    beside = Path(f"{output}.part-{os.getpid()}") if output else None
+    file = beside.open("x", encoding="utf-8") if beside else sys.stdout
+    try:
+        with bar("predicting", unit="texts", enabled=not quiet and output is not None) as progress:
+            print("label\tprobability\tset\tabstained", file=file)
+            for batch in rows:
+                file.writelines(batch)
+                progress.advance(len(batch))
+        if beside is not None:
+            file.close()
+            os.replace(beside, output)
+    finally:
+        if beside is not None:
+            file.close()
+            beside.unlink(missing_ok=True)
+
+
+def _answers(classifier, texts, error, delta):
+    """Lines of the answer, in batches."""
+    import numpy as np
+
+    from pacsent.classify.sets import set_thresholds
+    from pacsent.maths.temperature import log_probabilities
+
+    thresholds = careful = None
+    if hasattr(classifier, "calibration_"):
+        careful = classifier.abstain(error=error, delta=delta)
+        try:
+            thresholds = set_thresholds(classifier.calibration_, error, delta, False)
+        except ValueError as missing:
+            click.echo(f"Warning: {missing}", err=True)
+    names = [str(name).replace("\t", " ") for name in classifier.classes_]
+    for values in classifier.stream(texts):
+        log_proba = log_probabilities(values, classifier.temperature_)
+        best = log_proba.argmax(axis=1)
+        sure = np.exp(log_proba.max(axis=1))
+        lines = []
+        for row, at, p in zip(log_proba, best, sure):
+            inside = "" if thresholds is None else ",".join(
+                names[c] for c in np.flatnonzero(row >= thresholds)
+            )  # fmt: skip
+            silent = "" if careful is None else ("no" if p >= careful.threshold else "yes")
+            lines.append(f"{names[at]}\t{p:.4f}\t{inside}\t{silent}\n")
+        yield lines
+
+
+@classify.command()
+@click.argument("model", type=ModelPath(exists=True))
+@click.argument("data", type=_DATA)
+@_columns
+@_delta
+@click.option("--per-class", is_flag=True, help="Bound every class and their mean as well.")
+@click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse",
+              show_default=True, help="What to do with texts that were fitted.")  # fmt: skip
+@click.option("--n-candidates", type=click.IntRange(min=1), default=1, show_default=True,
+              help="Classifiers that were compared on DATA.")  # fmt: skip
+@_json
+def certify(model, data, text_column, label_column, as_json, **given):
+    """Bound how often MODEL is wrong on texts like DATA, which it has not seen."""
+    classifier = _classifier(model)
+    texts, labels = _labelled(data, text_column, label_column)
+    certificate = classifier.certify(texts, _labels_of(classifier, labels), **given)
+    click.echo(certificate.to_json() if as_json else str(certificate))
+
+
+@classify.command()
+@click.argument("a", type=ModelPath(exists=True))
+@click.argument("b", type=ModelPath(exists=True))
+@click.argument("data", type=_DATA)
+@_columns
+@_delta
+@click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse",
+              show_default=True, help="What to do with texts that were fitted.")  # fmt: skip
+@_json
+def compare(a, b, data, text_column, label_column, delta, overlap, as_json):
+    """What is certain about the difference between the classifiers A and B on texts like DATA."""
+    from pacsent.classify import compare as compared
+
+    first, second = _classifier(a), _classifier(b)
+    texts, labels = _labelled(data, text_column, label_column)
+    labels = _labels_of(first, labels)
+    found = compared(first, second, texts, labels, delta=delta, overlap=overlap)
+    if as_json:
+        low, high = found.bounds
+        row = {"n": found.n, "difference": found.difference, "low": low, "high": high}
+        click.echo(json.dumps({**row, "delta": delta}))
+    else:
+        click.echo(str(found))
+
+
+@classify.command()
+@click.argument("model", type=ModelPath(exists=True))
+@click.argument("text", required=False)
+@click.option("--label", help="The class to explain.  [default: the likeliest]")
+@click.option("--top", type=click.IntRange(min=1), help="Instead: the features of each class.")
+@click.option("--html", "page", type=click.Path(), help="Also write a page with the words marked.")
+@_json
+def explain(model, text, label, top, page, as_json):
+    """Why MODEL answers as it does: what every word and n-gram of TEXT adds."""
+    from rich.console import Console
+
+    classifier = _classifier(model)
+    if top is not None:
+        found = {str(c): classifier.top_features(c, top) for c in classifier.classes_}
+        if as_json:
+            click.echo(json.dumps(found))
+            return
+        for name, features in found.items():
+            click.echo(f"{name}: " + ", ".join(f"{gram} {w:+.2f}" for gram, w in features))
+        return
+    if text is None:
+        raise click.UsageError("Give a TEXT to explain, or --top for the features of each class.")
+    if label is not None:
+        label = _labels_of(classifier, [label])[0]
+    explanation = classifier.explain(text, label)
+    if page:
+        Path(page).write_text(explanation.to_html(), encoding="utf-8")
+    if as_json:
+        click.echo(
+            json.dumps(
+                {
+                    "label": explanation.label, "probability": explanation.probability,
+                    "words": explanation.words, "ngrams": explanation.ngrams,
+                    "from_ngrams": explanation.from_ngrams,
+                    "from_vectors": explanation.from_vectors, "rest": explanation.rest,
+                }
+            )
+        )  # fmt: skip
+        return
+    Console(soft_wrap=True, highlight=False).print(explanation.to_terminal())
+    click.echo(str(explanation))
+
+
+@classify.command()
+@click.argument("model", type=ModelPath(exists=True))
+@click.argument("texts", type=click.Path(exists=True, allow_dash=True))
+@click.option("--text-column", help="Column of the text; without it a text is a line.")
+@_probability("--alpha", 0.05, "Chance of a false alarm, ever.")
+@click.option("--random-state", type=click.IntRange(min=0), help="Seed for ties.  [default: drawn]")
+@_json
+def watch(model, texts, text_column, alpha, random_state, as_json):
+    """Watch the stream TEXTS (- for stdin) and stop once it is no longer like MODEL's holdout.
+
+    Exit status 1 on an alarm.
+    """
+    from itertools import islice
+
+    from pacsent.classify import StreamWatcher
+    from pacsent.text.tables import stream_texts
+
+    watcher = StreamWatcher(_classifier(model), alpha=alpha, seed=random_state)
+    rest = iter(stream_texts(texts, text_column=text_column))
+    while (batch := list(islice(rest, 64))) and not watcher.update(batch):
+        pass
+    found = {"alarm": watcher.alarm, "alarm_at": watcher.alarm_at, "n_seen": watcher.n_seen,
+             "capital": watcher.capital}  # fmt: skip
+    click.echo(json.dumps(found) if as_json else str(watcher))
+    if watcher.alarm:
+        click.get_current_context().exit(1)

@@ -1,0 +1,153 @@
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import pacsent
+from pacsent.cli import cli
+
+
+def rows(n, seed=0, topic="film"):
+    rng = np.random.default_rng(seed)
+    words = [f"{topic}{i}" for i in range(30)]
+    found = []
+    for _ in range(n):
+        good = rng.random() < 0.5
+        text = [
+            *rng.choice(words, 5),
+            *rng.choice(["good", "nice"] if good else ["bad", "poor"], 2),
+        ]
+        found.append(("yes" if good ^ (rng.random() < 0.1) else "no", " ".join(text)))
+    return found
+
+
+def run(*arguments, status=0, text=None):
+    result = CliRunner().invoke(cli, ["classify", *map(str, arguments)], input=text)
+    assert result.exit_code == status, result.output
+    return result.stdout
+
+
+def write(path, labelled):
+    path.write_text("".join(f"{label}\t{text}\n" for label, text in labelled))
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("classify")
+    write(folder / "train.tsv", rows(400))
+    write(folder / "new.tsv", rows(300, seed=1))
+    run("train", folder / "train.tsv", "-o", folder / "model", "--holdout", "0.4", "--quiet")
+    return folder
+
+
+def test_training_prints_the_certificate(folder, tmp_path):
+    shown = run("train", folder / "train.tsv", "-o", tmp_path / "m", "--holdout", "0.4", "--quiet")
+    assert "With 95 % confidence, at most" in shown
+    found = json.loads(
+        run("train", folder / "train.tsv", "-o", tmp_path / "m", "--json", "--quiet")
+    )
+    assert found["classes"] == ["no", "yes"]
+    assert "certificate" not in found
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_every_kind_of_table_trains_the_same_model(folder, tmp_path, kind):
+    import pandas
+
+    frame = pandas.DataFrame(rows(400), columns=["label", "text"])
+    path = tmp_path / f"train.{kind}"
+    if kind == "csv":
+        frame.to_csv(path, index=False)
+    elif kind == "jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    else:
+        frame.to_parquet(path)
+    names = ["--text-column", "text", "--label-column", "label"]
+    run("train", path, "-o", tmp_path / "a", "--quiet", *names)
+    run("train", folder / "train.tsv", "-o", tmp_path / "b", "--quiet")
+    texts = [text for _, text in rows(20, seed=2)]
+    a, b = (pacsent.load(tmp_path / name).predict_proba(texts) for name in "ab")
+    assert np.array_equal(a, b)
+
+
+def test_predictions_are_a_table_with_sets_and_abstentions(folder, tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("".join(f"{text}\n" for _, text in rows(100, seed=3)))
+    run("predict", folder / "model", texts, "-o", tmp_path / "out.tsv", "--error", "0.2")
+    lines = (tmp_path / "out.tsv").read_text().splitlines()
+    assert lines[0].split("\t") == ["label", "probability", "set", "abstained"]
+    assert len(lines) == 101
+    label, probability, inside, silent = lines[1].split("\t")
+    assert label in ("yes", "no") and 0.5 <= float(probability) <= 1
+    assert silent in ("yes", "no") and set(inside.split(",")) <= {"yes", "no", ""}
+    assert not list(tmp_path.glob("*.part-*"))
+    again = run("predict", folder / "model", "-", "--error", "0.2", text=texts.read_text())
+    assert again.splitlines() == lines
+
+
+def test_certify_and_compare(folder, tmp_path):
+    assert "at most" in run("certify", folder / "model", folder / "new.tsv", "--per-class")
+    found = json.loads(run("certify", folder / "model", folder / "new.tsv", "--json"))
+    assert found["n"] == 300
+    run("train", folder / "train.tsv", "-o", tmp_path / "b", "--ngrams", "1", "--quiet")
+    shown = run("compare", folder / "model", tmp_path / "b", folder / "new.tsv")
+    assert "With 95 % confidence" in shown
+
+
+def test_certifying_on_training_texts_fails_in_one_line(folder):
+    result = CliRunner().invoke(
+        cli, ["classify", "certify", str(folder / "model"), str(folder / "train.tsv")]
+    )
+    assert result.exit_code == 1
+    assert "were among the texts it was fitted on" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_explanations(folder, tmp_path):
+    shown = run("explain", folder / "model", "film1 <i>good</i>", "--html", tmp_path / "x.html")
+    assert "good" in shown
+    assert "&lt;i&gt;" in (tmp_path / "x.html").read_text()
+    found = json.loads(run("explain", folder / "model", "film1 good", "--json"))
+    assert found["label"] == "yes"
+    assert "bad" in run("explain", folder / "model", "--top", "3")
+    run("explain", folder / "model", status=2)
+
+
+def test_watching_raises_the_alarm_only_where_the_stream_changes(folder, tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("".join(f"{text}\n" for _, text in rows(300, seed=4)))
+    assert "No alarm" in run("watch", folder / "model", texts, "--random-state", "0")
+    texts.write_text("word film\n" * 300)
+    found = json.loads(run("watch", folder / "model", texts, "--json", status=1))
+    assert found["alarm"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", '{"text": "x"}\n', "must include label"),
+        ("a.jsonl", "no json\n", "must be a JSON object"),
+        ("a.jsonl", "", "empty file"),
+        ("a.tsv", "without a tab\n", "label<TAB>text"),
+    ],
+)
+def test_files_that_hold_something_else_are_refused(tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    result = CliRunner().invoke(
+        cli, ["classify", "train", str(tmp_path / name), "-o", str(tmp_path / "m"), "--quiet"]
+    )
+    assert result.exit_code == 1
+    assert message in result.stderr
+
+
+def test_a_model_that_is_no_classifier_is_refused(tmp_path):
+    words = pacsent.WordVectors(pacsent.Vocabulary(["a"]), np.ones((1, 2), np.float32))
+    pacsent.save(words, tmp_path / "words")
+    (tmp_path / "t.txt").write_text("a\n")
+    result = CliRunner().invoke(
+        cli, ["classify", "predict", str(tmp_path / "words"), str(tmp_path / "t.txt")]
+    )
+    assert result.exit_code == 1
+    assert "must hold a classifier" in result.stderr
