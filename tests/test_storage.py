@@ -52,6 +52,36 @@ def made(n_words=5, n_dims=3, *, dtype=np.float32, output=True, counts=True, **m
     return WordVectors(vocabulary, tables[0], tables[1] if output else None, **more)
 
 
+def rewritten(folder, tensors=None, **changes):
+    """A folder with another content and the digests of that, as a person with a script makes it."""
+    file = folder / "config.json"
+    config = json.loads(file.read_text()) | changes
+    if tensors is not None:
+        (folder / "model.safetensors").unlink()
+        record = storage.write_tensors(folder / "model.safetensors", tensors)
+        config["files"] = config["files"] | {"model.safetensors": record}
+    del config["digest"]
+    file.unlink()
+    storage.write_config(folder, config)
+
+
+def without_digests(folder):
+    """The folder as version 1 of the format has it."""
+    file = folder / "config.json"
+    config = json.loads(file.read_text())
+    for name in ("digest", "files", "vectors_digest"):
+        config.pop(name, None)
+    if "word_vectors" in config:
+        config["word_vectors"] = {"path": config["word_vectors"]["path"]}
+        without_digests(folder / "words")
+    file.write_text(json.dumps(config | {"format_version": 1}))
+
+
+def tensors_of(folder):
+    tensors = storage.read_tensors(folder / "model.safetensors")
+    return {name: np.array(array) for name, array in tensors.items()}
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("output", [True, False])
 @pytest.mark.parametrize("counts", [True, False])
@@ -77,7 +107,7 @@ def test_the_folder_is_readable_by_a_person(tmp_path):
     ]
     assert (tmp_path / "model" / "vocabulary.tsv").read_text() == "word0\t20\nword1\t10\n"
     config = json.loads((tmp_path / "model" / "config.json").read_text())
-    assert config["format_version"] == 1
+    assert config["format_version"] == 2
     assert config["class"] == "WordVectors"
     assert config["pacsent_version"] == pacsent.__version__
     assert config["tables"] == ["input_vectors", "output_vectors"]
@@ -381,10 +411,10 @@ def test_a_damaged_config_is_one_line(tmp_path, text):
 def test_a_later_format_says_which_version_to_install(tmp_path):
     save(made(), tmp_path / "model")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
-    config |= {"format_version": 2, "pacsent_version": "9.1"}
+    config |= {"format_version": 3, "pacsent_version": "9.1"}
     (tmp_path / "model" / "config.json").write_text(json.dumps(config))
     with pytest.raises(
-        ValueError, match=r"format_version 1. Got 2 instead, written by pacsent 9.1"
+        ValueError, match=r"format_version 1 or 2. Got 3 instead, written by pacsent 9.1"
     ):
         load(tmp_path / "model")
 
@@ -426,29 +456,158 @@ def test_a_header_that_lies_is_refused(tmp_path):
 
 def test_words_that_do_not_add_up_are_refused(tmp_path):
     save(made(3, 2), tmp_path / "model")
-    file = tmp_path / "model" / "model.safetensors"
-    tensors = {name: np.array(array) for name, array in storage.read_tensors(file).items()}
+    tensors = tensors_of(tmp_path / "model")
     good = tensors["vocabulary.word_offsets"]
-    file.unlink()
-    storage.write_tensors(file, tensors | {"vocabulary.word_offsets": good[:-1]})
+    rewritten(tmp_path / "model", tensors | {"vocabulary.word_offsets": good[:-1]})
     with pytest.raises(ValueError, match=r"its words do not add up|one row per word"):
         load(tmp_path / "model")
-    file.unlink()
     del tensors["input_vectors"]
-    storage.write_tensors(file, tensors)
+    rewritten(tmp_path / "model", tensors)
     with pytest.raises(ValueError, match=r"has no input_vectors"):
         load(tmp_path / "model")
 
 
-def test_nan_in_a_mapped_table_is_found_on_request(tmp_path):
+def test_nan_in_a_mapped_table_is_found_when_it_is_used(tmp_path):
+    from pacsent import make
+
     save(made(3, 2), tmp_path / "model")
-    file = tmp_path / "model" / "model.safetensors"
-    tensors = {name: np.array(array) for name, array in storage.read_tensors(file).items()}
+    tensors = tensors_of(tmp_path / "model")
     tensors["output_vectors"][1, 1] = np.nan
-    file.unlink()
-    storage.write_tensors(file, tensors)
-    with pytest.raises(ValueError, match=r"output_vectors must be finite.*row 1 \('word1'\)"):
+    rewritten(tmp_path / "model", tensors)
+    without_digests(tmp_path / "model")
+    message = r"output_vectors must be finite.*row 1 \('word1'\)"
+    with pytest.raises(ValueError, match=message):
         load(tmp_path / "model").check_finite()
+    with pytest.raises(ValueError, match=message):
+        make("PB-L2", load(tmp_path / "model")).fit([["word0"]])
+    assert load(tmp_path / "model").input("word1").shape == (2,)
+
+
+@pytest.mark.parametrize("tensor", ["vocabulary.word_offsets", "vocabulary.hash_table"])
+def test_flipped_bits_where_words_begin_are_refused_before_any_kernel_reads(
+    tmp_path, monkeypatch, tensor
+):
+    from pacsent import make
+
+    monkeypatch.setattr(storing, "_LARGE", 1)
+    save(made(300, 2), tmp_path / "model")
+    file = tmp_path / "model" / "model.safetensors"
+    whole = bytearray(file.read_bytes())
+    found = storage.read_tensors(file)[tensor]
+    start = bytes(whole).index(found.tobytes())
+    for place in range(start + 16, start + found.nbytes - 16, found.nbytes // 12):
+        for bit in (0, 6):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << bit
+            file.write_bytes(damaged)
+            words = load(tmp_path / "model")
+            with pytest.raises(ValueError, match=r"is damaged: .* is not what was saved"):
+                make("PB-IDF-L2", words).fit([["word3"]])
+            with pytest.raises(ValueError, match=r"is damaged"):
+                words.vocabulary.encode(["word"])
+
+
+def test_a_flipped_bit_in_a_table_is_found_when_the_table_is_used(tmp_path):
+    from pacsent import make
+
+    save(made(50, 8), tmp_path / "model")
+    file = tmp_path / "model" / "model.safetensors"
+    whole = bytearray(file.read_bytes())
+    whole[-3] ^= 1
+    file.write_bytes(whole)
+    for use in (
+        lambda words: words.input("word3"),
+        lambda words: words.most_similar("word3"),
+        lambda words: words.digest(),
+        lambda words: make("Average", words).fit([["word3"]]).transform([["word3"]]),
+        lambda words: save(words, tmp_path / "copy"),
+        lambda words: pacsent.formats.write(words, tmp_path / "copy.txt"),
+        lambda words: words.astype(np.float16),
+        lambda words: __import__("pickle").dumps(words),
+    ):
+        words = load(tmp_path / "model")  # a page of the file at most has been read
+        with pytest.raises(ValueError, match=r"model.safetensors is damaged: .* not what was save"):
+            use(words)
+    assert not (tmp_path / "copy").exists() and not (tmp_path / "copy.txt").exists()
+
+
+def test_what_was_learned_is_checked_before_it_is_used(tmp_path, monkeypatch, fitted, tiny_corpus):
+    from pacsent import loading
+
+    save(fitted, tmp_path / "model")
+    file = tmp_path / "model" / "model.safetensors"
+    whole = bytearray(file.read_bytes())
+    whole[-2] ^= 4
+    file.write_bytes(whole)
+    with pytest.raises(ValueError, match=r"is damaged: .* is not what was saved"):
+        load(tmp_path / "model")
+    monkeypatch.setattr(loading, "_SMALL", 0)  # as if it were large: when it is first used
+    again = load(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"is damaged: .* is not what was saved"):
+        again.transform(tiny_corpus)
+    with pytest.raises(ValueError, match=r"is damaged: .* is not what was saved"):
+        save(again, tmp_path / "copy")
+
+
+def test_parameters_of_a_folder_obey_the_rules_of_the_estimator(tmp_path, fitted):
+    save(fitted, tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    for change in ({"lam": -1}, {"lam": "2"}, {"unseen": "maybe"}, {"batch_size": 0}):
+        rewritten(tmp_path / "model", parameters=config["parameters"] | change)
+        with pytest.raises(ValueError, match=rf"model is damaged: .*{next(iter(change))}.* must b"):
+            load(tmp_path / "model")
+        without_digests(tmp_path / "model")
+        with pytest.raises(ValueError, match=rf"model is damaged: .*{next(iter(change))}.* must b"):
+            load(tmp_path / "model")
+        save(fitted, tmp_path / "model")
+
+
+def test_an_edited_description_is_refused(tmp_path, fitted):
+    save(fitted, tmp_path / "model")
+    file = tmp_path / "model" / "config.json"
+    text = file.read_text()
+    file.write_text(text.replace('"lam": 2.5', '"lam": 2.6'))
+    with pytest.raises(ValueError, match=r"config.json .* \(it was changed after it was saved\)"):
+        load(tmp_path / "model")
+    file.write_text(json.dumps(json.loads(text)))  # only the white space differs
+    assert load(tmp_path / "model").lam == 2.5
+    for damaged in ("[" * 100_000, '{"format_version": 2, "class": ' + "[" * 100_000):
+        file.write_text(damaged)
+        with pytest.raises(ValueError, match=r"must be the description of a pacsent model"):
+            load(tmp_path / "model")
+
+
+def test_words_of_another_model_are_noticed(tmp_path, fitted, toy_word_vectors):
+    import shutil
+
+    other = WordVectors(
+        toy_word_vectors.vocabulary, toy_word_vectors.output_vectors, toy_word_vectors.input_vectors
+    )
+    save(fitted, tmp_path / "model")
+    save(other, tmp_path / "other")
+    shutil.rmtree(tmp_path / "model" / "words")
+    shutil.copytree(tmp_path / "other", tmp_path / "model" / "words")
+    with pytest.raises(ValueError, match=r"words must hold the word vectors that were saved with"):
+        load(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"must be the ones it was fitted with .*Got others"):
+        load(tmp_path / "model", word_vectors=other)
+
+
+def test_shapes_that_do_not_fit_the_words_are_refused(tmp_path, fitted):
+    save(fitted, tmp_path / "model")
+    tensors = tensors_of(tmp_path / "model")
+    for change in (
+        {"idf": tensors["idf"][:-1]}, {"idf": tensors["idf"].astype(np.int64)},
+        {"idf": tensors["idf"] * np.nan}, {"idf": tensors["idf"][:, None]},
+        {"fit_report": np.zeros(2)}, {"fit_digest": np.zeros(3, dtype=np.uint8)},
+    ):  # fmt: skip
+        rewritten(tmp_path / "model", tensors | change)
+        with pytest.raises(ValueError, match=rf"model is damaged: {next(iter(change))} "):
+            load(tmp_path / "model")
+    del tensors["idf"]
+    rewritten(tmp_path / "model", tensors)
+    with pytest.raises(ValueError, match=r"model is damaged: it has no 'idf'"):
+        load(tmp_path / "model")
 
 
 def test_the_table_for_looking_words_up_is_saved_and_used(tmp_path, monkeypatch):
@@ -462,9 +621,7 @@ def test_the_table_for_looking_words_up_is_saved_and_used(tmp_path, monkeypatch)
         assert_array_equal(opened.input(f"word{i}"), words.input_vectors[i])
     assert "word300" not in opened
     # a table of another version is left alone and built again
-    config = json.loads((tmp_path / "model" / "config.json").read_text())
-    config["hash_table_version"] = 99
-    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    rewritten(tmp_path / "model", hash_table_version=99)
     assert "hash_table" not in load(tmp_path / "model").vocabulary._arrays
     assert_array_equal(load(tmp_path / "model").input("word17"), words.input_vectors[17])
 
@@ -608,13 +765,11 @@ def test_a_reference_needs_vectors_that_were_saved(tmp_path, tiny_corpus):
 
 def test_a_class_we_do_not_have_is_never_looked_for_elsewhere(tmp_path, fitted):
     save(fitted, tmp_path / "model")
-    file = tmp_path / "model" / "config.json"
-    config = json.loads(file.read_text())
     for name in ("os.system", "WordVectors2", "np", "check_random_state", "__import__"):
-        file.write_text(json.dumps(config | {"class": name}))
+        rewritten(tmp_path / "model", **{"class": name})
         with pytest.raises(ValueError, match=r"which this pacsent .* does not have"):
             load(tmp_path / "model")
-    file.write_text(json.dumps(config | {"parameters": {"unheard_of": 1}}))
+    rewritten(tmp_path / "model", **{"class": "IDFVectorizer", "parameters": {"unheard_of": 1}})
     with pytest.raises(ValueError, match=r"parameters that .* does not take"):
         load(tmp_path / "model")
 

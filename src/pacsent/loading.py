@@ -24,6 +24,7 @@ from pacsent.words.storing import n_bytes, open_words, save_words, write_words
 from pacsent.words.vectors import WordVectors
 
 VECTORIZER = "vectorizer"  # the folder inside a classifier's
+_SMALL = 1 << 22  # bytes of what was learned that are checked at once, not when first used
 
 # ------------------------------------------------------------------------------------------------
 # save
@@ -84,7 +85,8 @@ def save(obj, path, *, words: str = "copy", overwrite: bool = False) -> Path:
     )
 
 
-def _write_estimator(estimator, folder, place, words):
+def _write_estimator(estimator, folder, place, words) -> str:
+    """Fill the folder; the digest of its description."""
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(estimator)
@@ -94,8 +96,7 @@ def _write_estimator(estimator, folder, place, words):
     word_vectors = parameters.pop("word_vectors")
     if words == "copy":
         (folder / WORDS).mkdir()
-        write_words(word_vectors, folder / WORDS)
-        where = {"path": WORDS}
+        where = {"path": WORDS, "config": write_words(word_vectors, folder / WORDS)}
     else:
         saved_at = getattr(word_vectors, "_saved_at", None)
         if saved_at is None or not is_model(Path(saved_at)):
@@ -103,9 +104,11 @@ def _write_estimator(estimator, folder, place, words):
                 "words='reference' needs word vectors that were saved to or loaded from a "
                 "folder, and these were not. Save them first, or use words='copy'."
             )
-        where = {"path": os.path.relpath(saved_at, place), "digest": word_vectors.digest()}
-    write_tensors(folder / TENSORS, {key: np.asarray(value) for key, value in state.items()})
-    write_config(
+        where = {"path": os.path.relpath(saved_at, place)}
+    where["digest"] = word_vectors.digest()
+    tensors = {key: np.asarray(value) for key, value in state.items()}
+    record = write_tensors(folder / TENSORS, tensors)
+    return write_config(
         folder,
         {
             "class": name,
@@ -115,6 +118,7 @@ def _write_estimator(estimator, folder, place, words):
             },
             "word_vectors": where,
             "corpus_digest": word_vectors.corpus_digest,
+            "files": {TENSORS: record},
         },
     )
 
@@ -124,24 +128,39 @@ def _write_classifier(classifier, folder, place, words):
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(classifier)
+    inner = {}
     if classifier.vectorizer_ is not None:
-        (folder / VECTORIZER).mkdir()
-        _write_estimator(classifier.vectorizer_, folder / VECTORIZER, place / VECTORIZER, words)
-    write_tensors(folder / TENSORS, classifier._state())
+        inner = _write_inner(classifier.vectorizer_, folder, place, words)
+    record = write_tensors(folder / TENSORS, classifier._state())
     parameters = {k: v for k, v in classifier.get_params(deep=False).items() if k != "words"}
     described = {
         key: to_json(value, f"the parameter {key!r} of TextClassifier")
         for key, value in parameters.items()
     }
-    write_config(folder, {"class": type(classifier).__name__, "parameters": described})
+    write_config(
+        folder,
+        {
+            "class": type(classifier).__name__,
+            "parameters": described,
+            **inner,
+            "files": {TENSORS: record},
+        },
+    )
 
 
 def _write_index(index, folder, place, words):
     """An index: vectors, numbers and texts, and its vectorizer as a folder inside."""
+    inner = _write_inner(index._fitted(), folder, place, words)
+    record = write_tensors(folder / TENSORS, index._state())
+    about = {"class": "Index", "n_texts": len(index), **inner, "files": {TENSORS: record}}
+    write_config(folder, about)
+
+
+def _write_inner(vectorizer, folder, place, words) -> dict[str, str]:
+    """A vectorizer as a folder inside; its digest, by name."""
     (folder / VECTORIZER).mkdir()
-    _write_estimator(index._fitted(), folder / VECTORIZER, place / VECTORIZER, words)
-    write_tensors(folder / TENSORS, index._state())
-    write_config(folder, {"class": "Index", "n_texts": len(index)})
+    where = folder / VECTORIZER, place / VECTORIZER
+    return {VECTORIZER: _write_estimator(vectorizer, *where, words)}
 
 
 # ------------------------------------------------------------------------------------------------
@@ -197,7 +216,7 @@ def load(
     if config["class"] == "TextClassifier":
         return _load_classifier(path, config, (normalise, unknown), word_vectors)
     if config["class"] == "Index":
-        return _load_index(path, (normalise, unknown), word_vectors)
+        return _load_index(path, config, (normalise, unknown), word_vectors)
     return _load_estimator(path, config, (normalise, unknown), word_vectors)
 
 
@@ -207,16 +226,15 @@ def _load_classifier(path, config, how, word_vectors):
     folder = path / VECTORIZER
     vectorizer = None
     if folder.exists():
-        vectorizer = _load_estimator(folder, read_config(folder), how, word_vectors)
-    parameters = {key: from_json(value) for key, value in config["parameters"].items()}
-    classifier = TextClassifier(vectorizer, **parameters)
-    tensors = read_tensors(path / TENSORS)
+        vectorizer = _load_inner(path, config, how, word_vectors)
+    tensors = read_tensors(path / TENSORS, config.get("files", {}).get(TENSORS))
+    tensors.verify()
     try:
+        parameters = {key: from_json(value) for key, value in config["parameters"].items()}
+        classifier = TextClassifier(vectorizer, **parameters)
         classifier._restore(tensors, vectorizer)
-    except (KeyError, ValueError, TypeError) as error:
-        raise ValueError(
-            f"{path / TENSORS} is damaged: {type(error).__name__} {error}. Save the model again."
-        ) from None
+    except (KeyError, ValueError, TypeError, IndexError, RecursionError) as error:
+        raise ValueError(_damaged(path, error)) from None
     if classifier.coef_dense_.size and vectorizer is None:
         raise FileNotFoundError(
             f"The vectorizer of {path} is not at {folder}. Put it back there, or train again."
@@ -224,35 +242,41 @@ def _load_classifier(path, config, how, word_vectors):
     return classifier
 
 
-def _load_index(path, how, word_vectors):
+def _load_index(path, config, how, word_vectors):
     from pacsent.sentences.index import Index
 
-    folder = path / VECTORIZER
-    index = Index(_load_estimator(folder, read_config(folder), how, word_vectors))
-    index._restore(read_tensors(path / TENSORS))
+    index = Index(_load_inner(path, config, how, word_vectors))
+    tensors = read_tensors(path / TENSORS, config.get("files", {}).get(TENSORS))
+    try:
+        index._restore(tensors)
+    except (KeyError, ValueError, TypeError) as error:
+        raise ValueError(_damaged(path, error)) from None
+    index._unverified = tensors.verify
     return index
+
+
+def _load_inner(path, config, how, word_vectors):
+    """The vectorizer inside the folder, if it is the one that was saved with it."""
+    folder = path / VECTORIZER
+    inner = read_config(folder)
+    if config.get(VECTORIZER, inner.get("digest")) != inner.get("digest"):
+        raise ValueError(
+            f"{folder} must hold the vectorizer that was saved with {path}. It holds another, or "
+            "was changed. Copy or save the model again."
+        )
+    return _load_estimator(folder, inner, how, word_vectors)
 
 
 def _load_estimator(path, config, how, word_vectors):
     where = config.get("word_vectors") or {}
     if word_vectors is None:
-        folder = path / where.get("path", WORDS)
-        if not folder.exists():
-            raise FileNotFoundError(
-                f"The word vectors of {path} are not at {folder}. Put them back there, or load "
-                "them from where they are: load(path, word_vectors=load(...))."
-            )
-        words_config = read_config(folder)
-        word_vectors = open_words(folder, words_config, *how)
-    if "digest" in where and word_vectors.digest() != where["digest"]:
-        raise ValueError(
-            f"The word vectors of {path} must be the ones it was fitted with (digest "
-            f"{where['digest'][:8]}…). Got others instead (digest {word_vectors.digest()[:8]}…). "
-            "Fit again, or bring the right ones."
-        )
+        word_vectors = _words_of(path, where, how)
+    elif "digest" in where and word_vectors.digest() != where["digest"]:
+        raise ValueError(_other_words(path, where["digest"], word_vectors.digest()))
     estimator_class = _estimator_class(config["class"], path)
-    parameters = {key: from_json(value) for key, value in config["parameters"].items()}
+    tensors = read_tensors(path / TENSORS, config.get("files", {}).get(TENSORS))
     try:
+        parameters = {key: from_json(value) for key, value in config["parameters"].items()}
         estimator = estimator_class(word_vectors, **parameters)
     except TypeError as error:
         raise ValueError(
@@ -260,8 +284,58 @@ def _load_estimator(path, config, how, word_vectors):
             f"written by pacsent {config.get('pacsent_version', '?')}; this is "
             f"{pacsent.__version__}."
         ) from None
-    estimator._restore(read_tensors(path / TENSORS))
+    except (ValueError, KeyError, RecursionError) as error:
+        raise ValueError(_damaged(path, error)) from None
+    try:
+        estimator._validate_params()
+        estimator._restore(tensors)
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
+        raise ValueError(_damaged(path, error)) from None
+    estimator._unverified = tensors.verify
+    if tensors.seal is not None and tensors.seal.data.size <= _SMALL:
+        estimator._verify_state()
     return estimator
+
+
+def _words_of(path, where, how) -> WordVectors:
+    """The word vectors that a saved estimator names, if they are those it was saved with."""
+    name = where.get("path", WORDS)
+    if not isinstance(name, str) or "\0" in name:
+        raise ValueError(_damaged(path, f"the place of its word vectors is {name!r}"))
+    folder = path / name
+    if not folder.exists():
+        raise FileNotFoundError(
+            f"The word vectors of {path} are not at {folder}. Put them back there, or load "
+            "them from where they are: load(path, word_vectors=load(...))."
+        )
+    config = read_config(folder)
+    if config["class"] != "WordVectors":
+        raise ValueError(_damaged(path, f"{folder} holds a {config['class']}, not word vectors"))
+    if "config" in where and where["config"] != config.get("digest"):
+        raise ValueError(
+            f"{folder} must hold the word vectors that were saved with {path}. It holds others, or "
+            "was changed. Copy or save the model again."
+        )
+    words = open_words(folder, config, *how)
+    if "config" not in where and "digest" in where:
+        found = config.get("vectors_digest") or words.digest()
+        if found != where["digest"]:
+            raise ValueError(_other_words(path, where["digest"], found))
+    return words
+
+
+def _other_words(path, expected, found) -> str:
+    return (
+        f"The word vectors of {path} must be the ones it was fitted with (digest "
+        f"{expected[:8]}…). Got others instead (digest {found[:8]}…). Fit again, or bring the "
+        "right ones."
+    )
+
+
+def _damaged(path, error) -> str:
+    text = " ".join(str(error).split())
+    text = f"it has no {text}" if isinstance(error, KeyError) else text or type(error).__name__
+    return f"{path} is damaged: {text.rstrip('.')}. Copy or save the model again."
 
 
 def _estimator_class(name, path):

@@ -1,7 +1,7 @@
 """A model is a folder that a person can look into; no pickle. `save` and `load` are in `loading`.
 
     model/
-    ├── config.json          format_version, class, parameters, pacsent version, corpus digest
+    ├── config.json          format_version, class, parameters, pacsent version, digests of the rest
     ├── vocabulary.tsv       word<TAB>count, for people (and for anything that is not pacsent)
     ├── model.safetensors    the tables, the vocabulary's arrays, what an estimator learned
     └── words/               an estimator's word vectors, a folder of the same kind
@@ -9,6 +9,11 @@
 `model.safetensors` is read by memory map: opening costs milliseconds whatever the size. A folder
 is written beside its place and moved there when whole, so an interrupted save leaves the old one.
 Foreign files are in `formats`.
+
+Damage is noticed: `config.json` holds digests of itself, of the files beside it and of the folder
+of words. Opening checks the small things (description, sizes, header, shapes), the first use of a
+table its numbers, `loading.check` everything. Folders of format 1 have no digests; their structure
+is checked all the same.
 """
 
 import json
@@ -20,9 +25,10 @@ from pathlib import Path
 import numpy as np
 
 import pacsent
-from pacsent import files
+from pacsent import files, seals
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+READABLE = (1, 2)  # 1 has no digests
 CONFIG, WORD_LIST, TENSORS, WORDS = "config.json", "vocabulary.tsv", "model.safetensors", "words"
 
 _DTYPE_NAMES = {
@@ -56,7 +62,7 @@ def check_place(path, inputs: Iterable = (), *, overwrite: bool = False) -> None
 
 
 def write_folder(
-    path, write: Callable[[Path], None], needed: int | None = None, *, overwrite: bool = False
+    path, write: Callable[[Path], object], needed: int | None = None, *, overwrite: bool = False
 ) -> Path:
     """A folder of ours: `write` fills it beside its place, then it is moved there in one step."""
     path = Path(path)
@@ -74,11 +80,14 @@ def is_model(folder) -> bool:
     return isinstance(config, dict) and "format_version" in config and "class" in config
 
 
-def write_config(folder, config):
+def write_config(folder, config) -> str:
+    """Write the description of a model; its digest, which stands in it as well."""
     config = {"format_version": FORMAT_VERSION, "pacsent_version": pacsent.__version__, **config}
     config = to_json(config, "the description of the model")
+    config["digest"] = seals.digest_of_json(config)
     text = json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     (folder / CONFIG).write_bytes(text.encode())
+    return config["digest"]
 
 
 def to_json(value, what):
@@ -105,12 +114,17 @@ def to_json(value, what):
 
 
 def from_json(value):
+    """The inverse of `to_json`; ValueError for what that never writes."""
     if isinstance(value, list):
         return [from_json(item) for item in value]
     if isinstance(value, dict):
         if set(value) == {"__float__"}:
+            if value["__float__"] not in ("inf", "-inf", "nan"):
+                raise ValueError(f"no number is written {value['__float__']!r}")
             return float(value["__float__"])
         if set(value) == {"__tuple__"}:
+            if not isinstance(value["__tuple__"], list):
+                raise ValueError("a tuple must be written as a list")
             return tuple(from_json(item) for item in value["__tuple__"])
         return {key: from_json(item) for key, item in value.items()}
     return value
@@ -150,22 +164,48 @@ def read_config(path) -> dict:
             f"{path} is not a model of pacsent: it has no {CONFIG}. Read vectors of other programs "
             "with pacsent.formats.read or `pacsent convert`."
         ) from None
+    damaged = (
+        f"{path / CONFIG} must be the description of a pacsent model (JSON with format_version and "
+        "class). It is damaged or of another program"
+    )
     try:
         config = json.loads(raw)
         version, _ = config["format_version"], config["class"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ValueError(f"{damaged}. Copy or save the model again.") from None
+    if type(version) is not int or version not in READABLE:
         raise ValueError(
-            f"{path / CONFIG} must be the description of a pacsent model (JSON with "
-            "format_version and class). It is damaged or of another program. Copy or save the "
-            "model again."
-        ) from None
-    if version != FORMAT_VERSION:
-        raise ValueError(
-            f"{path} must have format_version {FORMAT_VERSION}. Got {version!r} instead, written "
-            f"by pacsent {config.get('pacsent_version', '?')}. Install that version or newer to "
-            f"read it; this is pacsent {pacsent.__version__}."
+            f"{path} must have format_version {' or '.join(map(str, READABLE))}. Got {version!r} "
+            f"instead, written by pacsent {config.get('pacsent_version', '?')}. Install that "
+            f"version or newer to read it; this is pacsent {pacsent.__version__}."
         )
+    if wrong := _wrong_with(config):
+        raise ValueError(f"{damaged} ({wrong}). Copy or save the model again.")
     return config
+
+
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "class": str, "parameters": dict, "word_vectors": dict, "files": dict, "digest": str,
+    "vectors_digest": str, "corpus_digest": (str, type(None)), "training": (dict, type(None)),
+    "n_words": int, "n_dims": int,
+}  # fmt: skip
+
+
+def _wrong_with(config) -> str:
+    """What is wrong with the description of a model; nothing where nothing is."""
+    for name, kind in _TYPES.items():
+        if name in config and not isinstance(config[name], kind):
+            return f"{name} is a {type(config[name]).__name__}"
+    if config["format_version"] == 1 and "digest" not in config:
+        return ""
+    for name in ("digest", "files"):
+        if name not in config:
+            return f"it has no {name}"
+    try:
+        found = seals.digest_of_json({k: v for k, v in config.items() if k != "digest"})
+    except (ValueError, RecursionError):
+        return "it is nested too deeply"
+    return "" if found == config["digest"] else "it was changed after it was saved"
 
 
 # ------------------------------------------------------------------------------------------------
@@ -173,8 +213,11 @@ def read_config(path) -> dict:
 # ------------------------------------------------------------------------------------------------
 
 
-def write_tensors(path, tensors: dict[str, np.ndarray]) -> None:
-    """Write arrays as a safetensors file, block by block: no copy of a table in memory."""
+def write_tensors(path, tensors: dict[str, np.ndarray]) -> dict:
+    """Write arrays as a safetensors file, block by block: no copy of a table in memory.
+
+    Returns its size and digests, from which `read_tensors` knows it again.
+    """
     header: dict[str, dict] = {}
     place = 0
     # wide types first keeps every tensor aligned to its own type without gaps, which the
@@ -194,12 +237,16 @@ def write_tensors(path, tensors: dict[str, np.ndarray]) -> None:
         place += tensor.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % _ALIGN)
+    pieces = seals.Pieces()
     with open(path, "xb") as file:
         file.write(len(text).to_bytes(8, "little"))
         file.write(text)
         for name in order:
             for block in _blocks(tensors[name]):
                 file.write(block)
+                pieces.update(block)
+    size = 8 + len(text) + place
+    return {"bytes": size, "header": seals.digest(text), "pieces": pieces.finish()}
 
 
 def _blocks(tensor):
@@ -216,10 +263,77 @@ def _blocks(tensor):
         yield memoryview(block.reshape(-1).view(np.uint8))
 
 
-def read_tensors(path) -> dict[str, np.ndarray]:
-    """Open a safetensors file by memory map: read-only arrays, nothing read but the header."""
+class Tensors(dict):
+    """Arrays by name, mapped from a file; `verify` reads them and finds damage."""
+
+    seal: seals.Seal | None = None
+
+    def verify(self, *names: str) -> None:
+        """Raise ValueError unless these arrays (all when left out) are as they were saved.
+
+        Says nothing of files that were saved without digests.
+        """
+        if self.seal is not None:
+            self.seal.verify([name for name in names if name in self] if names else None)
+
+
+def read_tensors(path, record: dict | None = None) -> Tensors:
+    """Open a safetensors file by memory map: read-only arrays, nothing read but the header.
+
+    `record` is what `write_tensors` gave; size and header are held against it now, the numbers
+    when `verify` is called.
+    """
     path = Path(path)
     again = "It is damaged or was cut off. Copy or save it again."
+    raw, size = _read_header(path, again)
+    try:
+        header = json.loads(raw)
+        header.pop("__metadata__", None)
+        entries = {
+            name: (_DTYPES[e["dtype"]], tuple(e["shape"]), *e["data_offsets"])
+            for name, e in header.items()
+        }
+        ends = [end for *_, end in entries.values()]
+        consistent = all(
+            all(isinstance(n, int) and 0 <= n < 1 << 62 for n in (*shape, begin, end))
+            and end - begin == math.prod(shape) * dtype.itemsize
+            for dtype, shape, begin, end in entries.values()
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        consistent = False
+    if not consistent:
+        raise ValueError(f"{path} must have a safetensors header. {again}")
+    data_start = 8 + len(raw)
+    needed = data_start + max(ends, default=0)
+    if size != needed:
+        raise ValueError(
+            f"{path} must be {needed:,} bytes long, as its header says. Got {size:,} instead. "
+            f"{again}"
+        )
+    if record is not None and not (
+        record.get("bytes") == size and record.get("header") == seals.digest(raw)
+    ):
+        raise ValueError(
+            f"{path} must have the size and header it was saved with. Got others instead. {again}"
+        )
+    tensors = Tensors()
+    if size == data_start:
+        for name, (dtype, shape, *_) in entries.items():
+            tensors[name] = np.zeros(shape, dtype=dtype)
+        return tensors
+    mapped = np.memmap(path, dtype=np.uint8, mode="r")
+    for name, (dtype, shape, begin, end) in entries.items():
+        piece = mapped[data_start + begin : data_start + end]
+        if (data_start + begin) % dtype.itemsize:
+            piece = np.array(piece)  # another writer's layout: a copy is aligned
+        tensors[name] = piece.view(dtype.newbyteorder("<")).reshape(shape)
+    if record is not None:
+        tensors.seal = _seal(path, mapped[data_start:], record, entries)
+    return tensors
+
+
+def _read_header(path, again) -> tuple[bytes, int]:
+    """(header, size of the file)"""
     try:
         size = path.stat().st_size
         with open(path, "rb") as file:
@@ -230,40 +344,16 @@ def read_tensors(path) -> dict[str, np.ndarray]:
                     f"{path} must be a whole safetensors file. Got {size:,} bytes that do not "
                     f"hold even its header instead. {again}"
                 )
-            raw = file.read(n_header)
+            return file.read(n_header), size
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is missing. Copy or save the model again.") from None
-    try:
-        header = json.loads(raw)
-        header.pop("__metadata__", None)
-        entries = {
-            name: (_DTYPES[e["dtype"]], tuple(e["shape"]), *e["data_offsets"])
-            for name, e in header.items()
-        }
-        ends = [end for *_, end in entries.values()]
-        consistent = all(
-            all(isinstance(n, int) and n >= 0 for n in (*shape, begin, end))
-            and end - begin == math.prod(shape) * dtype.itemsize
-            for dtype, shape, begin, end in entries.values()
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
-        consistent = False
-    if not consistent:
-        raise ValueError(f"{path} must have a safetensors header. {again}")
-    data_start = 8 + n_header
-    needed = data_start + max(ends, default=0)
-    if size != needed:
+
+
+def _seal(path, data, record, entries) -> seals.Seal:
+    digests = record.get("pieces")
+    if not isinstance(digests, list) or len(digests) != -(-data.size // seals.PIECE):
         raise ValueError(
-            f"{path} must be {needed:,} bytes long, as its header says. Got {size:,} instead. "
-            f"{again}"
+            f"{path} must have a digest for each piece in {CONFIG}. It has not. Copy or save the "
+            "model again."
         )
-    if size == data_start:
-        return {name: np.zeros(shape, dtype=dtype) for name, (dtype, shape, *_) in entries.items()}
-    mapped = np.memmap(path, dtype=np.uint8, mode="r")
-    tensors = {}
-    for name, (dtype, shape, begin, end) in entries.items():
-        piece = mapped[data_start + begin : data_start + end]
-        if (data_start + begin) % dtype.itemsize:
-            piece = np.array(piece)  # another writer's layout: a copy is aligned
-        tensors[name] = piece.view(dtype.newbyteorder("<")).reshape(shape)
-    return tensors
+    return seals.Seal(path, data, digests, {n: (a, b) for n, (_, _, a, b) in entries.items()})

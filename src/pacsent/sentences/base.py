@@ -112,6 +112,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _state(self) -> dict[str, np.ndarray]:
         """What `fit` learned, as arrays; `pacsent.save` stores it beside the parameters."""
+        self._verify_state()
         self._check_fitted_on()
         state = {"fit_report": np.array(self._fit_report, dtype=np.float64)}
         if hasattr(self, "fingerprint_"):
@@ -122,15 +123,49 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _restore(self, state: dict[str, np.ndarray]) -> None:
         """The inverse of `_state`, on an estimator that has its parameters."""
-        n_sentences, n_empty, coverage = np.asarray(state["fit_report"]).tolist()
+        report = self._taken(state, "fit_report", np.float64, (3,), finite=False)
+        n_sentences, n_empty, coverage = report.tolist()
         self._report(int(n_sentences), int(n_empty), coverage)
         self._remember_fit()
         if "fingerprint.documents" in state:
             self.fingerprint_ = Fingerprint(
-                state["fingerprint.documents"],
-                state["fingerprint.runs"],
-                *np.asarray(state["fingerprint.counts"]).tolist(),
+                self._taken(state, "fingerprint.documents", np.uint64, (None,)),
+                self._taken(state, "fingerprint.runs", np.uint64, (None,)),
+                *self._taken(state, "fingerprint.counts", np.int64, (3,)).tolist(),
             )
+
+    def _taken(self, state, name, dtype, shape, *, finite=True) -> np.ndarray:
+        """An array of a saved state, if it has this type and shape; None fits any length.
+
+        ids of words are asked for by dtype "words": ascending and below `n_words`.
+        """
+        found = np.asarray(state[name])
+        ids = isinstance(dtype, str)
+        kind = np.dtype(np.int64 if ids else dtype)
+        lengths = zip(found.shape, shape)
+        if found.dtype.kind != kind.kind or found.ndim != len(shape):
+            raise ValueError(f"{name} is {found.dtype} of shape {found.shape}")
+        if any(expected is not None and n != expected for n, expected in lengths):
+            raise ValueError(f"{name} has shape {found.shape} where {shape} is needed")
+        if kind.kind == "f" and finite and not np.isfinite(found).all():
+            raise ValueError(f"{name} holds NaN or infinity")
+        if ids and found.size:
+            if found[0] < 0 or found[-1] >= self.word_vectors.n_words:
+                raise ValueError(f"{name} holds numbers of words that are not there")
+            if (np.diff(found) <= 0).any():
+                raise ValueError(f"{name} is not in order")
+        return found.astype(kind, copy=False)
+
+    def _verify_state(self):
+        """Once, before the first use: what was loaded must be what was saved."""
+        verify = self.__dict__.get("_unverified")
+        if verify is not None:
+            verify()
+            self._unverified = None
+
+    def __getstate__(self):
+        self._verify_state()  # nobody checks a copy again
+        return {k: v for k, v in super().__getstate__().items() if k not in self._remade}
 
     # ---- the public methods --------------------------------------------------------------------
 
@@ -214,6 +249,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _stream(self, X, out=None):
         check_is_fitted(self)
+        self._verify_state()
         self._check_fitted_on()
         self._tables()
         n_done = n_known = n_unknown = n_empty = n_tokenless = 0

@@ -289,7 +289,7 @@ class IDFVectorizer(ClosedForm):
 
     def _restore(self, state):
         super()._restore(state)
-        self.idf_ = np.asarray(state["idf"], dtype=np.float64)
+        self.idf_ = self._taken(state, "idf", np.float64, (self.word_vectors.n_words,))
 
     def _is_empty(self, encoded):
         if self.unseen == "drop":

@@ -1,6 +1,6 @@
 """Index: texts found by meaning, exactly, by cosines of their vectors."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +44,7 @@ class Index:
         self._texts: list[_Texts | list[str]] = []
         self._deleted: set[int] = set()
         self._next = 0
+        self._unverified: Callable[[], None] | None = None  # of the file it was loaded from
 
     def __len__(self) -> int:
         return sum(map(len, self._ids)) - len(self._deleted)
@@ -159,6 +160,7 @@ class Index:
     # ---- rows --------------------------------------------------------------------------------
 
     def _blocks(self, size=_BLOCK) -> Iterator[tuple[int, np.ndarray]]:
+        self._verify()
         start = 0
         for vectors in self._vectors:
             for at in range(0, len(vectors), size):
@@ -193,6 +195,7 @@ class Index:
 
     def _state(self) -> dict[str, np.ndarray]:
         """What `pacsent.save` stores beside the vectorizer; deleted texts are gone."""
+        self._verify()
         n_dims = self.vectorizer._n_features_out
         ids = np.concatenate([np.empty(0, np.int64), *self._ids])
         kept = ~np.isin(ids, np.fromiter(self._deleted, np.int64, len(self._deleted)))
@@ -207,7 +210,25 @@ class Index:
             "text_offsets": np.cumsum([0, *map(len, encoded)]),
         }
 
+    def _verify(self):
+        """Once, before the first use: what was loaded must be what was saved."""
+        if self._unverified is not None:
+            self._unverified()
+            self._unverified = None
+
     def _restore(self, state: dict[str, np.ndarray]) -> None:
+        n, n_dims = len(state["ids"]), self.vectorizer._n_features_out
+        shapes = {"ids": (n,), "vectors": (n, n_dims), "text_offsets": (n + 1,), "next_id": ()}
+        for name, shape in shapes.items():
+            if state[name].shape != shape:
+                raise ValueError(f"{name} has shape {state[name].shape} where {shape} is needed")
+        offsets = state["text_offsets"]
+        if (
+            offsets[0] != 0
+            or offsets[-1] != state["text_bytes"].size
+            or (np.diff(offsets) < 0).any()
+        ):
+            raise ValueError("text_offsets do not belong to the texts")
         self._next = int(state["next_id"])
         if len(state["ids"]):
             self._vectors, self._ids = [state["vectors"]], [np.asarray(state["ids"])]

@@ -50,12 +50,14 @@ class NegativeSampling(SentenceVectorizer):
 
     def _restore(self, state):
         super()._restore(state)
-        self.noise_counts_ = np.asarray(state["noise_counts"], dtype=np.int64)
-        self.seed_ = int(np.asarray(state["seed"])[0])
-
-    def __getstate__(self):
-        state = super().__getstate__()
-        return {key: state[key] for key in state if key not in self._remade}
+        self.noise_counts_ = self._taken(
+            state, "noise_counts", np.int64, (self.word_vectors.n_words,)
+        )
+        if self.noise_counts_.min() < 0 or not self.noise_counts_.any():
+            raise ValueError("noise_counts must be at least 0, and some of them more")
+        self.seed_ = int(self._taken(state, "seed", np.int64, (1,))[0])
+        if not 0 <= self.seed_ < 2**31:
+            raise ValueError(f"seed is {self.seed_}")
 
     def _float_tables(self):
         """(A_hat, B_hat) in a precision the kernels know, widened once."""

@@ -156,8 +156,8 @@ class PB01Vectorizer(SentenceVectorizer):
 
     def _restore(self, state):
         super()._restore(state)
-        self.noise_words_ = np.asarray(state["noise_words"], dtype=np.int64)
-        self.noise_weights_ = np.asarray(state["noise_weights"], dtype=np.float64)
+        self.noise_words_ = words = self._taken(state, "noise_words", "words", (None,))
+        self.noise_weights_ = self._taken(state, "noise_weights", np.float64, words.shape)
         self.start_ = self._new_start()
         self.start_._restore(
             {key.removeprefix("start_"): v for key, v in state.items() if key.startswith("start_")}

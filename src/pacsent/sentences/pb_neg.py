@@ -233,9 +233,9 @@ class PBNegVectorizer(NegativeSampling):
 
     def _restore(self, state):
         super()._restore(state)
-        self.centre_ = np.asarray(state["centre"], dtype=np.float64)
-        words = np.asarray(state["sample_words"], dtype=np.int64)
-        inclusion = np.asarray(state["sample_inclusion"], dtype=np.float64)
+        self.centre_ = self._taken(state, "centre", np.float64, (self.word_vectors.n_dims,))
+        words = self._taken(state, "sample_words", "words", (None,))
+        inclusion = self._taken(state, "sample_inclusion", np.float64, words.shape)
         self.noise_sample_ = (words, inclusion) if words.size else None
 
     # ---- solving -------------------------------------------------------------------------------

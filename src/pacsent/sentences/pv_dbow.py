@@ -147,8 +147,9 @@ class PVDBOWVectorizer(NegativeSampling):
 
     def _restore(self, state):
         super()._restore(state)
-        self.words_ = np.asarray(state["words"], dtype=np.int64)
-        self.word_vectors_ = np.asarray(state["trained"])
+        self.words_ = self._taken(state, "words", "words", (None,))
+        shape = (self.words_.size, self.word_vectors.n_dims)
+        self.word_vectors_ = self._taken(state, "trained", self._dtype, shape)
 
     def _trained_table(self):
         if not hasattr(self, "_pooled"):

@@ -226,11 +226,13 @@ class WordPBNegVectorizer(NegativeSampling):
 
     def _restore(self, state):
         super()._restore(state)
-        self.words_ = np.asarray(state["words"], dtype=np.int64)
-        self.word_means_ = np.asarray(state["word_means"])
-        self.word_variances_ = np.asarray(state["word_variances"], dtype=np.float64)
-        self.prior_variances_ = np.asarray(state["prior_variances"], dtype=np.float64)
-        n_iter, self.gradient_norm_, *scale = np.asarray(state["training"]).tolist()
+        self.words_ = words = self._taken(state, "words", "words", (None,))
+        shape = (words.size, self.word_vectors.n_dims)
+        self.word_means_ = self._taken(state, "word_means", self._dtype, shape)
+        self.word_variances_ = self._taken(state, "word_variances", np.float64, words.shape)
+        self.prior_variances_ = self._taken(state, "prior_variances", np.float64, words.shape)
+        training = self._taken(state, "training", np.float64, (None,), finite=False).tolist()
+        n_iter, self.gradient_norm_, *scale = training
         self.n_iter_, self.prior_scale_ = int(n_iter), scale[0] if scale else 1.0
 
     def _pooling_tables(self):

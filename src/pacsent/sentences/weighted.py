@@ -185,9 +185,10 @@ class SIFVectorizer(_Weighted):
 
     def _restore(self, state):
         super()._restore(state)
-        self.a_ = float(state["a"])
-        self.directions_ = np.asarray(state["directions"], dtype=np.float64)
-        self.shares_ = np.asarray(state["shares"], dtype=np.float64)
+        self.a_ = float(self._taken(state, "a", np.float64, ()))
+        shape = (None, self.word_vectors.n_dims)
+        self.directions_ = self._taken(state, "directions", np.float64, shape)
+        self.shares_ = self._taken(state, "shares", np.float64, (len(self.directions_),))
 
     def _word_weights(self, p):
         # a/(a/2 + p) = 2 (a/2) / (a/2 + p)
@@ -315,11 +316,9 @@ class SIFSumVectorizer(_Weighted):
 
     def _restore(self, state):
         super()._restore(state)
-        self.centres_ = np.asarray(state["centres"], dtype=np.float64)
-        self.map_ = np.asarray(state["map"], dtype=np.float64)
-
-    def __getstate__(self):
-        return {k: v for k, v in super().__getstate__().items() if k != "_folded"}
+        n_dims = self.word_vectors.n_dims
+        self.centres_ = self._taken(state, "centres", np.float64, (2, n_dims))
+        self.map_ = self._taken(state, "map", np.float64, (n_dims, n_dims))
 
     def table(self) -> np.ndarray:
         """T above, (n_words, n_dims): what the words of a sentence are replaced by."""

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
+from pacsent import seals
 from pacsent.storage import (
+    CONFIG,
     TENSORS,
     WORD_LIST,
     from_json,
@@ -46,7 +48,8 @@ def load_words(path, *, normalise=None, unknown=None) -> WordVectors:
     return open_words(path, config, normalise, unknown)
 
 
-def write_words(words, folder):
+def write_words(words, folder) -> str:
+    """Fill the folder; the digest of its description, which holds the digests of the rest."""
     vocabulary = words.vocabulary
     if callable(vocabulary.normalise):
         raise ValueError(
@@ -74,8 +77,12 @@ def write_words(words, folder):
     arrays = _vocabulary_arrays(vocabulary, lookup=not words.packed)
     tensors |= {f"vocabulary.{name}": array for name, array in arrays.items()}
     _write_word_list(vocabulary, folder / WORD_LIST)
-    write_tensors(folder / TENSORS, tensors)
-    write_config(
+    listed = (folder / WORD_LIST).read_bytes()
+    records = {
+        TENSORS: write_tensors(folder / TENSORS, tensors),
+        WORD_LIST: {"bytes": len(listed), "digest": seals.digest(listed)},
+    }
+    return write_config(
         folder,
         {
             "class": "WordVectors",
@@ -88,6 +95,8 @@ def write_words(words, folder):
             "parameters": parameters,
             "corpus_digest": words.corpus_digest,
             "training": words.training,
+            "vectors_digest": words.digest(),
+            "files": records,
         },
     )
 
@@ -131,41 +140,39 @@ def n_bytes(words) -> int:
 
 
 def open_words(path, config, normalise, unknown=None) -> WordVectors:
-    tensors = read_tensors(path / TENSORS)
-    parameters = from_json(config.get("parameters", {}))
-    arrays = {
-        name.removeprefix("vocabulary."): tensor
-        for name, tensor in tensors.items()
-        if name.startswith("vocabulary.")
-    }
-    tables = {name: _table(name, tensors, config) for name in ("input_vectors", "output_vectors")}
-    tensors["input_vectors"] = tables["input_vectors"]
-    for name in ("input_vectors", "vocabulary.word_bytes", "vocabulary.word_offsets"):
-        if tensors.get(name) is None:
-            raise ValueError(
-                f"{path / TENSORS} is damaged: it has no {name}. Save the model again."
-            )
-    if normalise is None:
-        normalise = parameters.get("normalise", "paper")
-    vocabulary = _vocabulary_from_arrays(arrays, normalise, config, path / TENSORS)
-    vocabulary = vocabulary.treating_unknown(unknown or parameters.get("unknown", "drop"))
-    subwords = None
-    if "subword_vectors" in tensors:
-        subwords = Subwords(tensors["subword_vectors"], **parameters["subwords"])
-    fingerprint = None
-    if "fingerprint.documents" in tensors:
-        fingerprint = Fingerprint(
-            tensors["fingerprint.documents"], tensors["fingerprint.runs"],
-            **parameters["fingerprint"],
-        )  # fmt: skip
-    words = WordVectors(
-        vocabulary,
-        **tables,
-        corpus_digest=config.get("corpus_digest"),
-        training=from_json(config.get("training") or {}),
-        subwords=subwords,
-        fingerprint=fingerprint,
-    )
+    """Word vectors of a folder: structure and shapes are checked now, numbers when first used."""
+    file = path / TENSORS
+    tensors = read_tensors(file, config.get("files", {}).get(TENSORS))
+    try:
+        parameters = from_json(config.get("parameters", {}))
+        names = ("input_vectors", "output_vectors")
+        tables = {name: _table(name, tensors, config) for name in names}
+        for name in ("vocabulary.word_bytes", "vocabulary.word_offsets"):
+            if name not in tensors:
+                raise ValueError(f"it has no {name}")
+        if tables["input_vectors"] is None:
+            raise ValueError("it has no input_vectors")
+        if normalise is None:
+            normalise = parameters.get("normalise", "paper")
+        vocabulary = _vocabulary_from(tensors, normalise, config)
+        words = WordVectors(
+            vocabulary.treating_unknown(unknown or parameters.get("unknown", "drop")),
+            **tables,
+            corpus_digest=config.get("corpus_digest"),
+            training=from_json(config.get("training") or {}),
+            subwords=_subwords(tensors, parameters),
+            fingerprint=_fingerprint(tensors, parameters),
+        )
+        for name, found in (("n_words", words.n_words), ("n_dims", words.n_dims)):
+            if config.get(name, found) != found:
+                raise ValueError(f"{name} is {found} in its table and {config[name]} in {CONFIG}")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(
+            f"{path} is damaged: its parts do not belong together ({_one_line(error)}). Copy or "
+            "save the model again."
+        ) from None
+    if tensors.seal is not None:
+        words._sealed(lambda name: tensors.verify(*_parts_of(name, tensors)))
     object.__setattr__(words, "_saved_at", Path(os.path.realpath(path)))
     return words
 
@@ -180,6 +187,33 @@ def _table(name, tensors, config) -> np.ndarray | Packed | None:
     if not parts:
         return tensors.get(name)
     return Packed(**parts, bits=int(config["dtype"].partition(" ")[0]))
+
+
+def _parts_of(name, tensors) -> list[str]:
+    """The tensors that a table is made of: one, or those of a packed table."""
+    return [part for part in tensors if part == name or part.startswith(f"{name}.")]
+
+
+def _subwords(tensors, parameters) -> Subwords | None:
+    if "subword_vectors" not in tensors:
+        return None
+    return Subwords(tensors["subword_vectors"], **parameters["subwords"])
+
+
+def _fingerprint(tensors, parameters) -> Fingerprint | None:
+    if "fingerprint.documents" not in tensors:
+        return None
+    names = ("fingerprint.documents", "fingerprint.runs")
+    tensors.verify(*names)  # small, and what a certificate rests on
+    kept = [tensors[name] for name in names]
+    if any(hashes.ndim != 1 or hashes.dtype != np.uint64 for hashes in kept):
+        raise ValueError("the fingerprint is not made of hashes")
+    return Fingerprint(*kept, **parameters["fingerprint"])
+
+
+def _one_line(error) -> str:
+    text = " ".join(str(error).split()).rstrip(".")
+    return f"no {text}" if isinstance(error, KeyError) else text or type(error).__name__
 
 
 # ------------------------------------------------------------------------------------------------
@@ -223,12 +257,14 @@ def _is_unicode(word) -> bool:
     return True
 
 
-def _vocabulary_from_arrays(arrays, normalise, config, path) -> Vocabulary:
-    if config.get("hash_table_version") != HASH_TABLE_VERSION:
-        arrays.pop("hash_table", None)  # of another pacsent: built again when it is needed
+def _vocabulary_from(tensors, normalise, config) -> Vocabulary:
+    names = [name for name in tensors if name.startswith("vocabulary.")]
+    if config.get("hash_table_version") != HASH_TABLE_VERSION:  # of another pacsent: built again
+        names = [name for name in names if name != "vocabulary.hash_table"]
+    arrays = {name.removeprefix("vocabulary."): tensors[name] for name in names}
     try:
-        return Vocabulary.from_arrays(arrays, normalise)
-    except (ValueError, IndexError) as error:
-        raise ValueError(
-            f"{path} is damaged: its words do not add up ({error}). Save the model again."
-        ) from None
+        vocabulary = Vocabulary.from_arrays(arrays, normalise)
+    except (ValueError, IndexError, TypeError) as error:
+        raise ValueError(f"its words do not add up: {error}") from None
+    vocabulary._unsound = lambda: tensors.verify(*names)
+    return vocabulary

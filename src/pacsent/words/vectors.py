@@ -21,6 +21,27 @@ _FNV_START, _FNV_PRIME = 2166136261, 16777619  # the 32-bit FNV hash that fastTe
 TABLES = ("input", "output")
 
 
+class _Table:
+    """A table of WordVectors; what lies on the disk is checked when it is first asked for."""
+
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, words, owner=None):
+        if words is None:  # the default of the field: none for the input table
+            if self.name == "input_vectors":
+                raise AttributeError(self.name)
+            return None
+        if words.__dict__.get("_unchecked"):
+            words._check_once(self.name)
+        if self.name not in words.__dict__:
+            words._unpack(self.name)
+        return words.__dict__[self.name]
+
+    def __set__(self, words, table):
+        words.__dict__[self.name] = table
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class WordVectors:
     """A vocabulary with its input vectors and, where known, its output vectors.
@@ -47,8 +68,8 @@ class WordVectors:
     Notes
     -----
     The tables are kept as read-only views; nothing is copied. Tables in memory are checked for
-    NaN and infinity at once, memory-mapped ones (`load`) by `check_finite`, because opening a
-    model must not read it.
+    NaN and infinity at once, memory-mapped ones when they are first asked for, because opening a
+    model must not read it; those of a folder with digests (`load`) are held against these then.
 
     Examples
     --------
@@ -61,8 +82,8 @@ class WordVectors:
     """
 
     vocabulary: Vocabulary
-    input_vectors: np.ndarray
-    output_vectors: np.ndarray | None = field(default_factory=lambda: None)
+    input_vectors: np.ndarray = _Table()  # type: ignore[assignment]
+    output_vectors: np.ndarray | None = _Table()  # type: ignore[assignment]
     corpus_digest: str | None = None
     training: dict = field(default_factory=dict)
     subwords: "Subwords | None" = None
@@ -71,6 +92,7 @@ class WordVectors:
     def __post_init__(self):
         n_words = len(self.vocabulary)
         object.__setattr__(self, "_packed", {})
+        unchecked = set()
         for name in TABLES:
             table = getattr(self, f"{name}_vectors")
             if table is None and name == "output":
@@ -89,12 +111,14 @@ class WordVectors:
                     f"dimensions). Got {table.shape[1]:,} instead. Use the two tables of one "
                     "training."
                 )
-            if packed:  # __getattr__ unpacks it
+            if packed:  # unpacked when it is asked for
                 self._packed[name] = table  # type: ignore[attr-defined]
-                object.__delattr__(self, f"{name}_vectors")
+                del self.__dict__[f"{name}_vectors"]
                 continue
             object.__setattr__(self, f"{name}_vectors", table)
-            if not _memory_mapped(table):
+            if _memory_mapped(table):
+                unchecked.add(f"{name}_vectors")
+            else:
                 self._check_finite(name)
         if self.subwords is not None and self.subwords.vectors.shape[1] != self.n_dims:
             raise ValueError(
@@ -102,14 +126,21 @@ class WordVectors:
                 f"Got {self.subwords.vectors.shape[1]:,} instead. Use the parts of one training."
             )
         object.__setattr__(self, "_kept", {})  # digest and norms, once computed
+        object.__setattr__(self, "_verify", None)  # of the file that the tables are mapped from
+        object.__setattr__(self, "_unchecked", unchecked)
 
-    def __getattr__(self, name):
+    def _sealed(self, verify):
+        """Tables on the disk are held against their digests by verify(name) before their use."""
+        object.__setattr__(self, "_verify", verify)
+        self._unchecked.update(f"{name}_vectors" for name in self.packed)  # type: ignore[attr-defined]
+        if self.subwords is not None:
+            self._unchecked.add("subword_vectors")  # type: ignore[attr-defined]
+
+    def _unpack(self, name):
         """A packed table, when it is first asked for; two threads may both unpack it."""
-        packed = self.__dict__.get("_packed", {}).get(name.removesuffix("_vectors"))
-        if packed is None or not name.endswith("_vectors"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        object.__setattr__(self, name, _frozen(name, packed.unpack()))
-        return self.__dict__[name]
+        table = self.__dict__["_packed"][name.removesuffix("_vectors")].unpack()
+        self.__dict__[name] = _frozen(name, table)
+        self._check_finite(name.removesuffix("_vectors"))
 
     @property
     def packed(self) -> dict[str, Packed]:
@@ -117,12 +148,31 @@ class WordVectors:
         return dict(self._packed)  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
-        both = "output" in self.packed or self.output_vectors is not None
+        both = "output" in self.packed or self.__dict__["output_vectors"] is not None
         only = "" if both else ", input table only"
         return f"WordVectors(n_words={self.n_words}, n_dims={self.n_dims}{only})"
 
     def __sklearn_clone__(self):
         return self
+
+    def __getstate__(self):
+        self._check_all()  # nobody checks a copy again
+        return {**self.__dict__, "_verify": None}
+
+    def _check_all(self):
+        for name in sorted(self._unchecked):
+            self._check_once(name)
+
+    def _check_once(self, name):
+        """Hold a table on the disk against its digests, or look for NaN where it has none."""
+        unchecked, verify = self.__dict__["_unchecked"], self.__dict__["_verify"]
+        if name not in unchecked:
+            return
+        if verify is not None:
+            verify(name)
+        elif name != "subword_vectors":
+            self._check_finite(name.removesuffix("_vectors"))
+        unchecked.discard(name)
 
     def __len__(self) -> int:
         return len(self.vocabulary)
@@ -146,8 +196,8 @@ class WordVectors:
 
     @property
     def n_dims(self) -> int:
-        packed = self.packed.get("input")
-        return self.input_vectors.shape[1] if packed is None else packed.shape[1]
+        packed = self._packed.get("input")  # type: ignore[attr-defined]
+        return (self.__dict__["input_vectors"] if packed is None else packed).shape[1]
 
     def roles(self, *, swap: bool = False, method: str = "This method"):
         """(A_hat, B_hat): the table of the loss and the table of the prior; swapped for `i-`.
@@ -171,6 +221,7 @@ class WordVectors:
         if row >= 0:
             return self.input_vectors[row]
         if self.subwords is not None:
+            self._check_once("subword_vectors")
             return self.subwords.vector(word)
         raise ValueError(self._unknown(word))
 
@@ -257,8 +308,13 @@ class WordVectors:
         return replace(self, input_vectors=changed, output_vectors=output, subwords=subwords)
 
     def digest(self) -> str:
-        """sha256 of words and tables, in hexadecimal; computed once, reads every number."""
+        """sha256 of words and tables, in hexadecimal; computed once, reads every number.
+
+        The same vectors have the same digest in memory and in every format that keeps them
+        exactly. Folders, certificates and results name their word vectors by it.
+        """
         kept = self._kept  # type: ignore[attr-defined]
+        self._check_all()
         if "digest" not in kept:
             sha = hashlib.sha256()
             for block in _blocks_of_words(self.words):
@@ -293,9 +349,9 @@ class WordVectors:
         return self
 
     def _check_finite(self, name):
-        table = getattr(self, f"{name}_vectors")
+        table = self.__dict__[f"{name}_vectors"]
         for rows in _row_blocks(table):
-            finite = np.isfinite(table[rows]).all(axis=1)
+            finite = _finite(table[rows])
             if not finite.all():
                 row = rows.start + int(np.argmin(finite))
                 raise ValueError(
@@ -465,6 +521,14 @@ def _memory_mapped(array) -> bool:
             return True
         owner = owner.base
     return False
+
+
+def _finite(rows) -> np.ndarray:
+    """Which rows hold finite numbers only."""
+    if rows.dtype != np.float16:
+        return np.isfinite(rows).all(axis=1)
+    largest = np.uint16(0x7C00)  # all bits of the exponent: infinity or NaN; isfinite is slow here
+    return ((rows.view(np.uint16) & largest) != largest).all(axis=1)
 
 
 def _row_blocks(table):

@@ -67,6 +67,7 @@ class Vocabulary:
         self._n_words = len(index)
         self._index: dict[str, int] | None = index
         self._checked = False  # whether the hash table is known to be sound
+        self._unsound: Callable[[], None] | None = None  # checks arrays of a file before their use
         self._arrays: dict[str, np.ndarray] = {}
         counts = None if counts is None else _whole_counts(counts)
         self._finish(counts, normalise, unknown)
@@ -87,10 +88,33 @@ class Vocabulary:
                     f"counts must have one number for each of the {self._n_words:,} words. "
                     f"Got an array of shape {counts.shape} instead."
                 )
-        self.counts: np.ndarray | None = counts
+        self._counts: np.ndarray | None = counts
         self.normalise = normalise
         self.unknown = unknown
         self._spelling: Spelling | None = None  # made when it is first needed
+
+    @property
+    def counts(self) -> np.ndarray | None:
+        """How often each word occurred in the source corpus; None when unknown."""
+        self._check_arrays()
+        return self._counts
+
+    def _check_arrays(self):
+        """Once, before arrays that came from a file are used: a damaged one is refused."""
+        if self._unsound is not None:
+            self._unsound()
+            offsets = self._arrays["word_offsets"]
+            if np.any(offsets[1:] < offsets[:-1]):
+                raise ValueError(
+                    "word_offsets must not fall. Got offsets that do instead. The file they come "
+                    "from is damaged."
+                )
+            if self._counts is not None and self._counts.size and self._counts.min() < 0:
+                raise ValueError(
+                    f"counts must be at least 0. Got {self._counts.min()} instead. The file they "
+                    "come from is damaged."
+                )
+            self._unsound = None
 
     @classmethod
     def from_bytes(
@@ -115,13 +139,24 @@ class Vocabulary:
                 f"{len(word_bytes):,}. Got {len(word_offsets):,} offsets that do not instead. "
                 "The file they come from is damaged."
             )
+        for name, array, dtype in (
+            ("word_bytes", word_bytes, np.uint8),
+            ("word_offsets", word_offsets, np.int64),
+        ):
+            if array.ndim != 1 or array.dtype != dtype:
+                raise ValueError(
+                    f"{name} must be a flat array of {np.dtype(dtype)}. Got {array.dtype} of shape "
+                    f"{array.shape} instead. The file it comes from is damaged."
+                )
         made._words = None
         made._index = None
         made._checked = False
+        made._unsound = lambda: None
         made._arrays = {"word_bytes": word_bytes, "word_offsets": word_offsets}
         if hash_table is not None:
             n_slots = len(hash_table)
-            if hash_table.ndim != 2 or n_slots & (n_slots - 1) or n_slots <= made._n_words:
+            fits = hash_table.shape == (n_slots, 2) and hash_table.dtype == np.uint64
+            if not fits or n_slots & (n_slots - 1) or n_slots <= made._n_words:
                 raise ValueError(
                     "hash_table must have two columns and a power of two of rows, more than "
                     f"n_words={made._n_words:,}. Got shape {hash_table.shape} instead. "
@@ -152,6 +187,7 @@ class Vocabulary:
 
     def word_arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """The words' UTF-8 bytes one after the other, and where each begins; (n_words + 1,)."""
+        self._check_arrays()
         arrays = self._arrays
         if "word_bytes" not in arrays:
             arrays["word_bytes"], arrays["word_offsets"] = joined(self.words)
@@ -177,12 +213,7 @@ class Vocabulary:
             arrays["hash_table"] = table
         elif not self._checked:  # a damaged file must not send the kernels out of their arrays
             filled = arrays["hash_table"][:, 1]
-            offsets = arrays["word_offsets"]
-            if (
-                np.count_nonzero(filled) != self._n_words
-                or filled.max() > self._n_words
-                or np.any(offsets[1:] < offsets[:-1])
-            ):
+            if np.count_nonzero(filled) != self._n_words or filled.max() > self._n_words:
                 raise ValueError(
                     f"hash_table and word_offsets must be of the same {self._n_words:,} words. Got "
                     "arrays that do not fit instead. The file they come from is damaged."
@@ -197,23 +228,24 @@ class Vocabulary:
     def _word(self, i: int) -> str:
         if self._words is not None:
             return self._words[i]
+        self._check_arrays()
         offsets = self._arrays["word_offsets"]
         word = self._arrays["word_bytes"][offsets[i] : offsets[i + 1]]
-        return word.tobytes().decode("utf-8", "surrogatepass")
+        return _decoded(word.tobytes(), i)
 
     @property
     def words(self) -> list[str]:
         """The words; position is the token id."""
         if self._words is None:
+            self._check_arrays()
             data = self._arrays["word_bytes"].tobytes()
             ends = self._arrays["word_offsets"].tolist()
             if data.isascii():
                 whole = data.decode()
                 self._words = [whole[a:b] for a, b in itertools.pairwise(ends)]
             else:
-                self._words = [
-                    data[a:b].decode("utf-8", "surrogatepass") for a, b in itertools.pairwise(ends)
-                ]
+                pairs = enumerate(itertools.pairwise(ends))
+                self._words = [_decoded(data[a:b], i) for i, (a, b) in pairs]
         return self._words
 
     @property
@@ -234,6 +266,7 @@ class Vocabulary:
             return int(kernels.find_words(data, starts, self._table())[0])
 
     def __getstate__(self):
+        self._check_arrays()
         state = dict(self.__dict__)
         if state["_arrays"]:
             state["_arrays"] = {k: v for k, v in self._arrays.items() if k != "hash_table"}
@@ -430,6 +463,16 @@ class Vocabulary:
         )
         matrix.sum_duplicates()
         return matrix
+
+
+def _decoded(word: bytes, i: int) -> str:
+    try:
+        return word.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        raise ValueError(
+            f"Words must be UTF-8. Got {word[:40]!r} at {i} instead. The file they come from is "
+            "damaged."
+        ) from None
 
 
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz")
