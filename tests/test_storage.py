@@ -559,7 +559,7 @@ def test_parameters_of_a_folder_obey_the_rules_of_the_estimator(tmp_path, fitted
         without_digests(tmp_path / "model")
         with pytest.raises(ValueError, match=rf"model is damaged: .*{next(iter(change))}.* must b"):
             load(tmp_path / "model")
-        save(fitted, tmp_path / "model")
+        save(fitted, tmp_path / "model", overwrite=True)
 
 
 def test_an_edited_description_is_refused(tmp_path, fitted):
@@ -599,7 +599,7 @@ def test_shapes_that_do_not_fit_the_words_are_refused(tmp_path, fitted):
     for change in (
         {"idf": tensors["idf"][:-1]}, {"idf": tensors["idf"].astype(np.int64)},
         {"idf": tensors["idf"] * np.nan}, {"idf": tensors["idf"][:, None]},
-        {"fit_report": np.zeros(2)}, {"fit_digest": np.zeros(3, dtype=np.uint8)},
+        {"fit_report": np.zeros(2)}, {"fingerprint.counts": np.zeros(2, dtype=np.int64)},
     ):  # fmt: skip
         rewritten(tmp_path / "model", tensors | change)
         with pytest.raises(ValueError, match=rf"model is damaged: {next(iter(change))} "):
