@@ -25,7 +25,9 @@ ROOMS = {
     "loading": {"classify", "sentences", "storage", "words"},
     "classify": {"_kernels", "maths", "sentences", "threads", "words"},
     "certificates": {"files", "maths", "progress", "sentences", "threads", "words"},
-    "sentences": {"_kernels", "files", "gpu", "maths", "progress", "text", "threads", "words"},
+    "sentences": {
+        "_kernels", "files", "gpu", "maths", "progress", "storage", "text", "threads", "words",
+    },
     "words": {"_kernels", "files", "gpu", "progress", "seals", "storage", "text", "threads"},
     "text": {"_kernels", "files", "progress", "threads"},
     "gpu": {"files", "maths", "progress"},

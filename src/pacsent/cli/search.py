@@ -1,4 +1,4 @@
-"""Commands about search: index, search, similar, duplicates."""
+"""Commands about search and travel: index, search, similar, duplicates, export."""
 
 import click
 
@@ -101,3 +101,27 @@ def duplicates(model, text, above, method):
     made.add(read_lines(text))
     for one, two in made.duplicates(above):
         click.echo(f"{one.cosine:.4f}\t{one.id}\t{two.id}\t{one.text}\t{two.text}")
+
+
+@cli.command()
+@click.argument("model", type=ModelPath(exists=True, file_okay=False))
+@click.argument("directory", type=click.Path())
+@click.option(
+    "--to",
+    type=click.Choice(["model2vec", "sentence-transformers"]),
+    default="sentence-transformers",
+    show_default=True,
+    help="Which library opens it.",
+)
+@_method_option
+@overwrite_option
+def export(model, directory, to, method, overwrite):
+    """Write MODEL as a folder that sentence-transformers or model2vec opens, with our vectors.
+
+    For methods that are the mean of one row for each word: SIF-sum, SIF, uSIF, both, Average.
+    Others are refused.
+    """
+    from pacsent.sentences.export import export as write
+
+    write(_vectorizer(model, method), directory, to, overwrite=overwrite)
+    click.echo(f"wrote  {directory}: for {to}", err=True)

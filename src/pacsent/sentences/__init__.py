@@ -17,6 +17,7 @@ __getattr__, __dir__ = offer(
         "PB01Vectorizer": "pb_01",
         "SIFVectorizer": "weighted",
         "Index": "index",
+        "export": "export",
         "Hit": "index",
         "SIFSumVectorizer": "weighted",
         "BothVectorizer": "weighted",

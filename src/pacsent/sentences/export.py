@@ -1,0 +1,154 @@
+"""Sentence vectors that travel: a method as one table, for sentence-transformers and model2vec.
+
+Both take the mean of the rows of the known tokens. A method is exported where that is what it does:
+Average, SIF, uSIF, SIF-sum and both, and PB-L2 with alpha or with lambda per token.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from pacsent.files import replacing_folder
+from pacsent.storage import write_tensors
+
+TARGETS = ("model2vec", "sentence-transformers")
+_DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_MARK = "▁"  # stands before every word, so that a part of an unknown word is never a known one
+
+
+def as_table(vectorizer) -> np.ndarray:
+    """The rows whose plain mean over a text's known words is the text's vector.
+
+    Raises ValueError for a method of which that is not true: the rows are the vectors of single
+    words, and 200 random texts are compared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import Vocabulary, WordVectors, make
+    >>> words = WordVectors(Vocabulary(["good", "film"]), np.eye(2), -np.eye(2))
+    >>> as_table(make("i-Average", words).fit([]))
+    array([[-1.,  0.],
+           [ 0., -1.]])
+    """
+    words = vectorizer.word_vectors.words
+    table = vectorizer.transform([[word] for word in words])
+    rng = np.random.default_rng(0)
+    texts = [rng.integers(len(words), size=n) for n in rng.integers(2, 30, 200)]
+    found = vectorizer.transform([[words[i] for i in text] for text in texts])
+    means = np.stack([table[text].mean(axis=0, dtype=float) for text in texts])
+    if not np.allclose(found, means, rtol=1e-4, atol=1e-5 * np.abs(means).max()):
+        raise ValueError(
+            f"{type(vectorizer).__name__} with these settings is not the mean of one row for each "
+            "word, so no table holds it. Export SIF-sum, SIF, uSIF, both or Average."
+        )
+    return table
+
+
+def export(vectorizer, path, to: str = "model2vec", *, overwrite: bool = False) -> Path:
+    """Write a fitted method as a folder that another library opens.
+
+    Parameters
+    ----------
+    vectorizer : fitted vectorizer of pacsent
+        With a vocabulary that was made by `normalise="paper"`, as `english` is.
+    path : str or path
+        The folder.
+    to : {"model2vec", "sentence-transformers"}
+        `StaticModel.from_pretrained(path)`, whose `encode` reads the first 512 words of a text
+        unless it is given max_length=None; or `SentenceTransformer(path)`.
+    overwrite : bool, default=False
+        Replace a folder that was exported before.
+    """
+    if to not in TARGETS:
+        raise ValueError(f"to must be one of {', '.join(TARGETS)}. Got {to!r} instead.")
+    vocabulary = vectorizer.word_vectors.vocabulary
+    if vocabulary.normalise_name != "paper" or vocabulary.unknown != "drop":
+        raise ValueError(
+            "Only a vocabulary with normalise='paper' and unknown='drop' can be exported: other "
+            "libraries cannot be told to read text in another way."
+        )
+    path = Path(path)
+    if path.exists() and any(path.iterdir()) and not _may_replace(path, overwrite):
+        raise ValueError(
+            f"{path} exists. Choose another name, or say overwrite=True to replace a folder that "
+            "was exported."
+        )
+    table = np.asarray(as_table(vectorizer), dtype=np.float32)
+    with replacing_folder(path, needed=table.nbytes) as folder:
+        name = "embeddings" if to == "model2vec" else "embedding.weight"
+        write_tensors(folder / "model.safetensors", {name: table})
+        _write(folder / "tokenizer.json", tokenizer(vocabulary.words))
+        for file, content in _settings(to).items():
+            _write(folder / file, content)
+        (folder / "README.md").write_text(_card(vectorizer, to, table), encoding="utf-8")
+    return path
+
+
+def _may_replace(path, overwrite) -> bool:
+    return overwrite and (path / "tokenizer.json").is_file()
+
+
+def _write(path, content):
+    path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+
+
+def tokenizer(words) -> dict:
+    """A tokenizer.json that splits text as `normalise="paper"` does and drops unknown words.
+
+    Every word is one token with a mark before it. A word that is not in the vocabulary falls into
+    its letters, none of which is a token, and so into nothing.
+    """
+    digits = [
+        {"type": "Replace", "pattern": {"String": str(i)}, "content": f" {name} "}
+        for i, name in enumerate(_DIGITS)
+    ]
+    other = {"type": "Replace", "pattern": {"Regex": "[^A-Za-z0-9]+"}, "content": " "}
+    ends = {"type": "Strip", "strip_left": True, "strip_right": True}
+    spaces = {"type": "Replace", "pattern": {"Regex": " +"}, "content": " "}
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [],
+        "normalizer": {
+            "type": "Sequence",
+            "normalizers": [other, {"type": "Lowercase"}, *digits, spaces, ends],
+        },
+        "pre_tokenizer": {
+            "type": "Metaspace", "replacement": _MARK, "prepend_scheme": "always", "split": True,
+        },
+        "post_processor": None,
+        "decoder": None,
+        "model": {
+            "type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+            "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False,
+            "ignore_merges": True, "vocab": {f"{_MARK}{w}": i for i, w in enumerate(words)},
+            "merges": [],
+        },
+    }  # fmt: skip
+
+
+def _settings(to) -> dict[str, object]:
+    if to == "model2vec":
+        config = {
+            "model_type": "model2vec", "architectures": ["StaticModel"], "normalize": False,
+            "tokenizer_name": "pacsent",
+        }  # fmt: skip
+        return {"config.json": config}
+    module = "sentence_transformers.models.StaticEmbedding"
+    return {
+        "modules.json": [{"idx": 0, "name": "0", "path": "", "type": module}],
+        "config_sentence_transformers.json": {
+            "similarity_fn_name": "cosine", "prompts": {}, "default_prompt_name": None,
+        },
+    }  # fmt: skip
+
+
+def _card(vectorizer, to, table) -> str:
+    return (
+        f"# {type(vectorizer).__name__} of pacsent\n\n{table.shape[0]:,} words, {table.shape[1]} "
+        f"dimensions, for {to}. The vector of a text is the mean of the rows of its known words.\n"
+        "Text is read as letters a-z, digits spelled; unknown words are dropped.\n"
+    )
