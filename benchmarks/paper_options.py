@@ -153,26 +153,30 @@ def main():
     parser.add_argument("--threads-each", type=int, default=1, help="Threads of a process.")
     parser.add_argument("--minutes", type=float, default=240.0, help="Stop after so long.")
     parser.add_argument("--splits", type=int, default=20)
+    parser.add_argument("--only", nargs="+", choices=DATASETS, default=list(DATASETS))
     options = parser.parse_args()
     curve_rows = [Row(name, name, name, lams=CURVE_LAMS) for name in CURVES]
-    cases = [(row, name) for row in ROWS for name in DATASETS]
+    cases = [(row, name) for row in ROWS for name in options.only]
     cases += [(row, "subj") for row in curve_rows]
     # the slowest first, so that no core waits for one of them at the end
     order = sorted(range(len(cases)), key=lambda i: cost(*cases[i]), reverse=True)
     found = computed(cases, order, options)
-    curves = {row.name: found[len(ROWS) * len(DATASETS) + i][2] for i, row in enumerate(curve_rows)}
+    curves = {
+        row.name: found[len(ROWS) * len(options.only) + i][2] for i, row in enumerate(curve_rows)
+    }
     rows = []
     for number, row in enumerate(ROWS):
-        scores = found[number * len(DATASETS) : (number + 1) * len(DATASETS)]
+        scores = dict(zip(options.only, found[number * len(options.only) :]))
         line = {"row": row.label}
-        line |= {name: one[0] for name, one in zip(DATASETS, scores)}
-        rows.append({**line, "sd over splits of subj": scores[DATASETS.index("subj")][1]})
+        line |= {name: scores[name][0] if name in scores else None for name in DATASETS}
+        spread = scores["subj"][1] if "subj" in scores else None
+        rows.append({**line, "sd over splits of subj": spread})
     for row, curve in curves.items():
         for point in curve:
             rows.append({"row": f"{row}, λ = {point['lam']:g}, cross-validated",
                          **dict.fromkeys(DATASETS), "subj": point["accuracy"],
                          "sd over splits of subj": None})  # fmt: skip
-    if options.save:
+    if options.save and all(curves.values()):
         figure(curves, Path(__file__).parents[1] / "docs" / "figures" / "lambda.png")
     finish(
         "paper_options",
