@@ -22,7 +22,7 @@ ROOMS = {
         "certificates", "classify", "files", "gpu", "maths", "progress", "sentences", "text",
         "words",
     },
-    "loading": {"classify", "sentences", "storage", "words"},
+    "loading": {"classify", "seals", "sentences", "storage", "words"},
     "classify": {"_kernels", "maths", "sentences", "threads", "words"},
     "certificates": {"files", "maths", "progress", "sentences", "threads", "words"},
     "sentences": {

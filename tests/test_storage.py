@@ -779,3 +779,113 @@ def test_a_parameter_that_only_pickle_could_keep_is_refused(tmp_path, fitted):
     with pytest.raises(ValueError, match=r"the parameter 'lam' of IDFVectorizer must be numbers"):
         save(fitted, tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
+
+
+# -- check --------------------------------------------------------------------------------------
+
+
+def run_check(*arguments):
+    from click.testing import CliRunner
+
+    from pacsent.cli import cli
+
+    return CliRunner().invoke(cli, ["check", *map(str, arguments)])
+
+
+def test_check_says_that_a_model_is_sound(tmp_path, fitted):
+    save(fitted, tmp_path / "model")
+    done = run_check(tmp_path / "model")
+    assert done.exit_code == 0 and "DAMAGED" not in done.output
+    for what in ("config.json", "model.safetensors", "words/config.json", "words/vocabulary.tsv"):
+        assert f"ok       {what}: " in done.output
+    assert "4 words found, all numbers finite" in done.output
+    found = json.loads(run_check(tmp_path / "model", "--json").output)
+    assert found["ok"] and {step["ok"] for step in found["checks"]} == {True}
+    assert run_check(COMMITTED).exit_code == 0
+    assert "without digests (format 1)" in run_check(COMMITTED).output
+
+
+def test_check_finds_a_flipped_bit_in_every_file(tmp_path, fitted):
+    save(fitted, tmp_path / "model")
+    files = [path for path in sorted((tmp_path / "model").rglob("*")) if path.is_file()]
+    assert len(files) == 5
+    for file in files:
+        whole = file.read_bytes()
+        for place in range(0, len(whole), max(1, len(whole) // 7)):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1
+            file.write_bytes(damaged)
+            done = run_check(tmp_path / "model", "--json")
+            assert done.exit_code == 1, (file, place)
+            found = json.loads(done.output)
+            assert not found["ok"]
+            assert all("\n" not in step["found"] for step in found["checks"])
+        file.write_bytes(whole)
+    assert run_check(tmp_path / "model").exit_code == 0
+
+
+def test_check_of_a_folder_that_is_not_there_is_one_line(tmp_path):
+    done = run_check(tmp_path / "nowhere")
+    assert done.exit_code == 1
+    assert "There is no folder" in done.output
+
+
+# -- numbers that are none ----------------------------------------------------------------------
+
+
+def test_a_row_of_nan_is_named_when_it_is_used(toy_word_vectors):
+    from pacsent import METHODS, make
+
+    words = toy_word_vectors
+    tables = [np.array(words.input_vectors), np.array(words.output_vectors)]
+    X = ["good film", "quiet film", "film film film"]
+    for method in METHODS:
+        for table in tables:
+            mine = WordVectors(words.vocabulary, tables[0], tables[1])
+            vectorizer = make(method, mine).fit(X)
+            kept = table[2].copy()
+            table[2] = np.nan  # the tables are views: whoever owns the memory may write to it
+            try:
+                try:
+                    found = vectorizer.transform(X)
+                except ValueError as error:
+                    assert "NaN or infinity in row 2 ('quiet')" in str(error), method
+                else:
+                    assert np.isfinite(found).all(), method
+            finally:
+                table[2] = kept
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_readers_and_convert_refuse_what_is_no_number(tmp_path, value):
+    from click.testing import CliRunner
+
+    from pacsent import formats
+    from pacsent.cli import cli
+
+    words = made(4, 3)
+    table = np.array(words.input_vectors)
+    table[2, 1] = value
+    folder = tmp_path / "npy"
+    folder.mkdir()
+    np.save(folder / "input.npy", table)
+    np.save(folder / "output.npy", words.output_vectors)
+    (folder / "vocab.tsv").write_text(
+        "".join(f"{w}\t{c}\n" for w, c in zip(words.words, words.counts))
+    )
+    lines = [f"{w} " + " ".join(map(str, row)) for w, row in zip(words.words, table)]
+    (tmp_path / "words.txt").write_text("4 3\n" + "\n".join(lines) + "\n")
+    save(words, tmp_path / "model")
+    tensors = tensors_of(tmp_path / "model")
+    rewritten(tmp_path / "model", tensors | {"input_vectors": table})
+    without_digests(tmp_path / "model")
+    for source in (folder, tmp_path / "words.txt", tmp_path / "model"):
+        if source.name != "model":
+            with pytest.raises(
+                ValueError, match=r"infinity in row 2 \('word2'\)|^Line 4 of .* must"
+            ):
+                formats.read(source)
+        done = CliRunner().invoke(cli, ["convert", str(source), str(tmp_path / "out.txt")])
+        assert done.exit_code == 1
+        assert "word2" in done.output or "Line 4 of" in done.output
+        assert not (tmp_path / "out.txt").exists()

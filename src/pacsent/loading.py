@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 import pacsent
-from pacsent import storage
+from pacsent import seals, storage
 from pacsent.storage import (
     TENSORS,
     WORDS,
@@ -349,3 +349,86 @@ def _estimator_class(name, path):
             "Install the version that wrote it."
         )
     return found
+
+
+# ------------------------------------------------------------------------------------------------
+# check
+# ------------------------------------------------------------------------------------------------
+
+
+def check(path) -> list[dict]:
+    """Check a saved model to the last byte: what was looked at, and whether it is as it was saved.
+
+    Parameters
+    ----------
+    path : str or path
+        A folder written by `save`.
+
+    Returns
+    -------
+    list of dict
+        One for each thing that was looked at: `what`, `ok`, and `found`, in words.
+
+    Notes
+    -----
+    Digests find accidental damage, not a person who writes new ones. Folders that were saved
+    without digests (format 1) are checked for structure and finite numbers only.
+
+    Examples
+    --------
+    >>> from pacsent.loading import check
+    >>> all(step["ok"] for step in check("english"))
+    True
+    """
+    path = storage.place(path)
+    if not path.is_dir():
+        read_config(path)  # says what is missing
+    found: list[dict] = []
+
+    def step(what, look):
+        try:
+            found.append({"what": what, "ok": True, "found": look()})
+        except (ValueError, OSError) as error:
+            found.append({"what": what, "ok": False, "found": str(error)})
+        return found[-1]["ok"]
+
+    folders = [path, *(path / VECTORIZER / WORDS, path / VECTORIZER, path / WORDS)]
+    for folder in [f for f in folders if f == path or f.exists()]:
+        name = "" if folder == path else f"{folder.relative_to(path)}/"
+        if not step(f"{name}{storage.CONFIG}", lambda f=folder: _check_description(f)):
+            continue
+        config = read_config(folder)
+        for file in sorted({TENSORS, *config.get("files", {})}):
+            step(f"{name}{file}", lambda f=folder, n=file, c=config: _check_file(f, n, c))
+    step("the model", lambda: _check_model(load(path)))
+    return found
+
+
+def _check_description(folder) -> str:
+    config = read_config(folder)
+    sealed = "as it was saved" if "digest" in config else "readable, without digests (format 1)"
+    return f"{config['class']}, {sealed}"
+
+
+def _check_file(folder, name, config) -> str:
+    record = config.get("files", {}).get(name)
+    if name == TENSORS:
+        tensors = read_tensors(folder / name, record)
+        tensors.verify()
+        said = "as they were saved" if record else "of the right sizes"
+        return f"{len(tensors)} arrays, {said}"
+    data = (folder / name).read_bytes()
+    if record != {"bytes": len(data), "digest": seals.digest(data)}:
+        raise ValueError(f"{folder / name} is damaged: it is not what was saved. Copy it again.")
+    return f"{len(data):,} bytes, as they were saved"
+
+
+def _check_model(model) -> str:
+    """Open it and look at every number and word."""
+    vectorizer = getattr(model, "vectorizer_", getattr(model, "vectorizer", model))
+    words = getattr(vectorizer, "word_vectors", model)
+    if not isinstance(words, WordVectors):
+        return "opens"
+    words.check_finite()
+    words.vocabulary.check_lookup()
+    return f"opens; {words.n_words:,} words found, all numbers finite"

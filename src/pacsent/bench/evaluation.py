@@ -3,7 +3,6 @@
 Labels are used by the classifier only. `reproduction` runs the whole table.
 """
 
-import hashlib
 import json
 import time
 import warnings
@@ -204,21 +203,12 @@ def score_text(result: dict, digits: int = 4) -> str:
     return f"{shown} ± {result['sd']:.{digits}f}" if several else shown
 
 
-def words_digest(words) -> str:
-    """sha256 of the words and both tables, for provenance."""
-    total = hashlib.sha256("\n".join(words.vocabulary.words).encode())
-    for table in (words.input_vectors, words.output_vectors):
-        if table is not None:
-            total.update(np.ascontiguousarray(table).data)
-    return total.hexdigest()
-
-
 def _provenance(dataset, words, seeds, Cs, quick=False) -> dict:
     return {
         "protocol": PROTOCOL,
         "pacsent": pacsent.__version__,
         "dataset_digest": dataset.digest,
-        "words_digest": words_digest(words) if words is not None else None,
+        "words_digest": words.digest() if words is not None else None,
         "seeds": list(seeds),
         "Cs": list(Cs),
         "n_folds": N_FOLDS,

@@ -159,7 +159,7 @@ def reproduce(
         seeds = tuple(seeds)[:1]
     Cs = (1.0, 10.0, 100.0) if quick else regressions.CS
     listed = tasks(only)
-    digest = evaluation.words_digest(words)
+    digest = words.digest()
     keys = {
         task: {
             "protocol": PROTOCOL,

@@ -10,10 +10,12 @@ import warnings
 
 import click
 
-from pacsent.cli import bench, certificates, classify, search, sentences, words
+from pacsent.cli import bench, certificates, classify, models, search, sentences, words
 from pacsent.cli.common import cli, end_on_sigterm, one_line_warning, status_of
 
-__all__ = ["bench", "certificates", "classify", "cli", "main", "search", "sentences", "words"]
+__all__ = [
+    "bench", "certificates", "classify", "cli", "main", "models", "search", "sentences", "words",
+]  # fmt: skip
 
 
 def main():

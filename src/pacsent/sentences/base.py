@@ -21,6 +21,7 @@ from sklearn.base import (
     TransformerMixin,
     _fit_context,
 )
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -252,7 +253,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._verify_state()
         self._check_fitted_on()
         self._tables()
-        n_done = n_known = n_unknown = n_empty = n_tokenless = 0
+        n_done = n_known = n_unknown = n_empty = n_tokenless = n_lost = 0
         first_empty: list[int] = []
         for encoded, means, variances in self._batches(X, out):
             empty = self._is_empty(encoded)
@@ -265,6 +266,9 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 first_empty += [int(row) + n_done for row in rows[: 3 - len(first_empty)]]
                 if self.on_empty == "error":
                     self._check_empty((n_done + empty.size, n_empty, 0.0, first_empty))
+            with np.errstate(over="ignore", invalid="ignore"):
+                if not np.isfinite(means.sum()):  # one pass; rows are looked at only then
+                    n_lost += self._n_lost(encoded, means)
             n_done += empty.size
             n_known += encoded.ids.size
             n_unknown += int(encoded.n_unknown.sum())
@@ -274,6 +278,21 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         coverage = n_known / n_all if n_all else float("nan")
         self._check_empty((n_done, n_empty, coverage, first_empty))
         self._check_coverage(n_known, n_unknown)
+        if n_lost:
+            warnings.warn(
+                f"{n_lost:,} of {n_done:,} vectors are not finite numbers, though those of their "
+                "words are: the method went astray on them. Choose other parameters.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _n_lost(self, encoded, means) -> int:
+        """Number of vectors that are not finite; an error where a word's own vector is not."""
+        lost = np.flatnonzero(~np.isfinite(means).all(axis=1))
+        if lost.size:
+            ids = [encoded.ids[encoded.offsets[row] : encoded.offsets[row + 1]] for row in lost]
+            self.word_vectors.check_rows(np.concatenate(ids))
+        return lost.size
 
     def sample(self, X, n_samples=1, random_state=None):
         """Draw from the posteriors.

@@ -138,9 +138,11 @@ class WordVectors:
 
     def _unpack(self, name):
         """A packed table, when it is first asked for; two threads may both unpack it."""
-        table = self.__dict__["_packed"][name.removesuffix("_vectors")].unpack()
-        self.__dict__[name] = _frozen(name, table)
-        self._check_finite(name.removesuffix("_vectors"))
+        packed = self.__dict__["_packed"][name.removesuffix("_vectors")]
+        self.__dict__[name] = _frozen(name, packed.unpack())
+        parts = (packed.scales, packed.centre, packed.spread)
+        if not all(np.isfinite(part).all() for part in parts):  # of finite ones, all numbers are
+            self._check_finite(name.removesuffix("_vectors"))
 
     @property
     def packed(self) -> dict[str, Packed]:
@@ -348,17 +350,31 @@ class WordVectors:
                 self._check_finite(name)
         return self
 
+    def check_rows(self, ids: np.ndarray) -> None:
+        """Raise where the vectors of these words hold NaN or infinity, and name the word.
+
+        Tables are checked when they are made or first read; this finds what was written into the
+        memory of a table afterwards.
+        """
+        rows = np.unique(ids)
+        for name in TABLES:
+            table = getattr(self, f"{name}_vectors")
+            if table is not None and not (finite := _finite(table[rows])).all():
+                self._refuse_row(name, int(rows[np.argmin(finite)]))
+
     def _check_finite(self, name):
         table = self.__dict__[f"{name}_vectors"]
         for rows in _row_blocks(table):
             finite = _finite(table[rows])
             if not finite.all():
-                row = rows.start + int(np.argmin(finite))
-                raise ValueError(
-                    f"{name}_vectors must be finite numbers. Got NaN or infinity in row {row:,} "
-                    f"({self.vocabulary.words[row]!r}) instead. Train again with a smaller "
-                    "learning rate, or repair the file."
-                )
+                self._refuse_row(name, rows.start + int(np.argmin(finite)))
+
+    def _refuse_row(self, name, row):
+        raise ValueError(
+            f"{name}_vectors must be finite numbers. Got NaN or infinity in row {row:,} "
+            f"({self.vocabulary.words[row]!r}) instead. Train again with a smaller "
+            "learning rate, or repair the file."
+        )
 
     def _table(self, name) -> np.ndarray:
         if name not in TABLES:

@@ -225,6 +225,20 @@ class Vocabulary:
             frozen(arrays["word_offsets"]),
         )
 
+    def check_lookup(self) -> None:
+        """Raise ValueError unless every word is found at its own number."""
+        from pacsent._kernels import text as kernels
+
+        with np.errstate(over="ignore"):
+            found = kernels.find_words(*map(frozen, self.word_arrays()), self._table())
+        wrong = np.flatnonzero(found != np.arange(len(self)))
+        if wrong.size:
+            i = int(wrong[0])
+            raise ValueError(
+                f"Every word must be found at its own number. Got {found[i]} for {self._word(i)!r} "
+                f"at {i} instead. The file they come from is damaged: copy or save it again."
+            )
+
     def _word(self, i: int) -> str:
         if self._words is not None:
             return self._words[i]

@@ -178,14 +178,17 @@ class Parts:
             self.counts = np.asarray(self.counts)[kept]
 
     def word_vectors(self, normalise, training) -> WordVectors:
+        """Whole and finite, or refused with the name of the file."""
         try:
-            return WordVectors(
+            words = WordVectors(
                 Vocabulary(self.words, self.counts, normalise=normalise),
                 self.table,
                 self.output,
                 training=training,
                 subwords=self.subwords,
             )
+            words._check_all()  # mapped tables; those in memory were checked when it was made
+            return words
         except ValueError as error:
             raise ValueError(f"{self.path}: {error}") from None
 
