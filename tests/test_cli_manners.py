@@ -111,7 +111,7 @@ def test_mistakes_are_one_line_in_the_words_of_the_shell(
 
 
 def test_every_command_that_can_take_long_has_quiet():
-    short = {"bound"}
+    short = {"bound", "check"}
     for name, command in cli.commands.items():
         flags = {flag for option in command.params for flag in option.opts}
         assert "--quiet" in flags or name in short, name

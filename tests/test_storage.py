@@ -22,6 +22,7 @@ from pacsent.words import storing
 from pacsent.words.vectors import Subwords
 
 COMMITTED = Path(__file__).parent / "data" / "model-v1"
+NEWER = Path(__file__).parent / "data" / "model-v2"  # a fitted method, with digests
 
 
 def same(a, b):
@@ -647,6 +648,18 @@ def test_the_model_under_version_control_loads():
     assert_array_equal(words.output("good"), [-0.75, 2.0, 0.125])
     assert words.corpus_digest == "0" * 64
     assert words.training == {"n_epochs": 5, "note": "made-up numbers", "lam": float("inf")}
+
+
+def test_the_fitted_method_under_version_control_loads():
+    found = load(NEWER)
+    assert found.get_params(deep=False) | {"word_vectors": None} == {
+        "word_vectors": None, "lam": 2.5, "lam_mode": "fixed", "prior_variance": 1.0,
+        "unit_prior": False, "unseen": "clamp", "variance": "exact", "swap_roles": False,
+        "subsample": 0.0, "on_empty": "ignore", "batch_size": 1024, "n_jobs": None,
+    }  # fmt: skip
+    same(found.word_vectors, load(COMMITTED))
+    assert_array_equal(found.idf_, np.log([4 / 3, 2, 4, 4, 4, 4]) + 1)
+    assert run_check(NEWER).exit_code == 0
 
 
 def test_saving_the_model_under_version_control_again_changes_nothing(tmp_path):

@@ -122,6 +122,22 @@ def model(method: str) -> list[Tree]:
     return [made(lambda place: save(fitted, place / "m"))]
 
 
+def classifier() -> list[Tree]:
+    from pacsent import TextClassifier, make, save
+
+    words = make("Average", word_vectors(), n_jobs=1)
+    fitted = TextClassifier(words).fit([*TEXTS, "good joy"] * 5, [0, 1, 0, 1, 0, 1] * 5)
+    return [made(lambda place: save(fitted, place / "m"))]
+
+
+def index() -> list[Tree]:
+    from pacsent import Index, make, save
+
+    filled = Index(make("Average", word_vectors(), n_jobs=1).fit(TEXTS))
+    filled.add(TEXTS)
+    return [made(lambda place: save(filled, place / "m"))]
+
+
 def without_digests(tree: Tree) -> Tree:
     """A folder as version 1 of the format has it: damage may change numbers, and no more."""
     tree = dict(tree)
@@ -321,6 +337,18 @@ def read_model(folder: Path) -> bytes:
     return only_finite(means).tobytes() + known.tobytes()
 
 
+def read_classifier(folder: Path) -> bytes:
+    from pacsent import load
+
+    return only_finite(load(folder / "m").predict_proba(TEXTS)).tobytes()
+
+
+def read_index(folder: Path) -> bytes:
+    from pacsent import load
+
+    return repr(load(folder / "m").search(["good joy", "film"], k=3)).encode()
+
+
 def read_model_alone(folder: Path) -> None:
     from pacsent import load
 
@@ -421,6 +449,8 @@ TARGETS = {
         )
         for method in METHODS
     },
+    "classifier": Target(classifier, read_classifier, sealed=True),
+    "index": Target(index, read_index, sealed=True),
     "corpus": Target(corpus, read_corpus),
     "checkpoint": Target(checkpoint, read_checkpoint),
     "text": Target(packed_texts, read_text),
