@@ -65,6 +65,7 @@ docs: $(DEV)   ## regenerate the pages that are made from result files and from 
 	$(BIN)/python benchmarks/make_tables.py
 	$(BIN)/python docs/make_cli.py
 	$(BIN)/python docs/make_benchmarks.py
+	$(BIN)/python docs/make_card.py
 	$(BIN)/python docs/make_readme.py
 	$(BIN)/python docs/make_numbers.py
 

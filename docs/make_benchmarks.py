@@ -266,6 +266,50 @@ def markdown(header, rows) -> str:
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n\n"
 
 
+ENGLISH_NOTES = {
+    "retrieval": """Cosines of vectors that need no training text. p@10: share of the ten nearest
+training posts of 20news that have the label of a test post. `SIF-sum` is the frozen recipe; its
+settings (a, aperture, which parts) were chosen on the training part of STS-B and by p@10 within the
+training part of 20news. `vectors` is the table of the page's first section (108,333 words, 300
+dimensions), `english` the model in the package.""",
+    "posterior": """Whether a posterior helps similarity beyond the weights: λ and the rest chosen
+on the training part of STS-B. For SIF and SIF-sum λ changes the length of a vector and never its
+direction, so cosines stay as they are.""",
+    "sizes": """What the packaged model was chosen by. The first 16 dimensions after the joint
+rotation keep 8 bits; "products kept" is the share of the variance of input · output products that
+is left, which certificates depend on. STS-B and p@10 are of `SIF-sum`, SUBJ is the accuracy of
+`Average`.""",
+    "typos": """Every letter is replaced by another with chance 0.1, in the test texts only.""",
+}
+
+
+def english() -> str:
+    """Tables of benchmarks/english.py and benchmarks/export.py, where they were run."""
+    parts = []
+    for name, note in ENGLISH_NOTES.items():
+        path = ROOT / "benchmarks" / "results" / "english" / f"{name}.json"
+        if not path.exists():
+            continue
+        result = json.loads(path.read_text())
+        keys = list(result["rows"][0])
+        rows = [[cell(row[key]) for key in keys] for row in result["rows"]]
+        parts += [f"### {result['title']}\n\n", note, "\n\n", markdown(keys, rows)]
+        parts += ["; ".join(f"{k}: {cell(v)}" for k, v in result["summary"].items()), ".\n\n"]
+    if not parts:
+        return ""
+    return "".join(["## English out of the box\n\n`python benchmarks/english.py PART`\n\n", *parts])
+
+
+def cell(value) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return (
+            f"{value:,.0f}" if value >= 1000 else f"{value:.1f}" if value >= 5 else f"{value:.3f}"
+        )
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
 def page() -> str:
     results = read_results(RESULTS)
     parts = [HEAD]

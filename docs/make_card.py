@@ -1,0 +1,104 @@
+"""Write the English model's card from the results of benchmarks/english.py; `--check` compares."""
+
+import argparse
+import hashlib
+import json
+from pathlib import Path
+
+from pacsent.storage import CONFIG, PACKAGED, TENSORS
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "english"
+CARD = PACKAGED / "english" / "README.md"
+
+
+def rows_of(name, **where) -> list[dict]:
+    path = RESULTS / f"{name}.json"
+    rows = json.loads(path.read_text())["rows"] if path.exists() else []
+    return [row for row in rows if all(row.get(key) == value for key, value in where.items())]
+
+
+def digests() -> str:
+    lines = []
+    for name in (CONFIG, TENSORS):
+        content = (PACKAGED / "english" / name).read_bytes()
+        lines.append(f"| `{name}` | {len(content):,} | `{hashlib.sha256(content).hexdigest()}` |")
+    return "| file | bytes | sha256 |\n|---|---|---|\n" + "\n".join(lines)
+
+
+def scores() -> str:
+    config = json.loads((PACKAGED / "english" / CONFIG).read_text())
+    lines = ["| what | score |", "|---|---|"]
+    for row in rows_of("retrieval", table="english", method="SIF-sum"):
+        lines += [
+            f"| STS-B test, Pearson / Spearman, `SIF-sum` | {row['STS-B test Pearson']:.1f} / "
+            f"{row['STS-B test Spearman']:.1f} |",
+            f"| 20news, precision at 10, `SIF-sum` | {row['20news p@10']:.3f} |",
+        ]
+    for row in rows_of("sizes", words=config["n_words"], dims=config["n_dims"]):
+        lines += [
+            f"| SUBJ, accuracy, `Average` | {row['SUBJ']:.3f} |",
+            f"| WordSim-353, input table | {row['WordSim']:.1f} |",
+            f"| words of SUBJ that are known | {100 * row['SUBJ words known']:.1f} % |",
+        ]
+    for row in rows_of("typos"):
+        if row["unknown words"] != "tf-idf of character n-grams":
+            lines.append(
+                f"| {row['dataset'].upper()} with 10 % of letters mistyped, unknown words "
+                f"{row['unknown words']} | {row['10 % of letters mistyped']:.3f} (as written "
+                f"{row['as written']:.3f}) |"
+            )
+    return "\n".join(lines)
+
+
+def page() -> str:
+    config = json.loads((PACKAGED / "english" / CONFIG).read_text())
+    training = config["training"]
+    corpora = "\n".join(f"- {corpus}" for corpus in training["corpora"])
+    return f"""# The English model
+
+`pacsent.load("english")`: {config["n_words"]:,} words, {config["n_dims"]} dimensions, input and
+output vectors, counts; {config["dtype"]} a number (8 in the first 16 dimensions). Both tables are
+there, so every method and every certificate works with it.
+
+## Where it comes from
+
+Skip-gram with negative sampling, trained by pacsent on {training["n_tokens"]:,} tokens, window
+{training["window"]}, {training["n_negatives"]} negatives, sub-sampling {training["subsample"]:g},
+{training["n_epochs"]} epochs, {training["n_dims"]} dimensions:
+
+{corpora}
+
+The words are the most frequent of that corpus, nothing else was looked at; none of the evaluation
+sets is in it. Text is read as letters a-z, digits spelled, everything else a space.
+`scripts/make_english.py` rotated both tables together, kept {config["n_dims"]} dimensions and
+packed the numbers; which sizes were compared is in docs/benchmarks.md.
+
+## Licence
+
+No text of the corpora is contained. The vectors may be used under the licence of pacsent (MIT);
+give attribution to the authors of Wikipedia (CC BY-SA) where you distribute them.
+
+## Scores
+
+{scores()}
+
+## Limits
+
+Encyclopedias and old books: little of the language of the web, none of what came after the corpus.
+Such vectors carry the prejudices of their texts. Names and rare words beyond the first
+{config["n_words"]:,} are unknown; `load("english", unknown="nearest")` reads misspellings, not
+names.
+
+## Digests
+
+{digests()}
+"""
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    if parser.parse_args().check:
+        raise SystemExit(0 if CARD.read_text() == page() else f"{CARD.name} is out of date")
+    CARD.write_text(page())
