@@ -9,7 +9,6 @@ DATA holds `datasets`, `vectors` and `english`. Everything that was chosen was c
 parts; the columns that say "test" were looked at afterwards.
 """
 
-import argparse
 import random
 import sys
 import time
@@ -18,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import pearsonr, spearmanr
 
-from harness import data_folder, finish
+from harness import finish, parser_for
 from pacsent import datasets, formats, load, make
 from pacsent.bench.evaluation import unit_length
 from pacsent.maths import regressions
@@ -337,11 +336,9 @@ def posterior(data) -> dict:
 PARTS = {"sizes": sizes, "retrieval": retrieval, "typos": typos, "posterior": posterior}
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=PARTS)
-    parser.add_argument("--data")
-    parser.add_argument("--save", action="store_true")
+    parser = parser_for(__doc__)
+    parser.add_argument("part", choices=PARTS, nargs="?", default="retrieval")
     options = parser.parse_args()
-    made = PARTS[options.part](data_folder(options.data))
+    made = PARTS[options.part](options.data)
     finish("english", made["rows"], title=made["title"], summary=made["summary"],
            save=options.save, name=options.part)  # fmt: skip

@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 
 from pacsent import Vocabulary, WordVectors
-from pacsent.storage import WORD_LIST
 from pacsent.words.packing import compress
 from pacsent.words.storing import save_words
 
@@ -53,9 +52,12 @@ def full_tables(folder) -> WordVectors:
 def make(folder, out, settings=SETTINGS) -> Path:
     """Compress the tables into `out`; what is there is replaced."""
     words = compress(full_tables(folder), **settings)
+    card = out / "README.md"
+    text = card.read_text() if card.exists() else None
     shutil.rmtree(out, ignore_errors=True)
     save_words(words, out)
-    (out / WORD_LIST).unlink()  # the tensors hold the words; a second copy is not worth its bytes
+    if text is not None:  # docs/make_card.py writes it
+        card.write_text(text)
     return out
 
 

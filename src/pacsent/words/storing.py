@@ -73,15 +73,15 @@ def write_words(words, folder) -> str:
         tensors["fingerprint.documents"] = words.fingerprint.documents
         tensors["fingerprint.runs"] = words.fingerprint.runs
         parameters["fingerprint"] = words.fingerprint.counts()
-    # what was packed to be small does without the table, which is built when first needed
+    # what was packed to be small does without the table, which is built when first needed, and
+    # without a second copy of the words
     arrays = _vocabulary_arrays(vocabulary, lookup=not words.packed)
     tensors |= {f"vocabulary.{name}": array for name, array in arrays.items()}
-    _write_word_list(vocabulary, folder / WORD_LIST)
-    listed = (folder / WORD_LIST).read_bytes()
-    records = {
-        TENSORS: write_tensors(folder / TENSORS, tensors),
-        WORD_LIST: {"bytes": len(listed), "digest": seals.digest(listed)},
-    }
+    records = {TENSORS: write_tensors(folder / TENSORS, tensors)}
+    if not words.packed:
+        _write_word_list(vocabulary, folder / WORD_LIST)
+        listed = (folder / WORD_LIST).read_bytes()
+        records[WORD_LIST] = {"bytes": len(listed), "digest": seals.digest(listed)}
     return write_config(
         folder,
         {
