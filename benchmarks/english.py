@@ -11,7 +11,6 @@ parts; the columns that say "test" were looked at afterwards.
 
 import random
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -106,9 +105,6 @@ def sizes(data) -> dict:
         recipe = quiet("SIF-sum", words).fit([])
         average = quiet("Average", words).fit([])
         X, Z = average.transform(subj.train_texts), average.transform(subj.test_texts)
-        started = time.perf_counter()
-        recipe.transform(subj.train_texts)
-        seconds = time.perf_counter() - started
         near = recipe.transform(texts)
         train, test = (similarity(recipe.transform, pairs, part) for part in ("train", "test"))
         similar = read_similarities(data / "words" / "wordsim353.tsv")
@@ -128,7 +124,6 @@ def sizes(data) -> dict:
                 "WordSim": similarity_score(words, similar)[0],
                 "SUBJ words known": words.vocabulary.encode(subj.train_texts).coverage,
                 "products kept": products_kept(full, words),
-                "sentences/s": len(subj.train_texts) / seconds,
             }
         )
         print(rows[-1], flush=True)

@@ -324,7 +324,7 @@ def page() -> str:
         promises = report.certificate_rows(results)
         if promises[1]:
             parts += ["## Certificates\n\n", markdown(*promises)]
-    parts += [lessons(results), CHOICES, notes(results)]
+    parts += [english(), lessons(results), CHOICES, notes(results)]
     if (RESULTS / "run.json").exists():
         parts += ["\n", cost(results)]
     return "".join(parts).rstrip() + "\n"
