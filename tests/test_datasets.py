@@ -146,6 +146,7 @@ def test_lines_of_label_and_text_and_a_csv_read_the_same(tmp_path):
         ("", {}, "empty file"),
         ("good\ta\n", {}, "at least two classes"),
         ("a,b\n1,2\n", {"text_column": "c", "label_column": "a"}, "must include c. Got a, b"),
+        ('"a\nx",b\n1,2\n', {"text_column": "c", "label_column": "b"}, "Got a x, b instead"),
         ("a,b\n1,2\n3\n", {"text_column": "b", "label_column": "a"}, "Line 3 of own.csv"),
         ("a,b\n", {"text_column": "b"}, "given together"),
     ],

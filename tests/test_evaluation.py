@@ -226,7 +226,8 @@ def test_random_vectors_are_searched_once_and_every_seed_is_scored_on_its_own(co
 
     row = Row("noisy", "noisy", "noisy", random=True)
     prepared = evaluation.Prepared(part, None)
-    result = evaluation.run_row(row, prepared, (0.5, 2.0), (5, 6, 7), (1.0,), 1, None, extract)
+    protocol = evaluation.Protocol((0.5, 2.0), (5, 6, 7), (1.0,), n_jobs=1)
+    result = evaluation.run_row(row, prepared, protocol, extract)
     assert made == [(0.5, 5), (2.0, 5), (2.0, 6), (2.0, 7)]
     for score in result.scores:
         F = extract(row, None, 2.0, score["seed"])

@@ -55,7 +55,7 @@ def noise_errors(scores, bias, inverse_norms, inverse_sd, p_noise, table, out):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def noise_terms(scores, bias, sd, norms, p_noise, table, out):
+def noise_error_terms(scores, bias, sd, norms, p_noise, table, out):
     """Chance that a noise word scores above 0 and its gradients, row by row, in float64, in place.
 
     z = (scores[s] + bias) / (sd[s] * norms):

@@ -127,16 +127,9 @@ def _scores_and_promises(words, target, random_state, n_jobs, say) -> list[dict]
         source = in_one_thread if alone else prepared
         known = ROWS.get(method)
         row = replace(known, paper=None) if known else Row(method, method, method)
-        result = evaluation.run_row(
-            row,
-            source,
-            LAMS if known and known.lams and method not in SLOW else (None,),
-            (random_state,),
-            regressions.CS[::2],
-            n_jobs,
-            None,
-            source.features,
-        )
+        lams = LAMS if known and known.lams and method not in SLOW else (None,)
+        protocol = evaluation.Protocol(lams, (random_state,), regressions.CS[::2], n_jobs)
+        result = evaluation.run_row(row, source, protocol)
         scored.append(asdict(result))
         if method != "tf-idf" and make(method, words).in_table_space:
             threads = 1 if alone else n_jobs

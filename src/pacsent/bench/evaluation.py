@@ -6,13 +6,14 @@ Labels are used by the classifier only. `reproduction` runs the whole table.
 import json
 import time
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 import pacsent
-from pacsent.bench.rows import PAPER_DATASETS, ROWS, Features, Row, Source, features, from_estimator
+from pacsent.bench.rows import PAPER_DATASETS, ROWS, Features, Row, Texts, features, from_estimator
 from pacsent.files import replacing
 from pacsent.maths import regressions
 from pacsent.progress import bar
@@ -84,32 +85,54 @@ def _grid_on(device, n_jobs):
     return search, fit
 
 
-def _score_group(
-    feature_sets,
-    lams,
-    y_train,
-    y_test,
-    n_classes,
-    seeds,
-    Cs,
-    n_jobs,
-    classifiers,
-    device=None,
-    random=False,
-):
-    """Scores of all seeds that share a split, the lam curve, seconds, and the features.
+@dataclass(frozen=True)
+class Protocol:
+    """How a row is scored: what is chosen from, over which seeds, and where it is computed."""
 
-    feature_sets(number, seed) -> Features of lams[number]. The search is made on those of the first
-    seed. Where they are `random`, every other seed's classifier is fitted and scored on its own.
-    """
-    grid_search, fit = _grid_on(device, n_jobs)
-    folds = np.stack([folds_of(y_train, seed) for seed in seeds])
-    table = {}  # (lam number, normalise) -> (n_seeds, n_Cs)
+    lams: tuple = (None,)
+    seeds: tuple[int, ...] = SEEDS
+    Cs: tuple[float, ...] = regressions.CS
+    n_jobs: int | None = None
+    device: str | None = None
+    quick: bool = False  # only told
+    classifiers: str | Path | None = None  # a folder to keep them in
+
+
+class _Labels(NamedTuple):
+    train: np.ndarray
+    test: np.ndarray
+    n_classes: int
+
+
+class _Searched(NamedTuple):
+    """What cross-validation found for every lam, and the features it was made on."""
+
+    table: dict  # (lam number, normalise) -> accuracies (n_seeds, n_Cs)
+    paths: dict  # (lam number, normalise) -> regressions.Path
+    kept: list  # Features of every lam
+    seconds: dict[str, float]
+
+    def best(self, at: int) -> tuple[int, bool, int]:
+        """(lam number, normalise, number of C) of the seed at a place.
+
+        Ties go to the first: small lam, no normalisation, strong penalty.
+        """
+        table = self.table
+        number, normalise = max(table, key=lambda key: (table[key][at].max(), -key[0], -key[1]))
+        return number, normalise, int(np.argmax(table[number, normalise][at]))
+
+
+def _searched(feature_sets, labels: _Labels, protocol: Protocol) -> _Searched:
+    """Every lam and C on the folds of every seed, on the features of the first seed."""
+    grid_search, _ = _grid_on(protocol.device, protocol.n_jobs)
+    folds = np.stack([folds_of(labels.train, seed) for seed in protocol.seeds])
+    settings = {"n_classes": labels.n_classes, "Cs": protocol.Cs}
+    table: dict = {}
     paths: dict = {}
-    seconds = {"fit": 0.0, "encode": 0.0, "search": 0.0}
     kept = []
-    for number in range(len(lams)):
-        made = feature_sets(number, seeds[0])
+    seconds = {"fit": 0.0, "encode": 0.0, "search": 0.0, "final": 0.0}
+    for number in range(len(protocol.lams)):
+        made = feature_sets(number, protocol.seeds[0])
         kept.append(made)
         seconds["fit"] += made.fit_seconds
         seconds["encode"] += made.encode_seconds
@@ -117,54 +140,60 @@ def _score_group(
         for normalise in (True,) if made.normalised else (False, True):
             X = unit_length(made.train) if normalise and not made.normalised else made.train
             before = paths.get((number - 1, normalise))
-            found = grid_search(X, y_train, folds, n_classes=n_classes, Cs=Cs, start=before)
+            found = grid_search(X, labels.train, folds, **settings, start=before)
             table[number, normalise] = found.accuracy.mean(axis=1)
             paths[number, normalise] = found.path
             if before is not None:  # its preconditioners are large and no longer needed
                 paths[number - 1, normalise] = regressions.Path(before.Cs, before.weights)
         seconds["search"] += time.perf_counter() - started
+    return _Searched(table, paths, kept, seconds)
+
+
+def _score_group(feature_sets, labels: _Labels, protocol: Protocol, *, keep=None, random=False):
+    """Scores of all seeds that share a split, the lam curve, and what was searched.
+
+    feature_sets(number, seed) -> Features of lams[number]. The search is made on those of the first
+    seed. Where they are `random`, every other seed's classifier is fitted and scored on its own.
+    """
+    _, fit = _grid_on(protocol.device, protocol.n_jobs)
+    searched = _searched(feature_sets, labels, protocol)
+    seconds = searched.seconds
     scores, fitted = [], {}
-    seconds["final"] = 0.0
-    for at, seed in enumerate(seeds):
-        # ties go to the first: small lam, no normalisation, strong penalty
-        number, normalise = max(table, key=lambda key: (table[key][at].max(), -key[0], -key[1]))
-        best = int(np.argmax(table[number, normalise][at]))
-        remade = random and seed != seeds[0]
+    for at, seed in enumerate(protocol.seeds):
+        number, normalise, best = searched.best(at)
+        remade = random and seed != protocol.seeds[0]
         choice = number, normalise, best, seed if remade else None
         if choice not in fitted:
-            made = feature_sets(number, seed) if remade else kept[number]
+            made = feature_sets(number, seed) if remade else searched.kept[number]
             seconds["fit"] += made.fit_seconds * remade
             seconds["encode"] += made.encode_seconds * remade
             started = time.perf_counter()
             change = unit_length if normalise and not made.normalised else lambda X: X
             coef, intercept = fit(
                 change(made.train),
-                y_train,
-                Cs[best],
-                n_classes=n_classes,
-                start=paths[number, normalise],
+                labels.train,
+                protocol.Cs[best],
+                n_classes=labels.n_classes,
+                start=searched.paths[number, normalise],
             )
             guess = regressions.predict(change(made.test), coef, intercept)
-            fitted[choice] = float(np.mean(guess == y_test)), coef, intercept
+            fitted[choice] = float(np.mean(guess == labels.test)), coef, intercept
             seconds["final"] += time.perf_counter() - started
         accuracy, coef, intercept = fitted[choice]
-        scores.append(
-            Score(
-                seed,
-                accuracy,
-                float(table[number, normalise][at, best]),
-                float(Cs[best]),
-                bool(normalise),
-                lams[number],
-            )
-        )
-        if classifiers is not None:
-            classifiers(scores[-1], coef, intercept)
-    curve = {}
-    for number, lam in enumerate(lams):
-        best_of = np.max([table[key].max(axis=1) for key in table if key[0] == number], axis=0)
-        curve[lam] = best_of  # (n_seeds,), best over C and normalisation
-    return scores, curve, seconds, kept
+        cv_accuracy = float(searched.table[number, normalise][at, best])
+        C, lam = float(protocol.Cs[best]), protocol.lams[number]
+        scores.append(Score(seed, accuracy, cv_accuracy, C, bool(normalise), lam))
+        if keep is not None:
+            keep(scores[-1], coef, intercept)
+    return scores, _lam_curve(searched.table, protocol.lams), searched
+
+
+def _lam_curve(table, lams) -> dict:
+    """lam -> the best accuracy over C and normalisation, (n_seeds,)."""
+    return {
+        lam: np.max([table[key].max(axis=1) for key in table if key[0] == number], axis=0)
+        for number, lam in enumerate(lams)
+    }
 
 
 # ------------------------------------------------------------------------------------------------
@@ -203,16 +232,16 @@ def score_text(result: dict, digits: int = 4) -> str:
     return f"{shown} ± {result['sd']:.{digits}f}" if several else shown
 
 
-def _provenance(dataset, words, seeds, Cs, quick=False) -> dict:
+def _provenance(dataset: Dataset, words, protocol: Protocol) -> dict:
     return {
         "protocol": PROTOCOL,
         "pacsent": pacsent.__version__,
         "dataset_digest": dataset.digest,
         "words_digest": words.digest() if words is not None else None,
-        "seeds": list(seeds),
-        "Cs": list(Cs),
+        "seeds": list(protocol.seeds),
+        "Cs": list(protocol.Cs),
         "n_folds": N_FOLDS,
-        "quick": quick,
+        "quick": protocol.quick,
         "date": time.strftime("%Y-%m-%d"),
     }
 
@@ -239,7 +268,7 @@ class Prepared:
                 self.test_encoded = words.vocabulary.encode(dataset.test_texts)
 
     def part(self, seed):
-        """(Source, y_train, y_test) of one seed; the same object where the split is fixed."""
+        """(Texts, y_train, y_test) of one seed; the same object where the split is fixed."""
         key = None if self.dataset.has_fixed_split else seed
         if key not in self._parts:
             dataset = self.dataset
@@ -254,13 +283,13 @@ class Prepared:
                     if self.encoded is not None
                     else (None, None)
                 )
-            source = Source(
+            source = Texts(
                 self.words, split.train_texts, split.test_texts, train, test, **self.settings
             )
             self._parts[key] = source, split.train_labels, split.test_labels
         return self._parts[key]
 
-    def features(self, row: Row, source: Source, lam=None, seed=0) -> Features:
+    def features(self, row: Row, source: Texts, lam=None, seed=0) -> Features:
         """As `features`; those that few labels will want again are kept."""
         key = row.name, lam, seed
         if key in self._kept:
@@ -271,9 +300,10 @@ class Prepared:
         return made
 
 
-def _evaluate_row(row, prepared, lams, seeds, Cs, n_jobs, classifiers, make_features):
+def _evaluate_row(row: Row, prepared: Prepared, protocol: Protocol, keep, extract):
     """Scores of all seeds; seeds that share a split are solved together."""
     fixed = prepared.dataset.has_fixed_split
+    lams, seeds = protocol.lams, protocol.seeds
     groups = [tuple(seeds)] if fixed else [(seed,) for seed in seeds]
     scores, curves = [], []
     seconds = {"fit": 0.0, "encode": 0.0, "search": 0.0, "final": 0.0}
@@ -282,27 +312,21 @@ def _evaluate_row(row, prepared, lams, seeds, Cs, n_jobs, classifiers, make_feat
         source, y_train, y_test = prepared.part(group[0])
 
         def feature_sets(number, seed, source=source):
-            return make_features(row, source, lams[number], seed)
+            return extract(row, source, lams[number], seed)
 
-        found, curve, spent, kept = _score_group(
+        found, curve, searched = _score_group(
             feature_sets,
-            lams,
-            y_train,
-            y_test,
-            prepared.n_classes,
-            group,
-            Cs,
-            n_jobs,
-            classifiers,
-            source.device,
-            row.random,
+            _Labels(y_train, y_test, prepared.n_classes),
+            replace(protocol, seeds=group, device=source.device),
+            keep=keep,
+            random=row.random,
         )
         scores += found
         curves.append(curve)
-        for key, value in spent.items():
+        for key, value in searched.seconds.items():
             seconds[key] += value
         if not details:
-            details = _details(kept, scores[0], lams, source)
+            details = _details(searched.kept, scores[0], lams, source)
     lam_curve = []
     for lam in lams:
         values = np.concatenate([curve[lam] for curve in curves])
@@ -422,7 +446,8 @@ def evaluate(
             shown.advance()
             return made
 
-        return run_row(row, prepared, chosen, seeds, Cs, n_jobs, save_classifiers, told)
+        protocol = Protocol(chosen, seeds, tuple(Cs), n_jobs, device, classifiers=save_classifiers)
+        return run_row(row, prepared, protocol, told)
 
 
 def _row_of(method):
@@ -449,31 +474,28 @@ def _row_of(method):
     return Row(method, method, method), features
 
 
-def run_row(row, prepared, lams, seeds, Cs, n_jobs, save_classifiers, extract, quick=False):
-    dataset = prepared.dataset
-    made_of = _provenance(dataset, prepared.words, seeds, Cs, quick)
+def run_row(row: Row, prepared: Prepared, protocol: Protocol, extract=None) -> Result:
+    """Score one row on one dataset.
+
+    extract(row, source, lam, seed) -> Features; those of the row where it is left out.
+    """
+    dataset, folder = prepared.dataset, protocol.classifiers
+    made_of = _provenance(dataset, prepared.words, protocol)
     digests = {key: made_of[key] for key in ("words_digest", "dataset_digest")}
 
     def place(seed):
-        return Path(save_classifiers) / row.name / f"{dataset.name}-seed{seed}.npz"
+        return Path(folder) / row.name / f"{dataset.name}-seed{seed}.npz"
 
     def keep(score, coef, intercept):
         choice = {**asdict(score), **digests}
         save_classifier(place(score.seed), coef, intercept, dataset.classes, choice)
 
-    if save_classifiers is not None:
-        for seed in seeds:
+    if folder is not None:
+        for seed in protocol.seeds:
             _check_classifier(place(seed), digests)
 
     scores, lam_curve, seconds, details = _evaluate_row(
-        row,
-        prepared,
-        lams,
-        seeds,
-        Cs,
-        n_jobs,
-        keep if save_classifiers is not None else None,
-        extract,
+        row, prepared, protocol, keep if folder is not None else None, extract or prepared.features
     )
     accuracies = [score.accuracy for score in scores]
     return Result(
@@ -647,7 +669,7 @@ def similarity(row: Row, pairs, words, *, n_jobs=None, device=None) -> dict:
     texts = pairs.first["train"] + pairs.second["train"]
     found = []
     for lam in row.lams or (None,):
-        source = Source(
+        source = Texts(
             words, texts, pairs.first["test"] + pairs.second["test"], n_jobs=n_jobs, device=device
         )
         source.train, source.test = encode(texts), encode(source.test_texts)

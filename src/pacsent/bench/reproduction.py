@@ -4,13 +4,13 @@ import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pacsent
 from pacsent import progress
 from pacsent.bench import datasets, evaluation
-from pacsent.bench.evaluation import N_FOLDS, PROTOCOL, SEEDS, Prepared
+from pacsent.bench.evaluation import N_FOLDS, PROTOCOL, SEEDS, Prepared, Protocol
 from pacsent.bench.rows import PAPER_DATASETS, ROWS, Row
 from pacsent.files import replacing
 from pacsent.maths import regressions
@@ -158,6 +158,14 @@ def reproduce(
     if quick:
         seeds = tuple(seeds)[:1]
     Cs = (1.0, 10.0, 100.0) if quick else regressions.CS
+    protocol = Protocol(
+        seeds=tuple(seeds),
+        Cs=Cs,
+        n_jobs=n_jobs,
+        device=device,
+        quick=quick,
+        classifiers=out / "classifiers" if save_classifiers else None,
+    )
     listed = tasks(only)
     digest = words.digest()
     keys = {
@@ -204,16 +212,12 @@ def reproduce(
                     continue
                 made_of = getattr(prepared, "dataset", prepared).digest
                 _check_same(out / "results", "dataset_digest", made_of, task.dataset)
-                row = ROWS[task.row]
                 began = time.perf_counter()
                 if time_limit is not None and began - started > time_limit:
                     say(f"time is up before {task.row} on {task.dataset}: run again to go on")
                     break
                 try:
-                    content = _run_task(
-                        task, row, prepared, words, seeds, Cs, quick, n_jobs, device,
-                        out / "classifiers" if save_classifiers else None,
-                    )  # fmt: skip
+                    content = _run_task(task, prepared, words, protocol)
                 except ImportError as error:
                     skipped[task.row] = str(error)
                     say(f"left out {task.row}: {error}")
@@ -246,24 +250,23 @@ def reproduce(
     return run
 
 
-def _run_task(task, row, prepared, words, seeds, Cs, quick, n_jobs, device, classifiers) -> dict:
+def _run_task(task: Task, prepared, words, protocol: Protocol) -> dict:
+    row = ROWS[task.row]
     lams = row.lams or (None,)
-    if quick and len(lams) > 1:
+    if protocol.quick and len(lams) > 1:
         lams = (0.5, 4.0)
     if task.kind == "similarity":
-        return evaluation.similarity(row, prepared, words, n_jobs=n_jobs, device=device)
+        where = {"n_jobs": protocol.n_jobs, "device": protocol.device}
+        return evaluation.similarity(row, prepared, words, **where)
     if task.kind == "few-labels":
-        sizes = {"sizes": (100,), "n_draws": 2} if quick else {}
-        found = evaluation.few_labels(row, prepared, n_jobs=n_jobs, **sizes)
+        sizes = {"sizes": (100,), "n_draws": 2} if protocol.quick else {}
+        found = evaluation.few_labels(row, prepared, n_jobs=protocol.n_jobs, **sizes)
         return {"dataset": task.dataset, **found}
     if task.kind == "certificate":
         return {"dataset": task.dataset, **evaluation.certificate(row, prepared)}
     if task.kind == "map":
         return {"dataset": task.dataset, **evaluation.document_map(row, prepared)}
-    result = evaluation.run_row(
-        row, prepared, lams, seeds, Cs, n_jobs, classifiers, prepared.features, quick
-    )
-    return asdict(result)
+    return asdict(evaluation.run_row(row, prepared, replace(protocol, lams=lams)))
 
 
 def _check_same(folder: Path, key: str, digest: str, dataset: str | None = None) -> None:

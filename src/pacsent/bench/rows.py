@@ -142,7 +142,7 @@ class Features:
 
 
 @dataclass
-class Source:
+class Texts:
     """One dataset, tokenised once: what the extractors of features read."""
 
     words: Any
@@ -154,7 +154,7 @@ class Source:
     device: str | None = None
 
 
-def _from_method(row: Row, source: Source, lam, seed) -> Features:
+def _from_method(row: Row, source: Texts, lam, seed) -> Features:
     from pacsent.sentences.methods import make
 
     params = dict(row.params)
@@ -226,6 +226,6 @@ _EXTRACTORS: dict[str, Callable[..., Features]] = {
 }
 
 
-def features(row: Row, source: Source, lam=None, seed=0) -> Features:
+def features(row: Row, source: Texts, lam=None, seed=0) -> Features:
     """The vectors of one row, at one lam where it has several."""
     return _EXTRACTORS.get(row.method, _from_method)(row, source, lam, seed)

@@ -19,7 +19,7 @@ STEPS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)  # how far from prior to posterior mean
 _MOST_PAIRS = 40_000  # of each label, for calibrating
 
 
-class Parts(NamedTuple):
+class TextParts(NamedTuple):
     """The documents that can be split, their rows in the input, and their three parts."""
 
     rows: np.ndarray  # (n_documents,)
@@ -32,7 +32,7 @@ class Parts(NamedTuple):
         return np.diff(self.sample.offsets)
 
 
-def split_tokens(encoded: Encoded, share_prior: float, share_rest: float, rng) -> Parts:
+def split_tokens(encoded: Encoded, share_prior: float, share_rest: float, rng) -> TextParts:
     """Divide the tokens of each document at random; sizes depend on its length only.
 
     Of n tokens, round(share_prior n) go to the prior and floor(share_rest n) to the rest, but at
@@ -50,7 +50,7 @@ def split_tokens(encoded: Encoded, share_prior: float, share_rest: float, rng) -
     first = place < n_prior[document]
     last = place >= (n - n_rest)[document]
     sizes = (n_prior[rows], (n - n_prior - n_rest)[rows], n_rest[rows])
-    return Parts(
+    return TextParts(
         rows,
         *(
             encode_ids(shuffled[whole & mask], size)

@@ -24,7 +24,7 @@ class GibbsPosterior(NamedTuple):
     prior_variances: np.ndarray
     bias: float
     p_noise: np.ndarray
-    parts: priors.Parts
+    parts: priors.TextParts
     scale: float
     shift: np.ndarray
     word_means: np.ndarray | None = None  # B: the words' posteriors, (n_words, n_dims)

@@ -346,7 +346,9 @@ def _solve_batch(counts, m, coefficients, vocabulary, basis, trace, tol, max_ite
     x = torch.zeros(n, n_dims + 1, device=device, dtype=dtype)
     x[:, -1] = (B / (A + lam / n_dims * trace)).log().to(dtype)
     smallest = 4 * torch.finfo(dtype).eps * m.norm(dim=1)  # a smaller step does not show in mu
-    x, n_iter, norm, converged = _minimise(evaluate, precondition, x, smallest, tol, max_iter)
+    x, n_iter, norm, converged = _minimise_sentences(
+        evaluate, precondition, x, smallest, tol, max_iter
+    )
     found.mu[where] = (m.double() + x[:, :-1].double()).cpu().numpy()
     found.var_Q[where] = x[:, -1].double().exp().cpu().numpy()
     found.n_iter[where] = n_iter.cpu().numpy()
@@ -354,7 +356,7 @@ def _solve_batch(counts, m, coefficients, vocabulary, basis, trace, tol, max_ite
     found.converged[where] = converged.cpu().numpy()
 
 
-def _minimise(evaluate, precondition, x, smallest, tol, max_iter):
+def _minimise_sentences(evaluate, precondition, x, smallest, tol, max_iter):
     """Batched L-BFGS on rows x = (mu - m, rho); each row's convex objective goes down or stays.
 
     A row is done when its next step is shorter than tol |mu - m| + smallest.

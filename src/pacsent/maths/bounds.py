@@ -406,7 +406,7 @@ def binomial_tail(n_errors, n, delta):
     return _finish(np.where(all_wrong, 1.0, _up(p, 2)), clip=True)
 
 
-class Row(NamedTuple):
+class NamedBound(NamedTuple):
     """A bound, its value, and what it asks of whoever uses it."""
 
     name: str
@@ -414,7 +414,7 @@ class Row(NamedTuple):
     note: str
 
 
-def compare(empirical_risk, kl, n, delta, *, lam=None) -> list[Row]:
+def compare(empirical_risk, kl, n, delta, *, lam=None) -> list[NamedBound]:
     """All bounds of this module on the same numbers, smallest assumptions first.
 
     Parameters
@@ -428,22 +428,22 @@ def compare(empirical_risk, kl, n, delta, *, lam=None) -> list[Row]:
     free = "lambda-free, any posterior"
     fixed = lam if lam is not None else float(n)
     return [
-        Row("kl inverse, xi(n)", maurer(*arguments, constant="xi"), free),
-        Row("kl inverse, 2 sqrt(n) (Maurer)", maurer(*arguments), free),
-        Row(
+        NamedBound("kl inverse, xi(n)", maurer(*arguments, constant="xi"), free),
+        NamedBound("kl inverse, 2 sqrt(n) (Maurer)", maurer(*arguments), free),
+        NamedBound(
             "Catoni over a grid",
             catoni_over_grid(*arguments),
             f"lambda chosen afterwards among {GRID.size}, paid: delta/{GRID.size} each",
         ),
-        Row("McAllester", mcallester(*arguments), free),
-        Row("quadratic (Rivasplata)", quadratic(*arguments), free),
-        Row("Thiemann", thiemann(*arguments), "best lambda in (0, 2), free of charge"),
-        Row(
+        NamedBound("McAllester", mcallester(*arguments), free),
+        NamedBound("quadratic (Rivasplata)", quadratic(*arguments), free),
+        NamedBound("Thiemann", thiemann(*arguments), "best lambda in (0, 2), free of charge"),
+        NamedBound(
             f"Catoni, lambda = {fixed:g}",
             catoni(*arguments, lam=fixed),
             "lambda must be fixed before the sample is seen",
         ),
-        Row(
+        NamedBound(
             "test set (binomial tail)",
             binomial_tail(n_errors, n, delta),
             f"one classifier fixed beforehand, {n_errors:,} errors; kl not used",

@@ -279,7 +279,7 @@ def _again(design, gradient, W, failed, problems, tol, max_iterations):
         ),
         failed,
     )
-    found, n_iterations, converged = _minimise(
+    found, n_iterations, converged = _minimise_grid(
         lambda w, at: gradient(w, failed[at]),
         W[failed],
         np.arange(failed.size),
@@ -293,9 +293,9 @@ def _again(design, gradient, W, failed, problems, tol, max_iterations):
 
 
 def _solved(design, gradient, W, groups, preconditioners, problems, tol, max_iterations):
-    """`_minimise`, and `_again` for what it leaves unsolved."""
+    """`_minimise_grid`, and `_again` for what it leaves unsolved."""
     scale = problems[2]
-    W, n_iterations, converged = _minimise(
+    W, n_iterations, converged = _minimise_grid(
         gradient, W, groups, preconditioners, scale, tol, max_iterations
     )
     failed = np.flatnonzero(~converged)
@@ -330,7 +330,7 @@ def _dot(a, b):
     return np.einsum("ij,ij->i", a, b)
 
 
-def _minimise(gradient, W, groups, preconditioners, scale, tol, max_iterations):
+def _minimise_grid(gradient, W, groups, preconditioners, scale, tol, max_iterations):
     """Every row of W to its own minimum; the rows, iterations, and which rows converged.
 
     gradient(W, columns) -> G for those columns. `groups` (n,) says which preconditioner a column

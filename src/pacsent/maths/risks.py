@@ -92,7 +92,7 @@ def gibbs_risk(
     -----
     For large vocabularies `noise_risk` gives R- alone, many times faster.
     """
-    from pacsent._kernels.risks import noise_terms, own_words
+    from pacsent._kernels.risks import noise_error_terms, own_words
 
     mu, var_Q = np.atleast_2d(np.asarray(mu, dtype=float)), np.atleast_1d(var_Q).astype(float)
     counts = sparse.csr_matrix(counts, dtype=float)
@@ -121,7 +121,7 @@ def gibbs_risk(
         rows = slice(start, min(start + size, n))
         score = mu[rows] @ noise_table.T  # (n_rows, n_noise)
         out = noise[rows], noise_rho[rows]
-        noise_terms(score, float(bias), sd[rows], noise_norms, p_noise, _fine_table(), out)
+        noise_error_terms(score, float(bias), sd[rows], noise_norms, p_noise, _fine_table(), out)
         if gradients:
             grad_mu[rows] += weights[1] * (score @ noise_table)
             grad_rho[rows] += weights[1] * noise_rho[rows]
@@ -133,7 +133,7 @@ def gibbs_risk(
 
 @lru_cache
 def _fine_table() -> np.ndarray:
-    """Phi and phi / FINE_STEPS at the nodes, (n_nodes, 2); see `noise_terms`."""
+    """Phi and phi / FINE_STEPS at the nodes, (n_nodes, 2); see `noise_error_terms`."""
     from pacsent._kernels.risks import FINE_LIMIT, FINE_STEPS
 
     nodes = np.arange(-FINE_LIMIT * FINE_STEPS, FINE_LIMIT * FINE_STEPS + 1) / FINE_STEPS

@@ -168,8 +168,8 @@ def read_rows(path: Path, text_column, label_column) -> tuple[list[str], list[st
                 if missing:
                     raise ValueError(
                         f"The columns of {path.name} must include {', '.join(sorted(missing))}. "
-                        f"Got {', '.join(rows.fieldnames or ())} instead. Name the columns as "
-                        "its first line does."
+                        f"Got {_one_line(rows.fieldnames)} instead. Name the columns as its first "
+                        "line does."
                     )
                 for row in rows:
                     if row[text_column] is None or row[label_column] is None:
@@ -189,3 +189,8 @@ def read_rows(path: Path, text_column, label_column) -> tuple[list[str], list[st
             f"{path.name} must hold labelled text. Got an empty file instead. Check the path."
         )
     return texts, labels
+
+
+def _one_line(names) -> str:
+    """Names of columns for a message; a quoted one may hold line breaks."""
+    return ", ".join(" ".join(name.split()) for name in names or ())
