@@ -15,14 +15,7 @@ def test_whole_files_of_every_kind_are_read():
         running._outcomes(target)
 
 
-def targets():
-    open_yet = pytest.mark.xfail(reason="certificates carry no digests yet", strict=False)
-    return [
-        pytest.param(name, marks=open_yet) if name == "certificate" else name for name in TARGETS
-    ]
-
-
-@pytest.mark.parametrize("target", targets())
+@pytest.mark.parametrize("target", TARGETS)
 def test_damaged_files_are_read_or_refused_in_one_line(target):
     found = {}
     for number in range(N_CASES):

@@ -53,7 +53,7 @@ def one_blas_thread() -> Iterator[None]:
     finally:
         with _BLAS_LOCK:
             _BLAS_USERS -= 1
-            if _BLAS_USERS == 0:
+            if _BLAS_USERS == 0 and _BLAS_LIMIT is not None:
                 _BLAS_LIMIT.restore_original_limits()
                 _BLAS_LIMIT = None
 

@@ -266,7 +266,7 @@ def task_files() -> list[Tree]:
 def results() -> list[Tree]:
     content = {
         "kind": "classification", "row": "PB-L2", "label": "PB-L2", "dataset": "subj",
-        "accuracy": 0.9, "sd": 0.01, "paper": 0.905, "seconds": {"train": 1.0},
+        "accuracy": 0.9, "sd": 0.01, "paper": 0.905, "scores": [{}, {}], "seconds": {"train": 1.0},
         "provenance": {"wall_seconds": 1.0},
     }  # fmt: skip
     return [{"PB-L2/subj.json": json.dumps(content).encode()}]
@@ -413,7 +413,7 @@ def read_dataset(name: str, folder: Path) -> None:
 def read_certificate(folder: Path) -> None:
     from pacsent import Certificate
 
-    found = Certificate.from_json((folder / "c.json").read_text(encoding="utf-8"))
+    found = Certificate.from_json((folder / "c.json").read_text(encoding="utf-8", errors="replace"))
     found.verify()
     str(found)
 

@@ -391,7 +391,7 @@ def _members(path: Path, pattern: str) -> Iterator[Member]:
     wanted = re.compile(rf"(^|/){pattern}")
     try:
         with Source(path) as source:
-            with tarfile.open(fileobj=source, mode="r|") as archive:  # type: ignore[call-overload]
+            with tarfile.open(fileobj=source, mode="r|") as archive:
                 for info in archive:
                     if info.isfile() and wanted.search(info.name):
                         file = archive.extractfile(info)

@@ -331,6 +331,8 @@ def _read_result(path: Path) -> dict:
         value = content.get(name, "missing")
         if type(value) not in (int, float) and not (may_miss and value is None):
             raise _no_result(path, f"a number called {name}")
+    if content["kind"] == "classification" and not isinstance(content.get("scores"), list):
+        raise _no_result(path, "a list called scores")
     return content
 
 

@@ -222,6 +222,10 @@ class Certificate:
             value = getattr(self, name)
             if value is not None and not 0 <= value < math.inf:
                 refuse(name, "a finite number >= 0")
+        if self.held_out_risk is not None and self.n_held_out is None:
+            refuse("n_held_out", "given where something was held out")
+        if not all(type(count) is int for count in self.paid.values()):
+            refuse("paid", "whole numbers, by what was chosen")
         n_paid = math.prod(self.paid.values()) if self.paid else 1
         if n_paid != self.n_choices or any(count < 1 for count in self.paid.values()):
             raise ValueError(
@@ -240,6 +244,11 @@ class Certificate:
 
     def _check_weights_and_losses(self, refuse):
         weights = self.weights or (0.5, 0.5)
+        if len(weights) != 2 or not all(isinstance(share, float | int) for share in weights):
+            refuse("weights", "two shares that add up to one")
+        for name in ("noise_risk", "noise_margin", "weights"):
+            if self.kind in ("A", "A'") and getattr(self, name) is None:
+                refuse(name, "given for this kind")
         if min(weights) < 0 or not math.isclose(sum(weights), 1.0, abs_tol=1e-12):
             refuse("weights", "two shares that add up to one")
         if not math.isclose(self.trivial_value, min(weights), abs_tol=1e-12):
@@ -279,7 +288,7 @@ class Certificate:
                 f"fields {sorted(set(values) - set(known))}. Read it with the pacsent that wrote "
                 f"it ({values.get('pacsent_version', 'unknown')})."
             )
-        if values.get("weights") is not None:
+        if isinstance(values.get("weights"), list):
             values["weights"] = tuple(values["weights"])
         try:
             found = cls(**values)

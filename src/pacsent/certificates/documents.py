@@ -173,7 +173,8 @@ def _word_posteriors(terms: Terms, sample, scale, shift) -> _Words:
     size = 0.01 if terms.variances is None else terms.variances[0]
     prior_var = source_variances(terms.words.vocabulary, size)
     if isinstance(terms.posterior, tuple):
-        return _Words(*_given(terms, B_hat, prior_var), B_hat, prior_var)
+        means, variances = _given(terms, B_hat, prior_var)
+        return _Words(means, variances, B_hat, prior_var)
     steps(terms.posterior)  # says what is wrong
     if terms.posterior == "prior":
         return _Words(B_hat, prior_var, B_hat, prior_var)

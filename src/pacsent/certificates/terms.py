@@ -111,7 +111,7 @@ def finished(terms: Terms, **parts) -> Certificate:
             **parts,
         }
     )
-    return replace(draft, **draft.recompute())
+    return replace(draft, **draft.recompute())  # type: ignore[arg-type]
 
 
 def steps(posterior):

@@ -205,7 +205,7 @@ class Index:
         return {
             "vectors": vectors,
             "ids": ids[kept],
-            "next_id": np.int64(self._next),
+            "next_id": np.array(self._next, dtype=np.int64),
             "text_bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8),
             "text_offsets": np.cumsum([0, *map(len, encoded)]),
         }

@@ -394,7 +394,7 @@ class BothVectorizer(_Weighted):
     def _needs_prior_table(self):
         return True
 
-    learns_from_text = False  # type: ignore[assignment]
+    learns_from_text = False
 
     @property
     def _n_features_out(self):

@@ -59,7 +59,7 @@ def write_words(words, folder) -> str:
             "they are opened: load(path, normalise=...)."
         )
     tables = _tables(words)
-    tensors = {}
+    tensors: dict[str, np.ndarray] = {}
     for name, table in tables.items():
         parts = {"": table} if isinstance(table, np.ndarray) else table.arrays()
         tensors |= {f"{name}.{part}".rstrip("."): array for part, array in parts.items()}
@@ -157,7 +157,7 @@ def open_words(path, config, normalise, unknown=None) -> WordVectors:
         vocabulary = _vocabulary_from(tensors, normalise, config)
         words = WordVectors(
             vocabulary.treating_unknown(unknown or parameters.get("unknown", "drop")),
-            **tables,
+            **tables,  # type: ignore[arg-type]
             corpus_digest=config.get("corpus_digest"),
             training=from_json(config.get("training") or {}),
             subwords=_subwords(tensors, parameters),

@@ -112,7 +112,7 @@ class WordVectors:
                     "training."
                 )
             if packed:  # unpacked when it is asked for
-                self._packed[name] = table  # type: ignore[attr-defined]
+                self._packed[name] = table
                 del self.__dict__[f"{name}_vectors"]
                 continue
             object.__setattr__(self, f"{name}_vectors", table)
@@ -132,9 +132,9 @@ class WordVectors:
     def _sealed(self, verify):
         """Tables on the disk are held against their digests by verify(name) before their use."""
         object.__setattr__(self, "_verify", verify)
-        self._unchecked.update(f"{name}_vectors" for name in self.packed)  # type: ignore[attr-defined]
+        self._unchecked.update(f"{name}_vectors" for name in self.packed)
         if self.subwords is not None:
-            self._unchecked.add("subword_vectors")  # type: ignore[attr-defined]
+            self._unchecked.add("subword_vectors")
 
     def _unpack(self, name):
         """A packed table, when it is first asked for; two threads may both unpack it."""

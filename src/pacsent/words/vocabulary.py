@@ -446,8 +446,8 @@ class Vocabulary:
             lists[s] = [i for i in ids if i >= 0]
             n_unknown[s] = len(ids) - len(lists[s])
         ends = np.cumsum([0, *map(len, lists)])
-        ids = np.fromiter(itertools.chain.from_iterable(lists), np.int32, ends[-1])
-        return Encoded(ids, ends, n_unknown)
+        flat = np.fromiter(itertools.chain.from_iterable(lists), np.int32, ends[-1])
+        return Encoded(flat, ends, n_unknown)
 
     def treating_unknown(self, how: str) -> "Vocabulary":
         """The same words, with `unknown` changed; nothing is copied."""

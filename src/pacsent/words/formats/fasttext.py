@@ -151,7 +151,8 @@ def _fasttext_dictionary(stream, new: bool):
             f"{stream.path} is damaged: {size:,} entries for {n_words:,} words. Download or copy "
             "it again."
         )
-    words, counts = [], []
+    words: list[bytes] = []
+    counts: list[int] = []
     data, place, ended = b"", 0, False
     while len(words) < n_words:
         end = data.find(b"\x00", place)
