@@ -46,7 +46,7 @@ def test_training_prints_the_certificate(folder, tmp_path):
     shown = run("train", folder / "train.tsv", "-o", tmp_path / "m", "--holdout", "0.4", "--quiet")
     assert "With 95 % confidence, at most" in shown
     found = json.loads(
-        run("train", folder / "train.tsv", "-o", tmp_path / "m", "--json", "--quiet")
+        run("train", folder / "train.tsv", "-o", tmp_path / "m", "--json", "--quiet", "--overwrite")
     )
     assert found["classes"] == ["no", "yes"]
     assert "certificate" not in found

@@ -377,7 +377,7 @@ class TestCommands:
         alone = self.run("verify", tmp_path / "c.json")
         assert alone.exit_code == 0 and "the bound follows from its parts" in alone.output
         whole = self.run("verify", tmp_path / "c.json", text, tmp_path / "words", "--json")
-        assert json.loads(whole.output)["verified"]
+        assert json.loads(whole.stdout)["verified"]
         seen = tmp_path / "seen.txt"
         seen.write_text("\n".join(lines[:60][::-1]) + "\n")
         refused = self.run("certify", tmp_path / "words", seen, "--quiet")

@@ -425,10 +425,10 @@ def test_words_that_word2vec_cannot_hold_are_refused_on_writing(tmp_path):
 
 def test_nothing_is_overwritten_unasked(tmp_path, words):
     formats.write(words, tmp_path / "v.bin")
-    with pytest.raises(ValueError, match=r"v.bin exists. Choose another name"):
+    with pytest.raises(FileExistsError, match=r"v.bin exists. Choose another name"):
         formats.write(words, tmp_path / "v.bin")
     (tmp_path / "v.bin").unlink()
-    with pytest.raises(ValueError, match=r"context_v.bin exists. Choose another name"):
+    with pytest.raises(FileExistsError, match=r"context_v.bin exists. Choose another name"):
         formats.write(words, tmp_path / "v.bin")
     alone = WordVectors(words.vocabulary, words.input_vectors)
     with pytest.raises(ValueError, match=r"context_v.bin exists, and would be taken for"):

@@ -28,6 +28,9 @@ SELECTED = [
     "test_text.py::test_the_filter_equals_its_rules_on_kept_text",
     "test_text.py::test_several_inputs_follow_each_other",
     "test_vocabulary.py::test_a_corpus_opens_as_it_was_built",
+    "test_ngrams.py::test_tf_idf_rows_have_length_one_and_scores_are_their_product",
+    "test_spelling.py::test_edits_are_counted_as_their_definition_says",
+    "test_sparse_regressions.py::test_a_weight_of_two_is_the_text_twice",
 ]
 # runs pytest and prints which functions of which kernel file were called
 RUN = f"""

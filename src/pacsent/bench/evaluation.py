@@ -228,7 +228,7 @@ class Result:
 def score_text(result: dict, digits: int = 4) -> str:
     """Accuracy and, where several seeds say so, its standard deviation."""
     shown = f"{result['accuracy']:.{digits}f}"
-    several = len(result["scores"]) > 1
+    several = len(result.get("scores", ())) > 1
     return f"{shown} ± {result['sd']:.{digits}f}" if several else shown
 
 

@@ -2,12 +2,11 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import click
 
-from pacsent.cli.common import ModelPath, cli, n_jobs_option, quiet_option
+from pacsent.cli.common import ModelPath, cli, n_jobs_option, overwrite_option, quiet_option
 
 
 @cli.group(cls=type(cli))
@@ -91,6 +90,7 @@ def _labels_of(classifier, labels):
               help="Seed of the folds.")  # fmt: skip
 @n_jobs_option
 @_json
+@overwrite_option
 @quiet_option
 def train(data, output, text_column, label_column, words, ngrams, holdout, delta, **given):
     """Train a classifier on DATA and save it as a folder.
@@ -112,7 +112,7 @@ def train(data, output, text_column, label_column, words, ngrams, holdout, delta
         n_jobs=given["n_jobs"],
         random_state=given["random_state"],
     ).fit(texts, labels, holdout=holdout, delta=delta)
-    save(classifier, output)
+    save(classifier, output, overwrite=given["overwrite"])
     chosen = {k: v for k, v in classifier.selection_.items() if k != "candidates"}
     certificate = getattr(classifier, "certificate_", None)
     if given["as_json"]:
@@ -136,33 +136,30 @@ def train(data, output, text_column, label_column, words, ngrams, holdout, delta
 @click.option("--text-column", help="Column of the text; without it a text is a line.")
 @_probability("--error", 0.05, "What label sets and answers may get wrong.")
 @_delta
+@overwrite_option
 @quiet_option
-def predict(model, texts, output, text_column, error, delta, quiet):
+def predict(model, texts, output, text_column, error, delta, overwrite, quiet):
     """The class of every text of TEXTS (- for stdin): label, probability, set, abstained.
 
     Texts are streamed. The last two columns need a model trained with --holdout; they are empty
     where too few labels were kept back for what --error and --delta ask.
     """
+    from pacsent.files import check_output, replacing
     from pacsent.progress import bar
     from pacsent.text.tables import stream_texts
 
     classifier = _classifier(model)
     rows = _answers(classifier, stream_texts(texts, text_column=text_column), error, delta)
-    beside = Path(f"{output}.part-{os.getpid()}") if output else None
-    file = beside.open("x", encoding="utf-8") if beside else sys.stdout
-    try:
-        with bar("predicting", unit="texts", enabled=not quiet and output is not None) as progress:
-            print("label\tprobability\tset\tabstained", file=file)
-            for batch in rows:
-                file.writelines(batch)
-                progress.advance(len(batch))
-        if beside is not None:
-            file.close()
-            os.replace(beside, output)
-    finally:
-        if beside is not None:
-            file.close()
-            beside.unlink(missing_ok=True)
+    if output:
+        check_output(output, overwrite=overwrite, inputs=[texts, model])
+    with (
+        replacing(output or "-") as file,
+        bar("predicting", unit="texts", enabled=not quiet and output is not None) as progress,
+    ):
+        file.write(b"label\tprobability\tset\tabstained\n")
+        for batch in rows:
+            file.write("".join(batch).encode())
+            progress.advance(len(batch))
 
 
 def _answers(classifier, texts, error, delta):

@@ -138,7 +138,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _taken(self, state, name, dtype, shape, *, finite=True) -> np.ndarray:
         """An array of a saved state, if it has this type and shape; None fits any length.
 
-        ids of words are asked for by dtype "words": ascending and below `n_words`.
+        ids of words are asked for by dtype "words": all different and below `n_words`.
         """
         found = np.asarray(state[name])
         ids = isinstance(dtype, str)
@@ -151,10 +151,10 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if kind.kind == "f" and finite and not np.isfinite(found).all():
             raise ValueError(f"{name} holds NaN or infinity")
         if ids and found.size:
-            if found[0] < 0 or found[-1] >= self.word_vectors.n_words:
+            if found.min() < 0 or found.max() >= self.word_vectors.n_words:
                 raise ValueError(f"{name} holds numbers of words that are not there")
-            if (np.diff(found) <= 0).any():
-                raise ValueError(f"{name} is not in order")
+            if np.unique(found).size != found.size:
+                raise ValueError(f"{name} names a word twice")
         return found.astype(kind, copy=False)
 
     def _verify_state(self):
