@@ -85,30 +85,28 @@ def is_few(n_texts: int, n_classes: int) -> bool:
 
 
 def fit_by_evidence(rows: Labelled, n_threads: int = 1) -> Linear:
-    """One Gaussian process for each column, its scales averaged by the evidence."""
+    """A Gaussian process for each column, its scales averaged and not chosen."""
     K_sparse = (rows.X @ rows.X.T).toarray().astype(np.float64)
     K_dense = (rows.E @ rows.E.T).astype(np.float64)
     grid = scales(rows.labels.size, len(rows.columns), rows.E.shape[1] > 0)
-
-    def work(column):
-        return averaged(K_sparse, K_dense, rows.signs(column), grid, rows.weights)
-
     # threads inside matrix products lose their speed where cores are shared with other work
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
-        found = list(pool.map(work, rows.columns))
-    left_out = np.stack([one.left_out for one in found], axis=1)
-    temperature = fit_temperature(left_out, rows.labels, rows.weights)
+    with threadpool_limits(limits=1, user_api="blas"):
+        found = averaged(
+            K_sparse, K_dense, rows.labels, grid, n_classes=rows.n_classes, weights=rows.weights,
+            n_threads=n_threads,
+        )  # fmt: skip
+    temperature = fit_temperature(found.left_out, rows.labels, rows.weights)
     return Linear(
-        np.stack([rows.X.T @ one.sparse for one in found], axis=1).astype(np.float32),
-        np.stack([rows.E.T @ one.dense for one in found], axis=1).astype(np.float32),
-        np.array([one.intercept for one in found]),
+        (rows.X.T @ found.sparse).astype(np.float32),
+        (rows.E.T @ found.dense).astype(np.float32),
+        found.intercept,
         temperature,
         {
             "selection": "evidence",
-            "variances": [one.best for one in found],
-            "n_candidates": len(grid),
-            "accuracy": _accuracy(left_out, rows),
-            "confidences": _quantiles(left_out, temperature),
+            "variances": found.best,
+            "n_candidates": sum(map(len, grid)),
+            "accuracy": _accuracy(found.left_out, rows),
+            "confidences": _quantiles(found.left_out, temperature),
         },
     )
 

@@ -89,6 +89,7 @@ def _labels_of(classifier, labels):
 @click.option("--random-state", type=click.IntRange(min=0), default=0, show_default=True,
               help="Seed of the folds.")  # fmt: skip
 @n_jobs_option
+@overwrite_option
 @_json
 @overwrite_option
 @quiet_option

@@ -5,17 +5,18 @@ process over texts with kernel s K_x + d K_e + 1. Few texts make it a small prob
 number of features, and all of them can be used to say how far to lean on either part.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
-from scipy.special import expit
+from scipy.special import expit, softmax
 
-SPARSE_RANGE = (-1.0, 2.5)  # powers of ten between which variances are tried
-DENSE_RANGE = (-2.0, 2.0)
+from pacsent.maths.temperature import fit_temperature, log_loss
+
+TOTALS = (-1.5, 2.5)  # powers of ten between which the variance of both parts is tried
+RATIOS = (-2.0, 2.0)  # and that of n-grams over that of vectors
 _QUICK = 3e7  # columns * texts^3 up to which the grid is fine
-_TEMPERATURES = np.logspace(-1.5, 1.5, 31)
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Laplace:
         log_det = 2.0 * np.log(np.diag(self.L)).sum()
         return float(0.5 * (log_det + trace - n + self.f @ self.a))
 
-    def left_out(self, K: np.ndarray, signs: np.ndarray) -> np.ndarray:
+    def left_out(self, K: np.ndarray) -> np.ndarray:
         """What f of each text would be, about, had its label not been seen, (n,)."""
         v = np.maximum(self.variances(K), 1e-12)
         gradient = self.a  # of the weighted log-likelihood at the mode
@@ -86,68 +87,67 @@ def laplace(
 class Averaged:
     """Coefficients of the labelled texts, averaged over the scales of the two parts."""
 
-    sparse: np.ndarray  # (n,): f(x) = K_x(x, .) @ sparse + K_e(x, .) @ dense + intercept
-    dense: np.ndarray  # (n,)
-    intercept: float
-    left_out: np.ndarray  # (n,), about what f would be without a text's own label
+    sparse: np.ndarray  # (n, k): f(x) = K_x(x, .) @ sparse + K_e(x, .) @ dense + intercept
+    dense: np.ndarray  # (n, k)
+    intercept: np.ndarray  # (k,)
+    left_out: np.ndarray  # (n, k), about what f would be without a text's own label
     best: tuple[float, float]  # the variances (s, d) with the most weight
-    n_scales: int  # how many were tried
 
 
-def scales(n: int, n_columns: int, has_dense: bool) -> list[tuple[float, float]]:
-    """The grid of variances (s, d): 7 x 7 where that is quick, else 5 x 5."""
-    size = 7 if n_columns * float(n) ** 3 <= _QUICK else 5
-    dense = np.logspace(*DENSE_RANGE, size) if has_dense else np.zeros(1)
-    return list(product(np.logspace(*SPARSE_RANGE, size).tolist(), dense.tolist()))
+def scales(n: int, n_columns: int, has_dense: bool) -> list[list[tuple[float, float]]]:
+    """Variances (s, d) to average over: for each share of the n-grams, totals that rise.
 
-
-def averaged(K_sparse, K_dense, signs, grid, weights=None) -> Averaged:
-    """Average f over the grid, each place weighing by what it says about texts left out.
-
-    Half of the weight is shared by the evidence, half by the likelihood of left-out labels: the
-    evidence is the steadier with very few labels, the other is right about more where the model is
-    not. Each f is scaled to the same spread first, or the most confident would decide alone.
+    Seven totals where that is quick, else five.
     """
-    n = signs.size
+    size = 7 if n_columns * float(n) ** 3 <= _QUICK else 5
+    totals = np.logspace(*TOTALS, size)
+    ratios = np.logspace(*RATIOS, 5) if has_dense else np.array([np.inf])
+    shares = 1.0 / (1.0 + 1.0 / ratios)
+    return [[(share * total, (1.0 - share) * total) for total in totals] for share in shares]
+
+
+def averaged(K_sparse, K_dense, labels, grid, *, n_classes, weights=None, n_threads=1) -> Averaged:
+    """Average f over the grid, each place weighing by what it says about the labels.
+
+    Half of the weight is shared by the likelihood of left-out labels, half by that times the
+    evidence: with very few labels the evidence is the steadier about the total, and where the model
+    is wrong about many labels it may not decide alone. Each f is scaled to the same spread first, or
+    the most confident would decide alone. Two classes have one f, more have one for each against
+    the rest; all have the same weights.
+    """
+    n = labels.size
     weights = np.ones(n) if weights is None else weights
+    columns = [1] if n_classes == 2 else range(n_classes)
+    signs = [np.where(labels == c, 1.0, -1.0) for c in columns]
     jitter = 1.0 + 1e-6 * np.eye(n)
-    evidence, likelihood, left_out, coefficients = [], [], [], []
-    f, before = None, np.inf
-    for s, d in grid:
-        if d < before:  # the next value of s: its neighbour is far away
-            f = None
-        before = d
-        K = s * K_sparse + d * K_dense + jitter
-        fit = laplace(K, signs, weights, start=f)
-        f = fit.f
-        values = fit.left_out(K, signs)
-        loss = _best_loss(signs * values, weights)
-        evidence.append(fit.evidence)
-        likelihood.append(-loss)
-        left_out.append(values)
-        coefficients.append(fit.a)
-    share = 0.5 * _softmax(np.array(evidence)) + 0.5 * _softmax(np.array(likelihood))
-    spread = np.sqrt(np.mean(np.square(left_out), axis=1)) + 1e-12
+
+    def work(line):
+        """Places of one line of the grid, each started at the solution of the one before."""
+        starts: list = [None] * len(signs)
+        found = []
+        for s, d in line:
+            K = s * K_sparse + d * K_dense + jitter
+            fits = [laplace(K, y, weights, start=f) for y, f in zip(signs, starts)]
+            starts = [fit.f for fit in fits]
+            left_out = np.stack([fit.left_out(K) for fit in fits], axis=1)
+            a = np.stack([fit.a for fit in fits], axis=1)
+            temperature = fit_temperature(left_out, labels, weights)
+            likelihood = -log_loss(left_out, labels, weights, temperature) * weights.sum()
+            found.append((s, d, sum(fit.evidence for fit in fits), likelihood, left_out, a))
+        return found
+
+    with ThreadPoolExecutor(n_threads) as pool:
+        rows = [row for some in pool.map(work, grid) for row in some]
+    s, d, evidence, likelihood = (np.array([row[i] for row in rows]) for i in range(4))
+    left_out, a = (np.array([row[i] for row in rows]) for i in (4, 5))  # (n_scales, n, k)
+    share = 0.5 * softmax(evidence + likelihood) + 0.5 * softmax(likelihood)
+    spread = np.sqrt(np.mean(np.square(left_out), axis=(1, 2))) + 1e-12
     share_of = share / spread * (share @ spread)
-    A = np.array(coefficients)  # (n_scales, n)
-    variances = np.array(grid)  # (n_scales, 2)
     best = int(np.argmax(share))
     return Averaged(
-        (share_of * variances[:, 0]) @ A,
-        (share_of * variances[:, 1]) @ A,
-        float(share_of @ A.sum(axis=1)),
-        share_of @ np.array(left_out),
-        (float(variances[best, 0]), float(variances[best, 1])),
-        len(grid),
+        np.einsum("g,gnk->nk", share_of * s, a),
+        np.einsum("g,gnk->nk", share_of * d, a),
+        np.einsum("g,gnk->k", share_of, a),
+        np.einsum("g,gnk->nk", share_of, left_out),
+        (float(s[best]), float(d[best])),
     )
-
-
-def _softmax(values):
-    weights = np.exp(values - values.max())
-    return weights / weights.sum()
-
-
-def _best_loss(margins, weights):
-    """Sum of ln(1 + exp(-t margin)) at the best t."""
-    losses = [(weights * np.logaddexp(0.0, -t * margins)).sum() for t in _TEMPERATURES]
-    return float(min(losses))
