@@ -76,3 +76,10 @@ def test_a_start_changes_nothing_but_the_number_of_steps():
     first = gp.laplace(K, signs, tol=1e-10)
     again = gp.laplace(K, signs, start=first.f + 0.5, tol=1e-10)
     assert np.allclose(first.f, again.f, atol=1e-6)
+
+
+def test_an_offset_is_the_mean_of_the_prior():
+    K, signs = problem(n=10)
+    offset = np.linspace(-1, 1, 10)
+    fit = gp.laplace(K, signs, offset=offset, tol=1e-10)
+    assert np.allclose(fit.a, signs / (1 + np.exp(signs * (fit.f + offset))), atol=1e-6)

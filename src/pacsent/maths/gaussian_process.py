@@ -50,7 +50,7 @@ class Laplace:
 
 
 def laplace(
-    K: np.ndarray, signs: np.ndarray, weights=None, *, start=None, tol: float = 1e-4
+    K: np.ndarray, signs: np.ndarray, weights=None, *, start=None, offset=0.0, tol: float = 1e-4
 ) -> Laplace:
     """Mode and evidence for signs +-1 under the kernel K, by Newton's method (Rasmussen, alg. 3.1).
 
@@ -62,12 +62,14 @@ def laplace(
         How much each text counts.
     start : array, (n,), optional
         A guess of the mode.
+    offset : array, (n,), optional
+        Mean of the prior; f is what is added to it.
     """
     n = signs.size
     weights = np.ones(n) if weights is None else weights
     f = np.zeros(n) if start is None else start
     for _ in range(50):
-        p = expit(f)
+        p = expit(f + offset)
         W = np.maximum(weights * p * (1.0 - p), 1e-12)
         root = np.sqrt(W)
         B = root[:, None] * K * root
@@ -78,7 +80,7 @@ def laplace(
         before, f = f, K @ a
         if np.abs(f - before).max() < tol:
             break
-    fit = -(weights * np.logaddexp(0.0, -signs * f)).sum()
+    fit = -(weights * np.logaddexp(0.0, -signs * (f + offset))).sum()
     evidence = float(fit - 0.5 * a @ f - np.log(np.diag(L)).sum())
     return Laplace(a, f, evidence, W, L)
 
@@ -110,10 +112,10 @@ def averaged(K_sparse, K_dense, labels, grid, *, n_classes, weights=None, n_thre
     """Average f over the grid, each place weighing by what it says about the labels.
 
     Half of the weight is shared by the likelihood of left-out labels, half by that times the
-    evidence: with very few labels the evidence is the steadier about the total, and where the model
-    is wrong about many labels it may not decide alone. Each f is scaled to the same spread first, or
-    the most confident would decide alone. Two classes have one f, more have one for each against
-    the rest; all have the same weights.
+    evidence: with very few labels the evidence is the steadier about the total, and where the
+    model is wrong about many labels it may not decide alone. Each f is scaled to the same spread
+    first, or the most confident would decide alone. Two classes have one f, more have one for
+    each against the rest; all have the same weights.
     """
     n = labels.size
     weights = np.ones(n) if weights is None else weights
