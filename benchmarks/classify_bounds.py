@@ -6,8 +6,8 @@ delta = 0.05, three draws; means. "held out": a fifth kept back, Clopper-Pearson
 TextClassifier fitted on the rest. "PAC-Bayes": Seeger's bound for the Gaussian process of the same
 two kernels, all labels used, the prior fixed beforehand, nine kernels paid for by a union bound;
 the bound is on the Gibbs classifier. "prior from half": the prior is the process fitted on half of
-the labels, in three widths; the bound is on the other half. "union": the smallest, each at delta / 3.
-The vectors are the English model of the package, which has seen none of the texts.
+the labels, in three widths; the bound is on the other half. "union": the smallest, at delta / 3
+each. The vectors are the English model of the package, which has seen none of the texts.
 """
 
 import argparse
