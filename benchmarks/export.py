@@ -4,20 +4,17 @@ pip install 'pacsent[bench]'
 python benchmarks/export.py --save
 """
 
-import argparse
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
-from harness import finish
+from harness import finish, parser_for
 from pacsent import make
 from pacsent.bench.books import passages
 from pacsent.sentences.export import export
 
-parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-parser.add_argument("--save", action="store_true")
-options = parser.parse_args()
+options = parser_for(__doc__).parse_args()
 
 
 def opened(folder, to):
@@ -52,4 +49,5 @@ finish(
     title=f"Exported models: gap to our vectors of {len(texts)} texts, as a share of the largest",
     summary={"largest gap": max(row["largest gap"] for row in rows)},
     save=options.save,
+    name=options.name,
 )

@@ -139,7 +139,7 @@ def figure(curves, path):
     FigureCanvasAgg(shown)
     axis = shown.add_subplot()
     for (name, curve), colour in zip(curves.items(), ("#1b6e9c", "#d95f02")):
-        points = sorted((point["lam"], point["accuracy"]) for point in curve)
+        points = sorted((point["lam"], point["cv_accuracy"]) for point in curve)
         axis.plot(*zip(*points), marker="o", color=colour, label=name)
     axis.set(xscale="log", xlabel="λ", ylabel="cross-validated accuracy on SUBJ")
     axis.legend(frameon=False)
@@ -174,7 +174,7 @@ def main():
     for row, curve in curves.items():
         for point in curve:
             rows.append({"row": f"{row}, λ = {point['lam']:g}, cross-validated",
-                         **dict.fromkeys(DATASETS), "subj": point["accuracy"],
+                         **dict.fromkeys(DATASETS), "subj": point["cv_accuracy"],
                          "sd over splits of subj": None})  # fmt: skip
     if options.save and all(curves.values()):
         figure(curves, Path(__file__).parents[1] / "docs" / "figures" / "lambda.png")
