@@ -1,5 +1,7 @@
 """PB-neg, w-PB-neg and PV-DBOW: formulas and solvers by more than one route each."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -280,8 +282,7 @@ def large():
 
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-2])
-def test_a_sample_of_the_noise_words_is_as_good_as_it_says(large, monkeypatch, tol):
-    monkeypatch.setattr("pacsent.sentences.pb_neg._SAMPLED_FROM", 0)
+def test_a_sample_of_the_noise_words_is_as_good_as_it_says(large, tol):
     words, X = large
     fast = PBNegVectorizer(words, tol=tol, batch_size=64).fit(X)
     means, variances = fast.posterior(X[:40])
@@ -309,6 +310,52 @@ def test_a_sample_of_the_noise_words_is_as_good_as_it_says(large, monkeypatch, t
     assert_allclose(restored.transform(X[:5]), means[:5], atol=1e-5)
 
 
+@pytest.mark.parametrize("n_fitted", [1, 20, 200])
+def test_few_or_many_training_texts_are_solved_to_the_same_tolerance(large, n_fitted):
+    words, X = large
+    fast, exact = (PBNegVectorizer(words, tol=tol).fit(X[:n_fitted]) for tol in (1e-3, 1e-8))
+    texts = [x[:n] for x, n in zip(X, (1, 2, 3, 5, 10, 20, 60, 300))]  # phrases to documents
+    means, wanted = fast.transform(texts), exact.transform(texts)
+    m = exact._problem(words.vocabulary.encode(texts))[2]
+    error = np.linalg.norm(means - wanted, axis=1) / np.linalg.norm(wanted - m, axis=1)
+    assert error.max() < 2e-3
+    assert fast.n_unconverged_ == 0
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+@pytest.mark.parametrize("lam", [1.0, 1e3, 1e6])
+def test_a_sentence_that_counts_as_solved_is_within_its_tolerance(rng, lam, tol):
+    words = random_words(rng, n_words=60, n_dims=8, scale=0.5)
+    X = random_sentences(rng, words, [3, 8, 20, 60])
+    counts = words.vocabulary.count(X)
+    m = (counts @ words.output_vectors) / counts.sum(axis=1).A1[:, None]
+    noise = words.vocabulary.count(X).sum(axis=0).A1 ** 0.75
+    kappa = counts.sum(axis=1).A1 / lam
+    for max_iter in (4, 200):
+        vectorizer = PBNegVectorizer(words, lam=lam, tol=tol, max_iter=max_iter)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            mu, var_Q = vectorizer.fit(X).posterior(X)
+        found = posterior.expected_objective(
+            mu, np.log(var_Q), counts, words.input_vectors, m, noise / noise.sum(), lam=lam
+        )
+        distance = np.linalg.norm(found.grad_mu, axis=1) / kappa  # at least |mu - mu*|
+        bad = distance > 1.5 * tol * np.linalg.norm(mu - m, axis=1)
+        assert bad.sum() <= vectorizer.n_unconverged_
+
+
+def test_the_double_path_forms_prior_means_in_double_precision(rng):
+    words = random_words(rng)
+    single = WordVectors(
+        words.vocabulary, np.float32(words.input_vectors), np.float32(words.output_vectors)
+    )
+    X = random_sentences(rng, words, [7, 300])
+    counts = words.vocabulary.count(X)
+    m = (counts @ single.output_vectors.astype(float)) / counts.sum(axis=1).A1[:, None]
+    vectorizer = PBNegVectorizer(single, tol=1e-9).fit(X)
+    assert_allclose(vectorizer._problem(words.vocabulary.encode(X))[2], m, rtol=1e-14)
+
+
 def test_inclusion_probabilities_add_up_and_stop_at_one(rng):
     importance = rng.pareto(0.7, 500)
     for size in (5, 50, 400):
@@ -326,19 +373,19 @@ def test_sampled_kernel_is_its_numpy_line(rng, var_Q):
 
     n = 700
     nu = np.sort(rng.uniform(0.5, 9.0, n))
-    w, e, a, b0, b1, b2, t0, t1, t2 = rng.uniform(0.1, 0.3, (9, n))
-    shifts = rng.standard_normal((3, n))
+    w, e, a, b0, b1, b2, b3, t0, t1, t2 = rng.uniform(0.1, 0.3, (10, n))
+    shifts, low = rng.standard_normal((2, 3, n))
     a = a - 3.0
     var = np.array([var_Q, 0.8 * var_Q, 0.5 * var_Q])
-    single = [np.float32(x) for x in (a, b0, b1, b2, t0, t1, t2)]
+    single = [np.float32(x) for x in (a, b0, b1, b2, b3, t0, t1, t2)]
     out, trace, error = shifts.astype(np.float32), np.empty(3), np.empty(3)
     sampled_noise_terms(
-        out, var.astype(np.float32), (np.float32(0.6 * var_Q), *single),
+        out, low.astype(np.float32), var.astype(np.float32), (np.float32(0.6 * var_Q), *single),
         tuple(np.float32(x) for x in (nu, w, e)), posterior.quadrature_rule(1e-5), trace, error,
     )  # fmt: skip
     _, f1, f2 = gaussian_logistic(a + shifts, var[:, None] * nu)
     D = (var - 0.6 * var_Q)[:, None]
-    rest = f1 - b0 - b1 * shifts - b2 * D
+    rest = f1 - b0 - b1 * shifts - b2 * D - b3 * low**2
     assert_allclose(out, w * rest, atol=3e-5)
     assert_allclose(trace, (f2 - t0 - t1 * shifts - t2 * D) @ (w * nu), rtol=2e-3)
     assert_allclose(error, rest**2 @ e, rtol=1e-3)

@@ -215,16 +215,17 @@ def _one_node32(scores, shifts, deviation, node, weight, f1, f2):
 
 
 @njit(**_FLAGS)
-def sampled_noise_terms(shifts, var_Q, centre, sample, rule, trace, error):
+def sampled_noise_terms(shifts, low, var_Q, centre, sample, rule, trace, error):
     """Overwrite shifts d with w * (f1 - control); sums for the trace and for the error per row.
 
-    centre = (var_0, a, b0, b1, b2, t0, t1, t2); sample = (nu, w, e), sorted by nu; D = var_Q-var_0
+    centre = (var_0, a, b0, b1, b2, b3, t0, t1, t2); sample = (nu, w, e), sorted by nu;
+    low = the shifts' part along a few directions; D = var_Q - var_0
     f, f1, f2 = gaussian_logistic(a + shifts, var_Q[:, None] * nu)
-    rest = f1 - b0 - b1 * shifts - b2 * D[:, None]
+    rest = f1 - b0 - b1 * shifts - b2 * D[:, None] - b3 * low**2
     trace[:] = (f2 - t0 - t1 * shifts - t2 * D[:, None]) @ (w * nu)
     error[:] = rest**2 @ e;  shifts[:] = w * rest
     """
-    var_0, a, b0, b1, b2, t0, t1, t2 = centre
+    var_0, a, b0, b1, b2, b3, t0, t1, t2 = centre
     nu, w, e = sample
     limits, starts, nodes, weights, _ = rule
     size = 512
@@ -235,12 +236,12 @@ def sampled_noise_terms(shifts, var_Q, centre, sample, rule, trace, error):
         end = min(begin + size, nu.size)
         f1, f2, spare = buffer[0, : end - begin], buffer[1, : end - begin], buffer[2, : end - begin]
         a_, nu_, w_, e_ = a[begin:end], nu[begin:end], w[begin:end], e[begin:end]
-        b0_, b1_, b2_ = b0[begin:end], b1[begin:end], b2[begin:end]
+        b0_, b1_, b2_, b3_ = b0[begin:end], b1[begin:end], b2[begin:end], b3[begin:end]
         t0_, t1_, t2_ = t0[begin:end], t1[begin:end], t2[begin:end]
         for s in range(shifts.shape[0]):
             var = _F(var_Q[s])
             D = _F(var_Q[s] - var_0)
-            d = shifts[s, begin:end]
+            d, l_ = shifts[s, begin:end], low[s, begin:end]
             largest = var * nu_[-1]
             if largest <= _F(0.2):
                 for i in range(spare.size):
@@ -259,7 +260,7 @@ def sampled_noise_terms(shifts, var_Q, centre, sample, rule, trace, error):
             spread = _F(0.0)
             squares = _F(0.0)
             for i in range(d.size):
-                rest = f1[i] - b0_[i] - b1_[i] * d[i] - b2_[i] * D
+                rest = f1[i] - b0_[i] - b1_[i] * d[i] - b2_[i] * D - b3_[i] * l_[i] * l_[i]
                 spread += w_[i] * nu_[i] * (f2[i] - t0_[i] - t1_[i] * d[i] - t2_[i] * D)
                 squares += e_[i] * rest * rest
                 d[i] = w_[i] * rest

@@ -5,11 +5,13 @@ import numpy as np
 _MEMORY = 6  # pairs that L-BFGS remembers
 
 
-def minimise_all(evaluate, precondition, start, tol, max_iter, subset):
+def minimise_all(evaluate, precondition, start, tol, max_iter, subset, bound=None):
     """Batched L-BFGS on rows x = (mu - m, rho) of a subset; each row's objective falls or stays.
 
     `evaluate(rows, x)` gives gradients and values (None where they are not computed: then a step
-    is kept if the gradients at its ends say that a convex function fell).
+    is kept if the gradients at its ends say that a convex function fell). A row has converged when
+    `bound(rows, x, gradients)`, an upper bound on its relative error, is at most tol; without a
+    bound, when the next step is that small, which is then taken.
     """
     x, trial = start[subset], start[subset]
     n, width = x.shape
@@ -60,12 +62,16 @@ def minimise_all(evaluate, precondition, start, tol, max_iter, subset):
             direction[uphill] = -precondition(subset[rows[uphill]], g[rows[uphill]])
         direction[:, -1] = np.clip(direction[:, -1], -1.0, 1.0)
         trial[rows] = x[rows] + direction
-        length = np.linalg.norm(direction[:, :-1], axis=1)
-        moved = np.linalg.norm(trial[rows, :-1], axis=1)
-        small = (length <= tol * moved) & (np.abs(direction[:, -1]) <= tol)
-        done = rows[small]
-        converged[done] = True
-        x[done] = trial[done]  # the last step costs nothing more
+        if bound is not None:
+            small = bound(subset[rows], x[rows], g[rows]) <= tol
+            converged[rows[small]] = True
+        else:
+            length = np.linalg.norm(direction[:, :-1], axis=1)
+            moved = np.linalg.norm(trial[rows, :-1], axis=1)
+            small = (length <= tol * moved) & (np.abs(direction[:, -1]) <= tol)
+            done = rows[small]
+            converged[done] = True
+            x[done] = trial[done]  # the last step costs nothing more
         active = np.union1d(rows[~small], stuck)
     return x, n_iter, norm, converged
 

@@ -32,6 +32,11 @@ from pacsent.maths.logistic import (
 
 KLS = ("exact", "paper")
 _SCORES_AT_ONCE = 1 << 20  # scores worked on at once, or 128 sentences: bounds the memory
+_SINGLE_RULES = (  # (variance, nodes) that keep E sigmoid within 1e-5: measured for |a| <= 9
+    (0.14, 3), (0.3, 4), (0.5, 5), (0.75, 6), (1.0, 7), (1.25, 8), (1.7, 10), (2.1, 12), (3.1, 16),
+    (4.4, 20), (7.6, 32), (12.5, 48), (17.3, 64), (25.0, 96),
+)  # fmt: skip
+_WHOLE_BELOW = 2048  # noise words that no sample need stand for
 _LOCK = Lock()  # of the expansions that threads share
 
 
@@ -173,10 +178,11 @@ def expected_objective(
 def quadrature_rule(precision: float):
     """(limits, starts, nodes, weights, series): how many nodes at which variance, for kernels."""
     if precision < 1e-8:
-        limits = [0.01, 0.09, 0.25, 1.0]
+        rules = [(limit, n_nodes_for(limit, precision)) for limit in (0.01, 0.09, 0.25, 1.0)]
     else:
-        limits = [0.01, 0.09, 0.25, 1.0, 2.0, 4.0, 9.0, 25.0]
-    rules = [gauss_hermite(n_nodes_for(limit, precision)) for limit in limits]
+        rules = list(_SINGLE_RULES)
+    limits = [limit for limit, _ in rules]
+    rules = [gauss_hermite(n_nodes) for _, n_nodes in rules]
     starts = np.cumsum([0, *(len(nodes) for nodes, _ in rules)])
     nodes = np.concatenate([nodes for nodes, _ in rules])
     weights = np.concatenate([weights for _, weights in rules])
@@ -199,6 +205,8 @@ class Noise:
         A typical mean, around which curvature is measured.
     frequency : array, shape (n_support,)
         Share of each word among the tokens.
+    directions : array, shape (n_dims, n_directions), or None
+        Orthonormal, along which sentences differ most.
     """
 
     words: np.ndarray
@@ -206,6 +214,7 @@ class Noise:
     A: np.ndarray
     centre: np.ndarray
     frequency: np.ndarray
+    directions: np.ndarray | None = None
 
     @cached_property
     def nu(self):
@@ -224,7 +233,19 @@ class Noise:
         return np.maximum(values, 0.0), vectors, float(weight @ nu)
 
 
-def noise_of(counts, A_hat, centre, *, n_negatives=15, noise_power=0.75, dtype=np.float64) -> Noise:
+def main_directions(counts, B_hat, n_directions=16):
+    """Orthonormal columns along which rows of B_hat, drawn by these counts, differ most."""
+    words = np.flatnonzero(counts)
+    p = np.asarray(counts, dtype=float)[words] / np.sum(counts)
+    rows = B_hat[words].astype(np.float32)
+    rows -= p.astype(np.float32) @ rows
+    spread = (rows * p[:, None].astype(np.float32)).T @ rows
+    return np.linalg.eigh(spread.astype(float))[1][:, -n_directions:]
+
+
+def noise_of(
+    counts, A_hat, centre, *, n_negatives=15, noise_power=0.75, dtype=np.float64, directions=None
+) -> Noise:
     """The Noise of word counts: probability proportional to count^noise_power."""
     counts = np.asarray(counts, dtype=float)
     words = np.flatnonzero(counts > 0)
@@ -235,6 +256,7 @@ def noise_of(counts, A_hat, centre, *, n_negatives=15, noise_power=0.75, dtype=n
         A=np.ascontiguousarray(A_hat[words], dtype=dtype),
         centre=np.asarray(centre, dtype=dtype),
         frequency=counts[words] / counts.sum(),
+        directions=directions,
     )
 
 
@@ -264,6 +286,7 @@ class _Sentences:
             self.n_tokens, self.n_dims, lam=lam, var_P=var_P, kl=kl
         )
         self.lam = lam
+        self.rounding = 0.0  # of gradients, in single precision
         shares = counts.data / np.repeat(self.n_tokens, np.diff(counts.indptr))
         self.shares = shares
 
@@ -284,6 +307,22 @@ class _Sentences:
             value = value + 0.5 * self.kappa[rows] * np.einsum("sd,sd->s", away, away)
             value = value + self.c[rows] * (self.A[rows] * var_Q - self.B[rows] * rho)
         return grad, value
+
+    def error_bound(self, rows, x, grad):
+        """Upper bound on the relative error of mu - m, or of the variance where that is larger.
+
+        The objective is kappa-strongly convex in mu, and its penalty bends by c A e^rho in rho, so
+        that |mu - mu*| <= |grad_mu|/kappa + |grad_rho|/sqrt(2 c A e^rho kappa).
+        """
+        kappa, x, grad = self.kappa[rows], x.astype(float), grad.astype(float)
+        bend = self.c[rows] * self.A[rows] * np.exp(x[:, -1])
+        away = np.linalg.norm(x[:, :-1], axis=1)
+        distance = (np.linalg.norm(grad[:, :-1], axis=1) + self.rounding) / kappa
+        distance += np.abs(grad[:, -1]) / np.sqrt(2.0 * bend * kappa)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            error = np.where(away > distance, distance / (away - distance), np.inf)
+        error[distance <= self.rounding / kappa] = 0.0  # nothing pulls: at the prior mean
+        return np.maximum(error, np.abs(grad[:, -1]) / (self.c[rows] * self.B[rows]))
 
     def start(self, trace):
         """x = (mu - m, rho): no displacement, and the variance stationary for this trace.
@@ -312,6 +351,7 @@ def solve(
     tol=1e-8,
     max_iter=200,
     nu=None,
+    start=None,
 ) -> Solution:
     """PB-neg posteriors of many sentences, the noise words integrated over the whole vocabulary.
 
@@ -329,10 +369,12 @@ def solve(
         From `noise_of`, in double precision.
     lam : float or array, shape (n_sentences,)
     tol : float
-        A sentence is solved when the next step would move mu by less than tol |mu - m| and
-        log var_Q by less than tol.
+        A sentence is solved when strong convexity says that mu is within tol |mu - m| of the
+        minimiser: |mu - mu*| <= |gradient|/kappa, kappa = n/(var_P lam).
     nu : array, shape (n_words,), or None
         `squared_lengths(A_hat)`, where they are known already.
+    start : array, shape (n_sentences, n_dims + 1), or None
+        (mu - m, log var_Q) to start from.
 
     Returns
     -------
@@ -358,9 +400,10 @@ def solve(
         sentences.add_own_words(rows, mu, var_Q, grad, value, spread)
         return sentences.finish(rows, x, grad, value, spread)
 
+    x = sentences.start(trace) if start is None else np.asarray(start, dtype=float)
     x, n_iter, norm, converged = minimise_all(
-        evaluate, _preconditioner(sentences, eigenvalues, U), sentences.start(trace),
-        tol, max_iter, np.arange(counts.shape[0]),
+        evaluate, _preconditioner(sentences, eigenvalues, U), x,
+        tol, max_iter, np.arange(counts.shape[0]), sentences.error_bound,
     )  # fmt: skip
     return Solution(
         sentences.m + x[:, :-1], np.exp(x[:, -1]), n_iter, norm, converged, np.zeros(len(x))
@@ -372,9 +415,10 @@ class NoiseSample:
     """Some noise words that stand for all, with a control variate that is exact for all.
 
     The noise term G(mu, var_Q) is common to all sentences. Around a centre (mu_0, var_0) it is
-    written as its second-order expansion, summed once over the whole vocabulary, plus the rest,
-    summed over a fixed sample of words, each weighted by 1/inclusion. The rest is small, so the
-    sample's error is; it is estimated for each sentence from the sample itself.
+    written as its second-order expansion, and the third order along a few directions, summed once
+    over the whole vocabulary, plus the rest, summed over a fixed sample of words, each weighted by
+    1/inclusion. The rest is small, so the sample's error is; it is estimated for each sentence from
+    the sample itself.
 
     Parameters
     ----------
@@ -408,36 +452,49 @@ class NoiseSample:
             self.noise, np.arange(self.noise.kp.size), np.ones(self.noise.kp.size)
         )
         everything.__dict__["rows"] = self.noise.A  # they are all there: no copy
+        everything.__dict__["_expansions"] = self._expansions  # sums over all words: the same
         return everything
+
+    def double(self, A_hat) -> Noise:
+        """All noise words in double precision, for sentences that need it; made once."""
+        with _LOCK:
+            if "_double" not in self.__dict__:
+                noise = self.noise
+                A, centre = A_hat[noise.words].astype(float), noise.centre.astype(float)
+                self.__dict__["_double"] = Noise(noise.words, noise.kp, A, centre, noise.frequency)
+            return self.__dict__["_double"]
 
     @cached_property
     def _expansions(self):
         return {}
 
+    @cached_property
+    def _controls(self):
+        return {}
+
     def expansion(self, var_0: float):
-        """Value and slopes of the noise term's gradient and trace at (centre, var_0)."""
+        """The noise term at (centre, var_0), its sums over all words."""
         with _LOCK:
             if var_0 not in self._expansions:
-                self._expansions[var_0] = _Expansion(self, var_0)
+                self._expansions[var_0] = _Expansion(self.noise, var_0)
             return self._expansions[var_0]
 
-
-class _NoExpansion:
-    """Zero in place of the expansion: the sample must be the whole."""
-
-    def __init__(self, noise: Noise):
-        zeros = np.zeros(noise.kp.size, dtype=np.float32)
-        self.var_0 = self.trace = self.trace_by_var = 0.0
-        self.gradient = self.gradient_by_var = self.trace_by_mu = np.zeros_like(noise.centre)
-        self.hessian = None
-        self.control = (np.float32(0.0), noise.A @ noise.centre, *[zeros] * 6)
+    def control(self, var_0: float):
+        """(what the sampled words must subtract there, their rows along the main directions)."""
+        expansion = self.expansion(var_0)
+        with _LOCK:
+            if var_0 not in self._controls:
+                parts = (np.ascontiguousarray(x[self.chosen]) for x in expansion.by_word)
+                low = np.ascontiguousarray(expansion.low[self.chosen])
+                self._controls[var_0] = (np.float32(var_0), *parts), low
+            return self._controls[var_0]
 
 
 class _Expansion:
-    """The noise term to second order at (centre, var_0), and what the sample must subtract."""
+    """The noise term to second order at (centre, var_0), to third order along main directions."""
 
-    def __init__(self, sample: NoiseSample, var_0: float):
-        noise, nu = sample.noise, sample.noise.nu.astype(float)
+    def __init__(self, noise: Noise, var_0: float):
+        nu = noise.nu.astype(float)
         a = (noise.A @ noise.centre).astype(float)
         _, f1, f2 = gaussian_logistic(a, var_0 * nu)
         f3, f4 = higher_derivatives(a, var_0 * nu)
@@ -456,11 +513,32 @@ class _Expansion:
         own = (noise.A * (0.2 * noise.frequency)[:, None].astype(single)).T @ noise.A
         values, self.U = np.linalg.eigh((self.hessian + own).astype(float))
         self.eigenvalues = np.maximum(values, 0.0)
-        control = (a, f1, f2, 0.5 * nu * f3, f2, f3, 0.5 * nu * f4)
-        self.control = (
-            single(var_0),
-            *(np.ascontiguousarray(x[sample.chosen], dtype=single) for x in control),
-        )
+        self.bend = _largest_bend(noise.A, noise.kp * f3)
+        P = np.zeros((noise.A.shape[1], 1)) if noise.directions is None else noise.directions
+        self.P = P.astype(single)
+        low = self.low = noise.A @ self.P  # (n_support, n_directions)
+        i, j = self.pairs = np.triu_indices(low.shape[1])
+        weight = (noise.kp * 0.5 * f3)[:, None] * np.where(i == j, 1.0, 2.0)
+        self.third = (low[:, i] * low[:, j] * weight.astype(single)).T @ noise.A
+        by_word = (a, f1, f2, 0.5 * nu * f3, 0.5 * f3, f2, f3, 0.5 * nu * f4)
+        self.by_word = [x.astype(single) for x in by_word]
+
+
+def _largest_bend(A, weight):
+    """Largest change of sum_u weight_u A_u A_u' (A_u.v), as an operator, over unit vectors v.
+
+    The maximum of the cubic form sum weight (A.v)^3, climbed by power iteration from a few starts.
+    """
+    weight = np.abs(weight).astype(A.dtype)
+    best = 0.0
+    for u in np.argsort(weight * np.einsum("ud,ud->u", A, A) ** 1.5)[:-3:-1]:
+        v = A[u] / max(float(np.linalg.norm(A[u])), np.finfo(A.dtype).tiny)
+        for _ in range(6):
+            along = A @ v
+            v = (weight * along * np.abs(along)) @ A
+            v /= max(float(np.linalg.norm(v)), np.finfo(A.dtype).tiny)
+        best = max(best, float(weight @ np.abs(A @ v) ** 3))
+    return best
 
 
 def _sorted_by_length(noise: Noise) -> Noise:
@@ -472,6 +550,7 @@ def _sorted_by_length(noise: Noise) -> Noise:
         A=np.ascontiguousarray(noise.A[order], dtype=np.float32),
         centre=noise.centre.astype(np.float32),
         frequency=noise.frequency[order],
+        directions=noise.directions,
     )
 
 
@@ -500,30 +579,32 @@ def inclusion_probabilities(importance, size):
 
 
 def draw_sample(noise: Noise, counts, A_hat, m, *, lam, var_P, kl, error, rng) -> NoiseSample:
-    """A sample of the noise words, as small as `error` allows; all of them if that is a third.
+    """A sample of the noise words, as small as `error` allows; all of them if that is most.
 
     The pilot sentences (`counts`, `m`) say how large the rest of the expansion is for each word,
     hence how likely a word should be in the sample, and how large the sample must be so that the
     median relative error of mu - m among them is at most `error`.
     """
     noise = _sorted_by_length(noise)
+    whole = NoiseSample(noise, np.zeros(0, dtype=int), np.zeros(0)).whole
+    if noise.kp.size <= _WHOLE_BELOW:
+        return whole
     nu = squared_lengths(A_hat)
     pilot = _Sentences(counts, A_hat, nu, m, lam, var_P, kl, quadrature_rule(1e-5), np.float32)
-    whole = NoiseSample(noise, np.zeros(0, dtype=int), np.zeros(0)).whole
     x, levels = _levels(pilot, noise)
     squares = np.zeros((len(x), noise.kp.size), dtype=np.float32)  # of kp * rest * |A_u|
     size_of_data = np.empty(len(x))
     for level in np.unique(levels):
         rows = np.flatnonzero(levels == level)
         keep: list[np.ndarray] = []
-        grad, _ = _sampled_evaluation(pilot, whole, whole.expansion(4.0**level), keep)(
-            rows, x[rows]
-        )
+        model = _Model(pilot, whole, whole.expansion(4.0**level))
+        model.measure(rows, x[rows], keep)
+        grad, _ = model.evaluate(rows, x[rows])
         squares[rows] = np.concatenate(keep) ** 2 * noise.nu
         size_of_data[rows] = np.linalg.norm(grad[:, :-1], axis=1)  # at m the penalty is 0
     importance = np.sqrt(squares.mean(axis=0, dtype=float))
     size = 512
-    while size <= noise.kp.size // 3:
+    while size <= 0.6 * noise.kp.size:
         p = inclusion_probabilities(importance, size)
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.where(p > 0, (1.0 - p) / p, 0.0)
@@ -537,7 +618,7 @@ def draw_sample(noise: Noise, counts, A_hat, m, *, lam, var_P, kl, error, rng) -
             )
             chosen = np.sort(order[inside])
             return NoiseSample(noise, chosen, p[chosen])
-        size = int(size * 1.5)
+        size = int(size * 1.2)
     return whole
 
 
@@ -549,44 +630,102 @@ def _levels(sentences, noise):
     return x, np.maximum(np.rint(x[:, -1] / np.log(4.0)), -4).astype(int)
 
 
-def _sampled_evaluation(sentences, sample, expansion, keep=None, errors=None):
-    """The function rows, x -> gradients, no values, by the expansion and the sample.
+class _Model:
+    """The noise term as its expansion plus a rest that is held, so that an evaluation is cheap."""
 
-    The weighted rests of the words are appended to `keep`, the squared errors of the gradients
-    are written to `errors`, where given.
-    """
-    from pacsent._kernels.negative_sampling import sampled_noise_terms
+    def __init__(self, sentences, sample, expansion):
+        self.sentences, self.sample, self.expansion = sentences, sample, expansion
+        n, n_dims = sentences.m.shape
+        self.rest, self.rest_trace = np.zeros((n, n_dims), np.float32), np.zeros(n)
+        self.errors = np.zeros(n)  # squared, of the rest's gradient, from sampling
 
-    centre, nu = sample.noise.centre, sample.weights[0]
+    def _place(self, rows, x):
+        mu = self.sentences.m[rows] + x[:, :-1]
+        return mu, np.exp(x[:, -1]).astype(np.float32), mu - self.sample.noise.centre
 
-    def evaluate(rows, x):
-        mu = sentences.m[rows] + x[:, :-1]
-        var_Q = np.exp(x[:, -1]).astype(np.float32)
-        away = mu - centre
-        change = var_Q - np.float32(expansion.var_0)
-        grad = np.zeros_like(mu) if expansion.hessian is None else away @ expansion.hessian
-        grad += expansion.gradient + change[:, None] * expansion.gradient_by_var
-        trace = expansion.trace + away @ expansion.trace_by_mu + change * expansion.trace_by_var
-        trace = trace.astype(float)
+    def evaluate(self, rows, x):
+        """Gradients, no values, of the objective with the rest as it was last measured."""
+        mu, var_Q, away = self._place(rows, x)
+        around = self.expansion
+        change = var_Q - np.float32(around.var_0)
+        grad = away @ around.hessian
+        grad += around.gradient + change[:, None] * around.gradient_by_var
+        grad += self.rest[rows]
+        trace = around.trace + away @ around.trace_by_mu + change * around.trace_by_var
+        trace = trace.astype(float) + self.rest_trace[rows]
+        self.sentences.add_own_words(rows, mu, var_Q, grad, np.empty(0), trace)
+        return self.sentences.finish(rows, x, grad, None, trace)
+
+    def _third_order(self, away):
+        """(gradient of the third order along the main directions, away along them)."""
+        along = away @ self.expansion.P
+        i, j = self.expansion.pairs
+        return (along[:, i] * along[:, j]) @ self.expansion.third, along
+
+    def guess(self, rows, x):
+        """Take the third order along the main directions for the rest at x."""
+        self.rest[rows], _ = self._third_order(self._place(rows, x)[2])
+
+    def measure(self, rows, x, keep=None):
+        """Measure the rest at x by the sample; each word's part is appended to `keep`."""
+        from pacsent._kernels.negative_sampling import sampled_noise_terms
+
+        _, var_Q, away = self._place(rows, x)
+        nu = self.sample.weights[0]
+        third, along = self._third_order(away)
+        control, low_rows = self.sample.control(self.expansion.var_0)
         step = max(128, _SCORES_AT_ONCE // len(nu))
-        spread, square = np.empty(len(rows)), np.empty(len(rows))
         for i in range(0, len(rows), step):
             part = slice(i, i + step)
-            shifts = away[part] @ sample.rows.T  # (some sentences, n_sample)
+            shifts = away[part] @ self.sample.rows.T  # (some sentences, n_sample)
+            low = along[part] @ low_rows.T
+            spread, square = np.empty(len(shifts)), np.empty(len(shifts))
             sampled_noise_terms(
-                shifts, var_Q[part], expansion.control, sample.weights, sentences.rule,
-                spread[part], square[part],
+                shifts, low, var_Q[part], control, self.sample.weights,
+                self.sentences.rule, spread, square,
             )  # fmt: skip
-            grad[part] += shifts @ sample.rows
+            self.rest[rows[part]] = third[part] + shifts @ self.sample.rows
+            self.rest_trace[rows[part]], self.errors[rows[part]] = spread, square
             if keep is not None:
                 keep.append(shifts)
-        trace += spread
-        if errors is not None:
-            errors[rows] = square
-        sentences.add_own_words(rows, mu, var_Q, grad, np.empty(0), trace)
-        return sentences.finish(rows, x, grad, None, trace)
 
-    return evaluate
+    def drift(self, rows, x, y):
+        """About how much the rest's gradient differs between x and y, at most."""
+        _, var_x, away = self._place(rows, x)
+        distance = np.linalg.norm(away, axis=1) * np.linalg.norm(x[:, :-1] - y[:, :-1], axis=1)
+        var_y = np.exp(y[:, -1])
+        by_var = np.linalg.norm(self.expansion.gradient_by_var) * np.abs(var_x - var_y)
+        return 0.5 * self.expansion.bend * distance + by_var  # measured: at most 0.35 of it
+
+
+def _settle(model, x, rows, tol, max_iter, first=0):
+    """Solve, measure the rest there, and solve again, until the rest would hardly change, in place.
+
+    Returns (evaluations, largest entries of the gradients, converged) of all sentences; four turns
+    at most, so rows on which the rest weighs much do not converge here. `first=1`: the rest at x
+    is measured already.
+    """
+    sentences, expansion = model.sentences, model.expansion
+    precondition = _preconditioner(sentences, expansion.eigenvalues, expansion.U)
+    n_iter, norm = np.zeros(len(x), dtype=np.int64), np.full(len(x), np.inf)
+    converged = np.zeros(len(x), dtype=bool)
+    for turn in range(first, 5):
+        goal = 0.25 * tol if turn else max(0.25 * tol, 1e-2)
+        y, more, norm[rows], good = minimise_all(
+            model.evaluate, precondition, x, goal, max_iter, rows, sentences.error_bound
+        )
+        n_iter[rows] += more
+        if turn:
+            moved = sentences.kappa[rows] * np.linalg.norm(y[:, :-1], axis=1)
+            settled = good & (model.drift(rows, x[rows], y) <= 0.75 * tol * moved)
+            converged[rows[settled]] = True
+        x[rows] = y
+        rows = rows[~converged[rows] & (good | (turn == 0))]
+        if not rows.size or turn == 4:
+            break
+        model.measure(rows, x[rows])
+        n_iter[rows] += 1
+    return n_iter, norm, converged
 
 
 def solve_sampled(
@@ -604,34 +743,47 @@ def solve_sampled(
 ) -> Solution:
     """PB-neg posteriors of many sentences by a sample of the noise words, single precision.
 
-    As `solve`, with the noise term of `NoiseSample`. A sentence whose estimated error is above
-    `tol` is solved further with all noise words.
+    As `solve`, with the noise term of `NoiseSample`: its expansion is followed exactly, and the
+    rest measured where the solution lies, once for most sentences, because it changes little on the
+    way. A sentence whose estimated error is above `tol` is solved further with all noise words; one
+    that does not settle, as with large lam, by `solve`.
     """
     nu = squared_lengths(A_hat) if nu is None else nu
     sentences = _Sentences(counts, A_hat, nu, m, lam, var_P, kl, quadrature_rule(1e-5), np.float32)
+    sentences.rounding = 1e-6 * float(sample.noise.kp @ np.sqrt(sample.noise.nu))
     x, levels = _levels(sentences, sample.noise)
     n = len(x)
     n_iter, norm = np.zeros(n, dtype=np.int64), np.empty(n)
-    converged, squares = np.zeros(n, dtype=bool), np.zeros(n)
+    converged, error = np.zeros(n, dtype=bool), np.zeros(n)
     for level in np.unique(levels):
-        expansion = sample.expansion(4.0**level)
         rows = np.flatnonzero(levels == level)
-        evaluate = _sampled_evaluation(sentences, sample, expansion, errors=squares)
-        precondition = _preconditioner(sentences, expansion.eigenvalues, expansion.U)
-        found = minimise_all(evaluate, precondition, x, tol, max_iter, rows)
-        x[rows], n_iter[rows], norm[rows], converged[rows] = found
-    moved = sentences.kappa * np.linalg.norm(x[:, :-1], axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.where(squares > 0, np.sqrt(squares) / moved, 0.0)
-    evaluate = _sampled_evaluation(sentences, sample.whole, _NoExpansion(sample.noise))
-    unsure = np.flatnonzero(~(error <= tol) & converged)
+        model = _Model(sentences, sample, sample.expansion(4.0**level))
+        model.guess(rows, x[rows])
+        found = _settle(model, x, rows, tol, max_iter)
+        n_iter[rows], norm[rows], converged[rows] = (part[rows] for part in found)
+        moved = sentences.kappa[rows] * np.linalg.norm(x[rows, :-1], axis=1)
+        squares = model.errors[rows]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            error[rows] = np.where(squares > 0, np.sqrt(squares) / moved, 0.0)
+        rows = rows[converged[rows] & ~(error[rows] <= tol)]
+        if rows.size:
+            model = _Model(sentences, sample.whole, sample.whole.expansion(4.0**level))
+            model.measure(rows, x[rows])
+            more, norms, good = _settle(model, x, rows, tol, max_iter, first=1)
+            n_iter[rows] += more[rows] + 1
+            norm[rows], converged[rows], error[rows] = norms[rows], good[rows], 0.0
+    mu, var_Q = np.asarray(m, dtype=float) + x[:, :-1], np.exp(x[:, -1].astype(float))
+    unsure = np.flatnonzero(~converged)
     if unsure.size:
-        found = minimise_all(evaluate, precondition, x, tol, max_iter, unsure)
-        x[unsure], more, norm[unsure], converged[unsure] = found
-        n_iter[unsure] += more
-        error[unsure] = 0.0
-    var_Q = np.exp(x[:, -1].astype(float))
-    return Solution(sentences.m + x[:, :-1], var_Q, n_iter, norm, converged, error)
+        lam = np.broadcast_to(np.asarray(lam, dtype=float), n)
+        found = solve(
+            counts[unsure], A_hat, m[unsure], sample.double(A_hat), lam=lam[unsure], var_P=var_P, kl=kl,
+            tol=tol, max_iter=max_iter, nu=nu, start=x[unsure],
+        )  # fmt: skip
+        mu[unsure], var_Q[unsure], norm[unsure] = found.mu, found.var_Q, found.gradient_norm
+        converged[unsure], error[unsure] = found.converged, 0.0
+        n_iter[unsure] += found.n_iter
+    return Solution(mu, var_Q, n_iter, norm, converged, error)
 
 
 # ------------------------------------------------------------------------------------------------

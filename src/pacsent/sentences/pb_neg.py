@@ -17,7 +17,7 @@ from pacsent.threads import one_blas_thread
 from pacsent.words.devices import DeviceName
 from pacsent.words.encoded import Encoded
 
-_SAMPLED_FROM = 1 << 21  # numbers in the noise words' rows from which a sample may stand for all
+_DOUBLE_BELOW = 1e-4  # of tol: single precision and a sample of the noise words end there
 _GPU_BATCH = 1 << 16  # sentences handed to a GPU at once; it makes its own batches
 _LOCK = Lock()  # of what the batches share, which the first that needs it makes
 
@@ -74,7 +74,8 @@ class PBNegVectorizer(NegativeSampling):
     max_iter : int, default=200
         Most evaluations of the objective per sentence.
     tol : float, default=1e-3
-        Relative error of mu_S - (prior mean) at which a sentence counts as solved.
+        Relative error of mu_S - (prior mean) at which a sentence counts as solved, as the
+        gradient and the strong convexity of the objective bound it.
     device : "cpu", "cuda" or "cuda:<number>", default="cpu"
         "cuda" solves on a GPU (extra `[gpu]`), all noise words summed, in single precision.
     swap_roles : bool, default=False
@@ -92,8 +93,8 @@ class PBNegVectorizer(NegativeSampling):
     noise_counts_ : array, shape (n_words,)
         Counts of the training sentences; the noise distribution is their power.
     noise_sample_ : (words, inclusion probabilities) or None
-        The noise words that stand for all in large problems, in single precision; None where all
-        are used in double precision, which is always so with tol < 1e-4.
+        The noise words that stand for all, in single precision, or all of them where few are
+        enough; None with tol < 1e-4, where all are used in double precision.
     n_iter_, gradient_norm_ : array, shape (n_sentences,)
         Evaluations of the objective, and the largest entry of its gradient, for each sentence of
         the last `transform` or `posterior`; 0 and nan for sentences without a known word.
@@ -176,13 +177,12 @@ class PBNegVectorizer(NegativeSampling):
         self.centre_ = means.mean(axis=0, dtype=float)
         self.noise_sample_ = None
         if self._sampling():
-            self._draw(_spread(encoded, 256))
+            with one_blas_thread():  # small products: more threads would mostly wait
+                self._draw(_spread(encoded, 256))
 
     def _sampling(self):
-        """Whether a sample of the noise words may be good enough and saves time."""
-        size = np.count_nonzero(self.noise_counts_) * self.word_vectors.n_dims
-        on_cpu = self.device == "cpu"
-        return on_cpu and self.solver == "exact" and self.tol >= 1e-4 and size > _SAMPLED_FROM
+        """Whether single precision and a sample of the noise words may be good enough."""
+        return self.device == "cpu" and self.solver == "exact" and self.tol >= _DOUBLE_BELOW
 
     def _draw(self, pilot):
         """Draw the sample of the noise words by which all sentences will be solved."""
@@ -196,14 +196,15 @@ class PBNegVectorizer(NegativeSampling):
             lam=self._lam(n_tokens),
             var_P=self.prior_variance,
             kl=self.kl,
-            error=0.5 * self.tol,
+            error=0.75 * self.tol,
             rng=check_random_state(self.random_state),
         )
         chosen = self._sample.chosen
         self.noise_sample_ = self._sample.noise.words[chosen], self._sample.inclusion
 
     def _noise_of(self, dtype):
-        A_hat, _ = self._float_tables()
+        A_hat, B_hat = self._float_tables()
+        single = dtype == np.float32
         return posterior.noise_of(
             self.noise_counts_,
             A_hat,
@@ -211,6 +212,7 @@ class PBNegVectorizer(NegativeSampling):
             n_negatives=self.n_negatives,
             noise_power=self.noise_power,
             dtype=dtype,
+            directions=posterior.main_directions(self.noise_counts_, B_hat) if single else None,
         )
 
     def _prepare(self):
@@ -220,11 +222,14 @@ class PBNegVectorizer(NegativeSampling):
             return
         if not hasattr(self, "_nu"):
             self._nu = posterior.squared_lengths(self._float_tables()[0])
-        if self.noise_sample_ is None:
+        if not self._sampled():
             if not hasattr(self, "_noise"):
                 self._noise = self._noise_of(np.float64)
         elif not hasattr(self, "_sample"):
             self._sample = posterior.sample_of(self._noise_of(np.float32), *self.noise_sample_)
+
+    def _sampled(self):
+        return self.noise_sample_ is not None and self._sampling()
 
     def _state(self):
         words, inclusion = self.noise_sample_ or (np.empty(0, dtype=np.int64), np.empty(0))
@@ -248,15 +253,13 @@ class PBNegVectorizer(NegativeSampling):
             keep = self.word_vectors.vocabulary.keep_probabilities(self.subsample)
             counts.data *= keep[counts.indices]
         n_tokens = np.asarray(counts.sum(axis=1), dtype=float).ravel()
+        # in double precision, the rows that occur widened, not the whole table
+        words, places = np.unique(counts.indices, return_inverse=True)
+        shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
         share = sparse.csr_matrix(
-            (
-                counts.data / np.repeat(n_tokens, np.diff(counts.indptr)),
-                counts.indices,
-                counts.indptr,
-            ),
-            shape=counts.shape,
+            (shares, places, counts.indptr), shape=(counts.shape[0], words.size)
         )
-        return counts, n_tokens, share.astype(B_hat.dtype) @ B_hat
+        return counts, n_tokens, share @ B_hat[words].astype(float)
 
     def _lam(self, n_tokens):
         return self.lam * (n_tokens if self.lam_mode == "per-token" else np.ones_like(n_tokens))
@@ -274,7 +277,7 @@ class PBNegVectorizer(NegativeSampling):
 
             settings.update(tol=self.tol, max_iter=self.max_iter, device=self.device)
             return gpu.solve_pb_neg(counts, A_hat, means, self._noise, **settings)
-        exact = self.noise_sample_ is None
+        exact = not self._sampled()
         solve = posterior.solve if exact else posterior.solve_sampled
         return solve(
             counts,
