@@ -777,8 +777,8 @@ def solve_sampled(
     if unsure.size:
         lam = np.broadcast_to(np.asarray(lam, dtype=float), n)
         found = solve(
-            counts[unsure], A_hat, m[unsure], sample.double(A_hat), lam=lam[unsure], var_P=var_P, kl=kl,
-            tol=tol, max_iter=max_iter, nu=nu, start=x[unsure],
+            counts[unsure], A_hat, m[unsure], sample.double(A_hat), lam=lam[unsure], var_P=var_P,
+            kl=kl, tol=tol, max_iter=max_iter, nu=nu, start=x[unsure],
         )  # fmt: skip
         mu[unsure], var_Q[unsure], norm[unsure] = found.mu, found.var_Q, found.gradient_norm
         converged[unsure], error[unsure] = found.converged, 0.0
