@@ -12,10 +12,12 @@ is then widened by more than that (`_up`). The kl inverse is solved for an infla
 side and its answer is checked by evaluation before it is returned.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
+
+Numbers = float | np.ndarray  # one, or one for each row
 
 _EPS = np.finfo(float).eps
 _SMALLEST_RISK = 1e-290  # below this a risk is rounded up, so that ratios cannot overflow
@@ -87,7 +89,7 @@ def _kl_at(q, x):
     return q * _g(np.maximum(x / q, -1.0)) + r * _g(np.maximum(-x / r, -1.0))
 
 
-def kl_bernoulli(q, p):
+def kl_bernoulli(q: Numbers, p: Numbers) -> Any:
     """kl(q || p) between two coins, in nats; infinite where p excludes what q allows.
 
     >>> round(float(kl_bernoulli(0.1, 0.2)), 6)
@@ -134,7 +136,7 @@ def _displacement(q, c, room, sign):
         step *= 2
 
 
-def kl_inverse(q, c, *, upper=True, derivatives=False):
+def kl_inverse(q: Numbers, c: Numbers, *, upper: bool = True, derivatives: bool = False) -> Any:
     """The largest (or smallest) p that kl(q || p) <= c allows; rounded outwards.
 
         upper:  sup {p : kl(q || p) <= c},     lower:  inf {p : kl(q || p) <= c}
@@ -216,7 +218,7 @@ def _lower(q, c):
 # ------------------------------------------------------------------------------------------------
 
 
-def ln_xi(n):
+def ln_xi(n: Numbers) -> Any:
     """ln xi(n), xi(n) = sum_k C(n,k) (k/n)^k (1-k/n)^(n-k); rounded up. Always <= ln(2 sqrt n).
 
     Notes
@@ -228,12 +230,11 @@ def ln_xi(n):
     >>> round(ln_xi(200), 8)
     2.91226609
     """
-    n = _sample_size(n)
-    values = np.empty(n.shape)
-    flat, out = np.atleast_1d(n).ravel(), np.atleast_1d(values).ravel()
+    sizes = _sample_size(n)
+    flat, out = np.atleast_1d(sizes).ravel(), np.empty(sizes.size)
     for size in np.unique(flat):
         out[flat == size] = _ln_xi(size)
-    return _finish(out.reshape(n.shape), clip=False)
+    return _finish(out.reshape(sizes.shape), clip=False)
 
 
 def _ln_xi(n):
@@ -259,7 +260,15 @@ def _complexity(kl, n, delta, constant):
     return _up(kl + ln_constant + _up(-np.log(delta), 4), 8)
 
 
-def catoni(empirical_risk, kl, n, delta, *, lam, clip=True):
+def catoni(
+    empirical_risk: Numbers,
+    kl: Numbers,
+    n: Numbers,
+    delta: Numbers,
+    *,
+    lam: Numbers,
+    clip: bool = True,
+) -> Any:
     """Catoni's bound (Theorem 1 of the paper), for a `lam` fixed before the sample is seen.
 
         (1 - exp(-C empirical_risk - (kl + ln(1/delta)) / n)) / (1 - exp(-C)),   C = lam / n
@@ -285,7 +294,15 @@ def catoni(empirical_risk, kl, n, delta, *, lam, clip=True):
     return _finish(_up(value, 4), clip)
 
 
-def catoni_over_grid(empirical_risk, kl, n, delta, *, lams=None, clip=True):
+def catoni_over_grid(
+    empirical_risk: Numbers,
+    kl: Numbers,
+    n: Numbers,
+    delta: Numbers,
+    *,
+    lams: Numbers | None = None,
+    clip: bool = True,
+) -> Any:
     """The best Catoni bound over a grid of `lam`, each at delta / (size of the grid).
 
     Parameters
@@ -298,7 +315,7 @@ def catoni_over_grid(empirical_risk, kl, n, delta, *, lams=None, clip=True):
     """
     q, kl, n, delta = _checked(empirical_risk, kl, n, delta)
     if lams is None:
-        grid = n[..., None] * GRID
+        grid = np.asarray(n)[..., None] * GRID
     else:
         grid = np.atleast_1d(_array("lams", lams, lambda x: (x > 0) & np.isfinite(x), "all > 0"))
         if grid.ndim != 1 or grid.size == 0:
@@ -308,7 +325,15 @@ def catoni_over_grid(empirical_risk, kl, n, delta, *, lams=None, clip=True):
     return _finish(catoni(q, kl, n, share, lam=grid, clip=False).min(axis=-1), clip)
 
 
-def maurer(empirical_risk, kl, n, delta, *, constant="sqrt", clip=True):
+def maurer(
+    empirical_risk: Numbers,
+    kl: Numbers,
+    n: Numbers,
+    delta: Numbers,
+    *,
+    constant: str = "sqrt",
+    clip: bool = True,
+) -> Any:
     """The kl bound of Langford, Seeger and Maurer; holds for every posterior at once.
 
         sup {p : kl(empirical_risk || p) <= (kl + ln(constant / delta)) / n}
@@ -327,7 +352,15 @@ def maurer(empirical_risk, kl, n, delta, *, constant="sqrt", clip=True):
     return kl_inverse(q, _up(_complexity(kl, n, delta, constant) / n, 2))
 
 
-def mcallester(empirical_risk, kl, n, delta, *, constant="sqrt", clip=True):
+def mcallester(
+    empirical_risk: Numbers,
+    kl: Numbers,
+    n: Numbers,
+    delta: Numbers,
+    *,
+    constant: str = "sqrt",
+    clip: bool = True,
+) -> Any:
     """McAllester's bound, the kl bound loosened by Pinsker's inequality.
 
         empirical_risk + sqrt((kl + ln(constant / delta)) / (2 n))
@@ -339,7 +372,15 @@ def mcallester(empirical_risk, kl, n, delta, *, constant="sqrt", clip=True):
     return _finish(_up(q + np.sqrt(_complexity(kl, n, delta, constant) / (2 * n)), 8), clip)
 
 
-def quadratic(empirical_risk, kl, n, delta, *, constant="sqrt", clip=True):
+def quadratic(
+    empirical_risk: Numbers,
+    kl: Numbers,
+    n: Numbers,
+    delta: Numbers,
+    *,
+    constant: str = "sqrt",
+    clip: bool = True,
+) -> Any:
     """The quadratic bound of Rivasplata et al., from the refined Pinsker inequality.
 
         (sqrt(empirical_risk + b) + sqrt(b))^2,   b = (kl + ln(constant / delta)) / (2 n)
@@ -352,7 +393,16 @@ def quadratic(empirical_risk, kl, n, delta, *, constant="sqrt", clip=True):
     return _finish(_up((np.sqrt(q + b) + np.sqrt(b)) ** 2, 16), clip)
 
 
-def thiemann(empirical_risk, kl, n, delta, *, lam=None, constant="sqrt", clip=True):
+def thiemann(
+    empirical_risk: Numbers,
+    kl: Numbers,
+    n: Numbers,
+    delta: Numbers,
+    *,
+    lam: Numbers | None = None,
+    constant: str = "sqrt",
+    clip: bool = True,
+) -> Any:
     """The bound of Thiemann et al.; holds for all `lam` in (0, 2) at once.
 
         empirical_risk / (1 - lam/2) + (kl + ln(constant / delta)) / (n lam (1 - lam/2))
@@ -375,7 +425,7 @@ def thiemann(empirical_risk, kl, n, delta, *, lam=None, constant="sqrt", clip=Tr
     return _finish(_up((q + c / (n * lam)) / rest, 16), clip)
 
 
-def binomial_tail(n_errors, n, delta):
+def binomial_tail(n_errors: Numbers, n: Numbers, delta: Numbers) -> Any:
     """The test-set bound, for comparison: one classifier fixed beforehand, errors counted.
 
         sup {p : P(Binomial(n, p) <= n_errors) >= delta}        (Clopper-Pearson, one-sided)
@@ -414,7 +464,9 @@ class NamedBound(NamedTuple):
     note: str
 
 
-def compare(empirical_risk, kl, n, delta, *, lam=None) -> list[NamedBound]:
+def compare(
+    empirical_risk: float, kl: float, n: int, delta: float, *, lam: float | None = None
+) -> list[NamedBound]:
     """All bounds of this module on the same numbers, smallest assumptions first.
 
     Parameters

@@ -7,8 +7,12 @@ table of prior means (input and output vectors; swapped for the methods named `i
 may hold weights that are not whole numbers.
 """
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
+
+Numbers = float | np.ndarray  # one, or one for each row
 
 VARIANCES = ("exact", "paper-loss", "printed")
 
@@ -18,7 +22,13 @@ VARIANCES = ("exact", "paper-loss", "printed")
 # ------------------------------------------------------------------------------------------------
 
 
-def l2_coefficients(n_tokens, weight, precision, lam, variance="exact"):
+def l2_coefficients(
+    n_tokens: Numbers,
+    weight: Numbers,
+    precision: Numbers,
+    lam: Numbers,
+    variance: str = "exact",
+) -> Any:
     """Where a weighted squared loss and a Gaussian prior meet.
 
         loss = sum_w beta_w / 2 E|A_w - h|^2 + KL(Q || P) / lam,    P = product of N(B_w, 1/p_w I)
@@ -61,7 +71,14 @@ def l2_coefficients(n_tokens, weight, precision, lam, variance="exact"):
     return c_A, c_B, var_Q
 
 
-def l2_lam(n_tokens, *, lam=1.0, alpha=None, var_P=1.0, lam_mode="fixed"):
+def l2_lam(
+    n_tokens: Numbers,
+    *,
+    lam: Numbers = 1.0,
+    alpha: Numbers | None = None,
+    var_P: Numbers = 1.0,
+    lam_mode: str = "fixed",
+) -> Any:
     """The lambda of each sentence: fixed, lam * n_tokens, or the one that gives `alpha`.
 
     alpha = n_tokens / (var_P * lam)
@@ -76,8 +93,16 @@ def l2_lam(n_tokens, *, lam=1.0, alpha=None, var_P=1.0, lam_mode="fixed"):
 
 
 def l2_posterior(
-    counts, A_hat, B_hat, *, lam=1.0, alpha=None, var_P=1.0, lam_mode="fixed", variance="exact"
-):
+    counts: Any,
+    A_hat: np.ndarray,
+    B_hat: np.ndarray,
+    *,
+    lam: Numbers = 1.0,
+    alpha: Numbers | None = None,
+    var_P: Numbers = 1.0,
+    lam_mode: str = "fixed",
+    variance: str = "exact",
+) -> tuple[Any, Any]:
     """Average and PB-L2: the exact posterior under squared loss.
 
         mu_S = (mean of A_hat + alpha * mean of B_hat) / (1 + alpha),  alpha = n_tokens/(var_P*lam)
@@ -119,7 +144,7 @@ def l2_posterior(
     return mu, var_Q
 
 
-def idf(document_frequency, n_sentences, unseen="clamp"):
+def idf(document_frequency: Numbers, n_sentences: int, unseen: str = "clamp") -> Any:
     """IDF(w) = ln(n_sentences / document_frequency(w)) + 1.
 
     A word that no sentence holds counts as if one did (`unseen="clamp"`), or weighs 0 ("drop").
@@ -130,17 +155,17 @@ def idf(document_frequency, n_sentences, unseen="clamp"):
 
 
 def idf_l2_posterior(
-    counts,
-    A_hat,
-    B_hat,
-    idf_weights,
+    counts: Any,
+    A_hat: np.ndarray,
+    B_hat: np.ndarray,
+    idf_weights: Numbers,
     *,
-    lam=1.0,
-    var_P=1.0,
-    lam_mode="fixed",
-    unit_prior=False,
-    variance="exact",
-):
+    lam: Numbers = 1.0,
+    var_P: Numbers = 1.0,
+    lam_mode: str = "fixed",
+    unit_prior: bool = False,
+    variance: str = "exact",
+) -> tuple[Any, Any]:
     """IDF-Average and PB-IDF-L2: squared loss and prior precision both weighted by IDF.
 
         mu_S = sum of IDF * (A_hat + B_hat/lam) / ((1 + 1/lam) * b),   b = sum of IDF(w), var_P = 1
@@ -178,7 +203,7 @@ def _table(table):
 # ------------------------------------------------------------------------------------------------
 
 
-def product_of_experts(counts, B_hat, var_P=1.0):
+def product_of_experts(counts: Any, B_hat: np.ndarray, var_P: Numbers = 1.0) -> tuple[Any, Any]:
     """The normalised product of the words' priors N(B_w, var_P_w I): its mean and its variance.
 
         precision = sum_w 1/var_P_w,   mean = sum_w B_w/var_P_w / precision
@@ -196,7 +221,7 @@ def product_of_experts(counts, B_hat, var_P=1.0):
     return mean, variance
 
 
-def log_normaliser(counts, B_hat, var_P=1.0):
+def log_normaliser(counts: Any, B_hat: np.ndarray, var_P: Numbers = 1.0) -> Any:
     """log Z of the product of experts: log of the integral of prod_w N(h; B_w, var_P_w I)."""
     counts = sparse.csr_array(counts, dtype=float)
     B_hat = _table(B_hat)
@@ -217,12 +242,12 @@ def log_normaliser(counts, B_hat, var_P=1.0):
     )
 
 
-def gaussian_entropy(var_Q, n_dims):
+def gaussian_entropy(var_Q: Numbers, n_dims: int) -> Any:
     """H(Q) = n_dims/2 * ln(2 pi e var_Q), in nats."""
     return 0.5 * n_dims * np.log(2 * np.pi * np.e * np.asarray(var_Q, dtype=float))
 
 
-def kl_gaussians(mu_Q, var_Q, mu_P, var_P):
+def kl_gaussians(mu_Q: Numbers, var_Q: Numbers, mu_P: Numbers, var_P: Numbers) -> Any:
     """KL(N(mu_Q, var_Q I) || N(mu_P, var_P I)) in nats, row by row.
 
         KL = |mu_Q - mu_P|^2 / (2 var_P) + n_dims/2 (r - 1 - ln r),   r = var_Q / var_P
@@ -240,7 +265,13 @@ def _kl(squared_distance, var_Q, var_P, n_dims):
         return squared_distance / (2 * var_P) + 0.5 * n_dims * (excess - np.log1p(excess))
 
 
-def kl_experts(mu, var_Q, counts, B_hat, var_P=1.0):
+def kl_experts(
+    mu: Numbers,
+    var_Q: Numbers,
+    counts: Any,
+    B_hat: np.ndarray,
+    var_P: Numbers = 1.0,
+) -> Any:
     """Sum over tokens of KL(Q || N(B_w, var_P_w I)).
 
     Identity: KL(Q || product of experts) = kl_experts + log_normaliser + (n_tokens - 1) entropy.
@@ -254,7 +285,13 @@ def kl_experts(mu, var_Q, counts, B_hat, var_P=1.0):
     return np.bincount(rows, weights=each * counts.data, minlength=counts.shape[0])
 
 
-def paper_penalty(mu, var_Q, prior_mean, n_tokens, var_P=1.0):
+def paper_penalty(
+    mu: Numbers,
+    var_Q: Numbers,
+    prior_mean: Numbers,
+    n_tokens: Numbers,
+    var_P: Numbers = 1.0,
+) -> Any:
     """lam times the penalty in the paper's loss; not a KL, see the Notes.
 
         n/(2 var_P) |mu - m|^2 + n n_dims/2 (ln var_P - ln var_Q + var_Q/var_P)
@@ -277,7 +314,7 @@ def paper_penalty(mu, var_Q, prior_mean, n_tokens, var_P=1.0):
 # compares row by row, or every row with every row where `pairwise` is true.
 
 
-def cosine_of_means(Q, R, *, pairwise=False):
+def cosine_of_means(Q: tuple, R: tuple, *, pairwise: bool = False) -> Any:
     """Cosine of the angle between the means; 0 where one of them is 0."""
     mu_Q, mu_R = _means(Q), _means(R)
     norms_Q, norms_R = np.linalg.norm(mu_Q, axis=1), np.linalg.norm(mu_R, axis=1)
@@ -286,7 +323,7 @@ def cosine_of_means(Q, R, *, pairwise=False):
     return np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
 
 
-def log_expected_likelihood(Q, R, *, pairwise=False):
+def log_expected_likelihood(Q: tuple, R: tuple, *, pairwise: bool = False) -> Any:
     """ln of the integral of Q times R, as it is: no similarity, see `log_likelihood_kernel`.
 
         -|mu_Q - mu_R|^2 / (2 v) - n_dims/2 ln(2 pi v),   v = var_Q + var_R
@@ -300,7 +337,7 @@ def log_expected_likelihood(Q, R, *, pairwise=False):
         return -squared / (2 * v) - 0.5 * n_dims * np.log(2 * np.pi * v)
 
 
-def log_likelihood_kernel(Q, R, *, pairwise=False):
+def log_likelihood_kernel(Q: tuple, R: tuple, *, pairwise: bool = False) -> Any:
     """ln of the normalised expected-likelihood kernel: 0 for equal posteriors, below otherwise.
 
         ln int(QR) - (ln int(QQ) + ln int(RR)) / 2
@@ -324,14 +361,14 @@ def log_likelihood_kernel(Q, R, *, pairwise=False):
         return -squared / (2 * v) + 0.25 * n_dims * np.log1p(-(((var_Q - var_R) / v) ** 2))
 
 
-def kl_divergence(Q, R, *, pairwise=False):
+def kl_divergence(Q: tuple, R: tuple, *, pairwise: bool = False) -> Any:
     """KL(Q || R) in nats."""
     squared, var_Q, var_R, n_dims = _compared(Q, R, pairwise)
     with np.errstate(divide="ignore", invalid="ignore"):
         return _kl(squared, var_Q, var_R, n_dims)
 
 
-def wasserstein_distance(Q, R, *, pairwise=False):
+def wasserstein_distance(Q: tuple, R: tuple, *, pairwise: bool = False) -> Any:
     """2-Wasserstein distance: sqrt(|mu_Q - mu_R|^2 + n_dims (sd_Q - sd_R)^2)."""
     squared, var_Q, var_R, n_dims = _compared(Q, R, pairwise)
     return np.sqrt(squared + n_dims * (np.sqrt(var_Q) - np.sqrt(var_R)) ** 2)

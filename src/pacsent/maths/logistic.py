@@ -9,26 +9,29 @@ compiled versions that the solvers use are in `_kernels/negative_sampling.py`.
 """
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.special import erfc, erfcx, expit, ndtr
+
+Numbers = float | np.ndarray  # one, or one for each row
 
 _SERIES_ABOVE = 1.0  # v beyond which Gauss-Hermite needs too many nodes for 1e-12
 _N_TERMS = 24  # of the alternating series; its error falls as 5.8^-n
 
 
-def softplus(x):
+def softplus(x: Numbers) -> Any:
     """log(1 + e^x), without overflow."""
     return np.logaddexp(0.0, x)
 
 
-def sigmoid(x):
+def sigmoid(x: Numbers) -> Any:
     """1 / (1 + e^-x), without overflow."""
     return expit(x)
 
 
 @lru_cache
-def gauss_hermite(n_nodes: int):
+def gauss_hermite(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     """(nodes, weights) with E g(Z) = sum weights * g(nodes) for Z ~ N(0, 1)."""
     nodes, weights = np.polynomial.hermite.hermgauss(n_nodes)
     nodes, weights = nodes * np.sqrt(2.0), weights / np.sqrt(np.pi)
@@ -77,7 +80,7 @@ def alternating_weights(n_terms: int = _N_TERMS) -> np.ndarray:
     return weights
 
 
-def gaussian_logistic(a, v):
+def gaussian_logistic(a: Numbers, v: Numbers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(f, f1, f2): expected softplus, sigmoid and sigmoid' of x ~ N(a, v).
 
     Parameters
@@ -108,7 +111,7 @@ def gaussian_logistic(a, v):
     return out[0], out[1], out[2]
 
 
-def higher_derivatives(a, v):
+def higher_derivatives(a: Numbers, v: Numbers) -> tuple[np.ndarray, np.ndarray]:
     """(f3, f4) = (E sigmoid''(x), E sigmoid'''(x)) for x ~ N(a, v), by 64 Gauss-Hermite nodes.
 
     Only used for control variates, which need no accuracy of their own.

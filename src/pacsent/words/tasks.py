@@ -3,6 +3,7 @@
 The task files are read as their authors distribute them, from a folder that the user names.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def _lines(path) -> list[str]:
         ) from None
 
 
-def read_similarities(path) -> list[tuple[str, str, float]]:
+def read_similarities(path: str | os.PathLike) -> list[tuple[str, str, float]]:
     """Lines `word<TAB>word<TAB>rating`; lines that begin with # are comments."""
     pairs = []
     for number, line in enumerate(_lines(path), start=1):
@@ -45,7 +46,7 @@ def read_similarities(path) -> list[tuple[str, str, float]]:
     return pairs
 
 
-def read_analogies(path) -> list[tuple[str, ...]]:
+def read_analogies(path: str | os.PathLike) -> list[tuple[str, ...]]:
     """Lines `a b c d`, a is to b as c is to d; lines that begin with : are titles."""
     questions = []
     for number, line in enumerate(_lines(path), start=1):
@@ -60,7 +61,9 @@ def read_analogies(path) -> list[tuple[str, ...]]:
     return questions
 
 
-def similarity_score(words: WordVectors, pairs, *, table: str = "input") -> tuple[float, int]:
+def similarity_score(
+    words: WordVectors, pairs: list[tuple[str, str, float]], *, table: str = "input"
+) -> tuple[float, int]:
     """Spearman correlation (x 100) of cosines with ratings, and the number of pairs covered.
 
     Pairs with a word that is not in the vocabulary are left out; nan where fewer than two stay.
@@ -80,7 +83,7 @@ def similarity_score(words: WordVectors, pairs, *, table: str = "input") -> tupl
 
 def analogy_score(
     words: WordVectors,
-    questions,
+    questions: list[tuple[str, ...]],
     *,
     table: str = "input",
     n_frequent: int = N_FREQUENT,
@@ -111,7 +114,9 @@ def analogy_score(
     return 100 * n_right / len(covered), len(covered)
 
 
-def evaluate_words(words: WordVectors, folder, *, verbose: bool = False) -> list[dict]:
+def evaluate_words(
+    words: WordVectors, folder: str | os.PathLike, *, verbose: bool = False
+) -> list[dict]:
     """Scores on every task file in `folder`, for each table of `words`.
 
     With `verbose`, progress is shown on stderr.
