@@ -56,7 +56,9 @@ for name, search in rivals():
 finish(
     "search",
     rows,
-    title=f"Exact search: {len(X):,} reviews, {X.shape[1]} dimensions, {N_QUERIES} queries, k = {K}",
+    title=(
+        f"Exact search: {len(X):,} reviews, {X.shape[1]} dimensions, {N_QUERIES} queries, k = {K}"
+    ),
     summary={"ratio": rows[0]["queries/s"] / rows[1]["queries/s"]},
     save=options.save,
     name=options.name,
