@@ -91,7 +91,6 @@ def _labels_of(classifier, labels):
 @n_jobs_option
 @overwrite_option
 @_json
-@overwrite_option
 @quiet_option
 def train(data, output, text_column, label_column, words, ngrams, holdout, delta, **given):
     """Train a classifier on DATA and save it as a folder.
