@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 SMALLEST_RATE = 1e-4  # of learning_rate: where the linear fall ends, as in word2vec
 CENTRES_PER_BLOCK = 8  # consecutive centre words that share their noise words
-NOISE_PER_NEGATIVE = 40 / 15  # noise words drawn for such a block, over n_negatives
+NOISE_PER_NEGATIVE = 36 / 15  # noise words drawn for such a block, over n_negatives
 _BLOCKS_PER_ROUND = 32  # that a worker trains before changes are added up, if deterministic
 _LARGEST_CHUNK = 16_384  # tokens a worker takes at a time
 _SMALLEST_CHUNK = 1_024
@@ -85,8 +85,8 @@ class SkipGram(BaseEstimator):
         unless `deterministic`.
     deterministic : bool, default=False
         Same seed and same n_jobs give the same vectors, bit for bit, with several threads too
-        ("shared" only). Takes about twice the time of threads that do not wait for each other:
-        worth it from three threads on; with two, n_jobs=1 is as fast.
+        ("shared" only). Takes about 1.4 times the processor time of threads that do not wait for
+        each other.
     random_state : int, RandomState or None, default=None
         An int is the seed itself; otherwise one is drawn. `word_vectors_.training` records it as
         "seed": the same number here, with the same text and settings and one thread (or
