@@ -1,6 +1,6 @@
 """TextClassifier beside its rivals: accuracy with all labels and with few, and speed.
 
-    python benchmarks/classify.py accuracy|few|speed [--data FOLDER] [--sets subj mr ...] [--save]
+    python benchmarks/classify.py [accuracy|few|speed] [--data FOLDER] [--sets subj ...] [--save]
 
 FOLDER holds datasets/, vectors/ and books/ (default: PACSENT_DATA). All methods get the same
 texts; whatever is chosen is chosen on training labels. `accuracy`: all labels; sets without a fixed
@@ -10,9 +10,7 @@ the same candidates, predicting from raw text against a tf-idf pipeline; in seco
 processor, because other work may share the machine.
 """
 
-import argparse
 import lzma
-import os
 import time
 import warnings
 from pathlib import Path
@@ -24,7 +22,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 
-from harness import finish
+from harness import finish, parser_for
 from pacsent import TextClassifier, datasets, formats, make
 
 CS = (0.3, 3.0, 30.0, 300.0)
@@ -238,13 +236,11 @@ def speed(name, data, words):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("part", choices=["accuracy", "few", "speed"])
-    parser.add_argument("--data", default=os.environ.get("PACSENT_DATA"))
+    parser = parser_for(__doc__, name="")
+    parser.add_argument("part", choices=["accuracy", "few", "speed"], nargs="?", default="accuracy")
     parser.add_argument("--sets", nargs="*", default=["subj", "mr", "trec", "20news", "imdb"])
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--save", action="store_true")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     words = None if given.part == "speed" else formats.read(Path(given.data) / "vectors")
@@ -261,7 +257,7 @@ def main():
         }[given.part]
         name = name.replace(", ", "-").replace(" ", "-")
         finish("classify", rows, title=f"{title}: {name}", summary=summary, save=given.save,
-               name=f"{given.part}-{name}")  # fmt: skip
+               name="-".join(filter(None, (given.name, given.part, name))))  # fmt: skip
 
 
 if __name__ == "__main__":

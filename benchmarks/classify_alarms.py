@@ -8,14 +8,12 @@ alarm in at most 5 % of the repeats; a StreamWatcher of a classifier trained on 
 random holdout and on the test part.
 """
 
-import argparse
-import os
 import warnings
 
 import numpy as np
 
 from classify import load
-from harness import finish
+from harness import finish, parser_for
 from pacsent import TextClassifier
 from pacsent.classify import StreamWatcher, check_exchangeable
 
@@ -59,16 +57,15 @@ def stream_rows(data):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", default=os.environ.get("PACSENT_DATA"))
+    parser = parser_for(__doc__)
     parser.add_argument("--repeats", type=int, default=200)
-    parser.add_argument("--save", action="store_true")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     rows = test_rows(given.data, given.repeats) + stream_rows(given.data)
     false = max(row["alarms"] / row["of"] for row in rows if "random" in row["texts"])
     finish("classify_alarms", rows, title="Alarms raised, and false ones at alpha 0.05",
-           summary={"largest share of false alarms": false}, save=given.save)  # fmt: skip
+           summary={"largest share of false alarms": false}, save=given.save,
+           name=given.name)  # fmt: skip
 
 
 if __name__ == "__main__":

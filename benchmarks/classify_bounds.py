@@ -10,8 +10,6 @@ the labels, in three widths; the bound is on the other half. "union": the smalle
 each. The vectors are the English model of the package, which has seen none of the texts.
 """
 
-import argparse
-import os
 import warnings
 from pathlib import Path
 
@@ -19,7 +17,7 @@ import numpy as np
 from scipy.stats import norm
 
 from classify import draw, load
-from harness import finish
+from harness import finish, parser_for
 from pacsent import TextClassifier, make
 from pacsent import load as open_model
 from pacsent.classify.ngrams import NGrams
@@ -86,12 +84,10 @@ def from_half(K_sparse, K_dense, signs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", default=os.environ.get("PACSENT_DATA"))
+    parser = parser_for(__doc__)
     parser.add_argument("--sets", nargs="*", default=["subj", "mr", "imdb"])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--figure", help="Draw the bounds as well.")
-    parser.add_argument("--save", action="store_true")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     words = open_model("english")
@@ -127,7 +123,7 @@ def main():
     wins = sum(min(r["PAC-Bayes"], r["prior from half"]) < r["held out"] for r in rows)
     finish("classify_bounds", rows, title="Certified error by number of labels, delta 0.05",
            summary={"rows where PAC-Bayes is below holding out": wins, "of": len(rows)},
-           save=given.save)  # fmt: skip
+           save=given.save, name=given.name)  # fmt: skip
     if given.figure:
         draw_figure(rows, given.figure)
 

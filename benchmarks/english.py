@@ -331,9 +331,9 @@ def posterior(data) -> dict:
 PARTS = {"sizes": sizes, "retrieval": retrieval, "typos": typos, "posterior": posterior}
 
 if __name__ == "__main__":
-    parser = parser_for(__doc__)
+    parser = parser_for(__doc__, name="")
     parser.add_argument("part", choices=PARTS, nargs="?", default="retrieval")
     options = parser.parse_args()
     made = PARTS[options.part](options.data)
     finish("english", made["rows"], title=made["title"], summary=made["summary"],
-           save=options.save, name=options.part)  # fmt: skip
+           save=options.save, name=options.name or options.part)  # fmt: skip
