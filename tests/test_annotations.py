@@ -11,9 +11,16 @@ COMPLETE = (
     "maths/bounds.py",
     "maths/gaussians.py",
     "maths/logistic.py",
+    "sentences/closed_forms.py",
+    "sentences/pb_01.py",
+    "sentences/pb_neg.py",
+    "sentences/pv_dbow.py",
+    "sentences/w_pb_neg.py",
+    "sentences/weighted.py",
+    "words/skipgram.py",
     "words/tasks.py",
 )
-AT_MOST = 360  # elsewhere; lower it with every function that is annotated
+AT_MOST = 350  # elsewhere; lower it with every function that is annotated
 
 
 def is_annotated(node: ast.FunctionDef) -> bool:

@@ -182,10 +182,10 @@ def quadrature_rule(precision: float):
     else:
         rules = list(_SINGLE_RULES)
     limits = [limit for limit, _ in rules]
-    rules = [gauss_hermite(n_nodes) for _, n_nodes in rules]
-    starts = np.cumsum([0, *(len(nodes) for nodes, _ in rules)])
-    nodes = np.concatenate([nodes for nodes, _ in rules])
-    weights = np.concatenate([weights for _, weights in rules])
+    parts = [gauss_hermite(n_nodes) for _, n_nodes in rules]
+    starts = np.cumsum([0, *(len(nodes) for nodes, _ in parts)])
+    nodes = np.concatenate([nodes for nodes, _ in parts])
+    weights = np.concatenate([weights for _, weights in parts])
     return np.array(limits), starts, nodes, weights, alternating_weights().copy()
 
 

@@ -8,6 +8,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from pacsent.maths.gaussians import VARIANCES, idf, l2_coefficients, l2_lam
 from pacsent.sentences.base import SentenceVectorizer
+from pacsent.words.vectors import WordVectors
 
 # ------------------------------------------------------------------------------------------------
 # Closed forms
@@ -67,7 +68,7 @@ def _sums(encoded, weights):
     return sums
 
 
-def for_kernel(table):
+def for_kernel(table: np.ndarray) -> np.ndarray:
     """A table as the kernels take it: float16 as its bits, or widened once where they cannot."""
     from pacsent._kernels.sentences import HALF_PRECISION
 
@@ -140,20 +141,20 @@ class AverageVectorizer(ClosedForm):
 
     def __init__(
         self,
-        word_vectors,
+        word_vectors: WordVectors,
         *,
-        lam=1.0,
-        alpha=None,
-        lam_mode="fixed",
-        prior_variance=1.0,
-        prior_mean="mean",
-        largest_loss=1.0,
-        variance="exact",
-        swap_roles=False,
-        subsample=0.0,
-        on_empty="warn",
-        batch_size=1024,
-        n_jobs=None,
+        lam: float = 1.0,
+        alpha: float | None = None,
+        lam_mode: str = "fixed",
+        prior_variance: float = 1.0,
+        prior_mean: str = "mean",
+        largest_loss: float = 1.0,
+        variance: str = "exact",
+        swap_roles: bool = False,
+        subsample: float = 0.0,
+        on_empty: str = "warn",
+        batch_size: int = 1024,
+        n_jobs: int | None = None,
     ):
         self.word_vectors = word_vectors
         self.prior_mean = prior_mean
@@ -241,19 +242,19 @@ class IDFVectorizer(ClosedForm):
 
     def __init__(
         self,
-        word_vectors,
+        word_vectors: WordVectors,
         *,
-        lam=1.0,
-        lam_mode="fixed",
-        prior_variance=1.0,
-        unit_prior=False,
-        unseen="clamp",
-        variance="exact",
-        swap_roles=False,
-        subsample=0.0,
-        on_empty="warn",
-        batch_size=1024,
-        n_jobs=None,
+        lam: float = 1.0,
+        lam_mode: str = "fixed",
+        prior_variance: float = 1.0,
+        unit_prior: bool = False,
+        unseen: str = "clamp",
+        variance: str = "exact",
+        swap_roles: bool = False,
+        subsample: float = 0.0,
+        on_empty: str = "warn",
+        batch_size: int = 1024,
+        n_jobs: int | None = None,
     ):
         self.word_vectors = word_vectors
         self.lam = lam

@@ -13,6 +13,7 @@ from pacsent.maths.risks import paper_weights, row_norms
 from pacsent.sentences.base import SentenceVectorizer
 from pacsent.sentences.pb_neg import PBNegVectorizer
 from pacsent.threads import one_blas_thread
+from pacsent.words.vectors import WordVectors
 
 
 class PB01Vectorizer(SentenceVectorizer):
@@ -81,25 +82,25 @@ class PB01Vectorizer(SentenceVectorizer):
 
     def __init__(
         self,
-        word_vectors,
+        word_vectors: WordVectors,
         *,
-        lam=1.0,
-        lam_mode="per-token",
-        prior_variance=1.0,
-        objective="risk",
-        bias=None,
-        weighting="balanced",
-        n_negatives=15,
-        noise_power=0.75,
-        n_noise=2048,
-        delta=0.05,
-        max_iter=60,
-        tol=1e-3,
-        swap_roles=False,
-        on_empty="warn",
-        batch_size=256,
-        n_jobs=None,
-        random_state=0,
+        lam: float = 1.0,
+        lam_mode: str = "per-token",
+        prior_variance: float = 1.0,
+        objective: str = "risk",
+        bias: float | None = None,
+        weighting: str = "balanced",
+        n_negatives: int = 15,
+        noise_power: float = 0.75,
+        n_noise: int = 2048,
+        delta: float = 0.05,
+        max_iter: int = 60,
+        tol: float = 1e-3,
+        swap_roles: bool = False,
+        on_empty: str = "warn",
+        batch_size: int = 256,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
     ):
         self.word_vectors = word_vectors
         self.lam = lam

@@ -16,6 +16,7 @@ from pacsent.sentences.negative_sampling import POSITIVE, NegativeSampling, refu
 from pacsent.threads import one_blas_thread
 from pacsent.words.devices import DeviceName
 from pacsent.words.encoded import Encoded
+from pacsent.words.vectors import WordVectors
 
 _DOUBLE_BELOW = 1e-4  # of tol: single precision and a sample of the noise words end there
 _GPU_BATCH = 1 << 16  # sentences handed to a GPU at once; it makes its own batches
@@ -118,26 +119,26 @@ class PBNegVectorizer(NegativeSampling):
 
     def __init__(
         self,
-        word_vectors,
+        word_vectors: WordVectors,
         *,
-        lam=1.0,
-        lam_mode="fixed",
-        prior_variance=1.0,
-        kl="exact",
-        solver="exact",
-        n_negatives=15,
-        noise_power=0.75,
-        subsample=0.0,
-        n_epochs=40,
-        learning_rate=0.025,
-        max_iter=200,
-        tol=1e-3,
-        device="cpu",
-        swap_roles=False,
-        on_empty="warn",
-        batch_size=1024,
-        n_jobs=None,
-        random_state=0,
+        lam: float = 1.0,
+        lam_mode: str = "fixed",
+        prior_variance: float = 1.0,
+        kl: str = "exact",
+        solver: str = "exact",
+        n_negatives: int = 15,
+        noise_power: float = 0.75,
+        subsample: float = 0.0,
+        n_epochs: int = 40,
+        learning_rate: float = 0.025,
+        max_iter: int = 200,
+        tol: float = 1e-3,
+        device: str = "cpu",
+        swap_roles: bool = False,
+        on_empty: str = "warn",
+        batch_size: int = 1024,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
     ):
         self.word_vectors = word_vectors
         self.lam = lam

@@ -10,6 +10,7 @@ from pacsent.maths import pb_neg as posterior
 from pacsent.progress import bar
 from pacsent.sentences.base import SentenceVectorizer
 from pacsent.sentences.negative_sampling import NegativeSampling
+from pacsent.words.vectors import WordVectors
 
 
 class PVDBOWVectorizer(NegativeSampling):
@@ -67,20 +68,20 @@ class PVDBOWVectorizer(NegativeSampling):
 
     def __init__(
         self,
-        word_vectors,
+        word_vectors: WordVectors,
         *,
-        train_words=True,
-        start="vectors",
-        n_negatives=15,
-        noise_power=0.75,
-        n_epochs=40,
-        learning_rate=0.025,
-        swap_roles=False,
-        on_empty="warn",
-        batch_size=1024,
-        n_jobs=None,
-        random_state=0,
-        verbose=False,
+        train_words: bool = True,
+        start: str = "vectors",
+        n_negatives: int = 15,
+        noise_power: float = 0.75,
+        n_epochs: int = 40,
+        learning_rate: float = 0.025,
+        swap_roles: bool = False,
+        on_empty: str = "warn",
+        batch_size: int = 1024,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: bool | int = False,
     ):
         self.word_vectors = word_vectors
         self.train_words = train_words

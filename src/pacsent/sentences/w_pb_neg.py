@@ -14,6 +14,7 @@ from pacsent.progress import bar
 from pacsent.sentences.negative_sampling import POSITIVE, NegativeSampling, refuse_no_penalty
 from pacsent.threads import one_blas_thread
 from pacsent.words.devices import DeviceName
+from pacsent.words.vectors import WordVectors
 
 
 class WordPBNegVectorizer(NegativeSampling):
@@ -96,27 +97,27 @@ class WordPBNegVectorizer(NegativeSampling):
 
     def __init__(
         self,
-        word_vectors,
+        word_vectors: WordVectors,
         *,
-        lam=1.0,
-        prior_variance="matched",
-        prior_shape="frequency",
-        weighting="sentence",
-        solver="sgd",
-        n_negatives=15,
-        noise_power=0.75,
-        n_epochs=40,
-        learning_rate=0.025,
-        block_size=64,
-        max_iter=1000,
-        tol=1e-6,
-        device="cpu",
-        swap_roles=False,
-        on_empty="warn",
-        batch_size=1024,
-        n_jobs=None,
-        random_state=0,
-        verbose=False,
+        lam: float = 1.0,
+        prior_variance: float | str = "matched",
+        prior_shape: str = "frequency",
+        weighting: str = "sentence",
+        solver: str = "sgd",
+        n_negatives: int = 15,
+        noise_power: float = 0.75,
+        n_epochs: int = 40,
+        learning_rate: float = 0.025,
+        block_size: int = 64,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        device: str = "cpu",
+        swap_roles: bool = False,
+        on_empty: str = "warn",
+        batch_size: int = 1024,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: bool | int = False,
     ):
         self.word_vectors = word_vectors
         self.lam = lam

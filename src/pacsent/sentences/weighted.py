@@ -23,6 +23,7 @@ from pacsent.maths.weights import (
 )
 from pacsent.sentences.base import SentenceVectorizer
 from pacsent.sentences.closed_forms import ClosedForm, for_kernel
+from pacsent.words.vectors import WordVectors
 
 _BLOCK = 1 << 14  # rows of a table handled at once
 
@@ -125,19 +126,19 @@ class SIFVectorizer(_Weighted):
 
     def __init__(
         self,
-        word_vectors,
+        word_vectors: WordVectors,
         *,
-        weights="SIF",
-        a=1e-3,
-        n_directions=None,
-        sentence_length=11,
-        learn_from="table",
-        lam=float("inf"),
-        prior_variance=1.0,
-        swap_roles=False,
-        on_empty="warn",
-        batch_size=1024,
-        n_jobs=None,
+        weights: str = "SIF",
+        a: float = 1e-3,
+        n_directions: int | None = None,
+        sentence_length: float = 11,
+        learn_from: str = "table",
+        lam: float = float("inf"),
+        prior_variance: float = 1.0,
+        swap_roles: bool = False,
+        on_empty: str = "warn",
+        batch_size: int = 1024,
+        n_jobs: int | None = None,
     ):
         self.word_vectors = word_vectors
         self.weights = weights
@@ -271,16 +272,16 @@ class SIFSumVectorizer(_Weighted):
 
     def __init__(
         self,
-        word_vectors,
+        word_vectors: WordVectors,
         *,
-        a=1.5e-3,
-        aperture=2.5,
-        learn_from="table",
-        lam=float("inf"),
-        prior_variance=1.0,
-        on_empty="warn",
-        batch_size=1024,
-        n_jobs=None,
+        a: float = 1.5e-3,
+        aperture: float = 2.5,
+        learn_from: str = "table",
+        lam: float = float("inf"),
+        prior_variance: float = 1.0,
+        on_empty: str = "warn",
+        batch_size: int = 1024,
+        n_jobs: int | None = None,
     ):
         self.word_vectors = word_vectors
         self.a = a
@@ -376,13 +377,13 @@ class BothVectorizer(_Weighted):
 
     def __init__(
         self,
-        word_vectors,
+        word_vectors: WordVectors,
         *,
-        lam=float("inf"),
-        prior_variance=1.0,
-        on_empty="warn",
-        batch_size=1024,
-        n_jobs=None,
+        lam: float = float("inf"),
+        prior_variance: float = 1.0,
+        on_empty: str = "warn",
+        batch_size: int = 1024,
+        n_jobs: int | None = None,
     ):
         self.word_vectors = word_vectors
         self.lam = lam

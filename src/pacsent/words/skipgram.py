@@ -18,9 +18,10 @@ import threading
 import time
 import warnings
 import weakref
+from collections.abc import Callable
 from numbers import Integral, Real
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
@@ -139,24 +140,24 @@ class SkipGram(BaseEstimator):
 
     def __init__(
         self,
-        n_dims=300,
+        n_dims: int = 300,
         *,
-        window=5,
-        subsample=1e-4,
-        n_epochs=5,
-        n_negatives=15,
-        noise_power=0.75,
-        learning_rate=0.025,
-        min_count=5,
-        negatives="shared",
-        normalise="paper",
-        n_jobs=None,
-        deterministic=False,
-        random_state=None,
-        device="cpu",
-        checkpoint_dir=None,
-        checkpoint_every=300.0,
-        verbose=False,
+        window: int = 5,
+        subsample: float = 1e-4,
+        n_epochs: int = 5,
+        n_negatives: int = 15,
+        noise_power: float = 0.75,
+        learning_rate: float = 0.025,
+        min_count: int = 5,
+        negatives: str = "shared",
+        normalise: str | Callable[[str], list[str]] = "paper",
+        n_jobs: int | None = None,
+        deterministic: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        device: str = "cpu",
+        checkpoint_dir: str | os.PathLike | None = None,
+        checkpoint_every: float = 300.0,
+        verbose: bool | int = False,
     ):
         self.n_dims = n_dims
         self.window = window
@@ -184,7 +185,7 @@ class SkipGram(BaseEstimator):
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: Any = None) -> "SkipGram":
         """Train on a text.
 
         Parameters
@@ -206,7 +207,8 @@ class SkipGram(BaseEstimator):
                 corpus.check()
             else:
                 if folder is None:
-                    place = stack.enter_context(tempfile.TemporaryDirectory(prefix="pacsent-"))
+                    made = tempfile.TemporaryDirectory(prefix="pacsent-")
+                    place = Path(stack.enter_context(made))
                 else:
                     folder.mkdir(parents=True, exist_ok=True)
                     place = folder
@@ -225,7 +227,13 @@ class SkipGram(BaseEstimator):
         return self
 
     @classmethod
-    def resume(cls, checkpoint_dir, *, n_jobs=None, verbose=False) -> "SkipGram":
+    def resume(
+        cls,
+        checkpoint_dir: str | os.PathLike,
+        *,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+    ) -> "SkipGram":
         """Go on with a training that was interrupted, to its end.
 
         With one worker the vectors are those of a training that was never interrupted.
@@ -691,7 +699,7 @@ def _read_state(folder):
     return state
 
 
-def forget(checkpoint_dir):
+def forget(checkpoint_dir: str | os.PathLike) -> None:
     """Delete what a finished training left in its `checkpoint_dir`; nothing else that is there."""
     folder = Path(checkpoint_dir)
     for path in [folder / _STATE, *folder.glob("tables-*.f32")]:
