@@ -138,3 +138,13 @@ def test_embed_takes_word_vectors_for_methods_that_learn_nothing_from_text(files
     assert done.exit_code == 2 and "learns from text first" in done.output
     done = run("embed", files / "words", files / "text", "--method", "Mean")
     assert done.exit_code == 2 and "one of Average" in done.output
+
+
+def test_a_method_for_a_model_that_has_one_is_refused(tmp_path, toy_word_vectors):
+
+    save(make("PB-L2", toy_word_vectors).fit(["good film"]), tmp_path / "model")
+    (tmp_path / "t.txt").write_text("good film\n" * 20)
+    arguments = ["certify", str(tmp_path / "model"), str(tmp_path / "t.txt"), "--method", "PB-neg"]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 2
+    assert "--method is for a MODEL that holds word vectors only" in result.output

@@ -61,7 +61,14 @@ def _vectorizer(model, method):
     from pacsent.sentences.methods import make
 
     loaded = load(model)
-    return loaded if hasattr(loaded, "transform") else make(method, loaded)
+    if not hasattr(loaded, "transform"):
+        return make(method or "PB-L2", loaded)
+    if method is not None:
+        raise click.UsageError(
+            f"--method is for a MODEL that holds word vectors only. Got {method} for {model}, "
+            "which holds a fitted method. Leave --method out."
+        )
+    return loaded
 
 
 @cli.command()
@@ -75,7 +82,7 @@ def _vectorizer(model, method):
     "words were independent. A': words of these texts, no assumption. B: new documents, for "
     "w-PB-neg. C: squared loss.",
 )  # fmt: skip
-@click.option("--method", default="PB-L2", show_default=True,
+@click.option("--method", show_default="PB-L2",
               help="The method, where MODEL holds word vectors only.")  # fmt: skip
 @click.option(
     "--delta", type=float, default=0.05, show_default=True, callback=_probability,
@@ -143,7 +150,7 @@ def certify(model, text, output, method, as_json, no_calibrate, quiet, device, *
 @click.argument("certificate", type=click.Path(exists=True, allow_dash=True))
 @click.argument("text", required=False)
 @click.argument("model", required=False)
-@click.option("--method", default="PB-L2", show_default=True,
+@click.option("--method", show_default="PB-L2",
               help="The method, where MODEL holds word vectors only.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
 @quiet_option
