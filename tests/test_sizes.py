@@ -22,6 +22,7 @@ LONG = {
 }
 # commands have one argument for each option; kernels are handed arrays, not objects
 MANY = {
+    "_kernels/negative_sampling.py: sampled_noise_terms",
     "_kernels/negative_sampling.py: _move_words",
     "_kernels/negative_sampling.py: pb_neg_sgd",
     "_kernels/negative_sampling.py: true_terms",

@@ -18,6 +18,7 @@ FAMILIES = {
     "certificates": "Certificates",
     "classify": "Classifiers",
     "bench": "Benchmarks",
+    "models": "Models",
 }
 
 
