@@ -2,7 +2,7 @@
 
 import click
 
-from pacsent.cli.common import ModelPath, cli, overwrite_option
+from pacsent.cli.common import ModelPath, cli, overwrite_option, quiet_option
 
 
 def _vectorizer(model, method):
@@ -22,13 +22,24 @@ _method_option = click.option(
 )
 
 
+def _counted(lines, quiet):
+    """The lines, with progress on stderr."""
+    from pacsent.progress import bar
+
+    with bar("reading", unit="texts", enabled=not quiet) as shown:
+        for line in lines:
+            yield line
+            shown.advance()
+
+
 @cli.command()
 @click.argument("model", type=ModelPath(exists=True, file_okay=False))
 @click.argument("text", type=click.Path(exists=True, allow_dash=True))
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the index.")
 @_method_option
 @overwrite_option
-def index(model, text, output, method, overwrite):
+@quiet_option
+def index(model, text, output, method, overwrite, quiet):
     """Index the lines of TEXT by their vectors, for `pacsent search`.
 
     MODEL is a fitted method, or word vectors such as `english`.
@@ -38,7 +49,7 @@ def index(model, text, output, method, overwrite):
     from pacsent.text.reading import read_lines
 
     made = Index(_vectorizer(model, method))
-    made.add(read_lines(text))
+    made.add(_counted(read_lines(text), quiet))
     save(made, output, overwrite=overwrite)
     click.echo(f"wrote  {output}: {len(made):,} texts", err=True)
 
@@ -68,14 +79,15 @@ def search(index, query, k):
 @click.argument("first", type=click.Path(exists=True, allow_dash=True))
 @click.argument("second", type=click.Path(exists=True))
 @_method_option
-def similar(model, first, second, method):
+@quiet_option
+def similar(model, first, second, method, quiet):
     """The cosine of each line of FIRST with the same line of SECOND, by the vectors of MODEL."""
     import numpy as np
 
     from pacsent.text.reading import read_lines
 
     vectorizer = _vectorizer(model, method)
-    texts = [list(read_lines(path)) for path in (first, second)]
+    texts = [list(_counted(read_lines(path), quiet)) for path in (first, second)]
     if len(texts[0]) != len(texts[1]):
         raise ValueError(
             f"FIRST and SECOND must have the same number of lines. Got {len(texts[0]):,} and "
@@ -92,13 +104,14 @@ def similar(model, first, second, method):
 @click.argument("text", type=click.Path(exists=True, allow_dash=True))
 @click.option("--above", type=float, default=0.95, show_default=True, help="Least cosine.")
 @_method_option
-def duplicates(model, text, above, method):
+@quiet_option
+def duplicates(model, text, above, method, quiet):
     """Pairs of lines of TEXT that say the same: cosine, the two numbers, the two texts."""
     from pacsent.sentences.index import Index
     from pacsent.text.reading import read_lines
 
     made = Index(_vectorizer(model, method))
-    made.add(read_lines(text))
+    made.add(_counted(read_lines(text), quiet))
     for one, two in made.duplicates(above):
         click.echo(f"{one.cosine:.4f}\t{one.id}\t{two.id}\t{one.text}\t{two.text}")
 

@@ -24,8 +24,8 @@ def as_sentences(X: Any, name: str = "X") -> Iterable:
 
     Examples
     --------
-    >>> list(as_sentences(np.array([["a quiet film"], ["good"]])))
-    ['a quiet film', 'good']
+    >>> print(*as_sentences(np.array([["a quiet film"], ["good"]])), sep=", ")
+    a quiet film, good
     >>> as_sentences({"a quiet film": 1})
     Traceback (most recent call last):
     ...
