@@ -689,6 +689,11 @@ class _Model:
             if keep is not None:
                 keep.append(shifts)
 
+    def evaluate_anew(self, rows, x):
+        """Gradients with the rest measured at x itself."""
+        self.measure(rows, x)
+        return self.evaluate(rows, x)
+
     def drift(self, rows, x, y):
         """About how much the rest's gradient differs between x and y, at most."""
         _, var_x, away = self._place(rows, x)
@@ -701,15 +706,15 @@ class _Model:
 def _settle(model, x, rows, tol, max_iter, first=0):
     """Solve, measure the rest there, and solve again, until the rest would hardly change, in place.
 
-    Returns (evaluations, largest entries of the gradients, converged) of all sentences; four turns
-    at most, so rows on which the rest weighs much do not converge here. `first=1`: the rest at x
-    is measured already.
+    Where the rest weighs too much for that, as in phrases of a few words, it is measured at every
+    step. Returns (evaluations, largest entries of the gradients, converged) of all sentences.
+    `first=1`: the rest at x is measured already.
     """
     sentences, expansion = model.sentences, model.expansion
     precondition = _preconditioner(sentences, expansion.eigenvalues, expansion.U)
     n_iter, norm = np.zeros(len(x), dtype=np.int64), np.full(len(x), np.inf)
     converged = np.zeros(len(x), dtype=bool)
-    for turn in range(first, 5):
+    for turn in range(first, 3):
         goal = 0.25 * tol if turn else max(0.25 * tol, 1e-2)
         y, more, norm[rows], good = minimise_all(
             model.evaluate, precondition, x, goal, max_iter, rows, sentences.error_bound
@@ -721,10 +726,15 @@ def _settle(model, x, rows, tol, max_iter, first=0):
             converged[rows[settled]] = True
         x[rows] = y
         rows = rows[~converged[rows] & (good | (turn == 0))]
-        if not rows.size or turn == 4:
+        if not rows.size or turn == 2:
             break
         model.measure(rows, x[rows])
         n_iter[rows] += 1
+    if rows.size:
+        x[rows], more, norm[rows], converged[rows] = minimise_all(
+            model.evaluate_anew, precondition, x, tol, max_iter, rows, sentences.error_bound
+        )
+        n_iter[rows] += more
     return n_iter, norm, converged
 
 
