@@ -7,6 +7,7 @@ DEV    := $(VENV)/.installed-dev
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DEMO   ?= demo
 FUZZ_SECONDS ?= 600
+FUZZ_PROCESSES ?= 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check test-all test-gpu test-browser fuzz hostile bench docs format clean
@@ -49,8 +50,8 @@ test-browser: $(DEV) ## install a browser where there is none, and look at the r
 	scripts/install-browser
 	$(BIN)/python -m pytest tests/test_report.py
 
-fuzz: $(DEV)   ## damaged files for every reader, for FUZZ_SECONDS (600)
-	cd tests && PYTHONPATH=. $(abspath $(BIN))/python -m fuzz --seconds $(FUZZ_SECONDS)
+fuzz: $(DEV)   ## damaged files for every reader, for FUZZ_SECONDS (600) in FUZZ_PROCESSES (1)
+	cd tests && PYTHONPATH=. $(abspath $(BIN))/python -m fuzz --seconds $(FUZZ_SECONDS) --processes $(FUZZ_PROCESSES)
 
 hostile: $(DEV) ## more than a thousand wrong calls, commands, folders and signals: counts how they end
 	cd tests && PYTHONPATH=. $(abspath $(BIN))/python -m hostile

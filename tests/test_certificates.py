@@ -210,6 +210,11 @@ class TestWords:
         assert certificate.trivial_value == pytest.approx(1 / 6)
         assert certificate.weights == pytest.approx((1 / 6, 5 / 6))
 
+    def test_weights_that_are_missing_are_named(self, vectorizer, documents):
+        certificate = certify(vectorizer, documents, posterior="prior")
+        with pytest.raises(ValueError, match="weights must be two shares that add up to one"):
+            dataclasses.replace(certificate, weights=()).verify()
+
     def test_same_seed_same_certificate_and_the_text_is_left_alone(self, vectorizer, documents):
         before = documents.ids.copy()
         first = certify(vectorizer, documents, posterior="bound")

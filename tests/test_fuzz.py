@@ -49,3 +49,15 @@ def test_every_way_of_damage_changes_something_or_says_nothing():
     content = b'{"shape": [3, 4], "x": 12}'
     for way in (*mutations.BYTE_WAYS, mutations._json):
         assert any(way(content, b"other", rng) != content for _ in range(20)), way.__name__
+
+
+@pytest.mark.parametrize(
+    ("target", "number"),
+    [
+        ("npy", 10000829),
+        ("certificate", 110002234),
+        ("model-PV-DBOW-without-digests", 140000223),
+    ],
+)
+def test_cases_that_once_went_wrong_are_refused(target, number):
+    assert running.one_case(target, number) == ""

@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from pathlib import Path
 
 from fuzz import running
 from fuzz.targets import TARGETS
@@ -14,6 +15,8 @@ def main() -> int:
     parser.add_argument("--target", action="append", choices=list(TARGETS), help="repeatable")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--case", type=int, help="run this case alone, and show its traceback")
+    parser.add_argument("--processes", type=int, default=1, help="each with cases of its own")
+    parser.add_argument("--save", help="write the summary to this file")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     targets = options.target or list(TARGETS)
@@ -23,8 +26,10 @@ def main() -> int:
     if options.worker:
         running.work(targets[0], options.first, options.seconds)
         return 0
-    summary = running.run(targets, options.seconds, options.first, tell=print)
+    summary = running.run_beside(targets, options.seconds, options.first, options.processes)
     print(json.dumps(summary))
+    if options.save:
+        Path(options.save).write_text(json.dumps(summary, indent=1) + "\n")
     return bool(summary["findings"])
 
 

@@ -243,7 +243,7 @@ class Certificate:
         self._check_weights_and_losses(refuse)
 
     def _check_weights_and_losses(self, refuse):
-        weights = self.weights or (0.5, 0.5)
+        weights = (0.5, 0.5) if self.weights is None else self.weights
         if len(weights) != 2 or not all(isinstance(share, float | int) for share in weights):
             refuse("weights", "two shares that add up to one")
         for name in ("noise_risk", "noise_margin", "weights"):

@@ -26,9 +26,9 @@ class NegativeSampling(SentenceVectorizer):
     _parameter_constraints: ClassVar[dict] = {
         **SentenceVectorizer._parameter_constraints,
         "lam": [Interval(Real, 0, None, closed="right")],
-        "n_negatives": [Interval(Integral, 1, None, closed="left")],
+        "n_negatives": [Interval(Integral, 1, 10_000, closed="both")],
         "noise_power": [Interval(Real, 0, None, closed="left")],
-        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "n_epochs": [Interval(Integral, 1, 100_000, closed="both")],
         "learning_rate": [POSITIVE],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [POSITIVE],

@@ -71,7 +71,7 @@ class PB01Vectorizer(SentenceVectorizer):
         "objective": [StrOptions(set(OBJECTIVES))],
         "bias": [Real, None],
         "weighting": [StrOptions({"balanced", "paper"})],
-        "n_negatives": [Interval(Integral, 1, None, closed="left")],
+        "n_negatives": [Interval(Integral, 1, 10_000, closed="both")],
         "noise_power": [Interval(Real, 0, None, closed="left")],
         "n_noise": [Interval(Integral, 1, None, closed="left")],
         "delta": [Interval(Real, 0, 1, closed="neither")],

@@ -122,7 +122,7 @@ class SkipGram(BaseEstimator):
         "n_dims": [Interval(Integral, 1, None, closed="left")],
         "window": [Interval(Integral, 1, 1000, closed="both")],
         "subsample": [Interval(Real, 0, None, closed="left")],
-        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "n_epochs": [Interval(Integral, 1, 100_000, closed="both")],
         "n_negatives": [Interval(Integral, 1, 10_000, closed="both")],
         "noise_power": [Interval(Real, 0, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],

@@ -63,7 +63,15 @@ def read_npy(path, options) -> Parts:
             continue
         try:
             table = np.load(found[0], mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError, OSError, OverflowError, TokenError, SyntaxError) as error:
+        except (
+            ValueError,
+            EOFError,
+            OSError,
+            OverflowError,
+            TokenError,
+            SyntaxError,
+            SystemError,
+        ) as error:
             raise ValueError(
                 f"{found[0]} must be a whole .npy file of numbers. It cannot be opened ({error}). "
                 "Download or copy it again."
