@@ -4,13 +4,14 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 USE    := $(VENV)/.installed-use
 DEV    := $(VENV)/.installed-dev
+DOCS   := $(VENV)/.installed-docs
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DEMO   ?= demo
 FUZZ_SECONDS ?= 600
 FUZZ_PROCESSES ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-all test-gpu test-browser fuzz hostile bench docs format clean
+.PHONY: help demo test check test-all test-gpu test-browser fuzz hostile bench pages docs docs-open dist format clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -62,17 +63,36 @@ bench: $(DEV)  ## every benchmark beside its rivals (installs them; takes a whil
 	    $(BIN)/python benchmarks/$$job.py --save || exit 1; done
 	$(BIN)/python benchmarks/make_tables.py
 
-docs: $(DEV)   ## regenerate the pages that are made from result files and from the commands' help
+pages: $(DEV)  ## regenerate the pages that are made from result files and from the commands' help
 	$(BIN)/python benchmarks/make_tables.py
 	$(BIN)/python docs/make_cli.py
 	$(BIN)/python docs/make_benchmarks.py
+	$(BIN)/python docs/make_which.py
 	$(BIN)/python docs/make_card.py
 	$(BIN)/python docs/make_readme.py
 	$(BIN)/python docs/make_numbers.py
+
+$(DOCS): pyproject.toml | $(BIN)/python
+	$(PIP) -e '.[docs]'
+	@touch $@ $(USE)
+
+docs: $(DOCS)  ## build the site (docs/_build/html), gallery included; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python docs/check_site.py docs/_build/html
+
+docs-open: docs  ## build the site and open it in a browser
+	$(BIN)/python -m webbrowser -t docs/_build/html/index.html
+
+dist: $(DEV)   ## build wheel and source archive, check them, install the wheel by itself and use it
+	rm -rf dist
+	$(PIP) build twine
+	$(BIN)/python -m build --quiet
+	$(BIN)/python -m twine check --strict dist/*
+	scripts/try-wheel dist/*.whl
 
 format: $(DEV) ## format in place
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:           ## remove the environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis $(DEMO)
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis $(DEMO) docs/_build docs/api docs/gallery dist

@@ -69,6 +69,6 @@ if __name__ == "__main__":
     path = Path(__file__).parent / "cli.md"
     if parser.parse_args().check:
         raise SystemExit(
-            0 if path.read_text() == page() else "docs/cli.md is out of date: make docs"
+            0 if path.read_text() == page() else "docs/cli.md is out of date: make pages"
         )
     path.write_text(page())

@@ -55,5 +55,5 @@ if __name__ == "__main__":
         text = page.read_text()
         made = BLOCK.sub(table, text)
         if made != text and check:
-            raise SystemExit(f"{page.name} is out of date: make docs")
+            raise SystemExit(f"{page.name} is out of date: make pages")
         page.write_text(made)

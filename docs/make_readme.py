@@ -132,5 +132,5 @@ if __name__ == "__main__":
     parser.add_argument("--check", action="store_true")
     text = README.read_text(encoding="utf-8")
     if parser.parse_args().check:
-        raise SystemExit(0 if page(text) == text else "README.md is out of date: make docs")
+        raise SystemExit(0 if page(text) == text else "README.md is out of date: make pages")
     README.write_text(page(text), encoding="utf-8")

@@ -83,6 +83,7 @@ def test_every_option_has_help(name, option):
         "docs/make_card.py",
         "docs/make_numbers.py",
         "docs/make_readme.py",
+        "docs/make_which.py",
     ],
 )
 def test_a_generated_page_is_up_to_date(script):
@@ -107,3 +108,50 @@ LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)")
 def test_links_between_pages_lead_somewhere(page):
     for target in LINK.findall(page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def gallery():
+    return sorted((ROOT / "examples" / "gallery").glob("plot_*.py"))
+
+
+def test_the_gallery_has_its_pictures():
+    """They run when the site is built; here: that each draws something and imports what exists."""
+    assert len(gallery()) >= 12
+    for script in gallery():
+        text = script.read_text(encoding="utf-8")
+        assert "plt.subplots" in text, script.name
+        imports = [line for line in text.splitlines() if re.match(r"(from|import) pacsent", line)]
+        exec("\n".join(imports), {})
+
+
+COMPUTED = re.compile(r"`(pacsent\.[\w.]+)`")
+CHECKED = re.compile(r"`(tests/test_\w+\.py)::([\w:]+)`")
+
+
+def test_every_theorem_names_its_function_and_its_tests():
+    text = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+    theorems = re.split(r"\*\*Theorem \d+", text)[1:]
+    assert len(theorems) >= 12
+    for number, theorem in enumerate(theorems, 1):
+        assert COMPUTED.search(theorem), f"theorem {number} names no function"
+        assert CHECKED.search(theorem), f"theorem {number} names no test"
+
+
+def test_the_functions_and_tests_that_theorems_name_exist():
+    from importlib import import_module
+
+    text = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+    for name in COMPUTED.findall(text):
+        parts = name.split(".")
+        for cut in range(len(parts), 0, -1):
+            try:
+                found = import_module(".".join(parts[:cut]))
+            except ModuleNotFoundError:
+                continue
+            for part in parts[cut:]:
+                found = getattr(found, part)
+            break
+    for path, test in CHECKED.findall(text):
+        source = (ROOT / path).read_text(encoding="utf-8")
+        for part in test.split("::"):
+            assert re.search(rf"(def|class) {part}\b", source), f"{path}::{test}"

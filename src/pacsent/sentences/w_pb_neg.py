@@ -75,7 +75,7 @@ class WordPBNegVectorizer(NegativeSampling):
     word_means_ : array, shape (n_trained, n_dims)
     word_variances_, prior_variances_ : array, shape (n_trained,)
     prior_scale_ : float
-        s above; 1 unless `prior_variance` is "matched". The weight of the data is lam/prior_scale_.
+        s above; 1 unless `prior_variance` is "matched". The data weigh `lam / prior_scale_`.
     n_iter_ : int
         Epochs, or iterations of the exact solver.
     gradient_norm_ : float

@@ -1,0 +1,124 @@
+"""Write docs/which.md, "Which method should I use?", from result files; `--check` compares."""
+
+import argparse
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "which.md"
+SETS = ("imdb", "20news", "subj", "mr", "trec")
+METHODS = {  # row of the reproduction -> needs, cost of a new text, a posterior?, what it cannot do
+    "Average-0": (
+        "one table",
+        "an average",
+        "no",
+        "no spread, no certificate with one table alone",
+    ),
+    "PB-L2": (
+        "both tables",
+        "an average",
+        "yes",
+        "on long texts the prior wins unless λ is per token",
+    ),
+    "PB-neg": ("both tables", "a convex problem", "yes", "the slowest for short texts"),
+    "w-PB-neg": ("both tables, texts to learn from", "an average", "yes", "not for a few texts"),
+    "PV-DBOW": ("one table, texts to learn from", "40 passes", "no", "no posterior, slow"),
+    "SIF": ("one table, counts", "an average", "by λ", "classification is not its job"),
+    "SIF-sum": (
+        "both tables, counts",
+        "an average",
+        "by λ",
+        "cannot be certified: other coordinates",
+    ),
+    "tf-idf": ("texts to learn from", "sparse counting", "no", "knows no word it has not seen"),
+    "model2vec": ("one table", "an average", "no", "a rival; its weighting over our table"),
+}
+
+
+def read(name: str) -> dict | None:
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def cell(value) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def table(header, rows) -> str:
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+
+
+def by_method() -> str:
+    """Accuracies and similarity of single methods, with what they need and cost."""
+    rows = []
+    for row, (needs, cost, spread, limit) in METHODS.items():
+        scores = []
+        for dataset in ("imdb", "20news", "subj"):
+            found = read(f"reproduce/{row}/{dataset}")
+            scores.append(cell(found and found["accuracy"]))
+        pairs = read(f"reproduce/{row}/stsb")
+        scores.append(cell(pairs and pairs["pearson"]))
+        rows.append([row.removesuffix("-0"), *scores, needs, cost, spread, limit])
+    header = ["method", "IMDb", "20news", "SUBJ", "STS-B, Pearson", "needs", "a new text costs",
+              "posterior", "what it cannot do"]  # fmt: skip
+    return table(header, rows)
+
+
+def by_labels() -> str:
+    """The classifier beside its two halves, from few labels to all."""
+    rows = []
+    for name in SETS:
+        few, everything = read(f"classify/few-{name}"), read(f"classify/accuracy-{name}")
+        for row in few["rows"] if few else ():
+            rows.append([name, f"{row['labels']:,}"] + [
+                cell(row[who]) for who in ("tf-idf 1-2-grams", "Average", "TextClassifier")
+            ])  # fmt: skip
+        if everything:
+            of = {row["method"]: row["accuracy"] for row in everything["rows"]}
+            rows.append([name, "all"] + [
+                cell(of.get(who)) for who in ("tf-idf 1-2-grams", "Average", "TextClassifier")
+            ])  # fmt: skip
+    return table(["set", "labels", "tf-idf 1-2-grams", "Average", "TextClassifier"], rows)
+
+
+def page() -> str:
+    return f"""# Which method should I use?
+
+Made by `docs/make_which.py` from the result files under `benchmarks/results`.
+
+| you want | take | why |
+|---|---|---|
+| to find or compare texts by meaning | `make("SIF-sum", "english")`, `Index` | best of ours on sentence pairs and in retrieval; needs no training text |
+| to classify texts | `TextClassifier("english")` | n-grams and vectors in one model: the table below |
+| to classify texts of a language or field without vectors | `TextClassifier()` | a very good n-gram classifier; or train vectors with `pacsent train` |
+| features for your own model | `make("Average", ...)` or `"both"` | a strong baseline at the speed of reading memory |
+| a spread, samples, a certificate of the vectors | `PB-L2`, `PB-neg` | Gaussian posteriors with an exact KL |
+| many new texts of one kind | `w-PB-neg` | learns once, then costs what an average costs |
+| the paper's numbers again | `pacsent reproduce` | every row, both readings of its formulas |
+
+**Take something else** where texts need to be understood word by word in their order (negation, questions and
+answers, several languages at once): a transformer encoder is better there, and costs far more. Where labels are
+plentiful and texts long, plain tf-idf beats vectors (the last table); our classifier contains it.
+
+## A classifier, by the number of labels
+
+Test accuracy; the rivals' C by cross-validation.
+
+{by_labels()}
+## Single methods
+
+Accuracy of a logistic regression on the vectors with all labels, and similarity of sentence pairs, by
+`pacsent reproduce` (all rows: [benchmarks](benchmarks.md)). The equations are in [methods](methods.md).
+
+{by_method()}"""
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    if parser.parse_args().check:
+        up_to_date = PAGE.exists() and PAGE.read_text(encoding="utf-8") == page()
+        raise SystemExit(0 if up_to_date else "docs/which.md is out of date: make pages")
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,44 @@
+"""
+A certificate on a stream
+=========================
+
+The default certificate reads the first 80 % of a document and is scored on what follows. With the
+betting bound it may be looked at after every document (``anytime=True``): the bound holds at all
+times at once.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from pacsent import certify, make
+from pacsent.bench.books import passages
+from pacsent.certificates.certificate import unpacked_losses
+from pacsent.maths.means import betting_path
+
+texts = [passage.text for passage in passages()]
+texts = [texts[i] for i in np.random.default_rng(0).permutation(len(texts))]
+certificate = certify(make("PB-L2", "english"), texts, anytime=True, random_state=0)
+print(certificate)
+
+# %%
+# The same bound after every document. Losses are kept in the certificate, so anyone can draw
+# this.
+
+losses = unpacked_losses(certificate.losses)
+path = betting_path(losses, certificate.delta)
+figure, axis = plt.subplots(figsize=(7, 3.6))
+axis.semilogx(np.arange(1, len(path) + 1), path, label="certified, at all times at once")
+axis.semilogx(
+    np.arange(1, len(path) + 1),
+    np.cumsum(losses) / np.arange(1, len(path) + 1),
+    label="mean so far",
+)
+axis.axhline(0.5, color="gray", ls="--", label="guessing")
+axis.set(xlabel="documents seen", ylabel="error", ylim=(0, 1.02))
+axis.legend()
+figure.tight_layout()
+
+# %%
+# In a notebook the certificate shows itself.
+
+certificate

@@ -1,0 +1,40 @@
+"""
+Compress a model
+================
+
+``compress`` turns both tables by one rotation that keeps every product of rows and puts what
+matters first, cuts the rest, and packs numbers into 8, 4, 2 or 1 bits. What is lost?
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import pacsent
+from pacsent import make
+from pacsent.bench.books import passages
+from pacsent.words.packing import compress
+
+words = pacsent.load("english")
+texts = [passage.text for passage in passages()[::10]]
+
+
+def similarities(vectors):
+    vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors @ vectors.T)[np.triu_indices(len(vectors), 1)]
+
+
+whole = similarities(make("SIF-sum", words).fit_transform(texts))
+dims = [16, 32, 64, 128]
+figure, axis = plt.subplots(figsize=(6.5, 3.8))
+for bits in (8, 4, 1):
+    kept, sizes = [], []
+    for n_dims in dims:
+        small = compress(words, n_words=20_000, n_dims=n_dims, bits=bits)
+        kept.append(
+            np.corrcoef(whole, similarities(make("SIF-sum", small).fit_transform(texts)))[0, 1]
+        )
+        sizes.append(2 * 20_000 * n_dims * bits / 8 / 1e6)
+    axis.semilogx(sizes, kept, marker="o", label=f"{bits} bits")
+axis.set(xlabel="megabytes of the two tables, 20,000 words", ylabel="correlation of similarities")
+axis.legend(title="16 to 128 dimensions")
+figure.tight_layout()
