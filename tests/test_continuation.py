@@ -207,6 +207,25 @@ class TestProvenance:
         with pytest.raises(ValueError, match="were trained on 60 of the 60 documents"):
             certify(make("PB-L2", known), list(self.texts[::-1]))
 
+    def test_convert_tells_imported_vectors_what_they_saw(self, trained, others, tmp_path):
+        from pacsent.cli import cli
+
+        foreign = WordVectors(trained.vocabulary, trained.input_vectors, trained.output_vectors)
+        save(foreign, tmp_path / "foreign")
+        for name, some in (("one.txt", self.texts[:30]), ("two.txt", self.texts[30:])):
+            (tmp_path / name).write_text("\n".join(some) + "\n")
+        texts = [word for name in ("one.txt", "two.txt")
+                 for word in ("--trained-on", str(tmp_path / name))]  # fmt: skip
+        command = ["convert", str(tmp_path / "foreign"), str(tmp_path / "known"), *texts]
+        result = CliRunner().invoke(cli, command)
+        assert result.exit_code == 0, result.output
+        known = load(tmp_path / "known")
+        with pytest.raises(ValueError, match="were trained on 60 of the 60 documents"):
+            certify(make("PB-L2", known), list(self.texts[::-1]))
+        assert certify(make("PB-L2", known), others).provenance == "checked"
+        result = CliRunner().invoke(cli, [*command[:2], str(tmp_path / "v.txt"), *texts])
+        assert result.exit_code == 2 and "Only pacsent's own folder keeps" in result.output
+
     def test_a_corpus_on_disk_leaves_the_same_fingerprint(self, trained, tmp_path):
         corpus = Corpus.build(list(self.texts), tmp_path / "corpus", min_count=1)
         again = SkipGram(n_dims=4, min_count=1, n_epochs=1, n_jobs=1, random_state=0).fit(corpus)
@@ -231,6 +250,17 @@ class TestVerify:
             certificate.verify(documents, make("PB-L2", vectorizer.word_vectors, lam=3.0))
         with pytest.raises(ValueError, match="must be given together"):
             certificate.verify(documents)
+
+    @pytest.mark.parametrize(
+        "change",
+        [{"provenance": "checked"}, {"n_left_out": 7}, {"assumption": "None at all."},
+         {"n_documents": 9_000}, {"n_held_out": 5_000}],
+    )  # fmt: skip
+    def test_no_field_may_be_changed(self, found, vectorizer, documents, change):
+        forged = dataclasses.replace(found[0], **change)
+        assert forged.verify()  # it is not impossible by itself
+        with pytest.raises(ValueError, match=f"{next(iter(change))} must be"):
+            forged.verify(documents, vectorizer)
 
     @pytest.mark.parametrize(
         "change, message",
@@ -283,7 +313,7 @@ class TestWords:
 
     def test_the_sentence_says_what_is_read_and_which_noise(self, found):
         said = str(found[0])
-        assert said.startswith("With 95 % confidence: of a new document like these, read the first")
+        assert said.startswith("With 95 % confidence: of a new document like these, of two known")
         assert "its count in the vectors' source to the power 0.75" in said
         assert "On 120 further documents that nothing read" in said
         assert f"Seed {found[0].random_state}" in said
@@ -292,6 +322,9 @@ class TestWords:
         html = found[0]._repr_html_()
         for name in ("guessing", "realised", "certified"):
             assert f">{name}</text>" in html
+        rows = ("Assumed", "Paid", "Provenance", "Measured", "To verify", "Small print")
+        places = [html.index(f">{row}</dt>") for row in rows]
+        assert places == sorted(places) and html.index("With 95 %") < html.index("<svg") < places[0]
         assert "<script" not in html and "http" not in html
         assert "aria-label" in html
 

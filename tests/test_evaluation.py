@@ -263,12 +263,14 @@ def test_the_row_space_changes_no_classifier(rng, kind):
     assert_allclose(small, whole, atol=1e-3 * np.abs(whole).max())
 
 
-def test_a_certificate_holds_on_the_words_held_back(small_benchmark, words, tmp_path):
+def test_a_certificate_holds_on_the_documents_held_back(small_benchmark, words, tmp_path):
     only = ["certificate", "PB-L2", "subj"]
     reproduction.reproduce(tmp_path, words, tmp_path, only=only, quick=True)
     (found,) = reproduction.read_results(tmp_path / "results")
     assert found["kind"] == "certificate"
-    assert found["held_out_risk"] <= found["risk_bound"] < 1.0
+    assert found["certificate_kind"] == "continuation"
+    assert found["empirical_risk"] <= found["risk_bound"] < 1.0
+    assert found["held_out_risk"] <= found["risk_bound"] + 0.05  # few documents: it may lie above
     assert found["delta"] == 0.05
 
 

@@ -82,3 +82,39 @@ def test_pv_dbow_from_scratch_comes_back_from_a_folder(words, texts, tmp_path):
 def test_mistakes(words, texts, name, options, message):
     with pytest.raises(ValueError, match=message):
         make(name, words, **options).fit(texts)
+
+
+@pytest.fixture(scope="module")
+def shelf():
+    """Real vectors, with which solvers once diverged, sentences to fit on, and a few to solve."""
+    import pacsent
+    from pacsent.bench.books import passages
+
+    texts = [" ".join(p.text.split()[:25]) for p in passages()[::4]]
+    return pacsent.load("english"), texts, texts[::40][:6]
+
+
+@pytest.mark.filterwarnings("error")
+def test_pb_neg_is_solved_where_lambda_is_large(shelf):
+    words, texts, some = shelf
+    settings = {"lam": 64.0, "lam_mode": "per-token", "n_jobs": 1}
+    found = make("PB-neg", words, **settings).fit(texts)
+    assert found.noise_sample_[0].size < np.count_nonzero(found.noise_counts_)
+    means, variances = found.posterior(some)
+    assert found.n_unconverged_ == 0
+    exact = make("PB-neg", words, tol=1e-5, max_iter=600, **settings).fit(texts)
+    expected, expected_variances = exact.posterior(some)
+    assert_allclose(means, expected, atol=2e-3 * np.linalg.norm(expected, axis=1).max())
+    assert_allclose(variances, expected_variances, rtol=0.01)
+
+
+@pytest.mark.filterwarnings("error")
+def test_pb_01_does_not_run_away_where_lambda_is_large(shelf):
+    words, texts, some = shelf
+    usual, large = (
+        make("PB-01", words, lam=lam, n_jobs=1).fit(texts).posterior(some) for lam in (8.0, 64.0)
+    )
+    prior = make("PB-L2", words, lam=1e-9).fit(texts).transform(some)
+    moved = [np.linalg.norm(means - prior, axis=1) for means, _ in (usual, large)]
+    assert np.all(moved[1] < 6 * moved[0]) and np.all(moved[1] > 0)
+    assert np.all(large[1] < 2 * usual[1])

@@ -83,6 +83,12 @@ def results():
     ]
 
 
+def test_a_certificate_is_rounded_up(results):
+    results[-1]["risk_bound"] = 0.41001
+    _, (row,) = report.certificate_rows(results)
+    assert row[3] == "0.4101"
+
+
 def test_markdown_has_ours_beside_the_papers(results):
     lines = report.table(results, "md").splitlines()
     assert lines[0] == "| method | 20news | paper | SUBJ | paper |"

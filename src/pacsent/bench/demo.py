@@ -14,6 +14,7 @@ import numpy as np
 from pacsent.bench import datasets, evaluation, report
 from pacsent.bench.reproduction import write_json
 from pacsent.bench.rows import ROWS, Row
+from pacsent.certificates.wording import rounded_up
 from pacsent.maths import regressions
 from pacsent.sentences.methods import METHODS, make
 from pacsent.text.normalise import clean
@@ -207,6 +208,6 @@ def _table(results) -> str:
             continue
         promise = promises.get(r["row"])
         truth = f"{promise['true_risk']:.4f}" if promise else ""
-        bound = f"{promise['risk_bound']:.4f}" if promise else ""
+        bound = rounded_up(promise["risk_bound"], 4) if promise else ""
         lines.append(f"{r['label']:<16}{r['accuracy']:>10.3f}{truth:>11}{bound:>13}")
     return "\n".join(lines)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pacsent.bench.evaluation import score_text
 from pacsent.bench.rows import PAPER_DATASETS, ROWS
+from pacsent.certificates.wording import rounded_up
 from pacsent.files import replacing
 
 TITLES = {
@@ -281,7 +282,7 @@ def certificate_rows(results) -> tuple[list[str], list[list[str]]]:
                 r["label"],
                 TITLES.get(r["dataset"], r["dataset"]),
                 "" if true is None else f"{true:.4f}",
-                f"{r['risk_bound']:.4f}",
+                rounded_up(r["risk_bound"], 4),
                 r["certificate_kind"],
                 f"{r['kl']:.1f}",
                 f"{r['n']:,}",
@@ -403,7 +404,8 @@ def _page(results, pictures, run, title, again) -> str:
             "Certificates",
             "What is promised, with chance 1 - delta, about telling the words of a document from "
             "noise; beside it the truth where the text was drawn by us, or the risk on a tenth of "
-            "the words that nothing else has read. Guessing has risk 0.5.",
+            "the documents (kind A: of the words) that nothing else has read. Guessing has risk "
+            "0.5. Kind A holds where words are independent draws, which real text is not.",
             _plain_table(*certificates),
             _figures(pictures, "certificates"),
         )

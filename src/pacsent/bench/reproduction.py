@@ -12,6 +12,7 @@ from pacsent import progress
 from pacsent.bench import datasets, evaluation
 from pacsent.bench.evaluation import N_FOLDS, PROTOCOL, SEEDS, Prepared, Protocol
 from pacsent.bench.rows import PAPER_DATASETS, ROWS, Row
+from pacsent.certificates.wording import rounded_up
 from pacsent.files import replacing
 from pacsent.maths import regressions
 
@@ -366,7 +367,8 @@ def _one_line(content: dict) -> str:
         return f"{where}, few labels: {found}"
     if content["kind"] == "certificate":
         held_out = content["held_out_risk"]
-        return f"{where}: certificate {content['risk_bound']:.4f}, held out {held_out:.4f}"
+        bound = rounded_up(content["risk_bound"], 4)
+        return f"{where}: certificate {bound}, held out {held_out:.4f}"
     return f"{where}: map"
 
 

@@ -39,14 +39,19 @@ def in_words(c) -> str:
         )
     lines.append(measured(c))
     if c.held_out_risk is not None:
-        unit = "documents" if c.kind in ("B", "continuation") else "words"
-        lines.append(
-            f"On {c.n_held_out:,} further {unit} that nothing read, the risk was "
-            f"{c.held_out_risk:.4f}, {_beside(c.risk_bound, c.held_out_risk)} the bound."
-        )
+        lines.append(realised(c))
     lines += [f"Assumption: {c.assumption}", provenance(c)]
     lines.append(small_print(c))
     return "\n".join(lines)
+
+
+def realised(c) -> str:
+    """The risk on what was held out, beside the bound."""
+    unit = "documents" if c.kind in ("B", "continuation") else "words"
+    return (
+        f"On {c.n_held_out:,} further {unit} that nothing read, the risk was "
+        f"{c.held_out_risk:.4f}, {_beside(c.risk_bound, c.held_out_risk)} the bound."
+    )
 
 
 def _beside(bound, risk) -> str:
@@ -67,10 +72,11 @@ def headline(c) -> str:
 
 def _headline_continuation(c, sure):
     return (
-        f"With {sure} confidence: of a new document like these, read the first "
-        f"{100 * c.share:g} %, and tell a word that follows in it from {noise_in_words(c)}, by the "
-        f"document's vector: wrong at most {percent(c.risk_bound)} of the time, on average over "
-        f"documents. Guessing is wrong {100 * c.trivial_value:.4g} % of the time."
+        f"With {sure} confidence: of a new document like these, of two known words or more, read "
+        f"the first {100 * c.share:g} %, and tell a word that follows in it from "
+        f"{noise_in_words(c)}, by the document's vector: wrong at most {percent(c.risk_bound)} of "
+        f"the time, on average over documents. Guessing is wrong {100 * c.trivial_value:.4g} % of "
+        "the time."
     )
 
 
@@ -128,14 +134,24 @@ def measured(c) -> str:
         text += f", KL {c.kl:.4g} nats"
     text += f", delta {c.delta:g}"
     if c.n_choices > 1:
-        paid = ", ".join(f"{count} {name}" for name, count in c.paid.items())
-        text += f", shared among {c.n_choices} choices ({paid})"
+        text += f", shared among {_choices(c)}"
     text += f"; bound: {c.bound_name}."
     if c.n_left_out:
         text += f" {c.n_left_out:,} documents of fewer than two known words were left out."
     if c.n_overlapping:
         text += f" {c.n_overlapping:,} documents that the vectors had seen were left out."
     return text
+
+
+def _choices(c) -> str:
+    return f"{c.n_choices} choices ({', '.join(f'{n} {name}' for name, n in c.paid.items())})"
+
+
+def paid(c) -> str:
+    """What was chosen after seeing the sample, and what it cost."""
+    if c.n_choices > 1:
+        return f"{_choices(c)}: each has delta / {c.n_choices}."
+    return "No choice was made after seeing the sample, as far as certify was told."
 
 
 def provenance(c) -> str:
@@ -156,9 +172,12 @@ def small_print(c) -> str:
     )
     return (
         f"{vector} The best of J methods, settings or seeds takes delta / J: name them all "
-        f"(certify([...])) or say n_candidates=J. Seed {c.random_state}; check it with "
-        "certificate.verify(texts, vectorizer)."
+        f"(certify([...])) or say n_candidates=J. {how_to_verify(c)}"
     )
+
+
+def how_to_verify(c) -> str:
+    return f"Seed {c.random_state}; check it with certificate.verify(texts, vectorizer)."
 
 
 def vacuous_reason(c) -> str:
@@ -192,10 +211,12 @@ def vacuous_reason(c) -> str:
 def as_html(c) -> str:
     """The certificate as a piece of a page, with one picture; no script, no other file."""
     rows = [
-        ("Measured", measured(c)),
         ("Assumed", c.assumption),
+        ("Paid", paid(c)),
         ("Provenance", provenance(c).removeprefix("Provenance: ")),
-        ("Small print", small_print(c)),
+        ("Measured", measured(c) + (f" {realised(c)}" if c.held_out_risk is not None else "")),
+        ("To verify", how_to_verify(c)),
+        ("Small print", small_print(c).removesuffix(how_to_verify(c))),
     ]
     if c.is_vacuous:
         rows.insert(0, ("No promise", vacuous_reason(c)))

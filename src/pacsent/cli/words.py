@@ -288,6 +288,13 @@ def words(model, word, n, evaluate, as_json, quiet):
     help="File with the output table; auto: context_SOURCE, if it is there; none: leave it out.",
 )
 @click.option("--normalise", type=click.Choice(["paper", "unicode"]), help="How text is tokenised.")
+@click.option(
+    "--trained-on",
+    metavar="TEXT",
+    multiple=True,
+    help="A text, a document a line, that SOURCE was trained on: certificates can then be checked "
+    "for overlap with it. May be given several times.",
+)
 @click.option("--dtype", type=click.Choice(["float16", "float32"]), help="Change the precision.")
 @click.option("--n-words", type=click.IntRange(1), help="Keep the first, most frequent words.")
 @click.option("--dims", type=click.IntRange(1), help="Keep so many dimensions, the best first.")
@@ -314,7 +321,7 @@ def words(model, word, n, evaluate, as_json, quiet):
 @quiet_option
 def convert(
     source, destination, to, format, counts, save_counts, context, dtype, overwrite, as_json,
-    quiet, n_words, dims, bits, **how,
+    quiet, n_words, dims, bits, trained_on, **how,
 ):  # fmt: skip
     """Convert word vectors from any known format: SOURCE to DESTINATION.
 
@@ -322,11 +329,13 @@ def convert(
     SENNA, .npy tables with vocab.tsv, and pacsent's own folder. Writes word2vec text (.txt, .vec),
     word2vec binary (.bin) or pacsent's own folder (no suffix). With --dims both tables are rotated
     together, so that products of rows stay; packed numbers are for pacsent's own folder only.
+    With --trained-on the folder also keeps a fingerprint of the text the vectors have seen.
     """
     import json
     import warnings
     from pathlib import Path
 
+    from pacsent.text.reading import check_input, read_lines
     from pacsent.words import formats
 
     if to is not None and to not in formats.WRITABLE:
@@ -337,6 +346,10 @@ def convert(
     to = to or formats.format_of_name(destination)
     if bits is not None and to != "pacsent":
         raise click.UsageError("Packed numbers are for pacsent's own folder: --to pacsent.")
+    if trained_on and to != "pacsent":
+        raise click.UsageError("Only pacsent's own folder keeps --trained-on: --to pacsent.")
+    for text in trained_on:
+        check_input(text)
     formats.check_targets(  # before a large file is read for nothing
         destination,
         [source, counts, context, Path(source).with_name(formats.CONTEXT + Path(source).name)],
@@ -354,6 +367,8 @@ def convert(
             **how,
         )
     echo_warnings(caught)
+    if trained_on:
+        words = words.trained_on(line for text in trained_on for line in read_lines(text))
     if dtype is not None:
         words = words.astype(dtype)
     if (n_words, dims, bits) != (None, None, None):

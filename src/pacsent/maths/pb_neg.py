@@ -400,7 +400,9 @@ def solve(
         sentences.add_own_words(rows, mu, var_Q, grad, value, spread)
         return sentences.finish(rows, x, grad, value, spread)
 
-    x = sentences.start(trace) if start is None else np.asarray(start, dtype=float)
+    x = sentences.start(trace)
+    if start is not None:
+        x = _better(evaluate, np.asarray(start, dtype=float), x)
     x, n_iter, norm, converged = minimise_all(
         evaluate, _preconditioner(sentences, eigenvalues, U), x,
         tol, max_iter, np.arange(counts.shape[0]), sentences.error_bound,
@@ -408,6 +410,16 @@ def solve(
     return Solution(
         sentences.m + x[:, :-1], np.exp(x[:, -1]), n_iter, norm, converged, np.zeros(len(x))
     )
+
+
+def _better(evaluate, given, plain):
+    """Each row of `given`, or of `plain` where its objective is not smaller, or not a number."""
+    out, fine = plain.copy(), np.flatnonzero(np.isfinite(given).all(axis=1))
+    if fine.size:
+        with np.errstate(over="ignore", invalid="ignore"):
+            lower = evaluate(fine, given[fine])[1] < evaluate(fine, plain[fine])[1]
+        out[fine[lower]] = given[fine[lower]]
+    return out
 
 
 @dataclass(frozen=True)
@@ -652,7 +664,8 @@ class _Model:
         grad += around.gradient + change[:, None] * around.gradient_by_var
         grad += self.rest[rows]
         trace = around.trace + away @ around.trace_by_mu + change * around.trace_by_var
-        trace = trace.astype(float) + self.rest_trace[rows]
+        # E sigmoid' >= 0: a negative trace is the expansion's error, and would send rho to infinity
+        trace = np.maximum(trace.astype(float) + self.rest_trace[rows], 0.0)
         self.sentences.add_own_words(rows, mu, var_Q, grad, np.empty(0), trace)
         return self.sentences.finish(rows, x, grad, None, trace)
 
@@ -730,6 +743,9 @@ def _settle(model, x, rows, tol, max_iter, first=0):
             break
         model.measure(rows, x[rows])
         n_iter[rows] += 1
+        # far from the centre, with large lam, a sample says nothing: its error exceeds the pull
+        pull = sentences.kappa[rows] * np.linalg.norm(x[rows, :-1], axis=1)
+        rows = rows[np.sqrt(model.errors[rows]) <= np.maximum(pull, np.finfo(x.dtype).tiny)]
     if rows.size:
         x[rows], more, norm[rows], converged[rows] = minimise_all(
             model.evaluate_anew, precondition, x, tol, max_iter, rows, sentences.error_bound

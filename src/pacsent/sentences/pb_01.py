@@ -15,6 +15,8 @@ from pacsent.sentences.pb_neg import PBNegVectorizer
 from pacsent.threads import one_blas_thread
 from pacsent.words.vectors import WordVectors
 
+_START_LAM = 8.0  # per token; the PB-neg optimum of a larger lambda lies far away, and is slow
+
 
 class PB01Vectorizer(SentenceVectorizer):
     """Posteriors that minimise the zero-one Gibbs risk plus KL/lam; our own method.
@@ -56,7 +58,8 @@ class PB01Vectorizer(SentenceVectorizer):
     Attributes
     ----------
     start_ : PBNegVectorizer
-        Where the search starts, fitted on the same sentences.
+        Where the search starts, fitted on the same sentences; with lambda per token its `lam` is
+        at most 8, because the search may start anywhere.
     noise_words_, noise_weights_ : arrays
     """
 
@@ -122,9 +125,10 @@ class PB01Vectorizer(SentenceVectorizer):
         self.random_state = random_state
 
     def _new_start(self):
+        per_token = self.lam_mode == "per-token"
         return PBNegVectorizer(
             self.word_vectors,
-            lam=self.lam,
+            lam=min(self.lam, _START_LAM) if per_token else self.lam,
             lam_mode=self.lam_mode,
             prior_variance=self.prior_variance,
             n_negatives=self.n_negatives,
