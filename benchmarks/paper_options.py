@@ -175,19 +175,27 @@ def score(case: Case, folder) -> dict:
 def computed(cases, options) -> dict:
     """The scores of all cases; what is not done when the time is up stays open."""
     end = time.monotonic() + 60 * options.minutes
-    spawn = get_context("spawn")
-    n_gpu = options.gpu_processes if options.device else 0
-    pools = {None: ProcessPoolExecutor(n_threads(options.n_jobs), mp_context=spawn)}
-    if n_gpu:
-        pools[options.device] = ProcessPoolExecutor(n_gpu, mp_context=spawn)
+    # slow rows on long datasets have threads and processes of their own: nothing waits for them
+    sizes = {"many": n_threads(options.n_jobs), "long": sum(case.threads > 1 for case in cases)}
+    sizes["device"] = options.gpu_processes * (options.device is not None)
+    pools = {
+        name: ProcessPoolExecutor(size, mp_context=get_context("spawn"))
+        for name, size in sizes.items()
+        if size
+    }
     work = {}
-    for case in sorted(cases, key=lambda case: case.cost, reverse=True):
-        number = cases.index(case)
-        work[number] = pools[case.device].submit(score, case, options.data)
+    for number in sorted(range(len(cases)), key=lambda i: cases[i].cost, reverse=True):
+        case = cases[number]
+        place = "device" if case.device else "long" if case.threads > 1 else "many"
+        work[number] = pools[place].submit(score, case, options.data)
     wait(work.values(), timeout=max(0.0, end - time.monotonic()))
     found = {}
     for number, future in work.items():
-        if future.done() and not future.cancelled():
+        if not future.done() or future.cancelled():
+            continue
+        if (error := future.exception()) is not None:  # the other cells are not lost with it
+            print(f"{cases[number].row.label} on {cases[number].dataset} failed: {error!r}")
+        else:
             found[number] = future.result()
     for pool in pools.values():
         for process in list(pool._processes.values()):
