@@ -6,14 +6,14 @@ The loss divided by its largest value, the sum as prior mean, the unit prior of 
 the paper trains it and with the paper's KL, w-PB-neg with constant prior variance, PV-DBOW from the
 word vectors and from scratch beside gensim's Doc2Vec, sub-sampling in the target task, lambda per
 token on a wide grid; and accuracy against lambda for the zero-one loss and the log-loss
-(docs/figures/lambda.png: `--figure`). Vectors: the English model of the package.
+(docs/figures/lambda.png). Vectors: the English model of the package.
 
 One seed; lam, C and normalisation by five-fold cross-validation; SUBJ also over `--splits` splits
-where vectors are cheap. w-PB-neg chooses among two values of lambda; SGD on the two long datasets
-has one. Four files: the rows, SUBJ over the splits, lambda per token, and the curves.
+where vectors are cheap. w-PB-neg and SGD choose among two values of lambda.
+A cell is one file in results/paper_options/cells, written when it is done; a cell that is there is
+not computed again. `--tables` writes the tables of all cells, and the figure.
 """
 
-import itertools
 import json
 import time
 import warnings
@@ -26,17 +26,17 @@ from typing import NamedTuple
 import numpy as np
 
 import pacsent
-from harness import RESULTS, finish, parser_for
+from harness import RESULTS, finish, machine, parser_for
 from pacsent import datasets
 from pacsent.bench import evaluation, rows
 from pacsent.bench.report import TITLES
 from pacsent.bench.rows import LAMS, Row
+from pacsent.files import replacing
 from pacsent.text.normalise import tokenise_paper
 from pacsent.threads import n_threads
 
 TOKEN_LAMS = (1 / 16, 0.25, 1.0, 4.0, 16.0, 64.0, 256.0)
 TWO_LAMS = (0.5, 8.0)
-LONG_SGD_LAMS = (8.0,)  # SGD on the long datasets: the value at which sentences move most
 SGD = {"solver": "sgd", "n_epochs": 40}
 LARGEST = 25.0  # half the squared distance that hardly any two words of the tables exceed
 TOKEN = {"lam_mode": "per-token"}
@@ -50,10 +50,11 @@ ROWS = [
     Row("PB-IDF-L2", "PB-IDF-L2", "PB-IDF-L2", lams=LAMS),
     Row("unit", "PB-IDF-L2, unit prior", "PB-IDF-L2", {"unit_prior": True}, lams=LAMS),
     Row("PB-neg", "PB-neg, solved", "PB-neg", lams=LAMS),
-    Row("sgd", "PB-neg, 40 epochs of stable SGD", "PB-neg", SGD, lams=LAMS),
+    Row("sgd", "PB-neg, 40 epochs of stable SGD", "PB-neg", SGD, lams=TWO_LAMS),
     Row("paper-kl", "PB-neg, the paper's KL", "PB-neg", {"kl": "paper"}, lams=LAMS),
     Row("neg-subsample", "PB-neg, subsample 1e-4", "PB-neg", {"subsample": 1e-4}, lams=LAMS),
     Row("neg-token", "PB-neg, λ per token", "PB-neg", NEG_TOKEN, lams=TOKEN_LAMS),
+    Row("PB-01", "PB-01, λ per token", "PB-01", TOKEN, lams=TOKEN_LAMS),
     Row("w-PB-neg", "w-PB-neg, T/freq", "w-PB-neg", {"prior_variance": "paper"}, lams=TWO_LAMS),
     Row("constant", "w-PB-neg, constant prior variance", "w-PB-neg",
         {"prior_variance": "paper", "prior_shape": "constant"}, lams=TWO_LAMS),
@@ -65,16 +66,12 @@ ROWS = [
 SETS = ("20news", "imdb", "subj", "mr", "trec", "stsb")
 LONG = ("20news", "imdb")
 CURVE_SETS = ("subj", "mr", "trec")
-CURVES = [
-    Row("PB-neg-curve", "PB-neg", "PB-neg", NEG_TOKEN, lams=TOKEN_LAMS),
-    Row("PB-01-curve", "PB-01", "PB-01", TOKEN, lams=TOKEN_LAMS),
-]
+CURVES = ("PB-neg, λ per token", "PB-01, λ per token")
 CHEAP = ("PB-L2", "largest", "sum", "subsample", "token", "PB-IDF-L2", "unit", "PB-neg")
-ON_GPU = ("PB-neg", "paper-kl", "neg-subsample", "neg-token", "w-PB-neg", "constant",
-          "PB-neg-curve")  # fmt: skip
+ON_GPU = ("PB-neg", "paper-kl", "neg-subsample", "neg-token", "w-PB-neg", "constant")
 SLOW = {"PV-DBOW": 60, "Doc2Vec": 40, "PB-01": 20, "w-PB-neg": 20, "PB-neg": 10}
 SIZES = {"imdb": 30, "20news": 15, "subj": 3, "mr": 3, "stsb": 1, "trec": 1}
-SPLIT_KEY = "splits"
+CELLS = RESULTS / "paper_options" / "cells"
 
 
 class Case(NamedTuple):
@@ -89,9 +86,14 @@ class Case(NamedTuple):
     part: str = "rows"
 
     @property
+    def path(self) -> Path:
+        suffix = "" if self.part == "rows" else f"-{self.part}"
+        return CELLS / f"{self.row.name}-{self.dataset}{suffix}.json"
+
+    @property
     def cost(self) -> float:
         """Roughly how long it takes, to order them."""
-        own = 80 if self.row.name == "sgd" else SLOW.get(self.row.method, 1)
+        own = {"sgd": 80, "neg-token": 60}.get(self.row.name, SLOW.get(self.row.method, 1))
         return own * SIZES[self.dataset] * len(self.seeds) / self.threads
 
 
@@ -146,7 +148,16 @@ def prepared(name, folder, threads, device):
     return evaluation.Prepared(dataset, words(), n_jobs=threads, device=device)
 
 
-def score(case: Case, folder) -> dict:
+def spread_of(accuracies) -> dict:
+    """Mean over the splits and how far one split, and the mean, may be off."""
+    scores = np.array(accuracies)
+    sd = float(scores.std(ddof=1))
+    return {"splits": len(scores), "mean": float(scores.mean()), "sd of a split": sd,
+            "standard error": sd / len(scores) ** 0.5,
+            "seeds 0-2": float(scores[:3].mean())}  # fmt: skip
+
+
+def score(case: Case, folder, target=None) -> dict:
     """Test accuracy of a case (Spearman correlation for pairs), what was chosen, and its curve."""
     started = time.perf_counter()
     row, device = case.row, case.device
@@ -158,22 +169,30 @@ def score(case: Case, folder) -> dict:
             found = evaluation.similarity(some, on, words(), n_jobs=case.threads, device=device)
             curve = [{"lam": p["lam"], "cv_accuracy": p["train"]["spearman"]}
                      for p in found["lam_curve"]]  # fmt: skip
-            result = {"value": found["spearman"], "accuracies": [], "lam": found["lam"]}
+            result = {"value": found["spearman"], "lam": found["lam"]}
         else:
             protocol = evaluation.Protocol(
                 case.lams or (None,), case.seeds, n_jobs=case.threads, device=device
             )
             found = evaluation.run_row(row, on, protocol, made)
             curve = found.lam_curve
-            result = {"value": found.accuracy, "lam": found.scores[0]["lam"],
-                      "accuracies": [s["accuracy"] for s in found.scores]}  # fmt: skip
+            result = {"value": found.accuracy, "lam": found.scores[0]["lam"]}
+            if case.part == "splits":
+                result |= spread_of([s["accuracy"] for s in found.scores])
     seconds = round(time.perf_counter() - started, 1)
     print(f"{row.label} on {case.dataset}: {result['value']:.4f}, {seconds:.0f} s", flush=True)
-    return {**result, "curve": curve, "seconds": seconds}
+    made_of = {"row": row.label, "dataset": case.dataset, "part": case.part, "lams": case.lams,
+               "vectors": "english", "device": device or "cpu", "machine": machine(),
+               "pacsent": pacsent.__version__, "date": time.strftime("%Y-%m-%d")}  # fmt: skip
+    cell = {**made_of, **result, "curve": curve, "seconds": seconds}
+    if target is not None:
+        with replacing(target, parents=True) as file:
+            file.write((json.dumps(cell, indent=1) + "\n").encode())
+    return cell
 
 
-def computed(cases, options) -> dict:
-    """The scores of all cases; what is not done when the time is up stays open."""
+def compute(cases, options):
+    """Score all cases; what is not done when the time is up stays open."""
     end = time.monotonic() + 60 * options.minutes
     # slow rows on long datasets have threads and processes of their own: nothing waits for them
     sizes = {"many": n_threads(options.n_jobs), "long": sum(case.threads > 1 for case in cases)}
@@ -184,48 +203,35 @@ def computed(cases, options) -> dict:
         if size
     }
     work = {}
-    for number in sorted(range(len(cases)), key=lambda i: cases[i].cost, reverse=True):
-        case = cases[number]
+    for case in sorted(cases, key=lambda case: case.cost, reverse=True):
         place = "device" if case.device else "long" if case.threads > 1 else "many"
-        work[number] = pools[place].submit(score, case, options.data)
-    wait(work.values(), timeout=max(0.0, end - time.monotonic()))
-    found = {}
-    for number, future in work.items():
-        if not future.done() or future.cancelled():
-            continue
-        if (error := future.exception()) is not None:  # the other cells are not lost with it
-            print(f"{cases[number].row.label} on {cases[number].dataset} failed: {error!r}")
-        else:
-            found[number] = future.result()
+        target = case.path if options.save else None
+        work[pools[place].submit(score, case, options.data, target)] = case
+    wait(work, timeout=max(0.0, end - time.monotonic()))
+    for future, case in work.items():
+        if future.done() and not future.cancelled() and future.exception() is not None:
+            print(f"{case.row.label} on {case.dataset} failed: {future.exception()!r}")
     for pool in pools.values():
         for process in list(pool._processes.values()):
             process.terminate()
         pool.shutdown(wait=False, cancel_futures=True)
-    return found
 
 
 def all_cases(options) -> list[Case]:
-    """Every cell, the splits of SUBJ, and the curves, one value of lambda each."""
+    """Every cell, and SUBJ over splits for the rows that are cheap."""
     cases = []
     several = max(1, min(n_threads(options.n_jobs), options.threads_each))
-    for row, name in itertools.product(ROWS, options.only):
-        if row.method == "Doc2Vec" and name == "stsb":
-            continue
-        slow = row.name == "sgd" and name in LONG
+    for row in ROWS:
         device = options.device if row.name in ON_GPU else None
-        slow_row = row.method in SLOW and name in LONG and not device
-        threads = several if slow_row and name == "imdb" else 2 if slow_row else 1
-        cases.append(Case(row, name, LONG_SGD_LAMS if slow else row.lams, (0,), threads, device))
-    if "subj" in options.only:
-        seeds = tuple(range(options.splits))
-        for row in ROWS:
-            if row.name in CHEAP and options.splits > 1:
-                device = options.device if row.name in ON_GPU else None
-                cases.append(Case(row, "subj", row.lams, seeds, 1, device, SPLIT_KEY))
-    for row, name in itertools.product(CURVES, CURVE_SETS):
-        if name in options.only:
-            device = options.device if row.name in ON_GPU else None
-            cases += [Case(row, name, (lam,), (0,), 1, device, "curve") for lam in TOKEN_LAMS]
+        for name in SETS:
+            if (row.name, name) in (("Doc2Vec", "stsb"), ("PB-01", "20news"), ("PB-01", "imdb")):
+                continue
+            slow = row.method in SLOW and name in LONG and not device
+            threads = several if slow and name == "imdb" else 2 if slow else 1
+            cases.append(Case(row, name, row.lams, (0,), threads, device))
+        if row.name in CHEAP:
+            seeds = tuple(range(options.splits))
+            cases.append(Case(row, "subj", row.lams, seeds, 1, device, "splits"))
     return cases
 
 
@@ -234,50 +240,29 @@ def all_cases(options) -> list[Case]:
 # ------------------------------------------------------------------------------------------------
 
 
-def table_of_rows(cases, found):
-    lines = []
-    for row in ROWS:
-        line = {"row": row.label, **dict.fromkeys(SETS)}
-        seconds = 0.0
-        for number, case in enumerate(cases):
-            if case.part == "rows" and case.row is row and number in found:
-                line[case.dataset] = found[number]["value"]
-                seconds += found[number]["seconds"]
-        lines.append({**line, "seconds": round(seconds, 1)})
-    return lines
+def table_of_rows(cells):
+    lines = {row.label: {"row": row.label, **dict.fromkeys(SETS)} for row in ROWS}
+    for cell in cells:
+        if cell["part"] == "rows":
+            lines[cell["row"]][cell["dataset"]] = cell["value"]
+    return list(lines.values())
 
 
-def table_of_splits(cases, found):
-    lines = []
-    for number, case in enumerate(cases):
-        if case.part == SPLIT_KEY and number in found:
-            scores = np.array(found[number]["accuracies"])
-            lines.append({
-                "row": case.row.label, "splits": len(scores), "mean": float(scores.mean()),
-                "sd of a split": float(scores.std(ddof=1)),
-                "standard error": float(scores.std(ddof=1) / np.sqrt(len(scores))),
-                "seeds 0-2": float(scores[:3].mean()),
-            })  # fmt: skip
-    return lines
+def table_of_splits(cells):
+    names = ("row", "splits", "mean", "sd of a split", "standard error", "seeds 0-2")
+    return [{name: cell[name] for name in names} for cell in cells if cell["part"] == "splits"]
 
 
-def table_of_lams(cases, found):
-    """Per-token rows: each value of lambda, with which is chosen, and whether it ends the grid."""
-    lines = []
-    for number, case in enumerate(cases):
-        if number not in found or case.row.params.get("lam_mode") != "per-token":
-            continue
-        result = found[number]
-        if case.part == "curve":  # one value of lambda a case
-            lines.append({"dataset": case.dataset, "row": case.row.label, "λ": case.lams[0],
-                          "cross-validated": None, "test": result["value"]})  # fmt: skip
-        elif case.part == "rows":
-            for point in result["curve"]:
-                lines.append({"dataset": case.dataset, "row": case.row.label, "λ": point["lam"],
-                              "cross-validated": point["cv_accuracy"],
-                              "test": result["value"] if point["lam"] == result["lam"] else None,
-                              })  # fmt: skip
-    return lines
+def table_of_lams(cells):
+    """Rows with lambda per token: every value of it, and the test score of the one chosen."""
+    return [
+        {"dataset": cell["dataset"], "row": cell["row"], "λ": point["lam"],
+         "cross-validated": point["cv_accuracy"],
+         "test": cell["value"] if point["lam"] == cell["lam"] else None}
+        for cell in cells
+        if cell["part"] == "rows" and "λ per token" in cell["row"]
+        for point in cell["curve"]
+    ]  # fmt: skip
 
 
 def figure(lines):
@@ -287,47 +272,42 @@ def figure(lines):
 
     shown = Figure(figsize=(9.6, 3.4), dpi=110)
     FigureCanvasAgg(shown)
-    names = [name for name in CURVE_SETS if any(line["dataset"] == name for line in lines)]
-    for axis, name in zip(shown.subplots(1, len(names), squeeze=False)[0], names):
+    for axis, name in zip(shown.subplots(1, len(CURVE_SETS)), CURVE_SETS):
         for row, colour in zip(CURVES, ("#1b6e9c", "#d95f02")):
-            points = sorted((line["λ"], line["test"]) for line in lines
-                            if (line["dataset"], line["row"]) == (name, row.label))  # fmt: skip
-            axis.plot(*zip(*points), marker="o", color=colour, label=row.label)
+            points = sorted((line["λ"], line["cross-validated"]) for line in lines
+                            if (line["dataset"], line["row"]) == (name, row))  # fmt: skip
+            if points:
+                axis.plot(*zip(*points), marker="o", color=colour, label=row.split(",")[0])
         axis.set(xscale="log", xlabel="λ per token", title=TITLES[name])
     axis.legend(frameon=False)
-    shown.axes[0].set_ylabel("test accuracy")
+    shown.axes[0].set_ylabel("cross-validated accuracy")
     shown.tight_layout()
     path = Path(__file__).parents[1] / "docs" / "figures" / "lambda.png"
     shown.savefig(path, metadata={"Software": None})
 
 
-def run(options):
-    """Score every case and write the four files."""
-    started = time.perf_counter()
-    cases = all_cases(options)
-    found = computed(cases, options)
-    open_cells = [f"{c.row.label} on {c.dataset} ({c.part})" for i, c in enumerate(cases)
-                  if i not in found]  # fmt: skip
-    summary = {"ratio": None, "vectors": "english", "device": options.device or "cpu",
-               "seconds": round(time.perf_counter() - started), "cells": len(found),
-               "cells not run": "; ".join(open_cells) or 0}  # fmt: skip
-    lams = table_of_lams(cases, found)
-    curves = [line for line in lams if line["cross-validated"] is None]
+def tables(cases, options):
+    """The tables of all cells that there are."""
+    there = [case for case in cases if case.path.exists()]
+    cells = [json.loads(case.path.read_text()) for case in there]
+    machines = dict.fromkeys(f"{c['machine']['cpu']}, device {c['device']}" for c in cells)
+    missing = [f"{case.row.label} on {case.dataset}" for case in cases if case not in there]
+    summary = {"ratio": None, "cells": f"{len(cells)} of {len(cases)}", "vectors": "english"}
+    lams = table_of_lams(cells)
     parts = [
-        (options.name, "What the paper mentions in passing: test accuracy (STS-B: Spearman), the "
-         "English model's vectors", table_of_rows(cases, found)),
-        (f"{options.name}-splits", "The same on SUBJ over random splits", table_of_splits(cases,
-                                                                                        found)),
-        (f"{options.name}-tokens", "λ per token: cross-validated accuracy (STS-B: Spearman on the "
-         "training part), and the test score of the chosen λ",
-         [line for line in lams if line["cross-validated"] is not None]),
-        (f"{options.name}-curves", "Test accuracy against λ per token: zero-one loss and log-loss",
-         curves),
+        ("", "test accuracy (STS-B: Spearman)", table_of_rows(cells)),
+        ("-splits", "SUBJ over random splits", table_of_splits(cells)),
+        ("-tokens", "λ per token, cross-validated accuracy (STS-B: Spearman on the training part) "
+         "and the test score of the λ chosen", lams),
     ]  # fmt: skip
     for name, title, lines in parts:
         if lines:
-            finish("paper_options", lines, summary=summary, title=title, save=options.save,
-                   name=name)  # fmt: skip
+            finish("paper_options", lines, title=f"What the paper mentions in passing: {title}",
+                   summary=summary | ({} if name else {"not run": "; ".join(missing) or "none"}),
+                   where={"machines": "; ".join(machines)}, save=options.save,
+                   name=options.name + name)  # fmt: skip
+    if options.save:
+        figure(lams)
 
 
 def main():
@@ -340,13 +320,16 @@ def main():
     parser.add_argument("--minutes", type=float, default=600.0, help="Stop after so long.")
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--only", nargs="+", choices=SETS, default=list(SETS))
-    parser.add_argument("--figure", action="store_true", help="Draw the saved curves; no run.")
+    parser.add_argument("--rows", nargs="+", choices=[row.name for row in ROWS])
+    parser.add_argument("--tables", action="store_true", help="Tables of the cells; no run.")
     options = parser.parse_args()
-    if options.figure:
-        saved = RESULTS / "paper_options" / f"{options.name}-curves.json"
-        figure(json.loads(saved.read_text())["rows"])
-    else:
-        run(options)
+    cases = all_cases(options)
+    if not options.tables:
+        wanted = options.rows or [row.name for row in ROWS]
+        todo = [c for c in cases if c.dataset in options.only and c.row.name in wanted
+                and not c.path.exists()]  # fmt: skip
+        compute(todo, options)
+    tables(cases, options)
 
 
 if __name__ == "__main__":
