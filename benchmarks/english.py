@@ -4,6 +4,8 @@
     python benchmarks/english.py retrieval --data DATA --save
     python benchmarks/english.py typos --data DATA --save
     python benchmarks/english.py posterior --data DATA --save
+    python benchmarks/english.py compression --data DATA --save
+    python benchmarks/english.py rare --data DATA --save
 
 DATA holds `datasets`, `vectors` and `english`. Everything that was chosen was chosen on training
 parts; the columns that say "test" were looked at afterwards.
@@ -11,15 +13,18 @@ parts; the columns that say "test" were looked at afterwards.
 
 import random
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import pearsonr, spearmanr
 
 from harness import finish, parser_for
-from pacsent import datasets, formats, load, make
+from pacsent import Vocabulary, WordVectors, certify, datasets, formats, load, make, save
 from pacsent.bench.evaluation import unit_length
 from pacsent.maths import regressions
+from pacsent.maths.weights import main_directions, sif_weights
 from pacsent.words.packing import compress
 from pacsent.words.tasks import read_similarities, similarity_score
 
@@ -264,8 +269,15 @@ def typos(data) -> dict:
 # ------------------------------------------------------------------------------------------------
 
 
+def around_weighted_means(words):
+    """The same vectors, but the prior of a word lies around its SIF-weighted vector."""
+    counts = words.counts.astype(float)
+    weights = sif_weights(counts / counts.sum(), 1e-3).astype(np.float32)
+    prior = words.output_vectors * weights[:, None]
+    return WordVectors(words.vocabulary, words.input_vectors, prior)
+
+
 def posterior(data) -> dict:
-    from pacsent.maths.weights import main_directions
 
     words, pairs = load("english"), datasets.load("stsb", data)
     some = np.random.default_rng(0).permutation(len(pairs.scores["train"]))[:1500]  # to save time
@@ -280,17 +292,21 @@ def posterior(data) -> dict:
         "PB-neg, frequent words weighing less": [
             {"lam": lam, "subsample": 1e-4} for lam in (1.0, 8.0)
         ],
+        "PB-neg, around the weighted mean": [
+            {"lam": lam, "subsample": t} for lam in (1.0, 8.0) for t in (0.0, 1e-4)
+        ],
         "SIF": [{}],
-        "SIF, lam 1": [{"lam": 1.0}],
+        "SIF, as a posterior": [{"lam": 1.0}],
         "SIF-sum": [{}],
-        "SIF-sum, lam 1": [{"lam": 1.0}],
+        "SIF-sum, as a posterior": [{"lam": 1.0}],
     }
     rows = []
     for label, settings in candidates.items():
         name = label.partition(",")[0]
         found = []
         for params in settings:
-            vectorizer = quiet(name, words, **params).fit(texts)
+            source = around_weighted_means(words) if "around" in label else words
+            vectorizer = quiet(name, source, **params).fit(texts)
             for removed in (False, True):
                 if removed and name.startswith("SIF"):
                     continue
@@ -328,7 +344,173 @@ def posterior(data) -> dict:
     }
 
 
-PARTS = {"sizes": sizes, "retrieval": retrieval, "typos": typos, "posterior": posterior}
+# ------------------------------------------------------------------------------------------------
+# convert --dims, --int8, --binary
+# ------------------------------------------------------------------------------------------------
+
+PACKINGS = {
+    "as trained, float32": {},
+    "--int8": {"bits": 8},
+    "--dims 256 --int8": {"n_dims": 256, "bits": 8},
+    "--dims 128 --int8": {"n_dims": 128, "bits": 8},
+    "--dims 64 --int8": {"n_dims": 64, "bits": 8},
+    "--int4": {"bits": 4},
+    "--int2": {"bits": 2},
+    "--binary": {"bits": 1},
+    "--dims 128 --binary": {"n_dims": 128, "bits": 1},
+}
+
+
+def rate(vectorizer, texts) -> float:
+    """Sentences a second, of five rounds the best, after one that prepares."""
+    vectorizer.transform(texts[:10])
+    seconds = []
+    for _ in range(5):
+        started = time.perf_counter()
+        vectorizer.transform(texts)
+        seconds.append(time.perf_counter() - started)
+    return len(texts) / min(seconds)
+
+
+def folder_megabytes(words) -> float:
+    with tempfile.TemporaryDirectory() as place:
+        folder = save(words, Path(place) / "words")
+        return sum(file.stat().st_size for file in folder.iterdir()) / 1e6
+
+
+def compression(data) -> dict:
+    full = full_tables(data / "english")
+    pairs, subj = datasets.load("stsb", data), datasets.load("subj", data).split(0)
+    rows = []
+    for label, asked in PACKINGS.items():
+        words = compress(full, **asked) if asked else full
+        recipe, average = quiet("SIF-sum", words).fit([]), quiet("Average", words).fit([])
+        X, Z = average.transform(subj.train_texts), average.transform(subj.test_texts)
+        # the order of the documents and the noise words are the same in every row
+        promise = certify(quiet("PB-L2", words).fit([]), subj.test_texts, random_state=0)
+        rows.append(
+            {
+                "pacsent convert": label,
+                "MB": folder_megabytes(words),
+                "sentences/s": rate(quiet("Average", words, n_jobs=1).fit([]), subj.train_texts),
+                "STS-B test Pearson": similarity(recipe.transform, pairs, "test")[0],
+                "SUBJ": accuracy(X, subj.train_labels, Z, subj.test_labels),
+                "products kept": products_kept(full, words),
+                "certified (SUBJ, PB-L2)": promise.risk_bound,
+                "measured there": promise.empirical_risk,
+            }
+        )
+        print(rows[-1], flush=True)
+    return {
+        "rows": rows,
+        "title": "Smaller tables: 120,000 words, 300 dimensions, both tables",
+        "summary": {"smallest, share of the bytes": rows[-1]["MB"] / rows[0]["MB"]},
+    }
+
+
+# ------------------------------------------------------------------------------------------------
+# rare words
+# ------------------------------------------------------------------------------------------------
+
+N_KNOWN = 20_000
+
+
+def grams(words):
+    """Counts of each word's character n-grams, 3 to 6 letters, its ends marked; unit rows."""
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    made = HashingVectorizer(
+        analyzer="char_wb", ngram_range=(3, 6), n_features=1 << 17, alternate_sign=False,
+        dtype=np.float32,
+    )  # fmt: skip
+    return made.transform(words)
+
+
+def subword_vectors(words, vectors, others, penalty=1.0, n_steps=25) -> np.ndarray:
+    """Vectors of `others` by a ridge regression of known vectors on their n-grams (conjugate
+    gradients, all dimensions side by side)."""
+    X, mean = grams(words), vectors.mean(axis=0)
+    W = np.zeros((X.shape[1], vectors.shape[1]), dtype=np.float32)
+    residual = X.T @ (vectors - mean)
+    direction, size = residual.copy(), (residual**2).sum(axis=0)
+    for _ in range(n_steps):
+        image = X.T @ (X @ direction) + penalty * direction
+        step = size / (direction * image).sum(axis=0)
+        W += step * direction
+        residual -= step * image
+        new = (residual**2).sum(axis=0)
+        direction = residual + (new / size) * direction
+        size = new
+    return grams(others) @ W + mean
+
+
+def rare(data) -> dict:
+    """Words 20,001 to 40,000 treated as unknown: how near is what stands in for them?"""
+    full = full_tables(data / "english")
+    known = Vocabulary(full.words[:N_KNOWN], full.counts[:N_KNOWN], unknown="nearest")
+    table = unit_length(np.asarray(full.input_vectors[: 2 * N_KNOWN], dtype=np.float32))
+    rng = np.random.default_rng(0)
+    some = np.sort(N_KNOWN + rng.permutation(N_KNOWN)[:5000])
+    others, truth = [full.words[i] for i in some], table[some]
+    encoded = known.encode([[word] for word in others])
+    read = np.diff(encoded.offsets) == 1
+    stand_in = np.zeros_like(truth)
+    stand_in[read] = table[encoded.ids]
+    grammed = unit_length(subword_vectors(full.words[:N_KNOWN], table[:N_KNOWN], others))
+    mean = unit_length(table[:N_KNOWN].mean(axis=0, keepdims=True))
+    chance = table[rng.integers(N_KNOWN, size=len(others))]
+    rows = []
+    for label, found, used in (
+        ("left out", stand_in * 0, np.zeros(len(others), dtype=bool)),
+        ("read as the nearest", stand_in, read),
+        ("regression on n-grams", grammed, np.ones(len(others), dtype=bool)),
+        ("regression on n-grams, the words read as the nearest", grammed, read),
+        ("any known word", chance, np.ones(len(others), dtype=bool)),
+        ("the mean of all", np.repeat(mean, len(others), axis=0), np.ones(len(others), dtype=bool)),
+    ):
+        cosines = np.einsum("ij,ij->i", found, truth)[used]
+        rows.append(
+            {
+                "unknown words": label,
+                "words that get a vector": float(used.mean()),
+                "mean cosine with their own": float(cosines.mean()) if used.any() else None,
+                "share above 0.5": float(np.mean(cosines > 0.5)) if used.any() else None,
+                "all words, none counting 0": float(cosines.sum() / len(others)),
+            }
+        )
+    rows += [rare_accuracy(name, data, full, n) for name in ("subj", "mr") for n in (5000, 20_000)]
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    rows = [{key: row.get(key) for key in keys} for row in rows]
+    return {
+        "rows": rows,
+        "title": "Rare words: correctly written, but not in the vocabulary",
+        "summary": {"words": len(others)},
+    }
+
+
+def rare_accuracy(name, data, full, n_words) -> dict:
+    """Accuracy of Average where only the most frequent words are known."""
+    tables = full.input_vectors[:n_words], full.output_vectors[:n_words]
+    part, found = datasets.load(name, data).split(0), {}
+    for label, unknown in (("left out", "drop"), ("read as the nearest", "nearest")):
+        known = Vocabulary(full.words[:n_words], full.counts[:n_words], unknown=unknown)
+        average = quiet("Average", WordVectors(known, *tables)).fit([])
+        X, Z = average.transform(part.train_texts), average.transform(part.test_texts)
+        found[label] = accuracy(X, part.train_labels, Z, part.test_labels)
+    return {
+        "unknown words": f"{name.upper()}, {n_words:,} words known: accuracy",
+        **{f"accuracy, {label}": score for label, score in found.items()},
+    }
+
+
+PARTS = {
+    "sizes": sizes,
+    "retrieval": retrieval,
+    "typos": typos,
+    "posterior": posterior,
+    "compression": compression,
+    "rare": rare,
+}
 
 if __name__ == "__main__":
     parser = parser_for(__doc__, name="")

@@ -56,6 +56,88 @@ def test_search_is_exact_whatever_the_blocks(made, texts, monkeypatch):
     assert [hits[0].id for hits in many] == [0, 1, 2, 3, 4] and len(many[0]) == 3
 
 
+@pytest.mark.parametrize("n_queries", [1, 4, 5, 60])
+def test_the_order_is_that_of_the_cosines_in_double_precision(made, n_queries, monkeypatch):
+    """A thousand texts whose cosines differ by less than single precision tells apart."""
+    from pacsent.sentences import index as module
+
+    monkeypatch.setattr(module, "_BLOCK", 100)
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(1, 16)) + 1e-7 * rng.normal(size=(1000, 16))
+    X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)
+    X[500:520] = X[0]  # equal ones: the earlier comes first
+    Q = rng.normal(size=(n_queries, 16)).astype(np.float32)
+    Q[0] = X[0]
+    index = Index(made)
+    index.add([f"word{i % 500}" for i in range(1000)])
+    index._vectors = [X]
+    rows, cosines = index._nearest(Q, 30)
+    exact = np.array([[float(np.dot(q.astype(object), x.astype(object))) for x in X] for q in Q])
+    order = np.argsort(-exact, axis=1, kind="stable")[:, :30]
+    np.testing.assert_allclose(cosines, np.take_along_axis(exact, order, axis=1), atol=1e-14)
+    found = np.take_along_axis(exact, rows, axis=1)
+    assert (found >= np.take_along_axis(exact, order, axis=1) - 1e-14).all()
+    equal = [row for row in rows[0] if row == 0 or 500 <= row < 520]
+    assert equal == sorted(equal)
+    assert all(len(set(line)) == 30 for line in rows.tolist())
+
+
+def test_more_are_asked_for_than_there_are(made, texts):
+    index = Index(made)
+    index.add(texts[:7])
+    index.delete([2])
+    assert {hit.id for hit in index.search(texts[0], k=50)} == {0, 1, 3, 4, 5, 6}
+    assert [len(hits) for hits in index.search(texts[:8], k=50)] == [6] * 8
+
+
+def test_an_unknown_engine_is_refused(made):
+    with pytest.raises(ValueError, match="engine must be one of auto, exact, faiss. Got 'annoy'"):
+        Index(made, engine="annoy")
+
+
+def test_faiss_that_is_not_there_is_refused_in_one_line(made, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "faiss", None)
+    with pytest.raises(ImportError, match=r"Install pacsent\[faiss\], or use engine='exact'"):
+        Index(made, engine="faiss")
+    assert Index(made).engine_ == "exact"
+
+
+@pytest.fixture
+def many(made):
+    pytest.importorskip("faiss", reason="the extra [faiss] is not installed")
+    rng = np.random.default_rng(2)
+    index = Index(made, engine="faiss")
+    index.add([" ".join(rng.choice(WORDS, 3)) for _ in range(5000)])
+    return index
+
+
+def test_lists_find_most_of_the_nearest_with_exact_cosines(many, texts):
+    assert many.engine_ == "faiss"
+    found, cosines = many._nearest(many._unit(texts[:100]), 10)
+    truth, best = many._nearest(many._unit(texts[:100]), 10, "exact")
+    right = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found.tolist(), truth.tolist())])
+    assert right > 0.3  # random vectors have no lists by nature; text does better
+    for a, b, x, y in zip(found.tolist(), truth.tolist(), cosines, best):
+        for row in set(a) & set(b):
+            assert x[a.index(row)] == pytest.approx(y[b.index(row)], abs=1e-14)
+    own = many.search([hit.text for hit in many.search("word1 word2 word3", k=5)], k=1)
+    assert all(hits[0].cosine == pytest.approx(1, abs=1e-6) for hits in own)
+
+
+def test_lists_follow_what_is_added_and_deleted_and_are_saved(many, texts, tmp_path):
+    many.search("word1")
+    [new] = many.add(["word7 word8 word9 word7"])
+    assert many.search("word7 word8 word9 word7", k=1)[0].id == new
+    save(many, tmp_path / "index")
+    again = load(tmp_path / "index")
+    assert again.engine_ == "faiss" and len(again._lists) == len(again) == 5001
+    assert again.search(texts[:50], k=5) == many.search(texts[:50], k=5)
+    many.delete([new])
+    assert new not in [hit.id for hit in many.search("word7 word8 word9 word7", k=20)]
+    save(many, tmp_path / "index", overwrite=True)
+    assert new not in [hit.id for hit in load(tmp_path / "index").search("word7 word8", k=20)]
+
+
 def test_deleted_texts_are_not_found_and_numbers_are_not_used_again(made, texts):
     index = Index(made)
     index.add(texts)

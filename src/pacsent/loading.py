@@ -152,7 +152,8 @@ def _write_index(index, folder, place, words):
     """An index: vectors, numbers and texts, and its vectorizer as a folder inside."""
     inner = _write_inner(index._fitted(), folder, place, words)
     record = write_tensors(folder / TENSORS, index._state())
-    about = {"class": "Index", "n_texts": len(index), **inner, "files": {TENSORS: record}}
+    about = {"class": "Index", "n_texts": len(index), "engine": index.engine}
+    about = {**about, **inner, "files": {TENSORS: record}}
     write_config(folder, about)
 
 
@@ -245,9 +246,10 @@ def _load_classifier(path, config, how, word_vectors):
 def _load_index(path, config, how, word_vectors):
     from pacsent.sentences.index import Index
 
-    index = Index(_load_inner(path, config, how, word_vectors))
+    vectorizer = _load_inner(path, config, how, word_vectors)
     tensors = read_tensors(path / TENSORS, config.get("files", {}).get(TENSORS))
     try:
+        index = Index.opened(vectorizer, config.get("engine", "auto"))
         index._restore(tensors)
     except (KeyError, ValueError, TypeError) as error:
         raise ValueError(_damaged(path, error)) from None

@@ -5,7 +5,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-_BLOCK = 1 << 16  # rows compared with the queries at once
+from pacsent._kernels.search import keep_best, scan
+from pacsent.sentences import lists
+from pacsent.threads import in_order, n_cores
+
+ENGINES = ("auto", "exact", "faiss")
+_MANY = 1_000_000  # texts from which lists are worth their making
+_CANDIDATES = 10  # times k, taken from lists and compared in double
+_BLOCK = 1 << 13  # rows compared with the queries at once
+_QUERIES = 512  # queries compared with a block at once
+_FEW = 4  # queries for which reading the rows takes longer than the products
 
 
 class Hit(NamedTuple):
@@ -19,14 +28,21 @@ class Hit(NamedTuple):
 class Index:
     """Texts and their vectors; `search` compares a query with every one of them.
 
-    Exact: a matrix product for each block of texts, no approximation. `pacsent.save` keeps it with
-    its vectorizer as a folder, `pacsent.load` opens that by memory map; texts can be added and
-    deleted at any time.
+    Exact: a matrix product for each block of texts, and what comes near the best again in double
+    precision, so that the order is that of the cosines and not of rounding; of equal ones the
+    earlier text comes first. `pacsent.save` keeps it with its vectorizer as a folder, `pacsent.load`
+    opens that by memory map; texts can be added and deleted at any time.
 
     Parameters
     ----------
     vectorizer : fitted vectorizer of pacsent
         "SIF-sum" is made for this; one that learns nothing from text needs no `fit` beforehand.
+    engine : {"auto", "exact", "faiss"}, default="auto"
+        "exact" compares a query with every text. "faiss" (extra `[faiss]`) sorts the texts into
+        lists, at the first search, and compares a query with those of the nearest sixteenth of
+        them: faster among millions, and a few of the nearest texts are not found; cosines are
+        exact. "auto" takes "faiss" above a million texts where it is installed; `engine_` says
+        what is used.
 
     Examples
     --------
@@ -37,14 +53,33 @@ class Index:
     'the cat slept'
     """
 
-    def __init__(self, vectorizer: Any):
+    def __init__(self, vectorizer: Any, engine: str = "auto"):
+        if engine not in ENGINES:
+            raise ValueError(f"engine must be one of {', '.join(ENGINES)}. Got {engine!r} instead.")
+        if engine == "faiss":
+            lists.require()
         self.vectorizer = vectorizer
+        self.engine = engine
+        self._lists: lists.Lists | None = None
         self._vectors: list[np.ndarray] = []  # unit rows; the first block may be memory-mapped
         self._ids: list[np.ndarray] = []
         self._texts: list[_Texts | list[str]] = []
         self._deleted: set[int] = set()
         self._next = 0
         self._unverified: Callable[[], None] | None = None  # of the file it was loaded from
+
+    @classmethod
+    def opened(cls, vectorizer: Any, engine: str) -> "Index":
+        """An index that was saved: where FAISS is not installed it searches exactly."""
+        return cls(vectorizer, "exact" if engine == "faiss" and not lists.available() else engine)
+
+    @property
+    def engine_(self) -> str:
+        """What searches now: "exact" or "faiss"."""
+        if self.engine == "auto":
+            many = sum(map(len, self._ids)) > _MANY and lists.available()
+            return "faiss" if many else "exact"
+        return self.engine
 
     def __len__(self) -> int:
         return sum(map(len, self._ids)) - len(self._deleted)
@@ -117,22 +152,57 @@ class Index:
             if cosine > -1.5
         ]
 
-    def _nearest(self, Q, k) -> tuple[np.ndarray, np.ndarray]:
+    def _nearest(self, Q, k, engine=None) -> tuple[np.ndarray, np.ndarray]:
         """(rows, cosines) of the best k for each query, best first; -2 where there is none."""
-        best = np.full((len(Q), k), -2.0, dtype=np.float32)
+        best = self._best
+        if (engine or self.engine_) == "faiss" and k <= sum(map(len, self._ids)) // 100:
+            best = self._best_of_lists
+        Q = np.ascontiguousarray(Q, dtype=np.float32)
+        asked = np.flatnonzero(Q.any(axis=1))
         rows = np.zeros((len(Q), k), dtype=np.int64)
+        cosines = np.full((len(Q), k), -2.0)
+        n = min(k, sum(map(len, self._ids)))
+        for at in range(0, len(asked) if n else 0, _QUERIES):
+            some = asked[at : at + _QUERIES]
+            rows[some, :n], cosines[some, :n] = best(Q[some], n)
+        return rows, cosines
+
+    def _best(self, Q, k) -> tuple[np.ndarray, np.ndarray]:
+        """`_nearest` for a few hundred queries that all have a vector."""
+        slack = _slack(Q.shape[1])
+        if len(Q) <= _FEW:  # the table is read once: parts of it on every core
+            parts = list(in_order(lambda part: _scanned(Q, part, k, slack), self._parts(), None))
+            values, rows = (np.concatenate(side, axis=1) for side in zip(*parts))
+        else:
+            values, rows = _heaps(len(Q), k)
+            for start, block, gone in self._parts(_BLOCK):
+                _enter(Q, block, start, gone, slack, values, rows)
+        order = np.lexsort((rows, -values), axis=1)[:, :k]
+        return np.take_along_axis(rows, order, axis=1), np.take_along_axis(values, order, axis=1)
+
+    def _best_of_lists(self, Q, k) -> tuple[np.ndarray, np.ndarray]:
+        """As `_best`, among the candidates that the lists give."""
+        found = self._listed().candidates(Q, _CANDIDATES * k, self._deleted_rows())
+        values, rows = _heaps(len(Q), k)
+        for i in range(len(Q)):
+            near = np.sort(found[i][found[i] >= 0])
+            X = self._rows(near)
+            cosines = np.where(X.any(axis=1), X.astype(float) @ Q[i].astype(float), -2.0)
+            order = np.argsort(-cosines, kind="stable")[:k]
+            values[i, : len(order)], rows[i, : len(order)] = cosines[order], near[order]
+        return rows, values
+
+    def _listed(self) -> lists.Lists:
+        """The lists, with every row in them."""
+        n = sum(map(len, self._ids))
+        if self._lists is None or n > 4 * self._lists.n_learned:
+            step = max(1, int(n**0.5 / (2 * lists.PER_LIST)))
+            sample = np.concatenate([block[::step] for block in self._vectors])
+            self._lists = lists.Lists.learned(sample, n)
         for start, block in self._blocks():
-            cosines = Q @ block.T  # (n_queries, n_rows)
-            cosines[:, self._gone(start, len(block))] = -2.0
-            cosines[~Q.any(axis=1)] = -2.0
-            n = min(k, len(block))
-            top = np.argpartition(-cosines, n - 1, axis=1)[:, :n]
-            together = np.hstack([best, np.take_along_axis(cosines, top, axis=1)])
-            where = np.hstack([rows, top + start])
-            order = np.lexsort((where, -together), axis=1)[:, :k]
-            best = np.take_along_axis(together, order, axis=1)
-            rows = np.take_along_axis(where, order, axis=1)
-        return rows, best
+            if new := max(0, start + len(block) - len(self._lists)):
+                self._lists.add(block[-new:])
+        return self._lists
 
     def duplicates(self, above: float = 0.95) -> Iterator[tuple[Hit, Hit]]:
         """Pairs of texts whose cosine is at least `above`, the first of a pair being the earlier.
@@ -157,6 +227,13 @@ class Index:
                             Hit(self._id(two), cosine, self._text(two)),
                         )
 
+    def _parts(self, size=None) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """(first row, rows, which of them were deleted); by default one part for each core."""
+        if size is None:
+            size = max(_BLOCK, -(-sum(map(len, self._ids)) // n_cores()))
+        for start, block in self._blocks(size):
+            yield start, block, self._removed(start, len(block))
+
     # ---- rows --------------------------------------------------------------------------------
 
     def _blocks(self, size=_BLOCK) -> Iterator[tuple[int, np.ndarray]]:
@@ -166,6 +243,22 @@ class Index:
             for at in range(0, len(vectors), size):
                 yield start + at, vectors[at : at + size]
             start += len(vectors)
+
+    def _rows(self, numbers) -> np.ndarray:
+        """The vectors of these rows, which are in order."""
+        parts, start = [], 0
+        for vectors in self._vectors:
+            low, high = np.searchsorted(numbers, [start, start + len(vectors)])
+            parts.append(vectors[numbers[low:high] - start])
+            start += len(vectors)
+        return np.concatenate(parts)
+
+    def _deleted_rows(self) -> np.ndarray:
+        if not self._deleted:
+            return np.empty(0, dtype=np.int64)
+        ids = np.concatenate(self._ids)
+        gone = np.fromiter(self._deleted, np.int64, len(self._deleted))
+        return np.flatnonzero(np.isin(ids, gone))
 
     def _place(self, row) -> tuple[int, int]:
         for number, ids in enumerate(self._ids):
@@ -182,14 +275,19 @@ class Index:
         block, at = self._place(row)
         return self._texts[block][at]
 
+    def _removed(self, start, n) -> np.ndarray:
+        """Which rows of a block were deleted; an empty array for none."""
+        if not self._deleted:
+            return np.empty(0, dtype=bool)
+        block, at = self._place(start)
+        ids = self._ids[block][at : at + n]
+        return np.isin(ids, np.fromiter(self._deleted, np.int64, len(self._deleted)))
+
     def _gone(self, start, n) -> np.ndarray:
         """Rows of a block that were deleted, or have no vector."""
-        gone = np.zeros(n, dtype=bool)
-        if self._deleted:
-            ids = np.concatenate(self._ids)[start : start + n]
-            gone = np.isin(ids, np.fromiter(self._deleted, np.int64))
         block, at = self._place(start)
-        return gone | ~self._vectors[block][at : at + n].any(axis=1)
+        empty = ~self._vectors[block][at : at + n].any(axis=1)
+        return empty | self._removed(start, n) if self._deleted else empty
 
     # ---- saving ------------------------------------------------------------------------------
 
@@ -202,7 +300,13 @@ class Index:
         vectors = np.concatenate([np.empty((0, n_dims), np.float32), *self._vectors])[kept]
         texts = [text for block in self._texts for text in block]
         encoded = [texts[i].encode("utf-8", "surrogatepass") for i in np.flatnonzero(kept)]
+        listed = {}
+        if self._lists is not None and kept.all() and len(self._lists) == len(ids):
+            made = self._lists
+            listed = {"lists": made.middles, "list_numbers": made.numbers,
+                      "lists_learned": np.array(made.n_learned, dtype=np.int64)}  # fmt: skip
         return {
+            **listed,
             "vectors": vectors,
             "ids": ids[kept],
             "next_id": np.array(self._next, dtype=np.int64),
@@ -233,6 +337,52 @@ class Index:
         if len(state["ids"]):
             self._vectors, self._ids = [state["vectors"]], [np.asarray(state["ids"])]
             self._texts = [_Texts(state["text_bytes"], state["text_offsets"])]
+        if "lists" in state and self.engine_ == "faiss":
+            self._restore_lists(state, n, n_dims)
+
+    def _restore_lists(self, state, n, n_dims):
+        middles, numbers = np.array(state["lists"]), np.array(state["list_numbers"])
+        right = middles.ndim == 2 and middles.shape[1] == n_dims and numbers.shape == (n,)
+        if not right or numbers.min() < 0 or numbers.max() >= len(middles):
+            raise ValueError("lists do not belong to the texts")
+        sample = state["vectors"][:: max(1, n // 100_000)]
+        self._lists = lists.Lists(middles, sample, int(state["lists_learned"]))
+        for start in range(0, n, _MANY):
+            self._lists.add(state["vectors"][start : start + _MANY], numbers[start : start + _MANY])
+
+
+def _slack(n_dims) -> float:
+    """How far rounding can move a product of two unit vectors, twice over.
+
+    Each of n_dims products and sums is off by 2^-24 of itself at most, in whatever order they are
+    added, and the sum of their sizes is at most 1 (Cauchy-Schwarz) but for the rounding of lengths.
+    """
+    return 2.0 * (n_dims + 4) * 2.0**-24
+
+
+def _heaps(n_queries, k) -> tuple[np.ndarray, np.ndarray]:
+    """(values, rows), empty: everything is better than what is in them."""
+    return np.full((n_queries, k), -2.0), np.full((n_queries, k), -1)
+
+
+def _scanned(Q, part, k, slack) -> tuple[np.ndarray, np.ndarray]:
+    start, block, gone = part
+    values, rows = _heaps(len(Q), k)
+    scan(Q, block, start, gone, slack, values, rows)
+    return values, rows
+
+
+def _enter(Q, block, start, gone, slack, values, rows) -> None:
+    """The products by BLAS, on its threads; then each core keeps the best for some queries."""
+    products = Q @ block.T
+    n = max(1, -(-len(Q) // n_cores()))
+
+    def keep(at):
+        some = slice(at, at + n)
+        keep_best(products[some], Q[some], block, start, gone, slack, values[some], rows[some])
+
+    for _ in in_order(keep, range(0, len(Q), n), None):
+        pass
 
 
 class _Texts(Sequence):

@@ -20,6 +20,7 @@ FORMATS = {
     "glove": "GloVe text",
     "senna": "SENNA folder",
     "npy": ".npy tables with vocab.tsv",
+    "static": "model2vec or sentence-transformers StaticEmbedding folder",
     "pacsent": "pacsent folder",
 }
 CONTEXT = "context_"  # FILE holds the input table, context_FILE the output table

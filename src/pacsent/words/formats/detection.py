@@ -8,6 +8,7 @@ from pacsent import storage
 from pacsent.words.formats.common import FORMATS, HEADER, PEEK, Stream, is_number, without_mark
 from pacsent.words.formats.fasttext import MAGIC, is_old
 from pacsent.words.formats.folders import senna_files
+from pacsent.words.formats.static import static_folder
 
 _PICKLE_ADVICE = (
     "Loading a pickle can run any code, so pacsent never does. If you trust it, open it with the "
@@ -36,6 +37,8 @@ def detect(path) -> str:
     if not path.exists():
         raise FileNotFoundError(f"There is no file or folder {path}. Check the spelling.")
     if path.is_dir():
+        if static_folder(path) and not storage.is_model(path):
+            return "static"
         if (path / storage.CONFIG).exists():
             return "pacsent"
         if senna_files(path):
@@ -44,8 +47,8 @@ def detect(path) -> str:
             return "npy"
         raise ValueError(
             f"{path} must be a folder of word vectors: a pacsent model ({storage.CONFIG}), "
-            "input*.npy with vocab.tsv, or SENNA's words.lst with embeddings.txt. It has none of "
-            "these. Name the file inside it that holds the vectors."
+            "input*.npy with vocab.tsv, SENNA's words.lst with embeddings.txt, or static embeddings "
+            "(tokenizer.json with model.safetensors). It has none of these. Name the file inside it that holds the vectors."
         )
     with Stream(path) as stream:
         start = stream.peek(PEEK)

@@ -8,6 +8,7 @@ from pacsent.words.formats.common import FORMATS, Options
 from pacsent.words.formats.detection import detect
 from pacsent.words.formats.fasttext import read_fasttext
 from pacsent.words.formats.folders import read_counts, read_npy, read_senna
+from pacsent.words.formats.static import read_static
 from pacsent.words.formats.word2vec import read_glove, read_word2vec_pair
 from pacsent.words.storing import load_words
 from pacsent.words.vectors import WordVectors
@@ -85,6 +86,7 @@ def read(
             "glove": read_glove,
             "senna": read_senna,
             "npy": read_npy,
+            "static": read_static,
         }[format]
         parts = reader(path, options)
     if counts is not None:
