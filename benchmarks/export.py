@@ -65,9 +65,7 @@ rows = [row_of(name, to, texts) for name in (*LINEAR, *OTHERS) for to in librari
 finish(
     "export",
     rows,
-    title=(
-        f"Exported models: gap to our vectors of {len(texts)} texts, as a share of the largest number"
-    ),
+    title=(f"Exported models: gap to our vectors of {len(texts)} texts, relative to the largest"),
     summary={
         "largest gap": max(row["gap"] or 0 for row in rows),
         "largest gap, read back": max(row["gap, read back"] or 0 for row in rows),

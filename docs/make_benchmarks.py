@@ -282,20 +282,22 @@ dimensions), `english` the model in the package.""",
     "posterior": """Whether a posterior helps similarity beyond the weights: λ and the rest chosen
 on the training part of STS-B. For SIF and SIF-sum λ changes the length of a vector and never its
 direction, so cosines stay as they are. PB-neg with a prior around the SIF-weighted mean, frequent
-words weighing less in its loss too, is a little better than SIF, and well below SIF-sum, which has
-no such posterior and costs a hundredth of the time.""",
+words weighing less in its loss too, is a little better than SIF, and well below SIF-sum, which is
+a closed form.""",
     "sizes": """What the packaged model was chosen by. The first 16 dimensions after the joint
 rotation keep 8 bits; "products kept" is the share of the variance of input · output products that
 is left, which certificates depend on. STS-B and p@10 are of `SIF-sum`, SUBJ is the accuracy of
 `Average`.""",
-    "compression": """What `pacsent convert` takes and gives, for any table. MB is the folder on disk;
-packed tables are unpacked when first used, so that sentences/s (Average, one core) follow the
+    "compression": """What `pacsent convert` takes and gives. MB is the folder on disk; packed
+tables are unpacked when first used, so that sentences/s (Average, one core) follow the
 dimensions and not the bits. The certificate is the continuation certificate at δ = 0.05 on the
-2,000 test sentences of SUBJ; it stays valid whatever the table, and grows where the table is worse.""",
+2,000 test sentences of SUBJ; it is valid whatever the table, and larger where the table
+is worse.""",
     "typos": """Every letter is replaced by another with chance 0.1, in the test texts only.""",
     "rare": """Words 20,001 to 40,000 by frequency are taken as unknown, and what stands in for them
-is held against their own vectors; below, accuracies of `Average` where few words are known at all. The
-regression on character n-grams is fitted on the 20,000 known vectors; it is not in the package.""",
+is held against their own vectors; below, accuracies of `Average` where few words are known.
+The regression on character n-grams is fitted on the 20,000 known vectors; it is not in the
+package.""",
 }
 
 

@@ -30,8 +30,8 @@ class Index:
 
     Exact: a matrix product for each block of texts, and what comes near the best again in double
     precision, so that the order is that of the cosines and not of rounding; of equal ones the
-    earlier text comes first. `pacsent.save` keeps it with its vectorizer as a folder, `pacsent.load`
-    opens that by memory map; texts can be added and deleted at any time.
+    earlier text comes first. `pacsent.save` keeps it with its vectorizer as a folder,
+    `pacsent.load` opens that by memory map; texts can be added and deleted at any time.
 
     Parameters
     ----------

@@ -1,11 +1,9 @@
 """Texts in lists by nearness, by FAISS (extra `[faiss]`): for search among millions.
 
 A query is compared with the texts of the lists nearest to it, numbers of eight bits each. What
-comes out is a choice of candidates, whose cosines the caller computes; a text in a list further away
-is not found.
+comes out is a choice of candidates, whose cosines the caller computes; a text in a list further
+away is not found.
 """
-
-from collections.abc import Iterable
 
 import numpy as np
 

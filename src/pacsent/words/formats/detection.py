@@ -47,8 +47,9 @@ def detect(path) -> str:
             return "npy"
         raise ValueError(
             f"{path} must be a folder of word vectors: a pacsent model ({storage.CONFIG}), "
-            "input*.npy with vocab.tsv, SENNA's words.lst with embeddings.txt, or static embeddings "
-            "(tokenizer.json with model.safetensors). It has none of these. Name the file inside it that holds the vectors."
+            "input*.npy with vocab.tsv, SENNA's words.lst with embeddings.txt, or static "
+            "embeddings (tokenizer.json with model.safetensors). It has none of these. Name the "
+            "file inside it that holds the vectors."
         )
     with Stream(path) as stream:
         start = stream.peek(PEEK)
