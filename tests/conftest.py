@@ -23,6 +23,7 @@ MAY_SKIP = {
     "a GPU": "no CUDA device here|NVRTC is not here",
     "a browser": "no browser",
     "a program to compare with": r"could not import '(fasttext|gensim\S*)'",
+    "a store or an engine": r"could not import '(moto|s3fs|ray|pyspark|daft)\S*'",
     "an instruction of the processor, or compiled code": "plain Python|minutes, not compiled",
 }
 

@@ -15,8 +15,12 @@ PACKAGE = Path(pacsent.__file__).parent
 ROOMS = {
     "__main__": {"cli"},
     "cli": {
-        "bench", "certificates", "classify", "files", "loading", "maths", "progress", "sentences",
-        "storage", "text", "words",
+        "bench", "certificates", "classify", "files", "loading", "maths", "progress", "scale",
+        "sentences", "storage", "text", "words",
+    },
+    "scale": {
+        "classify", "files", "loading", "progress", "seals", "sentences", "storage", "text",
+        "threads", "words",
     },
     "bench": {
         "certificates", "classify", "files", "gpu", "maths", "progress", "sentences", "text",

@@ -43,6 +43,7 @@ _MODULES = {
     "classify": "classify",
     "maths": "maths",
     "bench": "bench",
+    "scale": "scale",
     "gpu": "gpu",
     "bounds": "maths.bounds",
     "gaussians": "maths.gaussians",
@@ -54,7 +55,17 @@ _MODULES = {
 __all__ = ["__version__", *_HOMES, *_MODULES]
 
 if TYPE_CHECKING:
-    from pacsent import bench, certificates, classify, gpu, maths, sentences, text, words
+    from pacsent import (
+        bench,
+        certificates,
+        classify,
+        gpu,
+        maths,
+        scale,
+        sentences,
+        text,
+        words,
+    )
     from pacsent.bench import datasets
     from pacsent.bench.evaluation import evaluate
     from pacsent.certificates import simulation

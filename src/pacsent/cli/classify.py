@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
+from pacsent.cli import shards
 from pacsent.cli.common import ModelPath, cli, n_jobs_option, overwrite_option, quiet_option
+from pacsent.cli.shards import shard_options
 
 
 @cli.group(cls=type(cli))
@@ -131,19 +133,41 @@ def train(data, output, text_column, label_column, words, ngrams, holdout, delta
 
 @classify.command()
 @click.argument("model", type=ModelPath(exists=True))
-@click.argument("texts", type=click.Path(exists=True, allow_dash=True))
-@click.option("-o", "--output", type=click.Path(), help="TSV file.  [default: stdout]")
-@click.option("--text-column", help="Column of the text; without it a text is a line.")
+@click.argument("sources", nargs=-1, required=True, metavar="TEXTS...")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    help="TSV file, or a folder for many files.  [default: stdout]",
+)
 @_probability("--error", 0.05, "What label sets and answers may get wrong.")
 @_delta
+@shard_options
+@n_jobs_option
 @overwrite_option
 @quiet_option
-def predict(model, texts, output, text_column, error, delta, overwrite, quiet):
+def predict(model, sources, output, overwrite, quiet, n_jobs, **given):
     """The class of every text of TEXTS (- for stdin): label, probability, set, abstained.
 
     Texts are streamed. The last two columns need a model trained with --holdout; they are empty
     where too few labels were kept back for what --error and --delta ask.
+
+    Many files, folders, globs and addresses (s3://, gs://, hf://) are worked on file by file, as
+    by `pacsent embed`: -o is then a folder that gets one output for each, and a manifest.json.
     """
+    how = shards.taken(given)
+    if shards.wanted(sources, output, how, columns=False):
+        given["n_jobs"] = n_jobs
+        shards.predict(model, sources, output, how, given, overwrite=overwrite, quiet=quiet)
+        return
+    (texts,) = sources
+    if texts != "-" and not os.path.exists(texts):
+        raise click.BadParameter(f"Path {texts!r} does not exist.", param_hint="'TEXTS...'")
+    _predict_text(model, texts, output, how["text_column"], overwrite, quiet, **given)
+
+
+def _predict_text(model, texts, output, text_column, overwrite, quiet, *, error, delta):
+    """One file or stdin, to one file or stdout."""
     from pacsent.files import check_output, replacing
     from pacsent.progress import bar
     from pacsent.text.tables import stream_texts
@@ -166,27 +190,20 @@ def _answers(classifier, texts, error, delta):
     """Lines of the answer, in batches."""
     import numpy as np
 
-    from pacsent.classify.sets import set_thresholds
-    from pacsent.maths.temperature import log_probabilities
+    from pacsent.classify.answers import Answering
 
-    thresholds = careful = None
-    if hasattr(classifier, "calibration_"):
-        careful = classifier.abstain(error=error, delta=delta)
-        try:
-            thresholds = set_thresholds(classifier.calibration_, error, delta, False)
-        except ValueError as missing:
-            click.echo(f"Warning: {missing}", err=True)
+    answering = Answering(classifier, error=error, delta=delta)
+    if answering.missing:
+        click.echo(f"Warning: {answering.missing}", err=True)
     names = [str(name).replace("\t", " ") for name in classifier.classes_]
     for values in classifier.stream(texts):
-        log_proba = log_probabilities(values, classifier.temperature_)
-        best = log_proba.argmax(axis=1)
-        sure = np.exp(log_proba.max(axis=1))
+        found = answering(values)
         lines = []
-        for row, at, p in zip(log_proba, best, sure):
-            inside = "" if thresholds is None else ",".join(
-                names[c] for c in np.flatnonzero(row >= thresholds)
+        for row, (at, p) in enumerate(zip(found.best, found.probability)):
+            inside = "" if found.inside is None else ",".join(
+                names[c] for c in np.flatnonzero(found.inside[row])
             )  # fmt: skip
-            silent = "" if careful is None else ("no" if p >= careful.threshold else "yes")
+            silent = "" if found.abstained is None else ("yes" if found.abstained[row] else "no")
             lines.append(f"{names[at]}\t{p:.4f}\t{inside}\t{silent}\n")
         yield lines
 

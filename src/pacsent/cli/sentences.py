@@ -1,9 +1,11 @@
 """Commands about sentences: fit, embed."""
 
+import os
 import warnings
 
 import click
 
+from pacsent.cli import shards
 from pacsent.cli.common import (
     ModelPath,
     cli,
@@ -14,6 +16,7 @@ from pacsent.cli.common import (
     overwrite_option,
     quiet_option,
 )
+from pacsent.cli.shards import shard_options
 
 # ------------------------------------------------------------------------------------------------
 # sentences: fit, embed
@@ -162,25 +165,26 @@ def _report(vectorizer) -> str:
 
 def ready(method, words):
     """A method that needs no text to be ready for sentences."""
-    from pacsent.sentences.methods import METHODS, make
+    from pacsent.sentences import methods
 
-    if method not in METHODS:
-        raise click.BadParameter(f"one of {', '.join(METHODS)}", param_hint="--method")
-    vectorizer = make(method, words)
-    if vectorizer.learns_from_text:
-        raise click.UsageError(f"{method} learns from text first. Run: pacsent fit {method}")
-    return vectorizer.fit([])
+    if method not in methods.METHODS:
+        raise click.BadParameter(f"one of {', '.join(methods.METHODS)}", param_hint="--method")
+    try:
+        return methods.ready(method, words)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 @cli.command()
 @click.argument("model", type=ModelPath(exists=True, file_okay=False))
-@click.argument("text", type=click.Path(exists=True, allow_dash=True), default="-")
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
 @click.option(
     "-o",
     "--output",
     type=click.Path(),
     help="File ending in .npy or .tsv (means), .npz, .jsonl or .parquet (means and variances). "
-    "Tab-separated means on stdout when left out.",
+    "Tab-separated means on stdout when left out. For many files or a table: a folder, or an "
+    "address such as s3://bucket/folder.",
 )
 @click.option(
     "--ids", is_flag=True, help="Lines are ID<TAB>TEXT; the ids go with the vectors, as `id`."
@@ -200,22 +204,39 @@ def ready(method, words):
     type=click.Choice(["warn", "error", "ignore"]),
     help="What to do about sentences without a known word: mean 0 and a count, or stop.",
 )
+@shard_options
 @overwrite_option
 @quiet_option
 @_model_names
-def embed(model, text, output, method, unknown, ids, keep_text, overwrite, quiet, **given):
-    """Turn the sentences of TEXT (one a line, stdin when left out) into vectors by MODEL.
+def embed(model, sources, output, quiet, overwrite, **given):
+    """Turn the sentences of SOURCE (one a line, stdin when left out) into vectors by MODEL.
 
     MODEL is a folder that `pacsent fit` wrote, or word vectors (`english` comes with the package)
-    for a --method that learns nothing from text. Works on a stream: memory does not grow with TEXT.
-    Ends with a line on stderr that says how many words were known and how many sentences had none
-    (mean 0, variance missing).
+    for a --method that learns nothing from text. Works on a stream: memory does not grow with the
+    text. Ends with a line on stderr that says how many words were known and how many sentences had
+    none (mean 0, variance missing).
 
     The keys are the same in .npz, .jsonl and .parquet: `mean` and `variance`, and before them `id`
     with --ids and `text` with --keep-text. In a .tsv the id is the first column and the text the
     last.
-    """
 
+    Many files, folders, globs, tables (.parquet, .jsonl, .csv, .tsv) and addresses (s3://, gs://,
+    hf://) are worked on file by file: -o is then a folder that gets one output for each, written
+    whole or not at all, and a manifest.json with digests, counts and failures. Run again, it goes
+    on where it was.
+    """
+    how = shards.taken(given)
+    if shards.wanted(sources, output, how):
+        shards.embed(model, sources, output, how, given, overwrite=overwrite, quiet=quiet)
+        return
+    text = sources[0] if sources else "-"
+    if text != "-" and not os.path.exists(text):
+        raise click.BadParameter(f"Path {text!r} does not exist.", param_hint="'[SOURCE]...'")
+    _embed_text(model, text, output, overwrite, quiet, **given)
+
+
+def _embed_text(model, text, output, overwrite, quiet, *, method, unknown, ids, keep_text, **given):
+    """One text, a sentence a line, to one file or stdout."""
     from pacsent.files import check_output
     from pacsent.loading import load
     from pacsent.progress import bar

@@ -81,3 +81,15 @@ def make(name: str, word_vectors: WordVectors | str, **params) -> SentenceVector
     if isinstance(word_vectors, str):
         word_vectors = load_words(word_vectors)
     return estimator(word_vectors, **{**defaults, **fixed, **params})
+
+
+def ready(name: str, word_vectors):
+    """A method that learns nothing from text, ready for sentences.
+
+    >>> ready("SIF-sum", "english").transform(["a glass of wine"]).shape
+    (1, 256)
+    """
+    vectorizer = make(name, word_vectors)
+    if vectorizer.learns_from_text:
+        raise ValueError(f"{name} learns from text first. Run: pacsent fit {name}")
+    return vectorizer.fit([])

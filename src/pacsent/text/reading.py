@@ -1,5 +1,6 @@
 """Reading text: files of any packing, line by line or in pieces that threads can take."""
 
+import io
 import math
 import os
 import sys
@@ -53,7 +54,8 @@ def total_size(paths: Iterable) -> int | None:
 class Source:
     """A file, or stdin for '-', read as bytes and unpacked on the way (.gz, .bz2, .xz, .zst).
 
-    A directory, a missing file and a damaged or cut-off archive are errors of one clear line.
+    A directory, a missing file and a damaged or cut-off archive are errors of one clear line. An
+    open `file` of bytes is read in place of the path, which then only names it.
 
     Attributes
     ----------
@@ -64,11 +66,13 @@ class Source:
         Bytes read so far, as they are on disk: `consumed / size` is how far the reading is.
     """
 
-    def __init__(self, path):
+    def __init__(self, path, file=None):
         self.name = "standard input" if str(path) == "-" else str(path)
         self.size = None
         self.consumed = 0
-        if str(path) == "-":
+        if file is not None:
+            self._file = file if hasattr(file, "read1") else io.BufferedReader(file)
+        elif str(path) == "-":
             self._file = sys.stdin.buffer
         else:
             path = check_input(path)

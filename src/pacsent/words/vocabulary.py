@@ -383,6 +383,37 @@ class Vocabulary:
             return X.checked(len(self))
         return self._encode_rows(X, 0, n_jobs)
 
+    def encode_bytes(self, data: np.ndarray, bounds: np.ndarray) -> Encoded:
+        """Texts that lie one after the other as UTF-8 to token ids, as `encode` would give.
+
+        With `normalise="paper"` no string is made of them: what an Arrow column holds goes to the
+        compiled tokeniser as it is.
+
+        Parameters
+        ----------
+        data : array of uint8
+        bounds : array of int64, shape (n_texts + 1,)
+            Text s is data[bounds[s]:bounds[s + 1]].
+
+        Examples
+        --------
+        >>> data = np.frombuffer(b"good filmbad", dtype=np.uint8)
+        >>> Vocabulary(["film", "good"]).encode_bytes(data, np.array([0, 9, 12]))
+        Encoded(ids=array([1, 0], dtype=int32), offsets=array([0, 2, 2]), n_unknown=array([0, 1]))
+        """
+        bounds = np.ascontiguousarray(bounds, dtype=np.int64)
+        inside = bounds.size and bounds[0] >= 0 and bounds[-1] <= data.size
+        if not inside or (bounds[1:] < bounds[:-1]).any():
+            raise ValueError(
+                f"bounds must rise from at least 0 to at most the {data.size:,} bytes of data. Got "
+                "others instead."
+            )
+        if self.normalise != "paper" or self.unknown != "drop":
+            whole = [data[a:b].tobytes().decode("utf-8") for a, b in itertools.pairwise(bounds)]
+            return self._encode_rows(whole, 0, n_jobs=1)
+        first = bounds[0]
+        return self._encode_paper(frozen(data[first : bounds[-1]]), bounds - first, self._table())
+
     def _encode_rows(self, X, first_row: int, n_jobs: int | None) -> Encoded:
         """`encode` for sentences, the first of which is number `first_row` for messages."""
         batches = batches_of(X, first_row)
@@ -406,14 +437,7 @@ class Vocabulary:
         from pacsent._kernels import text as kernels
 
         if batch.raw and self.normalise == "paper":
-            data, bounds = as_ascii(batch.sentences)
-            n_sentences = len(batch.sentences)
-            ids = np.empty(data.size, dtype=np.int32)
-            offsets = np.zeros(n_sentences + 1, dtype=np.int64)
-            n_unknown = np.zeros(n_sentences, dtype=np.int64)
-            with np.errstate(over="ignore"):  # the hash wraps around on purpose
-                n = kernels.encode_paper(data, bounds, words, ids, offsets, n_unknown)
-            return Encoded(ids[:n].copy(), offsets, n_unknown)
+            return self._encode_paper(*as_ascii(batch.sentences), words)
         if batch.raw and self.normalise == "unicode":
             with np.errstate(over="ignore"):
                 ids, ends = unicode_ids(
@@ -428,6 +452,17 @@ class Vocabulary:
         ends = np.concatenate([np.zeros(1, dtype=np.int64), ends])
         offsets = n_known[ends]
         return Encoded(ids[ids >= 0], offsets, np.diff(ends) - np.diff(offsets))
+
+    def _encode_paper(self, data: np.ndarray, bounds: np.ndarray, words) -> Encoded:
+        """Bytes to ids by the compiled tokeniser; what is not ASCII separates."""
+        from pacsent._kernels import text as kernels
+
+        ids = np.empty(data.size, dtype=np.int32)
+        offsets = np.zeros(bounds.size, dtype=np.int64)
+        n_unknown = np.zeros(bounds.size - 1, dtype=np.int64)
+        with np.errstate(over="ignore"):  # the hash wraps around on purpose
+            n = kernels.encode_paper(data, bounds, words, ids, offsets, n_unknown)
+        return Encoded(ids[:n].copy(), offsets, n_unknown)
 
     def _encode_spelled(self, batch: "_Batch", words) -> Encoded:
         """One batch; unknown words become the known ones that are spelled nearly so."""

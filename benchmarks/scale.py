@@ -1,0 +1,181 @@
+"""Rows a second from Parquet to Parquet on two cores, against encoding the same texts in memory.
+
+    python benchmarks/scale.py [--data FOLDER] [--save] [--name NAME] [--folder FOLDER]
+    python benchmarks/scale.py --rows 10000000 --files 10 --name ten-million --save
+
+The texts are SUBJ's 10,000 sentences again and again, the method is Average with the vectors of
+`--data`, 300 numbers a text in single precision. The files lie in `--folder`; a folder in memory
+(/dev/shm) leaves the disk out. What a part costs is measured alone, on one core. The peak memory is
+that of the largest process; `--rows` shows that it does not grow.
+"""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness import finish, parser_for
+from pacsent import datasets, formats, make, save, scale
+from pacsent.scale import places, rows, shard
+from pacsent.words.vectors import WordVectors
+
+
+def model_in(folder: Path, data: Path):
+    """The table of encode.py, Average, saved."""
+    half = formats.read(data / "vectors")
+    words = WordVectors(half.vocabulary, np.asarray(half.input_vectors, dtype=np.float32))
+    vectorizer = make("Average", words, n_jobs=2, on_empty="ignore").fit(["the"])
+    save(vectorizer, folder / "model")
+    return vectorizer
+
+
+def write_shards(folder: Path, texts, n_rows: int, n_files: int) -> None:
+    folder.mkdir()
+    once = pa.array(texts)
+    for number in range(n_files):
+        n = n_rows // n_files
+        with pq.ParquetWriter(
+            folder / f"part-{number:04}.parquet",
+            pa.schema([("id", pa.int64()), ("text", pa.string())]),
+        ) as writer:
+            for start in range(0, n, len(once)):
+                some = once.slice(0, min(len(once), n - start))
+                ids = pa.array(np.arange(start, start + len(some)) + number * n)
+                writer.write_table(pa.table({"id": ids, "text": some}))
+
+
+def best_of(function, rounds=3) -> float:
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def parts(folder: Path) -> dict[str, float]:
+    """Seconds of one core for one file: reading, encoding, the digest, writing."""
+    (found, *_) = places.find([folder / "in"]).shards
+    columns = rows.Columns("text", ("id",))
+    batches = list(rows.read(found, columns))
+    n = sum(len(some.texts) for some in batches)
+    answer = scale.Embed(str(folder / "model")).ready()
+    units = [
+        (some.texts.slice(at, 2048), some.carried.slice(at, 2048))
+        for some in batches
+        for at in range(0, len(some.texts), 2048)
+    ]
+    answers = [(carried, answer(texts)) for texts, carried in units]
+
+    def write(sink):
+        with places.whole_file(folder / "written.parquet") as file:
+            shard.WRITERS["parquet"](iter(answers), sink(file), scale.Embed("english"))
+
+    seconds = {
+        "reading": best_of(lambda: list(rows.read(found, columns))),
+        "encoding": best_of(lambda: [answer(texts) for texts, _ in units]),
+        "writing": best_of(lambda: write(lambda file: file)),
+    }
+    seconds["digest"] = best_of(lambda: write(shard._Hashed)) - seconds["writing"]
+    return {name: 1e6 * s / n for name, s in seconds.items()}
+
+
+class PeakMemory:
+    """The largest private memory, in MB, that the processes below this one had at any time."""
+
+    def __enter__(self):
+        self.peak, self._ended = 0.0, threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self):
+        while not self._ended.wait(0.2):
+            pids = subprocess.run(
+                ["ps", "-o", "pid=", "--ppid", str(os.getpid())], capture_output=True, text=True
+            ).stdout.split()
+            for pid in pids:
+                try:
+                    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+                except OSError:
+                    continue
+                kb = sum(int(line.split()[1]) for line in lines if line.startswith("Private"))
+                self.peak = max(self.peak, kb / 1024)
+
+
+def main():
+    parser = parser_for(__doc__, name="two-cores")
+    parser.add_argument("--rows", type=int, default=400_000)
+    parser.add_argument("--files", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--folder", type=Path, help="where the files lie (default: a temporary one)"
+    )
+    given = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(dir=given.folder))
+    try:
+        run(given, folder)
+    finally:
+        shutil.rmtree(folder)
+
+
+def run(given, folder):
+    texts = list(datasets.load("subj", given.data, verify=False).train_texts)
+    vectorizer = model_in(folder, given.data)
+    write_shards(folder / "in", texts, given.rows, given.files)
+    vectorizer.transform(texts[:2000])
+    memory = len(texts) / best_of(lambda: vectorizer.transform(texts), 12)
+    rates, peaks = [], []
+    for _ in range(given.rounds):
+        shutil.rmtree(folder / "out", ignore_errors=True)
+        with PeakMemory() as watched:
+            start = time.perf_counter()
+            manifest = scale.embed_shards(
+                str(folder / "model"), [folder / "in"], folder / "out", carry=["id"], n_jobs=2
+            )
+            seconds = time.perf_counter() - start
+        if manifest.totals()["rows"] != given.rows or manifest.failed:
+            raise SystemExit(f"rows are missing: {manifest.totals()}")
+        # what every file took in its own process: the start of the processes is a constant
+        busy = max(sum(r.seconds for r in list(manifest.files.values())[k::2]) for k in range(2))
+        rates.append((given.rows / busy, given.rows / seconds))
+        peaks.append(watched.peak)
+    shares = {} if given.rows > 2_000_000 else parts(folder)
+    rate, whole = max(rates)
+    row = {
+        "rows": given.rows,
+        "files": given.files,
+        "in memory /s": round(memory),
+        "shard to shard /s": round(rate),
+        "share": round(rate / memory, 3),
+        "with starting processes /s": round(whole),
+        "output GB": round(manifest.totals()["bytes"] / 1e9, 2),
+        "peak MB": round(max(peaks)),
+    }
+    summary = {
+        "share of the rate in memory": row["share"],
+        **{f"{name}, microseconds a row on one core": round(s, 3) for name, s in shares.items()},
+        "where": "memory" if str(folder).startswith("/dev/shm") else "disk",
+        "own peak MB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+    }
+    title = "Shard to shard: Parquet to Parquet, two cores"
+    finish("scale", [row], summary=summary, title=title, save=given.save, name=given.name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,507 @@
+"""Shard to shard: any kind, any store, every row once, whatever goes wrong."""
+
+import gzip
+import hashlib
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from pacsent import TextClassifier, Vocabulary, WordVectors, make, save
+from pacsent.cli import cli
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+pytest.importorskip("fsspec")
+
+from pacsent import scale  # noqa: E402
+from pacsent.scale import places, rows, thrift  # noqa: E402
+from pacsent.scale.jobs import text_bytes  # noqa: E402
+
+TEXTS = ["a good film", "bad, bad FILM!", "", "Ünïcode é good", "7 stars", "zzz"]
+WORDS = ["a", "good", "film", "bad", "seven", "stars"]
+
+
+@pytest.fixture(scope="module")
+def words():
+    rng = np.random.default_rng(0)
+    I, O = rng.standard_normal((2, len(WORDS), 5)).astype(np.float32)
+    return WordVectors(Vocabulary(WORDS, range(60, 0, -10)), I, O)
+
+
+@pytest.fixture(scope="module")
+def model(words, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "average"
+    save(make("Average", words).fit(["a"]), path)
+    return str(path)
+
+
+def vectors(path):
+    table = pq.read_table(path)
+    return np.array(table["mean"].to_pylist(), dtype=np.float32).reshape(table.num_rows, -1)
+
+
+def expected(words, texts):
+    return make("Average", words, on_empty="ignore").fit(["a"]).transform(texts)
+
+
+def write_parquet(path, texts, **columns):
+    pq.write_table(pa.table({**columns, "text": texts}), path)
+
+
+# ---- the parts ---------------------------------------------------------------------------------
+
+
+def test_bytes_of_an_arrow_column_encode_as_strings_do(words):
+    vocabulary = words.vocabulary
+    for kind in (pa.string(), pa.large_string()):
+        column = pa.array(["before", *TEXTS], kind).slice(1)
+        for found, right in zip(
+            vocabulary.encode_bytes(*text_bytes(column)), vocabulary.encode(TEXTS)
+        ):
+            np.testing.assert_array_equal(found, right)
+
+
+def test_bytes_of_any_normalisation_encode_as_strings_do():
+    vocabulary = Vocabulary(["ünïcode", "good", "é"], normalise="unicode")
+    found = vocabulary.encode_bytes(*text_bytes(pa.array(TEXTS)))
+    np.testing.assert_array_equal(found.ids, vocabulary.encode(TEXTS).ids)
+
+
+def test_bounds_outside_the_bytes_are_refused(words):
+    with pytest.raises(ValueError, match=r"bounds must rise .* 3 bytes"):
+        words.vocabulary.encode_bytes(np.zeros(3, np.uint8), np.array([0, 4]))
+
+
+def test_thrift_comes_back_byte_for_byte():
+    file = io.BytesIO()
+    pq.write_table(pa.table({"a": [1, 2], "b": ["x", None], "c": [[1.5], []]}), file)
+    whole = file.getvalue()
+    size = int.from_bytes(whole[-8:-4], "little")
+    footer = whole[-8 - size : -8]
+    assert thrift.encoded(thrift.Reader(footer).struct()) == footer
+
+
+@pytest.mark.parametrize("n_dims", [1, 2, 300])
+def test_vectors_that_are_written_come_back_with_every_other_column(n_dims, monkeypatch):
+    monkeypatch.setattr("pacsent.scale.parquet._ROW_GROUP", 1 << 18)
+    monkeypatch.setattr("pacsent.scale.parquet._PAGE", 1 << 16)
+    rng = np.random.default_rng(0)
+    schema = pa.schema([("id", pa.int64()), ("s", pa.string()), ("tags", pa.list_(pa.string()))])
+    file, means, others = io.BytesIO(), [], []
+    with scale.VectorWriter(file, schema, n_dims, at=2) as writer:
+        for n in (1000, 1, 0, 7, 2000):
+            means.append(rng.standard_normal((n, n_dims)).astype(np.float32))
+            columns = {
+                "id": range(n),
+                "s": [None if i % 7 == 0 else str(i % 5) for i in range(n)],
+                "tags": [["a"] * (i % 3) for i in range(n)],
+            }
+            others.append(pa.record_batch(columns, schema=schema))
+            writer.write(means[-1], others[-1])
+    table = pq.read_table(file)
+    assert table.column_names == ["id", "s", "mean", "tags"]
+    assert pq.ParquetFile(file).metadata.num_row_groups > (n_dims == 300)
+    found = np.asarray(table["mean"].combine_chunks().flatten()).reshape(-1, n_dims)
+    np.testing.assert_array_equal(found, np.concatenate(means))
+    assert table.drop(["mean"]).equals(pa.Table.from_batches(others))
+
+
+def test_vectors_alone_make_a_table():
+    file = io.BytesIO()
+    with scale.VectorWriter(file, pa.schema([]), 2) as writer:
+        writer.write(np.array([[1, 2], [3, 4]], np.float32), rows.no_columns(2))
+    assert pq.read_table(file).to_pydict() == {"mean": [[1.0, 2.0], [3.0, 4.0]]}
+
+
+# ---- kinds of files ----------------------------------------------------------------------------
+
+
+def shards_of(kind, folder):
+    """The texts as a file of this kind."""
+    lines = {
+        "jsonl": "".join(json.dumps({"n": i, "text": t}) + "\n" for i, t in enumerate(TEXTS)),
+        "csv": "n,text\n" + "".join(f'{i},"{t}"\n' for i, t in enumerate(TEXTS)),
+        "tsv": "n\ttext\n" + "".join(f"{i}\t{t}\n" for i, t in enumerate(TEXTS)),
+        "txt": "\n".join(TEXTS),
+    }
+    path = folder / f"part.{kind}"
+    if kind == "parquet":
+        write_parquet(path, TEXTS, n=list(range(len(TEXTS))))
+    elif kind.endswith(".gz"):
+        path.write_bytes(gzip.compress(lines[kind[:-3]].encode()))
+    else:
+        path.write_text(lines[kind])
+    return path
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv", "tsv", "txt", "jsonl.gz", "csv.gz"])
+def test_every_kind_gives_the_vectors_of_the_library_bit_for_bit(kind, tmp_path, words, model):
+    source = shards_of(kind, tmp_path)
+    carry = [] if kind == "txt" else ["n"]
+    manifest = scale.embed_shards(model, [source], tmp_path / "out", carry=carry)
+    np.testing.assert_array_equal(
+        vectors(tmp_path / "out" / "part.parquet"), expected(words, TEXTS)
+    )
+    totals = manifest.totals()
+    assert (totals["rows"], totals["empty"], totals["bad_rows"]) == (6, 2, 0)
+    assert totals["known"] == 9 and totals["unknown"] == 3
+    if carry:
+        carried = pq.read_table(tmp_path / "out" / "part.parquet")["n"].to_pylist()
+        assert list(map(int, carried)) == list(range(6))
+
+
+def test_json_lines_hold_the_same_numbers(tmp_path, words, model):
+    scale.embed_shards(
+        model, [shards_of("csv", tmp_path)], tmp_path / "out", carry=["*"], format="jsonl"
+    )
+    found = [json.loads(line) for line in (tmp_path / "out" / "part.jsonl").open()]
+    assert [list(row) for row in found] == [["n", "text", "mean", "variance"]] * 6
+    means = np.array([row["mean"] for row in found], dtype=np.float32)
+    np.testing.assert_array_equal(means, expected(words, TEXTS))
+    assert found[2]["variance"] is None and found[0]["variance"] >= 0
+
+
+def test_a_table_goes_to_a_file_of_any_name(tmp_path, words, model):
+    scale.embed_shards(model, shards_of("parquet", tmp_path), tmp_path / "v.parquet")
+    np.testing.assert_array_equal(vectors(tmp_path / "v.parquet"), expected(words, TEXTS))
+    assert {p.name for p in tmp_path.iterdir()} == {"part.parquet", "v.parquet"}
+    with pytest.raises(FileExistsError, match=r"v\.parquet exists"):
+        scale.embed_shards(model, tmp_path / "part.parquet", tmp_path / "v.parquet")
+
+
+def test_a_file_without_rows_gives_a_file_without_rows(tmp_path, model):
+    write_parquet(tmp_path / "a.parquet", pa.array([], pa.string()))
+    scale.embed_shards(model, [tmp_path / "a.parquet"], tmp_path / "out", carry=["text"])
+    table = pq.read_table(tmp_path / "out" / "a.parquet")
+    assert table.num_rows == 0 and table.column_names == ["text", "mean", "variance"]
+
+
+def test_bad_rows_keep_their_place_and_are_named(tmp_path, words, model):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text('{"text": "good"}\nnot json\n\n{"text": 3}\n{"text": "bad"}\n')
+    (folder / "b.csv").write_text('n,text\n1,"good, or\nnot"\n2\n3,bad\n')
+    (folder / "c.txt").write_bytes(b"good\nno \xff utf\r\nbad\r\n")
+    write_parquet(folder / "d.parquet", ["good", None, "bad"])
+    manifest = scale.embed_shards(model, [folder], tmp_path / "out", n_jobs=1)
+    places_ = {name: [bad["place"] for bad in r.bad] for name, r in manifest.files.items()}
+    assert places_ == {
+        "a": ["line 2", "line 4"], "b": ["line 4"], "c": ["line 2"], "d": ["row 2"],
+    }  # fmt: skip
+    good, bad = expected(words, ["good", "bad"])
+    for name in "acd":
+        found = vectors(tmp_path / "out" / f"{name}.parquet")
+        np.testing.assert_array_equal(found[0], good)
+        np.testing.assert_array_equal(found[-1], bad)
+        assert not found[1:-1].any()
+    with pytest.raises(ValueError, match=r"c.txt, line 2: no UTF-8 \(byte 0xff"):
+        scale.embed_shards(model, [folder / "c.txt"], tmp_path / "o", on_error="stop")
+    assert not (tmp_path / "o" / "c.parquet").exists()
+
+
+def test_a_column_that_changes_its_type_fails_its_file(tmp_path, model):
+    row = '{"text": "good", "n": %s}\n'
+    (tmp_path / "a.jsonl").write_text(row % 1 * rows.BATCH + row % '"x"')
+    manifest = scale.embed_shards(model, [tmp_path / "a.jsonl"], tmp_path / "o", carry=["n"])
+    (error,) = manifest.failed.values()
+    assert "The column n of" in error and "must be of one type" in error
+
+
+# ---- many files --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "in"
+    (folder / "deep").mkdir(parents=True)
+    for i in range(4):
+        write_parquet(folder / "deep" / f"p{i}.parquet", [f"{t} good" for t in TEXTS] * (i + 1))
+    (folder / "README.md").write_text("about")
+    (folder / "_SUCCESS").write_text("")
+    return folder
+
+
+def test_a_folder_gives_a_folder_and_is_not_worked_on_twice(folder, tmp_path, model):
+    out = tmp_path / "out"
+    manifest = scale.embed_shards(model, [folder], out, n_jobs=2)
+    assert sorted(p.name for p in (out / "deep").iterdir()) == [f"p{i}.parquet" for i in range(4)]
+    assert manifest.totals()["rows"] == 60 and manifest.ignored == [str(folder / "README.md")]
+    about = json.loads((out / "manifest.json").read_text())
+    for name, record in about["files"].items():
+        data = (out / f"{name}.parquet").read_bytes()
+        assert record["sha256"] == hashlib.sha256(data).hexdigest()
+        assert record["coverage"] == pytest.approx(
+            record["known"] / (record["known"] + record["unknown"]), abs=1e-6
+        )
+    times = {p: p.stat().st_mtime_ns for p in (out / "deep").iterdir()}
+    write_parquet(folder / "deep" / "p1.parquet", ["bad"])
+    (out / "deep" / "p2.parquet").unlink()
+    again = scale.embed_shards(model, [folder], out, n_jobs=1)
+    same = {p.name for p in times if p.stat().st_mtime_ns == times[p]}
+    assert same == {"p0.parquet", "p3.parquet"}
+    assert again.totals()["rows"] == 6 + 1 + 18 + 24
+
+
+def test_other_settings_need_another_target_or_overwrite(folder, tmp_path, model):
+    out = tmp_path / "out"
+    scale.embed_shards(model, [folder / "deep" / "p0.parquet"], out)
+    with pytest.raises(ValueError, match="was made with another columns"):
+        scale.embed_shards(model, [folder / "deep" / "p0.parquet"], out, carry=["text"])
+    scale.embed_shards(model, [folder / "deep" / "p0.parquet"], out, carry=["text"], overwrite=True)
+    assert "text" in pq.read_table(out / "p0.parquet").column_names
+
+
+def test_a_target_among_the_sources_and_a_folder_of_other_files_are_refused(folder, model):
+    with pytest.raises(ValueError, match="must lie apart from the sources"):
+        scale.embed_shards(model, [folder], folder / "out")
+    with pytest.raises(ValueError, match="must lie apart from the sources"):
+        scale.embed_shards(model, [folder / "deep" / "*.parquet"], folder / "deep")
+    with pytest.raises(FileExistsError, match="holds files without a manifest"):
+        scale.embed_shards(model, [folder / "README.md"], folder / "deep")
+
+
+def test_sources_that_would_have_one_name_are_refused(tmp_path, model):
+    for name in ("a.csv", "a.jsonl"):
+        (tmp_path / name).write_text("text\n")
+    with pytest.raises(ValueError, match=r"a.csv and .*a.jsonl, both a"):
+        scale.embed_shards(model, [tmp_path / "a.csv", tmp_path / "a.jsonl"], tmp_path / "o")
+
+
+def test_a_bad_file_is_reported_and_the_rest_is_done(folder, tmp_path, model):
+    (folder / "deep" / "p1.parquet").write_bytes(b"PAR1 no table PAR1")
+    manifest = scale.embed_shards(model, [folder], tmp_path / "out", n_jobs=2)
+    (failed,) = manifest.failed
+    assert failed.endswith("p1.parquet") and "whole Parquet file" in manifest.failed[failed]
+    assert len(manifest.files) == 3 and not (tmp_path / "out/deep/p1.parquet").exists()
+    with pytest.raises(ValueError, match=r"p1\.parquet"):
+        scale.embed_shards(model, [folder], tmp_path / "o2", n_jobs=1, on_error="stop")
+
+
+def test_a_model_or_column_that_is_wrong_is_told_before_or_by_name(folder, tmp_path, model):
+    with pytest.raises(ValueError, match="takes no lam_mod"):
+        scale.embed_shards(model, [folder], tmp_path / "o", params={"lam_mod": 1})
+    with pytest.raises(ValueError, match="Got mean, as in the output"):
+        scale.embed_shards(model, [folder], tmp_path / "o", carry=["mean"])
+    manifest = scale.embed_shards(
+        model, [folder / "deep" / "p0.parquet"], tmp_path / "o", text_column="body"
+    )
+    (error,) = manifest.failed.values()
+    assert "must include body. Got text instead" in error
+
+
+_KILLED = """
+import os, signal, sys
+from pacsent import scale
+from pacsent.scale import rows
+read = rows.read
+def slow(*given):
+    for some in read(*given):
+        import time
+        time.sleep({pause})
+        yield some
+if __name__ == "__main__":
+    rows.read = slow
+    scale.embed_shards({model!r}, [{folder!r}], {out!r}, n_jobs={n_jobs})
+"""
+
+
+def test_a_driver_that_is_killed_and_started_again_does_every_row_once(
+    folder, tmp_path, words, model
+):
+    out = tmp_path / "out"
+    code = _KILLED.format(pause=1.0, model=model, folder=str(folder), out=str(out), n_jobs=1)
+    process = subprocess.Popen([sys.executable, "-c", code])
+    deadline = time.monotonic() + 120
+    while not list(out.glob("deep/*.parquet")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert 1 <= len(list(out.glob("deep/*.parquet"))) < 4
+    scale.embed_shards(model, [folder], out, n_jobs=1)
+    for i in range(4):
+        np.testing.assert_array_equal(
+            vectors(out / "deep" / f"p{i}.parquet"),
+            expected(words, [f"{t} good" for t in TEXTS] * (i + 1)),
+        )
+    assert not list(out.glob("deep/.*"))
+
+
+def test_a_process_that_is_killed_costs_only_its_file(folder, tmp_path, model):
+    """A file whose worker dies, twice, is a failure with a name; the others are done."""
+    deadly = folder / "deep" / "p2.parquet"
+    code = f"""
+import os, signal
+import pacsent.scale.shards as shards
+from pacsent import scale
+
+def deadly(task, advance=None, right=shards.run_shard):
+    if task.shard.source.endswith("p2.parquet"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return right(task, advance)
+
+shards.run_shard = deadly
+if __name__ == "__main__":
+    found = scale.embed_shards({model!r}, [{str(folder)!r}], {str(tmp_path / "out")!r}, n_jobs=2)
+    print(len(found.files), found.failed)
+"""
+    script = tmp_path / "run.py"
+    script.write_text(code)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=200)
+    assert done.stdout.startswith("3 "), done.stderr
+    assert str(deadly) in done.stdout and "was killed" in done.stdout
+
+
+# ---- other stores ------------------------------------------------------------------------------
+
+
+def test_a_store_without_moves_in_one_step_is_written_beside(words, model):
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    memory.makedirs("/in/deep", exist_ok=True)
+    with memory.open("/in/deep/a.jsonl.gz", "wb") as file:
+        file.write(gzip.compress(b'{"text": "good"}\n{"text": "bad"}\n'))
+    scale.embed_shards(model, ["memory://in"], "memory://out", n_jobs=1)
+    assert sorted(memory.find("/out")) == ["/out/deep/a.parquet", "/out/manifest.json"]
+    with memory.open("/out/deep/a.parquet", "rb") as file:
+        np.testing.assert_array_equal(
+            vectors(io.BytesIO(file.read())), expected(words, ["good", "bad"])
+        )
+    with pytest.raises(ZeroDivisionError), places.whole_file("memory://out/b") as file:
+        file.write(b"half")
+        raise ZeroDivisionError
+    assert len(memory.find("/out")) == 2
+    memory.rm("/in", recursive=True)
+    memory.rm("/out", recursive=True)
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory):
+    """A server of its own process that speaks S3, and the environment that leads to it."""
+    pytest.importorskip("moto.server")
+    pytest.importorskip("s3fs")
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = (tmp_path_factory.mktemp("s3") / "log").open("wb")
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(command, stdout=log, stderr=log)
+    settings = {
+        "AWS_ACCESS_KEY_ID": "any",
+        "AWS_SECRET_ACCESS_KEY": "any",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        import s3fs
+
+        for _ in range(100):
+            try:
+                store = s3fs.S3FileSystem()
+                store.mkdir("bucket")
+                break
+            except OSError:
+                time.sleep(0.2)
+        yield store
+    server.terminate()
+    server.wait()
+    log.close()
+
+
+def test_s3_to_s3_through_a_real_server(s3, folder, tmp_path, words, model):
+    s3.put(str(folder), "bucket/in", recursive=True)
+    for _ in range(2):  # the second time everything is finished
+        done = subprocess.run(
+            [sys.executable, "-m", "pacsent", "embed", model, "s3://bucket/in", "-o",
+             "s3://bucket/out", "--n-jobs", "2", "--keep-text"],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "60 rows of 4 files" in done.stderr
+        s3.invalidate_cache()
+        tags = {path: about["ETag"] for path, about in s3.find("bucket/out", detail=True).items()
+                if path.endswith(".parquet")}  # fmt: skip
+        assert len(tags) == 4
+    about = json.loads(s3.cat("bucket/out/manifest.json"))
+    assert about["totals"]["rows"] == 60
+    with s3.open("bucket/out/deep/p3.parquet", "rb") as file:
+        found = vectors(io.BytesIO(file.read()))
+    texts = [f"{t} good" for t in TEXTS] * 4
+    np.testing.assert_array_equal(found, expected(words, texts))
+
+
+def test_an_upload_that_fails_leaves_nothing(s3):
+    with pytest.raises(ZeroDivisionError), places.whole_file("s3://bucket/half.bin") as file:
+        file.write(b"x" * (40 << 20))  # several parts are there already
+        raise ZeroDivisionError
+    s3.invalidate_cache()
+    assert not s3.exists("bucket/half.bin")
+    with places.whole_file("s3://bucket/whole.bin") as file:
+        file.write(b"x" * (40 << 20))
+    s3.invalidate_cache()
+    assert s3.size("bucket/whole.bin") == 40 << 20
+
+
+# ---- the command line --------------------------------------------------------------------------
+
+
+def test_the_command_goes_from_folder_to_folder_and_says_what_failed(folder, tmp_path, model):
+    (folder / "bad.parquet").write_bytes(b"nothing")
+    write_parquet(folder / "null.parquet", ["good", None])
+    given = ["embed", model, str(folder), "-o", str(tmp_path / "out"), "--n-jobs", "1"]
+    result = CliRunner().invoke(cli, given)
+    assert result.exit_code == 1
+    assert "62 rows of 5 files, " in result.stderr and "manifest.json" in result.stderr
+    assert f"Bad row: {folder / 'null.parquet'}, row 2: no text (null)" in result.stderr
+    assert f"Failed: {folder / 'bad.parquet'} must be a whole Parquet file" in result.stderr
+
+
+def test_the_command_needs_a_folder_for_many_and_files_for_tables(tmp_path, model):
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("good\n")
+    many = [str(tmp_path / "a.txt"), str(tmp_path / "b.txt")]
+    run = CliRunner().invoke
+    assert "need a folder to write to" in run(cli, ["embed", model, *many]).stderr
+    named = run(cli, ["embed", model, *many, "-o", str(tmp_path / "v.npz")]).stderr
+    assert "are written to a folder" in named
+    assert "not stdin" in run(cli, ["embed", model, "--carry", "id", "-o", "x"]).stderr
+    assert "does not exist" in run(cli, ["embed", model, str(tmp_path / "c.txt")]).stderr
+
+
+def test_one_text_to_one_file_stays_as_it_was(tmp_path, words, model):
+    (tmp_path / "a.txt").write_text("good\nbad\n")
+    out = tmp_path / "v.npz"
+    result = CliRunner().invoke(cli, ["embed", model, str(tmp_path / "a.txt"), "-o", str(out)])
+    assert result.exit_code == 0, result.stderr
+    np.testing.assert_array_equal(np.load(out)["mean"], expected(words, ["good", "bad"]))
+
+
+def test_classes_of_many_files_are_those_of_one(tmp_path):
+    texts = ["good film"] * 40 + ["bad film"] * 40
+    labels = ["yes"] * 40 + ["no"] * 40
+    classifier = TextClassifier(random_state=0).fit(texts, labels, holdout=0.5)
+    save(classifier, tmp_path / "model")
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write_parquet(folder / "a.parquet", ["a good one", "bad", "film"], id=[7, 8, 9])
+    (folder / "b.csv").write_text("id,text\n1,good\n")
+    given = ["classify", "predict", str(tmp_path / "model"), str(folder), "-o",
+             str(tmp_path / "out"), "--carry", "id", "--n-jobs", "1"]  # fmt: skip
+    result = CliRunner().invoke(cli, given)
+    assert result.exit_code == 0, result.stderr
+    table = pq.read_table(tmp_path / "out" / "a.parquet").to_pydict()
+    assert table["id"] == [7, 8, 9]
+    assert table["label"] == classifier.predict(["a good one", "bad", "film"]).tolist()
+    assert set(table) == {"id", "label", "probability", "set", "abstained"}
+    assert pq.read_table(tmp_path / "out" / "b.parquet").num_rows == 1
