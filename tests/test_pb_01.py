@@ -1,5 +1,7 @@
 """PB-01: its gradients, that it never rises above its start, and its life as an estimator."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -24,46 +26,46 @@ def problem(language):
     n = np.diff(encoded.offsets)
     m = counts @ words.output_vectors.astype(float) / n[:, None]
     p_noise = words.vocabulary.noise_probabilities()
-    return encoded, (counts, words.input_vectors, p_noise, m, 1.0 / n, 2.0 * n)
+    documents = pb_01.Documents(counts, m, 1.0 / n, 2.0 * n)
+    return encoded, documents, pb_01.ZeroOneLoss(words.input_vectors, p_noise, bias=1.6)
 
 
 @pytest.mark.parametrize("objective", pb_01.OBJECTIVES)
 def test_gradients_are_finite_differences(problem, objective, rng):
-    _, case = problem
-    settings = {"objective": objective, "bias": 1.6}
-    mu = case[3] + 0.1 * rng.standard_normal(case[3].shape)
-    rho = np.log(case[4]) - 0.3
-    found = pb_01.direct_objective(mu, rho, *case, **settings)
+    _, documents, loss = problem
+    case = documents, replace(loss, objective=objective)
+    mu = documents.prior_means + 0.1 * rng.standard_normal(documents.prior_means.shape)
+    rho = np.log(documents.prior_variances) - 0.3
+    found = pb_01.direct_objective(mu, rho, *case)
     step = 1e-6
     for j in (0, 7):
         up, down = mu.copy(), mu.copy()
         up[:, j] += step
         down[:, j] -= step
         slope = (
-            pb_01.direct_objective(up, rho, *case, **settings).value
-            - pb_01.direct_objective(down, rho, *case, **settings).value
+            pb_01.direct_objective(up, rho, *case).value
+            - pb_01.direct_objective(down, rho, *case).value
         ) / (2 * step)
         assert_allclose(found.grad_mu[:, j], slope, atol=1e-7)
     slope = (
-        pb_01.direct_objective(mu, rho + step, *case, **settings).value
-        - pb_01.direct_objective(mu, rho - step, *case, **settings).value
+        pb_01.direct_objective(mu, rho + step, *case).value
+        - pb_01.direct_objective(mu, rho - step, *case).value
     ) / (2 * step)
     assert_allclose(found.grad_rho, slope, atol=1e-7)
 
 
 def test_the_objective_is_risk_plus_kl_over_lam(problem):
-    _, (counts, A_hat, p_noise, m, var_P, lam) = problem
+    _, documents, loss = problem
+    m, var_P = documents.prior_means, documents.prior_variances
     mu, var_Q = m + 0.1, 0.5 * var_P
-    found = pb_01.direct_objective(
-        mu, np.log(var_Q), counts, A_hat, p_noise, m, var_P, lam, bias=1.6
-    )
-    risk = gibbs_risk(mu, var_Q, counts, A_hat, p_noise, bias=1.6).risk
-    assert_allclose(found.value, risk + kl_gaussians(mu, var_Q, m, var_P) / lam)
+    found = pb_01.direct_objective(mu, np.log(var_Q), documents, loss)
+    risk = gibbs_risk(mu, var_Q, documents.counts, loss.A_hat, loss.p_noise, bias=1.6).risk
+    assert_allclose(found.value, risk + kl_gaussians(mu, var_Q, m, var_P) / documents.lam)
 
 
 @pytest.mark.parametrize("objective", pb_01.OBJECTIVES)
 def test_it_ends_where_the_gradient_vanishes_below_the_pb_neg_optimum(language, problem, objective):
-    encoded, (counts, A_hat, _, m, var_P, lam) = problem
+    encoded, documents, loss = problem
     vectorizer = make(
         "PB-01", language.words, lam=2.0, objective=objective, n_negatives=5, tol=1e-4
     )
@@ -71,10 +73,14 @@ def test_it_ends_where_the_gradient_vanishes_below_the_pb_neg_optimum(language, 
     start = vectorizer.start_.posterior(encoded)
 
     def value(mu, var_Q):
-        return pb_01.direct_objective(
-            mu, np.log(var_Q), counts, A_hat, vectorizer.noise_weights_, m, var_P, lam,
-            objective=objective, bias=np.log(5), noise_words=vectorizer.noise_words_,
-        )  # fmt: skip
+        judged = pb_01.ZeroOneLoss(
+            loss.A_hat,
+            vectorizer.noise_weights_,
+            objective=objective,
+            bias=np.log(5),
+            noise_words=vectorizer.noise_words_,
+        )
+        return pb_01.direct_objective(mu, np.log(var_Q), documents, judged)
 
     before, after = value(*start), value(mu, var_Q)
     assert np.all(after.value <= before.value + 1e-6)
@@ -83,7 +89,7 @@ def test_it_ends_where_the_gradient_vanishes_below_the_pb_neg_optimum(language, 
 
 
 def test_empty_sentences_have_no_posterior(language, problem):
-    encoded, _ = problem
+    encoded, *_ = problem
     vectorizer = make("i-PB-01", language.words, on_empty="ignore").fit(encoded)
     mu, var_Q = vectorizer.posterior([["w1", "w2"], []])
     assert np.isfinite(var_Q[0]) and np.isnan(var_Q[1])
@@ -93,7 +99,7 @@ def test_empty_sentences_have_no_posterior(language, problem):
 def test_it_is_saved_and_loaded(language, problem, tmp_path):
     import pacsent
 
-    encoded, _ = problem
+    encoded, *_ = problem
     vectorizer = make("PB-01", language.words, n_noise=50).fit(encoded)
     pacsent.save(vectorizer, tmp_path / "model")
     again = pacsent.load(tmp_path / "model")

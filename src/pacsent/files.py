@@ -36,7 +36,7 @@ _ours: set[str] = set()  # what this process is writing now
 
 
 def check_output(
-    path, inputs: Iterable = (), *, overwrite: bool = False, folder: bool = False
+    path: str | os.PathLike, inputs: Iterable = (), *, overwrite: bool = False, folder: bool = False
 ) -> None:
     """Refuse an output that exists, unless it may be overwritten; and any that is an input.
 
@@ -73,7 +73,7 @@ def check_output(
         )
 
 
-def is_stream(path) -> bool:
+def is_stream(path: str | os.PathLike) -> bool:
     """Whether a path is stdout, a device or a pipe: written to as it is, nothing to move there."""
     if path is None or str(path) == "-":
         return True
@@ -89,7 +89,7 @@ def _is_empty(place: Path) -> bool:
     return place.stat().st_size == 0
 
 
-def full_disk(error: OSError, path, needed: int | None = None) -> OSError:
+def full_disk(error: OSError, path: str | os.PathLike, needed: int | None = None) -> OSError:
     """The error itself, or one clear line where the disk is full."""
     if error.errno not in (errno.ENOSPC, errno.EDQUOT) or error.strerror is None:
         return error
@@ -108,7 +108,9 @@ def full_disk(error: OSError, path, needed: int | None = None) -> OSError:
 
 
 @contextlib.contextmanager
-def replacing(path, *, parents: bool = False, needed: int | None = None) -> Iterator[IO[bytes]]:
+def replacing(
+    path: str | os.PathLike, *, parents: bool = False, needed: int | None = None
+) -> Iterator[IO[bytes]]:
     """A file to write bytes to; in its place, whole and on the disk, when the block ends well.
 
     Written beside its place and moved there, so that what was there stays until then, and for good
@@ -190,7 +192,7 @@ def _unwritable(error: OSError, path) -> OSError:
 
 
 @contextlib.contextmanager
-def replacing_folder(path, *, needed: int | None = None) -> Iterator[Path]:
+def replacing_folder(path: str | os.PathLike, *, needed: int | None = None) -> Iterator[Path]:
     """A new folder to write into; in its place, whole and on the disk, when the block ends well.
 
     As `replacing`. What is in its place is exchanged in one step where the system can (Linux);
@@ -255,7 +257,7 @@ def move(beside: Path, place: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def exchange(a, b) -> bool:
+def exchange(a: str | os.PathLike, b: str | os.PathLike) -> bool:
     """Swap two folders in one step where the system can (Linux); False where it cannot."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2

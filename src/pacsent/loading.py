@@ -1,7 +1,9 @@
 """`save` and `load`: any model of ours, by the class its folder names."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +33,9 @@ _SMALL = 1 << 22  # bytes of what was learned that are checked at once, not when
 # ------------------------------------------------------------------------------------------------
 
 
-def save(obj, path, *, words: str = "copy", overwrite: bool = False) -> Path:
+def save(
+    obj: Any, path: str | os.PathLike, *, words: str = "copy", overwrite: bool = False
+) -> Path:
     """Save word vectors, a fitted estimator or an index, as a folder.
 
     Parameters
@@ -170,12 +174,12 @@ def _write_inner(vectorizer, folder, place, words) -> dict[str, str]:
 
 
 def load(
-    path,
+    path: str | os.PathLike,
     *,
-    normalise=None,
+    normalise: str | Callable[[str], list[str]] | None = None,
     unknown: str | None = None,
     word_vectors: WordVectors | None = None,
-):
+) -> Any:
     """Open a saved model: word vectors (memory-mapped) or a fitted estimator.
 
     Parameters
@@ -358,7 +362,7 @@ def _estimator_class(name, path):
 # ------------------------------------------------------------------------------------------------
 
 
-def check(path) -> list[dict]:
+def check(path: str | os.PathLike) -> list[dict]:
     """Check a saved model to the last byte: what was looked at, and whether it is as it was saved.
 
     Parameters

@@ -7,6 +7,7 @@ itself has nothing to tell.
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 PLAIN_EVERY = 10.0  # seconds between lines where stderr is not a terminal
@@ -16,25 +17,26 @@ _SHORT_WORK = 0.5  # seconds before the live bar appears: quick work shows none
 class Bar:
     """What the work calls: `advance(n)`, or `update(completed=..., note=...)`."""
 
-    def __init__(self, description, total, unit):
+    def __init__(self, description: str, total: float | None, unit: str):
         self.description, self.total, self.unit = description, total, unit
-        self.completed, self.note = 0, ""
+        self.completed: float = 0
+        self.note = ""
         self.started = self._spoke = time.monotonic()
         self._live = None
         self._task = None
         self._lock = threading.Lock()
 
-    def advance(self, n=1, note=None):
+    def advance(self, n: float = 1, note: str | None = None) -> None:
         self.update(self.completed + n, note)
 
-    def update(self, completed, note=None):
+    def update(self, completed: float, note: str | None = None) -> None:
         with self._lock:
             self.completed = completed
             if note is not None:
                 self.note = note
             self._show()
 
-    def keep_telling(self, ended: threading.Event):
+    def keep_telling(self, ended: threading.Event) -> None:
         """Show how far it is every second, until the work ends."""
         while not ended.wait(1.0):
             with self._lock:
@@ -95,7 +97,7 @@ class Bar:
         self._live.start()
         self._task = self._live.add_task(self.description, total=self.total, rate="", note="")
 
-    def close(self):
+    def close(self) -> None:
         if self._live is not None:
             self._live.stop()
 
@@ -118,7 +120,9 @@ def _short(value):
 
 
 @contextmanager
-def bar(description, *, total=None, unit="items", enabled=True):
+def bar(
+    description: str, *, total: float | None = None, unit: str = "items", enabled: bool = True
+) -> Iterator[Bar | _Silent]:
     """A bar for the length of a `with` block; a silent one where `enabled` is false."""
     if not enabled:
         yield _Silent()

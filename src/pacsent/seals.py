@@ -7,8 +7,10 @@ ones. Large files are checked piece by piece on all cores, when they are first u
 
 import hashlib
 import json
+import os
 import threading
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +19,12 @@ from pacsent.threads import in_order
 PIECE = 1 << 24  # bytes that share a digest
 
 
-def digest(data) -> str:
+def digest(data: Any) -> str:
     """The first 128 bits of the sha256, in hexadecimal."""
     return hashlib.sha256(data).hexdigest()[:32]
 
 
-def digest_of_json(value) -> str:
+def digest_of_json(value: object) -> str:
     """Of the content, whatever the order of the keys and the white space of the file."""
     return digest(json.dumps(value, sort_keys=True, separators=(",", ":")).encode())
 
@@ -34,7 +36,7 @@ class Pieces:
         self.digests: list[str] = []
         self._sha, self._room = hashlib.sha256(), PIECE
 
-    def update(self, block) -> None:
+    def update(self, block: Any) -> None:
         block = memoryview(block)
         while len(block):
             some, block = block[: self._room], block[self._room :]
@@ -68,7 +70,7 @@ class Seal:
         Where in `data` each tensor lies.
     """
 
-    def __init__(self, path, data: np.ndarray, digests: list[str], spans: dict):
+    def __init__(self, path: str | os.PathLike, data: np.ndarray, digests: list[str], spans: dict):
         self.path, self.data, self.digests, self.spans = path, data, digests, spans
         self._left = set(range(len(digests)))
         self._lock = threading.Lock()

@@ -21,6 +21,7 @@ import math
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,7 @@ _CHUNK = 1 << 24  # bytes written at once
 _LARGEST_HEADER = 100_000_000  # as in the safetensors library
 
 
-def check_place(path, inputs: Iterable = (), *, overwrite: bool = False) -> None:
+def check_place(path: str | os.PathLike, inputs: Iterable = (), *, overwrite: bool = False) -> None:
     """A folder that is not ours is never touched; one of ours, no input, if it may be replaced."""
     place = Path(os.path.realpath(path))
     if not place.exists():
@@ -62,7 +63,11 @@ def check_place(path, inputs: Iterable = (), *, overwrite: bool = False) -> None
 
 
 def write_folder(
-    path, write: Callable[[Path], object], needed: int | None = None, *, overwrite: bool = False
+    path: str | os.PathLike,
+    write: Callable[[Path], object],
+    needed: int | None = None,
+    *,
+    overwrite: bool = False,
 ) -> Path:
     """A folder of ours: `write` fills it beside its place, then it is moved there in one step."""
     path = Path(path)
@@ -72,7 +77,7 @@ def write_folder(
     return path
 
 
-def is_model(folder) -> bool:
+def is_model(folder: Path) -> bool:
     try:
         config = json.loads((folder / CONFIG).read_bytes())
     except (OSError, ValueError):
@@ -80,7 +85,7 @@ def is_model(folder) -> bool:
     return isinstance(config, dict) and "format_version" in config and "class" in config
 
 
-def write_config(folder, config) -> str:
+def write_config(folder: Path, config: dict) -> str:
     """Write the description of a model; its digest, which stands in it as well."""
     config = {"format_version": FORMAT_VERSION, "pacsent_version": pacsent.__version__, **config}
     config = to_json(config, "the description of the model")
@@ -90,7 +95,7 @@ def write_config(folder, config) -> str:
     return config["digest"]
 
 
-def to_json(value, what):
+def to_json(value: Any, what: str) -> Any:
     """Plain JSON; infinity, NaN and tuples are written so that they come back as they were."""
     if value is None or isinstance(value, (bool, str)):
         return value
@@ -113,7 +118,7 @@ def to_json(value, what):
     )
 
 
-def from_json(value):
+def from_json(value: Any) -> Any:
     """The inverse of `to_json`; ValueError for what that never writes."""
     if isinstance(value, list):
         return [from_json(item) for item in value]
@@ -133,7 +138,7 @@ def from_json(value):
 PACKAGED = Path(__file__).parent / "models"  # what comes with the package
 
 
-def place(path) -> Path:
+def place(path: str | os.PathLike) -> Path:
     """The path itself; for the bare name of a model that comes with the package, its folder.
 
     Such a name is taken before a folder of the working directory: write ./english for that.
@@ -143,7 +148,7 @@ def place(path) -> Path:
     return Path(path)
 
 
-def read_config(path) -> dict:
+def read_config(path: Path) -> dict:
     if not path.exists():
         left = sorted(path.parent.glob(f".{path.name}.old-*")) if path.parent.is_dir() else []
         advice = (
@@ -213,7 +218,7 @@ def _wrong_with(config) -> str:
 # ------------------------------------------------------------------------------------------------
 
 
-def write_tensors(path, tensors: dict[str, np.ndarray]) -> dict:
+def write_tensors(path: str | os.PathLike, tensors: dict[str, np.ndarray]) -> dict:
     """Write arrays as a safetensors file, block by block: no copy of a table in memory.
 
     Returns its size and digests, from which `read_tensors` knows it again.
@@ -277,7 +282,7 @@ class Tensors(dict):
             self.seal.verify([name for name in names if name in self] if names else None)
 
 
-def read_tensors(path, record: dict | None = None) -> Tensors:
+def read_tensors(path: str | os.PathLike, record: dict | None = None) -> Tensors:
     """Open a safetensors file by memory map: read-only arrays, nothing read but the header.
 
     `record` is what `write_tensors` gave; size and header are held against it now, the numbers

@@ -43,7 +43,7 @@ def rank_for_sets(n: int, error: float, delta: float) -> int | None:
     return int(k[np.argmax(stats.beta.cdf(1.0 - error, k, n + 1 - k) <= delta)])
 
 
-def last_passed(n_accepted, n_errors, error: float, delta: float) -> int:
+def last_passed(n_accepted: np.ndarray, n_errors: np.ndarray, error: float, delta: float) -> int:
     """Fixed-sequence testing: the last of the thresholds, strictest first, that may be used.
 
     Threshold t accepts n_accepted[t] texts with n_errors[t] wrong among them. It passes where

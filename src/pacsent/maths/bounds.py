@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-Numbers = float | np.ndarray  # one, or one for each row
+from pacsent.maths.arrays import Numbers
 
 _EPS = np.finfo(float).eps
 _SMALLEST_RISK = 1e-290  # below this a risk is rounded up, so that ratios cannot overflow

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.special import expit, softmax
 
+from pacsent.maths.arrays import Numbers
 from pacsent.maths.temperature import fit_temperature, log_loss
 
 TOTALS = (-1.5, 2.5)  # powers of ten between which the variance of both parts is tried
@@ -50,7 +51,13 @@ class Laplace:
 
 
 def laplace(
-    K: np.ndarray, signs: np.ndarray, weights=None, *, start=None, offset=0.0, tol: float = 1e-4
+    K: np.ndarray,
+    signs: np.ndarray,
+    weights: np.ndarray | None = None,
+    *,
+    start: np.ndarray | None = None,
+    offset: Numbers = 0.0,
+    tol: float = 1e-4,
 ) -> Laplace:
     """Mode and evidence for signs +-1 under the kernel K, by Newton's method (Rasmussen, alg. 3.1).
 
@@ -108,7 +115,16 @@ def scales(n: int, n_columns: int, has_dense: bool) -> list[list[tuple[float, fl
     return [[(share * total, (1.0 - share) * total) for total in totals] for share in shares]
 
 
-def averaged(K_sparse, K_dense, labels, grid, *, n_classes, weights=None, n_threads=1) -> Averaged:
+def averaged(
+    K_sparse: np.ndarray,
+    K_dense: Numbers,
+    labels: np.ndarray,
+    grid: list[list[tuple[float, float]]],
+    *,
+    n_classes: int,
+    weights: np.ndarray | None = None,
+    n_threads: int = 1,
+) -> Averaged:
     """Average f over the grid, each place weighing by what it says about the labels.
 
     Half of the weight is shared by the likelihood of left-out labels, half by that times the

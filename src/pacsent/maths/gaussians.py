@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-Numbers = float | np.ndarray  # one, or one for each row
+from pacsent.maths.arrays import Numbers
 
 VARIANCES = ("exact", "paper-loss", "printed")
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import erfc, erfcx, expit, ndtr
 
-Numbers = float | np.ndarray  # one, or one for each row
+from pacsent.maths.arrays import Numbers
 
 _SERIES_ABOVE = 1.0  # v beyond which Gauss-Hermite needs too many nodes for 1e-12
 _N_TERMS = 24  # of the alternating series; its error falls as 5.8^-n

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pacsent.maths import bounds
 
@@ -30,7 +31,7 @@ def _checked(losses, delta) -> np.ndarray:
     return losses
 
 
-def chernoff(losses, delta: float) -> float:
+def chernoff(losses: ArrayLike, delta: float) -> float:
     """Chernoff's bound in its kl form: kl_inverse(mean, ln(1/delta) / n).
 
     No term in n but this one: the price of sqrt(n) is for posteriors that look at the sample.
@@ -43,7 +44,7 @@ def chernoff(losses, delta: float) -> float:
     return float(bounds.kl_inverse(mean, -np.log(delta) / losses.size * (1 + _ROUNDING)))
 
 
-def maurer_pontil(losses, delta: float) -> float:
+def maurer_pontil(losses: ArrayLike, delta: float) -> float:
     """Empirical Bernstein bound of Maurer and Pontil (2009): small where losses vary little.
 
     mean + sqrt(2 V ln(2/delta) / n) + 7 ln(2/delta) / (3 (n - 1)),   V the unbiased variance
@@ -69,7 +70,7 @@ class Bets(NamedTuple):
         return np.cumsum(np.log1p(bets * (mean - self.losses)))
 
 
-def bets(losses, delta: float, *, anytime: bool = False) -> Bets:
+def bets(losses: ArrayLike, delta: float, *, anytime: bool = False) -> Bets:
     """Plug-in bets of Waudby-Smith and Ramdas (2024): sqrt(2 ln(1/delta) / (variance so far * n)).
 
     With `anytime` the end is not known: t ln(1 + t) takes the place of n.
@@ -84,7 +85,7 @@ def bets(losses, delta: float, *, anytime: bool = False) -> Bets:
     return Bets(losses, np.sqrt(2 * np.log(1 / delta) / (before * horizon)))
 
 
-def betting(losses, delta: float, *, anytime: bool = False) -> float:
+def betting(losses: ArrayLike, delta: float, *, anytime: bool = False) -> float:
     """Betting bound: the smallest mean that a bettor against all larger ones has ruined.
 
         K_t(m) = prod over i <= t of (1 + b_i(m) (m - X_i)),   b_i known before X_i
@@ -116,7 +117,7 @@ def betting(losses, delta: float, *, anytime: bool = False) -> float:
     return _largest_kept(lambda m: float(placed.log_wealth(m).max()), delta, placed.losses.size)
 
 
-def betting_path(losses, delta: float) -> np.ndarray:
+def betting_path(losses: ArrayLike, delta: float) -> np.ndarray:
     """The bound of a watched stream after each loss, never rising: shape (n,)."""
     placed = bets(losses, delta, anytime=True)
     grid = np.linspace(0.0, 1.0, 2001)[1:]

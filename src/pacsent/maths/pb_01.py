@@ -6,7 +6,8 @@ not convex: the search starts at the PB-neg optimum and finds a local one.
 """
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -14,8 +15,11 @@ from scipy import sparse
 from pacsent.maths import bounds
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.lbfgs import minimise_all
-from pacsent.maths.risks import gibbs_risk, row_norms
+from pacsent.maths.risks import GibbsRisk, gibbs_risk, row_norms
 from pacsent.progress import bar
+
+if TYPE_CHECKING:
+    from pacsent.words.encoded import Encoded
 
 OBJECTIVES = ("risk", "bound")
 
@@ -28,10 +32,64 @@ class Direct(NamedTuple):
     grad_rho: np.ndarray  # (n_sentences,)
 
 
+@dataclass(frozen=True)
+class ZeroOneLoss:
+    """What a sentence's posterior is judged by: the table, the noise, and the form of the bound.
+
+    Parameters
+    ----------
+    A_hat, p_noise, bias, weights, noise_words, noise_table, norms
+        As in `risks.gibbs_risk`.
+    objective : {"risk", "bound"}, default="risk"
+    delta : float, default=0.05
+        For "bound". A bound whose prior has seen the sentence is an objective, not a certificate.
+    """
+
+    A_hat: np.ndarray
+    p_noise: np.ndarray
+    bias: float = 0.0
+    weights: tuple[float, float] = (0.5, 0.5)
+    noise_words: np.ndarray | None = None
+    noise_table: np.ndarray | None = None
+    norms: np.ndarray | None = None
+    objective: str = "risk"
+    delta: float = 0.05
+
+    def risks(
+        self, mu: np.ndarray, var_Q: np.ndarray, counts: sparse.csr_matrix, **other: Any
+    ) -> GibbsRisk:
+        """`risks.gibbs_risk` of some sentences; `other` takes the place of what is held here."""
+        settings = {
+            "bias": self.bias,
+            "weights": self.weights,
+            "noise_words": self.noise_words,
+            "noise_table": self.noise_table,
+            "norms": self.norms,
+            **other,
+        }
+        return gibbs_risk(mu, var_Q, counts, self.A_hat, self.p_noise, **settings)
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Word counts of sentences, the prior N(mean, variance I) of each, and what its KL is worth."""
+
+    counts: sparse.csr_matrix  # (n_sentences, n_words)
+    prior_means: np.ndarray  # (n_sentences, n_dims)
+    prior_variances: np.ndarray  # (n_sentences,)
+    lam: np.ndarray  # (n_sentences,), or one number
+
+    def take(self, rows: np.ndarray) -> "Documents":
+        """Some of them."""
+        lam = np.broadcast_to(self.lam, (self.counts.shape[0],))
+        return Documents(
+            self.counts[rows], self.prior_means[rows], self.prior_variances[rows], lam[rows]
+        )
+
+
 def direct_objective(
-    mu, rho, counts, A_hat, p_noise, prior_means, prior_variances, lam, *, objective="risk",
-    delta=0.05, bias=0.0, weights=(0.5, 0.5), noise_words=None, noise_table=None, norms=None,
-) -> Direct:  # fmt: skip
+    mu: np.ndarray, rho: np.ndarray, documents: Documents, loss: ZeroOneLoss
+) -> Direct:
     """What PB-01 minimises, for many sentences at once.
 
         "risk":   w+ R+ + w- R- + KL(Q||P) / lam
@@ -41,104 +99,111 @@ def direct_objective(
     ----------
     mu, rho : arrays, shapes (n_sentences, n_dims) and (n_sentences,)
         Posterior N(mu, e^rho I).
-    counts, A_hat, p_noise, bias, weights, noise_words, noise_table, norms
-        As in `risks.gibbs_risk`.
-    prior_means, prior_variances : arrays, shapes (n_sentences, n_dims) and (n_sentences,)
-    lam : float or array, shape (n_sentences,)
-        For "risk".
-    delta : float
-        For "bound". A bound whose prior has seen the sentence is an objective, not a certificate.
+    documents : Documents
+        Counts, priors and lam of the same sentences; lam is for "risk".
+    loss : ZeroOneLoss
 
     Returns
     -------
     Direct
     """
     mu, rho = np.asarray(mu, dtype=float), np.asarray(rho, dtype=float)
-    var_Q, var_P = np.exp(rho), np.asarray(prior_variances, dtype=float)
-    n_dims = mu.shape[1]
-    shared = {"bias": bias, "noise_words": noise_words, "noise_table": noise_table, "norms": norms}
-    kl = kl_gaussians(mu, var_Q, prior_means, var_P)
-    kl_mu = (mu - prior_means) / var_P[:, None]
-    kl_rho = 0.5 * n_dims * (var_Q / var_P - 1.0)
-    if objective == "risk":
-        found = gibbs_risk(
-            mu, var_Q, counts, A_hat, p_noise, weights=weights, gradients=True, **shared
-        )
-        lam = np.broadcast_to(np.asarray(lam, dtype=float), kl.shape)
+    var_Q, var_P = np.exp(rho), np.asarray(documents.prior_variances, dtype=float)
+    kl = kl_gaussians(mu, var_Q, documents.prior_means, var_P)
+    kl_mu = (mu - documents.prior_means) / var_P[:, None]
+    kl_rho = 0.5 * mu.shape[1] * (var_Q / var_P - 1.0)
+    if loss.objective == "risk":
+        found = loss.risks(mu, var_Q, documents.counts, gradients=True)
+        lam = np.broadcast_to(np.asarray(documents.lam, dtype=float), kl.shape)
         return Direct(
             found.risk + kl / lam,
             found.grad_mu + kl_mu / lam[:, None],
             found.grad_rho + kl_rho / lam,
         )
     # the gradients of R+ and of R- apart, because the bound bends the first
-    own = gibbs_risk(
-        mu, var_Q, counts, A_hat, p_noise, weights=(1.0, 0.0), gradients=True, **shared
-    )
-    other = gibbs_risk(
-        mu, var_Q, sparse.csr_matrix(counts.shape), A_hat, p_noise, weights=(0.0, 1.0),
-        gradients=True, **shared,
-    )  # fmt: skip
-    n = np.maximum(1, np.rint(np.asarray(sparse.csr_matrix(counts).sum(axis=1)).ravel()))
-    c = (kl + bounds.ln_xi(n) - math.log(delta)) / n
+    own = loss.risks(mu, var_Q, documents.counts, weights=(1.0, 0.0), gradients=True)
+    nothing = sparse.csr_matrix(documents.counts.shape)
+    other = loss.risks(mu, var_Q, nothing, weights=(0.0, 1.0), gradients=True)
+    n = np.maximum(1, np.rint(np.asarray(sparse.csr_matrix(documents.counts).sum(axis=1)).ravel()))
+    c = (kl + bounds.ln_xi(n) - math.log(loss.delta)) / n
     q = np.clip(own.positive, 1e-12, 1.0)
     p, dp_dq, dp_dc = bounds.kl_inverse(q, c, derivatives=True)
-    value = weights[0] * p + weights[1] * other.noise
-    grad_mu = weights[0] * (dp_dq[:, None] * own.grad_mu + (dp_dc / n)[:, None] * kl_mu)
-    grad_rho = weights[0] * (dp_dq * own.grad_rho + dp_dc / n * kl_rho)
+    plus, minus = loss.weights
     return Direct(
-        value, grad_mu + weights[1] * other.grad_mu, grad_rho + weights[1] * other.grad_rho
+        plus * p + minus * other.noise,
+        plus * (dp_dq[:, None] * own.grad_mu + (dp_dc / n)[:, None] * kl_mu)
+        + minus * other.grad_mu,
+        plus * (dp_dq * own.grad_rho + dp_dc / n * kl_rho) + minus * other.grad_rho,
     )
 
 
 def minimise(
-    mu, var_Q, counts, A_hat, p_noise, prior_means, prior_variances, lam, *, tol=1e-3,
-    max_iter=60, norms=None, **settings,
-):  # fmt: skip
+    mu: np.ndarray,
+    var_Q: np.ndarray,
+    documents: Documents,
+    loss: ZeroOneLoss,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 60,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """L-BFGS from (mu, var_Q) on `direct_objective`, all sentences at once; values never rise.
 
     Returns
     -------
     mu, var_Q, n_iter, converged
     """
-    counts = sparse.csr_matrix(counts)
-    prior_means = np.asarray(prior_means, dtype=float)
-    prior_variances = np.asarray(prior_variances, dtype=float)
-    norms = row_norms(A_hat) if norms is None else norms
-    lam = np.broadcast_to(np.asarray(lam, dtype=float), (len(mu),))
-    if "noise_words" in settings and settings["noise_words"] is not None:
-        settings["noise_words"] = np.asarray(settings["noise_words"])
+    n, n_dims = np.shape(mu)
+    documents = Documents(
+        sparse.csr_matrix(documents.counts),
+        np.asarray(documents.prior_means, dtype=float),
+        np.asarray(documents.prior_variances, dtype=float),
+        np.broadcast_to(np.asarray(documents.lam, dtype=float), (n,)),
+    )
+    if loss.norms is None:
+        loss = replace(loss, norms=row_norms(loss.A_hat))
+    means = documents.prior_means
 
     def evaluate(rows, x):
-        found = direct_objective(
-            prior_means[rows] + x[:, :-1], x[:, -1], counts[rows], A_hat, p_noise,
-            prior_means[rows], prior_variances[rows], lam[rows], norms=norms, **settings,
-        )  # fmt: skip
+        found = direct_objective(means[rows] + x[:, :-1], x[:, -1], documents.take(rows), loss)
         return np.column_stack([found.grad_mu, found.grad_rho]), found.value
 
     # curvature of the KL, plus that of the risk where it is steepest: 0.24 / var_Q
     start_variance = np.asarray(var_Q, dtype=float)
-    curvature = 1.0 / (prior_variances * lam) + 0.25 / (start_variance * A_hat.shape[1])
-    curvature_rho = 0.5 * A_hat.shape[1] / lam + 0.1
+    of_kl = 1.0 / (documents.prior_variances * documents.lam)
+    curvature = of_kl + 0.25 / (start_variance * n_dims)
+    curvature_rho = 0.5 * n_dims / documents.lam + 0.1
 
     def precondition(rows, q):
         out = q / curvature[rows, None]
         out[:, -1] = q[:, -1] / curvature_rho[rows]
         return out
 
-    start = np.column_stack([np.asarray(mu, dtype=float) - prior_means, np.log(start_variance)])
+    start = np.column_stack([np.asarray(mu, dtype=float) - means, np.log(start_variance)])
     x, n_iter, _, converged = minimise_all(
-        evaluate, precondition, start, tol, max_iter, np.arange(len(start))
+        evaluate, precondition, start, tol, max_iter, np.arange(n)
     )
     # where the last, untested step went up, the start is better
-    kept = evaluate(np.arange(len(x)), x)[1] <= evaluate(np.arange(len(x)), start)[1]
+    kept = evaluate(np.arange(n), x)[1] <= evaluate(np.arange(n), start)[1]
     x = np.where(kept[:, None], x, start)
-    return prior_means + x[:, :-1], np.exp(x[:, -1]), n_iter, converged
+    return means + x[:, :-1], np.exp(x[:, -1]), n_iter, converged
 
 
 def minimise_bound(
-    mu, prior, variance, sample, A_hat, p_noise, *, bias, price, weights, rng, verbose=False,
-    n_noise=400, n_pilot=500,
-):  # fmt: skip
+    mu: np.ndarray,
+    prior: np.ndarray,
+    variance: float,
+    sample: "Encoded",
+    A_hat: np.ndarray,
+    p_noise: np.ndarray,
+    *,
+    bias: float,
+    price: float,
+    weights: tuple[float, float],
+    rng: np.random.Generator,
+    verbose: bool = False,
+    n_noise: int = 400,
+    n_pilot: int = 500,
+) -> tuple[np.ndarray, np.ndarray]:
     """Posteriors of many documents that make one aggregated certificate smaller, if any do.
 
     The bound is linear in R+ and KL to first order, with the slopes of the kl inverse, so its
@@ -158,13 +223,13 @@ def minimise_bound(
     )
     counts.sum_duplicates()
     words, times = np.unique(rng.choice(n_words, n_noise, p=p_noise), return_counts=True)
-    table, norms = single(A_hat), row_norms(A_hat)
-    settings = {"noise_words": words, "bias": bias, "norms": norms}
-    p_words = times / n_noise
+    loss = ZeroOneLoss(
+        single(A_hat), times / n_noise, bias=bias, noise_words=words, norms=row_norms(A_hat)
+    )
 
     def estimate(rows, mu, var_Q):
         """The aggregated bound if all documents were like these."""
-        found = gibbs_risk(mu, var_Q, counts[rows], table, p_words, **settings)
+        found = loss.risks(mu, var_Q, counts[rows])
         share = n_s[rows] / n_s[rows].sum()
         kl = kl_gaussians(mu, var_Q, prior[rows], np.full(len(mu), variance)).sum()
         kl *= n / n_s[rows].sum()
@@ -175,15 +240,15 @@ def minimise_bound(
 
     def solve(rows, dp_dq, dp_dc):
         lam = n_s[rows] / (weights[0] * dp_dc)
-        start = np.asarray(mu[rows], dtype=float), np.full(rows.size, variance)
-        return minimise(
-            *start, counts[rows], table, p_words, prior[rows], np.full(rows.size, variance), lam,
-            weights=(weights[0] * dp_dq, weights[1]), max_iter=25, tol=1e-2, **settings,
-        )[:2]  # fmt: skip
+        var_P = np.full(rows.size, variance)
+        documents = Documents(counts[rows], prior[rows], var_P, lam)
+        bent = replace(loss, weights=(weights[0] * dp_dq, weights[1]))
+        start = np.asarray(mu[rows], dtype=float), var_P
+        return minimise(*start, documents, bent, max_iter=25, tol=1e-2)[:2]
 
     pilot = np.sort(rng.choice(n_s.size, min(n_pilot, n_s.size), replace=False))
     at_start, q = estimate(pilot, np.asarray(mu[pilot], float), np.full(pilot.size, variance))
-    best = (at_start, None)
+    best: tuple[float, tuple | None] = (at_start, None)
     for budget in (price / n, 0.003, 0.01, 0.03, 0.1):
         _, dp_dq, dp_dc = bounds.kl_inverse(max(q, 1e-9), budget, derivatives=True)
         value, _ = estimate(pilot, *solve(pilot, dp_dq, dp_dc))
@@ -202,6 +267,6 @@ def minimise_bound(
     return out, var_Q
 
 
-def single(table):
+def single(table: np.ndarray) -> np.ndarray:
     # numba knows no float16
     return np.asarray(table, dtype=np.float64 if table.dtype == np.float64 else np.float32)

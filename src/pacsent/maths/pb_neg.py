@@ -15,10 +15,13 @@ paper prints, which counts the logarithm n times. Both are strictly convex in (m
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+from scipy import sparse
 
+from pacsent.maths.arrays import Numbers
 from pacsent.maths.lbfgs import minimise_all
 from pacsent.maths.logistic import (
     alternating_weights,
@@ -48,20 +51,22 @@ _LOCK = Lock()  # of the expansions that threads share
 class Objective(NamedTuple):
     """Parts of an objective and its gradients; one entry or row per sentence where batched."""
 
-    data: np.ndarray
-    mean_penalty: np.ndarray
-    var_penalty: np.ndarray
+    data: Numbers
+    mean_penalty: Numbers
+    var_penalty: Numbers
     grad_mu: np.ndarray
     grad_rho: np.ndarray
     grad_h: np.ndarray  # of the data term alone
     trace: np.ndarray | None = None  # of the expected Hessian of the data term
 
     @property
-    def total(self):
+    def total(self) -> Numbers:
         return self.data + self.mean_penalty + self.var_penalty
 
 
-def penalty_coefficients(n_tokens, n_dims, *, lam, var_P=1.0, kl="exact"):
+def penalty_coefficients(
+    n_tokens: Numbers, n_dims: int, *, lam: Numbers, var_P: Numbers = 1.0, kl: str = "exact"
+) -> tuple[Any, Any, Any, Any]:
     """(kappa, c, A, B): the mean feels kappa (mu - m), rho feels c (A e^rho - B)."""
     if kl not in KLS:
         raise ValueError(f"kl must be one of {KLS}. Got {kl!r} instead.")
@@ -70,7 +75,15 @@ def penalty_coefficients(n_tokens, n_dims, *, lam, var_P=1.0, kl="exact"):
     return A / lam, 0.5 * n_dims / lam, A, n_tokens if kl == "paper" else np.ones_like(n_tokens)
 
 
-def variance_penalty(rho, n_tokens, n_dims, *, lam, var_P=1.0, kl="exact"):
+def variance_penalty(
+    rho: Numbers,
+    n_tokens: Numbers,
+    n_dims: int,
+    *,
+    lam: Numbers,
+    var_P: Numbers = 1.0,
+    kl: str = "exact",
+) -> Any:
     """V(rho); see the top of this module."""
     if kl == "paper":
         return 0.5 * n_dims * n_tokens / lam * (np.log(var_P) - rho + np.exp(rho) / var_P)
@@ -78,7 +91,19 @@ def variance_penalty(rho, n_tokens, n_dims, *, lam, var_P=1.0, kl="exact"):
     return 0.5 * n_dims / lam * (ratio * np.exp(rho) - 1.0 - np.log(ratio) - rho)
 
 
-def sampled_objective(mu, rho, eps, tokens, negatives, A_hat, B_hat, *, lam, var_P=1.0, kl="exact"):
+def sampled_objective(
+    mu: np.ndarray,
+    rho: float,
+    eps: np.ndarray,
+    tokens: ArrayLike,
+    negatives: ArrayLike,
+    A_hat: np.ndarray,
+    B_hat: np.ndarray,
+    *,
+    lam: float,
+    var_P: float = 1.0,
+    kl: str = "exact",
+) -> Objective:
     """PB-neg of one sentence for one draw of the noise words and of h = mu + e^(rho/2) eps.
 
     Parameters
@@ -111,7 +136,9 @@ def sampled_objective(mu, rho, eps, tokens, negatives, A_hat, B_hat, *, lam, var
     )
 
 
-def negative_sampling_loss(h, tokens, negatives, A_hat):
+def negative_sampling_loss(
+    h: np.ndarray, tokens: np.ndarray, negatives: np.ndarray, A_hat: np.ndarray
+) -> tuple[float, np.ndarray]:
     """(loss, gradient in h): sum over tokens of softplus(-h.A_w) + sum_j softplus(h.A_{n_j})."""
     true, noise = A_hat[tokens], A_hat[negatives]  # (n_tokens, n_dims), (n_tokens, k, n_dims)
     a_true, a_noise = true @ h, noise @ h
@@ -121,8 +148,18 @@ def negative_sampling_loss(h, tokens, negatives, A_hat):
 
 
 def expected_objective(
-    mu, rho, counts, A_hat, m, noise, *, n_negatives=15, lam=1.0, var_P=1.0, kl="exact"
-):
+    mu: np.ndarray,
+    rho: np.ndarray,
+    counts: sparse.csr_matrix,
+    A_hat: np.ndarray,
+    m: np.ndarray,
+    noise: ArrayLike,
+    *,
+    n_negatives: int = 15,
+    lam: Numbers = 1.0,
+    var_P: float = 1.0,
+    kl: str = "exact",
+) -> Objective:
     """PB-neg of many sentences with the noise words and h integrated out.
 
     Parameters
@@ -175,7 +212,7 @@ def expected_objective(
 # ------------------------------------------------------------------------------------------------
 
 
-def quadrature_rule(precision: float):
+def quadrature_rule(precision: float) -> tuple[np.ndarray, ...]:
     """(limits, starts, nodes, weights, series): how many nodes at which variance, for kernels."""
     if precision < 1e-8:
         rules = [(limit, n_nodes_for(limit, precision)) for limit in (0.01, 0.09, 0.25, 1.0)]
@@ -217,12 +254,12 @@ class Noise:
     directions: np.ndarray | None = None
 
     @cached_property
-    def nu(self):
+    def nu(self) -> np.ndarray:
         """Squared lengths of the rows."""
         return np.einsum("ud,ud->u", self.A, self.A)
 
     @cached_property
-    def curvature(self):
+    def curvature(self) -> tuple[np.ndarray, np.ndarray, float]:
         """(eigenvalues, eigenvectors) of a typical Hessian of the data term, and its trace."""
         nu = self.nu
         s = sigmoid(self.A @ self.centre)
@@ -233,7 +270,7 @@ class Noise:
         return np.maximum(values, 0.0), vectors, float(weight @ nu)
 
 
-def main_directions(counts, B_hat, n_directions=16):
+def main_directions(counts: ArrayLike, B_hat: np.ndarray, n_directions: int = 16) -> np.ndarray:
     """Orthonormal columns along which rows of B_hat, drawn by these counts, differ most."""
     words = np.flatnonzero(counts)
     p = np.asarray(counts, dtype=float)[words] / np.sum(counts)
@@ -244,7 +281,14 @@ def main_directions(counts, B_hat, n_directions=16):
 
 
 def noise_of(
-    counts, A_hat, centre, *, n_negatives=15, noise_power=0.75, dtype=np.float64, directions=None
+    counts: ArrayLike,
+    A_hat: np.ndarray,
+    centre: ArrayLike,
+    *,
+    n_negatives: int = 15,
+    noise_power: float = 0.75,
+    dtype: DTypeLike = np.float64,
+    directions: np.ndarray | None = None,
 ) -> Noise:
     """The Noise of word counts: probability proportional to count^noise_power."""
     counts = np.asarray(counts, dtype=float)
@@ -334,24 +378,24 @@ class _Sentences:
         return x
 
 
-def squared_lengths(A_hat):
+def squared_lengths(A_hat: np.ndarray) -> np.ndarray:
     """|A_w|^2 of each row."""
     return np.einsum("wd,wd->w", A_hat, A_hat)
 
 
 def solve(
-    counts,
-    A_hat,
-    m,
+    counts: sparse.csr_matrix,
+    A_hat: np.ndarray,
+    m: np.ndarray,
     noise: Noise,
     *,
-    lam=1.0,
-    var_P=1.0,
-    kl="exact",
-    tol=1e-8,
-    max_iter=200,
-    nu=None,
-    start=None,
+    lam: Numbers = 1.0,
+    var_P: float = 1.0,
+    kl: str = "exact",
+    tol: float = 1e-8,
+    max_iter: int = 200,
+    nu: np.ndarray | None = None,
+    start: np.ndarray | None = None,
 ) -> Solution:
     """PB-neg posteriors of many sentences, the noise words integrated over the whole vocabulary.
 
@@ -447,18 +491,18 @@ class NoiseSample:
     inclusion: np.ndarray
 
     @cached_property
-    def rows(self):
+    def rows(self) -> np.ndarray:
         return np.ascontiguousarray(self.noise.A[self.chosen])  # (n_sample, n_dims)
 
     @cached_property
-    def weights(self):
+    def weights(self) -> tuple[np.ndarray, ...]:
         """(nu, w, e) of the sampled words: squared length, weight, and weight in the error."""
         nu, w = self.noise.nu[self.chosen], self.noise.kp[self.chosen] / self.inclusion
         e = (1.0 - self.inclusion) * w**2 * nu
         return tuple(np.ascontiguousarray(x, dtype=np.float32) for x in (nu, w, e))
 
     @cached_property
-    def whole(self):
+    def whole(self) -> "NoiseSample":
         """All noise words, nothing left to the expansion."""
         everything = NoiseSample(
             self.noise, np.arange(self.noise.kp.size), np.ones(self.noise.kp.size)
@@ -467,7 +511,7 @@ class NoiseSample:
         everything.__dict__["_expansions"] = self._expansions  # sums over all words: the same
         return everything
 
-    def double(self, A_hat) -> Noise:
+    def double(self, A_hat: np.ndarray) -> Noise:
         """All noise words in double precision, for sentences that need it; made once."""
         with _LOCK:
             if "_double" not in self.__dict__:
@@ -484,14 +528,14 @@ class NoiseSample:
     def _controls(self):
         return {}
 
-    def expansion(self, var_0: float):
+    def expansion(self, var_0: float) -> "_Expansion":
         """The noise term at (centre, var_0), its sums over all words."""
         with _LOCK:
             if var_0 not in self._expansions:
                 self._expansions[var_0] = _Expansion(self.noise, var_0)
             return self._expansions[var_0]
 
-    def control(self, var_0: float):
+    def control(self, var_0: float) -> tuple[tuple, np.ndarray]:
         """(what the sampled words must subtract there, their rows along the main directions)."""
         expansion = self.expansion(var_0)
         with _LOCK:
@@ -566,7 +610,7 @@ def _sorted_by_length(noise: Noise) -> Noise:
     )
 
 
-def sample_of(noise: Noise, words, inclusion) -> NoiseSample:
+def sample_of(noise: Noise, words: np.ndarray, inclusion: ArrayLike) -> NoiseSample:
     """The NoiseSample of these words of `noise`, as `draw_sample` once drew them."""
     noise = _sorted_by_length(noise)
     place = np.full(int(noise.words.max()) + 1, -1)
@@ -576,7 +620,7 @@ def sample_of(noise: Noise, words, inclusion) -> NoiseSample:
     return NoiseSample(noise, chosen[order], np.asarray(inclusion)[order])
 
 
-def inclusion_probabilities(importance, size):
+def inclusion_probabilities(importance: ArrayLike, size: int) -> np.ndarray:
     """min(1, c * importance) with c such that they sum to `size`."""
     importance = np.asarray(importance, dtype=float)
     if size >= np.count_nonzero(importance):
@@ -590,7 +634,18 @@ def inclusion_probabilities(importance, size):
         sure |= p > 1.0
 
 
-def draw_sample(noise: Noise, counts, A_hat, m, *, lam, var_P, kl, error, rng) -> NoiseSample:
+def draw_sample(
+    noise: Noise,
+    counts: sparse.csr_matrix,
+    A_hat: np.ndarray,
+    m: np.ndarray,
+    *,
+    lam: Numbers,
+    var_P: float,
+    kl: str,
+    error: float,
+    rng: np.random.Generator,
+) -> NoiseSample:
     """A sample of the noise words, as small as `error` allows; all of them if that is most.
 
     The pilot sentences (`counts`, `m`) say how large the rest of the expansion is for each word,
@@ -755,17 +810,17 @@ def _settle(model, x, rows, tol, max_iter, first=0):
 
 
 def solve_sampled(
-    counts,
-    A_hat,
-    m,
+    counts: sparse.csr_matrix,
+    A_hat: np.ndarray,
+    m: np.ndarray,
     sample: NoiseSample,
     *,
-    lam=1.0,
-    var_P=1.0,
-    kl="exact",
-    tol=1e-3,
-    max_iter=200,
-    nu=None,
+    lam: Numbers = 1.0,
+    var_P: float = 1.0,
+    kl: str = "exact",
+    tol: float = 1e-3,
+    max_iter: int = 200,
+    nu: np.ndarray | None = None,
 ) -> Solution:
     """PB-neg posteriors of many sentences by a sample of the noise words, single precision.
 
@@ -822,7 +877,7 @@ def learning_rates(n_epochs: int, learning_rate: float) -> np.ndarray:
     return learning_rate * (1.0 - np.arange(n_epochs) / n_epochs)
 
 
-def sentence_seeds(counts, seed: int) -> np.ndarray:
+def sentence_seeds(counts: sparse.csr_matrix, seed: int) -> np.ndarray:
     """A seed for each row that depends on its words and counts, not on their order or the batch."""
     with np.errstate(over="ignore"):
         mixed = _scrambled(counts.indices.astype(np.uint64) + np.uint64(seed))
@@ -840,7 +895,7 @@ def _scrambled(x):
     return x ^ (x >> np.uint64(31))
 
 
-def alias(p):
+def alias(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(keep, other): Walker's table of the probabilities p, for the kernels."""
     from pacsent._kernels.negative_sampling import alias_table
 
@@ -849,7 +904,9 @@ def alias(p):
     return keep, other
 
 
-def diverging(n_tokens, *, lam, var_P=1.0, learning_rate=0.025):
+def diverging(
+    n_tokens: ArrayLike, *, lam: Numbers, var_P: Numbers = 1.0, learning_rate: float = 0.025
+) -> np.ndarray:
     """Sentences for which the paper's own update, `solver="sgd-literal"`, moves away.
 
     Each step multiplies mu - m by 1 - x (1 - e/n_epochs), x = learning_rate n/(var_P lam); the
@@ -859,17 +916,17 @@ def diverging(n_tokens, *, lam, var_P=1.0, learning_rate=0.025):
 
 
 def solve_sgd(
-    counts,
-    A_hat,
-    m,
+    counts: sparse.csr_matrix,
+    A_hat: np.ndarray,
+    m: np.ndarray,
     noise: tuple,
     *,
-    lam=1.0,
-    var_P=1.0,
-    kl="exact",
-    steps,
-    seed=0,
-    literal=False,
+    lam: Numbers = 1.0,
+    var_P: float = 1.0,
+    kl: str = "exact",
+    steps: np.ndarray,
+    seed: int = 0,
+    literal: bool = False,
 ) -> Solution:
     """PB-neg posteriors by the paper's schedule: one sampled gradient per epoch and sentence.
 

@@ -15,11 +15,14 @@ a Hessian of its own, raised further. What is still not solved is flagged, with 
 """
 
 import warnings
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import linalg, sparse
 
 from pacsent.maths.lbfgs import two_loop
@@ -419,7 +422,7 @@ def _entropy(share):
     return -(share * np.log(share) + (1 - share) * np.log1p(-share))
 
 
-def check_design(X, y, n_classes):
+def check_design(X: Any, y: np.ndarray, n_classes: int) -> None:
     if X.shape[0] != len(y):
         raise ValueError(
             f"X and y must have the same number of rows. Got {X.shape[0]:,} and {len(y):,} "
@@ -492,12 +495,12 @@ def _solve_path(design, Cs, start, share, tol, max_iterations):
 
 
 def grid_search(
-    X,
-    y,
-    folds,
+    X: Any,
+    y: ArrayLike,
+    folds: ArrayLike,
     *,
     n_classes: int,
-    Cs=CS,
+    Cs: Sequence[float] = CS,
     start: Path | None = None,
     tol: float = 1e-6,
     max_iterations: int = 100,
@@ -617,8 +620,8 @@ def _held_out_hits(design, W, held_out):
 
 
 def fit(
-    X,
-    y,
+    X: Any,
+    y: ArrayLike,
     C: float,
     *,
     n_classes: int,
@@ -659,7 +662,9 @@ def fit(
     return weights[:, :-1].copy(), weights[:, -1].copy()
 
 
-def objective(X, y, coef, intercept, C: float, *, n_classes: int) -> np.ndarray:
+def objective(
+    X: Any, y: ArrayLike, coef: np.ndarray, intercept: np.ndarray, C: float, *, n_classes: int
+) -> np.ndarray:
     """What each one-vs-rest column minimises, (n_classes or 1,)."""
     values = []
     for k in range(coef.shape[0]):
@@ -669,13 +674,13 @@ def objective(X, y, coef, intercept, C: float, *, n_classes: int) -> np.ndarray:
     return np.array(values)
 
 
-def predict(X, coef, intercept) -> np.ndarray:
+def predict(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
     """The class of every row."""
     decision = X @ coef.T + intercept
     return (decision[:, 0] > 0).astype(np.int64) if coef.shape[0] == 1 else decision.argmax(axis=1)
 
 
-def classifier(coef, intercept, classes, C: float):
+def classifier(coef: np.ndarray, intercept: np.ndarray, classes: ArrayLike, C: float) -> Any:
     """A fitted scikit-learn object: LogisticRegression, one-vs-rest where classes are many."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.multiclass import OneVsRestClassifier

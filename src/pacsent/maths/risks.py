@@ -10,11 +10,17 @@ loss; a word whose vector is zero always scores `bias`.
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import ndtr
+
+from pacsent.maths.arrays import Numbers
+
+if TYPE_CHECKING:
+    from pacsent.words.encoded import Encoded
 
 _UNIT_32 = 2.0**-24
 _UNIT_64 = 2.0**-53
@@ -26,8 +32,8 @@ class GibbsRisk(NamedTuple):
     positive: np.ndarray  # R+, mean over the sentence's tokens
     noise: np.ndarray  # R-, over the noise distribution
     risk: np.ndarray  # weights[0] * positive + weights[1] * noise
-    grad_mu: np.ndarray | None = None  # (n_sentences, n_dims)
-    grad_rho: np.ndarray | None = None  # (n_sentences,), rho = ln var_Q
+    grad_mu: Any = None  # (n_sentences, n_dims)
+    grad_rho: Any = None  # (n_sentences,), rho = ln var_Q
 
 
 def paper_weights(n_negatives: int) -> tuple[float, float]:
@@ -35,7 +41,7 @@ def paper_weights(n_negatives: int) -> tuple[float, float]:
     return 1.0 / (n_negatives + 1), n_negatives / (n_negatives + 1)
 
 
-def gibbs_error(score, sd, y=1):
+def gibbs_error(score: Numbers, sd: Numbers, y: int = 1) -> np.ndarray:
     """P(y x <= 0) for a score x ~ N(score, sd^2): the chance to be wrong about one word.
 
         Phi(-y score / sd)
@@ -50,18 +56,18 @@ def gibbs_error(score, sd, y=1):
 
 
 def gibbs_risk(
-    mu,
-    var_Q,
-    counts,
-    A_hat,
-    p_noise,
+    mu: np.ndarray,
+    var_Q: Numbers,
+    counts: sparse.csr_matrix,
+    A_hat: np.ndarray,
+    p_noise: ArrayLike,
     *,
-    bias=0.0,
-    weights=(0.5, 0.5),
-    noise_words=None,
-    norms=None,
-    noise_table=None,
-    gradients=False,
+    bias: float = 0.0,
+    weights: tuple[float, float] = (0.5, 0.5),
+    noise_words: np.ndarray | None = None,
+    norms: np.ndarray | None = None,
+    noise_table: np.ndarray | None = None,
+    gradients: bool = False,
 ) -> GibbsRisk:
     """Zero-one Gibbs risk of each sentence, in float64, with its gradient.
 
@@ -141,7 +147,7 @@ def _fine_table() -> np.ndarray:
     return np.column_stack([ndtr(nodes), slopes])
 
 
-def word_scores(mu, encoded, A_hat) -> np.ndarray:
+def word_scores(mu: np.ndarray, encoded: "Encoded", A_hat: np.ndarray) -> np.ndarray:
     """mu_s.A_w of each token of `encoded`, (n_tokens,), in float64."""
     from pacsent._kernels.risks import token_scores
 
@@ -151,20 +157,22 @@ def word_scores(mu, encoded, A_hat) -> np.ndarray:
     return scores
 
 
-def token_errors(mu, var_Q, encoded, A_hat, *, bias=0.0) -> np.ndarray:
+def token_errors(
+    mu: np.ndarray, var_Q: np.ndarray, encoded: "Encoded", A_hat: np.ndarray, *, bias: float = 0.0
+) -> np.ndarray:
     """Chance to be wrong about each token of `encoded`, (n_tokens,), in float64."""
     scores = word_scores(mu, encoded, A_hat)
     sd = np.repeat(np.sqrt(var_Q), np.diff(encoded.offsets))
     return gibbs_error(scores + bias, sd * row_norms(A_hat)[encoded.ids])
 
 
-def token_margin(mu, var_Q) -> np.ndarray:
+def token_margin(mu: np.ndarray, var_Q: np.ndarray) -> np.ndarray:
     """Numerical error of `token_errors` at most, for each sentence; see `noise_risk`."""
     length = np.sqrt(np.einsum("ij,ij->i", mu, mu, dtype=float))
     return 0.3990 * (np.shape(mu)[1] + 4) * _UNIT_64 * length / np.sqrt(var_Q) + 1e-14
 
 
-def row_norms(table) -> np.ndarray:
+def row_norms(table: np.ndarray) -> np.ndarray:
     """Euclidean norms of the rows in float64, a block at a time."""
     norms = np.empty(table.shape[0])
     for start in range(0, table.shape[0], 8192):
@@ -174,8 +182,16 @@ def row_norms(table) -> np.ndarray:
 
 
 def noise_risk(
-    mu, var_Q, A_hat, p_noise, *, bias=0.0, precision="float32", n_jobs=1, progress=None
-):
+    mu: ArrayLike,
+    var_Q: ArrayLike,
+    A_hat: np.ndarray,
+    p_noise: ArrayLike,
+    *,
+    bias: float = 0.0,
+    precision: str = "float32",
+    n_jobs: int = 1,
+    progress: Any = None,
+) -> tuple[np.ndarray, np.ndarray]:
     """R- of each sentence over the whole vocabulary, and a bound on its numerical error.
 
         R-_s = sum_u p_noise(u) Phi((mu_s.A_u + bias) / (sd_s |A_u|))
@@ -260,7 +276,17 @@ def noise_risk(
     return risk + always, margin
 
 
-def log_loss(mu, var_Q, counts, A_hat, p_noise, *, bias=0.0, n_negatives=1, gradients=False):
+def log_loss(
+    mu: np.ndarray,
+    var_Q: Numbers,
+    counts: sparse.csr_matrix,
+    A_hat: np.ndarray,
+    p_noise: ArrayLike,
+    *,
+    bias: float = 0.0,
+    n_negatives: int = 1,
+    gradients: bool = False,
+) -> Any:
     """Expected log-loss of each sentence: a true word, and `n_negatives` times the noise.
 
         mean_w E softplus(-(h.A_w + bias)) + k sum_u p_noise(u) E softplus(h.A_u + bias)

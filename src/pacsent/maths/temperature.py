@@ -17,13 +17,15 @@ def log_probabilities(decisions: np.ndarray, temperature: float) -> np.ndarray:
     return z - logsumexp(z, axis=1, keepdims=True)
 
 
-def log_loss(decisions, labels, weights, temperature: float = 1.0) -> float:
+def log_loss(
+    decisions: np.ndarray, labels: np.ndarray, weights: np.ndarray, temperature: float = 1.0
+) -> float:
     """Mean of -ln(probability of the right class)."""
     right = log_probabilities(decisions, temperature)[np.arange(len(labels)), labels]
     return float(-(weights * right).sum() / weights.sum())
 
 
-def fit_temperature(decisions, labels, weights) -> float:
+def fit_temperature(decisions: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
     """The factor that makes the probabilities of these texts likeliest.
 
     The texts must not have been used to fit what made the decisions.

@@ -12,12 +12,15 @@ omega_S is n/N (weighting="token", N tokens in all) or 1/M (weighting="sentence"
 The loss is strictly convex in all mu_v and rho_v together.
 """
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import optimize, sparse
 
+from pacsent.maths.arrays import Numbers
 from pacsent.maths.logistic import gaussian_logistic
 from pacsent.maths.pb_neg import (
     alias,
@@ -41,11 +44,13 @@ class WordObjective(NamedTuple):
     grad_rho: np.ndarray  # (n_words,)
 
     @property
-    def total(self):
+    def total(self) -> float:
         return self.data + self.mean_penalty + self.var_penalty
 
 
-def prior_variances(counts, scale=None, shape="frequency"):
+def prior_variances(
+    counts: ArrayLike, scale: float | None = None, shape: str = "frequency"
+) -> np.ndarray:
     """Variance of each word's prior; inf for words that do not occur.
 
     T/count, T the number of tokens: the paper's, under which frequent words are held tighter. Or,
@@ -63,7 +68,7 @@ def prior_variances(counts, scale=None, shape="frequency"):
     return scale * inverse / np.median(inverse[counts > 0])
 
 
-def matched_scale(counts, shape="frequency"):
+def matched_scale(counts: sparse.csr_matrix, shape: str = "frequency") -> float:
     """The s for which prior variances s T/count make the median sentence's variance 1/n_tokens.
 
     That is the variance of PB-neg's prior, under which a score h.A_w is about as wide as it is
@@ -79,7 +84,7 @@ def matched_scale(counts, shape="frequency"):
     return float(np.median(1.0 / (n_tokens * spread)))
 
 
-def sentence_weights(n_tokens, weighting):
+def sentence_weights(n_tokens: ArrayLike, weighting: str) -> np.ndarray:
     """omega_S; see the top of this module."""
     n_tokens = np.asarray(n_tokens, dtype=float)
     if weighting == "token":
@@ -104,7 +109,17 @@ def _penalties(mu, rho, B_hat, var_P, lam):
 
 
 def sampled_objective(
-    mu, rho, eps, sentences, negatives, A_hat, B_hat, var_P, *, lam, weighting="token"
+    mu: np.ndarray,
+    rho: np.ndarray,
+    eps: np.ndarray,
+    sentences: Sequence[np.ndarray],
+    negatives: Sequence[np.ndarray],
+    A_hat: np.ndarray,
+    B_hat: np.ndarray,
+    var_P: np.ndarray,
+    *,
+    lam: float,
+    weighting: str = "token",
 ) -> WordObjective:
     """The loss for one draw of the noise words and of every h_v = mu_v + e^(rho_v/2) eps_v.
 
@@ -133,7 +148,17 @@ def sampled_objective(
 
 
 def expected_objective(
-    mu, rho, counts, A_hat, B_hat, var_P, noise, *, n_negatives=15, lam=1.0, weighting="token"
+    mu: np.ndarray,
+    rho: np.ndarray,
+    counts: sparse.csr_matrix,
+    A_hat: np.ndarray,
+    B_hat: np.ndarray,
+    var_P: np.ndarray,
+    noise: np.ndarray,
+    *,
+    n_negatives: int = 15,
+    lam: float = 1.0,
+    weighting: str = "token",
 ) -> WordObjective:
     """The loss with the noise words and all h_v integrated out.
 
@@ -167,27 +192,27 @@ def expected_objective(
 # ------------------------------------------------------------------------------------------------
 
 
-def mean_flow(D, rate, tau):
+def mean_flow(D: np.ndarray, rate: Numbers, tau: Numbers) -> np.ndarray:
     """D = mu - B after the penalty alone acted for time tau; rate = 1/(var_P lam)."""
     return D * np.exp(-rate * tau)
 
 
-def mean_euler(D, rate, steps):
+def mean_euler(D: np.ndarray, rate: float, steps: ArrayLike) -> np.ndarray:
     """D after plain steps D -= eta rate D for each eta in steps."""
     return D * np.exp(np.sum(np.log1p(-np.asarray(steps) * rate)))
 
 
-def rho_flow(u, tau):
+def rho_flow(u: Numbers, tau: Numbers) -> Any:
     """u = rho - log var_P after the penalty alone acted for tau = (d/(2 lam)) * time."""
     return -np.log1p(np.expm1(-u) * np.exp(-tau))
 
 
-def mean_step(D, rate, gradient, eta):
+def mean_step(D: np.ndarray, rate: Numbers, gradient: Numbers, eta: float) -> np.ndarray:
     """D after time eta of D' = -rate D - gradient, the data gradient held fixed."""
     return D * np.exp(-rate * eta) + np.expm1(-rate * eta) / rate * gradient
 
 
-def rho_step(u, c, gradient, eta):
+def rho_step(u: Numbers, c: Numbers, gradient: Numbers, eta: float) -> Any:
     """u after time eta of the penalty's flow with the data gradient in rho held fixed.
 
     z = e^-u obeys z' = c - (c - gradient) z, c = d/(2 lam), which is linear.
@@ -197,7 +222,7 @@ def rho_step(u, c, gradient, eta):
     return -np.log(np.exp(-u - x) + c * phi)
 
 
-def precision_step(u, c, push, eta):
+def precision_step(u: Numbers, c: Numbers, push: Numbers, eta: float) -> Any:
     """u after time eta of the penalty's flow with the data's gradient in the variance held fixed.
 
     push = var_P dL/dvar, never negative; z = e^-u obeys z' = c (1 - z) + push, so that no step,
@@ -220,7 +245,13 @@ class WordSolution(NamedTuple):
     gradient_norm: float
 
 
-def stiffness(share, n_tokens, A, noise, n_negatives):
+def stiffness(
+    share: sparse.csr_matrix,
+    n_tokens: np.ndarray,
+    A: np.ndarray,
+    noise: np.ndarray,
+    n_negatives: int,
+) -> np.ndarray:
     """Upper bound on the curvature in h of each sentence's sampled loss.
 
     sigmoid' <= 1/4; the rest is the largest eigenvalue of the second moment of the noise words,
@@ -236,7 +267,15 @@ def stiffness(share, n_tokens, A, noise, n_negatives):
     return 0.25 * (n_negatives * sampled + share @ squared_lengths(A))
 
 
-def most_together(counts, A, noise, *, n_negatives, weighting, learning_rate):
+def most_together(
+    counts: sparse.csr_matrix,
+    A: np.ndarray,
+    noise: np.ndarray,
+    *,
+    n_negatives: int,
+    weighting: str,
+    learning_rate: float,
+) -> int:
     """How many sentences, drawn at random, may step together without overshooting; at least 1."""
     n_tokens = np.asarray(counts.sum(axis=1)).ravel().astype(float)
     share = sparse.diags(1.0 / n_tokens) @ counts
@@ -247,21 +286,21 @@ def most_together(counts, A, noise, *, n_negatives, weighting, learning_rate):
 
 
 def train(
-    counts,
-    A,
-    B,
-    var_P,
-    noise,
+    counts: sparse.csr_matrix,
+    A: np.ndarray,
+    B: np.ndarray,
+    var_P: np.ndarray,
+    noise: np.ndarray,
     *,
-    n_negatives=15,
-    lam=1.0,
-    weighting="sentence",
-    n_epochs=40,
-    learning_rate=0.025,
-    block=32,
-    n_threads=1,
-    rng,
-    callback=None,
+    n_negatives: int = 15,
+    lam: float = 1.0,
+    weighting: str = "sentence",
+    n_epochs: int = 40,
+    learning_rate: float = 0.025,
+    block: int = 32,
+    n_threads: int = 1,
+    rng: np.random.Generator,
+    callback: Callable | None = None,
 ) -> WordSolution:
     """Posteriors of the words by stochastic gradients, one step per sentence and epoch.
 
@@ -328,18 +367,18 @@ def train(
 
 
 def solve(
-    counts,
-    A,
-    B,
-    var_P,
-    noise,
+    counts: sparse.csr_matrix,
+    A: np.ndarray,
+    B: np.ndarray,
+    var_P: np.ndarray,
+    noise: np.ndarray,
     *,
-    n_negatives=15,
-    lam=1.0,
-    weighting="token",
-    tol=1e-6,
-    max_iter=1000,
-    n_threads=1,
+    n_negatives: int = 15,
+    lam: float = 1.0,
+    weighting: str = "token",
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    n_threads: int = 1,
 ) -> WordSolution:
     """Posteriors of the words by L-BFGS on the expected loss, in double precision.
 
@@ -413,7 +452,9 @@ def solve(
 # ------------------------------------------------------------------------------------------------
 
 
-def pv_dbow_objective(h, sentences, negatives, A):
+def pv_dbow_objective(
+    h: np.ndarray, sentences: Sequence[np.ndarray], negatives: Sequence[np.ndarray], A: np.ndarray
+) -> tuple[float, np.ndarray, np.ndarray]:
     """(loss, gradient in h, gradient in A): l_neg summed over sentences and tokens.
 
     Parameters

@@ -5,16 +5,17 @@ moments of a table are taken.
 """
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 _BLOCK = 1 << 14  # rows of a table handled at once
 
 
-def sif_weights(p, a):
+def sif_weights(p: ArrayLike, a: float) -> np.ndarray:
     """Smooth inverse frequency, a / (a + p): frequent words weigh less (Arora et al., 2017)."""
     return a / (a + np.asarray(p, dtype=float))
 
 
-def usif_a(p, n_tokens):
+def usif_a(p: ArrayLike, n_tokens: float) -> float:
     """The `a` of unsupervised SIF, from the vocabulary and a sentence's length (Ethayarajh, 2018).
 
         threshold = 1 - (1 - 1/n_words)^n_tokens,  alpha = share of words with p > threshold
@@ -24,19 +25,19 @@ def usif_a(p, n_tokens):
     """
     p = np.asarray(p, dtype=float)
     threshold = -np.expm1(n_tokens * np.log1p(-1.0 / max(p.size, 2)))
-    alpha = max(np.count_nonzero(p > threshold), 1) / p.size
+    alpha = max(int(np.count_nonzero(p > threshold)), 1) / p.size
     # where every word is above the threshold nothing is left to smooth
     return max(1.0 - alpha, 1.0 / p.size) / (alpha * 0.5 * p.size)
 
 
-def heaviest(q, mass=0.95):
+def heaviest(q: np.ndarray, mass: float = 0.95) -> np.ndarray:
     """The fewest rows that hold this share of the weights `q`, in order."""
     order = np.argsort(-q, kind="stable")
     total = np.cumsum(q[order])
     return np.sort(order[: 1 + np.searchsorted(total, mass * total[-1])])
 
 
-def moments(table, q):
+def moments(table: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(mean, second moment) of the rows of `table` under the weights `q`, in float64."""
     n_dims = table.shape[1]
     mean, second = np.zeros(n_dims), np.zeros((n_dims, n_dims))
@@ -48,12 +49,12 @@ def moments(table, q):
     return mean, second
 
 
-def sentence_moment(mean, second, n_tokens):
+def sentence_moment(mean: np.ndarray, second: np.ndarray, n_tokens: float) -> np.ndarray:
     """Second moment of the mean of `n_tokens` independent rows with these moments."""
     return second / n_tokens + (1.0 - 1.0 / n_tokens) * np.outer(mean, mean)
 
 
-def main_directions(second, n_directions):
+def main_directions(second: np.ndarray, n_directions: int) -> tuple[np.ndarray, np.ndarray]:
     """(directions, shares): the first eigenvectors, largest first, and the part of each in their
     sum of eigenvalues."""
     n_directions = min(n_directions, len(second))
@@ -65,7 +66,7 @@ def main_directions(second, n_directions):
     return vectors.T.copy(), values / max(values.sum(), np.finfo(float).tiny)
 
 
-def damping(mean, second, aperture):
+def damping(mean: np.ndarray, second: np.ndarray, aperture: float) -> np.ndarray:
     """The map x -> x D that evens out dimensions and damps what the rows share.
 
         s_d^2 = variance of dimension d,  R = second moment of x/s, divided by its mean eigenvalue
@@ -82,7 +83,7 @@ def damping(mean, second, aperture):
     return scale[:, None] * np.linalg.inv(np.eye(len(R)) + aperture**2 * R)
 
 
-def directions_only(rows, centre):
+def directions_only(rows: np.ndarray, centre: np.ndarray) -> np.ndarray:
     """Rows minus `centre`, at unit length; a row that equals the centre stays 0."""
     moved = rows - centre
     lengths = np.linalg.norm(moved, axis=1, keepdims=True)

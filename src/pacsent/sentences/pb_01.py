@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from pacsent.maths.pb_01 import OBJECTIVES, minimise, single
+from pacsent.maths.pb_01 import OBJECTIVES, Documents, ZeroOneLoss, minimise, single
 from pacsent.maths.risks import paper_weights, row_norms
 from pacsent.sentences.base import SentenceVectorizer
 from pacsent.sentences.pb_neg import PBNegVectorizer
@@ -178,17 +178,17 @@ class PB01Vectorizer(SentenceVectorizer):
         A_hat, B_hat = map(single, self._tables())
         start = self._current_start()._prepared()
         k = self.n_negatives
-        settings = {
-            "objective": self.objective,
-            "delta": self.delta,
-            "bias": math.log(k) if self.bias is None else self.bias,
-            "weights": (0.5, 0.5) if self.weighting == "balanced" else paper_weights(k),
-            "noise_words": self.noise_words_,
-            "noise_table": A_hat[self.noise_words_].astype(float),
-            "norms": row_norms(A_hat),
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-        }
+        loss = ZeroOneLoss(
+            A_hat,
+            self.noise_weights_,
+            bias=math.log(k) if self.bias is None else self.bias,
+            weights=(0.5, 0.5) if self.weighting == "balanced" else paper_weights(k),
+            noise_words=self.noise_words_,
+            noise_table=A_hat[self.noise_words_].astype(float),
+            norms=row_norms(A_hat),
+            objective=self.objective,
+            delta=self.delta,
+        )
 
         def posterior(encoded, out=None):
             n = encoded.n_sentences
@@ -206,8 +206,9 @@ class PB01Vectorizer(SentenceVectorizer):
                     mu, var_Q = (part[full] for part in start(encoded)[:2])
                     lost = ~(np.isfinite(mu).all(axis=1) & np.isfinite(var_Q) & (var_Q > 0))
                     mu[lost], var_Q[lost] = m[lost], var_P[lost]  # start at the prior then
+                    documents = Documents(counts, m, var_P, lam)
                     means[full], variances[full], _, _ = minimise(
-                        mu, var_Q, counts, A_hat, self.noise_weights_, m, var_P, lam, **settings
+                        mu, var_Q, documents, loss, tol=self.tol, max_iter=self.max_iter
                     )
             return means, variances
 
