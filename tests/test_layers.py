@@ -24,7 +24,7 @@ ROOMS = {
     },
     "bench": {
         "certificates", "classify", "files", "gpu", "maths", "progress", "sentences", "text",
-        "words",
+        "threads", "words",
     },
     "loading": {"classify", "seals", "sentences", "storage", "words"},
     "classify": {"_kernels", "maths", "sentences", "threads", "words"},

@@ -36,7 +36,11 @@ _ours: set[str] = set()  # what this process is writing now
 
 
 def check_output(
-    path: str | os.PathLike, inputs: Iterable = (), *, overwrite: bool = False, folder: bool = False
+    path: str | os.PathLike | None,
+    inputs: Iterable = (),
+    *,
+    overwrite: bool = False,
+    folder: bool = False,
 ) -> None:
     """Refuse an output that exists, unless it may be overwritten; and any that is an input.
 
@@ -73,7 +77,7 @@ def check_output(
         )
 
 
-def is_stream(path: str | os.PathLike) -> bool:
+def is_stream(path: str | os.PathLike | None) -> bool:
     """Whether a path is stdout, a device or a pipe: written to as it is, nothing to move there."""
     if path is None or str(path) == "-":
         return True
@@ -109,7 +113,7 @@ def full_disk(error: OSError, path: str | os.PathLike, needed: int | None = None
 
 @contextlib.contextmanager
 def replacing(
-    path: str | os.PathLike, *, parents: bool = False, needed: int | None = None
+    path: str | os.PathLike | None, *, parents: bool = False, needed: int | None = None
 ) -> Iterator[IO[bytes]]:
     """A file to write bytes to; in its place, whole and on the disk, when the block ends well.
 

@@ -1,6 +1,6 @@
 """Kernels of the methods with negative sampling. Nothing here draws a random number of its own.
 
-`rule` is the tuple (limits, starts, nodes, weights) of `logistic_posterior.quadrature_rule`: for
+`rule` is the tuple (limits, starts, nodes, weights) of `maths.pb_neg.quadrature_rule`: for
 variances up to limits[i], the Gauss-Hermite nodes starts[i]:starts[i + 1]; beyond the last limit
 an alternating series. Sums may be reassociated by the compiler (`reassoc`), nothing else.
 """

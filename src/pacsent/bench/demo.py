@@ -5,7 +5,9 @@ the same language, scored and certified; and because the text was drawn, the tru
 stands beside the promise.
 """
 
+import os
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -28,7 +30,13 @@ SLOW = ("PB-01", "PV-DBOW")  # one setting is enough for a demonstration
 IN_ONE_THREAD = ("w-PB-neg", "i-w-PB-neg", "PV-DBOW")  # several learn without locks: never twice
 
 
-def run(out, *, random_state: int = 0, n_jobs: int | None = None, say=lambda line: None) -> dict:
+def run(
+    out: str | os.PathLike,
+    *,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    say: Callable[[str], object] = lambda line: None,
+) -> dict:
     """Everything once; results, word vectors and report under `out`.
 
     The same `random_state` and `n_jobs` give the same numbers: what would depend on how threads

@@ -4,11 +4,13 @@ Labels are used by the classifier only. `reproduction` runs the whole table.
 """
 
 import json
+import os
 import time
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +33,7 @@ PROTOCOL = 2  # goes up when results of an earlier run must not be mixed with ne
 # ------------------------------------------------------------------------------------------------
 
 
-def folds_of(labels, seed: int, n_folds: int = N_FOLDS) -> np.ndarray:
+def folds_of(labels: np.ndarray, seed: int, n_folds: int = N_FOLDS) -> np.ndarray:
     """The fold of every row: every class spread evenly, at random by `seed`."""
     rng = np.random.default_rng([seed, 5, n_folds])
     folds = np.empty(len(labels), dtype=np.int64)
@@ -44,7 +46,7 @@ def folds_of(labels, seed: int, n_folds: int = N_FOLDS) -> np.ndarray:
     return folds
 
 
-def unit_length(X):
+def unit_length(X: Any) -> Any:
     """Rows divided by their length; rows of zeros stay."""
     lengths = np.linalg.norm(X, axis=1, keepdims=True)
     return X / np.where(lengths > 0, lengths, 1.0)
@@ -255,9 +257,11 @@ def paper_score(row: Row, dataset: str) -> float | None:
 class Prepared:
     """A dataset tokenised once, whatever the split."""
 
-    def __init__(self, dataset: Dataset, words, *, n_jobs=None, device=None):
+    def __init__(
+        self, dataset: Dataset, words: Any, *, n_jobs: int | None = None, device: str | None = None
+    ):
         self.dataset, self.words = dataset, words
-        self.settings = {"n_jobs": n_jobs, "device": device}
+        self.settings: dict[str, Any] = {"n_jobs": n_jobs, "device": device}
         self.n_classes = len(dataset.classes)
         self._parts: dict = {}
         self._kept: dict = {}
@@ -267,7 +271,7 @@ class Prepared:
             if dataset.has_fixed_split:
                 self.test_encoded = words.vocabulary.encode(dataset.test_texts)
 
-    def part(self, seed):
+    def part(self, seed: int) -> tuple[Texts, np.ndarray, np.ndarray]:
         """(Texts, y_train, y_test) of one seed; the same object where the split is fixed."""
         key = None if self.dataset.has_fixed_split else seed
         if key not in self._parts:
@@ -289,7 +293,9 @@ class Prepared:
             self._parts[key] = source, split.train_labels, split.test_labels
         return self._parts[key]
 
-    def features(self, row: Row, source: Texts, lam=None, seed=0) -> Features:
+    def features(
+        self, row: Row, source: Texts, lam: float | None = None, seed: int = 0
+    ) -> Features:
         """As `features`; those that few labels will want again are kept."""
         key = row.name, lam, seed
         if key in self._kept:
@@ -369,13 +375,13 @@ def _by_length(lengths, variances, n_bins=12) -> list[dict]:
 
 
 def evaluate(
-    method,
+    method: Any,
     dataset: Dataset,
-    words=None,
+    words: Any = None,
     *,
-    lams=None,
-    seeds=SEEDS,
-    Cs=regressions.CS,
+    lams: Sequence[float] | None = None,
+    seeds: Sequence[int] = SEEDS,
+    Cs: Sequence[float] = regressions.CS,
     n_jobs: int | None = None,
     device: str | None = None,
     save_classifiers: str | Path | None = None,
@@ -474,7 +480,9 @@ def _row_of(method):
     return Row(method, method, method), features
 
 
-def run_row(row: Row, prepared: Prepared, protocol: Protocol, extract=None) -> Result:
+def run_row(
+    row: Row, prepared: Prepared, protocol: Protocol, extract: Callable | None = None
+) -> Result:
     """Score one row on one dataset.
 
     extract(row, source, lam, seed) -> Features; those of the row where it is left out.
@@ -522,7 +530,13 @@ def _plain(params):
 # ------------------------------------------------------------------------------------------------
 
 
-def save_classifier(path, coef, intercept, classes, choice: dict) -> None:
+def save_classifier(
+    path: str | os.PathLike,
+    coef: np.ndarray,
+    intercept: np.ndarray,
+    classes: Sequence,
+    choice: dict,
+) -> None:
     """A classifier as a .npz of plain arrays, which no code runs to load."""
     with replacing(path, parents=True) as file:
         np.savez(
@@ -550,7 +564,7 @@ def _check_classifier(path: Path, digests: dict) -> None:
         )
 
 
-def load_classifier(path):
+def load_classifier(path: str | os.PathLike) -> Any:
     """A saved classifier as a fitted scikit-learn pipeline: L2 normalisation, if chosen, and
     LogisticRegression (one-vs-rest where classes are many).
 
@@ -578,7 +592,7 @@ def load_classifier(path):
 # ------------------------------------------------------------------------------------------------
 
 
-def draw_labelled(labels, n_labels: int, seed: int) -> np.ndarray:
+def draw_labelled(labels: np.ndarray, n_labels: int, seed: int) -> np.ndarray:
     """Rows of a draw of n_labels examples, every class in proportion and at least five times."""
     rng = np.random.default_rng([seed, n_labels, 7])
     classes, counts = np.unique(labels, return_counts=True)
@@ -593,7 +607,7 @@ def draw_labelled(labels, n_labels: int, seed: int) -> np.ndarray:
     return np.sort(np.concatenate([rows, rng.permutation(rest)[:missing]]))
 
 
-def row_space(X):
+def row_space(X: Any) -> tuple[Any, Callable]:
     """X in coordinates of the space its rows span, and the function that takes other rows there.
 
     Fewer than n_features where X has fewer rows; lengths and angles stay, so a classifier with an
@@ -612,7 +626,14 @@ def row_space(X):
     return inside, lambda other: np.asarray(other @ basis)
 
 
-def few_labels(row: Row, prepared, *, sizes=FEW_LABELS, n_draws=N_DRAWS, n_jobs=None) -> dict:
+def few_labels(
+    row: Row,
+    prepared: "Prepared",
+    *,
+    sizes: Sequence[int] = FEW_LABELS,
+    n_draws: int = N_DRAWS,
+    n_jobs: int | None = None,
+) -> dict:
     """Test accuracy of a classifier that sees only some labels, mean and sd over draws.
 
     The vectors are learned from all training texts; lam is 1: a handful of labels cannot choose
@@ -658,7 +679,9 @@ def few_labels(row: Row, prepared, *, sizes=FEW_LABELS, n_draws=N_DRAWS, n_jobs=
     return {"kind": "few-labels", "row": row.name, "label": row.label, "curve": curve}
 
 
-def similarity(row: Row, pairs, words, *, n_jobs=None, device=None) -> dict:
+def similarity(
+    row: Row, pairs: Any, words: Any, *, n_jobs: int | None = None, device: str | None = None
+) -> dict:
     """Spearman and Pearson correlation with human scores, lam chosen on the training part."""
     from scipy.stats import pearsonr, spearmanr
 
@@ -718,7 +741,7 @@ def similarity(row: Row, pairs, words, *, n_jobs=None, device=None) -> dict:
     }
 
 
-def document_map(row: Row, prepared, *, n_documents=800, seed=0) -> dict:
+def document_map(row: Row, prepared: "Prepared", *, n_documents: int = 800, seed: int = 0) -> dict:
     """A 2-D map of test documents by class: t-SNE of their vectors after PCA."""
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
@@ -742,7 +765,7 @@ def document_map(row: Row, prepared, *, n_documents=800, seed=0) -> dict:
     }
 
 
-def certificate(row: Row, prepared) -> dict:
+def certificate(row: Row, prepared: "Prepared") -> dict:
     """Continuation certificate of the training texts, a tenth of them held back to check it."""
     from pacsent.certificates.certifying import certify
     from pacsent.sentences.methods import make

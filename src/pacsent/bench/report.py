@@ -3,6 +3,8 @@
 The page is one file that opens offline: styles and pictures are inside it.
 """
 
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,7 @@ def _row_names(results) -> list[str]:
     return known + sorted(set(found) - set(known))
 
 
-def cells(results) -> tuple[list[str], list[list[str]]]:
+def cells(results: Sequence[dict]) -> tuple[list[str], list[list[str]]]:
     """Header and rows of the table: ours ± sd, the paper's number where there is one."""
     scores, names = _scores(results), _datasets(results)
     header = ["method"]
@@ -67,7 +69,7 @@ def cells(results) -> tuple[list[str], list[list[str]]]:
     return header, rows
 
 
-def table(results, table_format: str = "text") -> str:
+def table(results: Sequence[dict], table_format: str = "text") -> str:
     """The table of accuracies as text, Markdown, LaTeX or HTML."""
     header, rows = cells(results)
     if table_format == "md":
@@ -165,7 +167,7 @@ def _shade(difference: float) -> str:
     return f"background:rgba(var(--{'up' if difference >= 0 else 'down'}),{strength:.2f})"
 
 
-def html_table(results) -> str:
+def html_table(results: Sequence[dict]) -> str:
     """The table with the paper's numbers under ours; the difference is coloured and written."""
     scores, names = _scores(results), _datasets(results)
     best = {
@@ -224,7 +226,7 @@ def _plain_table(header, rows) -> str:
     )
 
 
-def similarity_rows(results) -> tuple[list[str], list[list[str]]]:
+def similarity_rows(results: Sequence[dict]) -> tuple[list[str], list[list[str]]]:
     """Header and rows of the table of sentence pairs."""
     titles = {
         "log_likelihood_kernel": "exp. likelihood",
@@ -246,7 +248,7 @@ def similarity_rows(results) -> tuple[list[str], list[list[str]]]:
     return header, rows
 
 
-def few_label_rows(results) -> tuple[list[str], list[list[str]]]:
+def few_label_rows(results: Sequence[dict]) -> tuple[list[str], list[list[str]]]:
     """Header and rows of the table of few labels; the last column has all of them."""
     found = _of_kind(results, "few-labels")
     sizes = sorted({point["n_labels"] for r in found for point in r["curve"]})
@@ -267,7 +269,7 @@ def few_label_rows(results) -> tuple[list[str], list[list[str]]]:
     return header, rows
 
 
-def certificate_rows(results) -> tuple[list[str], list[list[str]]]:
+def certificate_rows(results: Sequence[dict]) -> tuple[list[str], list[list[str]]]:
     """Header and rows of the certificates."""
     found = _of_kind(results, "certificate")
     known = any("true_risk" in r for r in found)
@@ -292,7 +294,7 @@ def certificate_rows(results) -> tuple[list[str], list[list[str]]]:
     return header, rows
 
 
-def time_rows(results) -> tuple[list[str], list[list[str]]]:
+def time_rows(results: Sequence[dict]) -> tuple[list[str], list[list[str]]]:
     """Header and rows of the run times, in seconds."""
     header = ["method", "dataset", "fit", "encode", "grid", "final fit"]
     rows = []
@@ -305,7 +307,14 @@ def time_rows(results) -> tuple[list[str], list[list[str]]]:
     return header, rows
 
 
-def write(results, out, run=None, *, title="pacsent: the paper's table, again", again=None) -> Path:
+def write(
+    results: Sequence[dict],
+    out: str | os.PathLike,
+    run: dict | None = None,
+    *,
+    title: str = "pacsent: the paper's table, again",
+    again: str | None = None,
+) -> Path:
     """OUT/index.html, OUT/table.md, OUT/table.tex and, where matplotlib is there, OUT/plots/*.png.
 
     Parameters
@@ -381,17 +390,20 @@ def _figures(pictures, kind) -> str:
     return f'<div class="plots">{"".join(parts)}</div>'
 
 
-def _page(results, pictures, run, title, again) -> str:
-    sections = []
+def _section(heading, text, *content) -> str:
+    parts = "".join(part for part in content if part)
+    return f"<h2>{heading}</h2><p class='soft'>{text}</p>{parts}" if parts else ""
 
-    def section(heading, text, *content):
-        content = [part for part in content if part]
-        if content:
-            sections.append(f"<h2>{heading}</h2><p class='soft'>{text}</p>{''.join(content)}")
 
+def _table_if_any(header, rows) -> str:
+    return _plain_table(header, rows) if rows else ""
+
+
+def _sections(results, pictures) -> Iterator[str]:
+    """The parts of the page; empty where there is nothing to show."""
     if scored := _of_kind(results, "classification"):
         beside = any(r["paper"] is not None for r in scored)
-        section(
+        yield _section(
             "Test accuracy",
             ("Below each number the paper's and the difference to it. " if beside else "")
             + "Mean over the seeds; λ, C and L2 normalisation by five-fold cross-validation on "
@@ -400,7 +412,7 @@ def _page(results, pictures, run, title, again) -> str:
         )
     certificates = certificate_rows(results)
     if certificates[1]:
-        section(
+        yield _section(
             "Certificates",
             "What is promised, with chance 1 - delta, about telling the words of a document from "
             "noise; beside it the truth where the text was drawn by us, or the risk on a tenth of "
@@ -409,45 +421,52 @@ def _page(results, pictures, run, title, again) -> str:
             _plain_table(*certificates),
             _figures(pictures, "certificates"),
         )
-    few = few_label_rows(results)
-    section(
+    yield _section(
         "Few labels",
         "The classifier sees only some labels: mean ± sd over the draws. The vectors are learned "
         "without labels, from all training texts; lam = 1.",
         _figures(pictures, "few-labels"),
-        _plain_table(*few) if few[1] else "",
+        _table_if_any(*few_label_rows(results)),
     )
-    section(
-        "Accuracy against λ",
-        "Cross-validated accuracy on the training part at the best C.",
-        _figures(pictures, "lam"),
+    for heading, text, kind in _PLOTTED:
+        yield _section(heading, text, _figures(pictures, kind))
+    yield _section(
+        "Sentence pairs (STS-B)",
+        "Correlation of cosine similarity with human scores on the test part; λ chosen on the "
+        "training part. The last columns are Spearman correlations of similarities between the "
+        "whole posteriors.",
+        _table_if_any(*similarity_rows(results)),
     )
-    section(
-        "Posterior variance against length",
-        "Median in bins of equal numbers of test documents, at the λ that was chosen.",
-        _figures(pictures, "variance"),
-    )
-    section(
-        "A map of the documents",
-        "t-SNE of the vectors of some test documents, coloured by class.",
-        _figures(pictures, "map"),
-    )
-    pairs = similarity_rows(results)
-    if pairs[1]:
-        section(
-            "Sentence pairs (STS-B)",
-            "Correlation of cosine similarity with human scores on the test part; λ chosen on the "
-            "training part. The last columns are Spearman correlations of similarities between "
-            "the whole posteriors.",
-            _plain_table(*pairs),
-        )
-    times = time_rows(results)
-    if times[1]:
-        section(
+    header, times = time_rows(results)
+    if times:
+        yield _section(
             "Run times",
             "Seconds, all seeds and all values of λ together.",
-            f"<details><summary>{len(times[1])} rows</summary>{_plain_table(*times)}</details>",
+            f"<details><summary>{len(times)} rows</summary>{_plain_table(header, times)}</details>",
         )
+
+
+_PLOTTED = (
+    (
+        "Accuracy against λ",
+        "Cross-validated accuracy on the training part at the best C.",
+        "lam",
+    ),
+    (
+        "Posterior variance against length",
+        "Median in bins of equal numbers of test documents, at the λ that was chosen.",
+        "variance",
+    ),
+    (
+        "A map of the documents",
+        "t-SNE of the vectors of some test documents, coloured by class.",
+        "map",
+    ),
+)
+
+
+def _page(results, pictures, run, title, again) -> str:
+    sections = list(_sections(results, pictures))
     if not pictures:
         sections.append(
             "<p class='soft'>There are no plots because matplotlib is not installed. "
@@ -487,7 +506,7 @@ def require_matplotlib() -> None:
         )
 
 
-def plots(results, folder) -> list[tuple[Path, str, str]]:
+def plots(results: Sequence[dict], folder: str | os.PathLike) -> list[tuple[Path, str, str]]:
     """Draw what there is; (path, kind, caption) of every picture. Empty without matplotlib."""
     try:
         import matplotlib

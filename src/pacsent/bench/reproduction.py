@@ -3,9 +3,10 @@
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pacsent
 from pacsent import progress
@@ -15,6 +16,7 @@ from pacsent.bench.rows import PAPER_DATASETS, ROWS, Row
 from pacsent.certificates.wording import rounded_up
 from pacsent.files import replacing
 from pacsent.maths import regressions
+from pacsent.threads import n_cores
 
 # about how long things take, for the time left: per lam of a quick row, a slow row, w-PB-neg
 _COST = {
@@ -57,7 +59,7 @@ def _is_slow(row: Row) -> bool:
     return "neg" in row.method or row.method in ("PV-DBOW", "PB-01")
 
 
-def tasks(only=None) -> list[Task]:
+def tasks(only: Iterable[str] | None = None) -> list[Task]:
     """All results of a full run, in order; `only` keeps the named rows, datasets or kinds."""
     quick_rows = [name for name, row in ROWS.items() if not _is_slow(row)]
     slow_rows = [name for name, row in ROWS.items() if _is_slow(row)]
@@ -107,12 +109,12 @@ def tasks(only=None) -> list[Task]:
 
 
 def reproduce(
-    data,
-    words,
-    out,
+    data: str | Path,
+    words: Any,
+    out: str | os.PathLike,
     *,
-    only=None,
-    seeds=SEEDS,
+    only: Iterable[str] | None = None,
+    seeds: Sequence[int] = SEEDS,
     quick: bool = False,
     save_classifiers: bool = False,
     device: str | None = None,
@@ -154,101 +156,124 @@ def reproduce(
     dict
         seconds, peak_memory_bytes, n_done, n_kept, n_missing, skipped.
     """
-    say = report or (lambda line: None)
-    out = Path(out)
-    if quick:
-        seeds = tuple(seeds)[:1]
-    Cs = (1.0, 10.0, 100.0) if quick else regressions.CS
+    folder = Path(out)
+    used = tuple(seeds)[:1] if quick else tuple(seeds)
     protocol = Protocol(
-        seeds=tuple(seeds),
-        Cs=Cs,
+        seeds=used,
+        Cs=(1.0, 10.0, 100.0) if quick else regressions.CS,
         n_jobs=n_jobs,
         device=device,
         quick=quick,
-        classifiers=out / "classifiers" if save_classifiers else None,
+        classifiers=folder / "classifiers" if save_classifiers else None,
     )
-    listed = tasks(only)
-    digest = words.digest()
-    keys = {
-        task: {
-            "protocol": PROTOCOL,
-            "dataset_digest": datasets.DATASETS[task.dataset].digest if verify else None,
-            "words_digest": digest,
-            "seeds": list(seeds),
-            "Cs": list(Cs),
-            "quick": quick,
-        }
-        for task in listed
-    }
-    _check_same(out / "results", "words_digest", digest)
-    for task in listed:
-        known = datasets.DATASETS[task.dataset].digest
-        if verify:
-            _check_same(out / "results", "dataset_digest", known, task.dataset)
-    left = [task for task in listed if not _is_done(out / "results" / task.file, keys[task])]
-    started = time.perf_counter()
-    count = {"n_done": 0, "n_kept": len(listed) - len(left)}
-    skipped: dict[str, str] = {}
-    loaded: dict = {}
+    run = _Run(folder, words, protocol, tasks(only), verify)
+    run.say = report or run.say
     try:
         with progress.bar(
-            "reproduce", total=sum(task.cost for task in left), unit="units", enabled=verbose
+            "reproduce", total=sum(task.cost for task in run.left), unit="units", enabled=verbose
         ) as bar:
-            for task in left:
-                if task.dataset not in loaded:
-                    loaded.clear()  # one dataset in memory at a time
-                    try:
-                        loaded[task.dataset] = datasets.load(task.dataset, data, verify=verify)
-                    except FileNotFoundError as error:
-                        skipped[task.dataset] = str(error)
-                        loaded[task.dataset] = None
-                        say(f"left out {task.dataset}: {error}")
-                    if loaded[task.dataset] is not None and task.kind != "similarity":
-                        loaded[task.dataset] = Prepared(
-                            loaded[task.dataset], words, n_jobs=n_jobs, device=device
-                        )
-                prepared = loaded[task.dataset]
-                if prepared is None:
-                    bar.advance(task.cost)
-                    continue
-                made_of = getattr(prepared, "dataset", prepared).digest
-                _check_same(out / "results", "dataset_digest", made_of, task.dataset)
-                began = time.perf_counter()
-                if time_limit is not None and began - started > time_limit:
-                    say(f"time is up before {task.row} on {task.dataset}: run again to go on")
+            for task in run.left:
+                if time_limit is not None and run.seconds() > time_limit:
+                    run.say(f"time is up before {task.row} on {task.dataset}: run again to go on")
                     break
-                try:
-                    content = _run_task(task, prepared, words, protocol)
-                except ImportError as error:
-                    skipped[task.row] = str(error)
-                    say(f"left out {task.row}: {error}")
-                    bar.advance(task.cost)
-                    continue
-                content["provenance"] = {
-                    **keys[task],
-                    "dataset_digest": made_of,
-                    "pacsent": pacsent.__version__,
-                    "n_folds": N_FOLDS,
-                    "device": device or "cpu",
-                    "date": time.strftime("%Y-%m-%d"),
-                    "wall_seconds": round(time.perf_counter() - began, 2),
-                }
-                write_json(out / "results" / task.file, content)
-                count["n_done"] += 1
-                say(_one_line(content))
-                bar.advance(task.cost, note=f"{task.row} {task.dataset}")
+                note = run.do(task, data)
+                bar.advance(task.cost, note=note)
     finally:  # also where it is interrupted
-        run = {
-            "seconds": round(time.perf_counter() - started, 1),
-            "peak_memory_bytes": _peak_memory(),
-            **count,
-            "n_missing": len(listed) - sum(count.values()),
-            "skipped": skipped,
-            "n_cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        summary = run.summary()
+        if run.n_done:
+            write_json(folder / "run.json", summary)
+    return summary
+
+
+class _Run:
+    """Results still to be made, what they are made with, and how far the run is."""
+
+    def __init__(self, out: Path, words, protocol: Protocol, listed: list[Task], verify: bool):
+        self.out, self.words, self.protocol, self.verify = out, words, protocol, verify
+        self.results = out / "results"
+        digest = words.digest()
+        _check_same(self.results, "words_digest", digest)
+        self.keys = {
+            task: {
+                "protocol": PROTOCOL,
+                "dataset_digest": datasets.DATASETS[task.dataset].digest if verify else None,
+                "words_digest": digest,
+                "seeds": list(protocol.seeds),
+                "Cs": list(protocol.Cs),
+                "quick": protocol.quick,
+            }
+            for task in listed
         }
-        if count["n_done"]:
-            write_json(out / "run.json", run)
-    return run
+        if verify:
+            for task in listed:
+                known = datasets.DATASETS[task.dataset].digest
+                _check_same(self.results, "dataset_digest", known, task.dataset)
+        self.left = [t for t in listed if not _is_done(self.results / t.file, self.keys[t])]
+        self.n_listed, self.n_kept, self.n_done = len(listed), len(listed) - len(self.left), 0
+        self.skipped: dict[str, str] = {}
+        self.started = time.perf_counter()
+        self.say: Callable[[str], object] = lambda line: None
+        self._loaded: dict[str, Any] = {}
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self.started
+
+    def prepared(self, task: Task, data: str | Path) -> Any:
+        """The task's dataset, tokenised; None where it is not there. One is kept at a time."""
+        if task.dataset not in self._loaded:
+            self._loaded.clear()
+            try:
+                found: Any = datasets.load(task.dataset, data, verify=self.verify)
+            except FileNotFoundError as error:
+                self.leave_out(task.dataset, error)
+                found = None
+            if found is not None and task.kind != "similarity":
+                p = self.protocol
+                found = Prepared(found, self.words, n_jobs=p.n_jobs, device=p.device)
+            self._loaded[task.dataset] = found
+        return self._loaded[task.dataset]
+
+    def leave_out(self, name: str, error: Exception) -> None:
+        self.skipped[name] = str(error)
+        self.say(f"left out {name}: {error}")
+
+    def do(self, task: Task, data: str | Path) -> str | None:
+        """Make one result and write it; what the progress bar says of it."""
+        prepared = self.prepared(task, data)
+        if prepared is None:
+            return None
+        made_of = getattr(prepared, "dataset", prepared).digest
+        _check_same(self.results, "dataset_digest", made_of, task.dataset)
+        began = time.perf_counter()
+        try:
+            content = _run_task(task, prepared, self.words, self.protocol)
+        except ImportError as error:
+            self.leave_out(task.row, error)
+            return None
+        content["provenance"] = {
+            **self.keys[task],
+            "dataset_digest": made_of,
+            "pacsent": pacsent.__version__,
+            "n_folds": N_FOLDS,
+            "device": self.protocol.device or "cpu",
+            "date": time.strftime("%Y-%m-%d"),
+            "wall_seconds": round(time.perf_counter() - began, 2),
+        }
+        write_json(self.results / task.file, content)
+        self.n_done += 1
+        self.say(_one_line(content))
+        return f"{task.row} {task.dataset}"
+
+    def summary(self) -> dict:
+        return {
+            "seconds": round(self.seconds(), 1),
+            "peak_memory_bytes": _peak_memory(),
+            "n_done": self.n_done,
+            "n_kept": self.n_kept,
+            "n_missing": self.n_listed - self.n_done - self.n_kept,
+            "skipped": self.skipped,
+            "n_cores": n_cores(),
+        }
 
 
 def _run_task(task: Task, prepared, words, protocol: Protocol) -> dict:
@@ -257,10 +282,11 @@ def _run_task(task: Task, prepared, words, protocol: Protocol) -> dict:
     if protocol.quick and len(lams) > 1:
         lams = (0.5, 4.0)
     if task.kind == "similarity":
-        where = {"n_jobs": protocol.n_jobs, "device": protocol.device}
-        return evaluation.similarity(row, prepared, words, **where)
+        return evaluation.similarity(
+            row, prepared, words, n_jobs=protocol.n_jobs, device=protocol.device
+        )
     if task.kind == "few-labels":
-        sizes = {"sizes": (100,), "n_draws": 2} if protocol.quick else {}
+        sizes: dict[str, Any] = {"sizes": (100,), "n_draws": 2} if protocol.quick else {}
         found = evaluation.few_labels(row, prepared, n_jobs=protocol.n_jobs, **sizes)
         return {"dataset": task.dataset, **found}
     if task.kind == "certificate":
@@ -292,14 +318,14 @@ def _is_done(path: Path, key: dict) -> bool:
     return all(made.get(name) == value for name, value in key.items() if value is not None)
 
 
-def write_json(path, content: dict) -> None:
+def write_json(path: str | os.PathLike, content: dict) -> None:
     """Beside its place first, so that an interrupted run leaves whole files only."""
     text = json.dumps(content, indent=1, allow_nan=False, default=float) + "\n"
     with replacing(path, parents=True) as file:
         file.write(text.encode())
 
 
-def last_run(out) -> dict | None:
+def last_run(out: str | os.PathLike) -> dict | None:
     """What the last run that made any result took; None where there was none."""
     try:
         return json.loads((Path(out) / "run.json").read_text())
@@ -344,7 +370,7 @@ def _no_result(path: Path, what: str) -> ValueError:
     )
 
 
-def read_results(folder) -> list[dict]:
+def read_results(folder: str | os.PathLike) -> list[dict]:
     """Every result under `folder`, in the order of the table."""
     order = {name: number for number, name in enumerate(ROWS)}
     found = []

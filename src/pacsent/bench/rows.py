@@ -169,7 +169,7 @@ def _from_method(row: Row, source: Texts, lam, seed) -> Features:
     return from_estimator(vectorizer, source.train, source.test)
 
 
-def from_estimator(vectorizer, train, test) -> Features:
+def from_estimator(vectorizer: Any, train: Any, test: Any) -> Features:
     started = time.perf_counter()
     vectorizer.fit(train)
     fitted = time.perf_counter()
@@ -226,6 +226,6 @@ _EXTRACTORS: dict[str, Callable[..., Features]] = {
 }
 
 
-def features(row: Row, source: Texts, lam=None, seed=0) -> Features:
+def features(row: Row, source: Texts, lam: float | None = None, seed: int = 0) -> Features:
     """The vectors of one row, at one lam where it has several."""
     return _EXTRACTORS.get(row.method, _from_method)(row, source, lam, seed)

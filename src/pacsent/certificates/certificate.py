@@ -9,15 +9,18 @@ import base64
 import binascii
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, fields
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from pacsent.certificates import wording
 from pacsent.maths import bounds
 from pacsent.maths.means import MEAN_BOUNDS
+
+if TYPE_CHECKING:
+    from pacsent.sentences.base import SentenceVectorizer
 
 KINDS = ("continuation", "A", "A'", "B", "C")
 PROVENANCES = ("checked", "unknown")
@@ -51,7 +54,7 @@ ROUNDING = 1e-12  # relative; sums in float64 are off by less
 _STEPS = 65_535  # a kept loss is a multiple of 1/65535, rounded up
 
 
-def packed_losses(losses) -> str:
+def packed_losses(losses: np.ndarray) -> str:
     """Losses in [0, 1] rounded up to 16 bits, as text: what a certificate keeps of them."""
     # a loss that is a multiple already must not move up by a rounding error
     steps = np.ceil(np.clip(losses, 0.0, 1.0) * _STEPS - 1e-9)
@@ -155,7 +158,9 @@ class Certificate:
         total = self.weights[0] * bound + self.weights[1] * noise  # type: ignore[index]
         return {"positive_bound": bound, "risk_bound": min(1.0, total * (1 + ROUNDING))}
 
-    def verify(self, texts=None, vectorizer=None) -> bool:
+    def verify(
+        self, texts: Iterable | None = None, vectorizer: "SentenceVectorizer | None" = None
+    ) -> bool:
         """Check the certificate; True, or a ValueError naming what does not fit.
 
         Alone: that all fields are possible and that the bound follows from the parts. With the

@@ -32,7 +32,9 @@ class Rule(NamedTuple):
     n_noise: int
     weights: tuple
 
-    def losses(self, documents: Encoded, rng, verbose: bool = False) -> np.ndarray:
+    def losses(
+        self, documents: Encoded, rng: np.random.Generator, verbose: bool = False
+    ) -> np.ndarray:
         """One loss in [0, 1] for each document of at least two words, (n_documents,).
 
         w+ * share of the words that follow which the rule calls noise
@@ -54,7 +56,7 @@ class Rule(NamedTuple):
                 shown.advance(rows.size)
         return losses
 
-    def calibrated(self, vectors) -> np.ndarray:
+    def calibrated(self, vectors: np.ndarray) -> np.ndarray:
         return self.scale * vectors.astype(float) + self.shift
 
     def _missed(self, vectors, tokens: Encoded, at_zero: float = 1.0) -> np.ndarray:
@@ -150,7 +152,9 @@ def fixed_rule(terms: Terms, aside: Encoded) -> Rule:
             "bias must be one number for the continuation certificate. Got a list instead. Let "
             "calibrate choose on the documents set aside, or certify several candidates."
         )
-    vectorizer = fitted(terms, aside if aside.n_sentences else priors.encode_ids(aside.ids, []))
+    vectorizer = fitted(
+        terms, aside if aside.n_sentences else priors.encode_ids(aside.ids, np.zeros(0))
+    )
     scale, shift = 1.0, np.zeros(terms.A_hat.shape[1])
     if terms.calibrate and aside.n_sentences:
         head, tail = cut(aside, terms.share)

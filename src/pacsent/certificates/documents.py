@@ -1,7 +1,7 @@
 """Certificate B: one document is one example, and w-PB-neg's posteriors of words are its Q."""
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +14,10 @@ from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.risks import gibbs_risk, noise_risk, token_errors, token_margin
 from pacsent.sentences.w_pb_neg import WordPBNegVectorizer
 from pacsent.words.encoded import Encoded
+
+if TYPE_CHECKING:
+    from pacsent.certificates.certificate import Certificate
+    from pacsent.words.vocabulary import Vocabulary
 
 
 class _Words(NamedTuple):
@@ -43,7 +47,7 @@ class _Words(NamedTuple):
         return total * (1 + 1e-10) + 1e-13 * moved.size * self.means.shape[1] if moved.size else 0.0
 
 
-def certify_documents(terms: Terms, encoded):
+def certify_documents(terms: Terms, encoded: Encoded) -> "tuple[Certificate, GibbsPosterior]":
     _check(terms)
     rows = np.flatnonzero(np.diff(encoded.offsets) >= 2)
     check_sample(rows.size, encoded)
@@ -151,7 +155,7 @@ def _posterior_name(terms: Terms, words: _Words) -> str:
     return "given" if isinstance(terms.posterior, tuple) else str(terms.posterior)
 
 
-def mixed(encoded: Encoded, mu_w, var_w):
+def mixed(encoded: Encoded, mu_w: np.ndarray, var_w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of sum_v (c_v/n) h_v, one draw of h_v per word type."""
     n = np.diff(encoded.offsets)
     shares = sparse.csr_matrix(
@@ -161,7 +165,7 @@ def mixed(encoded: Encoded, mu_w, var_w):
     return shares @ mu_w, shares.multiply(shares) @ var_w
 
 
-def source_variances(vocabulary, scale) -> np.ndarray:
+def source_variances(vocabulary: "Vocabulary", scale: float) -> np.ndarray:
     """Prior variance of each word from source counts: scale * median(count) / count(w)."""
     counts = np.maximum(vocabulary._known_counts("the prior of the words"), 1).astype(float)
     return scale * np.median(counts) / counts

@@ -6,6 +6,7 @@ the sample, as good as fixed in advance, so choosing by it costs no `delta`. The
 are in `bounds.py` and what is promised in `certificates.py`.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +33,9 @@ class TextParts(NamedTuple):
         return np.diff(self.sample.offsets)
 
 
-def split_tokens(encoded: Encoded, share_prior: float, share_rest: float, rng) -> TextParts:
+def split_tokens(
+    encoded: Encoded, share_prior: float, share_rest: float, rng: np.random.Generator
+) -> TextParts:
     """Divide the tokens of each document at random; sizes depend on its length only.
 
     Of n tokens, round(share_prior n) go to the prior and floor(share_rest n) to the rest, but at
@@ -59,7 +62,7 @@ def split_tokens(encoded: Encoded, share_prior: float, share_rest: float, rng) -
     )
 
 
-def encode_ids(ids, lengths) -> Encoded:
+def encode_ids(ids: np.ndarray, lengths: np.ndarray) -> Encoded:
     """Token ids and document lengths as `Encoded`."""
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     return Encoded(ids.astype(np.int32), offsets, np.zeros(len(lengths), dtype=np.int64))
@@ -75,7 +78,9 @@ def join(first: Encoded, second: Encoded) -> Encoded:
     return encode_ids(ids, n_first + n_second)
 
 
-def some_tokens(encoded: Encoded, most: int, rng):
+def some_tokens(
+    encoded: Encoded, most: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """(document, word) of at most `most` tokens, drawn without replacement."""
     document = np.repeat(np.arange(encoded.n_sentences), np.diff(encoded.offsets))
     if document.size <= most:
@@ -84,7 +89,14 @@ def some_tokens(encoded: Encoded, most: int, rng):
     return document[chosen], encoded.ids[chosen]
 
 
-def calibrate(means, tokens: Encoded, A_hat, p_noise, bias, rng):
+def calibrate(
+    means: np.ndarray,
+    tokens: Encoded,
+    A_hat: np.ndarray,
+    p_noise: np.ndarray,
+    bias: float,
+    rng: np.random.Generator,
+) -> tuple[float, np.ndarray]:
     """Scale a and shift c that make a*mean + c tell a document's words from noise.
 
         min  mean log(1 + e^-x) over true words + mean log(1 + e^x) over noise,
@@ -136,23 +148,23 @@ class Choice(NamedTuple):
 
 
 def choose(
-    near,
-    far,
+    near: np.ndarray,
+    far: np.ndarray,
     tokens: Encoded,
-    A_hat,
-    p_noise,
-    rng,
+    A_hat: np.ndarray,
+    p_noise: np.ndarray,
+    rng: np.random.Generator,
     *,
-    biases,
-    variances,
-    steps,
-    n,
-    budget,
-    budget_of_staying,
-    weights,
-    most_tokens=20_000,
-    most_noise=8_000,
-    float_unit=2.0**-24,
+    biases: Sequence[float],
+    variances: Sequence[float],
+    steps: Sequence[float],
+    n: int,
+    budget: float,
+    budget_of_staying: float,
+    weights: tuple[float, float],
+    most_tokens: int = 20_000,
+    most_noise: int = 8_000,
+    float_unit: float = 2.0**-24,
 ) -> Choice:
     """Which variance, step from prior mean to posterior mean, and bias give the smallest bound.
 

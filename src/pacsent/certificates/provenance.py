@@ -4,7 +4,7 @@ Word vectors trained here, and vectorizers fitted here, carry a fingerprint of t
 (`words.fingerprint`). Documents in another order, or passages cut out of them, are noticed.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ class Provenance(NamedTuple):
     seen: np.ndarray  # (n_documents,) bool
 
 
-def provenance_of(vectorizer, encoded: Encoded, *, as_fitted: bool) -> Provenance:
+def provenance_of(vectorizer: Any, encoded: Encoded, *, as_fitted: bool) -> Provenance:
     """Compare the documents with what the word vectors, and the vectorizer as fitted, have seen."""
     words = vectorizer.word_vectors
     texts = None

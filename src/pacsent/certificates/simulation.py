@@ -6,9 +6,12 @@ either keeps the promise or breaks it, and the share that breaks it must not exc
 same documents show what happens to the paper's own bound, whose prior is built from the sample.
 """
 
+import os
+import warnings
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse, special
@@ -131,14 +134,18 @@ class Language:
         training = {"n_negatives": setting.n_negatives}
         self.words = WordVectors(vocabulary, I_hat, O_hat, training=training)
 
-    def counts(self, rng, gamma, n_tokens):
+    def counts(
+        self, rng: np.random.Generator, gamma: np.ndarray, n_tokens: int | np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Draw documents: how often each word occurs, and the phi behind each."""
         phi = rng.standard_gamma(np.maximum(gamma, 1e-3))
         phi /= phi.sum(axis=1, keepdims=True)
         # multinomial wants sums of at most one
         return rng.multinomial(n_tokens, phi * (1 - 1e-12)), phi
 
-    def draw(self, rng, rows=None):
+    def draw(
+        self, rng: np.random.Generator, rows: np.ndarray | None = None
+    ) -> tuple[Encoded, np.ndarray]:
         """(Encoded, phi) of fresh documents; lengths between half and one and a half."""
         gamma = self.gamma if rows is None else self.gamma[rows]
         mean = self.setting.n_tokens
@@ -146,7 +153,7 @@ class Language:
         counts, phi = self.counts(rng, gamma, n_tokens)
         return shuffled(encode_counts(counts), rng), phi
 
-    def draw_drifting(self, rng, n_documents):
+    def draw_drifting(self, rng: np.random.Generator, n_documents: int) -> Encoded:
         """Documents that begin with one topic and end with another, and repeat recent words."""
         mean = self.setting.n_tokens
         n_tokens = rng.integers(max(5, mean // 2), mean + mean // 2 + 1, n_documents)
@@ -169,19 +176,19 @@ class Language:
         return priors.encode_ids(words[kept], n_tokens)
 
 
-def encode_counts(counts) -> Encoded:
+def encode_counts(counts: np.ndarray) -> Encoded:
     ids = np.repeat(np.tile(np.arange(counts.shape[1]), counts.shape[0]), counts.ravel())
     return priors.encode_ids(ids, counts.sum(axis=1))
 
 
-def shuffled(encoded: Encoded, rng) -> Encoded:
+def shuffled(encoded: Encoded, rng: np.random.Generator) -> Encoded:
     """The words of each document in random order."""
     document = np.repeat(np.arange(encoded.n_sentences), np.diff(encoded.offsets))
     order = np.argsort(document + rng.random(document.size), kind="stable")
     return Encoded(encoded.ids[order], encoded.offsets, encoded.n_unknown)
 
 
-def factorised(counts, n_dims, n_negatives):
+def factorised(counts: np.ndarray, n_dims: int, n_negatives: int) -> tuple[np.ndarray, np.ndarray]:
     """Input and output vectors with i.o close to PMI - ln k: what Skip-gram's loss aims at."""
     together = (counts.T @ counts - np.diag(counts.sum(axis=0))).astype(float) + 0.5
     p = counts.sum(axis=0) + 1.0
@@ -192,8 +199,18 @@ def factorised(counts, n_dims, n_negatives):
     return U[:, :n_dims] * root, Vt[:n_dims].T * root
 
 
-def simulate(kind="A", setting="topics", n_replicates=1000, *, delta=0.05, random_state=0,
-             verbose=False, return_replicates=False, certify=certify, **options):  # fmt: skip
+def simulate(
+    kind: str = "A",
+    setting: str = "topics",
+    n_replicates: int = 1000,
+    *,
+    delta: float = 0.05,
+    random_state: int = 0,
+    verbose: bool = False,
+    return_replicates: bool = False,
+    certify: Callable = certify,
+    **options: Any,
+) -> Any:
     """Count how often a certificate falls below the true risk.
 
     Parameters
@@ -234,20 +251,16 @@ def simulate(kind="A", setting="topics", n_replicates=1000, *, delta=0.05, rando
         population = _Drifting(language, random_state, kind)
     elif kind in ("B", "continuation"):
         population = (_Population if kind == "B" else _Continuing)(language, random_state)
-    import warnings
-
+    trial = _Trial(certify, delta, options)
     with bar(f"{kind}, {setting}", total=n_replicates, unit="replicates", enabled=verbose) as shown:
         for replicate in range(n_replicates):
             rng = np.random.default_rng([random_state, replicate])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 if population is not None:
-                    rows[replicate] = population.replicate(rng, certify, delta, options)
+                    rows[replicate] = population.replicate(rng, trial)
                 else:
-                    encoded, phi = language.draw(rng)
-                    rows[replicate] = _replicate(
-                        language, kind, encoded, phi, rng, certify, delta, options
-                    )
+                    rows[replicate] = _replicate(language, kind, rng, trial)
             shown.advance()
     claimed, true, paper_claimed, paper_true = rows.T
     n_violations = int((claimed < true).sum())
@@ -270,26 +283,39 @@ def simulate(kind="A", setting="topics", n_replicates=1000, *, delta=0.05, rando
     return (coverage, Replicates(*rows.T)) if return_replicates else coverage
 
 
-def _replicate(language, kind, encoded, phi, rng, certify, delta, options):
+@dataclass(frozen=True)
+class _Trial:
+    """What is put to the test in every replicate: the function, its delta, its options."""
+
+    certify: Callable
+    delta: float
+    options: dict
+
+    def __call__(self, rng, words, sample, kind, **options):
+        return self.certify(
+            AverageVectorizer(words, n_jobs=1),
+            sample,
+            kind,
+            delta=self.delta,
+            random_state=int(rng.integers(2**31)),
+            n_jobs=1,
+            return_posterior=True,
+            **{**options, **self.options},
+        )
+
+
+def _replicate(language, kind, rng, trial: _Trial):
     words = language.words
+    encoded, phi = language.draw(rng)
     posterior = language.setting.posterior if kind != "C" else "auto"
-    certificate, gibbs = certify(
-        AverageVectorizer(words, n_jobs=1),
-        encoded,
-        kind,
-        delta=delta,
-        random_state=int(rng.integers(2**31)),
-        n_jobs=1,
-        return_posterior=True,
-        **{"posterior": posterior, **options},
-    )
+    certificate, gibbs = trial(rng, words, encoded, kind, posterior=posterior)
     if kind == "A'":  # the truth is about these very texts: all words outside the prior's part
         outside = priors.join(gibbs.parts.sample, gibbs.parts.rest)
         target = words.vocabulary.count(outside)
     else:
         target = phi[gibbs.parts.rows]
     true = (_true_squares if kind == "C" else _true_words)(words, gibbs, target)
-    return (certificate.risk_bound, true, *_paper_claim(words, encoded, phi, delta))
+    return (certificate.risk_bound, true, *_paper_claim(words, encoded, phi, trial.delta))
 
 
 def _true_words(words, gibbs, target):
@@ -342,22 +368,10 @@ class _Continuing:
         rows = rng.integers(0, len(self.language.gamma), size)
         return self.language.draw(rng, rows)[0]
 
-    def replicate(self, rng, certify, delta, options):
+    def replicate(self, rng, trial: _Trial):
         sample = self.encoded.take(rng.integers(0, self.encoded.n_sentences, self.n_drawn))
-        certificate, found = self.certified(rng, certify, sample, "continuation", delta, options)
+        certificate, found = trial(rng, self.language.words, sample, "continuation")
         return certificate.risk_bound, self.true_risk(found.rule), 0.0, 0.0
-
-    def certified(self, rng, certify, sample, kind, delta, options):
-        return certify(
-            AverageVectorizer(self.language.words, n_jobs=1),
-            sample,
-            kind,
-            delta=delta,
-            random_state=int(rng.integers(2**31)),
-            n_jobs=1,
-            return_posterior=True,
-            **options,
-        )
 
     def true_risk(self, rule):
         """Mean over the whole population, noise by its exact distribution."""
@@ -380,13 +394,13 @@ class _Drifting(_Continuing):
     def drawn(self, rng, size):
         return self.language.draw_drifting(rng, size)
 
-    def replicate(self, rng, certify, delta, options):
+    def replicate(self, rng, trial: _Trial):
         if self.kind == "continuation":
-            return super().replicate(rng, certify, delta, options)
+            return super().replicate(rng, trial)
         sample = self.encoded.take(rng.integers(0, self.encoded.n_sentences, self.n_drawn))
         head, tail = cut(sample, READ)
-        certificate, gibbs = self.certified(rng, certify, head, "A", delta, options)
         words = self.language.words
+        certificate, gibbs = trial(rng, words, head, "A")
         risk = gibbs_risk(  # of the very posteriors that were certified, on the words that follow
             gibbs.means, gibbs.variances, words.vocabulary.count(tail.take(gibbs.parts.rows)),
             words.input_vectors, gibbs.p_noise, bias=gibbs.bias,
@@ -404,25 +418,16 @@ class _Population:
         rows = rng.integers(0, len(language.gamma), size)
         self.encoded, self.phi = language.draw(rng, rows)
 
-    def replicate(self, rng, certify, delta, options):
+    def replicate(self, rng, trial: _Trial):
         words = self.language.words
         chosen = rng.integers(0, self.encoded.n_sentences, self.n_drawn)
         sample = self.encoded.take(chosen)
         posterior: object = "prior"
         if self.language.setting.posterior == "vectorizer":
             posterior = self.learned(sample)
-        certificate, gibbs = certify(
-            AverageVectorizer(words, n_jobs=1),
-            sample,
-            "B",
-            delta=delta,
-            random_state=int(rng.integers(2**31)),
-            n_jobs=1,
-            return_posterior=True,
-            **{"posterior": posterior, **options},
-        )
+        certificate, gibbs = trial(rng, words, sample, "B", posterior=posterior)
         true = self.true_risk(rng, gibbs)
-        claimed, paper_true = _paper_claim(words, sample, self.phi[chosen], delta)
+        claimed, paper_true = _paper_claim(words, sample, self.phi[chosen], trial.delta)
         return certificate.risk_bound, true, claimed, paper_true
 
     def learned(self, sample):
@@ -458,7 +463,7 @@ class _Population:
         return total
 
 
-def figure(replicates: dict[str, Replicates], path) -> None:
+def figure(replicates: dict[str, Replicates], path: str | os.PathLike) -> None:
     """True risk against claimed bound, ours and the paper's; points below the line are broken."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg

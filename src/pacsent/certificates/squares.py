@@ -5,6 +5,7 @@ inequalities are in `bounds`, the exact risks in `risks`, the proofs in docs/cer
 """
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -21,6 +22,10 @@ from pacsent.certificates.terms import (
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.words.encoded import Encoded
 
+if TYPE_CHECKING:
+    from pacsent.certificates.certificate import Certificate
+    from pacsent.certificates.terms import Terms
+
 # max over 0 <= x <= 1 of (1 + x)^4/32 - x^2/2, at x = sqrt(5) - 2: see docs/certificates.md
 KAPPA = (5 * math.sqrt(5) - 11) / 4
 
@@ -30,7 +35,7 @@ KAPPA = (5 * math.sqrt(5) - 11) / 4
 # ------------------------------------------------------------------------------------------------
 
 
-def certify_squares(terms, encoded):
+def certify_squares(terms: "Terms", encoded: Encoded) -> "tuple[Certificate, GibbsPosterior]":
     s = terms
     parts = priors.split_tokens(encoded, s.split, s.holdout, s.rng)
     check_sample(parts.sample.ids.size, encoded)
@@ -103,7 +108,9 @@ def certify_squares(terms, encoded):
     return certificate, gibbs
 
 
-def squares_complexity(lam, n_s, D, tau, n_dims, delta) -> float:
+def squares_complexity(
+    lam: float, n_s: np.ndarray, D: np.ndarray, tau: float, n_dims: int, delta: float
+) -> float:
     """What certificate C adds to the KL before dividing by lam; n_s tokens of each document.
 
         ln(1/delta) + kappa lam^2 sum_s n_s D_s^4 / n^2
@@ -119,7 +126,7 @@ def squares_complexity(lam, n_s, D, tau, n_dims, delta) -> float:
     return float(-math.log(delta) + spread - 0.5 * n_dims * np.sum(np.log1p(-inside)))
 
 
-def farthest_word(A_hat, m) -> np.ndarray:
+def farthest_word(A_hat: np.ndarray, m: np.ndarray) -> np.ndarray:
     """max_u |A_u - m_s| for each row of m; rounded up."""
     norms = np.einsum("ij,ij->i", A_hat, A_hat, dtype=float)
     lengths = np.einsum("ij,ij->i", m, m)

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -75,7 +76,7 @@ class Terms:
 
 
 @contextmanager
-def without_warnings_about_parts():
+def without_warnings_about_parts() -> Iterator[None]:
     """A part of a document may well be empty; every other warning is the user's to see."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptySentenceWarning)
@@ -83,13 +84,13 @@ def without_warnings_about_parts():
         yield
 
 
-def vectors_of(vectorizer, encoded) -> np.ndarray:
+def vectors_of(vectorizer: Any, encoded: Encoded) -> np.ndarray:
     """Vectors of parts of documents."""
     with without_warnings_about_parts():
         return np.asarray(vectorizer.transform(encoded), dtype=np.float32)
 
 
-def fitted(terms: Terms, encoded: Encoded):
+def fitted(terms: Terms, encoded: Encoded) -> Any:
     """A clone fitted on text that is not certified, or the vectorizer as it is."""
     if not terms.refit:
         return terms.vectorizer
@@ -97,7 +98,7 @@ def fitted(terms: Terms, encoded: Encoded):
         return clone(terms.vectorizer).fit(encoded)
 
 
-def finished(terms: Terms, **parts) -> Certificate:
+def finished(terms: Terms, **parts: Any) -> Certificate:
     """A certificate with the totals that follow from its ingredients filled in."""
     draft = Certificate(
         **{
@@ -114,7 +115,7 @@ def finished(terms: Terms, **parts) -> Certificate:
     return replace(draft, **draft.recompute())  # type: ignore[arg-type]
 
 
-def steps(posterior):
+def steps(posterior: Any) -> tuple[float, ...]:
     if isinstance(posterior, tuple) or posterior == "vectorizer":
         return (1.0,)
     if posterior == "prior":
@@ -127,7 +128,9 @@ def steps(posterior):
     )
 
 
-def given_posterior(terms, parts, encoded, n_dims):
+def given_posterior(
+    terms: Terms, parts: priors.TextParts, encoded: Encoded, n_dims: int
+) -> tuple[np.ndarray, np.ndarray]:
     """The caller's own posterior, for the documents that can be split."""
     means, variances = (np.asarray(a) for a in terms.posterior)
     shape = (encoded.n_sentences, n_dims)
@@ -145,7 +148,7 @@ def given_posterior(terms, parts, encoded, n_dims):
     return means, variances
 
 
-def check_sample(n, encoded):
+def check_sample(n: int, encoded: Encoded) -> None:
     if n == 0:
         raise ValueError(
             "texts must hold at least one document of two known words. Got "

@@ -6,8 +6,12 @@ Bounds are rounded up, never to nearest, and a risk is shown with as many digits
 import math
 from decimal import ROUND_CEILING, Decimal
 from html import escape
+from typing import TYPE_CHECKING
 
 from pacsent.maths import bounds
+
+if TYPE_CHECKING:
+    from pacsent.certificates.certificate import Certificate
 
 
 def rounded_up(value: float, digits: int = 2) -> str:
@@ -29,7 +33,7 @@ def percent(value: float) -> str:
     return f"{rounded_up(float(repr(float(value))) * 100)} %"
 
 
-def in_words(c) -> str:
+def in_words(c: "Certificate") -> str:
     """The certificate as a paragraph; what `print` shows."""
     lines = [headline(c)]
     if c.is_vacuous:
@@ -45,7 +49,7 @@ def in_words(c) -> str:
     return "\n".join(lines)
 
 
-def realised(c) -> str:
+def realised(c: "Certificate") -> str:
     """The risk on what was held out, beside the bound."""
     unit = "documents" if c.kind in ("B", "continuation") else "words"
     return (
@@ -58,14 +62,14 @@ def _beside(bound, risk) -> str:
     return f"{abs(bound - risk):.4f} {'below' if risk <= bound else 'ABOVE'}"
 
 
-def noise_in_words(c) -> str:
+def noise_in_words(c: "Certificate") -> str:
     return (
         f"a random word (drawn with chance proportional to its count in the vectors' source to the "
         f"power {c.noise_power:g})"
     )
 
 
-def headline(c) -> str:
+def headline(c: "Certificate") -> str:
     """The promise, in one sentence."""
     return _HEADLINES[c.kind](c, f"{100 * (1 - c.delta):g} %")
 
@@ -123,7 +127,7 @@ _HEADLINES = {
 }
 
 
-def measured(c) -> str:
+def measured(c: "Certificate") -> str:
     """What was measured, and what was paid."""
     unit = "documents" if c.kind in ("B", "continuation") else "words"
     of = f" of {c.n_documents:,} documents" if unit == "words" else ""
@@ -147,14 +151,14 @@ def _choices(c) -> str:
     return f"{c.n_choices} choices ({', '.join(f'{n} {name}' for name, n in c.paid.items())})"
 
 
-def paid(c) -> str:
+def paid(c: "Certificate") -> str:
     """What was chosen after seeing the sample, and what it cost."""
     if c.n_choices > 1:
         return f"{_choices(c)}: each has delta / {c.n_choices}."
     return "No choice was made after seeing the sample, as far as certify was told."
 
 
-def provenance(c) -> str:
+def provenance(c: "Certificate") -> str:
     """Whether anybody checked that the vectors had not seen the text."""
     if c.provenance == "checked":
         return f"Provenance: checked. {c.provenance_note}"
@@ -164,7 +168,7 @@ def provenance(c) -> str:
     )
 
 
-def small_print(c) -> str:
+def small_print(c: "Certificate") -> str:
     vector = (
         "It speaks of the document's vector as it is, rule and calibration fixed beforehand."
         if c.kind == "continuation"
@@ -176,11 +180,11 @@ def small_print(c) -> str:
     )
 
 
-def how_to_verify(c) -> str:
+def how_to_verify(c: "Certificate") -> str:
     return f"Seed {c.random_state}; check it with certificate.verify(texts, vectorizer)."
 
 
-def vacuous_reason(c) -> str:
+def vacuous_reason(c: "Certificate") -> str:
     """Which term makes the bound as large as it is."""
     n = c.n
     if c.kind == "C":
@@ -190,8 +194,9 @@ def vacuous_reason(c) -> str:
             return f"kl = {c.kl:.4g} nats is large for n = {n:,}."
         return f"the complexity {c.complexity:.4g} nats is large for n = {n:,}: words lie too far."
     risk, words = c.empirical_risk, c.kind in ("A", "A'")
-    if words:
-        risk = c.weights[0] * risk + c.weights[1] * (c.noise_risk + c.noise_margin)
+    if words and c.weights is not None:
+        noise = (c.noise_risk or 0.0) + (c.noise_margin or 0.0)
+        risk = c.weights[0] * risk + c.weights[1] * noise
     if risk >= c.trivial_value:
         worse = ""
         if words:
@@ -208,7 +213,7 @@ def vacuous_reason(c) -> str:
     return f"n = {n:,} examples are too few for delta = {c.delta:g}. Certify on more examples."
 
 
-def as_html(c) -> str:
+def as_html(c: "Certificate") -> str:
     """The certificate as a piece of a page, with one picture; no script, no other file."""
     rows = [
         ("Assumed", c.assumption),

@@ -5,7 +5,7 @@ very texts, with nothing assumed.
 """
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,10 @@ from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.pb_01 import minimise_bound
 from pacsent.maths.risks import noise_risk, token_errors, token_margin
 from pacsent.progress import bar
+
+if TYPE_CHECKING:
+    from pacsent.certificates.certificate import Certificate
+    from pacsent.words.encoded import Encoded
 
 
 class _Prior(NamedTuple):
@@ -49,7 +53,7 @@ class _Posterior(NamedTuple):
     step: float | None
 
 
-def certify_words(terms: Terms, encoded):
+def certify_words(terms: Terms, encoded: "Encoded") -> "tuple[Certificate, GibbsPosterior]":
     parts = priors.split_tokens(encoded, terms.split, terms.holdout, terms.rng)
     check_sample(parts.sample.ids.size, encoded)
     n = int(parts.sample.ids.size)

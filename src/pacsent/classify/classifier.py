@@ -1,13 +1,14 @@
 """TextClassifier: n-grams and sentence vectors in one linear model, for any number of labels."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
@@ -92,17 +93,17 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        words=None,
+        words: Any = None,
         *,
-        method="Average",
-        ngrams="auto",
-        weighting="auto",
-        selection="auto",
-        Cs=fitting.CS,
-        dense_scales=fitting.DENSE_SCALES,
-        class_weight=None,
-        n_jobs=None,
-        random_state=0,
+        method: str = "Average",
+        ngrams: str | tuple[int, int] = "auto",
+        weighting: str = "auto",
+        selection: str = "auto",
+        Cs: Sequence[float] = fitting.CS,
+        dense_scales: Sequence[float] = fitting.DENSE_SCALES,
+        class_weight: str | dict | None = None,
+        n_jobs: int | None = None,
+        random_state: int = 0,
     ):
         self.words = words
         self.method = method
@@ -118,7 +119,16 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     # ---- fitting -------------------------------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, texts, labels, sample_weight=None, *, holdout=None, delta=0.05, seed=None):
+    def fit(
+        self,
+        texts: Iterable[str],
+        labels: Sequence,
+        sample_weight: ArrayLike | None = None,
+        *,
+        holdout: float | None = None,
+        delta: float = 0.05,
+        seed: int | None = None,
+    ) -> "TextClassifier":
         """Learn from labelled texts.
 
         Parameters
@@ -139,7 +149,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         classes, y = _checked_labels(texts, labels)
         weights = self._weights(sample_weight, classes, y)
         for name in ("certificate_", "calibration_", "holdout_seed_"):
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
         if self.selection == "bound":
             holdout = 1 / fitting.N_FOLDS if holdout is None else holdout
         kept, rest = np.arange(0), np.arange(len(texts))
@@ -248,13 +258,13 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             return np.zeros((len(texts), 0), np.float32)
         return np.asarray(self.vectorizer_.transform(texts), np.float32)
 
-    def _decisions(self, texts: Sequence[str]) -> np.ndarray:
+    def _decisions(self, texts: Iterable[str]) -> np.ndarray:
         """Decision values, (n, n_columns)."""
         pieces = list(self.stream(texts))
         n_columns = self.intercept_.size
         return np.concatenate(pieces) if pieces else np.zeros((0, n_columns))
 
-    def stream(self, texts: Iterable[str]):
+    def stream(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
         """Decision values in batches, in constant memory; texts may be a generator."""
         check_is_fitted(self)
         _refuse_one_text(texts)
@@ -265,24 +275,26 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
         return in_order(work, _batches(texts), self.n_jobs)
 
-    def decision_function(self, texts):
+    def decision_function(self, texts: Iterable[str]) -> np.ndarray:
         """Log-odds of the second of two classes, (n,); one value for each of many, (n, k)."""
         values = self._decisions(texts)
         return values[:, 0] if values.shape[1] == 1 else values
 
-    def predict(self, texts) -> np.ndarray:
+    def predict(self, texts: Iterable[str]) -> np.ndarray:
         """The likeliest class of each text."""
         return self.classes_[fitting.predicted(self._decisions(texts))]
 
-    def predict_log_proba(self, texts) -> np.ndarray:
+    def predict_log_proba(self, texts: Iterable[str]) -> np.ndarray:
         """Logarithms of `predict_proba`."""
         return log_probabilities(self._decisions(texts), self.temperature_)
 
-    def predict_proba(self, texts) -> np.ndarray:
+    def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
         """Probabilities of all classes, (n_texts, n_classes), calibrated on texts not learnt."""
         return np.exp(self.predict_log_proba(texts))
 
-    def score(self, texts, labels, sample_weight=None) -> float:
+    def score(
+        self, texts: Iterable[str], labels: Sequence, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Share of right answers; a label that training never saw is refused."""
         texts = checked_texts(texts)
         check_is_fitted(self)
@@ -305,11 +317,15 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     # ---- promises ------------------------------------------------------------------------------
 
-    def certify(self, texts, labels, **settings) -> promises.ErrorCertificate:
+    def certify(
+        self, texts: Iterable[str], labels: Sequence, **settings: Any
+    ) -> promises.ErrorCertificate:
         """How often this classifier is wrong on texts like these: `pacsent.classify.certify`."""
         return promises.certify(self, texts, labels, **settings)
 
-    def calibrate(self, texts, labels, *, overlap="refuse"):
+    def calibrate(
+        self, texts: Iterable[str], labels: Sequence, *, overlap: str = "refuse"
+    ) -> "TextClassifier":
         """Keep labelled texts that nothing was fitted on, for `predict_set` and `abstain`."""
         texts, y, _ = promises.fresh(self, texts, labels, overlap)
         self.calibration_ = sets.Calibration(self.predict_log_proba(texts), y)
@@ -324,7 +340,14 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             )
         return self.calibration_
 
-    def predict_set(self, texts, *, error=0.05, delta=0.05, per_class=False) -> list[list]:
+    def predict_set(
+        self,
+        texts: Iterable[str],
+        *,
+        error: float = 0.05,
+        delta: float = 0.05,
+        per_class: bool = False,
+    ) -> list[list]:
         """For each text the classes that cannot be ruled out.
 
         With probability 1 - delta over the calibration texts, the sets of this fitted classifier
@@ -334,18 +357,18 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         thresholds = sets.set_thresholds(self._need_calibration(), error, delta, per_class)
         return [self.classes_[row].tolist() for row in self.predict_log_proba(texts) >= thresholds]
 
-    def abstain(self, *, error=0.05, delta=0.05) -> sets.Abstaining:
+    def abstain(self, *, error: float = 0.05, delta: float = 0.05) -> sets.Abstaining:
         """Answer only where at most `error` of the answers are wrong, with confidence 1 - delta."""
         return sets.abstain(self, self._need_calibration(), error, delta)
 
     # ---- why -----------------------------------------------------------------------------------
 
-    def explain(self, text: str, label=None) -> Explanation:
+    def explain(self, text: str, label: Any = None) -> Explanation:
         """The decision taken apart by words and n-grams; for the likeliest class by default."""
         check_is_fitted(self)
         return explain(self, checked_texts([text])[0], label)
 
-    def top_features(self, label, n: int = 20) -> list[tuple[str, float]]:
+    def top_features(self, label: Any, n: int = 20) -> list[tuple[str, float]]:
         """The n-grams that speak most for a class (at most 200 are kept).
 
         With each, what one occurrence adds to the decision in a text of middling length, through
@@ -438,7 +461,7 @@ def _batches(texts):
         yield checked_texts(batch)
 
 
-def checked_texts(texts) -> list[str]:
+def checked_texts(texts: Iterable[str]) -> list[str]:
     """A list of strings, or one clear line."""
     _refuse_one_text(texts)
     texts = list(texts)

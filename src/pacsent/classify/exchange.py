@@ -5,7 +5,9 @@ noticed: by a classifier that tells the two apart, or by watching the scores of 
 """
 
 import bisect
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -42,7 +44,12 @@ class ExchangeabilityTest:
 
 
 def check_exchangeable(
-    calibration, new, *, words=None, alpha=0.05, seed=None
+    calibration: Iterable[str],
+    new: Iterable[str],
+    *,
+    words: Any = None,
+    alpha: float = 0.05,
+    seed: int | None = None,
 ) -> ExchangeabilityTest:
     """Test whether new texts could come from where the calibration texts came from.
 
@@ -109,7 +116,7 @@ class StreamWatcher:
 
     _JUMP = 0.01
 
-    def __init__(self, classifier, *, alpha=0.05, seed=None):
+    def __init__(self, classifier: Any, *, alpha: float = 0.05, seed: int | None = None):
         check_delta(alpha, "alpha")
         self.classifier = classifier
         self.alpha = alpha
@@ -131,7 +138,7 @@ class StreamWatcher:
     def alarm(self) -> bool:
         return self.alarm_at is not None
 
-    def update(self, texts, labels=None) -> bool:
+    def update(self, texts: Iterable[str], labels: Sequence | None = None) -> bool:
         """Look at the next texts (with their labels, where known); whether there is an alarm."""
         log_proba = self.classifier.predict_log_proba(texts)
         labelled = labels is not None

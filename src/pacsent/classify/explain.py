@@ -2,11 +2,15 @@
 
 import html
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pacsent.classify.ngrams import word_hashes
 from pacsent.sentences import AverageVectorizer
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Explanation:
         if done < len(self.text):
             yield self.text[done:], 0.0
 
-    def to_terminal(self):
+    def to_terminal(self) -> "Text":
         """A rich Text: green speaks for the class, red against it."""
         from rich.text import Text
 
@@ -98,7 +102,7 @@ class Explanation:
         )
 
 
-def explain(classifier, text: str, label=None) -> Explanation:
+def explain(classifier: Any, text: str, label: Any = None) -> Explanation:
     """Take the decision for one class apart; the likeliest class where none is named."""
     values = classifier._decisions([text])[0]
     log_proba = classifier.predict_log_proba([text])[0]
@@ -179,7 +183,7 @@ def _word_values(classifier, tokens, column):
     return np.bincount(token, values, len(tokens))
 
 
-def worth(classifier, length: float, n_words: float, mean: np.ndarray) -> np.ndarray:
+def worth(classifier: Any, length: float, n_words: float, mean: np.ndarray) -> np.ndarray:
     """What one occurrence of each feature adds in a text of middling length, (n_features, k).
 
     `length` and `n_words` are those of such a text, `mean` its sentence vector. The vectors fold

@@ -32,7 +32,7 @@ class Labelled:
     n_classes: int
     weights: np.ndarray  # (n,)
 
-    def take(self, rows) -> "Labelled":
+    def take(self, rows: np.ndarray) -> "Labelled":
         weights = self.weights[rows]
         return Labelled(self.X[rows], self.E[rows], self.labels[rows], self.n_classes, weights)
 
@@ -126,7 +126,9 @@ def fit_by_folds(rows: Labelled, candidates: Candidates, n_threads: int, seed: i
     return Linear(model.sparse, model.dense, model.intercept, choice["temperature"], choice)
 
 
-def select(rows: Labelled, candidates: Candidates, n_threads: int, rng) -> dict:
+def select(
+    rows: Labelled, candidates: Candidates, n_threads: int, rng: np.random.Generator
+) -> dict:
     """Try every candidate on folds; the chosen one with its temperature."""
     n = rows.labels.size
     folds = _folds(rows.labels, rng)
@@ -134,7 +136,9 @@ def select(rows: Labelled, candidates: Candidates, n_threads: int, rng) -> dict:
     return choose(rows, candidates, [np.flatnonzero(folds == f) for f in range(n_used)], n_threads)
 
 
-def choose(rows: Labelled, candidates: Candidates, held_out, n_threads: int) -> dict:
+def choose(
+    rows: Labelled, candidates: Candidates, held_out: list[np.ndarray], n_threads: int
+) -> dict:
     """The candidate that errs least on the rows of `held_out`, each learnt without them."""
     pairs = candidates.pairs(rows.E.shape[1] > 0)
     tested = np.concatenate(held_out)

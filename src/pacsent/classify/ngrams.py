@@ -79,7 +79,9 @@ class NGrams:
         return self.hashes.size
 
     @classmethod
-    def of(cls, texts: Sequence[str], sizes: tuple[int, int], *, min_texts=1, n_threads=1):
+    def of(
+        cls, texts: Sequence[str], sizes: tuple[int, int], *, min_texts: int = 1, n_threads: int = 1
+    ) -> "NGrams":
         """The n-grams that occur in at least `min_texts` of these texts."""
         data, bounds = as_bytes(texts)
         settings = (byte_kinds(), int(sizes[0]), int(sizes[1]))
@@ -121,7 +123,9 @@ class NGrams:
         """Rows of (1 + ln count) * idf, scaled to length 1."""
         return self.tf_idf_and_lengths(texts, n_threads)[0]
 
-    def tf_idf_and_lengths(self, texts, n_threads: int = 1):
+    def tf_idf_and_lengths(
+        self, texts: Sequence[str], n_threads: int = 1
+    ) -> tuple[sparse.csr_matrix, np.ndarray]:
         """Rows of length 1, and how long they were before, (n_texts,)."""
         rows = self.counts(texts, n_threads)
         rows.data = (1.0 + np.log(rows.data)) * self.idf[rows.indices]

@@ -4,7 +4,9 @@ import dataclasses
 import json
 import math
 import secrets
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -111,7 +113,9 @@ def rounded_up(bound: float) -> str:
     return f"{min(math.ceil(bound * 10**_DIGITS - 1e-9) / 10**_DIGITS, 1.0):.{_DIGITS}f}"
 
 
-def bounds_from_counts(n, n_errors, class_counts, delta, n_candidates=1):
+def bounds_from_counts(
+    n: int, n_errors: int, class_counts: dict, delta: float, n_candidates: int = 1
+) -> tuple[float, dict, float | None]:
     """(error, {class: error}, balanced error) bounds that hold together with 1 - delta.
 
     With classes, half of delta is for the error and half is shared by the classes.
@@ -125,7 +129,14 @@ def bounds_from_counts(n, n_errors, class_counts, delta, n_candidates=1):
 
 
 def certify(
-    classifier, texts, labels, *, delta=0.05, per_class=False, overlap="refuse", n_candidates=1
+    classifier: Any,
+    texts: Iterable[str],
+    labels: Sequence,
+    *,
+    delta: float = 0.05,
+    per_class: bool = False,
+    overlap: str = "refuse",
+    n_candidates: int = 1,
 ) -> ErrorCertificate:
     """Bound how often a classifier is wrong on texts like these, which it has not seen.
 
@@ -161,12 +172,14 @@ def certify(
     )
 
 
-def check_delta(delta, name="delta"):
+def check_delta(delta: float, name: str = "delta") -> None:
     if not 0 < delta < 1:
         raise ValueError(f"{name} must be strictly between 0 and 1. Got {delta!r} instead.")
 
 
-def fresh(classifier, texts, labels, overlap="refuse"):
+def fresh(
+    classifier: Any, texts: Iterable[str], labels: Any, overlap: str = "refuse"
+) -> tuple[list[str], np.ndarray, str]:
     """Texts none of which was fitted, their classes, and how this is known."""
     if overlap not in ("refuse", "drop"):
         raise ValueError(f"overlap must be 'refuse' or 'drop'. Got {overlap!r} instead.")
@@ -191,7 +204,7 @@ def fresh(classifier, texts, labels, overlap="refuse"):
     return [texts[i] for i in kept], y[kept], note
 
 
-def split(n: int, holdout: float, seed: int | None = None):
+def split(n: int, holdout: float, seed: int | None = None) -> tuple[np.ndarray, np.ndarray, int]:
     """(rows kept back, rows to fit, seed): a random part of n rows."""
     if not 0 < holdout < 1:
         raise ValueError(
@@ -203,7 +216,13 @@ def split(n: int, holdout: float, seed: int | None = None):
     return np.sort(order[:n_kept]), np.sort(order[n_kept:]), seed
 
 
-def fit_by_bound(rows: fitting.Labelled, kept, candidates, n_threads, delta):
+def fit_by_bound(
+    rows: fitting.Labelled,
+    kept: np.ndarray,
+    candidates: fitting.Candidates,
+    n_threads: int,
+    delta: float,
+) -> tuple[fitting.Linear, ErrorCertificate]:
     """Choose on the rows `kept`, and certify the choice by the same rows, all candidates paid.
 
     The model is the one fitted on the others: one fitted on all rows has no such promise.
@@ -222,7 +241,7 @@ def fit_by_bound(rows: fitting.Labelled, kept, candidates, n_threads, delta):
     return dataclasses.replace(model, temperature=choice["temperature"], report=report), certificate
 
 
-def from_held_back(n: int, n_errors: int, delta: float, repeated) -> ErrorCertificate:
+def from_held_back(n: int, n_errors: int, delta: float, repeated: np.ndarray) -> ErrorCertificate:
     """The certificate of the part that fit kept back.
 
     A random part is a fair sample whatever it holds, so a text that also occurs in training

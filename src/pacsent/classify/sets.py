@@ -1,5 +1,6 @@
 """Answers that say how sure they are: sets of labels, and answering only where it is safe."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,9 @@ class Calibration:
         return self.log_proba.argmax(axis=1) != self.labels
 
 
-def set_thresholds(calibration: Calibration, error: float, delta: float, per_class: bool):
+def set_thresholds(
+    calibration: Calibration, error: float, delta: float, per_class: bool
+) -> np.ndarray:
     """Smallest log-probability with which a class enters a set, (n_classes,).
 
     Scores are -log p, smaller is more plausible; the k-th smallest of the true labels' scores is
@@ -77,7 +80,7 @@ class Abstaining:
     n: int
     curve: list
 
-    def predict(self, texts) -> list:
+    def predict(self, texts: Iterable[str]) -> list:
         """The class of each text, None where it abstains."""
         proba = self.classifier.predict_proba(texts)
         names = self.classifier.classes_[proba.argmax(axis=1)]
@@ -99,7 +102,7 @@ class Abstaining:
         )
 
 
-def abstain(classifier, calibration: Calibration, error: float, delta: float) -> Abstaining:
+def abstain(classifier: Any, calibration: Calibration, error: float, delta: float) -> Abstaining:
     """The lowest threshold that fixed-sequence testing allows, strictest first."""
     check_delta(delta)
     check_delta(error, "error")
@@ -170,14 +173,22 @@ def _up(x):
     return f"{np.ceil(x * 1e4) / 1e4:.4f}"
 
 
-def compare(a, b, texts, labels, *, delta=0.05, overlap="refuse") -> Comparison:
+def compare(
+    a: Any,
+    b: Any,
+    texts: Iterable[str],
+    labels: Sequence,
+    *,
+    delta: float = 0.05,
+    overlap: str = "refuse",
+) -> Comparison:
     """Which of two fitted classifiers errs less on texts neither has seen, and by how much."""
     check_delta(delta)
     known = [c for c in (a, b) if hasattr(c, "training_fingerprints_")]
-    labels = np.asarray(labels)
+    some, true = list(texts), np.asarray(labels)
     for classifier in known:
-        texts, y, _ = fresh(classifier, texts, labels, overlap)
-        labels = classifier.classes_[y]
-    right_a, right_b = a.predict(texts) == labels, b.predict(texts) == labels
+        some, y, _ = fresh(classifier, some, true, overlap)
+        true = classifier.classes_[y]
+    right_a, right_b = a.predict(some) == true, b.predict(some) == true
     only_a, only_b = int((right_a & ~right_b).sum()), int((right_b & ~right_a).sum())
-    return Comparison(len(texts), only_a, only_b, float(delta))
+    return Comparison(len(some), only_a, only_b, float(delta))

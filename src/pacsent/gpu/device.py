@@ -8,16 +8,21 @@ import ctypes
 import functools
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import torch
 
 INSTALL = "pip install 'pacsent[gpu]'"
 ON_CPU = "Use device='cpu' to run without one."
 
 
-def require_torch():
+def require_torch() -> Any:
     """The torch module, or one line that says how to get it."""
     try:
         import torch
@@ -28,7 +33,7 @@ def require_torch():
     return torch
 
 
-def require(device="cuda"):
+def require(device: str = "cuda") -> "torch.device":
     """A usable `torch.device`, or one line that says why there is none.
 
     Examples
@@ -79,7 +84,7 @@ def require(device="cuda"):
     return torch.device("cuda", int(number) if number else torch.cuda.current_device())
 
 
-def free_memory(device) -> int:
+def free_memory(device: "torch.device") -> int:
     """Bytes a new tensor could take: what the driver has free and what torch holds unused."""
     torch = require_torch()
     if device.type == "cpu":
@@ -96,12 +101,12 @@ def too_little(what: str, needed: int, free: int, next_step: str) -> MemoryError
     )
 
 
-def rows_that_fit(bytes_per_row: int, free: int, *, share=0.6, most=1 << 20) -> int:
+def rows_that_fit(bytes_per_row: int, free: int, *, share: float = 0.6, most: int = 1 << 20) -> int:
     """How many rows of a batch fit into a share of the free memory; at least one."""
     return int(max(1, min(most, share * free // max(1, bytes_per_row))))
 
 
-def describe(device) -> dict:
+def describe(device: "torch.device") -> dict:
     """Name, memory, driver and versions, for result files."""
     torch = require_torch()
     properties = torch.cuda.get_device_properties(device)
@@ -127,7 +132,7 @@ def _driver_release() -> str:
 
 
 @contextmanager
-def exact_products():
+def exact_products() -> Iterator[None]:
     """Matrix products in full single precision, whatever the program has set for its own."""
     torch = require_torch()
     before = torch.backends.cuda.matmul.allow_tf32
@@ -146,7 +151,7 @@ def exact_products():
 class Kernel:
     """A compiled CUDA function; call it with `launch`."""
 
-    def __init__(self, source: str, name: str, constants: dict, device):
+    def __init__(self, source: str, name: str, constants: dict, device: "torch.device"):
         torch = require_torch()
         with torch.cuda.device(device):
             torch.zeros(1, device=device)  # makes the device's context current
@@ -161,7 +166,7 @@ class Kernel:
                 )
             )
 
-    def allow_shared_memory(self, n_bytes: int):
+    def allow_shared_memory(self, n_bytes: int) -> None:
         """Ask for more dynamic shared memory than a block gets by default."""
         _check(_driver().cuFuncSetAttribute(self._function, 8, n_bytes))
 
@@ -175,7 +180,9 @@ class Kernel:
         )
         return count.value
 
-    def launch(self, grid, n_threads: int, arguments: list, shared_bytes: int = 0):
+    def launch(
+        self, grid: int | tuple[int, ...], n_threads: int, arguments: list, shared_bytes: int = 0
+    ) -> None:
         """Start it on torch's current stream. Arguments are tensors or ctypes values."""
         torch = require_torch()
         values = [
@@ -196,7 +203,7 @@ class Kernel:
 
 
 @functools.cache
-def kernel(path: str, name: str, constants: tuple, device) -> Kernel:
+def kernel(path: str, name: str, constants: tuple, device: "torch.device") -> Kernel:
     """The function `name` of a source file beside this one, compiled once per set of constants."""
     source = (Path(__file__).parent / path).read_text()
     return Kernel(source, name, dict(constants), device)
@@ -280,7 +287,7 @@ def _check_nvrtc(status: int):
         raise RuntimeError(f"NVRTC error {status}")
 
 
-def mix(z):
+def mix(z: Any) -> Any:
     """The hash behind every draw (splitmix64's finaliser), on uint64 numbers or arrays."""
     with np.errstate(over="ignore"):
         z = np.asarray(z, dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15)

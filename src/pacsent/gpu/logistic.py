@@ -4,11 +4,15 @@
 
 The problems on all rows are solved by Newton's method, all classes and all C together; the folds
 start there, with the inverse Hessian of the same class and C as preconditioner of an L-BFGS of
-their own. `fit_grid` gives what `logistic_grid.grid_search` gives, `fit` what `logistic_grid.fit`
+their own. `fit_grid` gives what `regressions.grid_search` gives, `fit` what `regressions.fit`
 gives.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pacsent.gpu.device import exact_products, free_memory, require, require_torch, too_little
 
@@ -139,11 +143,20 @@ def _start(design, Cs):
 
 
 def fit_grid(
-    X, y, folds, *, n_classes, Cs, start=None, tol=1e-5, max_iterations=100, device="cuda"
-):
+    X: Any,
+    y: ArrayLike,
+    folds: ArrayLike,
+    *,
+    n_classes: int,
+    Cs: Sequence[float],
+    start: Any = None,
+    tol: float = 1e-5,
+    max_iterations: int = 100,
+    device: str = "cuda",
+) -> Any:
     """Cross-validated accuracy for every C, all folds of all repeats together.
 
-    Parameters and result are those of `logistic_grid.grid_search`; X must be dense.
+    Parameters and result are those of `regressions.grid_search`; X must be dense.
     """
     from pacsent.maths.regressions import GridResult, Path, check_design
 
@@ -184,9 +197,8 @@ def fit_grid(
         some = int(max(1, 0.4 * free // (20 * n_rows * K * n_sets)))
         for first in range(0, len(Cs), some):
             at = slice(first * K, min(len(Cs), first + some) * K)
-            w, n_iterations = _folds(
-                design, C[at], W[at], H[at], held_out, n_folds, tol, max_iterations
-            )
+            problems = C[at], W[at], H[at]
+            w, n_iterations = _folds(design, problems, held_out, n_folds, tol, max_iterations)
             total += n_iterations
             hits[:, first : first + some] = _hits(design, w, held_out).T.cpu()
     sizes = np.array([np.bincount(row, minlength=n_folds) for row in folds])
@@ -194,9 +206,13 @@ def fit_grid(
     return GridResult(Cs, accuracy, path, total)
 
 
-def _folds(design, C, W, H, held_out, n_folds, tol, max_iterations):
-    """Every fold's own minimum: (n_problems, n_sets, n_weights), n_problems = n_Cs * K."""
+def _folds(design, problems, held_out, n_folds, tol, max_iterations):
+    """Every fold's own minimum: (n_problems, n_sets, n_weights), n_problems = n_Cs * K.
+
+    problems: (C, W, H) of the solutions on all rows, to start from and to condition by.
+    """
     torch = require_torch()
+    C, W, H = problems
     Z, dtype = design.Z, design.dtype
     n_problems, n_sets = W.shape[0], held_out.shape[1]
     share = 1 - 1 / n_folds
@@ -276,8 +292,18 @@ def _hits(design, w, held_out):
     return right.sum(0).to(torch.float64)
 
 
-def fit(X, y, C, *, n_classes, start=None, tol=1e-13, max_iterations=200, device="cuda"):
-    """One-vs-rest logistic regression in double precision; as `logistic_grid.fit`.
+def fit(
+    X: Any,
+    y: ArrayLike,
+    C: float,
+    *,
+    n_classes: int,
+    start: Any = None,
+    tol: float = 1e-13,
+    max_iterations: int = 200,
+    device: str = "cuda",
+) -> tuple[np.ndarray, np.ndarray]:
+    """One-vs-rest logistic regression in double precision; as `regressions.fit`.
 
     Returns
     -------

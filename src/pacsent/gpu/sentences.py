@@ -9,10 +9,13 @@ CPU's to about 1e-5. Sentences are worked on in batches as large as memory allow
 """
 
 import ctypes
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from pacsent.gpu.device import (
     exact_products,
@@ -23,6 +26,10 @@ from pacsent.gpu.device import (
     rows_that_fit,
     too_little,
 )
+from pacsent.maths.arrays import Numbers
+
+if TYPE_CHECKING:
+    import torch
 
 _MEMORY = 6  # pairs that L-BFGS remembers
 _SMALLEST_TOL = 2e-5  # what single precision can tell
@@ -37,7 +44,7 @@ _WIDE = 25.0  # variance beyond which an expansion is better than a sum over nod
 
 
 @lru_cache
-def expectation_rule():
+def expectation_rule() -> tuple[Any, ...]:
     """(limits, starts, nodes, weights): which sum of sigmoids to use up to which variance.
 
     Gauss-Hermite for a narrow Gaussian; for a wide one the plain trapezoid rule, whose error falls
@@ -58,7 +65,7 @@ def expectation_rule():
     return limits, starts, nodes, weights
 
 
-def wide_expectations(a, v):
+def wide_expectations(a: "torch.Tensor", v: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor]":
     """(f1, f2) for v > 25, by Edgeworth's expansion; to 4e-6, and better the larger v.
 
     The sigmoid is the distribution function of a logistic variable, so f1 is that of its sum with
@@ -78,7 +85,7 @@ def wide_expectations(a, v):
     return torch.special.ndtr(z) - density * z * odd, density / deviation * (1 + even)
 
 
-def expectations(a, v):
+def expectations(a: "torch.Tensor", v: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor]":
     """(f1, f2) = (E sigmoid(x), E sigmoid'(x)) for x ~ N(a, v), elementwise on tensors."""
     torch = require_torch()
     limits, starts, nodes, weights = expectation_rule()
@@ -190,20 +197,20 @@ def _curvature(vocabulary, noise):
 
 
 def solve_pb_neg(
-    counts,
-    A_hat,
-    m,
-    noise,
+    counts: sparse.csr_matrix,
+    A_hat: np.ndarray,
+    m: np.ndarray,
+    noise: Any,
     *,
-    lam=1.0,
-    var_P=1.0,
-    kl="exact",
-    tol=1e-4,
-    max_iter=200,
-    device="cuda",
-    dtype=None,
-):
-    """PB-neg posteriors of many sentences; `logistic_posterior.solve` on a GPU.
+    lam: Numbers = 1.0,
+    var_P: float = 1.0,
+    kl: str = "exact",
+    tol: float = 1e-4,
+    max_iter: int = 200,
+    device: str = "cuda",
+    dtype: Any = None,
+) -> Any:
+    """PB-neg posteriors of many sentences; `pb_neg.solve` on a GPU.
 
     Parameters
     ----------
@@ -212,7 +219,7 @@ def solve_pb_neg(
     A_hat : array, shape (n_words, n_dims)
     m : array, shape (n_sentences, n_dims)
         Means of the priors.
-    noise : logistic_posterior.Noise
+    noise : pb_neg.Noise
     lam : float or array, shape (n_sentences,)
     tol : float
         Relative error of mu - m at which a sentence counts as solved; in single precision not
@@ -223,7 +230,7 @@ def solve_pb_neg(
 
     Returns
     -------
-    logistic_posterior.Solution
+    pb_neg.Solution
     """
     from pacsent.maths.pb_neg import Solution, penalty_coefficients
 
@@ -247,29 +254,30 @@ def solve_pb_neg(
     )  # fmt: skip
     with exact_products():
         vocabulary = _Vocabulary(counts, A_hat, noise, device, dtype)
-        values, U, trace = _curvature(vocabulary, noise)
-        basis = [values, U]
-        size = torch.finfo(dtype).bits // 8
-        n_support = vocabulary.kp.numel()
-        # scores, and (2 * memory + 8) vectors of L-BFGS for every sentence
-        per_sentence = size * (n_support + (2 * _MEMORY + 8) * (n_dims + 1)) + 64
-        free = free_memory(device)
-        if per_sentence * 8 > 0.8 * free:
-            raise too_little(
-                f"The scores of 8 sentences over {n_support:,} words", per_sentence * 8, free,
-                "Close other programs on the GPU, or use device='cpu'.",
-            )  # fmt: skip
-        batch = rows_that_fit(per_sentence, free, most=16384)
+        solver = _Solver(vocabulary, *_curvature(vocabulary, noise), tol, max_iter)
+        batch = _batch_size(vocabulary, n_dims, device, dtype)
         by_length = np.argsort(n_tokens, kind="stable")  # a batch needs about equally many steps
         for first in range(0, n, batch):
             rows = by_length[first : first + batch]
             part = counts[rows]
             part.sort_indices()
-            _solve_batch(
-                part, np.asarray(m)[rows], coefficients[:, rows], vocabulary, basis, trace, tol,
-                max_iter, found, rows,
-            )  # fmt: skip
+            solver.solve(part, np.asarray(m)[rows], coefficients[:, rows], found, rows)
     return found
+
+
+def _batch_size(vocabulary, n_dims, device, dtype) -> int:
+    """How many sentences are solved side by side; an error where not even eight fit."""
+    size = require_torch().finfo(dtype).bits // 8
+    n_support = vocabulary.kp.numel()
+    # scores, and (2 * memory + 8) vectors of L-BFGS for every sentence
+    per_sentence = size * (n_support + (2 * _MEMORY + 8) * (n_dims + 1)) + 64
+    free = free_memory(device)
+    if per_sentence * 8 > 0.8 * free:
+        raise too_little(
+            f"The scores of 8 sentences over {n_support:,} words", per_sentence * 8, free,
+            "Close other programs on the GPU, or use device='cpu'.",
+        )  # fmt: skip
+    return rows_that_fit(per_sentence, free, most=16384)
 
 
 class _Sentences:
@@ -311,49 +319,61 @@ class _Sentences:
         return scores @ vocabulary.A, trace
 
 
-def _solve_batch(counts, m, coefficients, vocabulary, basis, trace, tol, max_iter, found, where):
-    torch = require_torch()
-    device, dtype = vocabulary.A.device, vocabulary.A.dtype
-    n, n_dims = m.shape
-    kappa, c, A, B, lam = (torch.from_numpy(x.copy()).to(device) for x in coefficients)
-    m = torch.from_numpy(np.ascontiguousarray(m)).to(device, dtype)
-    sentences = _Sentences(counts, vocabulary)
-    values, U = basis
-    scale = 1.0 / (kappa[:, None].to(dtype) + values)  # (n, n_dims)
-    rho_curvature = (c * B).to(dtype)
+@dataclass(frozen=True)
+class _Solver:
+    """PB-neg's problem apart from the sentences: the noise, its curvature, when to stop."""
 
-    def evaluate(rows, x):
-        """Gradients in (mu - m, rho) of some sentences.
+    vocabulary: Any
+    values: Any  # eigenvalues of a typical Hessian
+    U: Any  # and its eigenvectors
+    trace: float
+    tol: float
+    max_iter: int
 
-        mu - m may be a thousandth of m: kept apart, it keeps its digits.
-        """
-        away, rho = x[:, :-1], x[:, -1].double()
-        var_Q = rho.exp()
-        local, entry = sentences.entries(rows)
-        own = local, sentences.words[entry], sentences.shares[entry]
-        grad_h, spread = sentences.data_term(m[rows] + away, var_Q.to(dtype), *own)
-        grad = torch.empty_like(x)
-        grad[:, :-1] = grad_h + kappa[rows, None].to(dtype) * away
-        grad[:, -1] = (0.5 * var_Q * spread + c[rows] * (A[rows] * var_Q - B[rows])).to(dtype)
-        return grad
+    def solve(self, counts, m, coefficients, found, where):
+        """Solve some sentences; their posteriors go to the rows `where` of `found`."""
+        torch, vocabulary = require_torch(), self.vocabulary
+        device, dtype = vocabulary.A.device, vocabulary.A.dtype
+        n, n_dims = m.shape
+        kappa, c, A, B, lam = (torch.from_numpy(x.copy()).to(device) for x in coefficients)
+        m = torch.from_numpy(np.ascontiguousarray(m)).to(device, dtype)
+        sentences = _Sentences(counts, vocabulary)
+        U = self.U
+        scale = 1.0 / (kappa[:, None].to(dtype) + self.values)  # (n, n_dims)
+        rho_curvature = (c * B).to(dtype)
 
-    def precondition(rows, q):
-        out = torch.empty_like(q)
-        out[:, :-1] = ((q[:, :-1] @ U) * scale[rows]) @ U.T
-        out[:, -1] = q[:, -1] / rho_curvature[rows]
-        return out
+        def evaluate(rows, x):
+            """Gradients in (mu - m, rho) of some sentences.
 
-    x = torch.zeros(n, n_dims + 1, device=device, dtype=dtype)
-    x[:, -1] = (B / (A + lam / n_dims * trace)).log().to(dtype)
-    smallest = 4 * torch.finfo(dtype).eps * m.norm(dim=1)  # a smaller step does not show in mu
-    x, n_iter, norm, converged = _minimise_sentences(
-        evaluate, precondition, x, smallest, tol, max_iter
-    )
-    found.mu[where] = (m.double() + x[:, :-1].double()).cpu().numpy()
-    found.var_Q[where] = x[:, -1].double().exp().cpu().numpy()
-    found.n_iter[where] = n_iter.cpu().numpy()
-    found.gradient_norm[where] = norm.double().cpu().numpy()
-    found.converged[where] = converged.cpu().numpy()
+            mu - m may be a thousandth of m: kept apart, it keeps its digits.
+            """
+            away, rho = x[:, :-1], x[:, -1].double()
+            var_Q = rho.exp()
+            local, entry = sentences.entries(rows)
+            own = local, sentences.words[entry], sentences.shares[entry]
+            grad_h, spread = sentences.data_term(m[rows] + away, var_Q.to(dtype), *own)
+            grad = torch.empty_like(x)
+            grad[:, :-1] = grad_h + kappa[rows, None].to(dtype) * away
+            grad[:, -1] = (0.5 * var_Q * spread + c[rows] * (A[rows] * var_Q - B[rows])).to(dtype)
+            return grad
+
+        def precondition(rows, q):
+            out = torch.empty_like(q)
+            out[:, :-1] = ((q[:, :-1] @ U) * scale[rows]) @ U.T
+            out[:, -1] = q[:, -1] / rho_curvature[rows]
+            return out
+
+        x = torch.zeros(n, n_dims + 1, device=device, dtype=dtype)
+        x[:, -1] = (B / (A + lam / n_dims * self.trace)).log().to(dtype)
+        smallest = 4 * torch.finfo(dtype).eps * m.norm(dim=1)  # a smaller step does not show in mu
+        x, n_iter, norm, converged = _minimise_sentences(
+            evaluate, precondition, x, smallest, self.tol, self.max_iter
+        )
+        found.mu[where] = (m.double() + x[:, :-1].double()).cpu().numpy()
+        found.var_Q[where] = x[:, -1].double().exp().cpu().numpy()
+        found.n_iter[where] = n_iter.cpu().numpy()
+        found.gradient_norm[where] = norm.double().cpu().numpy()
+        found.converged[where] = converged.cpu().numpy()
 
 
 def _minimise_sentences(evaluate, precondition, x, smallest, tol, max_iter):
@@ -494,24 +514,24 @@ class _WordPosteriors:
 
 
 def fit_w_pb_neg(
-    counts,
-    A_hat,
-    B_hat,
-    noise,
-    var_P,
+    counts: sparse.csr_matrix,
+    A_hat: np.ndarray,
+    B_hat: np.ndarray,
+    noise: np.ndarray,
+    var_P: np.ndarray,
     *,
-    lam=1.0,
-    n_epochs=40,
-    learning_rate=0.025,
-    weighting="sentence",
-    solver="sgd",
-    batch_size=256,
-    tol=1e-4,
-    max_iter=200,
-    random_state=0,
-    device="cuda",
-    dtype=None,
-):
+    lam: float = 1.0,
+    n_epochs: int = 40,
+    learning_rate: float = 0.025,
+    weighting: str = "sentence",
+    solver: str = "sgd",
+    batch_size: int = 256,
+    tol: float = 1e-4,
+    max_iter: int = 200,
+    random_state: int = 0,
+    device: str = "cuda",
+    dtype: Any = None,
+) -> Any:
     """Word posteriors of w-PB-neg from training sentences.
 
         loss = mean over sentences of weight * data(S) + sum over words of KL(Q_w || P_w) / lam
@@ -521,7 +541,7 @@ def fit_w_pb_neg(
     counts : CSR matrix, shape (n_sentences, n_words)
         Every sentence must hold a word.
     A_hat, B_hat : arrays, shape (n_words, n_dims)
-    noise : logistic_posterior.Noise
+    noise : pb_neg.Noise
     var_P : array, shape (n_words,)
         Prior variance of each word.
     weighting : {"sentence", "token"}
@@ -566,7 +586,7 @@ def fit_w_pb_neg(
     return words, state.mu.double().cpu().numpy(), state.rho.exp().cpu().numpy(), n_iter
 
 
-def decay_integral(a, t):
+def decay_integral(a: "torch.Tensor", t: Any) -> "torch.Tensor":
     """(1 - e^(-a t)) / a, which is t at a = 0."""
     torch = require_torch()
     safe = torch.where(a.abs() * t < 1e-12, torch.ones_like(a), a)

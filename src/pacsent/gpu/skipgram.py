@@ -11,11 +11,14 @@ next one is copied from the id file through page-locked memory.
 import ctypes
 import json
 import logging
+import os
 import shutil
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +32,11 @@ from pacsent.gpu.device import (
     require_torch,
     too_little,
 )
+
+if TYPE_CHECKING:
+    import torch
+
+    from pacsent.words.corpus import Corpus
 
 log = logging.getLogger(__name__)
 
@@ -120,12 +128,12 @@ class Work(ctypes.Structure):
 # ------------------------------------------------------------------------------------------------
 
 
-def keep_thresholds(probabilities) -> np.ndarray:
+def keep_thresholds(probabilities: np.ndarray) -> np.ndarray:
     """A word is kept when a 32-bit draw is at most its threshold."""
     return np.minimum(np.asarray(probabilities) * 2.0**32, 2.0**32 - 1).astype(np.uint32)
 
 
-def alias_table(probabilities) -> np.ndarray:
+def alias_table(probabilities: np.ndarray) -> np.ndarray:
     """Walker's alias method: two draws choose a word with its probability.
 
     Row i is (threshold, other): word i when a 32-bit draw is at most the threshold, else `other`.
@@ -156,7 +164,9 @@ def alias_table(probabilities) -> np.ndarray:
     return table
 
 
-def cut_points(offsets, n_tokens: int, segment_tokens: int, chunk_tokens=CHUNK_TOKENS):
+def cut_points(
+    offsets: np.ndarray, n_tokens: int, segment_tokens: int, chunk_tokens: int = CHUNK_TOKENS
+) -> list[int]:
     """Token positions between segments; each is a border between chunks."""
     cuts = [0]
     for target in range(segment_tokens, n_tokens, segment_tokens):
@@ -169,7 +179,9 @@ def cut_points(offsets, n_tokens: int, segment_tokens: int, chunk_tokens=CHUNK_T
     return [*cuts, n_tokens]
 
 
-def chunks_between(offsets, low: int, high: int, reach: int, chunk_tokens=CHUNK_TOKENS) -> Chunks:
+def chunks_between(
+    offsets: np.ndarray, low: int, high: int, reach: int, chunk_tokens: int = CHUNK_TOKENS
+) -> Chunks:
     """The chunks that start in [low, high): documents cut evenly, none longer than chunk_tokens.
 
     Documents of fewer than two tokens have no pair and no chunk. `before` and `after` count the
@@ -213,7 +225,15 @@ def epoch_key(seed: int, epoch: int) -> int:
 class Trainer:
     """The two tables on the device, and launches over chunks of tokens that are there too."""
 
-    def __init__(self, shape: Shape, keep, noise, device, *, warps_per_processor=None):
+    def __init__(
+        self,
+        shape: Shape,
+        keep: np.ndarray,
+        noise: np.ndarray,
+        device: "torch.device",
+        *,
+        warps_per_processor: int | None = None,
+    ):
         torch = require_torch()
         self.shape, self.device = shape, device
         self.n_words = len(keep)
@@ -240,7 +260,7 @@ class Trainer:
         # vocabulary is small they would all be the same few rows.
         self.n_warps = max(1, min(per_processor * processors, self.n_words // 8))
 
-    def start_at_random(self, seed: int):
+    def start_at_random(self, seed: int) -> None:
         """Input rows uniform in +-0.5 / n_dims, output rows zero, as word2vec starts."""
         torch = require_torch()
         generator = torch.Generator(device=self.device).manual_seed(seed)
@@ -250,18 +270,30 @@ class Trainer:
             rows.uniform_(-width, width, generator=generator)
         self.output.zero_()
 
-    def load(self, input_vectors, output_vectors):
+    def load(self, input_vectors: Any, output_vectors: Any) -> None:
         torch = require_torch()
         for table, vectors in ((self.input, input_vectors), (self.output, output_vectors)):
             table[:, : self.shape.n_dims] = torch.as_tensor(vectors).to(self.device)
 
-    def tables(self):
+    def tables(self) -> tuple[np.ndarray, np.ndarray]:
         n_dims = self.shape.n_dims
         return tuple(
             table[:, :n_dims].contiguous().cpu().numpy() for table in (self.input, self.output)
         )
 
-    def launch(self, tokens, chunks, order, *, place, key, rate, done, span, n_warps=None):
+    def launch(
+        self,
+        tokens: Any,
+        chunks: Any,
+        order: Any,
+        *,
+        place: int,
+        key: Any,
+        rate: float,
+        done: int,
+        span: int,
+        n_warps: int | None = None,
+    ) -> None:
         """Train on tokens[chunks[order]]; all three are on the device. Does not wait."""
         n_chunks = order.numel()
         if n_chunks == 0:
@@ -290,7 +322,7 @@ def _chunks_to(chunks: Chunks, device) -> Chunks:
 class Resident:
     """A corpus that fits into GPU memory: one segment, copied once."""
 
-    def __init__(self, ids, offsets, device, reach):
+    def __init__(self, ids: Any, offsets: np.ndarray, device: "torch.device", reach: int):
         torch = require_torch()
         if isinstance(ids, torch.Tensor):
             self.tokens = ids.to(device)
@@ -303,20 +335,27 @@ class Resident:
         self.n_tokens = [len(ids)]
         self.chunks = _chunks_to(chunks, device)
 
-    def segment(self, number):
+    def segment(self, number: int) -> Any:
         return self.tokens, self.chunks, 0
 
-    def used(self, number):
+    def used(self, number: int) -> None:
         pass
 
-    def prepare(self, number):
+    def prepare(self, number: int) -> None:
         pass
 
 
 class Streamed:
     """A corpus that does not fit: segments pass through two buffers while the GPU works."""
 
-    def __init__(self, ids, offsets, device, reach, segment_tokens=SEGMENT_TOKENS):
+    def __init__(
+        self,
+        ids: Any,
+        offsets: np.ndarray,
+        device: "torch.device",
+        reach: int,
+        segment_tokens: int = SEGMENT_TOKENS,
+    ):
         torch = require_torch()
         self.ids, self.offsets, self.device, self.reach = ids, offsets, device, reach
         self.cuts = cut_points(offsets, len(ids), segment_tokens)
@@ -330,7 +369,7 @@ class Streamed:
         self.ready: dict[int, tuple] = {}
         self.turn = 0
 
-    def prepare(self, number):
+    def prepare(self, number: int) -> None:
         """Start copying a segment; returns while the copy runs."""
         if number in self.ready:
             return
@@ -350,7 +389,7 @@ class Streamed:
             self.copied[slot].record(self.stream)
         self.ready[number] = (slot, on_device, first)
 
-    def segment(self, number):
+    def segment(self, number: int) -> Any:
         torch = require_torch()
         self.prepare(number)
         slot, chunks, place = self.ready[number]
@@ -360,7 +399,7 @@ class Streamed:
             part.record_stream(stream)
         return self.buffers[slot], chunks, place
 
-    def used(self, number):
+    def used(self, number: int) -> None:
         """All launches on this segment have been queued: its buffer is free after them."""
         torch = require_torch()
         slot, _, _ = self.ready.pop(number)
@@ -368,35 +407,12 @@ class Streamed:
         self.trained[slot].record(torch.cuda.current_stream(self.device))
 
 
-def train_skipgram(
-    corpus,
-    *,
-    n_dims=300,
-    window=5,
-    subsample=1e-4,
-    n_epochs=5,
-    n_negatives=15,
-    noise_power=0.75,
-    learning_rate=0.025,
-    negatives="shared",
-    random_state=0,
-    checkpoint=None,
-    checkpoint_seconds=600.0,
-    verbose=False,
-    device="cuda",
-    n_centres=N_CENTRES,
-    warps_per_processor=None,
-    segment_tokens=None,
-    start=None,
-    report=None,
-):
-    """Train both tables of Skip-gram on a GPU.
+@dataclass(frozen=True)
+class Training:
+    """What a run learns and how; what a checkpoint must agree with.
 
     Parameters
     ----------
-    corpus : Corpus
-        Token ids with document boundaries; windows do not cross them, and documents of any length
-        are trained whole.
     n_dims, window, subsample, n_epochs, n_negatives, noise_power, learning_rate
         As in SkipGram. Sub-sampling is drawn anew every epoch, the window of each centre word
         uniformly from 1 to `window`; the rate falls linearly to learning_rate / 10,000.
@@ -406,20 +422,78 @@ def train_skipgram(
     random_state : int, default=0
         Seed of every draw. Additions of parallel warps come in any order, so two runs agree in
         their draws and not in their last digits.
+    n_centres : int, default=2
+        1 is slower by half; 4 is not faster and scores 2 points less in analogies.
+    """
+
+    n_dims: int = 300
+    window: int = 5
+    subsample: float = 1e-4
+    n_epochs: int = 5
+    n_negatives: int = 15
+    noise_power: float = 0.75
+    learning_rate: float = 0.025
+    negatives: str = "shared"
+    random_state: int = 0
+    n_centres: int = N_CENTRES
+
+    def shape(self) -> Shape:
+        """The constants of the kernel; an error where it cannot be compiled for them."""
+        if self.negatives not in ("shared", "pair"):
+            raise ValueError(
+                f"negatives must be 'shared' or 'pair'. Got {self.negatives!r} instead."
+            )
+        pair = self.negatives == "pair"
+        n_centres = 1 if pair else self.n_centres
+        shape = Shape(self.n_dims, self.n_negatives, self.window, pair, n_centres)
+        _check_shape(shape)
+        return shape
+
+    def record(self, corpus: Any, n_segments: int) -> dict:
+        """What a checkpoint is compared by."""
+        return {
+            **asdict(self),
+            "digest": getattr(corpus, "digest", None),
+            "n_centres": self.shape().n_centres,
+            "random_state": int(self.random_state),
+            "n_segments": n_segments,
+        }
+
+
+def train_skipgram(
+    corpus: "Corpus",
+    *,
+    checkpoint: str | os.PathLike | None = None,
+    checkpoint_seconds: float = 600.0,
+    verbose: bool = False,
+    device: str = "cuda",
+    warps_per_processor: int | None = None,
+    segment_tokens: int | None = None,
+    start: tuple[np.ndarray, np.ndarray] | None = None,
+    report: Callable[[dict], object] | None = None,
+    **settings: Any,
+) -> tuple[np.ndarray, np.ndarray, list[float]]:
+    """Train both tables of Skip-gram on a GPU.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        Token ids with document boundaries; windows do not cross them, and documents of any length
+        are trained whole.
     checkpoint : path or None
         A folder kept up to date every `checkpoint_seconds` and at the end of every epoch; where it
         holds an unfinished run of the same settings on the same corpus, that run goes on.
     verbose : bool
         Show progress, running loss and speed on stderr.
     device : str
-    n_centres : int, default=2
-        1 is slower by half; 4 is not faster and scores 2 points less in analogies.
     warps_per_processor, segment_tokens
         For measurements and tests.
     start : pair of arrays or None
         Tables to start from, each (n_words, n_dims); None starts as word2vec does.
     report : callable or None
         Called after the run with a dict: seconds, tokens_per_second, n_pairs, n_kept, peak_bytes.
+    **settings
+        As in `Training`.
 
     Returns
     -------
@@ -427,57 +501,55 @@ def train_skipgram(
     losses : list of float
         Mean loss of a pair, one for each epoch.
     """
-    if negatives not in ("shared", "pair"):
-        raise ValueError(f"negatives must be 'shared' or 'pair'. Got {negatives!r} instead.")
-    n_centres = 1 if negatives == "pair" else n_centres
-    shape = Shape(n_dims, n_negatives, window, negatives == "pair", n_centres)
-    _check_shape(shape)
-    device = require(device)
+    training = Training(**settings)
+    shape = training.shape()
+    used = _gpu(device)
+    torch = require_torch()
+    with torch.cuda.device(used):
+        torch.cuda.reset_peak_memory_stats(used)
+        keep = corpus.vocabulary.keep_probabilities(training.subsample)
+        noise = corpus.vocabulary.noise_probabilities(training.noise_power)
+        trainer = Trainer(shape, keep, noise, used, warps_per_processor=warps_per_processor)
+        source = _source(corpus, used, training.window, segment_tokens)
+        record = training.record(corpus, len(source.n_tokens))
+        saved = Checkpoint(checkpoint, record) if checkpoint is not None else None
+        state = _begin(trainer, saved, start, record["random_state"])
+        run = _Run(trainer, source, record, state, saved, checkpoint_seconds)
+        run.train(verbose)
+        tables = trainer.tables()
+        if report is not None:
+            report(run.summary())
+    if saved:
+        saved.remove()
+    if not all(np.isfinite(table).all() for table in tables):
+        raise ValueError(
+            "The trained vectors must be finite. Got inf or nan instead. Lower learning_rate."
+        )
+    return (*tables, run.losses)
+
+
+def _gpu(name: str):
+    """The device, if it is a GPU."""
+    device = require(name)
     if device.type == "cpu":
         raise ValueError(
             "device must be 'cuda' here. Got 'cpu' instead. SkipGram(device='cpu') is the trainer "
             "for processors."
         )
-    torch = require_torch()
-    seed = int(random_state)
-    with torch.cuda.device(device):
-        torch.cuda.reset_peak_memory_stats(device)
-        trainer = Trainer(
-            shape,
-            corpus.vocabulary.keep_probabilities(subsample),
-            corpus.vocabulary.noise_probabilities(noise_power),
-            device,
-            warps_per_processor=warps_per_processor,
-        )
-        source = _source(corpus, device, window, segment_tokens)
-        settings = {
-            "digest": getattr(corpus, "digest", None), "n_dims": n_dims, "window": window,
-            "subsample": subsample, "n_epochs": n_epochs, "n_negatives": n_negatives,
-            "noise_power": noise_power, "learning_rate": learning_rate, "negatives": negatives,
-            "n_centres": n_centres, "random_state": seed, "n_segments": len(source.n_tokens),
-        }  # fmt: skip
-        saved = Checkpoint(checkpoint, settings) if checkpoint is not None else None
-        state = {"epoch": 0, "launch": 0, "totals": [0, 0, 0.0], "losses": []}
-        found = saved.load() if saved else None
-        if found is not None:
-            state, tables = found
-            trainer.load(*tables)
-        elif start is not None:
-            trainer.load(*start)
-        else:
-            trainer.start_at_random(seed)
-        run = _Run(trainer, source, settings, state, saved, checkpoint_seconds)
-        run.train(verbose)
-        input_vectors, output_vectors = trainer.tables()
-        if report is not None:
-            report(run.summary())
-    if saved:
-        saved.remove()
-    if not (np.isfinite(input_vectors).all() and np.isfinite(output_vectors).all()):
-        raise ValueError(
-            "The trained vectors must be finite. Got inf or nan instead. Lower learning_rate."
-        )
-    return input_vectors, output_vectors, run.losses
+    return device
+
+
+def _begin(trainer, saved, start, seed) -> dict:
+    """Tables of the checkpoint, of the caller or at random; how far the run is."""
+    found = saved.load() if saved else None
+    if found is not None:
+        trainer.load(*found[1])
+        return found[0]
+    if start is not None:
+        trainer.load(*start)
+    else:
+        trainer.start_at_random(seed)
+    return {"epoch": 0, "launch": 0, "totals": [0, 0, 0.0], "losses": []}
 
 
 def _check_shape(shape: Shape):
@@ -651,10 +723,10 @@ class _Run:
 class Checkpoint:
     """An unfinished run in a folder: settings, how far it is, and both tables."""
 
-    def __init__(self, folder, settings):
+    def __init__(self, folder: str | os.PathLike, settings: dict):
         self.folder, self.settings = Path(folder), settings
 
-    def load(self):
+    def load(self) -> Any:
         path = self.folder / "state.json"
         if not path.exists():
             return None
@@ -672,7 +744,7 @@ class Checkpoint:
         tables = tuple(np.load(self.folder / f"{name}.npy") for name in ("input", "output"))
         return content["state"], tables
 
-    def save(self, state, tables):
+    def save(self, state: dict, tables: Any) -> None:
         with replacing_folder(self.folder) as folder:
             for name, table in zip(("input", "output"), tables):
                 np.save(folder / f"{name}.npy", table)
@@ -680,7 +752,7 @@ class Checkpoint:
                 json.dumps({"settings": self.settings, "state": state}, indent=1)
             )
 
-    def remove(self):
+    def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -689,7 +761,13 @@ class Checkpoint:
 # ------------------------------------------------------------------------------------------------
 
 
-def tile_step(input_rows, output_rows, labels, weights, rate):
+def tile_step(
+    input_rows: "torch.Tensor",
+    output_rows: "torch.Tensor",
+    labels: "torch.Tensor",
+    weights: "torch.Tensor",
+    rate: float,
+) -> tuple[Any, Any, Any]:
     """Steps of one tile: what is added to its input rows and to its output rows, and its loss.
 
         loss = sum of weights * softplus(-sign * input_rows.output_rows^T),  sign = 2 * labels - 1
@@ -709,7 +787,9 @@ def tile_step(input_rows, output_rows, labels, weights, rate):
     return steps @ output_rows, steps.T @ input_rows, loss
 
 
-def kept_words(ids, low, high, key, thresholds):
+def kept_words(
+    ids: np.ndarray, low: int, high: int, key: Any, thresholds: np.ndarray
+) -> tuple[Any, Any]:
     """Places in [low, high) of the tokens that survive sub-sampling, and their windows' draws."""
     places = np.arange(low, high, dtype=np.uint64)
     draws = mix(np.uint64(key) + (places << np.uint64(16)))
@@ -717,7 +797,7 @@ def kept_words(ids, low, high, key, thresholds):
     return places[kept].astype(np.int64), (draws[kept] & np.uint64(0xFFFFFFFF))
 
 
-def noise_words(place, first, count, key, table):
+def noise_words(place: Any, first: int, count: int, key: Any, table: np.ndarray) -> Any:
     """Noise words number first .. first + count - 1 of a tile."""
     numbers = np.arange(first, first + count, dtype=np.uint64)
     z = mix(np.uint64(key) + (np.uint64(place) << np.uint64(16)) + numbers)
@@ -728,8 +808,20 @@ def noise_words(place, first, count, key, table):
 
 
 def replay(
-    input_table, output_table, ids, chunks, order, shape, *, keep, noise, key, rate, done, span
-):
+    input_table: "torch.Tensor",
+    output_table: "torch.Tensor",
+    ids: np.ndarray,
+    chunks: Chunks,
+    order: Sequence[int],
+    shape: Shape,
+    *,
+    keep: np.ndarray,
+    noise: np.ndarray,
+    key: int,
+    rate: float,
+    done: float,
+    span: float,
+) -> tuple[int, int, float]:
     """Do in plain torch what one warp does in one launch, draw for draw; tables change in place.
 
     Returns
@@ -737,15 +829,13 @@ def replay(
     n_kept, n_pairs : int
     loss : float
     """
-    torch = require_torch()
-    thresholds, table = keep_thresholds(keep), alias_table(noise)
-    numbers = np.arange(shape.n_negatives)
-    n_kept = n_pairs = 0
-    loss = 0.0
+    thresholds = keep_thresholds(keep)
+    twin = _Twin(input_table, output_table, shape, alias_table(noise), key)
+    n_kept = 0
     for taken, chunk in enumerate(order):
         start, length = int(chunks.starts[chunk]), int(chunks.lengths[chunk])
         before, after = int(chunks.before[chunk]), int(chunks.after[chunk])
-        part = rate * max(RATE_FLOOR, 1 - (done + span * taken / len(order)))
+        step = rate * max(RATE_FLOOR, 1 - (done + span * taken / len(order)))
         left, _ = kept_words(ids, start - before, start, key, thresholds)
         own, draws = kept_words(ids, start, start + length, key, thresholds)
         right, _ = kept_words(ids, start + length, start + length + after, key, thresholds)
@@ -756,57 +846,70 @@ def replay(
         for i in range(0, own.size, shape.n_centres):
             centres = np.arange(i, min(i + shape.n_centres, own.size)) + left.size
             reach = 1 + (draws[centres - left.size] * np.uint64(shape.window) >> np.uint64(32))
-            reach = reach.astype(np.int64)
-            low = max(0, int((centres - reach).min()))
-            high = min(words.size - 1, int((centres + reach).max()))
-            around = np.arange(low, high + 1)
-            distance = np.abs(around[:, None] - centres[None, :])
-            has = (distance > 0) & (distance <= reach[None, :])  # (n_contexts, n_centres)
-            around, has = around[has.any(axis=1)], has[has.any(axis=1)]
+            twin.train(places, words, centres, reach.astype(np.int64), step)
+    return n_kept, twin.n_pairs, twin.loss
+
+
+class _Twin:
+    """Two tables and what one warp does to them."""
+
+    def __init__(self, input_table, output_table, shape: Shape, noise, key):
+        self.input, self.output, self.shape = input_table, output_table, shape
+        self.noise, self.key = noise, key
+        self.n_pairs, self.loss = 0, 0.0
+
+    def train(self, places, words, centres, reach, rate):
+        """All pairs of neighbouring centre words, which share noise words unless shape.pair."""
+        torch, shape = require_torch(), self.shape
+        low = max(0, int((centres - reach).min()))
+        high = min(words.size - 1, int((centres + reach).max()))
+        around = np.arange(low, high + 1)
+        distance = np.abs(around[:, None] - centres[None, :])
+        has = (distance > 0) & (distance <= reach[None, :])  # (n_contexts, n_centres)
+        around, has = around[has.any(axis=1)], has[has.any(axis=1)]
+        tiles = [(slice(None), 1)]
+        if shape.pair:
+            tiles = [(slice(c, c + 1), 1 + c * shape.n_negatives) for c in range(around.size)]
+        rows = self.input[torch.from_numpy(words[around])].clone()
+        targets = torch.from_numpy(words[centres])
+        centre_steps = torch.zeros_like(self.output[targets])
+        for here, first in tiles:
+            drawn = noise_words(places[centres[0]], first, shape.n_negatives, self.key, self.noise)
+            to_input = self._tile(rows[here], has[here], words[centres], drawn, rate, centre_steps)
+            self.input.index_add_(0, torch.from_numpy(words[around[here]]), to_input)
+            self.n_pairs += int(has[here].sum())
+        if shape.pair:
+            self.output.index_add_(0, targets, centre_steps)
+
+    def _tile(self, rows, has, centres, drawn, rate, centre_steps):
+        """Output rows are loaded, and added, one group of slots after another; the input's steps.
+
+        With shape.pair the centre word's own row is moved once, by the sum over its contexts.
+        """
+        torch, shape = require_torch(), self.shape
+        # a noise word counts for every pair whose centre is another word
+        other = centres[:, None] != drawn[None, :]  # (n_centres, n_negatives)
+        seen = has.astype(np.float64)
+        weights = torch.from_numpy(np.concatenate([seen, seen @ other], 1)).to(rows.dtype)
+        labels = torch.zeros_like(weights)
+        labels[:, : centres.size] = 1
+        targets = np.concatenate([centres, drawn])
+        numbers = np.arange(shape.n_negatives)
+        slots = np.concatenate([np.arange(centres.size), shape.n_centres + numbers])
+        to_input = torch.zeros_like(rows)
+        for group in range(-(-shape.n_outputs // shape.group)):
+            at = np.flatnonzero(slots // shape.group == group)
+            here = torch.from_numpy(targets[at])
+            outputs = self.output[here]
+            step, changes, cost = tile_step(rows, outputs, labels[:, at], weights[:, at], rate)
+            to_input += step
+            self.loss += float(cost)
             if shape.pair:
-                tiles = [
-                    (around[c : c + 1], has[c : c + 1], 1 + c * shape.n_negatives)
-                    for c in range(around.size)
-                ]
-            else:
-                tiles = [(around, has, 1)]
-            first_rows = input_table[torch.from_numpy(words[around])].clone()
-            centre_rows = output_table[torch.from_numpy(words[centres])].clone()
-            centre_steps = torch.zeros_like(centre_rows)
-            # output rows are loaded, and added, one group of slots after another
-            slots = np.concatenate([np.arange(centres.size), shape.n_centres + numbers])
-            for number, (contexts, has_here, first) in enumerate(tiles):
-                drawn = noise_words(places[centres[0]], first, shape.n_negatives, key, table)
-                rows = first_rows[number : number + 1] if shape.pair else first_rows
-                # a noise word counts for every pair whose centre is another word
-                other = words[centres][:, None] != drawn[None, :]  # (n_centres, n_negatives)
-                seen = has_here.astype(np.float64)
-                weights = torch.from_numpy(np.concatenate([seen, seen @ other], 1)).to(rows.dtype)
-                labels = torch.zeros_like(weights)
-                labels[:, : centres.size] = 1
-                targets = np.concatenate([words[centres], drawn])
-                to_input = torch.zeros_like(rows)
-                for group in range(-(-shape.n_outputs // shape.group)):
-                    at = np.flatnonzero(slots // shape.group == group)
-                    here = torch.from_numpy(targets[at])
-                    outputs = output_table[here]
-                    step, changes, cost = tile_step(
-                        rows, outputs, labels[:, at], weights[:, at], part
-                    )
-                    to_input += step
-                    loss += float(cost)
-                    if shape.pair:
-                        size = part * weights[0, at] * torch.sigmoid(outputs @ rows[0])
-                        changes = torch.where((size >= SMALLEST_STEP)[:, None], changes, 0.0)
-                        if group == 0:
-                            _, exact, _ = tile_step(
-                                rows, outputs[:1], labels[:, :1], weights[:, :1], part
-                            )
-                            centre_steps += exact
-                            changes[0] = 0
-                    output_table.index_add_(0, here, changes)
-                input_table.index_add_(0, torch.from_numpy(words[contexts]), to_input)
-                n_pairs += int(has_here.sum())
-            if shape.pair:
-                output_table.index_add_(0, torch.from_numpy(words[centres]), centre_steps)
-    return n_kept, n_pairs, loss
+                size = rate * weights[0, at] * torch.sigmoid(outputs @ rows[0])
+                changes = torch.where((size >= SMALLEST_STEP)[:, None], changes, 0.0)
+                if group == 0:
+                    first = labels[:, :1], weights[:, :1]
+                    centre_steps += tile_step(rows, outputs[:1], *first, rate)[1]
+                    changes[0] = 0
+            self.output.index_add_(0, here, changes)
+        return to_input

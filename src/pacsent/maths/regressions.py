@@ -15,7 +15,7 @@ a Hessian of its own, raised further. What is still not solved is flagged, with 
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg, sparse
 
-from pacsent.maths.lbfgs import two_loop
+from pacsent.maths.lbfgs import minimise
 from pacsent.threads import n_threads
 
 CS = (0.1, 0.316, 1.0, 3.16, 10.0, 31.6, 100.0, 316.0, 1000.0)
@@ -35,7 +35,6 @@ _COLUMNS = 400  # problems solved side by side
 _STALE = 15  # iterations after which borrowed curvature is made afresh
 _DAMPING = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}  # of a Hessian's diagonal
 _STRONG_DAMPING = 1e-3  # where a problem is begun again
-_SHORTER = 8  # times that a step is shortened before it is given up
 
 
 @dataclass(frozen=True)
@@ -268,43 +267,72 @@ def _preconditioners(design, curvatures, C, share):
     return design.threads.map(lambda H: kind(H, C, share, design.dtype), curvatures)
 
 
-def _again(design, gradient, W, failed, problems, tol, max_iterations):
-    """The problems `failed` begun again where they stand, each with a damped Hessian of its own.
+@dataclass(frozen=True)
+class _Problems:
+    """Columns to solve side by side: what makes their gradients, and how they are conditioned."""
 
-    problems: (C, share, scale), the last of every problem. W and what is returned: all problems'
-    weights; which of `failed` are solved now; iterations.
-    """
-    C, share, scale = problems
-    kind = _Diagonal if design.is_sparse else _Dense
-    own = design.threads.map(
-        lambda at: kind(
-            _curvature(design, W[at]), C[at], share, design.dtype, damping=_STRONG_DAMPING
-        ),
-        failed,
-    )
-    found, n_iterations, converged = _minimise_grid(
-        lambda w, at: gradient(w, failed[at]),
-        W[failed],
-        np.arange(failed.size),
-        own,
-        scale[failed],
-        tol,
-        max_iterations,
-    )
-    W[failed] = found
-    return W, n_iterations, converged
+    gradient: Callable[[np.ndarray, np.ndarray], np.ndarray]  # (W, columns) -> G
+    groups: np.ndarray  # (n,): which preconditioner a column uses
+    preconditioners: list
+    C: np.ndarray  # (n,)
+    share: float  # of the rows that a problem sees
+    scale: np.ndarray  # (n,): what an objective is worth, for tol
+
+    def own(self, design, W, some):
+        """Some of them, each with a damped Hessian of its own at W."""
+        kind = _Diagonal if design.is_sparse else _Dense
+
+        def made(at):
+            H = _curvature(design, W[at])
+            return kind(H, self.C[at], self.share, design.dtype, damping=_STRONG_DAMPING)
+
+        return _Problems(
+            lambda w, at: self.gradient(w, some[at]),
+            np.arange(some.size),
+            design.threads.map(made, some),
+            self.C[some],
+            self.share,
+            self.scale[some],
+        )
+
+    def minimise(self, W, tol, max_iterations):
+        """Every row of W to its own minimum; the rows, iterations, and which rows converged.
+
+        A column is done when half its squared Newton decrement, which estimates how far its
+        objective lies above the minimum, is below tol * scale. One whose steps lead nowhere is
+        left where it was last.
+        """
+
+        def precondition(columns, G):
+            out = np.empty_like(G)
+            which = self.groups[columns]
+            for group in np.unique(which):
+                rows = np.flatnonzero(which == group)
+                out[rows] = self.preconditioners[group](G[rows])
+            return out
+
+        def is_solved(columns, _, G, D):
+            decrement = -np.einsum("ij,ij->i", G, D)
+            return 0.5 * decrement <= tol * self.scale[columns]
+
+        found = minimise(
+            lambda columns, w: (self.gradient(w, columns), None),
+            precondition,
+            W,
+            is_solved,
+            max_iter=max_iterations + 1,
+            memory=_MEMORY,
+        )
+        return found.x, max(0, int(found.n_iter.max(initial=1)) - 1), found.converged
 
 
-def _solved(design, gradient, W, groups, preconditioners, problems, tol, max_iterations):
-    """`_minimise_grid`, and `_again` for what it leaves unsolved."""
-    scale = problems[2]
-    W, n_iterations, converged = _minimise_grid(
-        gradient, W, groups, preconditioners, scale, tol, max_iterations
-    )
+def _solved(design, problems: _Problems, W, tol, max_iterations):
+    """The problems' minima; those left unsolved are begun again where they stand."""
+    W, n_iterations, converged = problems.minimise(W, tol, max_iterations)
     failed = np.flatnonzero(~converged)
     if failed.size:
-        W, more, now = _again(design, gradient, W, failed, problems, tol, max_iterations)
-        converged[failed] = now
+        own = problems.own(design, W, failed)
+        W[failed], more, converged[failed] = own.minimise(W[failed], tol, max_iterations)
         n_iterations += more
     return W, n_iterations, converged
 
@@ -322,94 +350,6 @@ def _warn(converged, max_iterations):
             ConvergenceWarning,
             stacklevel=4,
         )
-
-
-# ------------------------------------------------------------------------------------------------
-# L-BFGS on all columns at once
-# ------------------------------------------------------------------------------------------------
-
-
-def _dot(a, b):
-    return np.einsum("ij,ij->i", a, b)
-
-
-def _minimise_grid(gradient, W, groups, preconditioners, scale, tol, max_iterations):
-    """Every row of W to its own minimum; the rows, iterations, and which rows converged.
-
-    gradient(W, columns) -> G for those columns. `groups` (n,) says which preconditioner a column
-    uses. A column is done when half its squared Newton decrement, which estimates how far its
-    objective lies above the minimum, is below tol * scale. One whose steps lead nowhere is left
-    where it was last.
-    """
-    W = W.copy()
-    converged = np.zeros(W.shape[0], dtype=bool)
-    active = np.arange(W.shape[0])
-    w, G = W.copy(), gradient(W, active)
-    S: list[np.ndarray] = []
-    Y: list[np.ndarray] = []
-    rho: list[np.ndarray] = []
-
-    def precondition(G, columns):
-        out = np.empty_like(G)
-        which = groups[columns]
-        for group in np.unique(which):
-            rows = np.flatnonzero(which == group)
-            out[rows] = preconditioners[group](G[rows])
-        return out
-
-    n_iterations = 0
-    for _ in range(max_iterations):
-        D = two_loop(G, list(zip(S, Y, rho)), lambda q, active=active: precondition(q, active))
-        decrement = _dot(G, D)
-        lost = ~(decrement >= 0)  # the pairs say nothing sensible: begin anew from here
-        if lost.any():
-            for r in rho:
-                r[lost] = 0.0
-            D[lost] = precondition(G[lost], active[lost])
-            decrement[lost] = _dot(G[lost], D[lost])
-            lost = ~(decrement >= 0)
-        small = 0.5 * decrement <= tol * scale[active]
-        converged[active[small]] = True
-        going = ~small & ~lost
-        if not going.all():
-            W[active] = w
-            if not going.any():
-                return W, n_iterations, converged
-            active, w, G, D = active[going], w[going], G[going], D[going]
-            S, Y = [s[going] for s in S], [y[going] for y in Y]
-            rho = [r[going] for r in rho]
-        n_iterations += 1
-        slope = -_dot(G, D)
-        step = np.ones(active.size, dtype=w.dtype)
-        w_new = w - D
-        G_new = gradient(w_new, active)
-        # The objective is convex: a slope that has turned around and is as steep as before says
-        # that the step was too long. The secant then shortens it; good preconditioning makes
-        # this rare.
-        for shortened in range(_SHORTER + 1):
-            after = -_dot(G_new, D)
-            far = ~(after < -0.9 * slope)
-            if not far.any():
-                break
-            if shortened == _SHORTER:  # nowhere to go along here: stay, and forget the pairs
-                w_new[far], G_new[far] = w[far], G[far]
-                for r in rho:
-                    r[far] = 0.0
-                break
-            shorter = slope[far] / (slope[far] - np.nan_to_num(after[far], nan=np.inf))
-            step[far] *= np.clip(shorter, 0.1, 0.7)
-            w_new[far] = w[far] - step[far, None] * D[far]
-            G_new[far] = gradient(w_new[far], active[far])
-        s, y = w_new - w, G_new - G
-        sy = _dot(s, y)
-        good = sy > 1e-10 * np.sqrt(_dot(s, s) * _dot(y, y))
-        S.append(s)
-        Y.append(y)
-        rho.append(np.where(good, 1.0 / np.where(good, sy, 1.0), 0.0).astype(w.dtype))
-        S, Y, rho = S[-_MEMORY:], Y[-_MEMORY:], rho[-_MEMORY:]
-        w, G = w_new, G_new
-    W[active] = w
-    return W, n_iterations, converged
 
 
 # ------------------------------------------------------------------------------------------------
@@ -445,16 +385,16 @@ def _solve(design, W, Cs, preconditioners, tol, max_iterations):
     K = design.n_columns
     C = np.repeat(np.asarray(Cs), K)
     column = np.tile(np.arange(K), len(Cs))
-    solved, n_iterations, converged = _solved(
-        design,
+    problems = _Problems(
         lambda w, at: design.gradient(w, C[at], column[at]),
-        W.reshape(-1, design.n_weights).astype(design.dtype),
         np.arange(C.size),
         [one for those in preconditioners for one in those],
-        (C, 1.0, C * design.n_rows * _entropy(design.share)[column]),
-        tol,
-        max_iterations,
+        C,
+        1.0,
+        C * design.n_rows * _entropy(design.share)[column],
     )
+    start = W.reshape(-1, design.n_weights).astype(design.dtype)
+    solved, n_iterations, converged = _solved(design, problems, start, tol, max_iterations)
     return solved.reshape(W.shape), n_iterations, converged.reshape(len(Cs), K)
 
 
@@ -580,16 +520,16 @@ def _search(design, folds, Cs, start, tol, max_iterations):
         def gradient(w, at, C=C, column=column, fold=fold):
             return design.gradient(w, C[at], column[at], fold[at], held_out)
 
-        W, n_iterations, converged = _solved(
-            design,
+        problems = _Problems(
             gradient,
-            np.tile(path.weights[chosen.start : chosen.stop].reshape(n * K, -1), (n_sets, 1)),
             which * K + column,
             [one for number in chosen for one in path.preconditioners[number]],
-            (C, share, C * share * design.n_rows * _entropy(design.share)[column]),
-            tol,
-            max_iterations,
+            C,
+            share,
+            C * share * design.n_rows * _entropy(design.share)[column],
         )
+        begin = np.tile(path.weights[chosen.start : chosen.stop].reshape(n * K, -1), (n_sets, 1))
+        W, n_iterations, converged = _solved(design, problems, begin, tol, max_iterations)
         total += n_iterations
         W = W.reshape(n_sets, n, K, -1)
         solved[:, chosen.start : chosen.stop] = converged.reshape(n_sets, n, K).all(axis=2)

@@ -218,62 +218,80 @@ def noise_risk(
     is at most 0.3990, by 0.3990 g |mu| / sd. Scaling, the table of Phi (see the kernel) and its
     place in float32 add less than 1e-6; in float64 everything else adds less than 1e-13.
     """
-    from pacsent._kernels.risks import LIMIT, STEPS, noise_errors
-
     mu, var_Q = np.asarray(mu), np.asarray(var_Q, dtype=float)
-    p_noise = np.asarray(p_noise, dtype=float)
+    _check_noise_risk(mu, var_Q, precision)
+    single = precision == "float32"
+    n_dims = mu.shape[1]
+    noise = _NoiseTable(A_hat, np.asarray(p_noise, dtype=float), bias, single)
+    risk = noise.risks(mu, np.sqrt(var_Q), max(1, n_jobs), progress)
+    unit = _UNIT_32 if single else _UNIT_64
+    g = (n_dims + 2) * unit / (1 - (n_dims + 2) * unit)
+    off = g * np.sqrt(np.einsum("ij,ij->i", mu, mu, dtype=float))
+    if single:  # the bias was rounded too
+        off += abs(float(np.float32(bias)) - bias) * (noise.p * noise.inverse_norms).sum()
+    return risk, 0.3990 * off / np.sqrt(var_Q) + (1e-6 if single else 1e-13)
+
+
+def _check_noise_risk(mu, var_Q, precision) -> None:
     if precision not in ("float32", "float64"):
         raise ValueError(f"precision must be 'float32' or 'float64'. Got {precision!r} instead.")
-    single = precision == "float32"
-    if single and np.any(mu != mu.astype(np.float32)):
+    if precision == "float32" and np.any(mu != mu.astype(np.float32)):
         raise ValueError(
             "mu must hold float32 numbers for precision='float32'. Got others instead. Round it "
             "first (mu.astype(np.float32)), so that the risk is that of the vector you keep."
         )
     if not (np.isfinite(var_Q).all() and (var_Q > 0).all()):
         raise ValueError("var_Q must be finite and > 0. Got others instead. Drop empty sentences.")
-    n, n_dims = mu.shape
-    norms = row_norms(A_hat)
-    zero = norms == 0
-    inverse_norms = np.where(zero, 0.0, 1.0 / np.where(zero, 1.0, norms))
-    p_live = np.where(zero, 0.0, p_noise)
-    always = p_noise[zero].sum() if bias >= 0 else 0.0  # a zero vector scores `bias`
-    sd = np.sqrt(var_Q)
-    bias_32 = np.float32(bias)
-    risk = np.empty(n)
-    table = np.asarray(A_hat, dtype=np.float32 if single else np.float64)
-    if single:
-        nodes = np.arange(-LIMIT, LIMIT + 0.5 / STEPS, 1.0 / STEPS)
-        phi = ndtr(nodes).astype(np.float32)
-        inverse_norms = inverse_norms.astype(np.float32)
-        mu = np.ascontiguousarray(mu, dtype=np.float32)
-    block = max(1, 32_000_000 // max(1, norms.size)) if single else max(1, 4_000_000 // norms.size)
-    with ThreadPoolExecutor(max(1, n_jobs)) as pool:
-        for start in range(0, n, block):
-            stop = min(start + block, n)
-            scores = mu[start:stop] @ table.T  # (n_rows, n_words)
 
-            def work(rows, scores=scores, start=start):
-                out = risk[start + rows.start : start + rows.stop]
-                inside = slice(start + rows.start, start + rows.stop)
-                if single:
-                    inverse_sd = 1.0 / sd[inside]
-                    noise_errors(scores[rows], bias_32, inverse_norms, inverse_sd, p_live, phi, out)
-                else:
-                    z = (scores[rows] + bias) * inverse_norms / sd[inside, None]
-                    out[...] = ndtr(z) @ p_live
 
-            edges = np.linspace(0, stop - start, max(1, n_jobs) + 1).astype(int)
-            list(pool.map(work, [slice(a, b) for a, b in itertools.pairwise(edges)]))
-            if progress is not None:
-                progress.advance(stop - start)
-    unit = _UNIT_32 if single else _UNIT_64
-    g = (n_dims + 2) * unit / (1 - (n_dims + 2) * unit)
-    off = g * np.sqrt(np.einsum("ij,ij->i", mu, mu, dtype=float))
-    if single:  # the bias was rounded too
-        off += abs(float(bias_32) - bias) * (p_live * inverse_norms).sum()
-    margin = 0.3990 * off / sd + (1e-6 if single else 1e-13)
-    return risk + always, margin
+class _NoiseTable:
+    """The whole vocabulary as noise: rows, their lengths, probabilities, the bias."""
+
+    def __init__(self, A_hat, p_noise, bias, single):
+        from pacsent._kernels.risks import LIMIT, STEPS
+
+        norms = row_norms(A_hat)
+        zero = norms == 0
+        self.inverse_norms = np.where(zero, 0.0, 1.0 / np.where(zero, 1.0, norms))
+        self.p = np.where(zero, 0.0, p_noise)
+        self.always = p_noise[zero].sum() if bias >= 0 else 0.0  # a zero vector scores `bias`
+        self.bias, self.single = bias, single
+        self.rows = np.asarray(A_hat, dtype=np.float32 if single else np.float64)
+        if single:
+            nodes = np.arange(-LIMIT, LIMIT + 0.5 / STEPS, 1.0 / STEPS)
+            self.phi = ndtr(nodes).astype(np.float32)
+            self.inverse_norms = self.inverse_norms.astype(np.float32)
+
+    def risks(self, mu, sd, n_threads, progress) -> np.ndarray:
+        """R- of each sentence; blocks of sentences, each divided among the threads."""
+        n, n_words = len(mu), self.rows.shape[0]
+        if self.single:
+            mu = np.ascontiguousarray(mu, dtype=np.float32)
+        block = max(1, (32_000_000 if self.single else 4_000_000) // max(1, n_words))
+        risk = np.empty(n)
+        with ThreadPoolExecutor(n_threads) as pool:
+            for start in range(0, n, block):
+                stop = min(start + block, n)
+                scores = mu[start:stop] @ self.rows.T  # (n_rows, n_words)
+                edges = np.linspace(0, stop - start, n_threads + 1).astype(int)
+                work = [
+                    (scores[a:b], sd[start + a : start + b], risk[start + a : start + b])
+                    for a, b in itertools.pairwise(edges)
+                ]
+                list(pool.map(self._errors, *zip(*work)))
+                if progress is not None:
+                    progress.advance(stop - start)
+        return risk + self.always
+
+    def _errors(self, scores, sd, out) -> None:
+        from pacsent._kernels.risks import noise_errors
+
+        if self.single:
+            bias = np.float32(self.bias)
+            noise_errors(scores, bias, self.inverse_norms, 1.0 / sd, self.p, self.phi, out)
+        else:
+            z = (scores + self.bias) * self.inverse_norms / sd[:, None]
+            out[...] = ndtr(z) @ self.p
 
 
 def log_loss(

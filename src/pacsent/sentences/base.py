@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, count, islice
 from numbers import Integral
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import (
@@ -180,7 +180,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return name + super().__repr__(N_CHAR_MAX).replace("\n", "\n" + " " * len(name))
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X: Any, y: Any = None) -> "SentenceVectorizer":
         """Learn what the method needs from training sentences.
 
         Parameters
@@ -203,7 +203,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
         """`fit(X)`, then `transform(X)`, tokenising once; so `X` may be a generator."""
         encoded = self._encode(X)
         if self.on_empty != "warn":
@@ -214,7 +214,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             self.fit(encoded, y)
         return self.transform(encoded)
 
-    def transform(self, X):
+    def transform(self, X: Any) -> np.ndarray:
         """Means of the posteriors.
 
         Parameters
@@ -229,7 +229,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         return self._gather(X)[0]
 
-    def posterior(self, X):
+    def posterior(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of the posteriors N(mean, variance I).
 
         Returns
@@ -240,7 +240,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         return self._gather(X)
 
-    def stream(self, X):
+    def stream(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (means, variances) batch by batch, `batch_size` sentences at a time.
 
         Memory does not grow with the number of sentences. The attributes of the report
@@ -294,7 +294,9 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             self.word_vectors.check_rows(np.concatenate(ids))
         return lost.size
 
-    def sample(self, X, n_samples=1, random_state=None):
+    def sample(
+        self, X: Any, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+    ) -> np.ndarray:
         """Draw from the posteriors.
 
         Returns

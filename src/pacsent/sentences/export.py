@@ -5,7 +5,10 @@ Average, SIF, uSIF, SIF-sum and both, and PB-L2 with alpha or with lambda per to
 """
 
 import json
+import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +20,7 @@ _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight
 _MARK = "▁"  # stands before every word, so that a part of an unknown word is never a known one
 
 
-def as_table(vectorizer) -> np.ndarray:
+def as_table(vectorizer: Any) -> np.ndarray:
     """The rows whose plain mean over a text's known words is the text's vector.
 
     Raises ValueError for a method of which that is not true: the rows are the vectors of single
@@ -47,7 +50,9 @@ def as_table(vectorizer) -> np.ndarray:
     return vectorizer.transform([[word] for word in words])
 
 
-def export(vectorizer, path, to: str = "model2vec", *, overwrite: bool = False) -> Path:
+def export(
+    vectorizer: Any, path: str | os.PathLike, to: str = "model2vec", *, overwrite: bool = False
+) -> Path:
     """Write a fitted method as a folder that another library opens.
 
     Parameters
@@ -95,7 +100,7 @@ def _write(path, content):
     path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
 
-def tokenizer(words) -> dict:
+def tokenizer(words: Sequence[str]) -> dict:
     """A tokenizer.json that splits text as `normalise="paper"` does and drops unknown words.
 
     Every word is one token with a mark before it. A word that is not in the vocabulary falls into

@@ -1,5 +1,7 @@
 """The methods by name: `METHODS`, and `make`, which builds the estimator behind a name."""
 
+from typing import Any
+
 from pacsent.sentences.base import SentenceVectorizer
 from pacsent.sentences.closed_forms import AverageVectorizer, IDFVectorizer
 from pacsent.sentences.pb_01 import PB01Vectorizer
@@ -36,7 +38,7 @@ METHODS: tuple[str, ...] = (
 ESTIMATORS = {estimator.__name__: estimator for estimator, *_ in _METHODS.values()}
 
 
-def make(name: str, word_vectors: WordVectors | str, **params) -> SentenceVectorizer:
+def make(name: str, word_vectors: WordVectors | str, **params: Any) -> SentenceVectorizer:
     """The estimator called `name`, one of METHODS: the paper's names, and SIF, uSIF, SIF-sum, both.
 
     Parameters

@@ -1,11 +1,11 @@
 """Vectorizers with the negative sampling loss: PB-neg, w-PB-neg and PV-DBOW.
 
-The formulas and solvers are in `logistic_posterior` and `word_posterior`; the base class is in
+The formulas and solvers are in `maths.pb_neg` and `maths.w_pb_neg`; the base class is in
 `sentence_vectors`.
 """
 
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -82,7 +82,7 @@ class NegativeSampling(SentenceVectorizer):
         return self._alias
 
 
-def refuse_no_penalty(estimator, method):
+def refuse_no_penalty(estimator: Any, method: str) -> None:
     if np.isinf(estimator.lam):
         raise ValueError(
             f"lam must be finite for {method}. Got inf instead. Without a penalty the loss may "

@@ -25,7 +25,9 @@ from pacsent import files
 _SEEKING = (".npy", ".npz", ".parquet")  # their beginning or end is written last
 
 
-def write(batches: Iterable, path, n_dims: int, *, overwrite: bool = False) -> int:
+def write(
+    batches: Iterable, path: str | os.PathLike, n_dims: int, *, overwrite: bool = False
+) -> int:
     """Write batches of (means, variances); the number of rows.
 
     Parameters
@@ -100,7 +102,7 @@ class Carried:
         }
 
 
-def check_name(path, *, ids: bool = False, texts: bool = False) -> str:
+def check_name(path: str | os.PathLike, *, ids: bool = False, texts: bool = False) -> str:
     """The suffix of a file that can be written; an error before any work is done."""
     suffix = Path(path).suffix.lower()
     if suffix not in WRITERS:

@@ -33,7 +33,7 @@ HUGE = 1 << 26  # bytes from which on a record is worked on in files, not in mem
 
 def clean_files(
     inputs: Iterable,
-    output=None,
+    output: str | os.PathLike | None = None,
     *,
     wiki: bool = False,
     normalise: str = "paper",

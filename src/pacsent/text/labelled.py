@@ -138,7 +138,9 @@ def read_labelled(
     )
 
 
-def read_rows(path: Path, text_column, label_column) -> tuple[list[str], list[str]]:
+def read_rows(
+    path: Path, text_column: str | None, label_column: str | None
+) -> tuple[list[str], list[str]]:
     """Texts and labels of `label<TAB>text` lines, or of named columns of a CSV or TSV."""
     if not path.is_file():
         raise FileNotFoundError(
@@ -164,7 +166,8 @@ def read_rows(path: Path, text_column, label_column) -> tuple[list[str], list[st
                     texts.append(text)
             else:
                 rows = csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
-                missing = {text_column, label_column} - set(rows.fieldnames or ())
+                wanted = {str(text_column), str(label_column)}
+                missing = wanted - set(rows.fieldnames or ())
                 if missing:
                     raise ValueError(
                         f"The columns of {path.name} must include {', '.join(sorted(missing))}. "

@@ -4,8 +4,9 @@ import io
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 # ------------------------------------------------------------------------------------------------
 # reading files, packed or not
@@ -30,7 +31,7 @@ def _kind(start: bytes) -> str:
     return ""
 
 
-def check_input(path) -> Path:
+def check_input(path: str | os.PathLike) -> Path:
     """The path, if there is a file; else an error of one clear line."""
     path = Path(path)
     if path.is_dir():
@@ -66,7 +67,8 @@ class Source:
         Bytes read so far, as they are on disk: `consumed / size` is how far the reading is.
     """
 
-    def __init__(self, path, file=None):
+    def __init__(self, path: str | os.PathLike, file: Any = None):
+        self._file: Any
         self.name = "standard input" if str(path) == "-" else str(path)
         self.size = None
         self.consumed = 0
@@ -169,7 +171,7 @@ class Source:
             taken.append(piece)
         return b"".join(taken)
 
-    def close(self):
+    def close(self) -> None:
         if self._file is not sys.stdin.buffer:
             self._file.close()
 
@@ -295,7 +297,7 @@ def _zstandard():
     return zstandard
 
 
-def read_lines(path) -> Iterator[str]:
+def read_lines(path: str | os.PathLike) -> Iterator[str]:
     """Lines of a UTF-8 text file, packed or not, without their line ends; '-' is stdin.
 
     Only a newline (with or without a carriage return before it) ends a line.
@@ -349,7 +351,9 @@ def not_utf8(name: str, offset: int, byte: int, n_line: int | None = None) -> st
 PIECE = 1 << 20  # bytes that one thread takes at a time
 
 
-def pieces(source: Source, cut, size: int | None = None) -> Iterator[tuple[int, bytes]]:
+def pieces(
+    source: Source, cut: Callable[[bytes], int], size: int | None = None
+) -> Iterator[tuple[int, bytes]]:
     """Offset and bytes of pieces that end where `cut` says; a newline ends the last one.
 
     `cut(block)` is how many bytes of a block may end a piece; 0 where it has no such place, and

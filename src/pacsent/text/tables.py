@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,7 +60,7 @@ def _parquet_rows(path, columns):
 
 
 def read_labelled_texts(
-    path, *, text_column: str | None = None, label_column: str | None = None
+    path: str | os.PathLike, *, text_column: str | None = None, label_column: str | None = None
 ) -> tuple[list[str], list[str]]:
     """Texts and labels: `label<TAB>text` lines, CSV or TSV with named columns, JSONL, Parquet.
 
@@ -88,7 +89,7 @@ def read_labelled_texts(
     return list(texts), [str(label) for label in labels]
 
 
-def stream_texts(path, *, text_column: str | None = None) -> Iterator[str]:
+def stream_texts(path: str | os.PathLike, *, text_column: str | None = None) -> Iterator[str]:
     """Texts one after the other, in constant memory: a line each, or a column of a table.
 
     A CSV or TSV is read as a table where its column is named.

@@ -61,7 +61,7 @@ class Corpus:
     first), ids.i32 and offsets.i64 (little-endian).
     """
 
-    def __init__(self, directory):
+    def __init__(self, directory: str | os.PathLike):
         self.directory = Path(directory)
         if not (self.directory / "corpus.json").is_file():
             raise FileNotFoundError(
@@ -118,15 +118,15 @@ class Corpus:
         )
 
     @classmethod
-    def open(cls, directory) -> "Corpus":
+    def open(cls, directory: str | os.PathLike) -> "Corpus":
         """Open a corpus made by `build`."""
         return cls(directory)
 
     @classmethod
     def build(
         cls,
-        source,
-        directory,
+        source: Any,
+        directory: str | os.PathLike,
         min_count: int = 5,
         normalise: str | Callable[[str], list[str]] = "paper",
         n_jobs: int | None = None,

@@ -17,7 +17,7 @@ class DeviceName(StrOptions):
     def __init__(self):
         super().__init__({"cpu", "cuda"})
 
-    def is_satisfied_by(self, val):
+    def is_satisfied_by(self, val: object) -> bool:
         return isinstance(val, str) and re.fullmatch(r"cpu|cuda(:\d+)?", val) is not None
 
     def __str__(self):

@@ -1,9 +1,13 @@
 """`Encoded`: sentences as token ids, the form in which text travels between the rooms."""
 
 import warnings
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from pacsent.words.vocabulary import Vocabulary
 
 
 class LowCoverageWarning(UserWarning):
@@ -24,7 +28,7 @@ class Encoded(NamedTuple):
     def n_sentences(self) -> int:
         return self.offsets.size - 1
 
-    def take(self, rows) -> "Encoded":
+    def take(self, rows: ArrayLike) -> "Encoded":
         """The sentences in `rows`, in that order.
 
         >>> Encoded(np.arange(5), np.array([0, 2, 5]), np.zeros(2, int)).take([1, 0]).ids.tolist()
@@ -88,7 +92,9 @@ class Encoded(NamedTuple):
             return self
         return Encoded(ids, offsets, n_unknown)
 
-    def warn_if_low_coverage(self, vocabulary=None, stacklevel: int = 2):
+    def warn_if_low_coverage(
+        self, vocabulary: "Vocabulary | None" = None, stacklevel: int = 2
+    ) -> None:
         """Warn once where under half of the tokens are known, and name the likely cause."""
         if not self.coverage < 0.5:  # nan, no token at all, is no reason to warn
             return

@@ -7,10 +7,14 @@ documents or long passages share kept hashes, whatever the order and however the
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pacsent.words.encoded import Encoded
+
+if TYPE_CHECKING:
+    from pacsent.words.vocabulary import Vocabulary
 
 RUN = 20  # words; two independent texts share so long a run only where one quotes the other
 LEAST_WORDS = 8  # of a document that is compared as a whole: shorter ones coincide by chance
@@ -52,12 +56,12 @@ class Fingerprint:
         return {"n_documents": self.n_documents, "n_runs": self.n_runs, "most": self.most}
 
     @classmethod
-    def of(cls, vocabulary, encoded: Encoded, most: int = MOST) -> "Fingerprint":
+    def of(cls, vocabulary: "Vocabulary", encoded: Encoded, most: int = MOST) -> "Fingerprint":
         """The fingerprint of texts that were encoded by `vocabulary`."""
         return cls._of(_blocks(vocabulary, encoded.ids, encoded.offsets), most)
 
     @classmethod
-    def of_corpus(cls, corpus, most: int = MOST) -> "Fingerprint":
+    def of_corpus(cls, corpus: Any, most: int = MOST) -> "Fingerprint":
         """The fingerprint of a `Corpus`, a block of documents at a time."""
         return cls._of(_blocks(corpus.vocabulary, corpus.ids, corpus.offsets), most)
 
@@ -75,7 +79,7 @@ class Fingerprint:
         return cls(kept[0], kept[1], n[0], n[1], most)
 
     @staticmethod
-    def hashes(vocabulary, encoded: Encoded) -> "DocumentHashes":
+    def hashes(vocabulary: "Vocabulary", encoded: Encoded) -> "DocumentHashes":
         """All hashes of some texts, by document: what `overlap` is asked with."""
         parts = list(_blocks(vocabulary, encoded.ids, encoded.offsets))
         names = ("documents", "runs", "document_rows", "run_rows")
@@ -113,7 +117,7 @@ class DocumentHashes:
     run_rows: np.ndarray
 
 
-def word_hashes(vocabulary) -> np.ndarray:
+def word_hashes(vocabulary: "Vocabulary") -> np.ndarray:
     """A 64-bit number for each word, by its letters alone, (n_words,) uint64."""
     data, offsets = vocabulary.word_arrays()
     lengths = np.diff(offsets)

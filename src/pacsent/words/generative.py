@@ -44,7 +44,7 @@ class GenerativeCorpus:
             f"{len(self.classes)} classes)"
         )
 
-    def phi(self, rows=None) -> np.ndarray:
+    def phi(self, rows: np.ndarray | None = None) -> np.ndarray:
         """phi_S of the documents in `rows` (all by default), (n_rows, n_words); rows sum to one.
 
         Made again from the seed on each call: a large corpus need not hold them.
@@ -101,6 +101,35 @@ def generate(
     Section 3.1 of the paper has one gamma; several topics are our extension. Word order within a
     document is random, as in the paper.
     """
+    _check_sizes(n_documents, n_topics, n_words)
+    if not 0 < topic_share < 1:
+        raise ValueError(f"topic_share must be in (0, 1). Got {topic_share} instead. Try 0.35.")
+    if not concentration > 0:
+        raise ValueError(f"concentration must be positive. Got {concentration} instead. Try 300.")
+    rng = np.random.default_rng([language, n_topics, n_words])
+    words = _made_up_words(n_words, rng)
+    themes = _themes(3 * n_topics, n_words, rng)
+    # Each topic has three themes of its own and a smaller share in every other.
+    affinity = np.full((n_topics, 3 * n_topics), 0.15)
+    for topic in range(n_topics):
+        affinity[topic, 3 * topic : 3 * topic + 3] = 1.0
+
+    rng = np.random.default_rng([random_state, language, n_documents])
+    labels = rng.permutation(np.arange(n_documents) % n_topics)
+    gamma = np.empty((n_documents, len(themes)))
+    gamma[:, :-1] = rng.standard_gamma(affinity[labels])
+    gamma[:, :-1] *= topic_share / gamma[:, :-1].sum(axis=1, keepdims=True)
+    gamma[:, -1] = 1 - topic_share
+    names = tuple(f"topic {topic + 1}" for topic in range(n_topics))
+    corpus = GenerativeCorpus(
+        [], labels.astype(np.int64), [], Vocabulary(words), names, gamma, themes, concentration,
+        random_state,
+    )  # fmt: skip
+    counts = _write_documents(corpus, words, n_tokens)
+    return replace(corpus, vocabulary=Vocabulary(words, counts))
+
+
+def _check_sizes(n_documents, n_topics, n_words) -> None:
     for key, value, least in (
         ("n_documents", n_documents, 1),
         ("n_topics", n_topics, 2),
@@ -110,55 +139,34 @@ def generate(
             raise ValueError(
                 f"{key} must be an integer of at least {least}. Got {value} instead. Choose more."
             )
-    if not 0 < topic_share < 1:
-        raise ValueError(f"topic_share must be in (0, 1). Got {topic_share} instead. Try 0.35.")
-    if not concentration > 0:
-        raise ValueError(f"concentration must be positive. Got {concentration} instead. Try 300.")
-    rng = np.random.default_rng([language, n_topics, n_words])
-    words = _made_up_words(n_words, rng)
-    n_themes = 3 * n_topics
-    rank = np.arange(n_words)
-    background = 1.0 / (rank + 5.0)
-    # A theme is Zipf over its own random tenth of the words; the first fifty, the language's
-    # function words, belong to none.
+
+
+def _themes(n_themes: int, n_words: int, rng) -> np.ndarray:
+    """Distributions over the words, (n_themes + 1, n_words); the last is the background.
+
+    A theme is Zipf over its own random tenth of the words; the first fifty, the language's
+    function words, belong to none.
+    """
     themes = np.zeros((n_themes + 1, n_words))
     for theme in themes[:-1]:
         own = rng.choice(np.arange(min(50, n_words // 4), n_words), n_words // 10, replace=False)
         theme[own] = 1.0 / (np.arange(own.size) + 3.0)
-    themes[-1] = background
-    themes /= themes.sum(axis=1, keepdims=True)
-    # Each topic has three themes of its own and a smaller share in every other.
-    affinity = np.full((n_topics, n_themes), 0.15)
-    for topic in range(n_topics):
-        affinity[topic, 3 * topic : 3 * topic + 3] = 1.0
+    themes[-1] = 1.0 / (np.arange(n_words) + 5.0)
+    return themes / themes.sum(axis=1, keepdims=True)
 
-    rng = np.random.default_rng([random_state, language, n_documents])
-    labels = rng.permutation(np.arange(n_documents) % n_topics)
-    gamma = np.empty((n_documents, n_themes + 1))
-    gamma[:, :-1] = rng.standard_gamma(affinity[labels])
-    gamma[:, :-1] *= topic_share / gamma[:, :-1].sum(axis=1, keepdims=True)
-    gamma[:, -1] = 1 - topic_share
-    corpus = GenerativeCorpus(
-        [],
-        labels.astype(np.int64),
-        [],
-        Vocabulary(words),
-        tuple(f"topic {topic + 1}" for topic in range(n_topics)),
-        gamma,
-        themes,
-        concentration,
-        random_state,
-    )
-    counts = np.zeros(n_words, dtype=np.int64)
-    for document in range(n_documents):
-        phi, document_rng = _draw_phi(corpus, document)
-        length = max(5, round(n_tokens * document_rng.lognormal(-0.125, 0.5)))
-        drawn = document_rng.multinomial(length, phi)
-        ids = document_rng.permutation(np.repeat(np.arange(n_words, dtype=np.int32), drawn))
+
+def _write_documents(corpus: GenerativeCorpus, words, n_tokens: float) -> np.ndarray:
+    """Draw every document of the corpus; how often each word occurs."""
+    counts = np.zeros(len(words), dtype=np.int64)
+    for document in range(len(corpus.labels)):
+        phi, rng = _draw_phi(corpus, document)
+        length = max(5, round(n_tokens * rng.lognormal(-0.125, 0.5)))
+        drawn = rng.multinomial(length, phi)
+        ids = rng.permutation(np.repeat(np.arange(len(words), dtype=np.int32), drawn))
         counts += drawn
         corpus.ids.append(ids)
         corpus.texts.append(" ".join([words[i] for i in ids]))
-    return replace(corpus, vocabulary=Vocabulary(words, counts))
+    return counts
 
 
 def _draw_phi(corpus: GenerativeCorpus, document: int):

@@ -6,6 +6,7 @@ The first columns (`head`) are 8-bit numbers, because after the rotation they ho
 product; the others are one of a few levels each, several in a byte.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -153,7 +154,7 @@ def _nearest_levels(tail, bits):
     return codes, scales.astype(np.float16)
 
 
-def rotation(tables, counts=None) -> np.ndarray:
+def rotation(tables: Sequence[np.ndarray], counts: np.ndarray | None = None) -> np.ndarray:
     """The orthogonal matrix after which both tables have what matters in their first columns.
 
     Eigenvectors, largest first, of the sum of the tables' second moments, each table at equal size
@@ -172,7 +173,14 @@ def rotation(tables, counts=None) -> np.ndarray:
     return vectors * np.sign(vectors[largest, np.arange(n_dims)])
 
 
-def compress(words: Any, *, n_words=None, n_dims=None, bits=None, n_head=16):
+def compress(
+    words: Any,
+    *,
+    n_words: int | None = None,
+    n_dims: int | None = None,
+    bits: int | None = None,
+    n_head: int = 16,
+) -> Any:
     """Fewer words, fewer dimensions, fewer bits: smaller word vectors for the same methods.
 
     Parameters

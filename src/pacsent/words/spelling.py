@@ -20,7 +20,7 @@ class Spelling:
         The words in UTF-8 one after the other, and where each begins, most frequent first.
     """
 
-    def __init__(self, data, starts):
+    def __init__(self, data: np.ndarray, starts: np.ndarray):
         from pacsent._kernels import spelling as kernels
 
         self._data, self._starts = np.asarray(data), np.asarray(starts)

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ HASH_TABLE_VERSION = 2  # goes up when the hash function or the layout of the ta
 _LARGE = 10_000  # words from which the table for looking them up is saved too
 
 
-def save_words(words: WordVectors, path, *, overwrite: bool = False) -> Path:
+def save_words(words: WordVectors, path: str | os.PathLike, *, overwrite: bool = False) -> Path:
     """Save word vectors as a folder; with `overwrite` one of ours there is replaced in one step."""
     path = write_folder(
         path, lambda folder: write_words(words, folder), n_bytes(words), overwrite=overwrite
@@ -36,7 +37,9 @@ def save_words(words: WordVectors, path, *, overwrite: bool = False) -> Path:
     return path
 
 
-def load_words(path, *, normalise=None, unknown=None) -> WordVectors:
+def load_words(
+    path: str | os.PathLike, *, normalise: Any = None, unknown: str | None = None
+) -> WordVectors:
     """Open a folder that must hold word vectors, not an estimator."""
     path = place(path)
     config = read_config(path)
@@ -48,7 +51,7 @@ def load_words(path, *, normalise=None, unknown=None) -> WordVectors:
     return open_words(path, config, normalise, unknown)
 
 
-def write_words(words, folder) -> str:
+def write_words(words: WordVectors, folder: Path) -> str:
     """Fill the folder; the digest of its description, which holds the digests of the rest."""
     vocabulary = words.vocabulary
     if callable(vocabulary.normalise):
@@ -135,11 +138,11 @@ def _precision(table) -> str:
     return str(table.dtype) if isinstance(table, np.ndarray) else f"{table.bits} bits"
 
 
-def n_bytes(words) -> int:
+def n_bytes(words: WordVectors) -> int:
     return sum(table.nbytes for table in _tables(words).values())
 
 
-def open_words(path, config, normalise, unknown=None) -> WordVectors:
+def open_words(path: Path, config: dict, normalise: Any, unknown: str | None = None) -> WordVectors:
     """Word vectors of a folder: structure and shapes are checked now, numbers when first used."""
     file = path / TENSORS
     tensors = read_tensors(file, config.get("files", {}).get(TENSORS))

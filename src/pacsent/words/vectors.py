@@ -5,11 +5,13 @@ Reading them from a folder of ours is in `storage`, from anybody else's file in 
 
 import difflib
 import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from pacsent.words.fingerprint import Fingerprint
 from pacsent.words.packing import Packed
@@ -183,7 +185,7 @@ class WordVectors:
         return word in self.vocabulary
 
     @property
-    def words(self):
+    def words(self) -> Sequence[str]:
         """The words; position is the row."""
         return self.vocabulary.words
 
@@ -201,7 +203,9 @@ class WordVectors:
         packed = self._packed.get("input")  # type: ignore[attr-defined]
         return (self.__dict__["input_vectors"] if packed is None else packed).shape[1]
 
-    def roles(self, *, swap: bool = False, method: str = "This method"):
+    def roles(
+        self, *, swap: bool = False, method: str = "This method"
+    ) -> tuple[np.ndarray, np.ndarray]:
         """(A_hat, B_hat): the table of the loss and the table of the prior; swapped for `i-`.
 
         `method` names the caller in the message where the output table is missing.
@@ -236,7 +240,7 @@ class WordVectors:
         return table[row]
 
     def most_similar(
-        self, query, n: int = 10, *, table: str = "input", among: str | None = None
+        self, query: Any, n: int = 10, *, table: str = "input", among: str | None = None
     ) -> list[tuple[str, float]]:
         """The n words whose vectors have the largest cosine with the query.
 
@@ -293,7 +297,7 @@ class WordVectors:
         best = best[np.lexsort((best, -cosines[best]))]
         return [(self.words[i], float(cosines[i])) for i in best if cosines[i] > -np.inf]
 
-    def astype(self, dtype) -> "WordVectors":
+    def astype(self, dtype: DTypeLike) -> "WordVectors":
         """The same words with tables of another precision; itself where nothing changes.
 
         Numbers too large for float16 are refused rather than turned into infinity.
@@ -331,7 +335,7 @@ class WordVectors:
             kept["digest"] = sha.hexdigest()
         return kept["digest"]
 
-    def trained_on(self, texts) -> "WordVectors":
+    def trained_on(self, texts: Iterable) -> "WordVectors":
         """The same vectors with the fingerprint of the texts they were trained on.
 
         For vectors of other programs: certificates can then be checked for overlap.

@@ -6,10 +6,11 @@ any size and keeps it as ids on disk, for training.
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
 
 from pacsent.text.normalise import TOKENISERS, tokenise_unicode
@@ -49,7 +50,7 @@ class Vocabulary:
     def __init__(
         self,
         words: Sequence[str],
-        counts=None,
+        counts: ArrayLike | None = None,
         *,
         normalise: str | Callable[[str], list[str]] = "paper",
         unknown: str = "drop",
@@ -118,7 +119,13 @@ class Vocabulary:
 
     @classmethod
     def from_bytes(
-        cls, word_bytes, word_offsets, counts=None, normalise="paper", *, hash_table=None
+        cls,
+        word_bytes: np.ndarray,
+        word_offsets: np.ndarray,
+        counts: ArrayLike | None = None,
+        normalise: str | Callable[[str], list[str]] = "paper",
+        *,
+        hash_table: np.ndarray | None = None,
     ) -> "Vocabulary":
         """From words that lie one after the other in an array; nothing is copied or decoded now.
 
@@ -175,7 +182,9 @@ class Vocabulary:
         return arrays
 
     @classmethod
-    def from_arrays(cls, arrays, normalise="paper") -> "Vocabulary":
+    def from_arrays(
+        cls, arrays: Mapping[str, np.ndarray], normalise: str | Callable[[str], list[str]] = "paper"
+    ) -> "Vocabulary":
         """From what `arrays` gave; opens at once, whatever the number of words."""
         return cls.from_bytes(
             arrays["word_bytes"],
@@ -493,7 +502,7 @@ class Vocabulary:
         made.__dict__.update(self.__dict__, unknown=how)
         return made
 
-    def digest(self, X) -> str:
+    def digest(self, X: Any) -> str:
         """sha256 over three sha256: of the words, of the token ids and of the offsets.
 
         The same text under the same vocabulary has the same digest, and a `Corpus` has that of its
@@ -502,7 +511,7 @@ class Vocabulary:
         ids, offsets, _ = self.encode(X)
         return digest_of(self, hashlib.sha256(raw_bytes(ids, "<i4")), offsets)
 
-    def count(self, X, *, dtype=np.float64) -> sparse.csr_matrix:
+    def count(self, X: Any, *, dtype: DTypeLike = np.float64) -> sparse.csr_matrix:
         """Sentences to a sparse count matrix, (n_sentences, n_words)."""
         ids, offsets, _ = self.encode(X)
         shape = (offsets.size - 1, len(self))
@@ -590,7 +599,7 @@ def n_slots(n_words: int) -> int:
     return 1 << max(1, (2 * n_words - 1).bit_length())
 
 
-def raw_bytes(array: np.ndarray, dtype: str):
+def raw_bytes(array: np.ndarray, dtype: str) -> memoryview:
     return np.ascontiguousarray(array, dtype=dtype).data
 
 
@@ -619,7 +628,7 @@ def _is_count(value) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def digest_of(vocabulary: Vocabulary, of_ids, offsets: np.ndarray) -> str:
+def digest_of(vocabulary: Vocabulary, of_ids: Any, offsets: np.ndarray) -> str:
     _, word_bytes, word_offsets = vocabulary._table()
     of_words = hashlib.sha256(word_bytes.data)
     of_words.update(raw_bytes(word_offsets, "<i8"))

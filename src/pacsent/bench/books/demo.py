@@ -1,8 +1,10 @@
 """The main job on real English: find passages, learn who wrote what, promise, and check it."""
 
 import html
+import os
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +26,13 @@ WORDS = ("whale", "marriage", "evolution")
 DELTA = 0.05
 
 
-def run(out, *, random_state: int = 0, n_jobs: int | None = None, say=lambda line: None) -> dict:
+def run(
+    out: str | os.PathLike,
+    *,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    say: Callable[[str], object] = lambda line: None,
+) -> dict:
     """Everything once; a page with the results under `out`.
 
     Parameters

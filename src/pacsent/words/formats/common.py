@@ -4,13 +4,15 @@ import contextlib
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pacsent import progress
 from pacsent.text.reading import Source
-from pacsent.words.vectors import WordVectors
+from pacsent.words.vectors import Subwords, WordVectors
 from pacsent.words.vocabulary import Vocabulary
 
 FORMATS = {
@@ -31,16 +33,16 @@ HEADER = re.compile(rb"[ \t]*(\d{1,15})[ \t]+(\d{1,9})[ \t]*\r?\n")
 _MARK = b"\xef\xbb\xbf"  # some editors put it before UTF-8 text
 
 
-def without_mark(start):
+def without_mark(start: bytes) -> bytes:
     return start[3:] if start.startswith(_MARK) else start
 
 
-def skip_mark(stream):
+def skip_mark(stream: "Stream") -> None:
     if stream.peek(3) == _MARK:
         stream.read(3)
 
 
-def is_number(field) -> bool:
+def is_number(field: str | bytes) -> bool:
     if b"_" in field:  # Python's float would take 1_0
         return False
     try:
@@ -53,7 +55,7 @@ def is_number(field) -> bool:
 class Stream:
     """A file's bytes in order, unpacked on the way, some of them looked at before they are read."""
 
-    def __init__(self, path, *, progress_bar=None):
+    def __init__(self, path: Path, *, progress_bar: Any = None):
         self.path = path
         self._source = Source(path)
         self.size = None if self._source.kind else self._source.size  # of plain bytes, if known
@@ -66,7 +68,7 @@ class Stream:
     def __exit__(self, *exc):
         self._source.close()
 
-    def read(self, n) -> bytes:
+    def read(self, n: int) -> bytes:
         """n bytes, fewer only at the end."""
         if self._ahead:
             taken, self._ahead = self._ahead[:n], self._ahead[n:]
@@ -76,13 +78,13 @@ class Stream:
             self._bar.update(self._source.consumed)
         return data
 
-    def peek(self, n) -> bytes:
+    def peek(self, n: int) -> bytes:
         if len(self._ahead) < n:
             ahead, self._ahead = self._ahead, b""
             self._ahead = ahead + self.read(n - len(ahead))
         return self._ahead[:n]
 
-    def exactly(self, n, what) -> bytes:
+    def exactly(self, n: int, what: str) -> bytes:
         data = self.read(n)
         if len(data) < n:
             raise ValueError(
@@ -96,7 +98,7 @@ class Stream:
 
 
 @contextlib.contextmanager
-def opened(path, options):
+def opened(path: Path, options: "Options") -> Iterator["Stream"]:
     total = os.path.getsize(path)
     enabled = options.verbose and total > 1 << 26
     with (
@@ -109,13 +111,15 @@ def opened(path, options):
 class Table:
     """A float32 table that grows with what is read, so that a wrong header costs no memory."""
 
-    def __init__(self, n_dims, most=None, *, size=None, per_number=4):
+    def __init__(
+        self, n_dims: int, most: int | None = None, *, size: int | None = None, per_number: int = 4
+    ):
         self.n_dims, self.most, self.n = n_dims, most, 0
         # all at once where a plain file of this size can hold that many rows
         room = 0 if most is None or size is None else min(most, size // (per_number * n_dims))
         self._rows = np.empty((room, n_dims), dtype=np.float32)
 
-    def append(self, rows):
+    def append(self, rows: np.ndarray) -> None:
         needed = self.n + len(rows)
         if needed > len(self._rows):
             room = max(needed, len(self._rows) * 3 // 2, 1024)
@@ -131,7 +135,7 @@ class Table:
 
 
 class Options:
-    def __init__(self, encoding_errors, duplicates, verbose):
+    def __init__(self, encoding_errors: str, duplicates: str, verbose: bool):
         self.encoding_errors, self.duplicates = encoding_errors, duplicates
         self.verbose = verbose
 
@@ -139,13 +143,21 @@ class Options:
 class Parts:
     """What a reader found; becomes WordVectors."""
 
-    def __init__(self, path, raw_words, table, options, *, output=None, counts=None, training=None):
+    def __init__(
+        self,
+        path: Path,
+        raw_words: Sequence[bytes] | Sequence[str],
+        table: Any,
+        options: Options,
+        *,
+        output: Any = None,
+        counts: np.ndarray | None = None,
+        training: dict | None = None,
+    ):
         self.path, self.table, self.output, self.counts = path, table, output, counts
         self.training = training or {}
-        self.subwords = None
-        self.words = raw_words
-        if raw_words and isinstance(raw_words[0], bytes):
-            self.words = decoded(path, raw_words, options.encoding_errors)
+        self.subwords: Subwords | None = None
+        self.words = decoded(path, raw_words, options.encoding_errors)
         self._drop_duplicates(options.duplicates)
 
     def _drop_duplicates(self, duplicates):
@@ -178,7 +190,7 @@ class Parts:
         if self.counts is not None:
             self.counts = np.asarray(self.counts)[kept]
 
-    def word_vectors(self, normalise, training) -> WordVectors:
+    def word_vectors(self, normalise: Any, training: dict) -> WordVectors:
         """Whole and finite, or refused with the name of the file."""
         try:
             words = WordVectors(
@@ -194,7 +206,10 @@ class Parts:
             raise ValueError(f"{self.path}: {error}") from None
 
 
-def decoded(path, raw_words, encoding_errors) -> list[str]:
+def decoded(path: str | os.PathLike, raw_words: Any, encoding_errors: str) -> list[str]:
+    """Words from their bytes; words that are text already stay as they are."""
+    if raw_words and isinstance(raw_words[0], str):
+        return list(raw_words)
     with contextlib.suppress(UnicodeDecodeError):
         words = b"\n".join(raw_words).decode("utf-8").split("\n")
         if len(words) == len(raw_words):

@@ -1,6 +1,7 @@
 """Which format a file is in, by what is in it; what is none is named, with what to do."""
 
 import contextlib
+import os
 import zipfile
 from pathlib import Path
 
@@ -31,7 +32,7 @@ _STRANGERS: list[tuple[bytes, str]] = [
 ]  # fmt: skip
 
 
-def detect(path) -> str:
+def detect(path: str | os.PathLike) -> str:
     """Which of `FORMATS` a file or folder is; a clear ValueError when it is none."""
     path = Path(path)
     if not path.exists():

@@ -2,12 +2,17 @@
 
 import struct
 import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pacsent.words.formats import common
 from pacsent.words.formats.common import LONGEST_WORD, PEEK, Parts, Table, opened
 from pacsent.words.vectors import Subwords
+
+if TYPE_CHECKING:
+    from pacsent.words.formats.common import Options
 
 MAGIC = struct.pack("<i", 793712314)
 _MODELS = {1: "cbow", 2: "skip-gram", 3: "supervised"}
@@ -27,7 +32,7 @@ _SETTING_NAMES = (
 _OLD_SIZES = struct.Struct("<3iq")  # entries, words, labels, tokens
 
 
-def read_fasttext(path, options) -> Parts:
+def read_fasttext(path: Path, options: "Options") -> Parts:
     with opened(path, options) as stream:
         args = _settings(stream)
         new = args["version"] > 0

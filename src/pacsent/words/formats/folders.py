@@ -1,6 +1,9 @@
 """Folders: SENNA, .npy tables with a word list; and lists of counts."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from tokenize import TokenError  # NumPy reads the header of a .npy file as Python
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,8 +11,11 @@ from pacsent import storage
 from pacsent.words.formats.common import PEEK, Parts, Stream, decoded, opened
 from pacsent.words.formats.text_tables import text_table
 
+if TYPE_CHECKING:
+    from pacsent.words.formats.common import Options
 
-def senna_files(folder):
+
+def senna_files(folder: Path) -> tuple[Path, Path] | None:
     """(words.lst, embeddings.txt) side by side, or as SENNA's own archive lays them out."""
     for words, vectors in (
         ("words.lst", "embeddings.txt"),
@@ -20,7 +26,7 @@ def senna_files(folder):
     return None
 
 
-def read_senna(path, options) -> Parts:
+def read_senna(path: Path, options: "Options") -> Parts:
     files = senna_files(path)
     if not files:
         raise ValueError(f"{path} must be a folder with SENNA's words.lst and embeddings.txt.")
@@ -50,7 +56,7 @@ def read_senna(path, options) -> Parts:
     return Parts(path, words, table, options)
 
 
-def read_npy(path, options) -> Parts:
+def read_npy(path: Path, options: "Options") -> Parts:
     tables: dict[str, np.ndarray] = {}
     for name in ("input", "output"):
         found = sorted(path.glob(f"{name}*.npy"))
@@ -128,7 +134,7 @@ def _word_list(path, encoding_errors):
     return decoded(path, words, encoding_errors), np.array(counts, dtype=np.int64)
 
 
-def read_counts(path, words, encoding_errors) -> np.ndarray:
+def read_counts(path: Path, words: Sequence[str], encoding_errors: str) -> np.ndarray:
     if not path.exists():
         raise FileNotFoundError(f"There is no file {path}. Check the spelling.")
     listed, counts = _word_list(path, encoding_errors)

@@ -1,6 +1,7 @@
 """Models that gensim holds in memory."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -8,7 +9,9 @@ from pacsent.words.vectors import Subwords, WordVectors
 from pacsent.words.vocabulary import Vocabulary
 
 
-def from_gensim(model, *, normalise: str | Callable[[str], list[str]] = "paper") -> WordVectors:
+def from_gensim(
+    model: Any, *, normalise: str | Callable[[str], list[str]] = "paper"
+) -> WordVectors:
     """Word vectors of a gensim model in memory: Word2Vec, FastText, Doc2Vec or KeyedVectors.
 
     The tables are copied, so that further training of the model changes nothing here. The output

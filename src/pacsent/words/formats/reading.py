@@ -1,5 +1,6 @@
 """Read word vectors in any known format."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,12 +18,12 @@ ENCODING_ERRORS = ("strict", "replace", "backslashreplace")
 
 
 def read(
-    path,
+    path: str | os.PathLike,
     *,
     format: str | None = None,
     normalise: str | Callable[[str], list[str]] | None = None,
-    counts=None,
-    context="auto",
+    counts: str | os.PathLike | None = None,
+    context: str | os.PathLike | None = "auto",
     encoding_errors: str = "strict",
     duplicates: str = "error",
     verbose: bool = False,

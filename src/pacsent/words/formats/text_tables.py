@@ -3,6 +3,7 @@
 import os
 import re
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,9 @@ from pacsent.words.formats.common import Table, is_number
 LARGE = 1 << 23  # bytes from which text is read by compiled code
 
 
-def text_table(stream, n_dims, *, first_line, n_words=None, worded=True):
+def text_table(
+    stream: Any, n_dims: int, *, first_line: int, n_words: int | None = None, worded: bool = True
+) -> Any:
     """Lines of a word and n_dims numbers (no word where `worded` is false)."""
     compiled = os.path.getsize(stream.path) >= LARGE  # loading the kernel takes half a second
     words: list[bytes] = []

@@ -1,6 +1,8 @@
 """word2vec, text and binary, alone or as a pair; GloVe."""
 
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,8 +21,13 @@ from pacsent.words.formats.common import (
 from pacsent.words.formats.detection import detect
 from pacsent.words.formats.text_tables import text_table
 
+if TYPE_CHECKING:
+    from pacsent.words.formats.common import Options
 
-def read_word2vec_pair(path, format, context, options) -> Parts:
+
+def read_word2vec_pair(
+    path: Path, format: str, context: str | os.PathLike | None, options: "Options"
+) -> Parts:
     if context == "auto":
         if path.name.startswith(CONTEXT):
             first = path.with_name(path.name.removeprefix(CONTEXT))
@@ -89,7 +96,7 @@ def _read_word2vec(path, options, format) -> Parts:
     return Parts(path, words, table, options)
 
 
-def read_glove(path, options) -> Parts:
+def read_glove(path: Path, options: "Options") -> Parts:
     with opened(path, options) as stream:
         skip_mark(stream)
         lines = stream.peek(1 << 20).split(b"\n")[:-1]

@@ -1,6 +1,8 @@
 """Word vectors written for other programs: beside their place, then moved."""
 
+import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +18,10 @@ WRITABLE = ("word2vec-text", "word2vec-binary", "pacsent")
 
 def write(
     words: WordVectors,
-    path,
+    path: str | os.PathLike,
     *,
     format: str | None = None,
-    save_counts=None,
+    save_counts: str | os.PathLike | None = None,
     overwrite: bool = False,
     verbose: bool = False,
 ) -> list[Path]:
@@ -71,7 +73,13 @@ def write(
     return targets
 
 
-def check_targets(path, inputs, *, save_counts=None, overwrite: bool = False) -> None:
+def check_targets(
+    path: str | os.PathLike,
+    inputs: Iterable,
+    *,
+    save_counts: str | os.PathLike | None = None,
+    overwrite: bool = False,
+) -> None:
     """Refuse, before anything is read, what `write` would refuse and what would hit an input.
 
     Parameters
@@ -120,7 +128,7 @@ def _targets(path, format, output, save_counts, overwrite) -> list[Path]:
     return targets
 
 
-def format_of_name(path) -> str:
+def format_of_name(path: str | os.PathLike) -> str:
     """The format that `write` takes for a name."""
     suffix = Path(path).suffix.lower()
     if suffix in (".txt", ".vec"):
