@@ -453,7 +453,7 @@ def test_word_objective_and_gradients_are_the_golden_ones(example):
         A_hat, B_hat = tables(words, row["method"])
         found = w_pb_neg.sampled_objective(
             np.array(drawn["mu_w"]), np.array(drawn["rho_w"]), np.array(drawn["eps"]),
-            facts["sentences"], drawn["negatives"], A_hat, B_hat, var_P,
+            facts["sentences"], drawn["negatives"], (A_hat, B_hat), var_P,
             lam=row["lam"], weighting=row["weighting"],
         )  # fmt: skip
         for name in ("data", "mean_penalty", "var_penalty", "total", "grad_mu", "grad_rho"):

@@ -566,12 +566,13 @@ def _noise_gradients(H, n_draws, A, noise, memory, G, trace):
 
 
 @njit(**_FLAGS)
-def _move_words(s, now, eta, weight, sentences, words, prior, g, trace):
+def _move_words(s, moment, weight, sentences, words, prior, g, trace):
     """One step of the words of sentence s, in place: g is the gradient in h, trace/2 that in s^2.
 
     The mean follows D' = -rate D - gradient; z = var_P/var, the precision relative to the prior's,
     follows z' = c (1 - z) + trace/2 * share^2 var_P, which is linear, so no step can overshoot.
     """
+    now, eta = moment
     _, indptr, indices, shares, _, _, _, _ = sentences
     D, u, clock = words
     rates, var_P, c = prior
@@ -641,10 +642,8 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
                     trace[i] += shares[j] * slope * square
             for i in range(size):
                 s = order[begin + i]
-                now = start + eta * (begin + i)
-                _move_words(
-                    s, now, eta, factor * weights[s], sentences, words, prior, G[i], trace[i]
-                )
+                moment = (start + eta * (begin + i), eta)
+                _move_words(s, moment, factor * weights[s], sentences, words, prior, G[i], trace[i])
             begin += size
 
 

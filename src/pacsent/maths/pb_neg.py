@@ -315,21 +315,28 @@ class Solution(NamedTuple):
     error: np.ndarray  # relative error of mu - m caused by sampling the noise words; 0 without
 
 
+class Penalty(NamedTuple):
+    """What holds posteriors to their priors: lam, the prior's variance, and the form of the KL."""
+
+    lam: Numbers
+    var_P: float
+    kl: str
+
+
 class _Sentences:
     """One batch: counts, priors and penalties, and the loss of the sentences' own words."""
 
-    def __init__(self, counts, A_hat, nu, m, lam, var_P, kl, rule, dtype):
+    def __init__(self, counts, table, m, penalty: Penalty, rule, dtype):
         self.counts, self.rule, self.dtype = counts, rule, dtype
-        self.table = A_hat, nu
+        self.table = A_hat, _ = table  # rows of A_hat, and their squared lengths
         n_tokens = np.add.reduceat(np.append(counts.data, 0.0), counts.indptr[:-1])
         self.n_tokens = np.where(np.diff(counts.indptr) > 0, n_tokens, 1.0)
         self.n_dims = A_hat.shape[1]
         self.m = np.asarray(m, dtype=dtype)
-        lam = np.broadcast_to(np.asarray(lam, dtype=float), self.n_tokens.shape)
+        self.lam = np.broadcast_to(np.asarray(penalty.lam, dtype=float), self.n_tokens.shape)
         self.kappa, self.c, self.A, self.B = penalty_coefficients(
-            self.n_tokens, self.n_dims, lam=lam, var_P=var_P, kl=kl
+            self.n_tokens, self.n_dims, lam=self.lam, var_P=penalty.var_P, kl=penalty.kl
         )
-        self.lam = lam
         self.rounding = 0.0  # of gradients, in single precision
         shares = counts.data / np.repeat(self.n_tokens, np.diff(counts.indptr))
         self.shares = shares
@@ -428,7 +435,7 @@ def solve(
 
     rule = quadrature_rule(1e-12)
     lengths = squared_lengths(A_hat) if nu is None else nu
-    sentences = _Sentences(counts, A_hat, lengths, m, lam, var_P, kl, rule, np.float64)
+    sentences = _Sentences(counts, (A_hat, lengths), m, Penalty(lam, var_P, kl), rule, np.float64)
     eigenvalues, U, trace = noise.curvature
 
     def evaluate(rows, x):
@@ -657,7 +664,8 @@ def draw_sample(
     if noise.kp.size <= _WHOLE_BELOW:
         return whole
     nu = squared_lengths(A_hat)
-    pilot = _Sentences(counts, A_hat, nu, m, lam, var_P, kl, quadrature_rule(1e-5), np.float32)
+    rule, penalty = quadrature_rule(1e-5), Penalty(lam, var_P, kl)
+    pilot = _Sentences(counts, (A_hat, nu), m, penalty, rule, np.float32)
     x, levels = _levels(pilot, noise)
     squares = np.zeros((len(x), noise.kp.size), dtype=np.float32)  # of kp * rest * |A_u|
     size_of_data = np.empty(len(x))
@@ -830,7 +838,8 @@ def solve_sampled(
     that does not settle, as with large lam, by `solve`.
     """
     nu = squared_lengths(A_hat) if nu is None else nu
-    sentences = _Sentences(counts, A_hat, nu, m, lam, var_P, kl, quadrature_rule(1e-5), np.float32)
+    rule, penalty = quadrature_rule(1e-5), Penalty(lam, var_P, kl)
+    sentences = _Sentences(counts, (A_hat, nu), m, penalty, rule, np.float32)
     sentences.rounding = 1e-6 * float(sample.noise.kp @ np.sqrt(sample.noise.nu))
     x, levels = _levels(sentences, sample.noise)
     n = len(x)
@@ -952,7 +961,7 @@ def solve_sgd(
     """
     from pacsent._kernels.negative_sampling import pb_neg_sgd
 
-    sentences = _Sentences(counts, A_hat, None, m, lam, var_P, kl, None, A_hat.dtype)
+    sentences = _Sentences(counts, (A_hat, None), m, Penalty(lam, var_P, kl), None, A_hat.dtype)
     seeds = sentence_seeds(counts, seed)
     mu, rho = np.empty(sentences.m.shape, A_hat.dtype), np.empty(len(seeds))
     for s, own in enumerate(_scrambled(seeds)):  # the paper's start: U(-1/2, 1/2)/n_dims

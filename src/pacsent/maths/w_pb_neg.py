@@ -114,8 +114,7 @@ def sampled_objective(
     eps: np.ndarray,
     sentences: Sequence[np.ndarray],
     negatives: Sequence[np.ndarray],
-    A_hat: np.ndarray,
-    B_hat: np.ndarray,
+    tables: tuple[np.ndarray, np.ndarray],
     var_P: np.ndarray,
     *,
     lam: float,
@@ -131,7 +130,9 @@ def sampled_objective(
         One draw for each sentence and word.
     sentences : list of token lists
     negatives : list of arrays, shape (n_tokens, n_negatives)
+    tables : (A_hat, B_hat), arrays of shape (n_words, n_dims)
     """
+    A_hat, B_hat = tables
     parts = _penalties(mu, rho, B_hat, np.asarray(var_P, dtype=float), lam)
     omega = sentence_weights([len(S) for S in sentences], weighting)
     deviation = np.exp(0.5 * rho)
