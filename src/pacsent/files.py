@@ -58,7 +58,7 @@ def check_output(
     """
     if is_stream(path):
         return
-    place = Path(os.path.realpath(path))
+    place = Path(os.path.realpath(str(path)))
     if place.is_dir() and not folder:
         raise _is_directory(path)
     for given in inputs:

@@ -51,6 +51,7 @@ class _Posterior(NamedTuple):
     prior_variance: float
     bias: float
     step: float | None
+    stayed: bool = False  # at the prior, by the choice among the steps that is paid for
 
 
 def certify_words(terms: Terms, encoded: "Encoded") -> "tuple[Certificate, GibbsPosterior]":
@@ -63,7 +64,7 @@ def certify_words(terms: Terms, encoded: "Encoded") -> "tuple[Certificate, Gibbs
     terms = terms.pay(
         bias=len(terms.biases),
         prior_variance=len(prior.variances),
-        branches=2 if terms.posterior == "auto" else 1,
+        branches=2 if terms.posterior in ("auto", "bound") else 1,
     )
     price = bounds.ln_xi(n) - math.log(terms.share_of_delta)
     # From here on the sample is read; Q may depend on it in any way.
@@ -145,16 +146,16 @@ def _posterior_of(terms: Terms, parts, prior: _Prior, encoded, price) -> _Poster
             bias=chosen.bias, price=price, weights=terms.weights, rng=terms.rng,
             verbose=terms.verbose,
         )  # fmt: skip
-    return _Posterior(mu, var_Q, chosen.variance, chosen.bias, step)
+    stayed = np.array_equal(mu, prior.means) and bool(np.all(var_Q == chosen.variance))
+    return _Posterior(mu, var_Q, chosen.variance, chosen.bias, step, stayed)
 
 
 def _measured(terms: Terms, parts, prior: _Prior, Q: _Posterior, encoded):
     mu, var_Q, n = Q.means, Q.variances, int(parts.sample.ids.size)
     var_P = np.full(len(mu), Q.prior_variance)
     errors = token_errors(mu, var_Q, parts.sample, terms.A_hat, bias=Q.bias)
-    stayed = mu is prior.means and np.array_equal(var_Q, var_P)
     kl = 0.0
-    if not stayed:
+    if not Q.stayed:
         kl = float(kl_gaussians(mu, var_Q, prior.means, var_P).sum())
         kl = kl * (1 + 1e-10) + 1e-13 * mu.size * float(not np.array_equal(var_Q, var_P))
     weight = parts.n_sample / n
@@ -171,7 +172,7 @@ def _measured(terms: Terms, parts, prior: _Prior, Q: _Posterior, encoded):
         ),
         kl=kl,
         # nothing was learned from the sample: Chernoff's bound needs no ln xi(n)
-        bound_name="chernoff" if stayed else "kl inverse with xi(n)",
+        bound_name="chernoff" if Q.stayed else "kl inverse with xi(n)",
         n=n,
         noise_risk=float(weight @ noise),
         noise_margin=float(weight @ margin) * (1 + ROUNDING) + 1e-12,

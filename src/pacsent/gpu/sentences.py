@@ -254,7 +254,8 @@ def solve_pb_neg(
     )  # fmt: skip
     with exact_products():
         vocabulary = _Vocabulary(counts, A_hat, noise, device, dtype)
-        solver = _Solver(vocabulary, *_curvature(vocabulary, noise), tol, max_iter)
+        values, U, trace = _curvature(vocabulary, noise)
+        solver = _Solver(vocabulary, values, U, trace, tol, max_iter)
         batch = _batch_size(vocabulary, n_dims, device, dtype)
         by_length = np.argsort(n_tokens, kind="stable")  # a batch needs about equally many steps
         for first in range(0, n, batch):

@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pacsent.text.sentences import as_sentences, n_sentences
 from pacsent.threads import n_threads
-from pacsent.words.encoded import Encoded, LowCoverageWarning
+from pacsent.words.encoded import Encoded, LowCoverageWarning, warn_if_few_known
 from pacsent.words.fingerprint import MOST, Fingerprint
 from pacsent.words.vectors import WordVectors
 
@@ -290,8 +290,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """Number of vectors that are not finite; an error where a word's own vector is not."""
         lost = np.flatnonzero(~np.isfinite(means).all(axis=1))
         if lost.size:
-            ids = [encoded.ids[encoded.offsets[row] : encoded.offsets[row + 1]] for row in lost]
-            self.word_vectors.check_rows(np.concatenate(ids))
+            self.word_vectors.check_rows(encoded.take(lost).ids)
         return lost.size
 
     def sample(
@@ -454,10 +453,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return means, variances
 
     def _check_coverage(self, n_known, n_unknown):
-        # stands for all batches together; a number broadcast to n_known places takes no memory
-        ids = np.broadcast_to(np.int32(0), (n_known,))
-        total = Encoded(ids, np.array([0, n_known]), np.array([n_unknown]))
-        total.warn_if_low_coverage(self.word_vectors.vocabulary, stacklevel=5)
+        warn_if_few_known(n_known, n_unknown, self.word_vectors.vocabulary, stacklevel=6)
 
     def _report(self, n_sentences, n_empty, coverage):
         self.n_sentences_, self.n_empty_, self.coverage_ = n_sentences, n_empty, coverage

@@ -377,6 +377,4 @@ def _spread(encoded: Encoded, n: int) -> Encoded:
     rows = np.flatnonzero(lengths > 0)
     if rows.size > n:
         rows = rows[np.linspace(0, rows.size - 1, n).astype(int)]
-    ids = [encoded.ids[encoded.offsets[row] : encoded.offsets[row + 1]] for row in rows]
-    offsets = np.concatenate([[0], np.cumsum(lengths[rows])])
-    return Encoded(np.concatenate(ids), offsets, np.zeros(rows.size, dtype=np.int64))
+    return encoded.take(rows)

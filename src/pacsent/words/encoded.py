@@ -96,18 +96,25 @@ class Encoded(NamedTuple):
         self, vocabulary: "Vocabulary | None" = None, stacklevel: int = 2
     ) -> None:
         """Warn once where under half of the tokens are known, and name the likely cause."""
-        if not self.coverage < 0.5:  # nan, no token at all, is no reason to warn
-            return
-        n_all = self.ids.size + int(self.n_unknown.sum())
-        cause = "another normalisation (case, punctuation) or another language than this text"
-        if vocabulary is not None:
-            cause = vocabulary._likely_cause()
-        warnings.warn(
-            f"Only {100 * self.coverage:.0f} % of these {n_all:,} tokens are in the vocabulary. "
-            f"The likely cause: {cause}. Coverage is fine from about 90 %.",
-            LowCoverageWarning,
-            stacklevel=stacklevel + 1,
-        )
+        warn_if_few_known(self.ids.size, int(self.n_unknown.sum()), vocabulary, stacklevel + 1)
+
+
+def warn_if_few_known(
+    n_known: int, n_unknown: int, vocabulary: "Vocabulary | None" = None, stacklevel: int = 2
+) -> None:
+    """Warn where under half of the tokens are known; none at all is no reason to."""
+    n_all = n_known + n_unknown
+    if 2 * n_known >= n_all:
+        return
+    cause = "another normalisation (case, punctuation) or another language than this text"
+    if vocabulary is not None:
+        cause = vocabulary._likely_cause()
+    warnings.warn(
+        f"Only {100 * n_known / n_all:.0f} % of these {n_all:,} tokens are in the vocabulary. "
+        f"The likely cause: {cause}. Coverage is fine from about 90 %.",
+        LowCoverageWarning,
+        stacklevel=stacklevel + 1,
+    )
 
 
 def _integers(name, array, dtype) -> np.ndarray:

@@ -1,8 +1,9 @@
 """The passages themselves."""
 
-import lzma
 from pathlib import Path
 from typing import NamedTuple
+
+from pacsent.text.reading import read_lines
 
 
 class Passage(NamedTuple):
@@ -22,6 +23,6 @@ def passages() -> list[Passage]:
     >>> len(found), found[0].author, found[0].book
     (3000, 'Austen', 'Pride and Prejudice')
     """
-    with lzma.open(Path(__file__).parent / "passages.tsv.xz", "rt", encoding="utf-8") as file:
-        next(file)  # the names of the columns
-        return [Passage(*line.rstrip("\n").split("\t")) for line in file]
+    lines = read_lines(Path(__file__).parent / "passages.tsv.xz")
+    next(lines)  # the names of the columns
+    return [Passage(*line.split("\t")) for line in lines]
