@@ -70,6 +70,7 @@ pages: $(DEV)  ## regenerate the pages that are made from result files and from 
 	$(BIN)/python docs/make_which.py
 	$(BIN)/python docs/make_card.py
 	$(BIN)/python docs/make_readme.py
+	$(BIN)/python docs/make_house.py
 	$(BIN)/python docs/make_numbers.py
 
 $(DOCS): pyproject.toml | $(BIN)/python

@@ -81,6 +81,7 @@ def test_every_option_has_help(name, option):
         "docs/make_cli.py",
         "docs/make_benchmarks.py",
         "docs/make_card.py",
+        "docs/make_house.py",
         "docs/make_numbers.py",
         "docs/make_readme.py",
         "docs/make_which.py",
