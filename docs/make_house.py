@@ -1,4 +1,4 @@
-"""Write docs/architecture.md: rooms, floors and arrows from the imports, the way of one text from a run.
+"""Write docs/architecture.md: rooms, floors and arrows from imports, one text's way from a run.
 
 `--check` only says whether the page is up to date. `--measure FOLDER` prints the rooms of another
 checkout's package as JSON, which is how figures/house_before.json was made.

@@ -2,7 +2,6 @@
 
 import itertools
 import numbers
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,10 +10,10 @@ from threading import Lock
 
 
 def n_cores() -> int:
-    """Cores this process may use: what its affinity leaves, not what the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Cores this process may use: what its affinity and its container leave of the machine's."""
+    from joblib import cpu_count
+
+    return cpu_count()
 
 
 def n_threads(n_jobs: int | None) -> int:

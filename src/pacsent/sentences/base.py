@@ -453,7 +453,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return means, variances
 
     def _check_coverage(self, n_known, n_unknown):
-        warn_if_few_known(n_known, n_unknown, self.word_vectors.vocabulary, stacklevel=6)
+        warn_if_few_known(n_known, n_unknown, self.word_vectors.vocabulary, stacklevel=5)
 
     def _report(self, n_sentences, n_empty, coverage):
         self.n_sentences_, self.n_empty_, self.coverage_ = n_sentences, n_empty, coverage

@@ -1,0 +1,121 @@
+"""The house as a visitor finds it: rooms that open by name, threads, the picture, the machines."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pacsent
+from pacsent import threads
+
+PACKAGE = Path(pacsent.__file__).parent
+ROOT = Path(__file__).parents[1]
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def public_modules() -> list[str]:
+    names = [
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+        for path in PACKAGE.rglob("*.py")
+    ]
+    return sorted(n for n in names if not any(part.startswith("_") for part in n.split(".")))
+
+
+def test_every_public_module_is_reached_by_its_name_after_import_pacsent():
+    names = public_modules()
+    assert len(names) > 80
+    code = "import pacsent\nfor name in {!r}:\n    assert eval(name).__name__ == name, name"
+    run(code.format(names))
+
+
+def test_a_module_opens_no_more_than_it_needs():
+    told = run("import sys, pacsent; pacsent.files; pacsent.threads; print(*sys.modules)").split()
+    assert not {"numba", "sklearn", "torch", "scipy", "joblib"} & set(told)
+
+
+@pytest.mark.parametrize("name", ["nothing", "_kernel", "__wrapped__"])
+def test_what_is_not_there_is_an_attribute_error(name):
+    with pytest.raises(AttributeError, match=f"'pacsent' has no attribute '{name}'"):
+        getattr(pacsent, name)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no affinity")
+def test_threads_are_counted_by_the_affinity_of_the_process():
+    code = (
+        "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
+        "from pacsent.threads import n_threads as n; print(n(None), n(-1), n(-2))"
+    )
+    assert run(code) == "1 1 1\n"
+
+
+def test_n_jobs_counts_as_scikit_learn_does(monkeypatch):
+    monkeypatch.setattr(threads, "n_cores", lambda: 8)
+    assert [threads.n_threads(n) for n in (None, -1, -2, 3)] == [8, 8, 7, 3]
+    with pytest.raises(ValueError, match=r"n_jobs must be a number of threads.*Got 0 instead"):
+        threads.n_threads(0)
+
+
+def house():
+    spec = importlib.util.spec_from_file_location("make_house", ROOT / "docs" / "make_house.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_floors_and_drawn_arrows_are_those_of_a_house_made_by_hand(tmp_path):
+    package = tmp_path / "p"
+    (package / "top").mkdir(parents=True)
+    (package / "__init__.py").write_text("from p import top\n")
+    (package / "top" / "__init__.py").write_text("from p.middle import x\nimport p.ground\n")
+    (package / "middle.py").write_text(
+        "def f():\n    from p import ground\n\nif TYPE_CHECKING:\n    from p import top\n"
+    )
+    (package / "ground.py").write_text("import os\n")
+    made = house()
+    rooms = made.rooms(package)
+    assert rooms == {"top": {"middle", "ground"}, "middle": {"ground"}, "ground": set()}
+    assert made.floors(rooms) == [["ground"], ["middle"], ["top"]]
+    assert made.numbers(rooms) == (3, 3, 3)
+    assert made.drawn(rooms) == [("middle", "ground"), ("top", "middle")]
+    assert "r_top --> r_middle" in made.picture(rooms)
+
+
+def test_the_way_of_one_text_goes_through_every_room_it_should():
+    rooms = [file.partition("/")[0] for file, _, _ in house().way()]
+    first = [rooms.index(room) for room in ("cli", "words", "sentences", "text", "maths")]
+    assert first == sorted(first)
+    assert rooms.index("maths") > rooms.index("text")
+    assert "_kernels" in rooms
+
+
+def test_the_workflows_run_what_a_contributor_runs_on_every_kind_of_machine():
+    folder = ROOT / ".github" / "workflows"
+    tests, weekly = ((folder / f"{name}.yml").read_text() for name in ("tests", "weekly"))
+    for word in ("make check", "make test", "ubuntu-latest", "ubuntu-24.04-arm", "macos-latest"):
+        assert word in tests
+    project = (ROOT / "pyproject.toml").read_text()
+    oldest = project.partition('requires-python = ">=')[2].partition('"')[0]
+    assert f'"{oldest}"' in tests
+    assert "schedule:" in weekly and "--upgrade --pre" in weekly
+    assert (ROOT / ".pre-commit-config.yaml").exists()
+
+
+def test_nothing_speaks_of_the_flat_house_any_more():
+    gone = ("logistic_posterior", "logistic_grid", "word_posterior.", "n_threads=None", "--threads")
+    told = {
+        (path.relative_to(ROOT).as_posix(), word)
+        for folder in ("src", "docs")
+        for path in (ROOT / folder).rglob("*.py" if folder == "src" else "*.md")
+        if path.name not in ("architecture.md", "changes.md")
+        for word in gone
+        if word in path.read_text(encoding="utf-8")
+    }
+    assert not told
