@@ -33,7 +33,7 @@ _CERTIFIED = ("PB-L2", "PB-neg")
 
 
 @dataclass(frozen=True)
-class Task:
+class Cell:
     """One result file to be made."""
 
     kind: str  # classification, few-labels, similarity, map, certificate
@@ -59,7 +59,7 @@ def _is_slow(row: Row) -> bool:
     return "neg" in row.method or row.method in ("PV-DBOW", "PB-01")
 
 
-def tasks(only: Iterable[str] | None = None) -> list[Task]:
+def tasks(only: Iterable[str] | None = None) -> list[Cell]:
     """All results of a full run, in order; `only` keeps the named rows, datasets or kinds."""
     quick_rows = [name for name, row in ROWS.items() if not _is_slow(row)]
     slow_rows = [name for name, row in ROWS.items() if _is_slow(row)]
@@ -67,18 +67,18 @@ def tasks(only: Iterable[str] | None = None) -> list[Task]:
     for names in (quick_rows, slow_rows):  # what is soon there first
         for dataset in PAPER_DATASETS[::-1]:
             for name in names:
-                every.append(Task("classification", name, dataset))
+                every.append(Cell("classification", name, dataset))
                 if ROWS[name].few_labels:
-                    every.append(Task("few-labels", name, dataset))
+                    every.append(Cell("few-labels", name, dataset))
                 if name in _CERTIFIED:
-                    every.append(Task("certificate", name, dataset))
+                    every.append(Cell("certificate", name, dataset))
                 if name == _MAPPED:
-                    every.append(Task("map", name, dataset))
+                    every.append(Cell("map", name, dataset))
         # slow rows of our own: only beside the paper's
         some = [name for name in names if ROWS[name].in_paper or not _is_slow(ROWS[name])]
         for dataset in ("mr", "trec"):
-            every += [Task("classification", name, dataset) for name in some]
-        every += [Task("similarity", name, "stsb") for name in some]
+            every += [Cell("classification", name, dataset) for name in some]
+        every += [Cell("similarity", name, "stsb") for name in some]
     wanted = [name.strip() for name in only or () if name.strip()]
     choices = {
         "row": set(ROWS),
@@ -188,7 +188,7 @@ def reproduce(
 class _Run:
     """Results still to be made, what they are made with, and how far the run is."""
 
-    def __init__(self, out: Path, words, protocol: Protocol, listed: list[Task], verify: bool):
+    def __init__(self, out: Path, words, protocol: Protocol, listed: list[Cell], verify: bool):
         self.out, self.words, self.protocol, self.verify = out, words, protocol, verify
         self.results = out / "results"
         digest = words.digest()
@@ -218,7 +218,7 @@ class _Run:
     def seconds(self) -> float:
         return time.perf_counter() - self.started
 
-    def prepared(self, task: Task, data: str | Path) -> Any:
+    def prepared(self, task: Cell, data: str | Path) -> Any:
         """The task's dataset, tokenised; None where it is not there. One is kept at a time."""
         if task.dataset not in self._loaded:
             self._loaded.clear()
@@ -237,7 +237,7 @@ class _Run:
         self.skipped[name] = str(error)
         self.say(f"left out {name}: {error}")
 
-    def do(self, task: Task, data: str | Path) -> str | None:
+    def do(self, task: Cell, data: str | Path) -> str | None:
         """Make one result and write it; what the progress bar says of it."""
         prepared = self.prepared(task, data)
         if prepared is None:
@@ -276,7 +276,7 @@ class _Run:
         }
 
 
-def _run_task(task: Task, prepared, words, protocol: Protocol) -> dict:
+def _run_task(task: Cell, prepared, words, protocol: Protocol) -> dict:
     row = ROWS[task.row]
     lams = row.lams or (None,)
     if protocol.quick and len(lams) > 1:

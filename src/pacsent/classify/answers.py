@@ -1,6 +1,6 @@
 """Answers of a classifier to texts: the likeliest class, its probability, label set, abstention."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Answering:
         Why there are no label sets, where too few labels were kept back for them.
     """
 
-    def __init__(self, classifier, *, error: float = 0.05, delta: float = 0.05):
+    def __init__(self, classifier: Any, *, error: float = 0.05, delta: float = 0.05):
         self.temperature = classifier.temperature_
         self.thresholds = self.least = self.missing = None
         if hasattr(classifier, "calibration_"):

@@ -30,7 +30,7 @@ class Answer(NamedTuple):
     n_empty: int
 
 
-def text_bytes(texts) -> tuple[np.ndarray, np.ndarray]:
+def text_bytes(texts: Any) -> tuple[np.ndarray, np.ndarray]:
     """The bytes of an Arrow column of texts, and where each text begins and ends; not copied.
 
     >>> import pyarrow as pa
@@ -91,7 +91,7 @@ class Embed:
     def unit(self) -> int:
         return _GPU_UNIT if self.on_gpu else UNIT
 
-    def vectorizer(self):
+    def vectorizer(self) -> Any:
         """The method, ready for texts."""
         from pacsent.sentences.methods import ready
 
@@ -162,7 +162,7 @@ class Predict:
     def names(self) -> list[str]:
         return ["label", "probability", "set", "abstained"]
 
-    def classifier(self):
+    def classifier(self) -> Any:
         """The classifier, opened."""
         found = loading.load(self.model)
         if not hasattr(found, "predict_proba"):

@@ -45,7 +45,7 @@ class VectorWriter:
     [{'id': 7, 'mean': [1.0, 1.0]}]
     """
 
-    def __init__(self, file: IO[bytes], schema, n_dims: int, *, at: int = 0):
+    def __init__(self, file: IO[bytes], schema: Any, n_dims: int, *, at: int = 0):
         self.file, self.schema, self.n_dims, self.at = file, schema, n_dims, at
         self.offset = 0
         self.n_rows = 0
@@ -71,7 +71,7 @@ class VectorWriter:
         self._group_rows = self._vector_bytes = 0
         self._first_page: int | None = None
 
-    def write(self, means: np.ndarray, others) -> None:
+    def write(self, means: np.ndarray, others: Any) -> None:
         """Some rows: (n, n_dims) float32, and a record batch of the other columns."""
         if means.shape != (others.num_rows, self.n_dims):
             raise ValueError(
@@ -165,7 +165,7 @@ class VectorWriter:
         self._put(data + struct.pack("<I", len(data)) + _MAGIC)
 
 
-def vector_schema(schema, n_dims: int, at: int):
+def vector_schema(schema: Any, n_dims: int, at: int) -> Any:
     """The schema of the whole file: the other columns, and `mean` among them."""
     import pyarrow as pa
 

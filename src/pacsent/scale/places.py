@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from pacsent.files import replacing
 
@@ -56,17 +56,17 @@ class Found(NamedTuple):
     ignored: list[str]
 
 
-def is_address(place) -> bool:
+def is_address(place: Any) -> bool:
     """Whether a place is an address (s3://...) and no path of this machine."""
     return "://" in str(place) and not str(place).startswith("file://")
 
 
-def local(place) -> str:
+def local(place: Any) -> str:
     """The path of a place of this machine."""
     return str(place).removeprefix("file://")
 
 
-def filesystem(place):
+def filesystem(place: Any) -> tuple[Any, str]:
     """fsspec's file system of an address, and the path there."""
     try:
         from fsspec.core import url_to_fs
@@ -215,7 +215,7 @@ def _version(about: dict) -> str:
 # ------------------------------------------------------------------------------------------------
 
 
-def opened(place) -> IO[bytes]:
+def opened(place: Any) -> IO[bytes]:
     """A file to read bytes from, that can seek."""
     if not is_address(place):
         return open(local(place), "rb")
@@ -223,7 +223,7 @@ def opened(place) -> IO[bytes]:
     return files.open(path, "rb", block_size=8 << 20)
 
 
-def read_bytes(place) -> bytes | None:
+def read_bytes(place: Any) -> bytes | None:
     """All of a small file; None where there is none."""
     try:
         with opened(place) as file:
@@ -232,7 +232,7 @@ def read_bytes(place) -> bytes | None:
         return None
 
 
-def size_of(place) -> int | None:
+def size_of(place: Any) -> int | None:
     """Bytes of a file; None where there is none."""
     if not is_address(place):
         try:
@@ -247,11 +247,11 @@ def size_of(place) -> int | None:
         return None
 
 
-def join(folder, name: str) -> str:
+def join(folder: Any, name: str) -> str:
     return f"{str(folder).rstrip('/')}/{name}"
 
 
-def check_free(folder, overwrite: bool) -> None:
+def check_free(folder: Any, overwrite: bool) -> None:
     """Refuse a target that holds files which no manifest explains."""
     if overwrite:
         return
@@ -276,7 +276,7 @@ def check_folder(path: str) -> None:
 
 
 @contextlib.contextmanager
-def whole_file(place) -> Iterator[IO[bytes]]:
+def whole_file(place: Any) -> Iterator[IO[bytes]]:
     """A file to write bytes to, there when the block ends well and not before.
 
     Local files and most stores: written beside and moved. Object stores show an object only when

@@ -53,7 +53,7 @@ class Columns(NamedTuple):
         return carry
 
 
-def pyarrow():
+def pyarrow() -> Any:
     """The package, or one line that says how to get it."""
     try:
         import pyarrow as pa
@@ -337,7 +337,7 @@ class _Gathering:
         return array.cast(pa.string()) if pa.types.is_null(array.type) else array
 
 
-def no_columns(n_rows: int):
+def no_columns(n_rows: int) -> Any:
     """A record batch of so many rows and no column."""
     pa = pyarrow()
     return pa.RecordBatch.from_struct_array(pa.array([{}] * n_rows, pa.struct([])))

@@ -34,16 +34,16 @@ _SAVE_EVERY = 2.0  # seconds between two writings of the manifest
 
 
 def embed_shards(
-    model,
+    model: Any,
     sources: Iterable,
-    target,
+    target: Any,
     *,
     text_column: str = "text",
     carry: Iterable[str] = (),
     method: str | None = None,
     unknown: str | None = None,
     params: dict | None = None,
-    **how,
+    **how: Any,
 ) -> "Manifest":
     """Turn the texts of many files into vectors, file by file.
 
@@ -80,15 +80,15 @@ def embed_shards(
 
 
 def predict_shards(
-    model,
+    model: Any,
     sources: Iterable,
-    target,
+    target: Any,
     *,
     text_column: str = "text",
     carry: Iterable[str] = (),
     error: float = 0.05,
     delta: float = 0.05,
-    **how,
+    **how: Any,
 ) -> "Manifest":
     """The classes of the texts of many files; arguments as of `embed_shards` and `Predict`."""
     job = Predict(os.fspath(model), error, delta)
@@ -98,7 +98,7 @@ def predict_shards(
 def run(
     job: Embed | Predict,
     sources: Iterable,
-    target,
+    target: Any,
     columns: rows.Columns = rows.Columns(),  # noqa: B008 (a tuple)
     *,
     format: str = "parquet",
@@ -218,7 +218,7 @@ class Manifest:
         Files in the sources that are of no kind which can be read.
     """
 
-    def __init__(self, target, settings: dict):
+    def __init__(self, target: Any, settings: dict):
         self.target, self.settings = str(target), settings
         self.path: str | None = places.join(target, MANIFEST)
         self.files: dict[str, Record] = {}
@@ -227,7 +227,9 @@ class Manifest:
         self._saved_at = 0.0
 
     @classmethod
-    def of_one(cls, target, settings: dict, found: places.Found, *, overwrite: bool) -> "Manifest":
+    def of_one(
+        cls, target: Any, settings: dict, found: places.Found, *, overwrite: bool
+    ) -> "Manifest":
         """For a target that is a file: nothing is written but that file."""
         if len(found.shards) != 1:
             raise ValueError(
@@ -245,7 +247,7 @@ class Manifest:
         return manifest
 
     @classmethod
-    def at(cls, target, settings: dict, *, overwrite: bool = False) -> "Manifest":
+    def at(cls, target: Any, settings: dict, *, overwrite: bool = False) -> "Manifest":
         """The manifest of a target that an earlier run left, or a new one."""
         manifest = cls(target, json.loads(json.dumps(settings)))
         raw = places.read_bytes(manifest.path)

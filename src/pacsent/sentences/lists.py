@@ -5,6 +5,8 @@ comes out is a choice of candidates, whose cosines the caller computes; a text i
 away is not found.
 """
 
+from typing import Any
+
 import numpy as np
 
 SHARE = 1 / 16  # of the lists that a query looks into
@@ -20,7 +22,7 @@ def available() -> bool:
     return True
 
 
-def require():
+def require() -> Any:
     """FAISS, or an error that says how to get it."""
     try:
         import faiss

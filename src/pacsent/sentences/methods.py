@@ -85,7 +85,7 @@ def make(name: str, word_vectors: WordVectors | str, **params: Any) -> SentenceV
     return estimator(word_vectors, **{**defaults, **fixed, **params})
 
 
-def ready(name: str, word_vectors):
+def ready(name: str, word_vectors: WordVectors | str) -> SentenceVectorizer:
     """A method that learns nothing from text, ready for sentences.
 
     >>> ready("SIF-sum", "english").transform(["a glass of wine"]).shape

@@ -5,12 +5,18 @@ words; parts of words and special tokens cannot be met as words and are left out
 """
 
 import json
+import os
 import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pacsent.storage import TENSORS, read_tensors
 from pacsent.words.formats.common import Parts
+
+if TYPE_CHECKING:
+    from pacsent.words.formats.common import Options
 
 TOKENIZER = "tokenizer.json"
 _PLACES = ("", "0_StaticEmbedding")  # sentence-transformers puts a module into a folder of its own
@@ -19,7 +25,7 @@ _MARKS = ("▁", "Ġ")  # before the first piece of a word, by the kind of token
 _INNER = "##"  # before the others, in WordPiece
 
 
-def static_folder(path):
+def static_folder(path: str | os.PathLike) -> Path | None:
     """The folder that holds the table and the tokenizer, or None."""
     for place in _PLACES:
         folder = path / place
@@ -28,7 +34,7 @@ def static_folder(path):
     return None
 
 
-def read_static(path, options) -> Parts:
+def read_static(path: Path, options: "Options") -> Parts:
     folder = static_folder(path)
     if folder is None:
         raise ValueError(f"{path} must be a folder with {TOKENIZER} and {TENSORS}.")
