@@ -49,7 +49,7 @@ test-gpu: $(DEV) ## the GPU suite, for machines that have one
 
 test-browser: $(DEV) ## install a browser where there is none, and look at the report in it
 	scripts/install-browser
-	$(BIN)/python -m pytest tests/test_report.py
+	$(BIN)/python -m pytest tests/test_report.py tests/test_page.py
 
 fuzz: $(DEV)   ## damaged files for every reader, for FUZZ_SECONDS (600) in FUZZ_PROCESSES (1)
 	cd tests && PYTHONPATH=. $(abspath $(BIN))/python -m fuzz --seconds $(FUZZ_SECONDS) --processes $(FUZZ_PROCESSES)

@@ -16,12 +16,13 @@ ROOMS = {
     "__main__": {"cli"},
     "cli": {
         "bench", "certificates", "classify", "files", "loading", "maths", "progress", "scale",
-        "sentences", "storage", "text", "words",
+        "sentences", "serve", "storage", "text", "words",
     },
     "scale": {
         "classify", "files", "loading", "progress", "seals", "sentences", "storage", "text",
         "threads", "words",
     },
+    "serve": {"certificates", "classify", "loading", "maths", "sentences", "storage", "words"},
     "bench": {
         "certificates", "classify", "files", "gpu", "maths", "progress", "sentences", "text",
         "threads", "words",
@@ -126,4 +127,13 @@ def test_importing_is_light():
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    assert not {"numba", "sklearn", "torch", "scipy", "rich", "matplotlib"} & set(loaded)
+    assert not {
+        "numba",
+        "sklearn",
+        "torch",
+        "scipy",
+        "rich",
+        "matplotlib",
+        "fastapi",
+        "uvicorn",
+    } & set(loaded)

@@ -44,6 +44,7 @@ _MODULES = {
     "maths": "maths",
     "bench": "bench",
     "scale": "scale",
+    "serve": "serve",
     "gpu": "gpu",
     "bounds": "maths.bounds",
     "gaussians": "maths.gaussians",
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
         maths,
         scale,
         sentences,
+        serve,
         text,
         words,
     )

@@ -354,8 +354,14 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         miss the right class for at most `error` of new texts; for every class by itself with
         `per_class`. A set can be empty.
         """
-        thresholds = sets.set_thresholds(self._need_calibration(), error, delta, per_class)
+        thresholds = self.set_thresholds(error=error, delta=delta, per_class=per_class)
         return [self.classes_[row].tolist() for row in self.predict_log_proba(texts) >= thresholds]
+
+    def set_thresholds(
+        self, *, error: float = 0.05, delta: float = 0.05, per_class: bool = False
+    ) -> np.ndarray:
+        """Log-probability from which on each class is in the sets of `predict_set`."""
+        return sets.set_thresholds(self._need_calibration(), error, delta, per_class)
 
     def abstain(self, *, error: float = 0.05, delta: float = 0.05) -> sets.Abstaining:
         """Answer only where at most `error` of the answers are wrong, with confidence 1 - delta."""

@@ -141,7 +141,12 @@ class StreamWatcher:
     def update(self, texts: Iterable[str], labels: Sequence | None = None) -> bool:
         """Look at the next texts (with their labels, where known); whether there is an alarm."""
         log_proba = self.classifier.predict_log_proba(texts)
-        labelled = labels is not None
+        y = None if labels is None else self.classifier._known(list(texts), labels)
+        return self.see(log_proba, y)
+
+    def see(self, log_proba: np.ndarray, y: np.ndarray | None = None) -> bool:
+        """`update` where `predict_log_proba` is known already; y are positions in `classes_`."""
+        labelled = y is not None
         if self._labelled is None:
             self._labelled = labelled
             # the order of calibration texts among themselves does not matter
@@ -149,7 +154,7 @@ class StreamWatcher:
         if labelled != self._labelled:
             raise ValueError("update must be given labels always or never. Start another watcher.")
         if labelled:
-            scores = -_of_labels(log_proba, self.classifier._known(list(texts), labels))
+            scores = -_of_labels(log_proba, y)
         else:
             scores = -log_proba.max(axis=1)
         for score in scores.tolist():

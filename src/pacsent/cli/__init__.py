@@ -10,11 +10,12 @@ import warnings
 
 import click
 
-from pacsent.cli import bench, certificates, classify, models, search, sentences, words
+from pacsent.cli import bench, certificates, classify, models, search, sentences, serve, words
 from pacsent.cli.common import cli, end_on_sigterm, one_line_warning, status_of
 
 __all__ = [
-    "bench", "certificates", "classify", "cli", "main", "models", "search", "sentences", "words",
+    "bench", "certificates", "classify", "cli", "main", "models", "search", "sentences", "serve",
+    "words",
 ]  # fmt: skip
 
 

@@ -17,6 +17,7 @@ FAMILIES = {
     "search": "Search",
     "certificates": "Certificates",
     "classify": "Classifiers",
+    "serve": "Server",
     "bench": "Benchmarks",
     "models": "Models",
 }

@@ -50,8 +50,8 @@ class ClosedForm(SentenceVectorizer):
             out = np.empty((encoded.n_sentences, self._n_features_out), self._dtype)
         add = False
         for table, weights, scale in parts:
-            if table is not None and (scale.any() or not add):
-                scale = scale.astype(self._dtype)
+            if table is not None and (not add or scale.any()):
+                scale = scale.astype(out.dtype)
                 pool_rows(encoded.ids, encoded.offsets, table, weights, scale, out, add)
                 add = True
         return out

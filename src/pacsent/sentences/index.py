@@ -204,6 +204,24 @@ class Index:
                 self._lists.add(block[-new:])
         return self._lists
 
+    def rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the texts, and their vectors of length one; deleted ones left out."""
+        self._verify()
+        ids = np.concatenate([np.empty(0, np.int64), *self._ids])
+        vectors = np.concatenate([np.empty((0, self.vectorizer._n_features_out)), *self._vectors])
+        kept = ~np.isin(ids, np.fromiter(self._deleted, np.int64, len(self._deleted)))
+        return ids[kept], vectors[kept].astype(np.float32, copy=False)
+
+    def text(self, number: int) -> str:
+        """The text with this number."""
+        start = 0
+        for ids in self._ids:
+            at = int(np.searchsorted(ids, number))
+            if at < len(ids) and ids[at] == number and number not in self._deleted:
+                return self._text(start + at)
+            start += len(ids)
+        raise ValueError(f"number must be that of a text in the index. Got {number} instead.")
+
     def duplicates(self, above: float = 0.95) -> Iterator[tuple[Hit, Hit]]:
         """Pairs of texts whose cosine is at least `above`, the first of a pair being the earlier.
 

@@ -60,10 +60,13 @@ class _Weighted(ClosedForm):
     def _posterior_of(self, pool):
         """The function encoded, out -> (means, variances), where pool(encoded, scale, out) sums."""
 
+        # the same for every sentence that has a token
+        c_A, _, var_Q = l2_coefficients(np.ones(1), 1.0, 1.0 / self.prior_variance, self.lam)
+
         def posterior(encoded, out=None):
-            n_tokens = np.diff(encoded.offsets).astype(np.float64)
-            c_A, _, var_Q = l2_coefficients(n_tokens, 1.0, 1.0 / self.prior_variance, self.lam)
-            return pool(encoded, c_A / np.maximum(n_tokens, 1.0), out), var_Q
+            n_tokens = encoded.offsets[1:] - encoded.offsets[:-1]
+            means = pool(encoded, c_A / np.maximum(n_tokens, 1), out)  # no token: an empty sum
+            return means, np.where(n_tokens > 0, var_Q, np.nan)
 
         return posterior
 
@@ -337,6 +340,8 @@ class SIFSumVectorizer(_Weighted):
         table, weights = self.table(), self._word_weights().astype(self._dtype)
 
         def pool(encoded, scale, out):
+            if out is None:
+                out = np.empty((encoded.n_sentences, table.shape[1]), table.dtype)
             return self._pool(encoded, [(table, weights, scale)], out)
 
         return self._posterior_of(pool)

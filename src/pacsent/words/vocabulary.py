@@ -441,6 +441,26 @@ class Vocabulary:
             np.concatenate([part.n_unknown for part in parts]),
         )
 
+    def encoder(self) -> Callable[[list], Encoded]:
+        """`encode` for lists of texts, with what all calls share done: for asking again and again.
+
+        Examples
+        --------
+        >>> encode = Vocabulary(["good", "wine"]).encoder()
+        >>> encode(["good red wine"]).ids.tolist()
+        [0, 1]
+        """
+        if self.normalise_name is None or self.unknown != "drop":
+            return lambda texts: self._encode_rows(texts, 0, n_jobs=1)
+        words = self._table()
+
+        def encode(texts: list) -> Encoded:
+            if len(texts) > 1 << 12 or not _all_strings(texts) or _size(texts) > _BATCH:
+                return self._encode_rows(texts, 0, n_jobs=1)
+            return self._encode(_Batch(texts, True), words)
+
+        return encode
+
     def _encode(self, batch: "_Batch", words) -> Encoded:
         """One batch: by the compiled tokenisers where they apply, else by the dict."""
         from pacsent._kernels import text as kernels
@@ -709,6 +729,8 @@ def as_ascii(sentences: list[str]) -> tuple[np.ndarray, np.ndarray]:
     lengths in bytes, and no mark between the strings is needed.
     """
     data = np.frombuffer("".join(sentences).encode("ascii", "replace"), dtype=np.uint8)
+    if len(sentences) == 1:
+        return data, np.array([0, data.size])
     bounds = np.zeros(len(sentences) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, sentences), np.int64, len(sentences)), out=bounds[1:])
     return data, bounds

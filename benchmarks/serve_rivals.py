@@ -1,0 +1,39 @@
+"""What `benchmarks/serve.py` measures the server beside: the plainest FastAPI handlers.
+
+    python benchmarks/serve_rivals.py PORT MODEL2VEC_FOLDER
+
+/empty does nothing at all, /model2vec is what the documentation of both libraries amounts to, and
+/model2vec-orjson is the same by somebody who knows that FastAPI is slow at lists of numbers.
+"""
+
+import sys
+
+import orjson
+import uvicorn
+from fastapi import FastAPI
+from fastapi.responses import Response
+from model2vec import StaticModel
+
+app = FastAPI()
+model = StaticModel.from_pretrained(sys.argv[2])
+
+
+@app.post("/empty")
+async def empty():
+    return {}
+
+
+@app.post("/model2vec")
+def embeddings(body: dict[str, list[str]]):
+    return {"embeddings": model.encode(body["input"], use_multiprocessing=False).tolist()}
+
+
+@app.post("/model2vec-orjson")
+def embeddings_orjson(body: dict[str, list[str]]):
+    found = {"embeddings": model.encode(body["input"], use_multiprocessing=False)}
+    body = orjson.dumps(found, option=orjson.OPT_SERIALIZE_NUMPY)
+    return Response(body, media_type="application/json")
+
+
+if __name__ == "__main__":
+    uvicorn.run(app, port=int(sys.argv[1]), access_log=False, log_level="error")

@@ -1,0 +1,77 @@
+"""Commands about the server: serve."""
+
+import click
+
+from pacsent.cli.common import ModelPath, cli
+
+_CLASSIFIED = "Folder of a classifier, for /classify."
+_POSITIVE = click.IntRange(min=1)
+
+
+@cli.command()
+@click.argument("model", type=ModelPath(exists=True, file_okay=False))
+@click.option("--host", default="127.0.0.1", show_default=True, help="0.0.0.0 for everybody.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True,
+              help="0 takes a free one; the log names it.")  # fmt: skip
+@click.option("--method", default="SIF-sum", show_default=True,
+              help="The method, where MODEL holds word vectors.")  # fmt: skip
+@click.option("--classifier", type=click.Path(exists=True, file_okay=False), help=_CLASSIFIED)
+@click.option("--index", type=click.Path(exists=True, file_okay=False),
+              help="Folder of an index, for /search.")  # fmt: skip
+@click.option("--certificate", "certificates", multiple=True,
+              type=click.Path(exists=True, dir_okay=False),
+              help="JSON file of a certificate; may be given again.")  # fmt: skip
+@click.option("--name", help="What clients call the model.  [default: name of its folder]")
+@click.option("--workers", type=_POSITIVE, default=1, show_default=True,
+              help="Processes; they share the memory of one model.")  # fmt: skip
+@click.option("--api-key-file", type=click.Path(exists=True, dir_okay=False),
+              help="API keys, one a line; without it everybody may ask.")  # fmt: skip
+@click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN",
+              help="Web pages from there may call the server; * for all.")  # fmt: skip
+@click.option("--reload-model", is_flag=True,
+              help="Swap in the new model when its folder changes; SIGHUP: now.")  # fmt: skip
+@click.option("--max-body", type=_POSITIVE, default=8 << 20, show_default=True,
+              help="Bytes of a request.")  # fmt: skip
+@click.option("--max-texts", type=_POSITIVE, default=2048, show_default=True,
+              help="Texts of a request.")  # fmt: skip
+@click.option("--max-tokens", type=_POSITIVE, default=1_000_000, show_default=True,
+              help="Words of a request.")  # fmt: skip
+@click.option("--max-concurrent", type=_POSITIVE, default=256, show_default=True,
+              help="Requests that a worker answers at once.")  # fmt: skip
+@click.option("--timeout", type=click.FloatRange(min=0.1), default=30.0, show_default=True,
+              help="Seconds for a request.")  # fmt: skip
+@click.option("--raw-length", is_flag=True,
+              help="/v1/embeddings gives the means as they are, not of length one.")  # fmt: skip
+def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_length, **options):
+    """Serve MODEL by HTTP: OpenAI's /v1/embeddings, and our own addresses.
+
+    MODEL is word vectors such as `english`, a fitted method, a classifier or an index. A page to
+    try it is at /, the addresses are listed at /docs. The log goes to stderr, one JSON object a
+    line, without the texts.
+    """
+    from functools import partial
+
+    try:
+        from pacsent.serve import Settings, Sources, Supervisor, open_served, read_keys
+    except ImportError as error:
+        raise ImportError(
+            f"The server needs packages that are not there ({error.name}). Install them: "
+            "pip install 'pacsent[serve]'"
+        ) from None
+    settings = Settings(
+        keys=read_keys(api_key_file) if api_key_file else (),
+        origins=origins,
+        unit_length=not raw_length,
+        **{name: options[name] for name in ("max_body", "max_texts", "max_tokens",
+                                            "max_concurrent", "timeout")},
+    )  # fmt: skip
+    kept = ("method", "classifier", "index", "certificates", "name")
+    sources = Sources(model, **{name: options[name] for name in kept})
+    supervisor = Supervisor(
+        partial(open_served, sources),
+        settings,
+        (host, port),
+        workers,
+        sources.signature if reload_model else None,
+    )
+    click.get_current_context().exit(supervisor.run())

@@ -1,0 +1,16 @@
+"""A server for embeddings, classes, search and certificates, and its page (extra `serve`)."""
+
+from pacsent.lazy import offer
+
+__getattr__, __dir__ = offer(
+    __name__,
+    {
+        "Settings": "settings",
+        "read_keys": "settings",
+        "Served": "served",
+        "Sources": "served",
+        "open_served": "served",
+        "create_app": "application",
+        "Supervisor": "supervisor",
+    },
+)

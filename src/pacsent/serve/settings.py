@@ -1,0 +1,95 @@
+"""What the person who starts the server decides: limits, keys, times."""
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+from pathlib import Path
+
+_LONGEST_KEY = 512
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Limits and manners of one server.
+
+    Parameters
+    ----------
+    keys : tuple of bytes
+        sha256 of each API key; empty: no key is asked for.
+    max_body : int
+        Bytes of a request's body.
+    max_texts, max_tokens : int
+        Texts, and words in all of them together, in one request.
+    max_concurrent : int
+        Requests that one worker has under way; further ones are answered 429.
+    timeout : float
+        Seconds for a request, from its first byte to its answer.
+    origins : tuple of str
+        Web origins whose pages may call the server; "*" for all. Empty: none.
+    error, delta : float
+        What label sets and abstaining of the classifier promise.
+    unit_length : bool
+        Whether /v1/embeddings gives vectors of length one, as clients of OpenAI expect.
+
+    Examples
+    --------
+    >>> Settings(max_texts=10).max_texts
+    10
+    """
+
+    keys: tuple[bytes, ...] = ()
+    max_body: int = 8 << 20
+    max_texts: int = 2048
+    max_tokens: int = 1_000_000
+    max_concurrent: int = 256
+    timeout: float = 30.0
+    grace: float = 10.0
+    origins: tuple[str, ...] = ()
+    error: float = 0.05
+    delta: float = 0.05
+    unit_length: bool = True
+    watch: bool = True
+
+    def admits(self, header: bytes | None) -> bool:
+        """Whether an Authorization header carries one of the keys; every key is compared."""
+        if not self.keys:
+            return True
+        if header is None or header[:7].lower() != b"bearer " or len(header) > _LONGEST_KEY + 7:
+            return False
+        given = hashlib.sha256(header[7:].strip()).digest()
+        found = False
+        for key in self.keys:
+            found |= hmac.compare_digest(given, key)
+        return found
+
+
+def read_keys(path: str | Path) -> tuple[bytes, ...]:
+    """The keys of a file, one a line, as their digests; lines that begin with # are remarks.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+    ...     _ = file.write("# of the team\\nsecret-one-of-sixteen\\n")
+    ...     file.flush()
+    ...     len(read_keys(file.name))
+    1
+    """
+    lines = [line.strip() for line in Path(path).read_bytes().splitlines()]
+    keys = [line for line in lines if line and not line.startswith(b"#")]
+    if not keys:
+        raise ValueError(
+            f"{path} must hold at least one API key, one a line. It holds none. Write one: "
+            'python -c "import secrets; print(secrets.token_urlsafe(32))"'
+        )
+    wrong = [n for n, line in enumerate(lines, 1) if line in keys and not _sound(line)]
+    if wrong:
+        raise ValueError(
+            f"An API key must have 16 to {_LONGEST_KEY} letters, digits and marks of ASCII without "
+            f"spaces. Line {wrong[0]} of {path} does not."
+        )
+    return tuple(hashlib.sha256(key).digest() for key in keys)
+
+
+def _sound(key: bytes) -> bool:
+    return 16 <= len(key) <= _LONGEST_KEY and all(33 <= byte <= 126 for byte in key)

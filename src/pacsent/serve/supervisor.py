@@ -1,0 +1,304 @@
+"""One process that opens the model and forks workers: they share its memory, and are replaced.
+
+Workers never load anything. A worker that dies is forked again; a new model is opened beside the
+old one, gets workers of its own, and only when these answer are the old ones told to finish.
+"""
+
+import asyncio
+import contextlib
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import uvicorn
+
+from pacsent.serve.application import Front, create_app
+from pacsent.serve.logs import Log
+from pacsent.serve.metrics import Metrics
+from pacsent.serve.protocol import PatientProtocol
+from pacsent.serve.served import Served
+from pacsent.serve.settings import Settings
+
+_POLL = 0.25  # seconds between looks at the workers
+_SOON = 1.0  # a worker that dies within so many seconds is not replaced at once
+
+
+class _Worker(NamedTuple):
+    slot: int
+    generation: int
+    started: float
+
+
+class Supervisor:
+    """Runs workers on one socket until it is told to stop.
+
+    SIGTERM and SIGINT: no new requests, those under way are finished. SIGHUP: the models are
+    opened again and swapped. SIGKILL of a worker: another takes its place.
+
+    Parameters
+    ----------
+    open_models : callable returning Served
+        Called once at the start and once for every swap.
+    settings : Settings
+    address : (host, port)
+    n_workers : int
+    signature : callable, optional
+        Something that changes when the models do: they are then opened again without a signal.
+    """
+
+    def __init__(
+        self,
+        open_models: Callable[[], Served],
+        settings: Settings,
+        address: tuple[str, int] = ("127.0.0.1", 8000),
+        n_workers: int = 1,
+        signature: Callable[[], object] | None = None,
+    ):
+        self._open = open_models
+        self._settings = settings
+        self._address = address
+        self._n_workers = n_workers
+        self._signature = signature
+        self._metrics = Metrics(4 * n_workers + 1)
+        self._workers: dict[int, _Worker] = {}
+        self._generation = 0
+        self._log = Log()
+        self._stop = self._reload = False
+        self._not_before = 0.0
+        self._pause = _SOON
+
+    def run(self) -> int:
+        """Serve until SIGTERM or SIGINT; the exit status."""
+        if not hasattr(os, "fork"):
+            raise OSError("pacsent serve needs a system with fork: Linux, macOS or another Unix.")
+        listening = _listen(*self._address)
+        self._log.event("opening")
+        self._served = self._open()
+        seen = self._signature() if self._signature else None
+        wake = self._take_signals()
+        host, port = listening.getsockname()[:2]
+        self._start_workers(listening)
+        self._log.event("serving", address=f"http://{host}:{port}", workers=self._n_workers,
+                        model=self._served.name)  # fmt: skip
+        looked = time.monotonic()
+        while not self._stop:
+            select.select([wake], [], [], _POLL)
+            _emptied(wake)
+            self._bury(listening)
+            if self._signature and time.monotonic() - looked > 1.0:
+                looked = time.monotonic()
+                now = self._signature()
+                self._reload |= now != seen and None not in now  # type: ignore[operator]
+                seen = now if self._reload else seen
+            if self._reload and not self._stop:
+                self._reload = False
+                self._swap(listening)
+        listening.close()
+        return self._end()
+
+    def _take_signals(self):
+        readable, writable = os.pipe()
+        for end in (readable, writable):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+        self._pipe = readable, writable
+
+        def stop(number, frame):
+            self._stop = True
+
+        def reload(number, frame):
+            self._reload = True
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
+        signal.signal(signal.SIGHUP, reload)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        return readable
+
+    # ---- workers -------------------------------------------------------------------------------
+
+    def _start_workers(self, listening) -> list[int]:
+        """Fork a full set for the newest model and wait until all answer; their numbers."""
+        started = [self._fork(listening) for _ in range(self._n_workers)]
+        deadline = time.monotonic() + 60
+        for _pid, ready in started:
+            left = max(0.0, deadline - time.monotonic())
+            select.select([ready], [], [], left)
+            os.close(ready)
+        return [pid for pid, _ in started]
+
+    def _fork(self, listening) -> tuple[int, int]:
+        slot = min(
+            set(range(1, 4 * self._n_workers + 1)) - {w.slot for w in self._workers.values()}
+        )
+        readable, writable = os.pipe()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                os.close(readable)
+                signal.set_wakeup_fd(-1)
+                for end in self._pipe:
+                    os.close(end)
+                for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+                    signal.signal(number, signal.SIG_DFL)
+                signal.signal(signal.SIGHUP, signal.SIG_IGN)
+                _work(
+                    self._served, self._settings, self._metrics.in_slot(slot), listening, writable
+                )
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(writable)
+        self._workers[pid] = _Worker(slot, self._generation, time.monotonic())
+        return pid, readable
+
+    def _bury(self, listening):
+        """Take note of workers that ended, and replace those that should not have."""
+        for pid in _ended(self._workers):
+            worker = self._workers.pop(pid)
+            if worker.generation != self._generation:
+                continue
+            self._log.event("worker ended", "warning", pid=pid)
+            lived = time.monotonic() - worker.started
+            self._pause = min(2 * self._pause, 30.0) if lived < _SOON else _SOON
+            self._not_before = time.monotonic() + self._pause if lived < _SOON else 0.0
+        now = [w for w in self._workers.values() if w.generation == self._generation]
+        if len(now) < self._n_workers and time.monotonic() >= self._not_before:
+            for _ in range(self._n_workers - len(now)):
+                os.close(self._fork(listening)[1])
+
+    def _swap(self, listening):
+        """The models as they are now, with workers of their own; then the old ones may finish."""
+        try:
+            served = self._open()
+        except (ValueError, OSError, ImportError, MemoryError) as error:
+            self._log.event("swap refused", "error", reason=str(error))
+            return
+        old = list(self._workers)
+        self._served = served
+        self._generation += 1
+        self._start_workers(listening)
+        for pid in old:
+            _tell(pid, signal.SIGTERM)
+        self._log.event("swapped", model=served.name, generation=self._generation)
+
+    def _end(self) -> int:
+        self._log.event("stopping")
+        for pid in self._workers:
+            _tell(pid, signal.SIGTERM)
+        deadline = time.monotonic() + self._settings.grace + 2
+        while self._workers and time.monotonic() < deadline:
+            for pid in _ended(self._workers):
+                del self._workers[pid]
+            time.sleep(0.02)
+        for pid in self._workers:
+            _tell(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        self._log.event("stopped")
+        return 0
+
+
+def _listen(host, port) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise OSError(
+            f"The address {host}:{port} cannot be taken ({error.strerror}). Choose another --port."
+        ) from None
+    listening.listen(1024)
+    listening.setblocking(False)
+    return listening
+
+
+def _ended(workers) -> list[int]:
+    found = []
+    for pid in list(workers):
+        try:
+            done, _ = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            done = pid
+        if done:
+            found.append(pid)
+    return found
+
+
+def _tell(pid, number):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _emptied(pipe):
+    try:
+        while os.read(pipe, 4096):
+            pass
+    except BlockingIOError:
+        pass
+
+
+# ------------------------------------------------------------------------------------------------
+# In a worker
+# ------------------------------------------------------------------------------------------------
+
+
+def _work(served, settings, metrics, listening, ready):
+    """One worker: answer until SIGTERM."""
+    metrics.started()
+    front = create_app(served, settings, metrics, Log())
+    config = uvicorn.Config(
+        front,
+        http=PatientProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=65,
+        timeout_graceful_shutdown=max(1, int(settings.grace)),
+    )
+    server = _Server(config, front, ready)
+    try:
+        server.run(sockets=[listening])
+    finally:
+        front.log.flush()
+        front.close()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, which says when it is ready, and ends when its parent is gone."""
+
+    def __init__(self, config, front: Front, ready: int):
+        super().__init__(config)
+        self._front, self._ready = front, ready
+        self._parent = os.getppid()
+
+    async def startup(self, sockets=None):
+        await super().startup(sockets)
+        with contextlib.suppress(BrokenPipeError):  # nobody waits for a successor
+            os.write(self._ready, b"1")
+        os.close(self._ready)
+
+    async def on_tick(self, counter):
+        if os.getppid() != self._parent:
+            self.should_exit = True
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets=None):
+        self._front.draining = True
+        for server in self.servers:
+            server.close()
+        for _ in range(20):  # whoever is connected is still answered, once, and told to go
+            if not self.server_state.connections:
+                break
+            await asyncio.sleep(0.05)
+        await super().shutdown([])

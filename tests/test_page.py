@@ -1,0 +1,165 @@
+"""The server's page in a real browser: type, click, read the answer."""
+
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+pytest.importorskip("fastapi")
+playwright = pytest.importorskip("playwright.sync_api")
+
+from pacsent import Index, TextClassifier, make, save  # noqa: E402
+from pacsent.serve.application import PAGE  # noqa: E402
+
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no browser: run scripts/install-browser")
+KEY = "the-key-of-the-tests"
+TEXTS = ["the cat slept on the sofa", "shares fell again in London", "a glass of red wine"]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """A server with an index and a calibrated classifier, which asks for a key."""
+    folder = tmp_path_factory.mktemp("page")
+    index = Index(make("SIF-sum", "english", on_empty="ignore"))
+    index.add(TEXTS + [f"{word} number {i}" for i in range(60) for word in ("ship", "tea")])
+    save(index, folder / "index")
+    texts = [f"a {k} film number {i}" for i in range(150) for k in ("good lovely", "bad boring")]
+    classifier = TextClassifier(ngrams=(1, 1)).fit(texts, ["yes", "no"] * 150, holdout=0.4, seed=0)
+    save(classifier, folder / "classifier")
+    (folder / "keys").write_text(KEY + "\n")
+    port = "18765"
+    options = ["--classifier", folder / "classifier", "--api-key-file", folder / "keys"]
+    command = [sys.executable, "-m", "pacsent", "serve", folder / "index", *options, "--port", port]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    for _ in range(600):
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/ready")
+            break
+        except OSError:
+            time.sleep(0.1)
+    yield f"http://127.0.0.1:{port}/"
+    process.terminate()
+    process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def until(page, expression):
+    """Wait until it is true; the page's policy forbids the driver's own way, an eval."""
+    for _ in range(300):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(expression)
+
+
+def opened(chromium, address, width=1440, scheme="light"):
+    size = {"width": width, "height": 900}
+    page = chromium.new_context(viewport=size, color_scheme=scheme).new_page()
+    page.problems, page.asked = [], []
+    page.on("pageerror", lambda error: page.problems.append(str(error)))
+    page.on("request", lambda request: page.asked.append(request.url))
+    page.goto(address)
+    page.fill("#key", KEY)
+    page.press("#key", "Enter")
+    page.wait_for_selector("body[data-ready]", timeout=30_000)
+    return page
+
+
+def test_typing_shows_words_class_neighbours_and_comparison(chromium, address):
+    page = opened(chromium, address)
+    page.fill("#text", "a good lovely zzqx cat")
+    until(page, "document.querySelector('#words').innerText.includes('zzqx')")
+    assert page.locator("#words .unknown").all_inner_texts() == ["zzqx"]
+    until(page, "document.querySelector('#label').innerText.includes('yes')")
+    assert "80 % of 5 words are known" in page.inner_text("#spread")
+    speaking = page.locator("#why tr td:first-child").all_inner_texts()
+    assert {"good", "lovely"} & set(speaking[:2])
+    until(page, "document.querySelector('#hits').innerText.includes('the cat slept')")
+    page.fill("#other", "a good lovely zzqx cat")
+    until(page, "document.querySelector('#compared').innerText.includes('1.000')")
+    assert page.problems == []
+
+
+def test_the_map_is_searched_picked_and_moved_by_keyboard(chromium, address):
+    page = opened(chromium, address)
+    page.fill("#find", "a sleeping kitten")
+    until(page, "document.querySelectorAll('#found button').length > 0")
+    first = page.locator("#found button").first
+    assert first.inner_text() == TEXTS[0]
+    first.focus()
+    page.keyboard.press("Enter")
+    until(page, f"document.querySelector('#picked').innerText === {TEXTS[0]!r}")
+    assert page.evaluate("document.activeElement.id") == "map"
+    before = page.evaluate("[map.cx, map.zoom]")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("+")
+    after = page.evaluate("[map.cx, map.zoom]")
+    assert after[0] > before[0] and after[1] > before[1]
+    page.keyboard.press("0")
+    assert page.evaluate("map.zoom") == 1
+    place = page.evaluate("""() => { const i = map.rows.get(1), [s, w, h] = map.scales();
+        const box = map.canvas.getBoundingClientRect();
+        map.canvas.scrollIntoView({block: "center"});
+        return [w / 2 + (map.x[i] - map.cx) * s, h / 2 - (map.y[i] - map.cy) * s]; }""")
+    page.locator("#map").click(position={"x": place[0], "y": place[1]})
+    until(page, f"document.querySelector('#picked').innerText === {TEXTS[1]!r}")
+
+
+def test_promises_stand_there_in_words_and_nothing_comes_from_elsewhere(chromium, address):
+    page = opened(chromium, address)
+    assert "confidence" in page.inner_text("#promises")
+    assert all(url.startswith(address) for url in page.asked)
+    for path in PAGE.iterdir():
+        text = path.read_text()
+        assert "https://" not in text and "@import" not in text, path.name
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_phones_and_screens_by_day_and_night(chromium, address, width, scheme):
+    page = opened(chromium, address, width, scheme)
+    until(page, "document.querySelector('#label').innerText !== ''")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    ink, paper = page.evaluate("""() => ["color", "backgroundColor"].map(name =>
+        getComputedStyle(document.documentElement)[name].match(/\\d+/g).map(Number))""")
+    assert (sum(ink) < sum(paper)) == (scheme == "light")
+    assert contrast(ink, paper) > 7
+    quiet = page.evaluate("""getComputedStyle(document.querySelector('.quiet')).color
+        .match(/\\d+/g).map(Number)""")
+    assert contrast(quiet, paper) > 4.5
+
+
+def contrast(a, b):
+    """The ratio of WCAG 2."""
+
+    def light(color):
+        parts = [c / 255 for c in color[:3]]
+        linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    high, low = sorted((light(a), light(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_every_field_has_a_label_and_every_part_a_heading(chromium, address):
+    page = opened(chromium, address)
+    unnamed = page.evaluate("""[...document.querySelectorAll("input, textarea")]
+        .filter(e => !e.labels.length && !e.ariaLabel).map(e => e.id)""")
+    assert unnamed == []
+    headless = page.evaluate("""[...document.querySelectorAll("section")]
+        .filter(e => !document.getElementById(e.getAttribute("aria-labelledby"))).length""")
+    assert headless == 0
+    assert page.evaluate("document.querySelectorAll('[aria-live]').length") >= 6

@@ -1,0 +1,689 @@
+"""The server: what clients send and get, what they may not, and how it starts, swaps and ends."""
+
+import asyncio
+import base64
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+fastapi = pytest.importorskip("fastapi")
+pytest.importorskip("orjson")
+pytest.importorskip("uvicorn")
+
+from pacsent import Index, TextClassifier, certify, make, save  # noqa: E402
+from pacsent.serve import Served, Settings, create_app, read_keys  # noqa: E402
+from pacsent.serve.batches import Batcher  # noqa: E402
+from pacsent.serve.logs import Log  # noqa: E402
+from pacsent.serve.metrics import Metrics  # noqa: E402
+from pacsent.serve.problems import Problem  # noqa: E402
+
+ROOT = Path(__file__).parents[1]
+KEY = "the-key-of-the-tests"
+TEXTS = ["a glass of wine", "the cat slept", "shares fell again", "zzqx", ""]
+
+
+@pytest.fixture(scope="module")
+def vectorizer():
+    return make("SIF-sum", "english", on_empty="ignore").fit([])
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    good, bad = "a good and lovely film number", "a bad and boring film number"
+    texts = [f"{kind} {i} {'wine' if i % 3 else 'cat'}" for i in range(150) for kind in (good, bad)]
+    labels = ["yes", "no"] * 150
+    return TextClassifier(ngrams=(1, 1)).fit(texts, labels, holdout=0.4, seed=0)
+
+
+@pytest.fixture(scope="module")
+def served(vectorizer, classifier):
+    index = Index(vectorizer)
+    index.add(TEXTS[:3])
+    words = [f"a film {i} of wine and cats" for i in range(200)]
+    certificate = certify(make("Average", "english").fit([]), words, kind="A")
+    return Served("english", vectorizer, classifier, index, [certificate]).promise(0.05, 0.05)
+
+
+def ask(app, method, path, body=b"", headers=()):
+    """One request to the application, without a socket: (status, headers, body)."""
+    if not isinstance(body, bytes):
+        body = json.dumps(body).encode()
+    sent = []
+
+    async def receive():
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "http_version": "1.1", "method": method, "path": path,
+             "raw_path": path.encode(), "query_string": b"", "root_path": "", "scheme": "http",
+             "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
+             "headers": [(b"host", b"x"), *headers]}  # fmt: skip
+    asyncio.run(app(scope, receive, send))
+    got = b"".join(message.get("body", b"") for message in sent[1:])
+    return sent[0]["status"], dict(sent[0]["headers"]), got
+
+
+def post(app, path, body, headers=()):
+    status, _, found = ask(app, "POST", path, body, headers)
+    return status, json.loads(found)
+
+
+@pytest.fixture(scope="module")
+def app(served):
+    return create_app(served)
+
+
+# ------------------------------------------------------------------------------------------------
+# What it answers
+# ------------------------------------------------------------------------------------------------
+
+
+def test_embeddings_are_those_of_the_library_at_length_one(app, vectorizer):
+    status, found = post(app, "/v1/embeddings", {"input": TEXTS, "model": "english"})
+    vectors = np.array([item["embedding"] for item in found["data"]], np.float32)
+    means = vectorizer.transform(TEXTS)
+    lengths = np.linalg.norm(means, axis=1, keepdims=True)
+    assert status == 200
+    assert np.allclose(vectors, means / np.where(lengths > 0, lengths, 1), atol=1e-7)
+    assert [item["index"] for item in found["data"]] == [0, 1, 2, 3, 4]
+    assert found["usage"] == {"prompt_tokens": 11, "total_tokens": 11}
+
+
+def test_base64_carries_the_same_numbers(app):
+    _, plain = post(app, "/v1/embeddings", {"input": "a glass of wine"})
+    _, coded = post(
+        app, "/v1/embeddings", {"input": ["a glass of wine"], "encoding_format": "base64"}
+    )
+    decoded = np.frombuffer(base64.b64decode(coded["data"][0]["embedding"]), "<f4")
+    assert decoded.tolist() == np.array(plain["data"][0]["embedding"], np.float32).tolist()
+
+
+def test_dimensions_keeps_the_first_numbers_at_length_one(app):
+    _, whole = post(app, "/v1/embeddings", {"input": TEXTS[:2]})
+    _, short = post(app, "/v1/embeddings", {"input": TEXTS[:2], "dimensions": 7})
+    first = np.array(whole["data"][1]["embedding"])[:7]
+    assert np.allclose(short["data"][1]["embedding"], first / np.linalg.norm(first), atol=1e-6)
+
+
+def test_raw_length_gives_the_means_themselves(served, vectorizer):
+    raw = create_app(served, Settings(unit_length=False))
+    _, found = post(raw, "/v1/embeddings", {"input": TEXTS[0]})
+    assert np.allclose(found["data"][0]["embedding"], vectorizer.transform(TEXTS[:1])[0], atol=1e-7)
+
+
+def test_embed_tells_what_the_model_does_not_know(app, vectorizer):
+    status, found = post(app, "/embed", {"texts": ["a glass of zzqx wine", ""]})
+    first, second = found["results"]
+    assert status == 200
+    assert np.allclose(first["mean"], vectorizer.transform(["a glass of zzqx wine"])[0], atol=1e-7)
+    assert (first["coverage"], first["unknown"], first["tokens"]) == (0.8, ["zzqx"], 5)
+    assert (second["coverage"], second["variance"]) == (None, None)
+
+
+def test_words_are_weighed_by_how_far_the_vector_turns_without_them(app, vectorizer):
+    _, found = post(app, "/embed", {"texts": "the wine zzqx", "words": True, "mean": False})
+    words = found["results"][0]["words"]
+    a, b = vectorizer.transform(["the wine", "the"])
+    cosine = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+    assert [w["known"] for w in words] == [True, True, False]
+    assert words[1]["weight"] == pytest.approx(1 - cosine, abs=1e-5)
+    assert words[1]["weight"] > words[0]["weight"] and words[2]["weight"] == 0
+    assert "mean" not in found["results"][0]
+
+
+def test_similarity_of_pairs_and_of_all(app):
+    _, pairs = post(app, "/similarity", {"a": ["good wine", "cat"], "b": ["fine wine", "stock"]})
+    assert pairs["cosines"][0] > 0.5 > pairs["cosines"][1]
+    _, matrix = post(app, "/similarity", {"a": ["good wine", "fine wine"]})
+    assert matrix["matrix"][0][1] == pytest.approx(pairs["cosines"][0], abs=1e-5)
+
+
+def test_classes_come_with_set_abstention_and_words(app, classifier):
+    text = "a good and lovely film"
+    status, found = post(app, "/classify", {"texts": [text, "unrelated"], "explain": True})
+    first = found["results"][0]
+    assert status == 200
+    assert first["label"] == "yes"
+    assert first["probability"] == pytest.approx(classifier.predict_proba([text]).max())
+    assert first["set"] == classifier.predict_set([text])[0]
+    answers = classifier.abstain(error=0.05, delta=0.05).predict([text, "unrelated"])
+    assert [r["abstained"] for r in found["results"]] == [a is None for a in answers]
+    assert max(first["explanation"]["words"], key=lambda w: w[1])[0] in ("good", "lovely")
+
+
+def test_search_finds_texts_of_the_index(app):
+    status, found = post(app, "/search", {"query": "a sleeping kitten", "k": 1})
+    assert status == 200 and found["results"][0][0]["text"] == "the cat slept"
+    assert json.loads(ask(app, "GET", "/index")[2])["texts"] == 3
+
+
+def test_certificates_are_told_in_plain_words(app):
+    found = json.loads(ask(app, "GET", "/certificates")[2])["certificates"]
+    assert [c["about"] for c in found] == ["sentences", "classifier"]
+    assert all("confidence" in c["in_words"] for c in found)
+
+
+def test_what_is_not_given_is_not_there(vectorizer):
+    bare = create_app(Served("english", vectorizer))
+    for path in ("/classify", "/search"):
+        status, found = post(bare, path, {"texts": "x", "query": "x"})
+        assert status == 404 and "nothing at this address" in found["error"]["message"]
+
+
+def test_openapi_names_every_address_and_docs_show_it(app):
+    schema = json.loads(ask(app, "GET", "/openapi.json")[2])
+    named = {"/v1/embeddings", "/v1/models", "/embed", "/similarity", "/classify", "/search",
+             "/index", "/certificates", "/health", "/ready", "/metrics"}  # fmt: skip
+    assert named <= set(schema["paths"])
+    page = ask(app, "GET", "/docs")[2].decode()
+    assert "POST /v1/embeddings" in page and "//" not in page
+
+
+# ------------------------------------------------------------------------------------------------
+# What it refuses
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        (b"{", 400, "must be JSON"),
+        (b'{"input": "\xff"}', 400, "must be JSON"),
+        (b"[1]", 422, "must be a JSON object"),
+        ({}, 422, "input must be a text or a list"),
+        ({"input": []}, 422, "at least one"),
+        ({"input": ["x", 3]}, 422, r"input[1] must be a text"),
+        ({"input": [[1, 2]]}, 422, "Token numbers are not taken"),
+        ({"input": "x", "encoding_format": "int8"}, 422, "float or base64"),
+        ({"input": "x", "dimensions": 257}, 422, "from 1 to 256"),
+        ({"input": "x", "dimensions": True}, 422, "from 1 to 256"),
+        ({"input": "x", "model": "gpt"}, 404, "the model 'english' and no other"),
+        ({"input": ["x"] * 9}, 422, "at most 8 texts"),
+        ({"input": "wine " * 60}, 422, "at most 50 words"),
+        ({"input": "x" * 2000}, 413, "at most 1,000 bytes"),
+    ],
+)
+def test_a_wrong_request_is_told_what_is_wrong_in_json(served, body, status, said):
+    app = create_app(served, Settings(max_texts=8, max_tokens=50, max_body=1000))
+    got, found = post(app, "/v1/embeddings", body)
+    assert got == status
+    assert said in found["error"]["message"]
+    assert found["error"]["code"] == status and found["request_id"]
+
+
+def test_unknown_addresses_and_methods_are_refused_in_json(app):
+    for method, path, status in (("GET", "/nothing", 404), ("DELETE", "/embed", 405),
+                                 ("GET", "/page/../served.py", 404),
+                                 ("GET", "/page/%2e%2e%2fserved.py", 404)):  # fmt: skip
+        got, headers, body = ask(app, method, path)
+        assert got == status and headers[b"content-type"] == b"application/json"
+        assert json.loads(body)["error"]["code"] == status
+
+
+def test_a_fault_of_ours_is_no_traceback(served, monkeypatch, capsys):
+    app = create_app(served, log=Log())
+    monkeypatch.setattr(app.endpoints._batcher._served, "solve", lambda encoded: 1 / 0)
+    status, found = post(app, "/v1/embeddings", {"input": "secret words"})
+    assert status == 500 and "request_id" in found["error"]["message"]
+    assert "Traceback" not in json.dumps(found) and "ZeroDivision" not in json.dumps(found)
+    logged = capsys.readouterr().err
+    assert '"kind": "ZeroDivisionError"' in logged and "secret" not in logged
+
+
+def test_keys_are_asked_for_except_for_health(served, tmp_path):
+    file = tmp_path / "keys"
+    file.write_text(f"# of the tests\n{KEY}\n")
+    app = create_app(served, Settings(keys=read_keys(file)))
+    body = {"input": "x"}
+    right = [(b"authorization", b"Bearer " + KEY.encode())]
+    wrong = [(b"authorization", b"Bearer " + KEY[:-1].encode())]
+    assert post(app, "/v1/embeddings", body, right)[0] == 200
+    for headers in ([], wrong, [(b"authorization", b"Basic " + KEY.encode())]):
+        status, sent, found = ask(app, "POST", "/v1/embeddings", body, headers)
+        assert status == 401 and sent[b"www-authenticate"] == b"Bearer"
+        assert "Bearer KEY" in json.loads(found)["error"]["message"]
+    assert ask(app, "GET", "/v1/models")[0] == 401 and ask(app, "GET", "/metrics")[0] == 401
+    assert ask(app, "GET", "/health")[0] == 200 and ask(app, "GET", "/ready")[0] == 200
+
+
+def test_every_key_is_compared_in_constant_time(monkeypatch, tmp_path):
+    import hmac
+
+    file = tmp_path / "keys"
+    file.write_text("first-key-of-three\nsecond-key-of-three\nthird-key-of-three\n")
+    compared = []
+    real = hmac.compare_digest
+    monkeypatch.setattr(hmac, "compare_digest", lambda a, b: compared.append(b) or real(a, b))
+    assert Settings(keys=read_keys(file)).admits(b"Bearer first-key-of-three")
+    assert len(compared) == 3
+
+
+@pytest.mark.parametrize("text", ["", "# none\n", "short\n", "with a space inside it\n"])
+def test_a_file_without_sound_keys_is_refused(tmp_path, text):
+    file = tmp_path / "keys"
+    file.write_text(text)
+    with pytest.raises(ValueError, match="API key"):
+        read_keys(file)
+
+
+def test_too_many_requests_at_once_are_asked_to_come_back(served):
+    app = create_app(served, Settings(max_concurrent=2))
+    app._n = 2
+    status, headers, found = ask(app, "POST", "/v1/embeddings", {"input": "x"})
+    assert status == 429 and headers[b"retry-after"] == b"1"
+    assert "at most 2 requests" in json.loads(found)["error"]["message"]
+
+
+def test_what_takes_too_long_is_given_up(served, monkeypatch):
+    app = create_app(served, Settings(timeout=0.2))
+
+    async def never(body):
+        await asyncio.sleep(60)
+
+    monkeypatch.setitem(app._posts, "/embed", never)
+    status, found = post(app, "/embed", {"texts": "x"})
+    assert status == 504 and "0.2 seconds" in found["error"]["message"]
+
+
+def test_web_pages_of_others_are_let_in_only_where_asked_for(served):
+    origin = [(b"origin", b"https://example.org")]
+    shut = create_app(served)
+    assert (
+        b"access-control-allow-origin" not in ask(shut, "POST", "/embed", {"texts": "x"}, origin)[1]
+    )
+    open_ = create_app(served, Settings(origins=("https://example.org",)))
+    headers = ask(open_, "POST", "/embed", {"texts": "x"}, origin)[1]
+    assert headers[b"access-control-allow-origin"] == b"https://example.org"
+    assert ask(open_, "OPTIONS", "/embed", b"", origin)[0] == 204
+    other = ask(open_, "POST", "/embed", {"texts": "x"}, [(b"origin", b"https://evil.example")])[1]
+    assert b"access-control-allow-origin" not in other
+
+
+def test_the_log_has_a_line_a_request_and_never_the_text(served, capsys):
+    app = create_app(served, log=Log())
+    ask(app, "POST", "/embed", {"texts": ["hush secret wine"]}, [(b"x-request-id", b"mine-1")])
+    ask(app, "GET", "/secret-path")
+    app.log.flush()
+    text = capsys.readouterr().err
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert [(x["path"], x["status"], x["texts"]) for x in lines] == [
+        ("/embed", 200, 1),
+        ("other", 404, 0),
+    ]
+    assert lines[0]["request_id"] == "mine-1" and "secret" not in text
+
+
+def test_a_request_id_is_given_back_or_made(app):
+    assert (
+        ask(app, "GET", "/health", b"", [(b"x-request-id", b"a.b-1")])[1][b"x-request-id"]
+        == b"a.b-1"
+    )
+    bad = ask(app, "GET", "/health", b"", [(b"x-request-id", b'"}{ bad')])[1][b"x-request-id"]
+    assert b"bad" not in bad and len(bad) > 8
+
+
+# ------------------------------------------------------------------------------------------------
+# Together, and alone
+# ------------------------------------------------------------------------------------------------
+
+
+class CountingMetrics(Metrics):
+    def __init__(self):
+        super().__init__()
+        self.batches = []
+
+    def add_batch(self, n_requests):
+        self.batches.append(n_requests)
+
+
+def test_requests_that_come_together_are_solved_together_in_order(served, vectorizer):
+    metrics = CountingMetrics()
+    texts = [[f"wine {i}", "cat"] if i % 2 else [f"glass {i} of wine"] for i in range(20)]
+
+    async def all_at_once():
+        batcher = Batcher(served, 10_000, metrics)
+        return await asyncio.gather(*(batcher.solve(some) for some in texts))
+
+    found = asyncio.run(all_at_once())
+    assert metrics.batches == [20]
+    for some, solved in zip(texts, found):
+        assert np.array_equal(solved.means, vectorizer.transform(some))
+
+
+def test_one_bad_request_of_a_batch_fails_alone(served, vectorizer):
+    async def all_at_once():
+        batcher = Batcher(served, 10, CountingMetrics())
+        jobs = (batcher.solve([t]) for t in ("good wine", "wine " * 11, "the cat slept"))
+        return await asyncio.gather(*jobs, return_exceptions=True)
+
+    first, second, third = asyncio.run(all_at_once())
+    assert isinstance(second, Problem) and "at most 10 words" in second.message
+    assert np.array_equal(first.means, vectorizer.transform(["good wine"]))
+    assert np.array_equal(third.means, vectorizer.transform(["the cat slept"]))
+
+
+def test_a_text_that_breaks_the_solver_breaks_no_other(vectorizer):
+    served = Served("english", vectorizer)
+    solve = served.solve
+
+    def fragile(encoded):
+        if 0 in np.diff(encoded.offsets):
+            raise ValueError("an empty text")
+        return solve(encoded)
+
+    served.solve = fragile
+
+    async def all_at_once():
+        batcher = Batcher(served, 1000, CountingMetrics())
+        jobs = (batcher.solve([t]) for t in ("good wine", "", "the cat slept"))
+        return await asyncio.gather(*jobs, return_exceptions=True)
+
+    first, second, third = asyncio.run(all_at_once())
+    assert isinstance(second, ValueError)
+    assert np.array_equal(third.means, vectorizer.transform(["the cat slept"]))
+    assert np.array_equal(first.means, vectorizer.transform(["good wine"]))
+
+
+def test_a_long_request_is_solved_beside_and_quick_ones_do_not_wait(vectorizer):
+    served = Served("english", vectorizer)
+    solve, started, go = served.solve, threading.Event(), threading.Event()
+
+    def slow(encoded):
+        if encoded.n_sentences > 100:
+            started.set()
+            assert go.wait(10)
+        return solve(encoded)
+
+    served.solve = slow
+
+    async def both():
+        batcher = Batcher(served, 10**6, CountingMetrics())
+        long = batcher.solve(["wine"] * 500)
+        await asyncio.to_thread(started.wait, 10)
+        quick = await asyncio.wait_for(batcher.solve(["cat"]), 5)
+        go.set()
+        return quick, await long
+
+    quick, long = asyncio.run(both())
+    assert quick.means.shape == (1, 256) and long.means.shape == (500, 256)
+
+
+def test_counters_add_up_over_workers_and_survive_them(served):
+    metrics = Metrics(3)
+    metrics.in_slot(1)
+    app = create_app(served, metrics=metrics)
+    post(app, "/embed", {"texts": ["good zzqx wine", ""]})
+    metrics.in_slot(2)
+    app = create_app(served, metrics=metrics)
+    post(app, "/embed", {"texts": "the cat"})
+    post(app, "/embed", {"texts": 3})
+    text = metrics.text("english")
+    for line in ('pacsent_requests_total{path="/embed",code="200"} 2',
+                 'pacsent_requests_total{path="/embed",code="422"} 1', "pacsent_texts_total 3",
+                 "pacsent_known_words_total 4", "pacsent_unknown_words_total 1",
+                 "pacsent_empty_texts_total 1", "pacsent_coverage 0.8",
+                 'pacsent_request_seconds_count{path="/embed"} 3'):  # fmt: skip
+        assert line + "\n" in text
+
+
+def test_alarms_are_counted_when_texts_change(served):
+    app = create_app(served)
+    for _ in range(8):
+        post(app, "/classify", {"texts": ["nothing like the films at all", "zzqx"] * 30})
+    text = app.metrics.text("english")
+    assert int(text.partition("\npacsent_alarms_total ")[2].split()[0]) >= 1
+
+
+# ------------------------------------------------------------------------------------------------
+# A real server
+# ------------------------------------------------------------------------------------------------
+
+
+class Running:
+    """`pacsent serve` as a process; its log is read to its end."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "pacsent", "serve", *map(str, arguments), "--port", "0"],
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.lines = []
+        self._serving = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        assert self._serving.wait(90), "".join(self.lines)
+        found = next(json.loads(x) for x in self.lines if '"serving"' in x)
+        self.url = found["address"]
+
+    def _read(self):
+        for line in self.process.stderr:
+            self.lines.append(line)
+            if '"serving"' in line:
+                self._serving.set()
+        self._serving.set()
+
+    def workers(self):
+        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [int(pid) for pid in path.read_text().split()]
+
+    def waited_for(self, said, seconds=60):
+        for _ in range(seconds * 20):
+            if any(said in line for line in self.lines):
+                return True
+            time.sleep(0.05)
+        return False
+
+    def get(self, path):
+        with urllib.request.urlopen(self.url + path, timeout=30) as answer:
+            return answer.read()
+
+    def post(self, path, body):
+        request = urllib.request.Request(self.url + path, json.dumps(body).encode())
+        request.add_header("authorization", f"Bearer {KEY}")
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    keys = tmp_path_factory.mktemp("serve") / "keys"
+    keys.write_text(KEY + "\n")
+    found = Running("english", "--workers", "2", "--api-key-file", keys, "--max-body", "100000")
+    yield found
+    assert found.end() == 0
+
+
+def unit(vectorizer, texts):
+    means = vectorizer.transform(texts)
+    return means / np.linalg.norm(means, axis=1, keepdims=True)
+
+
+def test_the_openai_client_works_unchanged(running, vectorizer):
+    openai = pytest.importorskip("openai")
+    client = openai.OpenAI(base_url=running.url + "/v1", api_key=KEY)
+    answer = client.embeddings.create(model="english", input=TEXTS[:3])  # base64 by default
+    vectors = np.array([item.embedding for item in answer.data])
+    assert np.allclose(vectors, unit(vectorizer, TEXTS[:3]), atol=1e-6)
+    assert answer.usage.total_tokens == 10
+    one = client.embeddings.create(
+        model="english", input=TEXTS[0], encoding_format="float", dimensions=16
+    )
+    assert len(one.data[0].embedding) == 16
+    assert [model.id for model in client.models.list()] == ["english"]
+    assert client.models.retrieve("english").id == "english"
+    with pytest.raises(openai.AuthenticationError, match="API key"):
+        openai.OpenAI(base_url=running.url + "/v1", api_key="x").models.list()
+    with pytest.raises(openai.UnprocessableEntityError, match="at least one text"):
+        client.embeddings.create(model="english", input=[])
+
+
+def test_langchain_works_unchanged(running, vectorizer):
+    langchain_openai = pytest.importorskip("langchain_openai")
+    embeddings = langchain_openai.OpenAIEmbeddings(
+        model="english", base_url=running.url + "/v1", api_key=KEY, check_embedding_ctx_length=False
+    )
+    assert np.allclose(
+        embeddings.embed_documents(TEXTS[:3]), unit(vectorizer, TEXTS[:3]), atol=1e-6
+    )
+    assert np.allclose(embeddings.embed_query(TEXTS[0]), unit(vectorizer, TEXTS[:1])[0], atol=1e-6)
+
+
+def test_an_oversized_body_hears_why(running):
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        running.post("/embed", {"texts": "x" * 150_000})
+    assert caught.value.code == 413
+    assert "100,000 bytes" in json.load(caught.value)["error"]["message"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="no /proc")
+def test_workers_share_the_memory_of_one_model(running):
+    private = []
+    for pid in running.workers():
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        amounts = {x.split(":")[0]: int(x.split()[1]) for x in lines[1:]}
+        private.append((amounts["Private_Dirty"] + amounts["Private_Clean"]) / 1024)
+    assert len(private) == 2 and max(private) < 60  # the table alone takes 64 MB
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="no /proc")
+def test_a_killed_worker_is_replaced_and_counters_go_on(running):
+    running.post("/embed", {"texts": "x"})
+    before = set(running.workers())
+    os.kill(min(before), signal.SIGKILL)
+    for _ in range(200):
+        time.sleep(0.05)
+        now = set(running.workers())
+        if len(now) == 2 and now != before:
+            break
+    assert len(now) == 2 and min(before) not in now
+    for _ in range(10):
+        assert running.post("/embed", {"texts": "x"})["results"]
+
+
+def test_a_new_model_is_swapped_in_under_load_and_a_broken_one_refused(tmp_path, vectorizer):
+    folder = tmp_path / "model"
+    save(vectorizer, folder)
+    keys = tmp_path / "keys"
+    keys.write_text(KEY + "\n")
+    running = Running(folder, "--api-key-file", keys, "--reload-model", "--name", "m")
+    other = make("Average", "english", on_empty="ignore").fit([])
+    old, new = (unit(v, TEXTS[:1])[0] for v in (vectorizer, other))
+    seen, stop, wrong = [], threading.Event(), []
+
+    def load():
+        while not stop.is_set():
+            try:
+                vector = running.post("/v1/embeddings", {"input": TEXTS[0]})["data"][0]["embedding"]
+            except (urllib.error.URLError, ConnectionError) as error:
+                wrong.append(error)
+                continue
+            which = [np.allclose(vector, v, atol=1e-6) for v in (old, new)]
+            seen.append(which.index(True) if any(which) else -1)
+
+    threads = [threading.Thread(target=load) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        time.sleep(1)
+        save(other, folder, overwrite=True)
+        assert running.waited_for('"swapped"')
+        time.sleep(0.5)
+        (folder / "config.json").write_text("{}")
+        assert running.waited_for('"swap refused"')
+        time.sleep(0.5)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        status = running.end()
+    assert not wrong and status == 0
+    assert set(seen) == {0, 1} and seen[0] == 0 and seen[-1] == 1
+
+
+def test_sigterm_finishes_what_is_under_way_and_refuses_what_is_new(tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text(KEY + "\n")
+    running = Running("english", "--api-key-file", keys)
+    texts = ["a long text of many words about wine and cats " * 40] * 400
+    answers = []
+    thread = threading.Thread(
+        target=lambda: answers.append(running.post("/v1/embeddings", {"input": texts}))
+    )
+    thread.start()
+    time.sleep(0.03)
+    running.process.terminate()
+    thread.join(30)
+    assert running.process.wait(30) == 0
+    assert len(answers[0]["data"]) == 400
+    with pytest.raises(urllib.error.URLError):
+        running.get("/health")
+    assert any('"stopped"' in line for line in running.lines)
+
+
+def test_a_taken_port_is_one_clear_line(running):
+    port = running.url.rpartition(":")[2]
+    found = subprocess.run(
+        [sys.executable, "-m", "pacsent", "serve", "english", "--port", port],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert found.returncode == 1
+    assert f"127.0.0.1:{port} cannot be taken" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+# ------------------------------------------------------------------------------------------------
+# In a container
+# ------------------------------------------------------------------------------------------------
+
+
+def test_the_container_is_slim_and_nobody_in_it_is_root():
+    lines = (ROOT / "docker" / "Dockerfile").read_text().splitlines()
+    steps = [line.split(maxsplit=1) for line in lines if line[:1].isalpha()]
+    assert all("-slim" in rest for step, rest in steps if step == "FROM")
+    users = [rest for step, rest in steps if step == "USER"]
+    assert users and users[-1] not in ("root", "0")
+    last = [step for step, _ in steps]
+    assert last.index("USER") < last.index("ENTRYPOINT")
+    for step, rest in steps:
+        if step == "COPY" and "--from" not in rest:
+            *sources, _ = rest.split()
+            assert all((ROOT / source).exists() for source in sources), rest
+
+
+def test_compose_names_files_that_exist_and_addresses_that_answer(app):
+    folder = ROOT / "docker"
+    compose = (folder / "compose.yaml").read_text()
+    prometheus = (folder / "prometheus.yml").read_text()
+    for found in re.findall(r"\./([\w.-]+)[:\s]", compose):
+        assert (folder / found).exists() or found in ("models", "keys"), found
+    assert "metrics_path: /metrics" in prometheus and "pacsent:8000" in prometheus
+    assert "  pacsent:" in compose and "read_only: true" in compose
+    assert ask(app, "GET", "/metrics")[0] == 200 and ask(app, "GET", "/ready")[0] == 200
+
+
+def test_the_command_of_the_container_is_one_that_exists():
+    from pacsent.cli import cli
+
+    entry = re.search(r"ENTRYPOINT (\[.*\])", (ROOT / "docker" / "Dockerfile").read_text())[1]
+    program, command, *rest = json.loads(entry)
+    known = {name for option in cli.commands["serve"].params for name in option.opts}
+    assert program == "pacsent" and command == "serve"
+    assert {word for word in rest if word.startswith("--")} <= known
