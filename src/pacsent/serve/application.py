@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 
 import pacsent
 from pacsent.serve import documented
-from pacsent.serve.endpoints import Answer, Endpoints
+from pacsent.serve.endpoints import Reply, Endpoints
 from pacsent.serve.logs import Log
 from pacsent.serve.metrics import PATHS, Metrics
 from pacsent.serve.problems import Problem
@@ -179,7 +179,7 @@ class Front:
             body = message["body"]
             if len(body) > self.settings.max_body:
                 raise self._too_large()
-        answer: Answer = await handler(body)
+        answer: Reply = await handler(body)
         await sent.answer(200, answer.body)
         return answer.n_texts
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pacsent.serve.metrics import Metrics
 from pacsent.serve.problems import Problem
 from pacsent.serve.served import Served
 from pacsent.words import Encoded
@@ -56,7 +57,7 @@ class Batcher:
     quick ones do not wait for that.
     """
 
-    def __init__(self, served: Served, max_tokens: int, metrics):
+    def __init__(self, served: Served, max_tokens: int, metrics: Metrics):
         self._served = served
         self._max_tokens = max_tokens
         self._metrics = metrics

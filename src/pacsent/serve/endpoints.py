@@ -25,7 +25,7 @@ _MOST_EXPLAINED = 32
 _MOST_WORDS = 400  # of a text whose words are weighed
 
 
-class Answer(NamedTuple):
+class Reply(NamedTuple):
     """The body of an answer, and how many texts it is about."""
 
     body: bytes
@@ -52,7 +52,7 @@ class Endpoints:
         self._name = orjson.dumps(served.name)
         self._watcher = self._new_watcher()
 
-    def table(self) -> "dict[str, Callable[[bytes], Awaitable[Answer]]]":
+    def table(self) -> "dict[str, Callable[[bytes], Awaitable[Reply]]]":
         """Address of a POST -> what answers it."""
         found = {
             "/v1/embeddings": self.openai,
@@ -69,7 +69,7 @@ class Endpoints:
 
     # ---- embeddings ----------------------------------------------------------------------------
 
-    async def openai(self, raw: bytes) -> Answer:
+    async def openai(self, raw: bytes) -> Reply:
         """POST /v1/embeddings, as OpenAI's clients send it."""
         body = _parsed(raw)
         texts = texts_of(body.get("input"), "input", self.settings.max_texts)
@@ -92,13 +92,13 @@ class Endpoints:
             pieces = await _in_turns(write, vectors)
         n_known, n_unknown, _ = solved.totals()
         n = n_known + n_unknown
-        return Answer(
+        return Reply(
             b'{"object":"list","data":[%b],"model":%b,"usage":{"prompt_tokens":%d,'
             b'"total_tokens":%d}}' % (b",".join(pieces), self._name, n, n),
             len(texts),
         )
 
-    async def embed(self, raw: bytes) -> Answer:
+    async def embed(self, raw: bytes) -> Reply:
         """POST /embed: posteriors, coverage, and the words the model does not know."""
         body = _parsed(raw)
         texts = texts_of(body.get("texts"), "texts", self.settings.max_texts)
@@ -127,9 +127,9 @@ class Endpoints:
             if with_words:
                 found["words"] = await self._weighed(text)
             results.append(orjson.dumps(found, option=_NUMPY))
-        return Answer(b'{"model":%b,"results":[%b]}' % (self._name, b",".join(results)), len(texts))
+        return Reply(b'{"model":%b,"results":[%b]}' % (self._name, b",".join(results)), len(texts))
 
-    async def similarity(self, raw: bytes) -> Answer:
+    async def similarity(self, raw: bytes) -> Reply:
         """POST /similarity: cosines of pairs, or of all texts with each other."""
         body = _parsed(raw)
         a = texts_of(body.get("a"), "a", self.settings.max_texts)
@@ -139,7 +139,7 @@ class Endpoints:
                               f"{len(a):,} instead. Give b.", param="a")  # fmt: skip
             vectors = _unit((await self._solved(a)).means)
             matrix = np.clip(vectors @ vectors.T, -1, 1)
-            return Answer(
+            return Reply(
                 b'{"model":%b,"matrix":%b}' % (self._name, orjson.dumps(matrix, option=_NUMPY)),
                 len(a),
             )
@@ -149,14 +149,14 @@ class Endpoints:
                           f"{len(b):,} instead.", param="b")  # fmt: skip
         vectors = _unit((await self._solved(a + b)).means)
         cosines = np.einsum("ij,ij->i", vectors[: len(a)], vectors[len(a) :]).clip(-1, 1).round(6)
-        return Answer(
+        return Reply(
             b'{"model":%b,"cosines":%b}' % (self._name, orjson.dumps(cosines, option=_NUMPY)),
             len(a) + len(b),
         )
 
     # ---- classes, search -----------------------------------------------------------------------
 
-    async def classify(self, raw: bytes) -> Answer:
+    async def classify(self, raw: bytes) -> Reply:
         """POST /classify: label, probability, set, whether it abstains, and why."""
         body = _parsed(raw)
         texts = texts_of(body.get("texts"), "texts", self.settings.max_texts)
@@ -168,7 +168,7 @@ class Endpoints:
         work = self._classified, texts, explained
         found = await loop.run_in_executor(None, *work) if len(texts) > 8 else work[0](*work[1:])
         self.metrics.add_texts(len(texts), 0, 0, 0)
-        return Answer(found, len(texts))
+        return Reply(found, len(texts))
 
     def _classified(self, texts, explained) -> bytes:
         classifier, promises = self.served.classifier, self.served.promises
@@ -201,7 +201,7 @@ class Endpoints:
         }  # fmt: skip
         return orjson.dumps(about, option=_NUMPY)
 
-    async def search(self, raw: bytes) -> Answer:
+    async def search(self, raw: bytes) -> Reply:
         """POST /search: the nearest texts of the index."""
         body = _parsed(raw)
         queries = texts_of(body.get("query"), "query", self.settings.max_texts)
@@ -212,7 +212,7 @@ class Endpoints:
             [{"id": hit.id, "cosine": round(hit.cosine, 6), "text": hit.text} for hit in hits]
             for hits in found
         ]
-        return Answer(_dumped({"model": self.served.name, "results": results}), len(queries))
+        return Reply(_dumped({"model": self.served.name, "results": results}), len(queries))
 
     # ---- what they share -----------------------------------------------------------------------
 
