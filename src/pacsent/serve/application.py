@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 
 import pacsent
 from pacsent.serve import documented
-from pacsent.serve.endpoints import Reply, Endpoints
+from pacsent.serve.endpoints import Endpoints, Reply
 from pacsent.serve.logs import Log
 from pacsent.serve.metrics import PATHS, Metrics
 from pacsent.serve.problems import Problem
