@@ -33,6 +33,7 @@ _HOMES = {
     "evaluate": "bench.evaluation",
     "load": "loading",
     "save": "loading",
+    "push_to_hub": "loading",
 }
 # modules for people who want the formulas, the datasets or the files without the estimators
 _MODULES = {
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
     from pacsent.certificates.certificate import Certificate
     from pacsent.certificates.certifying import certify
     from pacsent.classify.classifier import TextClassifier
-    from pacsent.loading import load, save
+    from pacsent.loading import load, push_to_hub, save
     from pacsent.maths import bounds, gaussians
     from pacsent.sentences.closed_forms import AverageVectorizer, IDFVectorizer
     from pacsent.sentences.index import Index

@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Callable
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import pacsent
-from pacsent import seals, storage
+from pacsent import hub, seals, storage
 from pacsent.storage import (
     TENSORS,
     WORDS,
@@ -168,6 +169,65 @@ def _write_inner(vectorizer, folder, place, words) -> dict[str, str]:
     return {VECTORIZER: _write_estimator(vectorizer, *where, words)}
 
 
+def push_to_hub(
+    obj: Any, repo: str, *, message: str | None = None, private: bool | None = None,
+    card: str | None = None,
+) -> str:  # fmt: skip
+    """Save a model and put it on the Hugging Face hub (extra `[hub]`), as one commit.
+
+    Parameters
+    ----------
+    obj : WordVectors, a fitted estimator of pacsent, or an Index
+        An index holds the texts themselves: they go there too.
+    repo : str
+        `owner/name`. It is made if it is not there; `load("hf://owner/name")` opens it.
+    message : str, optional
+        Of the commit.
+    private : bool, optional
+        For a repository that is made now.
+    card : str, optional
+        README.md; when left out one that says what the model is, how it was made and how it is
+        opened.
+
+    Returns
+    -------
+    str
+        The address of the commit.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        folder = save(obj, Path(place) / "model")
+        text = model_card(folder, repo) if card is None else card
+        (folder / "README.md").write_text(text, encoding="utf-8")
+        said = message or f"{read_config(folder)['class']}, by pacsent {pacsent.__version__}"
+        return hub.upload(folder, repo, message=said, private=private)
+
+
+def model_card(folder: str | os.PathLike[str], repo: str) -> str:
+    """README.md of a saved model, from what its folder says."""
+    folder = Path(folder)
+    config = read_config(folder)
+    inner = [folder / VECTORIZER, folder / VECTORIZER / WORDS, folder / WORDS]
+    configs = [config, *(read_config(place) for place in inner if place.is_dir())]
+    words = configs[-1]
+    lines = [
+        "---", "library_name: pacsent", "tags:", "- pacsent", "- word-vectors",
+        "- sentence-similarity", "---", "", f"# {repo.partition('/')[2]}", "",
+        f"A {config['class']} of pacsent, version "
+        f"{config['pacsent_version']}.", "", "```python", "import pacsent", "",
+        f'model = pacsent.load("{hub.SCHEME}{repo}")', "```", "",
+    ]  # fmt: skip
+    for one in configs:
+        if one.get("parameters"):
+            settings = ", ".join(f"`{k}={from_json(v)!r}`" for k, v in one["parameters"].items())
+            lines += [f"- {one['class']}: {settings}"]
+    lines += [f"- Word vectors: {words['n_words']:,} words, {words['n_dims']} dimensions"]
+    for key, value in (words.get("training") or {}).items():
+        shown = "; ".join(map(str, value)) if isinstance(value, list) else value
+        lines += [f"- {key.replace('_', ' ')}: {shown}"]
+    lines += ["", "`pacsent check` compares every file with the digests in config.json.", ""]
+    return "\n".join(lines)
+
+
 # ------------------------------------------------------------------------------------------------
 # load
 # ------------------------------------------------------------------------------------------------
@@ -185,7 +245,9 @@ def load(
     Parameters
     ----------
     path : str or path
-        A folder written by `save`, or "english", the model that comes with the package.
+        A folder written by `save`; "english", the model that comes with the package; or
+        "hf://owner/name", a model on the Hugging Face hub (extra `[hub]`), with "@revision" for
+        one that stays the same.
     normalise : {"paper", "unicode"} or callable, optional
         How raw text becomes tokens, in place of what the folder says (a function cannot be
         saved).

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 import pacsent
-from pacsent import files, seals
+from pacsent import files, hub, seals
 
 FORMAT_VERSION = 2
 READABLE = (1, 2)  # 1 has no digests
@@ -142,7 +142,10 @@ def place(path: str | os.PathLike) -> Path:
     """The path itself; for the bare name of a model that comes with the package, its folder.
 
     Such a name is taken before a folder of the working directory: write ./english for that.
+    `hf://owner/name` is fetched from the Hugging Face hub, and is the folder it was put into.
     """
+    if isinstance(path, str) and path.startswith(hub.SCHEME):
+        return hub.fetch(path)
     if isinstance(path, str) and path.isidentifier() and (PACKAGED / path / CONFIG).is_file():
         return PACKAGED / path
     return Path(path)

@@ -1,4 +1,4 @@
-"""Commands about search and travel: index, search, similar, duplicates, export."""
+"""Commands about search and travel: index, search, similar, duplicates, export, push."""
 
 import click
 
@@ -138,3 +138,20 @@ def export(model, directory, to, method, overwrite):
 
     write(_vectorizer(model, method), directory, to, overwrite=overwrite)
     click.echo(f"wrote  {directory}: for {to}", err=True)
+
+
+@cli.command()
+@click.argument("model", type=ModelPath(exists=True, file_okay=False))
+@click.argument("repo")
+@click.option("--message", help="Of the commit.")
+@click.option("--private", is_flag=True, help="Make the repository a private one, if it is new.")
+def push(model, repo, message, private):
+    """Put MODEL on the Hugging Face hub as REPO (owner/name), with a card.
+
+    Anything that is saved as a folder: word vectors, a fitted method, a classifier, an index (with
+    its texts). It is opened by the name hf://owner/name. Needs pacsent[hub]; log in by: hf auth
+    login
+    """
+    from pacsent.loading import load, push_to_hub
+
+    click.echo(push_to_hub(load(model), repo, message=message, private=private or None))

@@ -1,0 +1,85 @@
+"""Models on the Hugging Face hub, through huggingface_hub (extra `[hub]`).
+
+`hf://owner/name` stands for a folder wherever a model is asked for: it is fetched once, into the
+library's cache, and opened there like any other. Only files of the kinds listed here are fetched;
+nothing that is fetched is ever run.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+SCHEME = "hf://"
+_ADDRESS = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
+_FILES = ["*.json", "*.safetensors", "*.tsv", "README.md"]
+_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def require() -> Any:
+    """huggingface_hub, or an error that says how to get it."""
+    try:
+        import huggingface_hub
+    except ImportError:
+        raise ImportError(
+            "hf:// needs huggingface_hub, which is not installed. Install pacsent[hub]."
+        ) from None
+    return huggingface_hub
+
+
+def fetch(address: str) -> Path:
+    """The folder of `hf://owner/name` or `hf://owner/name@revision`, fetched if it is not here.
+
+    Where the hub cannot be reached, what was fetched before is used.
+    """
+    parts = _ADDRESS.fullmatch(address)
+    if parts is None:
+        raise ValueError(
+            f"The address must be hf://owner/name, with @revision if wanted. Got {address!r} "
+            "instead."
+        )
+    hub = require()
+    repo, revision = parts.groups()
+    try:
+        folder = hub.snapshot_download(
+            repo, revision=revision, allow_patterns=_FILES, library_name="pacsent"
+        )
+    except hub.errors.RepositoryNotFoundError:
+        raise FileNotFoundError(
+            f"{address} is not on the hub, or it is private. Check the name; for a private one run "
+            "`hf auth login`."
+        ) from None
+    except hub.errors.RevisionNotFoundError:
+        raise FileNotFoundError(f"{address}: there is no such revision. Check the name.") from None
+    except (hub.errors.HfHubHTTPError, hub.errors.LocalEntryNotFoundError, OSError) as error:
+        raise OSError(
+            f"{address} could not be fetched ({_first_line(error)}) and is not in the cache. Check "
+            "the connection and try again."
+        ) from None
+    return Path(folder)
+
+
+def upload(folder: str | Path, repo: str, *, message: str, private: bool | None = None) -> str:
+    """Put a folder's files on the hub as one commit; its address there.
+
+    The repository is made if it is not there. Who may write there is the library's business: `hf
+    auth login`, or the variable HF_TOKEN.
+    """
+    if not _NAME.fullmatch(repo):
+        raise ValueError(f"repo must be owner/name. Got {repo!r} instead.")
+    hub = require()
+    api = hub.HfApi(library_name="pacsent")
+    try:
+        api.create_repo(repo, private=private, exist_ok=True)
+        commit = api.upload_folder(
+            repo_id=repo, folder_path=str(folder), allow_patterns=None, commit_message=message
+        )
+    except (hub.errors.HfHubHTTPError, hub.errors.LocalTokenNotFoundError, OSError) as error:
+        raise OSError(
+            f"{repo} could not be written ({_first_line(error)}). Check that you may write there "
+            "(hf auth login) and try again."
+        ) from None
+    return str(commit.commit_url)
+
+
+def _first_line(error) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

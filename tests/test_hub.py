@@ -1,0 +1,249 @@
+"""The Hugging Face hub: models put there and opened from there, against a server that plays it."""
+
+import base64
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import numpy as np
+import pytest
+
+from pacsent import Vocabulary, WordVectors, hub, load, make, push_to_hub, save
+from pacsent.loading import model_card
+
+needs_library = pytest.mark.skipif(
+    subprocess.run([sys.executable, "-c", "import huggingface_hub"], capture_output=True).returncode
+    != 0,
+    reason="the extra [hub] is not installed",
+)
+SHA = "a" * 40
+
+
+class Hub(BaseHTTPRequestHandler):
+    """As much of the hub's HTTP as an upload and a download need, for one token."""
+
+    def log_message(self, *arguments):
+        pass
+
+    def answer(self, content, status=200, **headers):
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def body(self):
+        if "chunked" in self.headers.get("Transfer-Encoding", ""):
+            parts = []
+            while size := int(self.rfile.readline(), 16):
+                parts.append(self.rfile.read(size))
+                self.rfile.readline()
+            self.rfile.readline()
+            return b"".join(parts)
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def do_PUT(self):
+        data = self.body()
+        self.server.blobs[hashlib.sha256(data).hexdigest()] = data
+        self.answer(b"")
+
+    def do_POST(self):
+        data, path = self.body(), self.path.partition("?")[0]
+        if self.headers.get("Authorization") != "Bearer hf_right":
+            return self.answer({"error": "Invalid username or password."}, 401)
+        if path == "/api/repos/create":
+            return self.answer({"url": f"{self.server.address}/ada/words"})
+        if path == "/api/validate-yaml":
+            return self.answer({"errors": [], "warnings": []})
+        if path.startswith("/api/models/ada/words/preupload/"):
+            files = json.loads(data)["files"]
+            modes = [{"path": f["path"], "shouldIgnore": False,
+                      "uploadMode": "lfs" if f["path"].endswith(".safetensors") else "regular"}
+                     for f in files]  # fmt: skip
+            return self.answer({"files": modes})
+        if path.endswith("/info/lfs/objects/batch"):
+            found = [{"oid": o["oid"], "size": o["size"], "actions": {
+                "upload": {"href": f"{self.server.address}/blob/{o['oid']}"}}}
+                for o in json.loads(data)["objects"]]  # fmt: skip
+            return self.answer({"transfer": "basic", "objects": found})
+        if path.startswith("/api/models/ada/words/commit/"):
+            for line in data.decode().splitlines():
+                entry = json.loads(line)
+                value = entry["value"]
+                if entry["key"] == "file":
+                    self.server.files[value["path"]] = base64.b64decode(value["content"])
+                elif entry["key"] == "lfsFile":
+                    self.server.files[value["path"]] = self.server.blobs[value["oid"]]
+                elif entry["key"] == "header":
+                    self.server.messages.append(value["summary"])
+            url = f"{self.server.address}/ada/words/commit/{SHA}"
+            return self.answer({"commitUrl": url, "commitOid": SHA, "success": True})
+        return self.answer({"error": "not here"}, 404)
+
+    def do_HEAD(self):
+        self.do_GET()
+
+    def do_GET(self):
+        path = self.path.partition("?")[0]
+        if path.startswith("/api/models/ada/words") and self.server.files:
+            parts = path.removeprefix("/api/models/ada/words").strip("/").split("/")
+            if parts[0] == "revision" and parts[1] not in ("main", SHA):
+                return self.answer({"error": "no revision"}, 404, X_Error_Code="RevisionNotFound")
+            if parts[0] == "tree":
+                files = [{"type": "file", "path": n, "size": len(d), "oid": SHA}
+                         for n, d in self.server.files.items()]  # fmt: skip
+                return self.answer(files)
+            siblings = [{"rfilename": name} for name in self.server.files]
+            return self.answer({"id": "ada/words", "sha": SHA, "siblings": siblings})
+        if path.startswith("/ada/words/resolve/"):
+            name = path.removeprefix("/ada/words/resolve/").partition("/")[2]
+            if name in self.server.files:
+                data = self.server.files[name]
+                self.server.fetched.append(name)
+                digest = hashlib.sha256(data).hexdigest()
+                return self.answer(data, ETag=f'"{digest}"', X_Repo_Commit=SHA)
+        return self.answer({"error": "not here"}, 404, X_Error_Code="RepoNotFound")
+
+
+@pytest.fixture
+def server():
+    made = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    made.address = f"http://127.0.0.1:{made.server_port}"
+    made.files, made.blobs, made.messages, made.fetched = {}, {}, [], []
+    Thread(target=made.serve_forever, daemon=True).start()
+    yield made
+    made.shutdown()
+
+
+@pytest.fixture
+def elsewhere(server, tmp_path):
+    """Runs code in a process that takes the server for the hub."""
+
+    def run(code, token="hf_right", arguments=("-c",), **more):
+        told = {
+            "HF_ENDPOINT": server.address, "HF_HOME": str(tmp_path / "hf"), "HF_TOKEN": token,
+            "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+            "HF_HUB_DISABLE_TELEMETRY": "1", **more,
+        }  # fmt: skip
+        return subprocess.run(
+            [sys.executable, *arguments, *([textwrap.dedent(code)] if code else [])],
+            capture_output=True, text=True, timeout=120, cwd=tmp_path, env={**os.environ, **told},
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.fixture
+def words(tmp_path):
+    tables = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+    made = WordVectors(Vocabulary(["the", "good", "film"], [30, 20, 10]), *tables)
+    save(made, tmp_path / "words")
+    return made
+
+
+@needs_library
+def test_a_fitted_method_goes_there_and_comes_back(server, elsewhere, words, tmp_path):
+    vectorizer = make("SIF", words).fit([])
+    save(vectorizer, tmp_path / "sif")
+    done = elsewhere(
+        """
+        import pacsent
+        print(pacsent.push_to_hub(pacsent.load("sif"), "ada/words", message="first"))
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == f"{server.address}/ada/words/commit/{SHA}"
+    assert server.messages == ["first"]
+    assert {"config.json", "model.safetensors", "words/config.json", "README.md"} <= set(
+        server.files
+    )
+    assert b'pacsent.load("hf://ada/words")' in server.files["README.md"]
+    server.files["evil.py"] = server.files["model.pkl"] = b"never fetched"
+    done = elsewhere(
+        """
+        import pacsent, sys
+        model = pacsent.load("hf://ada/words")
+        print(model.transform(["the good film"]).tolist())
+        from pacsent.loading import check
+        assert all(step["ok"] for step in check("hf://ada/words@main"))
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    found = np.array(json.loads(done.stdout))
+    np.testing.assert_allclose(found, vectorizer.transform(["the good film"]), rtol=1e-6)
+    assert not {"evil.py", "model.pkl"} & set(server.fetched)
+
+
+@needs_library
+def test_word_vectors_by_the_command_and_from_the_cache(server, elsewhere, words):
+    run = ("-m", "pacsent")
+    done = elsewhere("", arguments=(*run, "push", "words", "ada/words"))
+    assert done.returncode == 0, done.stderr
+    assert server.messages == ["WordVectors, by pacsent 0.1.0"]
+    done = elsewhere("", arguments=(*run, "words", "hf://ada/words", "film"))
+    assert done.returncode == 0 and "good" in done.stdout, done.stderr
+    code = "import pacsent; print(pacsent.make('Average', 'hf://ada/words').fit([]).n_sentences_)"
+    assert elsewhere(code).stdout == "0\n"
+    n_fetched = len(server.fetched)
+    server.files.clear()  # as if the hub were away: what was fetched before is there
+    done = elsewhere(code, HF_HUB_OFFLINE="1")
+    assert done.stdout == "0\n", done.stderr
+    assert len(server.fetched) == n_fetched
+
+
+@needs_library
+@pytest.mark.parametrize(
+    "code, message",
+    [
+        ("load('hf://ada/nothing')", "hf://ada/nothing is not on the hub, or it is private"),
+        ("load('hf://ada/words@elsewhere')", "there is no such revision"),
+        ("load('hf://ada')", "The address must be hf://owner/name"),
+        ("push_to_hub(load('words'), 'ada')", "repo must be owner/name. Got 'ada' instead"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(server, elsewhere, words, code, message):
+    server.files["config.json"] = b"{}"
+    done = elsewhere(f"from pacsent import load, push_to_hub; {code}")
+    assert done.returncode == 1 and message in done.stderr.splitlines()[-1]
+
+
+@needs_library
+def test_who_may_not_write_is_told_so(elsewhere, words):
+    done = elsewhere(
+        "from pacsent import load, push_to_hub; push_to_hub(load('words'), 'ada/words')",
+        token="hf_wrong",
+    )
+    assert done.returncode == 1
+    assert "ada/words could not be written" in done.stderr.splitlines()[-1]
+
+
+def test_without_the_library_the_extra_is_named(words, monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(ImportError, match=r"Install pacsent\[hub\]"):
+        load("hf://ada/words")
+    with pytest.raises(ImportError, match=r"Install pacsent\[hub\]"):
+        push_to_hub(words, "ada/words")
+
+
+@pytest.mark.parametrize("address", ["hf://", "hf://a", "hf://a/b/c", "hf://a/b@", "hf://../x y"])
+def test_an_address_that_is_none_is_refused_before_anything_is_asked(address):
+    with pytest.raises(ValueError, match="The address must be hf://owner/name"):
+        hub.fetch(address)
+
+
+def test_the_card_says_what_the_model_is_and_how_it_is_opened(words, tmp_path):
+    save(make("SIF", words, a=0.002).fit([]), tmp_path / "sif")
+    card = model_card(tmp_path / "sif", "ada/words")
+    assert card.startswith("---\nlibrary_name: pacsent\n")
+    assert "# words" in card and "A SIFVectorizer of pacsent" in card
+    assert "`a=0.002`" in card and "3 words, 4 dimensions" in card
+    english = model_card(load("english")._saved_at, "ada/english")
+    assert "Wikipedia" in english and "65,536 words" in english
