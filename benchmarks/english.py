@@ -385,6 +385,7 @@ def compression(data) -> dict:
     for label, asked in PACKINGS.items():
         words = compress(full, **asked) if asked else full
         recipe, average = quiet("SIF-sum", words).fit([]), quiet("Average", words).fit([])
+        one = quiet("Average", words, n_jobs=1).fit([])
         X, Z = average.transform(subj.train_texts), average.transform(subj.test_texts)
         # the order of the documents and the noise words are the same in every row
         promise = certify(quiet("PB-L2", words).fit([]), subj.test_texts, random_state=0)

@@ -1,8 +1,8 @@
 """`save` and `load`: any model of ours, by the class its folder names."""
 
 import os
-from collections.abc import Callable
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
