@@ -393,9 +393,7 @@ def compression(data) -> dict:
             {
                 "pacsent convert": label,
                 "MB": folder_megabytes(words),
-                "sentences/s of a core": rate(
-                    quiet("Average", words, n_jobs=1).fit([]), subj.train_texts
-                ),
+                "sentences/s of a core": rate(one, subj.train_texts),
                 "STS-B test Pearson": similarity(recipe.transform, pairs, "test")[0],
                 "SUBJ": accuracy(X, subj.train_labels, Z, subj.test_labels),
                 "products kept": products_kept(full, words),
