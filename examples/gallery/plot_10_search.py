@@ -20,12 +20,12 @@ for query in ("a storm at sea", "a proposal of marriage", "the detective found a
     print(f"\n{query}")
     for hit in index.search(query, k=3):
         found = shelf[hit.id]
-        print(f"  {hit.score:.2f}  {found.author}, {found.book}: {found.text[:70]}…")
+        print(f"  {hit.cosine:.2f}  {found.author}, {found.book}: {found.text[:70]}…")
 
 # %%
 # How alike is everything else? Only a few passages stand out.
 
-scores = np.array([hit.score for hit in index.search("a storm at sea", k=len(shelf))])
+scores = np.array([hit.cosine for hit in index.search("a storm at sea", k=len(shelf))])
 figure, axis = plt.subplots(figsize=(6.5, 3.2))
 axis.hist(scores, bins=80)
 axis.set(xlabel="cosine to “a storm at sea”", ylabel="passages")
