@@ -17,7 +17,8 @@ from pacsent import TextClassifier
 from pacsent.bench.books import passages
 
 rng = np.random.default_rng(0)
-shelf = [passages()[i] for i in rng.permutation(len(passages()))]
+shelf = passages()
+rng.shuffle(shelf)
 shelves = [[p for p in shelf if p.author == author] for author in sorted({p.author for p in shelf})]
 shelf = [passage for row in zip(*shelves) for passage in row]  # authors take turns
 texts, authors = [p.text for p in shelf], [p.author for p in shelf]
