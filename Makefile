@@ -68,6 +68,7 @@ pages: $(DEV)  ## regenerate the pages that are made from result files and from 
 	$(BIN)/python docs/make_cli.py
 	$(BIN)/python docs/make_benchmarks.py
 	$(BIN)/python docs/make_which.py
+	$(BIN)/python docs/make_front.py
 	$(BIN)/python docs/make_card.py
 	$(BIN)/python docs/make_readme.py
 	$(BIN)/python docs/make_house.py

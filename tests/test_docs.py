@@ -85,6 +85,7 @@ def test_every_option_has_help(name, option):
         "docs/make_numbers.py",
         "docs/make_readme.py",
         "docs/make_which.py",
+        "docs/make_front.py",
     ],
 )
 def test_a_generated_page_is_up_to_date(script):
@@ -156,3 +157,33 @@ def test_the_functions_and_tests_that_theorems_name_exist():
         source = (ROOT / path).read_text(encoding="utf-8")
         for part in test.split("::"):
             assert re.search(rf"(def|class) {part}\b", source), f"{path}::{test}"
+
+
+def api_names():
+    """The objects that docs/api.md shows, with the module each is listed under."""
+    found, module = [], ""
+    for line in (ROOT / "docs" / "api.md").read_text(encoding="utf-8").splitlines():
+        if match := re.match(r"\.\. currentmodule:: ([\w.]+)", line):
+            module = match[1]
+        elif re.match(r"   \w+$", line):
+            found.append((module, line.strip()))
+    return found
+
+
+def test_the_api_page_shows_every_public_name():
+    import pacsent
+
+    shown = {name for module, name in api_names() if module == "pacsent"}
+    assert shown >= set(pacsent._HOMES) - {"METHODS"}
+
+
+def test_every_public_name_has_a_runnable_example():
+    from importlib import import_module
+    from inspect import ismodule
+
+    without = []
+    for module, name in api_names():
+        found = getattr(import_module(module), name, None) or import_module(f"{module}.{name}")
+        if not ismodule(found) and ">>>" not in (found.__doc__ or ""):
+            without.append(f"{module}.{name}")
+    assert not without

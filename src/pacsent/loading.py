@@ -56,6 +56,16 @@ def save(
     -------
     Path
         The folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from pacsent import load, make, save
+    >>> vectorizer = make("Average", "english").fit(["a quiet film"])
+    >>> folder = save(vectorizer, Path(tempfile.mkdtemp()) / "model")
+    >>> type(load(folder)).__name__
+    'AverageVectorizer'
     """
     if words not in ("copy", "reference"):
         raise ValueError(f"words must be 'copy' or 'reference'. Got {words!r} instead.")

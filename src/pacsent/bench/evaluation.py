@@ -423,6 +423,14 @@ def evaluate(
     -----
     lam, C and L2 normalisation are chosen by five-fold cross-validation on the training part. The
     vectorizer is fitted on the training texts, all of them, without labels.
+
+    Examples
+    --------
+    >>> from pacsent import datasets
+    >>> dataset = datasets.generate(200, n_tokens=20, random_state=0).dataset()
+    >>> found = evaluate("tf-idf", dataset, seeds=(0,), Cs=(1.0, 10.0))
+    >>> found.accuracy > 1 / len(dataset.classes)
+    True
     """
     if not isinstance(dataset, Dataset):
         raise TypeError(

@@ -79,6 +79,19 @@ class Certificate:
     `print` it for a paragraph in plain words (a notebook shows a picture too); `verify` recomputes
     the bound from the parts, and with the texts and the vectorizer the parts as well; `to_json` and
     `from_json` keep it. Fields that a kind does not use are None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import Certificate, certify, make
+    >>> from pacsent.certificates.simulation import SETTINGS, Language
+    >>> language = Language(SETTINGS["topics"])
+    >>> texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 10))
+    >>> certificate = certify(make("PB-L2", language.words), texts, random_state=0)
+    >>> certificate.empirical_risk < certificate.risk_bound < certificate.trivial_value
+    True
+    >>> Certificate.from_json(certificate.to_json()) == certificate
+    True
     """
 
     kind: str

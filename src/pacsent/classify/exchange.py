@@ -19,7 +19,16 @@ _MOST = 1500  # texts of either kind that the test looks at
 
 @dataclass(frozen=True)
 class ExchangeabilityTest:
-    """Result of `check_exchangeable`."""
+    """Result of `check_exchangeable`.
+
+    Examples
+    --------
+    >>> from pacsent.classify import check_exchangeable
+    >>> old = [f"a good film, number {n}" for n in range(100)]
+    >>> found = check_exchangeable(old, [f"a bad meal, number {n}" for n in range(100)], seed=0)
+    >>> found.alarm, found.p_value < 0.05
+    (True, True)
+    """
 
     p_value: float
     alpha: float
@@ -65,6 +74,12 @@ def check_exchangeable(
     alpha : float
     seed : int or None
         Decides the halves; None draws it from the system.
+
+    Examples
+    --------
+    >>> old = [f"a good film, number {n}" for n in range(100)]
+    >>> check_exchangeable(old, [f"a bad meal, number {n}" for n in range(100)], seed=0).alarm
+    True
     """
     from pacsent.classify.classifier import TextClassifier, checked_texts
 
@@ -112,6 +127,15 @@ class StreamWatcher:
         What the gambler has now, of 1 at the start.
     alarm_at : int or None
         Number of the text that raised the alarm.
+
+    Examples
+    --------
+    >>> from pacsent import TextClassifier
+    >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
+    >>> classifier = TextClassifier().fit(texts, ["up", "down"] * 40, holdout=0.5, seed=0)
+    >>> watcher = StreamWatcher(classifier, seed=0)
+    >>> watcher.update(["a good film, number 7"])
+    False
     """
 
     _JUMP = 0.01

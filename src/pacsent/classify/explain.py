@@ -29,6 +29,15 @@ class Explanation:
     from_ngrams, from_vectors, rest : float
         What n-grams and vectors add in all; `rest` is the intercept, and what a sentence vector
         that is not a mean of word vectors adds.
+
+    Examples
+    --------
+    >>> from pacsent import TextClassifier
+    >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
+    >>> classifier = TextClassifier().fit(texts, ["up", "down"] * 40, holdout=0.5, seed=0)
+    >>> explanation = classifier.explain("a good film")
+    >>> bool(explanation.decision > 0), explanation.label
+    (True, 'up')
     """
 
     text: str

@@ -34,6 +34,16 @@ class ErrorCertificate:
         "held back by fit", "checked" (no text was among those fitted) or "dropped k texts".
     exchangeable : str
         Whether anything was checked about new texts being like these.
+
+    Examples
+    --------
+    >>> from pacsent import TextClassifier
+    >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
+    >>> classifier = TextClassifier().fit(texts, ["up", "down"] * 40, holdout=0.5, seed=0)
+    >>> classifier.certificate_.n, classifier.certificate_.n_errors
+    (40, 0)
+    >>> classifier.certificate_.error < 0.1
+    True
     """
 
     n: int

@@ -70,6 +70,15 @@ class Abstaining:
     curve : list of (threshold, coverage, error)
         What answering from each threshold on gave on the calibration texts; for looking at, not
         for choosing.
+
+    Examples
+    --------
+    >>> from pacsent import TextClassifier
+    >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
+    >>> classifier = TextClassifier().fit(texts, ["up", "down"] * 40, holdout=0.5, seed=0)
+    >>> careful = classifier.abstain(error=0.1)
+    >>> careful.predict(["a good film"])
+    ['up']
     """
 
     classifier: Any
@@ -127,7 +136,18 @@ def abstain(classifier: Any, calibration: Calibration, error: float, delta: floa
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is certain about the difference of two classifiers' errors."""
+    """What is certain about the difference of two classifiers' errors.
+
+    Examples
+    --------
+    >>> from pacsent import TextClassifier
+    >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
+    >>> classifier = TextClassifier().fit(texts, ["up", "down"] * 40, holdout=0.5, seed=0)
+    >>> from pacsent.classify import compare
+    >>> fresh = [f"a {word} film, the {n}th" for n in range(30) for word in ("good", "bad")]
+    >>> compare(classifier, classifier, fresh, ["up", "down"] * 30).difference
+    0.0
+    """
 
     n: int
     only_a_right: int
@@ -182,7 +202,19 @@ def compare(
     delta: float = 0.05,
     overlap: str = "refuse",
 ) -> Comparison:
-    """Which of two fitted classifiers errs less on texts neither has seen, and by how much."""
+    """Which of two fitted classifiers errs less on texts neither has seen, and by how much.
+
+    Examples
+    --------
+    >>> from pacsent import TextClassifier
+    >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
+    >>> classifier = TextClassifier().fit(texts, ["up", "down"] * 40, holdout=0.5, seed=0)
+    >>> never = TextClassifier().fit([text[::-1] for text in texts], ["up", "down"] * 40)
+    >>> fresh = [f"a {word} film, the {n}th" for n in range(60) for word in ("good", "bad")]
+    >>> low, high = compare(classifier, never, fresh, ["up", "down"] * 60).bounds
+    >>> low <= high
+    True
+    """
     check_delta(delta)
     known = [c for c in (a, b) if hasattr(c, "training_fingerprints_")]
     some, true = list(texts), np.asarray(labels)

@@ -18,7 +18,13 @@ def upper_limit(n_errors: int, n: int, delta: float) -> float:
 
 
 def lower_limit(n_errors: int, n: int, delta: float) -> float:
-    """Clopper-Pearson: with probability 1 - delta the share is at least this."""
+    """Clopper-Pearson: with probability 1 - delta the share is at least this.
+
+    Examples
+    --------
+    >>> round(lower_limit(5, 100, 0.05), 4)
+    0.0199
+    """
     return 1.0 - upper_limit(n - n_errors, n, delta)
 
 
@@ -36,6 +42,11 @@ def rank_for_sets(n: int, error: float, delta: float) -> int | None:
 
     A set of all labels whose score is at most the k-th smallest calibration score then misses at
     most `error` of new texts, with probability 1 - delta over the calibration texts.
+
+    Examples
+    --------
+    >>> rank_for_sets(100, 0.1, 0.05), rank_for_sets(20, 0.1, 0.05)
+    (96, None)
     """
     if n < n_needed(error, delta):
         return None
@@ -49,6 +60,11 @@ def last_passed(n_accepted: np.ndarray, n_errors: np.ndarray, error: float, delt
     Threshold t accepts n_accepted[t] texts with n_errors[t] wrong among them. It passes where
     P(Binomial(n_accepted[t], error) <= n_errors[t]) <= delta, and everything after the first that
     fails is refused. It begins where a perfect record could pass. -1: none may be used.
+
+    Examples
+    --------
+    >>> last_passed([40, 80, 120], [0, 1, 30], 0.1, 0.05)
+    1
     """
     n_accepted, n_errors = np.asarray(n_accepted), np.asarray(n_errors)
     begin = np.flatnonzero(n_accepted >= n_needed(error, delta))

@@ -37,7 +37,13 @@ class GibbsRisk(NamedTuple):
 
 
 def paper_weights(n_negatives: int) -> tuple[float, float]:
-    """Weights of R+ and R- in the paper's task, where a word is true with chance 1/(k + 1)."""
+    """Weights of R+ and R- in the paper's task, where a word is true with chance 1/(k + 1).
+
+    Examples
+    --------
+    >>> paper_weights(15)
+    (0.0625, 0.9375)
+    """
     return 1.0 / (n_negatives + 1), n_negatives / (n_negatives + 1)
 
 

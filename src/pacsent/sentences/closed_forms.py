@@ -230,6 +230,20 @@ class IDFVectorizer(ClosedForm):
     ----------
     idf_ : array, shape (n_words,)
         The weights; 0 for dropped words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import Vocabulary, WordVectors
+    >>> words = WordVectors(
+    ...     Vocabulary(["good", "film", "quiet"], [30, 40, 20]),
+    ...     input_vectors=np.array([[0.5, 0.5], [1.0, 0.0], [0.0, -1.0]], dtype=np.float32),
+    ...     output_vectors=np.array([[1.0, 0.5], [0.0, 1.0], [-1.0, 0.5]], dtype=np.float32),
+    ... )
+    >>> vectorizer = IDFVectorizer(words).fit(["a good film", "a quiet film"])
+    >>> means, variances = vectorizer.posterior(["good quiet film"])
+    >>> means.round(3), variances.round(3)
+    (array([[0.21, 0.21]], dtype=float32), array([0.114]))
     """
 
     learns_from_text: ClassVar[bool] = True

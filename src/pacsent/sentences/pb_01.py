@@ -61,6 +61,19 @@ class PB01Vectorizer(SentenceVectorizer):
         Where the search starts, fitted on the same sentences; with lambda per token its `lam` is
         at most 8, because the search may start anywhere.
     noise_words_, noise_weights_ : arrays
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import Vocabulary, WordVectors
+    >>> words = WordVectors(
+    ...     Vocabulary(["good", "film", "quiet"], [30, 40, 20]),
+    ...     input_vectors=np.array([[0.5, 0.5], [1.0, 0.0], [0.0, -1.0]], dtype=np.float32),
+    ...     output_vectors=np.array([[1.0, 0.5], [0.0, 1.0], [-1.0, 0.5]], dtype=np.float32),
+    ... )
+    >>> vectorizer = PB01Vectorizer(words, random_state=0).fit(["a good film", "a quiet film"])
+    >>> vectorizer.transform(["good film"]).shape
+    (1, 2)
     """
 
     _paper_name = "PB-01"

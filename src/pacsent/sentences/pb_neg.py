@@ -104,6 +104,20 @@ class PBNegVectorizer(NegativeSampling):
         sample of the noise words; 0 where all of them were used.
     n_unconverged_ : int
         Sentences there that did not reach `tol` within `max_iter`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import Vocabulary, WordVectors
+    >>> words = WordVectors(
+    ...     Vocabulary(["good", "film", "quiet"], [30, 40, 20]),
+    ...     input_vectors=np.array([[0.5, 0.5], [1.0, 0.0], [0.0, -1.0]], dtype=np.float32),
+    ...     output_vectors=np.array([[1.0, 0.5], [0.0, 1.0], [-1.0, 0.5]], dtype=np.float32),
+    ... )
+    >>> vectorizer = PBNegVectorizer(words, lam=1.0).fit(["a good film", "a quiet film"])
+    >>> means, variances = vectorizer.posterior(["good film"])
+    >>> means.round(2), vectorizer.n_unconverged_
+    (array([[-0.85,  0.91]], dtype=float32), 0)
     """
 
     _paper_name = "PB-neg"

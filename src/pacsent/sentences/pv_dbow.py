@@ -51,6 +51,19 @@ class PVDBOWVectorizer(NegativeSampling):
     word_vectors_ : array, shape (n_trained, n_dims)
         Their trained vectors; all others keep theirs.
     noise_counts_ : array, shape (n_words,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import Vocabulary, WordVectors
+    >>> words = WordVectors(
+    ...     Vocabulary(["good", "film", "quiet"], [30, 40, 20]),
+    ...     input_vectors=np.array([[0.5, 0.5], [1.0, 0.0], [0.0, -1.0]], dtype=np.float32),
+    ...     output_vectors=np.array([[1.0, 0.5], [0.0, 1.0], [-1.0, 0.5]], dtype=np.float32),
+    ... )
+    >>> vectorizer = PVDBOWVectorizer(words, n_epochs=2, n_jobs=1, random_state=0)
+    >>> vectorizer.fit_transform(["a good film", "a quiet film"]).shape
+    (2, 2)
     """
 
     _paper_name = "PV-DBOW"

@@ -59,6 +59,15 @@ class Corpus:
     -----
     The folder holds corpus.json (the numbers above), vocabulary.tsv (word and count, most frequent
     first), ids.i32 and offsets.i64 (little-endian).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> corpus = Corpus.build(["a quiet film", "a good film"], folder / "corpus", min_count=1)
+    >>> corpus.n_tokens, corpus.vocabulary.words[0]
+    (6, 'a')
     """
 
     def __init__(self, directory: str | os.PathLike):

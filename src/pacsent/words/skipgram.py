@@ -116,6 +116,14 @@ class SkipGram(BaseEstimator):
     against a context word, once for every pair which that word is in, times n_negatives / K: the
     expected loss and gradient are those of "pair". All pairs of a block are scored before any row
     moves. In a small vocabulary, where the words of a block repeat, the blocks are shorter.
+
+    Examples
+    --------
+    >>> texts = ["the cat sat on the mat", "the dog sat on the rug"] * 50
+    >>> trainer = SkipGram(8, n_epochs=1, min_count=1, subsample=0, n_jobs=1, random_state=0)
+    >>> words = trainer.fit(texts).word_vectors_
+    >>> words.n_words, words.input_vectors.shape, words.output_vectors.shape
+    (7, (7, 8), (7, 8))
     """
 
     _parameter_constraints: ClassVar[dict] = {
