@@ -381,11 +381,11 @@ def test_sampled_kernel_is_its_numpy_line(rng, var_Q):
     out, trace, error = shifts.astype(np.float32), np.empty(3), np.empty(3)
     sampled_noise_terms(
         out, low.astype(np.float32), var.astype(np.float32), (np.float32(0.6 * var_Q), *single),
-        tuple(np.float32(x) for x in (nu, w, e)), posterior.quadrature_rule(1e-5), trace, error,
+        tuple(np.float32(x) for x in (nu, w, e)), posterior.sigmoid_fits(), trace, error,
     )  # fmt: skip
     _, f1, f2 = gaussian_logistic(a + shifts, var[:, None] * nu)
     D = (var - 0.6 * var_Q)[:, None]
-    rest = f1 - b0 - b1 * shifts - b2 * D - b3 * low**2
+    rest = f1 - b0 - b1 * shifts - b2 * D - b3 * low**2 - t2 * D * shifts
     assert_allclose(out, w * rest, atol=3e-5)
     assert_allclose(trace, (f2 - t0 - t1 * shifts - t2 * D) @ (w * nu), rtol=2e-3)
     assert_allclose(error, rest**2 @ e, rtol=1e-3)

@@ -1,7 +1,7 @@
 """Kernels of the methods with negative sampling. Nothing here draws a random number of its own.
 
-`rule` is the tuple (limits, starts, nodes, weights) of `maths.pb_neg.quadrature_rule`: for
-variances up to limits[i], the Gauss-Hermite nodes starts[i]:starts[i + 1]; beyond the last limit
+`rule` is the tuple (limits, starts, nodes, weights, series) of `maths.pb_neg.quadrature_rule`:
+for variances up to limits[i], the Gauss-Hermite nodes starts[i]:starts[i + 1]; beyond the last limit
 an alternating series. Sums may be reassociated by the compiler (`reassoc`), nothing else.
 """
 
@@ -41,29 +41,36 @@ def _tail(a, s, z, k):
 
 
 @njit(**_FLAGS)
+def _by_series(a, v, series):
+    """(f, f1, f2) for one score x ~ N(a, v), v large."""
+    s = math.sqrt(v)
+    z = a / s
+    phi = 0.5 * math.erfc(-z * _SQRT_HALF)
+    f = a * phi + s * math.exp(-0.5 * z * z) / _ROOT_TWO_PI
+    f1 = phi
+    f2 = 0.0
+    for i in range(series.size):
+        k = i + 1.0
+        above = _tail(a, s, z, k)
+        below = _tail(-a, s, -z, k)
+        f += series[i] * (above + below) / k
+        f1 += series[i] * (below - above)
+        f2 += series[i] * k * (above + below)
+    return f, f1, f2
+
+
+@njit(**_FLAGS)
 def expected_logistic(a, v, rule):
     """(f, f1, f2) for one score x ~ N(a, v), as logistic.gaussian_logistic."""
     limits, starts, nodes, weights, series = rule
-    f = 0.0
-    f1 = 0.0
-    f2 = 0.0
     level = 0
     while level < limits.size and v > limits[level]:
         level += 1
     if level == limits.size:
-        s = math.sqrt(v)
-        z = a / s
-        phi = 0.5 * math.erfc(-z * _SQRT_HALF)
-        f = a * phi + s * math.exp(-0.5 * z * z) / _ROOT_TWO_PI
-        f1 = phi
-        for i in range(series.size):
-            k = i + 1.0
-            above = _tail(a, s, z, k)
-            below = _tail(-a, s, -z, k)
-            f += series[i] * (above + below) / k
-            f1 += series[i] * (below - above)
-            f2 += series[i] * k * (above + below)
-        return f, f1, f2
+        return _by_series(a, v, series)
+    f = 0.0
+    f1 = 0.0
+    f2 = 0.0
     s = math.sqrt(v)
     for j in range(starts[level], starts[level + 1]):
         x = a + s * nodes[j]
@@ -73,28 +80,6 @@ def expected_logistic(a, v, rule):
         f1 += weights[j] * (p if x >= 0.0 else e * p)
         f2 += weights[j] * e * p * p
     return f, f1, f2
-
-
-@njit(**_FLAGS)
-def expected_sigmoid(a, v, rule):
-    """(f1, f2) alone, which needs no logarithm."""
-    limits, starts, nodes, weights, _ = rule
-    level = 0
-    while level < limits.size and v > limits[level]:
-        level += 1
-    if level == limits.size:
-        _, f1, f2 = expected_logistic(a, v, rule)
-        return f1, f2
-    f1 = 0.0
-    f2 = 0.0
-    s = math.sqrt(v)
-    for j in range(starts[level], starts[level + 1]):
-        x = a + s * nodes[j]
-        e = math.exp(-abs(x))
-        p = 1.0 / (1.0 + e)
-        f1 += weights[j] * (p if x >= 0.0 else e * p)
-        f2 += weights[j] * e * p * p
-    return f1, f2
 
 
 # ------------------------------------------------------------------------------------------------
@@ -123,7 +108,7 @@ def noise_terms(scores, var_Q, nu, kp, rule, value, trace):
 
 @njit(**_FLAGS)
 def true_terms(counts, table, mu, var_Q, rule, grad, value, trace):
-    """Add the loss of the sentences' own words, in place; table = (A, nu), no value if it is empty.
+    """Add the loss of the sentences' own words, in place; table = (A, nu).
 
     counts = (rows, indptr, indices, weights), some rows of a sparse matrix; W is their dense form:
     f, f1, f2 = gaussian_logistic(mu @ A.T, v);  v = var_Q[:, None] * nu
@@ -143,19 +128,14 @@ def true_terms(counts, table, mu, var_Q, rule, grad, value, trace):
             a = cell[0]
             for d in range(n_dims):
                 a += mean[d] * row[d]
-            v = float(var_Q[s] * nu[w])
-            if value.size:
-                f, f1, f2 = expected_logistic(float(a), v, rule)
-                total += weights[j] * (f - a)
-            else:
-                f1, f2 = expected_sigmoid(float(a), v, rule)
+            f, f1, f2 = expected_logistic(float(a), float(var_Q[s] * nu[w]), rule)
+            total += weights[j] * (f - a)
             spread += weights[j] * nu[w] * f2
             cell[1] = weights[j] * (f1 - 1.0)
             step = cell[1]
             for d in range(n_dims):
                 slope[d] += step * row[d]
-        if value.size:
-            value[s] += total
+        value[s] += total
         trace[s] += spread
 
 
@@ -206,35 +186,125 @@ def _small_variance32(scores, shifts, v, f1, f2):
 
 
 @njit(**_FLAGS)
-def _one_node32(scores, shifts, deviation, node, weight, f1, f2):
-    """Add one Gauss-Hermite node to f1 and f2, in place."""
+def _fitted32(scores, shifts, v, fit, f1, f2):
+    """f1, f2 = gaussian_logistic(scores + shifts, v)[1:] for start <= v <= 2 start, in place.
+
+    fit = (start, scale, coefficients) is one of `logistic.sigmoid_fits`.
+    """
+    start, scale, c = fit
+    by = _F(2.0) / start
     for i in range(scores.size):
-        x = _sigmoid32(scores[i] + shifts[i] + deviation[i] * node)
-        f1[i] += weight * x
-        f2[i] += weight * x * (_F(1.0) - x)
+        x = _sigmoid32(scale * (scores[i] + shifts[i]))
+        p = x * (_F(1.0) - x)
+        t = v[i] * by - _F(3.0)
+        y = _F(4.0) * p
+        g = _F(0.0)
+        slope = _F(0.0)
+        for k in range(6, -1, -1):
+            term = c[k, 4]
+            term = term * t + c[k, 3]
+            term = term * t + c[k, 2]
+            term = term * t + c[k, 1]
+            term = term * t + c[k, 0]
+            slope = slope * y + g
+            g = g * y + term
+        f1[i] = x + p * (_F(1.0) - x - x) * g
+        bend = (_F(1.0) - _F(6.0) * p) * g + y * (_F(1.0) - y) * slope
+        f2[i] = scale * p * (_F(1.0) + bend)
 
 
 @njit(**_FLAGS)
-def sampled_noise_terms(shifts, low, var_Q, centre, sample, rule, trace, error):
+def _by_series32(scores, shifts, v, series, f1, f2):
+    """f1, f2 = gaussian_logistic(scores + shifts, v)[1:] where v is large, in place."""
+    for i in range(scores.size):
+        _, slope, bend = _by_series(float(scores[i] + shifts[i]), float(v[i]), series)
+        f1[i] = slope
+        f2[i] = bend
+
+
+@njit(**_FLAGS)
+def expected_sigmoids32(scores, shifts, var, nu, fits, out):
+    """out[:2] = gaussian_logistic(scores + shifts, var * nu)[1:]; out[2] is room to work.
+
+    nu as in `stretch`; fits = logistic.sigmoid_fits()
+    """
+    starts, scales, coefficients, series = fits
+    f1, f2, spare = out[0], out[1], out[2]
+    least, most = var * nu[0], var * nu[-1]
+    if most <= _F(0.2):
+        for i in range(nu.size):
+            spare[i] = _F(0.5) * var * nu[i]
+        _small_variance32(scores, shifts, spare, f1, f2)
+        return
+    for i in range(nu.size):
+        spare[i] = var * nu[i]
+    j = 0
+    while j + 1 < starts.size and starts[j + 1] <= least:
+        j += 1
+    if most <= _F(2.001) * starts[j]:
+        _fitted32(scores, shifts, spare, (starts[j], scales[j], coefficients[j]), f1, f2)
+    else:
+        _by_series32(scores, shifts, spare, series, f1, f2)
+
+
+@njit(**_FLAGS)
+def stretch(nu, begin, longest):
+    """Where the stretch of increasing nu that starts at `begin` ends: they have a fit in common."""
+    end = begin + 1
+    while end < nu.size and end < begin + longest and nu[end] <= _F(1.4142) * nu[begin]:
+        end += 1
+    return end
+
+
+@njit(**_FLAGS)
+def own_slopes(counts, table, mu, var_Q, fits, grad, trace):
+    """Add the gradient of the loss of the sentences' own words, and its trace, in place.
+
+    As `true_terms` without values, in single precision.
+    """
+    rows, indptr, indices, weights = counts
+    A, nu = table
+    n_dims = A.shape[1]
+    score, shift, out = np.zeros(1, _F), np.zeros(1, _F), np.empty((3, 1), _F)
+    for s in range(mu.shape[0]):
+        mean, slope = mu[s], grad[s]
+        for j in range(indptr[rows[s]], indptr[rows[s] + 1]):
+            w = indices[j]
+            row = A[w]
+            a = _F(0.0)
+            for d in range(n_dims):
+                a += mean[d] * row[d]
+            score[0] = a
+            own = nu[w : w + 1]
+            expected_sigmoids32(score, shift, _F(var_Q[s]), own, fits, out)
+            trace[s] += weights[j] * nu[w] * out[1, 0]
+            step = _F(weights[j] * (out[0, 0] - 1.0))
+            for d in range(n_dims):
+                slope[d] += step * row[d]
+
+
+@njit(**_FLAGS)
+def sampled_noise_terms(shifts, low, var_Q, centre, sample, fits, trace, error):
     """Overwrite shifts d with w * (f1 - control); sums for the trace and for the error per row.
 
     centre = (var_0, a, b0, b1, b2, b3, t0, t1, t2); sample = (nu, w, e), sorted by nu;
     low = the shifts' part along a few directions; D = var_Q - var_0
     f, f1, f2 = gaussian_logistic(a + shifts, var_Q[:, None] * nu)
-    rest = f1 - b0 - b1 * shifts - b2 * D[:, None] - b3 * low**2
+    rest = f1 - b0 - b1 * shifts - b2 * D[:, None] - b3 * low**2 - t2 * D[:, None] * shifts
     trace[:] = (f2 - t0 - t1 * shifts - t2 * D[:, None]) @ (w * nu)
     error[:] = rest**2 @ e;  shifts[:] = w * rest
     """
     var_0, a, b0, b1, b2, b3, t0, t1, t2 = centre
     nu, w, e = sample
-    limits, starts, nodes, weights, _ = rule
     size = 512
     buffer = np.empty((3, size), np.float32)
     trace[:] = 0.0
     error[:] = 0.0
-    for begin in range(0, nu.size, size):
-        end = min(begin + size, nu.size)
-        f1, f2, spare = buffer[0, : end - begin], buffer[1, : end - begin], buffer[2, : end - begin]
+    begin = 0
+    while begin < nu.size:
+        end = stretch(nu, begin, size)
+        out = buffer[:, : end - begin]
+        f1, f2 = out[0], out[1]
         a_, nu_, w_, e_ = a[begin:end], nu[begin:end], w[begin:end], e[begin:end]
         b0_, b1_, b2_, b3_ = b0[begin:end], b1[begin:end], b2[begin:end], b3[begin:end]
         t0_, t1_, t2_ = t0[begin:end], t1[begin:end], t2[begin:end]
@@ -242,30 +312,18 @@ def sampled_noise_terms(shifts, low, var_Q, centre, sample, rule, trace, error):
             var = _F(var_Q[s])
             D = _F(var_Q[s] - var_0)
             d, l_ = shifts[s, begin:end], low[s, begin:end]
-            largest = var * nu_[-1]
-            if largest <= _F(0.2):
-                for i in range(spare.size):
-                    spare[i] = _F(0.5) * var * nu_[i]
-                _small_variance32(a_, d, spare, f1, f2)
-            else:
-                level = 0
-                while level < limits.size - 1 and largest > limits[level]:
-                    level += 1
-                for i in range(spare.size):
-                    spare[i] = math.sqrt(var * nu_[i])
-                    f1[i] = _F(0.0)
-                    f2[i] = _F(0.0)
-                for j in range(starts[level], starts[level + 1]):
-                    _one_node32(a_, d, spare, _F(nodes[j]), _F(weights[j]), f1, f2)
+            expected_sigmoids32(a_, d, var, nu_, fits, out)
             spread = _F(0.0)
             squares = _F(0.0)
             for i in range(d.size):
-                rest = f1[i] - b0_[i] - b1_[i] * d[i] - b2_[i] * D - b3_[i] * l_[i] * l_[i]
+                rest = f1[i] - b0_[i] - b1_[i] * d[i] - b3_[i] * l_[i] * l_[i]
+                rest -= D * (b2_[i] + t2_[i] * d[i])
                 spread += w_[i] * nu_[i] * (f2[i] - t0_[i] - t1_[i] * d[i] - t2_[i] * D)
                 squares += e_[i] * rest * rest
                 d[i] = w_[i] * rest
             trace[s] += spread
             error[s] += squares
+        begin = end
 
 
 # ------------------------------------------------------------------------------------------------

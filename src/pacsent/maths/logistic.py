@@ -18,6 +18,8 @@ from pacsent.maths.arrays import Numbers
 
 _SERIES_ABOVE = 1.0  # v beyond which Gauss-Hermite needs too many nodes for 1e-12
 _N_TERMS = 24  # of the alternating series; its error falls as 5.8^-n
+_FIT_FROM, _N_FITS = 0.1, 34  # variances that `sigmoid_fits` covers: 0.1 to 18,000
+_FIT_TERMS = (7, 5)  # its powers of 4 p (1 - p), and of the variance
 
 
 def softplus(x: Numbers) -> Any:
@@ -149,6 +151,41 @@ def higher_derivatives(a: Numbers, v: Numbers) -> tuple[np.ndarray, np.ndarray]:
         f3 += weight * s1 * (1.0 - 2.0 * s)
         f4 += weight * s1 * (1.0 - 6.0 * s1)
     return f3, f4
+
+
+@lru_cache
+def sigmoid_fits() -> tuple[np.ndarray, ...]:
+    """(starts, scales, coefficients, series): E sigmoid(x), x ~ N(a, v), for kernels; within 1e-5.
+
+    For starts[j] <= v <= 2 starts[j], with p = sigmoid(scales[j] a), P = p (1 - p) and t = 2 v /
+    starts[j] - 3, a number in [-1, 1],
+
+        E sigmoid(x) = p + P (1 - 2p) sum_km coefficients[j, k, m] (4 P)^k t^m
+
+    and E sigmoid'(x) is its derivative in a. The starts are sqrt(2) apart, so that variances within
+    a factor of sqrt(2) of each other have a fit in common. One sigmoid, where quadrature would take
+    three at v = 0.1 and a hundred at v = 25. `series` are the weights of the alternating series,
+    for larger variances than the last.
+    """
+    n_powers, n_variances = _FIT_TERMS
+    starts = _FIT_FROM * 2.0 ** (0.5 * np.arange(_N_FITS))
+    # 1 and 1/2: sigmoid(a) and its derivatives are rational functions of sigmoid(a/2)
+    scales = np.where(starts < 0.19, 1.0, np.where(starts < 0.75, 0.5, 0.0))
+    scales = np.where(scales > 0, scales, 0.56 / np.sqrt(1.0 + np.pi / 8.0 * np.sqrt(2.0) * starts))
+    t = np.cos(np.pi * (np.arange(7) + 0.5) / 7)
+    where = 0.5 + 0.5 * np.cos(np.pi * (np.arange(72) + 0.5) / 72)
+    coefficients = np.empty((_N_FITS, n_powers, n_variances))
+    for j, (start, scale) in enumerate(zip(starts, scales)):
+        a = (10.0 + 6.0 * np.sqrt(2.0 * start)) * where[:, None]
+        p = expit(scale * a)
+        P = p * (1.0 - p)
+        terms = P * (1.0 - 2.0 * p) * (4.0 * P) ** np.arange(n_powers)  # (n_a, n_powers)
+        design = terms[:, None, :, None] * (t[:, None] ** np.arange(n_variances))[:, None, :]
+        target = gaussian_logistic(a, 0.5 * start * (t + 3.0))[1] - p
+        found = np.linalg.lstsq(design.reshape(target.size, -1), target.ravel(), rcond=1e-12)[0]
+        coefficients[j] = found.reshape(_FIT_TERMS)
+    single = (np.asarray(x, dtype=np.float32) for x in (starts, scales, coefficients))
+    return (*single, alternating_weights().copy())
 
 
 def _quadrature(a, v):

@@ -30,15 +30,12 @@ from pacsent.maths.logistic import (
     higher_derivatives,
     n_nodes_for,
     sigmoid,
+    sigmoid_fits,
     softplus,
 )
 
 KLS = ("exact", "paper")
 _SCORES_AT_ONCE = 1 << 20  # scores worked on at once, or 128 sentences: bounds the memory
-_SINGLE_RULES = (  # (variance, nodes) that keep E sigmoid within 1e-5: measured for |a| <= 9
-    (0.14, 3), (0.3, 4), (0.5, 5), (0.75, 6), (1.0, 7), (1.25, 8), (1.7, 10), (2.1, 12), (3.1, 16),
-    (4.4, 20), (7.6, 32), (12.5, 48), (17.3, 64), (25.0, 96),
-)  # fmt: skip
 _WHOLE_BELOW = 2048  # noise words that no sample need stand for
 _LOCK = Lock()  # of the expansions that threads share
 
@@ -212,14 +209,10 @@ def expected_objective(
 # ------------------------------------------------------------------------------------------------
 
 
-def quadrature_rule(precision: float) -> tuple[np.ndarray, ...]:
+def quadrature_rule() -> tuple[np.ndarray, ...]:
     """(limits, starts, nodes, weights, series): how many nodes at which variance, for kernels."""
-    if precision < 1e-8:
-        rules = [(limit, n_nodes_for(limit, precision)) for limit in (0.01, 0.09, 0.25, 1.0)]
-    else:
-        rules = list(_SINGLE_RULES)
-    limits = [limit for limit, _ in rules]
-    parts = [gauss_hermite(n_nodes) for _, n_nodes in rules]
+    limits = (0.01, 0.09, 0.25, 1.0)
+    parts = [gauss_hermite(n_nodes_for(limit)) for limit in limits]
     starts = np.cumsum([0, *(len(nodes) for nodes, _ in parts)])
     nodes = np.concatenate([nodes for nodes, _ in parts])
     weights = np.concatenate([weights for _, weights in parts])
@@ -270,7 +263,7 @@ class Noise:
         return np.maximum(values, 0.0), vectors, float(weight @ nu)
 
 
-def main_directions(counts: ArrayLike, B_hat: np.ndarray, n_directions: int = 16) -> np.ndarray:
+def main_directions(counts: ArrayLike, B_hat: np.ndarray, n_directions: int = 32) -> np.ndarray:
     """Orthonormal columns along which rows of B_hat, drawn by these counts, differ most."""
     words = np.flatnonzero(counts)
     p = np.asarray(counts, dtype=float)[words] / np.sum(counts)
@@ -342,10 +335,13 @@ class _Sentences:
         self.shares = shares
 
     def add_own_words(self, rows, mu, var_Q, grad, value, trace):
-        from pacsent._kernels.negative_sampling import true_terms
+        from pacsent._kernels.negative_sampling import own_slopes, true_terms
 
         counts = (rows, self.counts.indptr, self.counts.indices, self.shares)
-        true_terms(counts, self.table, mu, var_Q, self.rule, grad, value, trace)
+        if value is None:
+            own_slopes(counts, self.table, mu, var_Q, self.rule, grad, trace)
+        else:
+            true_terms(counts, self.table, mu, var_Q, self.rule, grad, value, trace)
 
     def finish(self, rows, x, grad_h, value, trace):
         """Gradient in (mu, rho) and objective, penalties included."""
@@ -433,7 +429,7 @@ def solve(
     """
     from pacsent._kernels.negative_sampling import noise_terms
 
-    rule = quadrature_rule(1e-12)
+    rule = quadrature_rule()
     lengths = squared_lengths(A_hat) if nu is None else nu
     sentences = _Sentences(counts, (A_hat, lengths), m, Penalty(lam, var_P, kl), rule, np.float64)
     eigenvalues, U, trace = noise.curvature
@@ -478,10 +474,10 @@ class NoiseSample:
     """Some noise words that stand for all, with a control variate that is exact for all.
 
     The noise term G(mu, var_Q) is common to all sentences. Around a centre (mu_0, var_0) it is
-    written as its second-order expansion, and the third order along a few directions, summed once
-    over the whole vocabulary, plus the rest, summed over a fixed sample of words, each weighted by
-    1/inclusion. The rest is small, so the sample's error is; it is estimated for each sentence from
-    the sample itself.
+    written as its second-order expansion, and the third order along a few directions and in mu and
+    var_Q together, summed once over the whole vocabulary, plus the rest, summed over a fixed sample
+    of words, each weighted by 1/inclusion. The rest is small, so the sample's error is; it is
+    estimated for each sentence from the sample itself.
 
     Parameters
     ----------
@@ -573,6 +569,8 @@ class _Expansion:
         self.trace_by_mu = total(noise.kp * nu * f3)
         self.trace_by_var = float(0.5 * noise.kp @ (nu * nu * f4))
         self.hessian = (noise.A * (noise.kp * f2)[:, None].astype(single)).T @ noise.A
+        by_var = (0.5 * noise.kp * nu * f4)[:, None].astype(single)
+        self.hessian_by_var = (noise.A * by_var).T @ noise.A
         own = (noise.A * (0.2 * noise.frequency)[:, None].astype(single)).T @ noise.A
         values, self.U = np.linalg.eigh((self.hessian + own).astype(float))
         self.eigenvalues = np.maximum(values, 0.0)
@@ -581,8 +579,13 @@ class _Expansion:
         self.P = P.astype(single)
         low = self.low = noise.A @ self.P  # (n_support, n_directions)
         i, j = self.pairs = np.triu_indices(low.shape[1])
-        weight = (noise.kp * 0.5 * f3)[:, None] * np.where(i == j, 1.0, 2.0)
-        self.third = (low[:, i] * low[:, j] * weight.astype(single)).T @ noise.A
+        weight, twice = (noise.kp * 0.5 * f3).astype(single), np.where(i == j, 1.0, 2.0)
+        self.third = np.zeros((i.size, noise.A.shape[1]), single)
+        for at in range(0, len(low), 4096):  # pairs of directions are many: a part at a time
+            part = low[at : at + 4096]
+            pairs = (part * weight[at : at + 4096, None])[:, i] * part[:, j]
+            self.third += pairs.T @ noise.A[at : at + 4096]
+        self.third *= twice[:, None].astype(single)
         by_word = (a, f1, f2, 0.5 * nu * f3, 0.5 * f3, f2, f3, 0.5 * nu * f4)
         self.by_word = [x.astype(single) for x in by_word]
 
@@ -653,18 +656,18 @@ def draw_sample(
     error: float,
     rng: np.random.Generator,
 ) -> NoiseSample:
-    """A sample of the noise words, as small as `error` allows; all of them if that is most.
+    """The sample of the noise words that saves most; all of them if none saves a fifth.
 
     The pilot sentences (`counts`, `m`) say how large the rest of the expansion is for each word,
-    hence how likely a word should be in the sample, and how large the sample must be so that the
-    median relative error of mu - m among them is at most `error`.
+    hence how likely a word should be in the sample. A sentence whose relative error of mu - m is
+    above `error` is solved with all words too, so that a size costs itself and their share of all.
     """
     noise = _sorted_by_length(noise)
     whole = NoiseSample(noise, np.zeros(0, dtype=int), np.zeros(0)).whole
     if noise.kp.size <= _WHOLE_BELOW:
         return whole
     nu = squared_lengths(A_hat)
-    rule, penalty = quadrature_rule(1e-5), Penalty(lam, var_P, kl)
+    rule, penalty = sigmoid_fits(), Penalty(lam, var_P, kl)
     pilot = _Sentences(counts, (A_hat, nu), m, penalty, rule, np.float32)
     x, levels = _levels(pilot, noise)
     squares = np.zeros((len(x), noise.kp.size), dtype=np.float32)  # of kp * rest * |A_u|
@@ -678,23 +681,24 @@ def draw_sample(
         squares[rows] = np.concatenate(keep) ** 2 * noise.nu
         size_of_data[rows] = np.linalg.norm(grad[:, :-1], axis=1)  # at m the penalty is 0
     importance = np.sqrt(squares.mean(axis=0, dtype=float))
-    size = 512
-    while size <= 0.6 * noise.kp.size:
-        p = inclusion_probabilities(importance, size)
+    everything = noise.kp.size
+    cheapest, p = 0.8 * everything, None
+    for size in np.geomspace(512, everything, 24)[:-1]:
+        chances = inclusion_probabilities(importance, int(size))
         with np.errstate(divide="ignore", invalid="ignore"):
-            factor = np.where(p > 0, (1.0 - p) / p, 0.0)
+            factor = np.where(chances > 0, (1.0 - chances) / chances, 0.0)
         relative = np.sqrt(squares @ factor.astype(np.float32)) / size_of_data
-        if np.median(relative) <= error:
-            # systematic sampling in order of frequency: every stretch of it has its share
-            order = np.argsort(noise.words)
-            ticks = np.cumsum(p[order]) + rng.random()
-            inside = np.floor(ticks) > np.floor(
-                np.concatenate([[ticks[0] - p[order[0]]], ticks[:-1]])
-            )
-            chosen = np.sort(order[inside])
-            return NoiseSample(noise, chosen, p[chosen])
-        size = int(size * 1.2)
-    return whole
+        cost = size + everything * np.mean(relative > error)
+        if cost < cheapest:
+            cheapest, p = cost, chances
+    if p is None:
+        return whole
+    # systematic sampling in order of frequency: every stretch of it has its share
+    order = np.argsort(noise.words)
+    ticks = np.cumsum(p[order]) + rng.random()
+    inside = np.floor(ticks) > np.floor(np.concatenate([[ticks[0] - p[order[0]]], ticks[:-1]]))
+    chosen = np.sort(order[inside])
+    return NoiseSample(noise, chosen, p[chosen])
 
 
 def _levels(sentences, noise):
@@ -729,18 +733,22 @@ class _Model:
         trace = around.trace + away @ around.trace_by_mu + change * around.trace_by_var
         # E sigmoid' >= 0: a negative trace is the expansion's error, and would send rho to infinity
         trace = np.maximum(trace.astype(float) + self.rest_trace[rows], 0.0)
-        self.sentences.add_own_words(rows, mu, var_Q, grad, np.empty(0), trace)
+        self.sentences.add_own_words(rows, mu, var_Q, grad, None, trace)
         return self.sentences.finish(rows, x, grad, None, trace)
 
-    def _third_order(self, away):
-        """(gradient of the third order along the main directions, away along them)."""
+    def _third_order(self, away, var_Q):
+        """(gradient of the third order, as far as it is expanded, away along main directions)."""
         along = away @ self.expansion.P
         i, j = self.expansion.pairs
-        return (along[:, i] * along[:, j]) @ self.expansion.third, along
+        grad = (along[:, i] * along[:, j]) @ self.expansion.third
+        change = var_Q - np.float32(self.expansion.var_0)
+        grad += change[:, None] * (away @ self.expansion.hessian_by_var)
+        return grad, along
 
     def guess(self, rows, x):
-        """Take the third order along the main directions for the rest at x."""
-        self.rest[rows], _ = self._third_order(self._place(rows, x)[2])
+        """Take the third order, as far as it is expanded, for the rest at x."""
+        _, var_Q, away = self._place(rows, x)
+        self.rest[rows], _ = self._third_order(away, var_Q)
 
     def measure(self, rows, x, keep=None):
         """Measure the rest at x by the sample; each word's part is appended to `keep`."""
@@ -748,7 +756,7 @@ class _Model:
 
         _, var_Q, away = self._place(rows, x)
         nu = self.sample.weights[0]
-        third, along = self._third_order(away)
+        third, along = self._third_order(away, var_Q)
         control, low_rows = self.sample.control(self.expansion.var_0)
         step = max(128, _SCORES_AT_ONCE // len(nu))
         for i in range(0, len(rows), step):
@@ -838,7 +846,7 @@ def solve_sampled(
     that does not settle, as with large lam, by `solve`.
     """
     nu = squared_lengths(A_hat) if nu is None else nu
-    rule, penalty = quadrature_rule(1e-5), Penalty(lam, var_P, kl)
+    rule, penalty = sigmoid_fits(), Penalty(lam, var_P, kl)
     sentences = _Sentences(counts, (A_hat, nu), m, penalty, rule, np.float32)
     sentences.rounding = 1e-6 * float(sample.noise.kp @ np.sqrt(sample.noise.nu))
     x, levels = _levels(sentences, sample.noise)

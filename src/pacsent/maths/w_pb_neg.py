@@ -396,7 +396,7 @@ def solve(
     share_2 = share.power(2)
     omega = sentence_weights(n_tokens, weighting)
     nu, kp = np.einsum("wd,wd->w", A, A), n_negatives * np.asarray(noise, dtype=float)
-    rule = quadrature_rule(1e-12)
+    rule = quadrature_rule()
     n_words, n_dims = A.shape
     rates, c = 1.0 / (var_P * lam), 0.5 * n_dims / lam
     support = np.flatnonzero(kp)

@@ -211,7 +211,7 @@ class PBNegVectorizer(NegativeSampling):
             lam=self._lam(n_tokens),
             var_P=self.prior_variance,
             kl=self.kl,
-            error=0.75 * self.tol,
+            error=0.9 * self.tol,
             rng=check_random_state(self.random_state),
         )
         chosen = self._sample.chosen
