@@ -377,11 +377,11 @@ def test_sampled_kernel_is_its_numpy_line(rng, var_Q):
     shifts, low = rng.standard_normal((2, 3, n))
     a = a - 3.0
     var = np.array([var_Q, 0.8 * var_Q, 0.5 * var_Q])
-    single = [np.float32(x) for x in (a, b0, b1, b2, b3, t0, t1, t2)]
+    single = np.float32([a, b0, b1, b2, b3, t0, t1, t2])
     out, trace, error = shifts.astype(np.float32), np.empty(3), np.empty(3)
     sampled_noise_terms(
-        out, low.astype(np.float32), var.astype(np.float32), (np.float32(0.6 * var_Q), *single),
-        tuple(np.float32(x) for x in (nu, w, e)), posterior.sigmoid_fits(), trace, error,
+        out, low.astype(np.float32), var.astype(np.float32), (np.float32(0.6 * var_Q), single),
+        np.float32([nu, w, e]), posterior.sigmoid_fits(), trace, error,
     )  # fmt: skip
     _, f1, f2 = gaussian_logistic(a + shifts, var[:, None] * nu)
     D = (var - 0.6 * var_Q)[:, None]

@@ -1,7 +1,7 @@
 """Kernels of the methods with negative sampling. Nothing here draws a random number of its own.
 
-`rule` is the tuple (limits, starts, nodes, weights, series) of `maths.pb_neg.quadrature_rule`:
-for variances up to limits[i], the Gauss-Hermite nodes starts[i]:starts[i + 1]; beyond the last limit
+`rule` is the tuple (limits, starts, nodes, weights, series) of `maths.pb_neg.quadrature_rule`: for
+variances up to limits[i], the Gauss-Hermite nodes starts[i]:starts[i + 1]; beyond the last limit
 an alternating series. Sums may be reassociated by the compiler (`reassoc`), nothing else.
 """
 
@@ -284,18 +284,39 @@ def own_slopes(counts, table, mu, var_Q, fits, grad, trace):
 
 
 @njit(**_FLAGS)
+def _less_control(d, low, D, begin, control, sample, expected):
+    """Overwrite d with w * (f1 - control); (sum for the trace, sum for the error).
+
+    The rows of the tables are what `sampled_noise_terms` calls them. Whole tables and a column to
+    begin with, because of a part of a table the compiler does not know that its rows are dense.
+    """
+    spread = _F(0.0)
+    squares = _F(0.0)
+    for i in range(d.size):
+        x, u = d[i], begin + i
+        rest = expected[0, i] - control[1, u] - control[2, u] * x - control[4, u] * low[i] * low[i]
+        rest -= D * (control[3, u] + control[7, u] * x)
+        bend = expected[1, i] - control[5, u] - control[6, u] * x - control[7, u] * D
+        spread += sample[1, u] * sample[0, u] * bend
+        squares += sample[2, u] * rest * rest
+        d[i] = sample[1, u] * rest
+    return spread, squares
+
+
+@njit(**_FLAGS)
 def sampled_noise_terms(shifts, low, var_Q, centre, sample, fits, trace, error):
     """Overwrite shifts d with w * (f1 - control); sums for the trace and for the error per row.
 
-    centre = (var_0, a, b0, b1, b2, b3, t0, t1, t2); sample = (nu, w, e), sorted by nu;
-    low = the shifts' part along a few directions; D = var_Q - var_0
+    centre = (var_0, control), the rows of control being a, b0, b1, b2, b3, t0, t1, t2; the rows of
+    sample are nu, w, e, sorted by nu; low = the shifts' part along a few directions;
+    D = var_Q - var_0
     f, f1, f2 = gaussian_logistic(a + shifts, var_Q[:, None] * nu)
     rest = f1 - b0 - b1 * shifts - b2 * D[:, None] - b3 * low**2 - t2 * D[:, None] * shifts
     trace[:] = (f2 - t0 - t1 * shifts - t2 * D[:, None]) @ (w * nu)
     error[:] = rest**2 @ e;  shifts[:] = w * rest
     """
-    var_0, a, b0, b1, b2, b3, t0, t1, t2 = centre
-    nu, w, e = sample
+    var_0, control = centre
+    nu = sample[0]
     size = 512
     buffer = np.empty((3, size), np.float32)
     trace[:] = 0.0
@@ -303,24 +324,14 @@ def sampled_noise_terms(shifts, low, var_Q, centre, sample, fits, trace, error):
     begin = 0
     while begin < nu.size:
         end = stretch(nu, begin, size)
-        out = buffer[:, : end - begin]
-        f1, f2 = out[0], out[1]
-        a_, nu_, w_, e_ = a[begin:end], nu[begin:end], w[begin:end], e[begin:end]
-        b0_, b1_, b2_, b3_ = b0[begin:end], b1[begin:end], b2[begin:end], b3[begin:end]
-        t0_, t1_, t2_ = t0[begin:end], t1[begin:end], t2[begin:end]
+        scores, lengths = control[0, begin:end], nu[begin:end]
         for s in range(shifts.shape[0]):
             var = _F(var_Q[s])
-            D = _F(var_Q[s] - var_0)
-            d, l_ = shifts[s, begin:end], low[s, begin:end]
-            expected_sigmoids32(a_, d, var, nu_, fits, out)
-            spread = _F(0.0)
-            squares = _F(0.0)
-            for i in range(d.size):
-                rest = f1[i] - b0_[i] - b1_[i] * d[i] - b3_[i] * l_[i] * l_[i]
-                rest -= D * (b2_[i] + t2_[i] * d[i])
-                spread += w_[i] * nu_[i] * (f2[i] - t0_[i] - t1_[i] * d[i] - t2_[i] * D)
-                squares += e_[i] * rest * rest
-                d[i] = w_[i] * rest
+            d = shifts[s, begin:end]
+            expected_sigmoids32(scores, d, var, lengths, fits, buffer)
+            spread, squares = _less_control(
+                d, low[s, begin:end], _F(var_Q[s] - var_0), begin, control, sample, buffer
+            )
             trace[s] += spread
             error[s] += squares
         begin = end

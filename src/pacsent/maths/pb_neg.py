@@ -502,7 +502,7 @@ class NoiseSample:
         """(nu, w, e) of the sampled words: squared length, weight, and weight in the error."""
         nu, w = self.noise.nu[self.chosen], self.noise.kp[self.chosen] / self.inclusion
         e = (1.0 - self.inclusion) * w**2 * nu
-        return tuple(np.ascontiguousarray(x, dtype=np.float32) for x in (nu, w, e))
+        return np.stack([nu, w, e]).astype(np.float32)
 
     @cached_property
     def whole(self) -> "NoiseSample":
@@ -543,9 +543,9 @@ class NoiseSample:
         expansion = self.expansion(var_0)
         with _LOCK:
             if var_0 not in self._controls:
-                parts = (np.ascontiguousarray(x[self.chosen]) for x in expansion.by_word)
+                parts = np.ascontiguousarray(expansion.by_word[:, self.chosen])
                 low = np.ascontiguousarray(expansion.low[self.chosen])
-                self._controls[var_0] = (np.float32(var_0), *parts), low
+                self._controls[var_0] = (np.float32(var_0), parts), low
             return self._controls[var_0]
 
 
@@ -587,7 +587,7 @@ class _Expansion:
             self.third += pairs.T @ noise.A[at : at + 4096]
         self.third *= twice[:, None].astype(single)
         by_word = (a, f1, f2, 0.5 * nu * f3, 0.5 * f3, f2, f3, 0.5 * nu * f4)
-        self.by_word = [x.astype(single) for x in by_word]
+        self.by_word = np.stack(by_word).astype(single)
 
 
 def _largest_bend(A, weight):
