@@ -16,9 +16,6 @@ import sys
 import time
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 import pacsent
 
 RESULTS = Path(__file__).parent / "results"
@@ -89,13 +86,7 @@ def finish(
 
     `where` describes the machine, if the numbers come from another one than this.
     """
-    console = Console(width=120)
-    table = Table(title=title or benchmark)
-    for key in rows[0]:
-        table.add_column(str(key), justify="left" if isinstance(rows[0][key], str) else "right")
-    for row in rows:
-        table.add_row(*[_cell(value) for value in row.values()])
-    console.print(table)
+    _show(title or benchmark, rows)
     result = {
         "benchmark": benchmark,
         "title": title,
@@ -109,8 +100,24 @@ def finish(
         path = RESULTS / benchmark / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(result, indent=1) + "\n")
-        console.print(f"saved {path.relative_to(RESULTS.parent.parent)}")
+        print(f"saved {path.relative_to(RESULTS.parent.parent)}")
     print(json.dumps({"benchmark": benchmark, **summary}))
+
+
+def _show(title: str, rows: list[dict]):
+    """The table for people; plain lines where rich is not installed."""
+    try:
+        from rich.console import Console
+        from rich.table import Table
+    except ImportError:
+        print(title, *rows, sep="\n")
+        return
+    table = Table(title=title)
+    for key in rows[0]:
+        table.add_column(str(key), justify="left" if isinstance(rows[0][key], str) else "right")
+    for row in rows:
+        table.add_row(*[_cell(value) for value in row.values()])
+    Console(width=120).print(table)
 
 
 def _cell(value) -> str:

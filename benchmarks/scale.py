@@ -167,9 +167,19 @@ def run(given, folder):
         "output GB": round(manifest.totals()["bytes"] / 1e9, 2),
         "peak MB": round(max(peaks)),
     }
+    n_in = sum(path.stat().st_size for path in (folder / "in").iterdir()) / given.rows
+    n_out = manifest.totals()["bytes"] / given.rows
+    plan = {
+        "bytes a row, in": round(n_in, 1),
+        "bytes a row, out": round(n_out, 1),
+        "a billion rows, TB out": round(n_out / 1e3, 2),
+        "a billion rows, core-hours": round(1e9 / (rate / 2) / 3600, 2),
+        "network that 16 cores fill, Gbit/s": round(8 * rate * n_out * 8 / 1e9, 1),
+    }
     summary = {
         "share of the rate in memory": row["share"],
         **{f"{name}, microseconds a row on one core": round(s, 3) for name, s in shares.items()},
+        **plan,
         "where": "memory" if str(folder).startswith("/dev/shm") else "disk",
         "own peak MB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
     }

@@ -19,8 +19,8 @@ ROOMS = {
         "sentences", "serve", "storage", "text", "words",
     },
     "scale": {
-        "classify", "files", "loading", "progress", "seals", "sentences", "storage", "text",
-        "threads", "words",
+        "_kernels", "classify", "files", "loading", "progress", "seals", "sentences", "storage",
+        "text", "threads", "words",
     },
     "serve": {"certificates", "classify", "loading", "maths", "sentences", "storage", "words"},
     "bench": {

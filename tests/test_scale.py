@@ -338,15 +338,15 @@ def test_a_process_that_is_killed_costs_only_its_file(folder, tmp_path, model):
     deadly = folder / "deep" / "p2.parquet"
     code = f"""
 import os, signal
-import pacsent.scale.shards as shards
 from pacsent import scale
+from pacsent.scale import shard
 
-def deadly(task, advance=None, right=shards.run_shard):
+def deadly(task, advance=None, right=shard.run_shard):
     if task.shard.source.endswith("p2.parquet"):
         os.kill(os.getpid(), signal.SIGKILL)
     return right(task, advance)
 
-shards.run_shard = deadly
+shard.run_shard = deadly
 if __name__ == "__main__":
     found = scale.embed_shards({model!r}, [{str(folder)!r}], {str(tmp_path / "out")!r}, n_jobs=2)
     print(len(found.files), found.failed)

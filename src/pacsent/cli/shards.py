@@ -4,7 +4,7 @@ import os
 
 import click
 
-_NAMES = ("text_column", "carry", "format", "on_error")
+_NAMES = ("text_column", "carry", "format", "on_error", "ray", "ray_address")
 _TABLES = (".parquet", ".pq", ".jsonl", ".ndjson")
 _FILES = (".npy", ".npz", ".tsv", ".jsonl", ".parquet")
 
@@ -12,6 +12,12 @@ _FILES = (".npy", ".npz", ".tsv", ".jsonl", ".parquet")
 def shard_options(command):
     """The options of shards, in the order of the help."""
     for option in (
+        click.option("--ray-address", metavar="ADDRESS", help="The Ray cluster to use."),
+        click.option(
+            "--ray",
+            is_flag=True,
+            help="Many files: work on a Ray cluster, one on this machine without --ray-address.",
+        ),
         click.option(
             "--on-error",
             type=click.Choice(["report", "stop"]),
@@ -115,7 +121,16 @@ def _how(how: dict, n_jobs, overwrite, quiet) -> dict:
         "n_jobs": n_jobs,
         "overwrite": overwrite,
         "verbose": not quiet,
+        "engine": _engine(how),
     }
+
+
+def _engine(how: dict):
+    if not how["ray"] and how["ray_address"] is None:
+        return None
+    from pacsent.scale import on_ray
+
+    return on_ray(how["ray_address"])
 
 
 def _report(manifest, quiet: bool) -> None:

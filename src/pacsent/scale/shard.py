@@ -41,7 +41,7 @@ class Record:
     seconds: float = 0.0
 
 
-class Task(NamedTuple):
+class ShardTask(NamedTuple):
     """A file to be worked on; travels to the process that does it."""
 
     job: Embed | Predict
@@ -51,6 +51,14 @@ class Task(NamedTuple):
     columns: rows.Columns
     on_error: str
     n_threads: int
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.job.on_gpu
+
+    def work(self, advance: Callable[[int], None] = lambda n: None) -> Record:
+        """Read, answer and write the shard."""
+        return run_shard(self, advance)
 
 
 class _Hashed:
@@ -78,7 +86,7 @@ def _answering(job) -> Callable:
     return _ANSWERS[key]
 
 
-def run_shard(task: Task, advance: Callable[[int], None] = lambda n: None) -> Record:
+def run_shard(task: ShardTask, advance: Callable[[int], None] = lambda n: None) -> Record:
     """Read, answer and write one shard; what the manifest says about it."""
     began = time.perf_counter()
     shard = task.shard

@@ -27,7 +27,7 @@ from pacsent.files import check_output
 from pacsent.scale import places, rows
 from pacsent.scale.jobs import Embed, Predict
 from pacsent.scale.places import Shard
-from pacsent.scale.shard import WRITERS, Record, Stopped, Task, run_shard
+from pacsent.scale.shard import WRITERS, Record, Stopped, ShardTask
 
 MANIFEST = "manifest.json"
 _SAVE_EVERY = 2.0  # seconds between two writings of the manifest
@@ -145,13 +145,13 @@ def run(
     if todo:
         job.n_dims()  # a model that cannot be used is told before any file is read
     tasks = [
-        Task(job, shard, manifest.output_of(shard, format), format, columns, on_error, 1)
+        ShardTask(job, shard, manifest.output_of(shard, format), format, columns, on_error, 1)
         for shard in todo
     ]
     n_done = len(found.shards) - len(todo)
     with progress.bar(job.command, unit="texts", enabled=verbose) as shown:
         try:
-            for task, result in (engine or _locally)(tasks, n_jobs, shown):
+            for task, result in (engine or locally)(tasks, n_jobs, shown):
                 n_done += 1
                 manifest.add(task.shard, result)
                 note = f"{n_done:,} of {len(found.shards):,} files"
@@ -340,20 +340,20 @@ class Manifest:
 _COUNTER: Any = None  # texts done by all processes together
 
 
-def _locally(tasks: list[Task], n_jobs: int | None, shown) -> Iterator[tuple]:
-    """(task, its Record or the error) for each, as they are finished."""
+def locally(tasks: list, n_jobs: int | None, shown) -> Iterator[tuple]:
+    """(task, what `task.work` returned, or its error) for each, as they are finished."""
     n_cores = threads.n_threads(n_jobs)
-    on_gpu = bool(tasks) and tasks[0].job.on_gpu
+    on_gpu = bool(tasks) and tasks[0].on_gpu
     n_workers = 1 if on_gpu else max(1, min(n_cores, len(tasks)))
     share = 1 if on_gpu else max(1, n_cores // n_workers)
     tasks = [task._replace(n_threads=share) for task in tasks]
     if n_workers == 1:
         for task in tasks:
-            yield task, _outcome(task, shown.advance)
+            yield task, outcome(task, shown.advance)
         return
     waiting = list(reversed(tasks))
     while waiting:
-        suspects: list[Task] = []
+        suspects: list[ShardTask] = []
         with _pool(n_workers) as (pool, counter):
             yield from _in_pool(pool, counter, n_workers, waiting, suspects, shown)
         for task in suspects:  # one of these ended its process: which, is found one by one
@@ -367,7 +367,7 @@ def _locally(tasks: list[Task], n_jobs: int | None, shown) -> Iterator[tuple]:
 
 def _in_pool(pool, counter, n_workers, waiting, suspects, shown) -> Iterator[tuple]:
     """Work until all is done or a process dies; what was under way then is in `suspects`."""
-    running: dict[Future, Task] = {}
+    running: dict[Future, ShardTask] = {}
     before = shown.completed
     while waiting or running:
         while waiting and len(running) < n_workers + 1:
@@ -421,18 +421,18 @@ def _begin_process(counter, parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _in_process(task: Task) -> "Record | BaseException":
+def _in_process(task: ShardTask) -> "Record | BaseException":
     def advance(n):
         with _COUNTER.get_lock():
             _COUNTER.value += n
 
-    return _outcome(task, advance)
+    return outcome(task, advance)
 
 
-def _outcome(task: Task, advance) -> "Record | BaseException":
+def outcome(task: ShardTask, advance) -> "Record | BaseException":
     """The record, or what is wrong with the file; mistakes of ours and signals go on."""
     with warnings.catch_warnings():
         try:
-            return run_shard(task, advance)
+            return task.work(advance)
         except (ValueError, OSError, MemoryError, OverflowError) as error:
             return error

@@ -1,0 +1,339 @@
+"""Counting words and building a corpus from many shards: map and reduce, exact, resumable.
+
+1. Map: every shard is turned into its own words, counts and ids (a `Corpus` with min_count=1), in
+   a process of its own. A shard that is finished is not read again.
+2. Reduce: the sorted counts of all shards are merged as streams, so that only the words which stay
+   (`min_count`) are ever held.
+3. Map: the ids of every shard become those of the common vocabulary, shard by shard; the first
+   ones are deleted as they are done, so the disk never holds the ids twice.
+
+The corpus that comes of it is the one that `Corpus.build` makes of the shards in their order; its
+ids stay in a file for each shard.
+"""
+
+import hashlib
+import heapq
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from pacsent import progress
+from pacsent.files import replacing
+from pacsent.scale import places, rows
+from pacsent.scale.shards import locally
+from pacsent.words.corpus import Corpus
+from pacsent.words.vocabulary import Vocabulary, digest_of, frozen, raw_bytes
+
+_OPEN_AT_ONCE = 200  # files of counts that are merged in one go
+_SLAB = 1 << 22  # ids renumbered at a time
+
+
+class Counts(NamedTuple):
+    """Words and counts, most frequent first, and what was left out."""
+
+    words: list[str]
+    counts: np.ndarray
+    n_unknown: int
+
+
+class _Map(NamedTuple):
+    """A shard to be counted; travels to the process that does it."""
+
+    shard: places.Shard
+    folder: str
+    column: str
+    normalise: str
+    n_threads: int = 1
+    on_gpu: bool = False
+
+    def work(self, advance: Callable[[int], None] = lambda n: None) -> int:
+        """Its words, counts and ids, as a folder; the number of its documents."""
+        plain = self.shard.kind == "text" and not places.is_address(self.shard.source)
+        source = Path(places.local(self.shard.source)) if plain else self._texts()
+        corpus = Corpus.build(
+            source, self.folder, 1, self.normalise, n_jobs=self.n_threads, overwrite=True
+        )
+        _write_sorted(Path(self.folder))
+        with replacing(f"{self.folder}.json") as file:  # last: the shard is finished
+            file.write(json.dumps(self.version()).encode())
+        advance(corpus.n_documents)
+        return corpus.n_documents
+
+    def _texts(self) -> Iterator[str]:
+        for some in rows.read(self.shard, rows.Columns(self.column)):
+            if some.bad:
+                raise ValueError(f"{self.shard.source}, {some.bad[0].place}: {some.bad[0].error}")
+            yield from some.texts.to_pylist()
+
+    def version(self) -> list:
+        return [self.shard.source, self.shard.size, self.shard.version, self.normalise, self.column]
+
+    def is_finished(self) -> bool:
+        raw = places.read_bytes(f"{self.folder}.json")
+        return raw is not None and json.loads(raw) == self.version()
+
+
+class _Renumber(NamedTuple):
+    """A shard whose ids become those of the common vocabulary."""
+
+    folder: str
+    vocabulary: str  # vocabulary.tsv
+    normalise: str
+    n_threads: int = 1
+    on_gpu: bool = False
+
+    def work(self, advance: Callable[[int], None] = lambda n: None) -> tuple[int, int]:
+        """(tokens, documents) of the shard; its ids and offsets as files beside its folder."""
+        done = Path(f"{self.folder}.done")
+        if done.exists():
+            return tuple(json.loads(done.read_text()))
+        from pacsent._kernels import text as kernels
+
+        part = Corpus.open(self.folder)
+        common = _read_vocabulary(self.vocabulary, self.normalise)
+        with np.errstate(over="ignore"):
+            final = kernels.find_words(*map(frozen, part.vocabulary.word_arrays()), common._table())
+        ends = np.asarray(part.offsets[1:])
+        n_tokens = n_done = 0
+        with (
+            replacing(f"{self.folder}.i32") as ids_file,
+            replacing(f"{self.folder}.i64") as ends_file,
+        ):
+            for start in range(0, max(1, part.n_tokens), _SLAB):
+                ids = np.array(part.ids[start : start + _SLAB], dtype=np.int32)
+                stop = np.searchsorted(ends, start + ids.size, side="right")
+                some = ends[n_done:stop] - start
+                n_done = int(stop)
+                n = kernels.renumber(ids, some, final)
+                ids_file.write(raw_bytes(ids[:n], "<i4"))
+                ends_file.write(raw_bytes(some + n_tokens, "<i8"))
+                n_tokens += int(n)
+        with replacing(done) as file:
+            file.write(json.dumps([n_tokens, part.n_documents]).encode())
+        shutil.rmtree(self.folder)
+        advance(part.n_documents)
+        return n_tokens, part.n_documents
+
+
+def _write_sorted(folder: Path) -> None:
+    """counts.tsv: words by their bytes, so that shards can be merged as streams."""
+    lines = (folder / "vocabulary.tsv").read_bytes().split(b"\n")[:-1]
+    pairs = sorted(line.rpartition(b"\t")[::2] for line in lines)
+    with open(folder / "counts.tsv", "wb") as file:
+        file.writelines(b"%s\t%s\n" % pair for pair in pairs)
+
+
+def _stream(path: Path) -> Iterator[tuple[bytes, int]]:
+    with open(path, "rb") as file:
+        for line in file:
+            word, _, count = line.rpartition(b"\t")
+            yield word, int(count)
+
+
+def _merged(paths: list[Path]) -> Iterator[tuple[bytes, int]]:
+    """Words in the order of their bytes, with the sums of their counts."""
+    merged = heapq.merge(*map(_stream, paths))
+    for word, group in groupby(merged, key=lambda pair: pair[0]):
+        yield word, sum(count for _, count in group)
+
+
+def _reduce(paths: list[Path], folder: Path, min_count: int) -> tuple[list[bytes], list[int], int]:
+    """Words that occur at least min_count times, most frequent first, and the tokens of others."""
+    level = 0
+    while len(paths) > _OPEN_AT_ONCE:
+        groups = [paths[i : i + _OPEN_AT_ONCE] for i in range(0, len(paths), _OPEN_AT_ONCE)]
+        paths = []
+        for number, group in enumerate(groups):
+            paths.append(folder / f"counts-{level}-{number}.tsv")
+            with open(paths[-1], "wb") as file:
+                file.writelines(b"%s\t%d\n" % pair for pair in _merged(group))
+        level += 1
+    kept, n_unknown = [], 0
+    for word, count in _merged(paths):
+        if count >= min_count:
+            kept.append((-count, word))
+        else:
+            n_unknown += count
+    kept.sort()
+    for path in folder.glob("counts-*-*.tsv"):
+        path.unlink()
+    return [word for _, word in kept], [-count for count, _ in kept], n_unknown
+
+
+def _read_vocabulary(path, normalise) -> Vocabulary:
+    pairs = [line.rpartition(b"\t")[::2] for line in Path(path).read_bytes().split(b"\n")[:-1]]
+    words = [word.decode("utf-8", "surrogatepass") for word, _ in pairs]
+    return Vocabulary(words, [int(count) for _, count in pairs], normalise=normalise)
+
+
+def _mapped(sources, folder: Path, settings, n_jobs, verbose) -> list[_Map]:
+    """Step 1 for all shards that are not finished."""
+    column, normalise = settings
+    found = places.find(sources)
+    parts = folder / "parts"
+    parts.mkdir(parents=True, exist_ok=True)
+    tasks = [
+        _Map(shard, str(parts / f"{number:06}"), column, normalise)
+        for number, shard in enumerate(found.shards)
+    ]
+    todo = [task for task in tasks if not task.is_finished()]
+    if todo and (folder / "vocabulary.tsv").exists():
+        raise ValueError(
+            f"{todo[0].shard.source} was added or changed after the words of {folder} were "
+            "counted. Delete the folder and build it again, or choose another."
+        )
+    todo.sort(key=lambda task: -task.shard.size)
+    _all(todo, n_jobs, "Counting words", verbose)
+    return tasks
+
+
+def _all(tasks, n_jobs, what: str, verbose: bool) -> dict:
+    """Results by folder; the first error, once everything else is done."""
+    found, errors = {}, []
+    with progress.bar(what, unit="documents", enabled=verbose) as shown:
+        for task, result in locally(tasks, n_jobs, shown):
+            if isinstance(result, BaseException):
+                errors.append(f"{getattr(task, 'shard', task)}: {result}")
+            found[task.folder] = result
+    if errors:
+        raise ValueError(
+            f"{len(errors):,} of {len(tasks):,} shards could not be read, and a corpus must be "
+            f"whole. The first: {errors[0]} Mend them and call again; the others are finished."
+        )
+    return found
+
+
+def count_words(
+    sources: Iterable,
+    folder: str | os.PathLike,
+    *,
+    min_count: int = 1,
+    text_column: str = "text",
+    normalise: str = "paper",
+    n_jobs: int | None = None,
+    verbose: bool = False,
+) -> Counts:
+    """Count the words of many shards, exactly.
+
+    Parameters
+    ----------
+    sources : iterable of str or path
+        As of `embed_shards`.
+    folder : path
+        Where the shards' own counts and ids are kept; `build_corpus` goes on from them.
+    min_count : int, default=1
+        Words that occur less often in all shards together are left out.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for name, text in (("a.txt", "a b b"), ("b.txt", "b c")):
+    ...     _ = (folder / name).write_text(text)
+    >>> count_words([folder], folder / "counts", min_count=2, n_jobs=1).words
+    ['b']
+    """
+    folder = Path(folder)
+    tasks = _mapped(sources, folder, (text_column, normalise), n_jobs, verbose)
+    paths = [Path(task.folder) / "counts.tsv" for task in tasks]
+    words, counts, n_unknown = _reduce(paths, folder, min_count)
+    decoded = [word.decode("utf-8", "surrogatepass") for word in words]
+    return Counts(decoded, np.array(counts, dtype=np.int64), n_unknown)
+
+
+def build_corpus(
+    sources: Iterable,
+    folder: str | os.PathLike,
+    *,
+    min_count: int = 5,
+    text_column: str = "text",
+    normalise: str = "paper",
+    n_jobs: int | None = None,
+    verbose: bool = False,
+) -> Corpus:
+    """A corpus of many shards, built on all cores; call again to go on where it stopped.
+
+    Parameters
+    ----------
+    sources : iterable of str or path
+        As of `embed_shards`; rows and lines are documents.
+    folder : path
+        The folder of the corpus. A folder `parts` in it, which may be a link to another disk,
+        holds a file of ids for each shard.
+    min_count, normalise
+        As of `Corpus.build`.
+
+    Returns
+    -------
+    Corpus
+        With the vocabulary, ids, offsets and digest that `Corpus.build` gives for the shards in
+        their order.
+    """
+    folder = Path(folder)
+    if (folder / "corpus.json").exists():
+        raise FileExistsError(f"{folder} holds a corpus. Open it with Corpus.open, or delete it.")
+    tasks = _mapped(sources, folder, (text_column, normalise), n_jobs, verbose)
+    common = folder / "vocabulary.tsv"
+    if not common.exists():  # step 3 has not begun: every shard still has its own words
+        paths = [Path(task.folder) / "counts.tsv" for task in tasks]
+        words, counts, n_unknown = _reduce(paths, folder, min_count)
+        if not words:
+            raise ValueError(
+                f"No word occurs at least min_count={min_count} times in these shards, so the "
+                "vocabulary would be empty. Lower min_count or take more text."
+            )
+        with replacing(folder / "reduced.json") as file:
+            file.write(json.dumps({"n_unknown": n_unknown, "min_count": min_count}).encode())
+        with replacing(common) as file:
+            file.writelines(b"%s\t%d\n" % pair for pair in zip(words, counts))
+    reduced = json.loads((folder / "reduced.json").read_text())
+    if reduced["min_count"] != min_count:
+        raise ValueError(
+            f"{folder} was begun with min_count={reduced['min_count']}. Got {min_count} instead. "
+            "Go on with the same, or choose another folder."
+        )
+    renumber = [_Renumber(task.folder, str(common), normalise) for task in tasks]
+    sizes = _all(renumber, n_jobs, "Writing ids", verbose)
+    _finish(folder, [Path(task.folder) for task in tasks], sizes, reduced, normalise)
+    return Corpus.open(folder)
+
+
+def _finish(folder: Path, parts: list[Path], sizes: dict, reduced: dict, normalise: str) -> None:
+    """offsets.i64 of all shards, the digest, corpus.json; then what was between is deleted."""
+    vocabulary = _read_vocabulary(folder / "vocabulary.tsv", normalise)
+    of_ids = hashlib.sha256()
+    n_tokens = n_documents = 0
+    with replacing(folder / "offsets.i64") as file:
+        file.write(np.zeros(1, "<i8").data)
+        for part in parts:
+            ends = np.fromfile(f"{part}.i64", "<i8")
+            file.write(raw_bytes(ends + n_tokens, "<i8"))
+            n_documents += ends.size
+            n_tokens += sizes[str(part)][0]
+            with open(f"{part}.i32", "rb") as ids_file:
+                while block := ids_file.read(1 << 24):
+                    of_ids.update(block)
+    offsets = np.memmap(folder / "offsets.i64", dtype="<i8", mode="r")
+    about = {
+        "format_version": 1,
+        "n_documents": n_documents,
+        "n_words": len(vocabulary),
+        "n_tokens": n_tokens,
+        "n_unknown": reduced["n_unknown"],
+        "min_count": reduced["min_count"],
+        "normalise": normalise,
+        "digest": digest_of(vocabulary, of_ids, offsets),
+        "ids": [[f"parts/{part.name}.i32", sizes[str(part)][0]] for part in parts],
+    }
+    with replacing(folder / "corpus.json") as file:
+        file.write((json.dumps(about, indent=1) + "\n").encode())
+    (folder / "reduced.json").unlink(missing_ok=True)
+    for part in parts:
+        for suffix in (".i64", ".done", ".json"):
+            Path(f"{part}{suffix}").unlink(missing_ok=True)

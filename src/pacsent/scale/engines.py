@@ -1,0 +1,160 @@
+"""The same work on other people's engines: Ray, and whatever hands over pandas or Arrow batches."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+from pacsent.scale.jobs import Embed
+from pacsent.scale.rows import pyarrow
+from pacsent.scale.shards import outcome
+
+_RETRIES = 3  # of a file whose actor or node was lost
+
+
+def _ray():
+    try:
+        import ray
+    except ImportError:
+        raise ImportError(
+            "Ray is not installed. Run: pip install 'pacsent[ray]', on every machine of the "
+            "cluster."
+        ) from None
+    return ray
+
+
+@lru_cache(maxsize=4)
+def _opened(model: str, method: str | None, unknown: str | None, params: tuple) -> Callable:
+    return Embed(model, method, unknown, dict(params)).ready()
+
+
+class Embedder:
+    """Arrow tables with a column of texts to the same tables with `mean` and `variance`.
+
+    The model is opened, memory-mapped, once in a process.
+
+    Parameters
+    ----------
+    model : str
+        A folder, or "english"; on every machine at the same place.
+    text_column : str, default="text"
+    method, unknown, params
+        As `scale.Embed`.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> Embedder("english")(pa.table({"text": ["a glass of wine"]})).column_names
+    ['text', 'mean', 'variance']
+    """
+
+    def __init__(self, model, text_column: str = "text", *, method=None, unknown=None, params=None):
+        self.text_column = text_column
+        self._job = (str(model), method, unknown, tuple(sorted((params or {}).items())))
+
+    def __call__(self, table):
+        pa = pyarrow()
+        texts = table.column(self.text_column)
+        if isinstance(texts, pa.ChunkedArray):
+            texts = texts.combine_chunks()
+        found = _opened(*self._job)(texts)
+        numbers = pa.array(found.means.reshape(-1))
+        means = pa.FixedSizeListArray.from_arrays(numbers, found.means.shape[1])
+        table = table.append_column("mean", means)
+        return table.append_column("variance", found.columns["variance"])
+
+    def frames(self, frames: Iterable) -> Iterator:
+        """The same for pandas DataFrames: what Spark's `mapInPandas` takes."""
+        pa = pyarrow()
+        for frame in frames:
+            texts = pa.table({self.text_column: pa.array(frame[self.text_column], pa.string())})
+            table = self(texts)
+            frame = frame.copy()
+            frame["mean"] = list(
+                table["mean"].combine_chunks().flatten().to_numpy().reshape(len(frame), -1)
+            )
+            frame["variance"] = table["variance"].to_numpy()
+            yield frame
+
+
+def embed(
+    dataset,
+    model,
+    *,
+    text_column: str = "text",
+    n_actors: int | None = None,
+    batch_size: int = 4096,
+    **how: Any,
+):
+    """A Ray Dataset with the vectors of its texts: columns `mean` and `variance`.
+
+    Parameters
+    ----------
+    dataset : ray.data.Dataset
+    model : str
+        A folder that every machine of the cluster sees, or "english".
+    text_column : str, default="text"
+    n_actors : int or None
+        Processes of one core that hold the model; None takes one for each core of the cluster.
+    batch_size : int, default=4096
+    **how
+        method, unknown and params, as of `scale.Embed`.
+    """
+    ray = _ray()
+    if n_actors is None:
+        n_actors = max(1, int(ray.cluster_resources().get("CPU", 1)) - 1)
+    return dataset.map_batches(
+        Embedder,
+        fn_constructor_args=(str(model), text_column),
+        fn_constructor_kwargs=how,
+        batch_format="pyarrow",
+        batch_size=batch_size,
+        compute=ray.data.ActorPoolStrategy(size=n_actors),
+        num_cpus=1,
+    )
+
+
+class _Actor:
+    """Works on one file after the other; the model is opened with the first."""
+
+    def work(self, task):
+        return outcome(task, lambda n: None)
+
+
+def on_ray(address: str | None = None) -> Callable:
+    """An engine for `run` and `embed_shards(..., engine=...)`: files on the actors of a cluster.
+
+    An actor or a machine that is lost is replaced, and its file begun again; since an output is
+    there whole or not at all, every row is there once.
+
+    Parameters
+    ----------
+    address : str or None
+        Of the cluster; None starts one on this machine, or joins the one that is initialised.
+    """
+
+    def engine(tasks: list, n_jobs: int | None, shown) -> Iterator[tuple]:
+        ray = _ray()
+        if not ray.is_initialized():
+            ray.init(address=address, log_to_driver=False)
+        n_cores = int(ray.cluster_resources().get("CPU", 1))
+        n_actors = max(1, min(len(tasks), n_cores if n_jobs is None or n_jobs < 1 else n_jobs))
+        remote = ray.remote(max_restarts=-1, max_task_retries=_RETRIES, num_cpus=1)(_Actor)
+        idle = [remote.remote() for _ in range(n_actors)]
+        running: dict = {}
+        waiting = list(reversed(tasks))
+        while waiting or running:
+            while waiting and idle:
+                task, actor = waiting.pop(), idle.pop()
+                running[actor.work.remote(task)] = task, actor
+            (done,), _ = ray.wait(list(running), num_returns=1)
+            task, actor = running.pop(done)
+            idle.append(actor)
+            try:
+                result = ray.get(done)
+            except ray.exceptions.RayError as error:
+                result = RuntimeError(f"its actor was lost {_RETRIES + 1} times ({error})")
+            if hasattr(result, "rows"):
+                shown.advance(result.rows)
+            yield task, result
+
+    return engine

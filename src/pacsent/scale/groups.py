@@ -1,0 +1,124 @@
+"""Workers that add up arrays together: alone, as threads of one process, or by torch.distributed.
+
+A group has `rank`, `size` and `total(array)`, which replaces the array in every worker by the sum
+over all workers. Everybody must call it the same number of times.
+"""
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Protocol
+
+import numpy as np
+
+
+class Group(Protocol):
+    """What training asks of a transport."""
+
+    rank: int
+    size: int
+
+    def total(self, array: np.ndarray) -> None:
+        """Replace the array by the sum over all workers, the same in each."""
+
+
+class Alone:
+    """A group of one."""
+
+    rank, size = 0, 1
+
+    def total(self, array: np.ndarray) -> None:
+        """Nothing to add."""
+
+
+class Threads:
+    """Workers that are threads of this process: the same updates as on many machines.
+
+    >>> Threads.run(2, lambda group: group.rank)
+    [0, 1]
+    """
+
+    def __init__(self, rank: int, size: int, shared: dict):
+        self.rank, self.size, self._shared = rank, size, shared
+
+    def total(self, array: np.ndarray) -> None:
+        """Sums in the order of the ranks, so that there is one possible result."""
+        barrier, slots = self._shared["barrier"], self._shared["slots"]
+        slots[self.rank] = array
+        barrier.wait()
+        total = slots[0].copy()
+        for other in slots[1:]:
+            total += other
+        barrier.wait()
+        array[...] = total
+
+    @classmethod
+    def run(cls, size: int, work: Callable) -> list:
+        """work(group) on so many threads; what each returned."""
+        shared = {"barrier": threading.Barrier(size), "slots": [None] * size}
+        results: list = [None] * size
+        errors: list[BaseException] = []
+
+        def one(rank):
+            try:
+                results[rank] = work(cls(rank, size, shared))
+            except threading.BrokenBarrierError:
+                pass
+            except BaseException as error:
+                errors.append(error)
+                shared["barrier"].abort()
+
+        others = [threading.Thread(target=one, args=(rank,)) for rank in range(1, size)]
+        for thread in others:
+            thread.start()
+        one(0)
+        for thread in others:
+            thread.join()
+        if errors:
+            raise errors[0]
+        return results
+
+
+class Distributed:
+    """Workers that are processes, on one machine or many, joined by torch.distributed.
+
+    Parameters
+    ----------
+    rank, size : int or None
+        None takes them, and where to meet, from the environment that torchrun sets.
+    meet : str
+        Where the workers meet: "env://", "tcp://host:port" or "file:///path".
+    backend : str, default="gloo"
+    timeout : float, default=300
+        Seconds after which a worker that does not answer is taken for lost.
+    """
+
+    def __init__(
+        self, rank=None, size=None, meet: str = "env://", *, backend="gloo", timeout: float = 300.0
+    ):
+        try:
+            import torch.distributed as distributed
+        except ImportError:
+            raise ImportError(
+                "Training on several processes needs PyTorch, which is not installed. "
+                "Run: pip install 'pacsent[gpu]'"
+            ) from None
+        self._distributed = distributed
+        distributed.init_process_group(
+            backend,
+            init_method=meet,
+            rank=-1 if rank is None else rank,
+            world_size=-1 if size is None else size,
+            timeout=timedelta(seconds=timeout),
+        )
+        self.rank, self.size = distributed.get_rank(), distributed.get_world_size()
+
+    def total(self, array: np.ndarray) -> None:
+        """All-reduce, in place."""
+        import torch
+
+        self._distributed.all_reduce(torch.from_numpy(array))
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._distributed.destroy_process_group()

@@ -1,0 +1,212 @@
+"""The same vectors on Ray, Spark and Daft, and every row once whatever is lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from pacsent import Vocabulary, WordVectors, make, save, scale
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+TEXTS = ["a good film", "bad, bad film", "", "good", "zzz"]
+
+
+@pytest.fixture(scope="module")
+def vectorizer():
+    rng = np.random.default_rng(0)
+    I, O = rng.standard_normal((2, 4, 5)).astype(np.float32)
+    words = WordVectors(Vocabulary(["a", "good", "film", "bad"], [4, 3, 2, 1]), I, O)
+    return make("Average", words, on_empty="ignore").fit(["a"])
+
+
+@pytest.fixture(scope="module")
+def model(vectorizer, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "m"
+    save(vectorizer, path)
+    return str(path)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for i in range(6):
+        pq.write_table(pa.table({"id": range(5 * i, 5 * i + 5), "text": TEXTS}),
+                       folder / f"{i}.parquet")  # fmt: skip
+    return folder
+
+
+def check(out, vectorizer):
+    """Every row once, with the vectors of this machine."""
+    table = pa.concat_tables(pq.read_table(path) for path in sorted(out.glob("*.parquet")))
+    assert table["id"].to_pylist() == list(range(30))
+    found = np.array(table["mean"].to_pylist(), np.float32)
+    np.testing.assert_array_equal(found, np.tile(vectorizer.transform(TEXTS), (6, 1)))
+
+
+def test_arrow_and_pandas_batches_get_the_vectors_of_this_machine(model, vectorizer):
+    pd = pytest.importorskip("pandas")
+    embedder = scale.Embedder(model)
+    table = embedder(pa.table({"id": range(5), "text": TEXTS}))
+    (frame,) = embedder.frames([pd.DataFrame({"text": TEXTS})])
+    right = vectorizer.transform(TEXTS)
+    np.testing.assert_array_equal(np.array(table["mean"].to_pylist(), np.float32), right)
+    np.testing.assert_array_equal(np.stack(frame["mean"]), right)
+    assert table["variance"].null_count == 2
+
+
+def test_daft_takes_the_recipe(model, vectorizer):
+    daft = pytest.importorskip("daft")
+    embedder = scale.Embedder(model)
+    n_dims = 5
+
+    @daft.udf(return_dtype=daft.DataType.list(daft.DataType.float32()))
+    def mean(texts):
+        return embedder(pa.table({"text": texts.to_arrow()}))["mean"].to_pylist()
+
+    frame = daft.from_pydict({"text": TEXTS}).with_column("mean", mean(daft.col("text")))
+    found = np.array(frame.to_pydict()["mean"], np.float32).reshape(-1, n_dims)
+    np.testing.assert_array_equal(found, vectorizer.transform(TEXTS))
+
+
+def test_spark_takes_the_recipe(model, vectorizer, monkeypatch):
+    pytest.importorskip("pyspark")
+    import shutil
+
+    if shutil.which("java") is None:
+        pytest.skip("could not import 'pyspark' with a Java of its own: there is none here")
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+
+    session = SparkSession.builder.master("local[2]").getOrCreate()
+    frame = session.createDataFrame([(text,) for text in TEXTS], "text string")
+    schema = "text string, mean array<float>, variance double"
+    rows = frame.mapInPandas(scale.Embedder(model).frames, schema).collect()
+    by_text = {row["text"]: row["mean"] for row in rows}
+    found = np.array([by_text[text] for text in TEXTS], np.float32)
+    np.testing.assert_array_equal(found, vectorizer.transform(TEXTS))
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two node processes of two cores each on this machine, beside a head without cores."""
+    pytest.importorskip("ray")
+    import ray
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    nodes = [made.add_node(num_cpus=2) for _ in range(2)]
+    ray.init(address=made.address, log_to_driver=False, configure_logging=False)
+    yield made, nodes
+    ray.shutdown()
+    made.shutdown()
+
+
+def test_shards_on_ray_are_those_of_this_machine(cluster, folder, tmp_path, model, vectorizer):
+    manifest = scale.embed_shards(
+        model, [folder], tmp_path / "out", carry=["id"], engine=scale.on_ray()
+    )
+    assert manifest.totals()["rows"] == 30 and not manifest.failed
+    check(tmp_path / "out", vectorizer)
+
+
+def test_a_ray_dataset_gets_its_vectors(cluster, folder, model, vectorizer):
+    import ray
+
+    dataset = ray.data.read_parquet(str(folder))
+    rows = scale.embed(dataset, model, n_actors=2, batch_size=4).take_all()
+    rows.sort(key=lambda row: row["id"])
+    assert [row["id"] for row in rows] == list(range(30))
+    found = np.array([row["mean"] for row in rows], np.float32)
+    np.testing.assert_array_equal(found, np.tile(vectorizer.transform(TEXTS), (6, 1)))
+
+
+def test_an_actor_that_is_killed_loses_no_row(cluster, folder, tmp_path, model, vectorizer):
+    """The file's first actor is killed while it works on it."""
+    from pacsent.scale import engines
+
+    mark = tmp_path / "killed"
+
+    class Deadly(engines._Actor):
+        def work(self, task):
+            if task.shard.source.endswith("3.parquet") and not os.path.exists(mark):
+                open(mark, "w").close()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().work(task)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines, "_Actor", Deadly)
+        manifest = scale.embed_shards(
+            model, [folder], tmp_path / "out", carry=["id"], engine=scale.on_ray()
+        )
+    assert mark.exists() and not manifest.failed
+    check(tmp_path / "out", vectorizer)
+
+
+def test_a_node_that_is_killed_loses_no_row(cluster, folder, tmp_path, model, vectorizer):
+    from pacsent.scale import engines
+
+    made, nodes = cluster
+    begun = tmp_path / "begun"
+
+    class Slow(engines._Actor):
+        def work(self, task):
+            open(begun, "w").close()
+            time.sleep(1.0)
+            return super().work(task)
+
+    def engine(tasks, n_jobs, shown):
+        killed = False
+        for result in scale.on_ray()(tasks, n_jobs, shown):
+            if not killed:
+                made.remove_node(nodes.pop(), allow_graceful=False)
+                killed = True
+            yield result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines, "_Actor", Slow)
+        manifest = scale.embed_shards(
+            model, [folder], tmp_path / "out", carry=["id"], engine=engine, n_jobs=4
+        )
+    nodes.append(made.add_node(num_cpus=2))
+    assert not manifest.failed
+    check(tmp_path / "out", vectorizer)
+
+
+def test_a_driver_that_is_killed_and_started_again_loses_no_row(
+    cluster, folder, tmp_path, model, vectorizer
+):
+    made, _ = cluster
+    out = tmp_path / "out"
+    code = f"""
+import time
+from pacsent import scale
+from pacsent.scale import engines
+class Slow(engines._Actor):
+    def work(self, task):
+        time.sleep(1.0)
+        return super().work(task)
+engines._Actor = Slow
+scale.embed_shards({model!r}, [{str(folder)!r}], {str(out)!r}, carry=["id"], n_jobs=1,
+                   engine=scale.on_ray({made.address!r}))
+"""
+    process = subprocess.Popen([sys.executable, "-c", code])
+    deadline = time.monotonic() + 500
+    while not list(out.glob("*.parquet")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert 1 <= len(list(out.glob("*.parquet"))) < 6
+    manifest = scale.embed_shards(model, [folder], out, carry=["id"], engine=scale.on_ray())
+    assert not manifest.failed
+    check(out, vectorizer)
+    assert json.loads((out / "manifest.json").read_text())["totals"]["rows"] == 30

@@ -1,0 +1,206 @@
+"""Skip-gram on several workers: every chunk once, the same tables everywhere, losses survived."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from pacsent import Corpus, SkipGram, scale
+from pacsent.scale import Schedule, Threads, train_worker
+from pacsent.scale.training import MERGES, _factor, _Worker, periods, shard_of
+
+SETTINGS = {"n_dims": 12, "n_epochs": 2, "random_state": 1, "subsample": 1e-2}
+SCHEDULE = Schedule(every=2048, longest=4)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    letters = "abcdefghij"
+    names = [
+        letters[i] + letters[j] + letters[k] for i in range(5) for j in range(9) for k in (0, 1)
+    ]
+    texts = [
+        " ".join(names[i] for i in np.minimum(rng.zipf(1.3, 50) - 1, len(names) - 1))
+        for _ in range(1500)
+    ]
+    return Corpus.build(texts, tmp_path_factory.mktemp("corpus") / "c", min_count=1)
+
+
+@pytest.mark.parametrize("n_chunks", [0, 1, 7, 64, 101])
+@pytest.mark.parametrize("n_workers", [1, 2, 3, 8, 200])
+def test_shards_hold_every_chunk_once(n_chunks, n_workers):
+    dealt = [
+        chunk for worker in range(n_workers) for chunk in shard_of(n_chunks, n_workers, worker)
+    ]
+    assert dealt == list(range(n_chunks))
+
+
+@pytest.mark.parametrize("n_workers", [1, 2, 3, 5])
+def test_rounds_hold_every_chunk_of_every_epoch_once(corpus, n_workers):
+    class Fixed:
+        size = n_workers
+
+        def __init__(self, rank):
+            self.rank = rank
+
+    settings = {
+        **SkipGram().get_params(), "n_dims": 2, "n_epochs": 3, "seed": 0, "deterministic": False,
+    }  # fmt: skip
+    trained = []
+    for rank in range(n_workers):
+        worker = _Worker(corpus, settings, Fixed(rank), SCHEDULE)
+        while worker.round < worker.n_rounds:
+            trained += worker.chunks()
+            worker.round += 1
+    assert sorted(trained) == list(range(worker.n_chunks))
+
+
+def test_frequent_rows_meet_more_often_than_rare_ones():
+    kept = np.array([1e3, 8.0, 4.0, 2.0, 0.5, 1e-9])
+    assert periods(kept, 8.0, 16).tolist() == [1, 1, 2, 4, 16, 16]
+    assert periods(kept, 0.0, 16).tolist() == [1] * 6
+
+
+def test_changes_that_agree_are_averaged_and_others_added():
+    d = np.array([[1.0, 0.0]], np.float32)
+    same = np.concatenate([d + d, [[2.0]]], axis=1)  # two workers, the same change
+    other = np.array([[1.0, 1.0, 2.0]])  # two workers, at right angles
+    assert _factor("adaptive", same) == pytest.approx(0.5)
+    assert _factor("adaptive", other) == pytest.approx(1.0)
+    assert _factor("mean", same) == pytest.approx(0.5) and _factor("sum", same) == 1.0
+
+
+def test_one_worker_alone_is_one_training(corpus):
+    words, report = train_worker(corpus, **SETTINGS)
+    again, _ = train_worker(corpus, **SETTINGS)
+    np.testing.assert_array_equal(words.input_vectors, again.input_vectors)
+    assert report["bytes"] == 0 and report["loss"][1] < report["loss"][0]
+    whole = SkipGram(**SETTINGS, n_jobs=1, min_count=1).fit(corpus)
+    assert report["loss"][-1] == pytest.approx(whole.loss_[-1], rel=0.02)
+
+
+@pytest.mark.parametrize("merge", ["adaptive", "mean"])
+@pytest.mark.parametrize("n_workers", [2, 3])
+def test_workers_end_with_the_same_tables_and_the_pairs_of_one(corpus, n_workers, merge):
+    schedule = Schedule(every=2048, longest=4, merge=merge)
+    found = Threads.run(
+        n_workers, lambda group: train_worker(corpus, group, schedule=schedule, **SETTINGS)
+    )
+    alone = train_worker(corpus, **SETTINGS)[1]
+    for words, report in found:
+        np.testing.assert_array_equal(words.input_vectors, found[0][0].input_vectors)
+        np.testing.assert_array_equal(words.output_vectors, found[0][0].output_vectors)
+        assert report["pairs"] == alone["pairs"]  # no word twice, none left out
+        assert report["loss"][-1] == pytest.approx(alone["loss"][-1], rel=0.05)
+
+
+def test_a_schedule_by_frequency_costs_fewer_bytes_than_all_rows_always(corpus):
+    def n_bytes(schedule):
+        run = lambda group: train_worker(corpus, group, schedule=schedule, **SETTINGS)  # noqa: E731
+        return Threads.run(2, run)[0][1]["bytes"]
+
+    always = n_bytes(Schedule(every=2048, touches=0.0, longest=1))
+    rounds = Threads.run(
+        2, lambda group: train_worker(corpus, group, schedule=SCHEDULE, **SETTINGS)
+    )[0][1]["rounds"]
+    assert always == rounds * 2 * len(corpus.vocabulary) * (SETTINGS["n_dims"] + 1) * 4
+    assert n_bytes(Schedule(every=2048, touches=1000.0, longest=8)) < 0.6 * always
+
+
+def test_a_training_that_stopped_goes_on_as_if_it_had_not(corpus, tmp_path):
+    def run(folder, stop_at=None):
+        def work(group):
+            def advance(n, seen=[0]):  # noqa: B006
+                seen[0] += n
+                if stop_at is not None and seen[0] > stop_at and group.rank == 1:
+                    raise KeyboardInterrupt
+
+            return train_worker(
+                corpus, group, schedule=SCHEDULE, checkpoint_dir=folder, advance=advance, **SETTINGS
+            )
+
+        return Threads.run(2, work)[0]
+
+    whole = run(tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "cut", stop_at=corpus.n_tokens * 0.7)
+    assert list((tmp_path / "cut").glob("tables-*.f32"))
+    words, report = run(tmp_path / "cut")
+    np.testing.assert_array_equal(words.input_vectors, whole[0].input_vectors)
+    np.testing.assert_array_equal(words.output_vectors, whole[0].output_vectors)
+    assert report["pairs"] == whole[1]["pairs"]
+    with pytest.raises(ValueError, match="holds a training with other settings"):
+        train_worker(corpus, checkpoint_dir=tmp_path / "cut", **{**SETTINGS, "n_dims": 3})
+
+
+def test_workers_with_different_settings_are_refused(corpus):
+    def work(group):
+        return train_worker(corpus, group, **{**SETTINGS, "random_state": group.rank})
+
+    with pytest.raises(ValueError, match="must have the same corpus and the same parameters"):
+        Threads.run(2, work)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [({"merge": "best"}, f"one of {', '.join(MERGES)}. Got 'best'"),
+     ({"longest": 3}, "power of two. Got 3"), ({"every": 0}, "every must be at least 1")],
+)  # fmt: skip
+def test_a_schedule_that_cannot_be_is_refused(wrong, match):
+    with pytest.raises(ValueError, match=match):
+        Schedule(**wrong)
+
+
+def test_processes_joined_by_gloo_train_as_threads_do_though_one_is_killed(corpus, tmp_path):
+    pytest.importorskip("torch")
+    folder = tmp_path / "run"
+    code = f"""
+from pacsent.scale import Schedule, train_words
+if __name__ == "__main__":
+    words, report = train_words(
+        {str(corpus.directory)!r}, 2, {str(folder)!r}, schedule=Schedule(every=1024, longest=2),
+        timeout=60.0, n_dims=12, n_epochs=20, random_state=1, subsample=1e-2)
+    print("lost", report["lost"], report["pairs"][0])
+"""
+    script = tmp_path / "run.py"
+    script.write_text(code)
+    process = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 500
+    while not list(folder.glob("tables-*.f32")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    listed = subprocess.run(
+        ["ps", "-o", "pid=,args=", "--ppid", str(process.pid)], capture_output=True, text=True
+    )
+    workers = [line.split()[0] for line in listed.stdout.splitlines() if "spawn_main" in line]
+    os.kill(int(workers[-1]), signal.SIGKILL)
+    out, _ = process.communicate(timeout=600)
+    expected = Threads.run(
+        2,
+        lambda group: train_worker(
+            corpus, group, schedule=Schedule(every=1024, longest=2),
+            **{**SETTINGS, "n_epochs": 20},
+        ),
+    )[0]  # fmt: skip
+    assert out.split() == ["lost", "1", str(expected[1]["pairs"][0])]
+    from pacsent import load
+
+    words = load(folder / "words")
+    np.testing.assert_array_equal(words.input_vectors, expected[0].input_vectors)
+
+
+def test_the_module_for_torchrun_takes_its_place_from_the_environment(corpus, tmp_path):
+    pytest.importorskip("torch")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+               "2", "-m", "pacsent.scale.worker", str(corpus.directory), str(tmp_path / "w"),
+               "--n-dims", "4", "--n-epochs", "1"]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    from pacsent import load
+
+    assert load(tmp_path / "w" / "words").training["workers"] == 2
+    assert scale.Alone.size == 1
