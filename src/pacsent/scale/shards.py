@@ -27,7 +27,7 @@ from pacsent.files import check_output
 from pacsent.scale import places, rows
 from pacsent.scale.jobs import Embed, Predict
 from pacsent.scale.places import Shard
-from pacsent.scale.shard import WRITERS, Record, Stopped, ShardTask
+from pacsent.scale.shard import WRITERS, Record, ShardTask, Stopped
 
 MANIFEST = "manifest.json"
 _SAVE_EVERY = 2.0  # seconds between two writings of the manifest
