@@ -20,6 +20,7 @@ from pacsent import (
 from pacsent.maths import pb_neg as posterior
 from pacsent.maths import w_pb_neg
 from pacsent.maths.logistic import gaussian_logistic
+from pacsent.maths.noise import alias
 
 
 @pytest.fixture(scope="module")
@@ -433,7 +434,7 @@ def test_divergence_starts_at_184_tokens_per_lam():
 
 def test_alias_table_draws_the_probabilities_it_was_given(rng):
     p = rng.pareto(1.0, 300)
-    keep, other = posterior.alias(p)
+    keep, other = alias(p)
     found = np.bincount(np.arange(300), weights=keep, minlength=300)
     found += np.bincount(other, weights=1.0 - keep, minlength=300)
     assert_allclose(found / 300, p / p.sum(), atol=1e-12)
@@ -573,7 +574,7 @@ def test_word_training_takes_the_steps_of_the_formulas(word_problem):
     )  # fmt: skip
     rng = np.random.default_rng(5)
     state = np.maximum(rng.integers(0, 2**63, (1, 1), dtype=np.uint64), np.uint64(1))[0]
-    keep, other = posterior.alias(noise)
+    keep, other = alias(noise)
     n_tokens = counts.sum(axis=1).A1
     weights = n_tokens / n_tokens.mean()
     rates, c = 1.0 / (var_P * lam), 0.5 * A.shape[1] / lam
@@ -620,7 +621,7 @@ def test_lazy_words_equal_words_caught_up_after_every_step(word_problem):
         for begins in [order] if lazy else order[:, None]:
             word_sgd(
                 begins, sentences, A, (D, u, clock), prior,
-                (*posterior.alias(noise), 5, np.float32(noise @ A)), (0.0, 0.02, 1, 1.0), memory,
+                (*alias(noise), 5, np.float32(noise @ A)), (0.0, 0.02, 1, 1.0), memory,
             )  # fmt: skip
             catch_up(D, u, clock, prior[0], prior[2], 0.02 * (begins[-1] + 1))
         ends.append((D, u))
@@ -641,7 +642,7 @@ def test_a_thread_that_lags_does_not_turn_a_words_clock_back(word_problem):
         np.zeros((n, A.shape[1]), np.float32), np.zeros(n),
     )  # fmt: skip
     prior = (1.0 / var_P, var_P, 3.0)
-    table = (*posterior.alias(noise), 5, np.float32(noise @ A))
+    table = (*alias(noise), 5, np.float32(noise @ A))
     D, u, clock = np.ones(A.shape, np.float32), np.zeros(len(A)), np.zeros(len(A))
     memory = np.array([1], dtype=np.uint64), np.array([0.5])
     for begins in (np.arange(n // 2, n), np.arange(n // 2)):  # weights are 0: only the penalty

@@ -18,6 +18,7 @@ from sklearn.base import clone
 
 from pacsent import Corpus, SkipGram, load
 from pacsent._kernels import skipgram as kernels
+from pacsent.maths.noise import alias_thresholds
 from pacsent.words import skipgram as skipgram_module
 from pacsent.words.skipgram import forget
 
@@ -190,7 +191,7 @@ def test_the_loss_of_extreme_scores_neither_overflows_nor_vanishes():
 
 def test_the_alias_table_gives_the_probabilities_back(rng):
     p = rng.dirichlet(np.full(50, 0.3))
-    thresholds, aliases = kernels.alias_table(p)
+    thresholds, aliases = alias_thresholds(p)
     own = thresholds / 2.0**32
     found = own.copy()
     np.add.at(found, aliases, 1 - own)
@@ -278,7 +279,7 @@ def compare_with_its_reference(module, kernel, shape, rng):
     I, O = tables(rng, n_words)
     tokens = rng.integers(0, n_words, 50).astype(np.int32)
     documents = np.repeat([0, 1, 2], [20, 1, 29])
-    noise = kernels.alias_table(rng.dirichlet(np.ones(n_words)))
+    noise = alias_thresholds(rng.dirichlet(np.ones(n_words)))
     span = (2, 47, 0.01, 0.01)
     slow_I, slow_O = I.astype(float), O.astype(float)
     arguments = (tokens, documents, span, shape, noise)

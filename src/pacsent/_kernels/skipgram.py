@@ -131,41 +131,6 @@ def _draw_noise(state, thresholds, aliases):
     return np.int64(aliases[column])
 
 
-@njit(cache=True)
-def alias_table(probabilities):
-    """Walker's alias table: (thresholds uint64 of 2^32, aliases int32).
-
-    Word w is drawn with probability (threshold[w] + sum over v with aliases[v] == w of
-    (2^32 - threshold[v])) / (2^32 n).
-    """
-    n = probabilities.size
-    share = probabilities * n
-    thresholds = np.empty(n, np.uint64)
-    aliases = np.arange(n).astype(np.int32)
-    stack = np.empty(n, np.int64)  # poor columns from the left, rich ones from the right
-    n_poor, n_rich = 0, 0
-    for w in range(n):
-        if share[w] < 1.0:
-            stack[n_poor] = w
-            n_poor += 1
-        else:
-            n_rich += 1
-            stack[n - n_rich] = w
-    while n_poor > 0 and n_rich > 0:
-        poor, rich = stack[n_poor - 1], stack[n - n_rich]
-        aliases[poor] = rich
-        share[rich] -= 1.0 - share[poor]
-        n_poor -= 1
-        if share[rich] < 1.0:
-            n_rich -= 1
-            stack[n_poor] = rich
-            n_poor += 1
-    for w in range(n):
-        own = 1.0 if aliases[w] == w else max(0.0, share[w])
-        thresholds[w] = np.uint64(own * 4294967296.0)
-    return thresholds, aliases
-
-
 @njit(cache=True, nogil=True)
 def subsample(ids, first, thresholds, key, kept):
     """Positions (from `first`) of the tokens that this epoch keeps, into `kept`; how many.

@@ -32,6 +32,7 @@ from pacsent.gpu.device import (
     require_torch,
     too_little,
 )
+from pacsent.maths.noise import alias
 
 if TYPE_CHECKING:
     import torch
@@ -134,34 +135,13 @@ def keep_thresholds(probabilities: np.ndarray) -> np.ndarray:
 
 
 def alias_table(probabilities: np.ndarray) -> np.ndarray:
-    """Walker's alias method: two draws choose a word with its probability.
+    """`noise.alias` as the kernel reads it: two draws choose a word with its probability.
 
     Row i is (threshold, other): word i when a 32-bit draw is at most the threshold, else `other`.
-    Built without a loop: words rarer than average are filled up, in order, from the surplus of
-    the more frequent ones, so that both running sums name who fills whom.
     """
-    p = np.asarray(probabilities, dtype=np.float64)
-    load = p / p.sum() * p.size
-    table = np.empty((p.size, 2), dtype=np.uint32)
-    share = np.ones(p.size)
-    other = np.arange(p.size)
-    poor, rich = np.flatnonzero(load < 1), np.flatnonzero(load >= 1)
-    if poor.size and rich.size:
-        lack, surplus = np.cumsum(1 - load[poor]), np.cumsum(load[rich] - 1)
-        before = np.concatenate([[0.0], lack[:-1]])
-        giver = np.searchsorted(surplus, before, side="right")
-        share[poor] = load[poor]
-        other[poor] = rich[np.minimum(giver, rich.size - 1)]
-        # A rich word that gave more than its surplus is filled up by the next one.
-        empty_at = np.searchsorted(lack, surplus, side="right")
-        over = empty_at < lack.size
-        over[-1] = False  # only rounding is left there
-        gave_too_much = lack[np.minimum(empty_at, lack.size - 1)] - surplus
-        share[rich[over]] = 1 - gave_too_much[over]
-        other[rich[over]] = rich[np.flatnonzero(over) + 1]
-    table[:, 0] = np.clip(share * 2.0**32, 0, 2.0**32 - 1).astype(np.uint32)
-    table[:, 1] = other
-    return table
+    keep, other = alias(probabilities)
+    share = np.clip(keep * 2.0**32, 0, 2.0**32 - 1)
+    return np.stack([share.astype(np.uint32), other.astype(np.uint32)], axis=1)
 
 
 def cut_points(

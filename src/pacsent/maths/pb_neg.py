@@ -33,6 +33,7 @@ from pacsent.maths.logistic import (
     sigmoid_fits,
     softplus,
 )
+from pacsent.maths.noise import noise_probabilities
 
 KLS = ("exact", "paper")
 _SCORES_AT_ONCE = 1 << 20  # scores worked on at once, or 128 sentences: bounds the memory
@@ -286,10 +287,9 @@ def noise_of(
     """The Noise of word counts: probability proportional to count^noise_power."""
     counts = np.asarray(counts, dtype=float)
     words = np.flatnonzero(counts > 0)
-    p = counts[words] ** noise_power
     return Noise(
         words=words,
-        kp=n_negatives * p / p.sum(),
+        kp=n_negatives * noise_probabilities(counts[words], noise_power),
         A=np.ascontiguousarray(A_hat[words], dtype=dtype),
         centre=np.asarray(centre, dtype=dtype),
         frequency=counts[words] / counts.sum(),
@@ -912,15 +912,6 @@ def _scrambled(x):
     return x ^ (x >> np.uint64(31))
 
 
-def alias(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(keep, other): Walker's table of the probabilities p, for the kernels."""
-    from pacsent._kernels.negative_sampling import alias_table
-
-    keep, other = np.empty(len(p)), np.empty(len(p), dtype=np.int32)
-    alias_table(np.asarray(p, dtype=float), keep, other)
-    return keep, other
-
-
 def diverging(
     n_tokens: ArrayLike, *, lam: Numbers, var_P: Numbers = 1.0, learning_rate: float = 0.025
 ) -> np.ndarray:
@@ -955,7 +946,7 @@ def solve_sgd(
     Parameters
     ----------
     noise : (words, keep, other, n_negatives)
-        The noise words with `alias` of their probabilities.
+        The noise words with `noise.alias` of their probabilities.
     steps : array, shape (n_epochs,)
         From `learning_rates`.
     seed : int

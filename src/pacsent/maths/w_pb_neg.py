@@ -22,8 +22,8 @@ from scipy import optimize, sparse
 
 from pacsent.maths.arrays import Numbers
 from pacsent.maths.logistic import gaussian_logistic
+from pacsent.maths.noise import alias
 from pacsent.maths.pb_neg import (
-    alias,
     learning_rates,
     negative_sampling_loss,
     quadrature_rule,

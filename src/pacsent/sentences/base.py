@@ -9,8 +9,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, count, islice
+from itertools import count, islice
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -27,7 +26,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent.text.sentences import as_sentences, n_sentences
-from pacsent.threads import n_threads
+from pacsent.threads import in_order, n_threads
 from pacsent.words.encoded import Encoded, LowCoverageWarning, warn_if_few_known
 from pacsent.words.fingerprint import MOST, Fingerprint
 from pacsent.words.vectors import WordVectors
@@ -437,23 +436,8 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         n_jobs = self._n_threads()
         size = self._batch_size(_length(X), n_jobs)
         parts = zip(count(0, size), _parts(X, size))
-        first = list(islice(parts, 2))
-        if n_jobs == 1 or len(first) < 2:  # nothing to share out: no threads to start
-            for start, part in chain(first, parts):
-                yield work(start, part)
-            return
-        parts = chain(first, parts)
-        with ThreadPoolExecutor(n_jobs) as pool:
-            # a few batches ahead, so that no thread waits and memory stays bounded
-            waiting = deque(pool.submit(work, *part) for part in islice(parts, n_jobs + 1))
-            try:
-                while waiting:
-                    done = waiting.popleft().result()
-                    waiting.extend(pool.submit(work, *part) for part in islice(parts, 1))
-                    yield done
-            finally:
-                for future in waiting:
-                    future.cancel()
+        # a few batches ahead, so that no thread waits and memory stays bounded
+        yield from in_order(lambda part: work(*part), parts, n_jobs, ahead=n_jobs + 1)
 
     def _batch_size(self, n_sentences, n_jobs) -> int:
         """Sentences a batch, where there are so many (None: nobody knows) for so many threads."""

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from pacsent.maths import pb_neg as posterior
+from pacsent.maths.noise import alias, noise_probabilities
 from pacsent.sentences.base import SentenceVectorizer
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
@@ -71,14 +71,13 @@ class NegativeSampling(SentenceVectorizer):
     def _noise_probabilities(self):
         """(words, probabilities) of the noise distribution, on its support."""
         words = np.flatnonzero(self.noise_counts_)
-        p = self.noise_counts_[words].astype(float) ** self.noise_power
-        return words, p / p.sum()
+        return words, noise_probabilities(self.noise_counts_[words], self.noise_power)
 
     def _alias_table(self):
         """(words, keep, other, n_negatives), from which kernels draw noise words."""
         if not hasattr(self, "_alias"):
             words, p = self._noise_probabilities()
-            self._alias = (words, *posterior.alias(p), self.n_negatives)
+            self._alias = (words, *alias(p), self.n_negatives)
         return self._alias
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from pacsent.maths.noise import noise_probabilities
 from pacsent.maths.pb_01 import OBJECTIVES, Documents, ZeroOneLoss, minimise, single
 from pacsent.maths.risks import paper_weights, row_norms
 from pacsent.sentences.base import SentenceVectorizer
@@ -155,9 +156,7 @@ class PB01Vectorizer(SentenceVectorizer):
 
     def _fit(self, encoded):
         self.start_ = self._new_start().fit(encoded)
-        counts = self.start_.noise_counts_.astype(float)
-        p_noise = np.where(counts > 0, counts, 0.0) ** self.noise_power * (counts > 0)
-        p_noise /= p_noise.sum()
+        p_noise = noise_probabilities(self.start_.noise_counts_, self.noise_power)
         support = np.flatnonzero(p_noise)
         if support.size <= self.n_noise:
             self.noise_words_, self.noise_weights_ = support, p_noise[support]

@@ -29,6 +29,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from pacsent.files import replacing
+from pacsent.maths.noise import alias_thresholds
 from pacsent.progress import bar
 from pacsent.threads import n_threads
 from pacsent.words.corpus import Corpus
@@ -376,7 +377,7 @@ class _Training:
         self.next_chunk = 0
         self.sums = np.zeros((settings["n_epochs"], 2))  # losses, pairs
         self.words_done = 0
-        self.noise = kernels.alias_table(vocabulary.noise_probabilities(settings["noise_power"]))
+        self.noise = alias_thresholds(vocabulary.noise_probabilities(settings["noise_power"]))
         keep = vocabulary.keep_probabilities(settings["subsample"])
         self.keep_below = np.minimum(keep * 2.0**32, 2.0**32).astype(np.uint64)
         self.read = _reader(corpus.ids)

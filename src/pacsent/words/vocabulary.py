@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
 
+from pacsent.maths.noise import noise_probabilities
 from pacsent.text.normalise import TOKENISERS, tokenise_unicode
 from pacsent.text.sentences import as_sentences
 from pacsent.threads import in_order
@@ -345,8 +346,7 @@ class Vocabulary:
 
     def noise_probabilities(self, power: float = 0.75) -> np.ndarray:
         """p_n(w) proportional to count(w)^power."""
-        weights = self._known_counts("the noise distribution").astype(float) ** power
-        return weights / weights.sum()
+        return noise_probabilities(self._known_counts("the noise distribution"), power)
 
     def _likely_cause(self) -> str:
         """Why a text may have so few words of this vocabulary, judged by its frequent words."""
