@@ -177,6 +177,14 @@ class TestWords:
         # it moves a little, and so pays the logarithm of n that staying does not
         assert bound.risk_bound <= auto.risk_bound + 5e-3
 
+    @pytest.mark.parametrize("posterior, paid", [("bound", {"branches": 2}), ("prior", {})])
+    def test_staying_at_the_prior_is_paid_where_the_sample_may_choose_it(
+        self, vectorizer, documents, posterior, paid
+    ):
+        certificate = certify(vectorizer, documents, posterior=posterior)
+        assert certificate.paid == paid
+        assert (certificate.bound_name == "chernoff") == (certificate.kl == 0)
+
     def test_choices_made_on_the_sample_are_paid_for(self, vectorizer, documents):
         certificate = certify(vectorizer, documents, bias=[1.0, 1.6, 2.2], prior_variance=[0.1, 1])
         assert certificate.paid == {"bias": 3, "prior_variance": 2, "branches": 2}

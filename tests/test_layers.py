@@ -33,7 +33,9 @@ ROOMS = {
     "sentences": {
         "_kernels", "files", "gpu", "maths", "progress", "storage", "text", "threads", "words",
     },
-    "words": {"_kernels", "files", "gpu", "maths", "progress", "seals", "storage", "text", "threads"},
+    "words": {
+        "_kernels", "files", "gpu", "maths", "progress", "seals", "storage", "text", "threads",
+    },
     "text": {"_kernels", "files", "progress", "threads"},
     "gpu": {"files", "maths", "progress"},
     "maths": {"_kernels", "progress", "threads"},
