@@ -229,7 +229,7 @@ def all_cases(options) -> list[Case]:
             slow = row.method in SLOW and name in LONG and not device
             threads = several if slow and name == "imdb" else 2 if slow else 1
             cases.append(Case(row, name, row.lams, (0,), threads, device))
-        if row.name in CHEAP:
+        if row.name in CHEAP and options.splits > 1:
             seeds = tuple(range(options.splits))
             cases.append(Case(row, "subj", row.lams, seeds, 1, device, "splits"))
     return cases

@@ -353,6 +353,23 @@ class TestRefusals:
         with pytest.raises(ValueError, match=message):
             certify(vectorizer, documents, **options)
 
+    @pytest.mark.parametrize("kind", ["continuation", "A", "A'", "C"])
+    def test_nan_in_a_word_that_no_document_holds(self, language, kind):
+        """Its score is neither noise nor not: a loss of nothing, or a bound of NaN."""
+        texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 3))
+        (row, *_) = np.setdiff1d(np.arange(language.words.n_words), texts.ids)
+        table = np.array(language.words.input_vectors)
+        words = dataclasses.replace(language.words, input_vectors=table)
+        vectorizer = make("PB-L2", words)
+        vectorizer.word_vectors.input_vectors.setflags(write=True)
+        vectorizer.word_vectors.input_vectors[row] = np.nan
+        with pytest.raises(ValueError, match=f"Got NaN or infinity in row {row}"):
+            certify(vectorizer, texts, kind, holdout=0.1)
+
+    def test_kind_b_speaks_of_documents(self, vectorizer, documents):
+        said = str(certify(vectorizer, documents, "B", posterior="prior", holdout=0.2))
+        assert "further documents that nothing read" in said and "further words" not in said
+
     def test_kind_b_certifies_what_it_names_or_refuses(self, vectorizer, documents):
         with pytest.raises(ValueError, match="kind 'B' certifies the words' posteriors"):
             certify(vectorizer, documents, "B")

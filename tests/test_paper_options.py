@@ -90,22 +90,23 @@ def shelf():
     import pacsent
     from pacsent.bench.books import passages
 
-    texts = [" ".join(p.text.split()[:25]) for p in passages()[::4]]
-    return pacsent.load("english"), texts, texts[::40][:6]
+    texts = [" ".join(p.text.split()[:12]) for p in passages()]
+    return pacsent.load("english"), texts, texts[:: len(texts) // 8][:8]
 
 
 @pytest.mark.filterwarnings("error")
 def test_pb_neg_is_solved_where_lambda_is_large(shelf):
     words, texts, some = shelf
     settings = {"lam": 64.0, "lam_mode": "per-token", "n_jobs": 1}
-    found = make("PB-neg", words, **settings).fit(texts)
+    found = make("PB-neg", words, tol=1e-2, **settings).fit(texts)
     assert found.noise_sample_[0].size < np.count_nonzero(found.noise_counts_)
     means, variances = found.posterior(some)
     assert found.n_unconverged_ == 0
     exact = make("PB-neg", words, tol=1e-5, max_iter=600, **settings).fit(texts)
     expected, expected_variances = exact.posterior(some)
-    assert_allclose(means, expected, atol=2e-3 * np.linalg.norm(expected, axis=1).max())
-    assert_allclose(variances, expected_variances, rtol=0.01)
+    apart = np.linalg.norm(means - expected, axis=1)
+    assert np.all(apart <= 0.02 * np.linalg.norm(expected, axis=1))
+    assert_allclose(variances, expected_variances, rtol=0.02)
 
 
 @pytest.mark.filterwarnings("error")

@@ -20,7 +20,7 @@ from pacsent.certificates.documents import certify_documents
 from pacsent.certificates.provenance import Provenance, provenance_of, refuse_overlap
 from pacsent.certificates.squares import certify_squares
 from pacsent.certificates.terms import GibbsPosterior, Terms
-from pacsent.certificates.wording import vacuous_reason
+from pacsent.certificates.wording import rounded_up, vacuous_reason
 from pacsent.certificates.words import certify_words
 from pacsent.maths.means import MEAN_BOUNDS
 from pacsent.maths.risks import paper_weights
@@ -179,7 +179,7 @@ def certify(
     _check(vectorizer, options)
     seed = secrets.randbits(62) if random_state is None else int(random_state)
     options["random_state"] = seed
-    words = vectorizer.word_vectors
+    words = vectorizer.word_vectors.check_finite()  # a noise word may be one that no text holds
     encoded = words.vocabulary.encode(texts)
     terms = _terms(vectorizer, encoded, {**options, "n_jobs": n_jobs, "verbose": verbose})
     as_fitted = not refit and kind != "B"  # B's prior comes from the source; its Q may see all
@@ -192,7 +192,7 @@ def certify(
     certificate, measured = CERTIFIERS[kind](terms, encoded)
     if certificate.is_vacuous:
         warnings.warn(
-            f"The bound is {certificate.risk_bound:.4g} and promises nothing: "
+            f"The bound is {rounded_up(certificate.risk_bound, 4)} and promises nothing: "
             f"{vacuous_reason(certificate)}",
             VacuousBoundWarning,
             stacklevel=2,
