@@ -47,7 +47,15 @@ class Embedder:
     ['text', 'mean', 'variance']
     """
 
-    def __init__(self, model, text_column: str = "text", *, method=None, unknown=None, params=None):
+    def __init__(
+        self,
+        model: Any,
+        text_column: str = "text",
+        *,
+        method: str | None = None,
+        unknown: str | None = None,
+        params: dict | None = None,
+    ):
         self.text_column = text_column
         self._job = (str(model), method, unknown, tuple(sorted((params or {}).items())))
 
@@ -77,14 +85,14 @@ class Embedder:
 
 
 def embed(
-    dataset,
-    model,
+    dataset: Any,
+    model: Any,
     *,
     text_column: str = "text",
     n_actors: int | None = None,
     batch_size: int = 4096,
     **how: Any,
-):
+) -> Any:
     """A Ray Dataset with the vectors of its texts: columns `mean` and `variance`.
 
     Parameters

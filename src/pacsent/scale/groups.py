@@ -94,7 +94,13 @@ class Distributed:
     """
 
     def __init__(
-        self, rank=None, size=None, meet: str = "env://", *, backend="gloo", timeout: float = 300.0
+        self,
+        rank: int | None = None,
+        size: int | None = None,
+        meet: str = "env://",
+        *,
+        backend: str = "gloo",
+        timeout: float = 300.0,
     ):
         try:
             import torch.distributed as distributed

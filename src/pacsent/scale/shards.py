@@ -340,7 +340,7 @@ class Manifest:
 _COUNTER: Any = None  # texts done by all processes together
 
 
-def locally(tasks: list, n_jobs: int | None, shown) -> Iterator[tuple]:
+def locally(tasks: list, n_jobs: int | None, shown: Any) -> Iterator[tuple]:
     """(task, what `task.work` returned, or its error) for each, as they are finished."""
     n_cores = threads.n_threads(n_jobs)
     on_gpu = bool(tasks) and tasks[0].on_gpu
@@ -429,7 +429,7 @@ def _in_process(task: ShardTask) -> "Record | BaseException":
     return outcome(task, advance)
 
 
-def outcome(task: ShardTask, advance) -> "Record | BaseException":
+def outcome(task: Any, advance: Callable[[int], None]) -> Any:
     """The record, or what is wrong with the file; mistakes of ours and signals go on."""
     with warnings.catch_warnings():
         try:

@@ -275,12 +275,13 @@ def train_worker(
     worker.run_rounds(advance)
     sums = worker.sums
     group.total(sums)
-    tables = worker.finish()
+    input_vectors, output_vectors = worker.finish()
     losses = [float(loss / pairs) for loss, pairs in sums]
     told = {name: settings[name] for name in names if name not in ("deterministic", "device")}
     words = WordVectors(
         corpus.vocabulary,
-        *tables,
+        input_vectors,
+        output_vectors,
         corpus_digest=corpus.digest,
         training={
             "method": "skip-gram with negative sampling", **told, "seed": settings["seed"],
@@ -380,7 +381,7 @@ def _process(rank: int, meet: dict, corpus_dir: str, folder: Path, given: dict) 
         group.close()
 
 
-def run_worker(corpus_dir, group: Group, folder: Path, **given) -> None:
+def run_worker(corpus_dir: str | os.PathLike, group: Group, folder: Path, **given: Any) -> None:
     """Train as one worker; the first one saves what came of it in `folder`."""
     from pacsent.loading import save
 
