@@ -263,6 +263,8 @@ def test_a_target_among_the_sources_and_a_folder_of_other_files_are_refused(fold
         scale.embed_shards(model, [folder], folder / "out")
     with pytest.raises(ValueError, match="must lie apart from the sources"):
         scale.embed_shards(model, [folder / "deep" / "*.parquet"], folder / "deep")
+    with pytest.raises(ValueError, match="must lie apart from the sources"):
+        scale.embed_shards(model, [folder], model, overwrite=True)
     with pytest.raises(FileExistsError, match="holds files without a manifest"):
         scale.embed_shards(model, [folder / "README.md"], folder / "deep")
 
@@ -287,6 +289,8 @@ def test_a_bad_file_is_reported_and_the_rest_is_done(folder, tmp_path, model):
 def test_a_model_or_column_that_is_wrong_is_told_before_or_by_name(folder, tmp_path, model):
     with pytest.raises(ValueError, match="takes no lam_mod"):
         scale.embed_shards(model, [folder], tmp_path / "o", params={"lam_mod": 1})
+    with pytest.raises(ValueError, match=r"must hold a classifier\. It holds AverageVectorizer"):
+        scale.predict_shards(model, [folder], tmp_path / "o")
     with pytest.raises(ValueError, match="Got mean, as in the output"):
         scale.embed_shards(model, [folder], tmp_path / "o", carry=["mean"])
     manifest = scale.embed_shards(

@@ -131,8 +131,9 @@ class Embed:
         """Types of the further columns."""
         return {"variance": pyarrow().float64()}
 
-    def n_dims(self) -> int:
-        return len(self.vectorizer().get_feature_names_out())
+    def check(self) -> None:
+        """Refuse, before any file is read, a model or parameters that cannot be used."""
+        self.vectorizer()
 
 
 @dataclass(frozen=True)
@@ -208,8 +209,9 @@ class Predict:
         return {"label": pa.string(), "probability": pa.float64(),
                 "set": pa.list_(pa.string()), "abstained": pa.bool_()}  # fmt: skip
 
-    def n_dims(self) -> int | None:
-        return None
+    def check(self) -> None:
+        """Refuse, before any file is read, a model that is no classifier."""
+        self.classifier()
 
 
 def _model_digest(model: str) -> str:

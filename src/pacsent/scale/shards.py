@@ -133,7 +133,7 @@ def run(
             f"{', '.join(sorted(taken))}, as in the output, instead. Rename them first."
         )
     found = places.find(sources)
-    _check_apart(sources, found.shards, target)
+    _check_apart([*sources, job.model], found.shards, target)
     settings = {**job.settings(), "columns": list(columns), "format": format}
     if str(target).endswith(f".{format}"):
         manifest = Manifest.of_one(target, settings, found, overwrite=overwrite)
@@ -143,7 +143,7 @@ def run(
     todo = [shard for shard in found.shards if not manifest.is_finished(shard, format)]
     todo.sort(key=lambda shard: -shard.size)  # a large file that begins last is waited for
     if todo:
-        job.n_dims()  # a model that cannot be used is told before any file is read
+        job.check()
     tasks = [
         ShardTask(job, shard, manifest.output_of(shard, format), format, columns, on_error, 1)
         for shard in todo
