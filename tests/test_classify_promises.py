@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import pacsent
 from pacsent import TextClassifier
 from pacsent.classify import StreamWatcher, certify, check_exchangeable, compare
 from pacsent.classify.promises import ErrorCertificate, bounds_from_counts, rounded_up
@@ -264,6 +265,19 @@ def test_certifying_on_training_texts_is_refused(fitted):
     certificate = certify(fitted, texts, labels, overlap="drop")
     assert certificate.n <= 120
     assert "left out" in str(certificate)
+
+
+def test_the_common_certify_knows_classifiers(fitted):
+    classifier, (texts, labels) = fitted, texts_of(300, 0)
+    found = pacsent.certify(classifier, *texts_of(200, 5), delta=0.1, per_class=True)
+    again = classifier.certify(*texts_of(200, 5), delta=0.1, per_class=True)
+    assert found == again and found.verify()
+    with pytest.raises(ValueError, match="were among the texts it was fitted on"):
+        pacsent.certify(classifier, texts, labels)
+    with pytest.raises(ValueError, match="needs the labels of the texts"):
+        pacsent.certify(classifier, texts)
+    with pytest.raises(ValueError, match="anytime does not apply to a classifier"):
+        pacsent.certify(classifier, texts, labels, anytime=True)
 
 
 def test_texts_that_a_bound_was_chosen_on_are_training_texts_too():

@@ -59,3 +59,26 @@ def test_log_ratios_are_those_of_naive_bayes():
     r = log_ratios(X, np.array([True, True, False]))
     a, b = np.array([3, 2, 1]) / 6, np.array([1, 1, 2]) / 4
     assert np.allclose(r, np.log(a / b))
+
+
+def test_columns_side_by_side_are_solved_as_if_alone():
+    """Classes against the rest and folds left out, in one call and one by one."""
+    X, E, _ = problem()
+    rng = np.random.default_rng(1)
+    labels, folds = rng.integers(0, 3, 120), rng.integers(0, 2, 120)
+    columns = [(c, f, C) for c in range(3) for f in range(2) for C in (0.5, 5.0)]
+    positive, left_out, Cs = np.array(columns).T
+    exactly = {"tol": 1e-6, "max_epochs": 1000}
+    found = solve(
+        X, E, labels, Cs, np.full(12, 0.5), positive=positive, left_out=left_out, folds=folds,
+        **exactly,
+    )  # fmt: skip
+    for at, (c, f, C) in enumerate(columns):
+        learnt = folds != f
+        alone = solve(
+            X[learnt], E[learnt], np.where(labels[learnt] == c, 1, -1), [C], [0.5], **exactly
+        )
+        assert np.allclose(found.sparse_weights[:, at], alone.sparse_weights[:, 0], atol=2e-3)
+        assert np.allclose(found.intercepts[at], alone.intercepts[0], atol=2e-3)
+        some = found.take([at]).decisions(X, E)
+        assert np.allclose(some, alone.decisions(X, E), atol=1e-2)

@@ -238,7 +238,9 @@ def count_grams(data, bounds, settings, lookup, n_columns, out):
     return n
 
 
-@njit(cache=True, nogil=True)
+@njit(
+    cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"}
+)  # fmt: skip
 def add_scores(data, bounds, settings, lookup, weights, out):
     """Scores of texts from their n-grams, in place: tf-idf rows of length 1 times the weights.
 
@@ -253,7 +255,7 @@ def add_scores(data, bounds, settings, lookup, weights, out):
     found = np.empty(grams.size, np.int32)
     counts = np.zeros(idf.size, np.int32)
     n_outputs = coef.shape[1]
-    score = np.empty(n_outputs)
+    score = np.empty(n_outputs, np.float32)
     for s in range(bounds.size - 1):
         n_tokens = hash_tokens(data, bounds[s], bounds[s + 1], kinds, hashes, spans)
         n = hash_grams(hashes, n_tokens, low, high, grams)
@@ -267,13 +269,14 @@ def add_scores(data, bounds, settings, lookup, weights, out):
             column = found[j]
             if column < 0 or counts[column] == 0:
                 continue
-            value = np.float64(idf[column])
+            value = idf[column]
             if counts[column] > 1:
-                value *= 1.0 + np.log(counts[column])
+                value *= np.float32(1.0 + np.log(counts[column]))
             counts[column] = 0
-            squares += value * value
+            squares += np.float64(value) * np.float64(value)
+            row = np.uint64(column)
             for k in range(n_outputs):
-                score[k] += value * coef[column, k]
+                score[k] += value * coef[row, k]
         if squares > 0:
             length = 1.0 / np.sqrt(squares)
             for k in range(n_outputs):

@@ -4,6 +4,7 @@ The promises, their assumptions and their proofs are in docs/certificates.md; th
 `Certificate`; each kind is measured in a file of its own.
 """
 
+import inspect
 import math
 import secrets
 import warnings
@@ -12,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 import pacsent
 from pacsent.certificates.certificate import ASSUMPTIONS, KINDS, Certificate
@@ -53,7 +55,7 @@ class VacuousBoundWarning(UserWarning):
 def certify(
     vectorizer: Any,
     texts: Any,
-    kind: str = "continuation",
+    kind: Any = "continuation",
     *,
     delta: float = 0.05,
     random_state: int | None = None,
@@ -77,8 +79,12 @@ def certify(
     n_jobs: int | None = None,
     verbose: bool = False,
     return_posterior: bool = False,
+    per_class: bool = False,
 ) -> Any:
     """Certify how well a vectorizer's vectors tell a text's unseen words from noise.
+
+    Of a `TextClassifier` it certifies how often it is wrong: `certify(classifier, texts, labels)`,
+    with delta, overlap, n_candidates and per_class (`pacsent.classify.certify`).
 
     Parameters
     ----------
@@ -87,7 +93,7 @@ def certify(
         one with the smallest bound is certified, and the choice is paid for: delta / their number.
     texts : iterable of str or of token lists, or Encoded
         The text to certify, one document each. The word vectors must not have been trained on it.
-    kind : {"continuation", "A", "A'", "B", "C"}, default="continuation"
+    kind : {"continuation", "A", "A'", "B", "C"}, default="continuation"; or labels
         continuation: new documents of the same population; the first part of each makes its vector,
         the words that follow are scored; nothing is assumed inside a document. A: further words of
         these documents, if tokens were independent given the document (they are not). A': words of
@@ -151,9 +157,12 @@ def certify(
     return_posterior : bool, default=False
         Return (certificate, what was measured): a `Continuation` or a `GibbsPosterior`.
 
+    per_class : bool, default=False
+        Of a classifier: bound the error in each class as well.
+
     Returns
     -------
-    certificate : Certificate
+    certificate : Certificate, or ErrorCertificate of a classifier
 
     Warns
     -----
@@ -174,6 +183,8 @@ def certify(
     True
     """
     options = {name: value for name, value in locals().items() if name not in _NOT_RECORDED}
+    if is_classifier(vectorizer):
+        return _of_classifier(vectorizer, texts, kind, {**options, "per_class": per_class})
     if isinstance(vectorizer, list | tuple):
         return _best_of(vectorizer, texts, options, n_jobs, verbose, return_posterior)
     _check(vectorizer, options)
@@ -202,7 +213,25 @@ def certify(
 
 # certificates may be asked to make themselves again, and must not import what makes them
 Certificate.certify_again = staticmethod(certify)
-_NOT_RECORDED = ("vectorizer", "texts", "n_jobs", "verbose", "return_posterior")
+_NOT_RECORDED = ("vectorizer", "texts", "n_jobs", "verbose", "return_posterior", "per_class")
+_OF_CLASSIFIERS = ("delta", "overlap", "n_candidates", "per_class")
+
+
+def _of_classifier(classifier, texts, labels, options):
+    """The classifier's own certificate, from labelled texts it has not seen."""
+    if isinstance(labels, str):
+        raise ValueError(
+            "certify needs the labels of the texts to certify a classifier. Got none. Call "
+            "certify(classifier, texts, labels)."
+        )
+    usual = inspect.signature(certify).parameters
+    for name, value in options.items():
+        if name not in (*_OF_CLASSIFIERS, "kind") and value != usual[name].default:
+            raise ValueError(
+                f"{name} does not apply to a classifier. Leave it out; what applies is "
+                f"{', '.join(_OF_CLASSIFIERS)}."
+            )
+    return classifier.certify(texts, labels, **{name: options[name] for name in _OF_CLASSIFIERS})
 
 
 def _best_of(candidates, texts, options, n_jobs, verbose, return_posterior):

@@ -19,6 +19,7 @@ WEIGHTINGS = ("tf-idf", "naive-bayes", "both")
 N_FOLDS = 5
 FEW = 1e9  # classes * texts^3 up to which the Gaussian process is used
 _HELD_OUT = 4000  # texts held out in all from where fewer of the folds are enough
+_SIDE_BY_SIDE = 32  # problems that share one reading of the features
 MOST_SELECTED = 10_000  # texts looked at to choose; the solution uses all of them
 
 
@@ -40,9 +41,6 @@ class Labelled:
     def columns(self) -> list[int]:
         """Classes that have a decision value: the second of two, or all."""
         return [1] if self.n_classes == 2 else list(range(self.n_classes))
-
-    def signs(self, column: int) -> np.ndarray:
-        return np.where(self.labels == column, 1.0, -1.0)
 
 
 @dataclass(frozen=True)
@@ -130,10 +128,15 @@ def select(
     rows: Labelled, candidates: Candidates, n_threads: int, rng: np.random.Generator
 ) -> dict:
     """Try every candidate on folds; the chosen one with its temperature."""
-    n = rows.labels.size
-    folds = _folds(rows.labels, rng)
-    n_used = int(np.clip(-(-_HELD_OUT * N_FOLDS // n), 1, N_FOLDS))
-    return choose(rows, candidates, [np.flatnonzero(folds == f) for f in range(n_used)], n_threads)
+    held_out = [held for _, held in folds_for(rows.labels, rng)]
+    return choose(rows, candidates, held_out, n_threads)
+
+
+def folds_for(labels: np.ndarray, rng) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(rows to learn from, rows to judge by) of each fold; fewer folds where texts are many."""
+    folds = _folds(labels, rng)
+    n_used = int(np.clip(-(-_HELD_OUT * N_FOLDS // labels.size), 1, N_FOLDS))
+    return [(np.flatnonzero(folds != f), np.flatnonzero(folds == f)) for f in range(n_used)]
 
 
 def choose(
@@ -142,22 +145,7 @@ def choose(
     """The candidate that errs least on the rows of `held_out`, each learnt without them."""
     pairs = candidates.pairs(rows.E.shape[1] > 0)
     tested = np.concatenate(held_out)
-    tasks = list(product(candidates.solved, range(len(held_out)), rows.columns))
-
-    def work(task):
-        return _try(rows, pairs, task[0], held_out[task[1]], task[2])
-
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
-        tried = dict(zip(tasks, pool.map(work, tasks)))
-    decisions = {
-        weighting: np.concatenate(
-            [
-                np.stack([tried[weighting, f, c] for c in rows.columns], axis=1)
-                for f in range(len(held_out))
-            ]
-        )
-        for weighting in candidates.solved
-    }  # (n_tested, n_columns, n_pairs) each
+    decisions = {w: _tried(rows, pairs, w, held_out, n_threads) for w in candidates.solved}
     if "both" in candidates.weightings:
         decisions["both"] = (decisions["tf-idf"] + decisions["naive-bayes"]) / 2
     labels, weights = rows.labels[tested], rows.weights[tested]
@@ -193,40 +181,79 @@ def fit_one(rows: Labelled, choice: dict, n_threads: int = 1) -> Linear:
     """Solve one candidate on all rows, tightly."""
     both = choice["weighting"] == "both"
     weightings = WEIGHTINGS[:2] if both else (choice["weighting"],)
-    C, scale = np.array([choice["C"]]), np.array([choice["dense_scale"]])
 
     def work(task):
-        weighting, column = task
-        X, r = _weighted(rows, weighting, column, np.arange(rows.labels.size))
+        weighting, classes = task
+        X, r = _weighted(rows, weighting, classes[0], np.arange(rows.labels.size))
         found = solve(
-            X, rows.E, rows.signs(column), C, scale, text_weights=rows.weights, tol=5e-4,
-            max_epochs=100,
+            X, rows.E, rows.labels, np.full(len(classes), choice["C"]),
+            np.full(len(classes), choice["dense_scale"]), positive=classes,
+            text_weights=rows.weights, tol=5e-4, max_epochs=100,
         )  # fmt: skip
-        w = found.sparse_weights[:, 0]
-        return w if r is None else w * r, found.dense_weights[:, 0], found.intercepts[0]
+        w = found.sparse_weights if r is None else found.sparse_weights * r[:, None]
+        return w, found.dense_weights, found.intercepts
 
-    tasks = list(product(weightings, rows.columns))
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
-        solved = dict(zip(tasks, pool.map(work, tasks)))
+    tasks = [(w, some) for w in weightings for some in _together(rows.columns, w)]
+    solved = _in_threads(work, tasks, n_threads)
 
     def mean(part):
-        per_column = [sum(solved[w, c][part] for w in weightings) for c in rows.columns]
-        return np.stack(per_column, axis=-1) / np.float32(len(weightings))
+        of_weighting = [
+            np.concatenate(
+                [found[part] for (w, _), found in zip(tasks, solved) if w == weighting], axis=-1
+            )
+            for weighting in weightings
+        ]
+        return sum(of_weighting) / np.float32(len(weightings))
 
     return Linear(mean(0), mean(1), mean(2).astype(np.float64), 1.0)
 
 
-def _try(rows, pairs, weighting, held_out, column):
-    """Decision values of the rows held out, for every pair (C, scale), (n_held_out, n_pairs)."""
-    weights = rows.weights.copy()
-    weights[held_out] = 0.0
-    learnt_from = np.setdiff1d(np.arange(weights.size), held_out)
-    X, _ = _weighted(rows, weighting, column, learnt_from)
-    found = solve(
-        X, rows.E, rows.signs(column), pairs[:, 0], pairs[:, 1], text_weights=weights, tol=2e-3,
-        max_epochs=30,
-    )  # fmt: skip
-    return found.decisions(X[held_out], rows.E[held_out])
+def _tried(rows, pairs, weighting, held_out, n_threads):
+    """Decision values of the rows held out under every pair, (n_tested, n_columns, n_pairs).
+
+    Under tf-idf all folds, classes and pairs have the same features, and stand side by side;
+    naive Bayes' ratios are another for each fold and class.
+    """
+    folds = np.full(rows.labels.size, len(held_out))
+    for f, some in enumerate(held_out):
+        folds[some] = f
+    n_pairs = len(pairs)
+    problems = list(product(range(len(held_out)), rows.columns, range(n_pairs)))
+    group = _SIDE_BY_SIDE if weighting == "tf-idf" else n_pairs
+    tasks = [problems[i : i + group] for i in range(0, len(problems), group)]
+
+    def work(problems):
+        fold, classes, at = np.array(problems).T
+        learnt_from = np.flatnonzero(folds != fold[0])
+        X, _ = _weighted(rows, weighting, classes[0], learnt_from)
+        found = solve(
+            X, rows.E, rows.labels, pairs[at, 0], pairs[at, 1], positive=classes, left_out=fold,
+            folds=folds, text_weights=rows.weights, tol=2e-3, max_epochs=30,
+        )  # fmt: skip
+        return [
+            found.take(fold == f).decisions(X[held_out[f]], rows.E[held_out[f]])
+            for f in np.unique(fold)
+        ]
+
+    values = {f: [] for f in range(len(held_out))}
+    for some, found in zip(tasks, _in_threads(work, tasks, n_threads)):
+        for f, part in zip(sorted({problem[0] for problem in some}), found):
+            values[f].append(part)
+    n_columns = len(rows.columns)
+    return np.concatenate(
+        [np.concatenate(v, axis=1).reshape(-1, n_columns, n_pairs) for v in values.values()]
+    )
+
+
+def _together(classes, weighting):
+    """Classes that are solved side by side."""
+    size = _SIDE_BY_SIDE if weighting == "tf-idf" else 1
+    return [classes[i : i + size] for i in range(0, len(classes), size)]
+
+
+def _in_threads(work, tasks, n_threads):
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(work, tasks))
 
 
 def _weighted(rows, weighting, column, learnt_from):

@@ -12,6 +12,7 @@ from pacsent._kernels import ngrams as kernels
 MARKS = '!?,.-:;()"'
 _FOREIGN_MARK = re.compile(r"[^\x00-\x7f\w]")
 _FIRST_SLOTS = 1 << 16
+_SMALL = 1 << 22  # bytes that one thread counts as fast as several
 
 
 def byte_kinds(marks: str = MARKS) -> np.ndarray:
@@ -85,6 +86,8 @@ class NGrams:
         """The n-grams that occur in at least `min_texts` of these texts."""
         data, bounds = as_bytes(texts)
         settings = (byte_kinds(), int(sizes[0]), int(sizes[1]))
+        if data.size < _SMALL:  # every thread reads all of the text
+            n_threads = 1
         with ThreadPoolExecutor(n_threads) as pool:
             parts = list(
                 pool.map(

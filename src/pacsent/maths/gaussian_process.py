@@ -17,6 +17,20 @@ from pacsent.maths.temperature import fit_temperature, log_loss
 
 TOTALS = (-1.5, 2.5)  # powers of ten between which the variance of both parts is tried
 RATIOS = (-2.0, 2.0)  # and that of n-grams over that of vectors
+RULE = "half product, half left out"
+RULES = {  # from log evidences, log-likelihoods of left-out labels and number of texts to weights
+    "evidence": lambda e, v, n: softmax(e),
+    "left out": lambda e, v, n: softmax(v),
+    "product": lambda e, v, n: softmax(e + v),
+    "half product, half left out": lambda e, v, n: 0.5 * softmax(e + v) + 0.5 * softmax(v),
+    "equal": lambda e, v, n: np.full(e.size, 1.0 / e.size),
+    "half left out, half equal": lambda e, v, n: 0.5 * softmax(v) + 0.5 / e.size,
+    "thirds": lambda e, v, n: (softmax(e + v) + softmax(v) + 1.0 / e.size) / 3.0,
+    "root of left out": lambda e, v, n: softmax(0.5 * v),
+    "quarter of left out": lambda e, v, n: softmax(0.25 * v),
+    "left out over root n": lambda e, v, n: softmax(v / np.sqrt(n)),
+    "left out, 2 over root n": lambda e, v, n: softmax(2.0 * v / np.sqrt(n)),
+}
 _QUICK = 3e7  # columns * texts^3 up to which the grid is fine
 
 
@@ -115,26 +129,30 @@ def scales(n: int, n_columns: int, has_dense: bool) -> list[list[tuple[float, fl
     return [[(share * total, (1.0 - share) * total) for total in totals] for share in shares]
 
 
-def averaged(
+@dataclass(frozen=True)
+class Explored:
+    """Every place of the grid: its scales, what speaks for it, and its solution."""
+
+    s: np.ndarray  # (n_scales,)
+    d: np.ndarray  # (n_scales,)
+    evidence: np.ndarray  # (n_scales,)
+    likelihood: np.ndarray  # (n_scales,), of labels left out
+    left_out: np.ndarray  # (n_scales, n, k)
+    a: np.ndarray  # (n_scales, n, k)
+
+
+def explore(
     K_sparse: np.ndarray,
     K_dense: Numbers,
     labels: np.ndarray,
     grid: list[list[tuple[float, float]]],
     *,
     n_classes: int,
-    weights: np.ndarray | None = None,
+    weights: np.ndarray,
     n_threads: int = 1,
-) -> Averaged:
-    """Average f over the grid, each place weighing by what it says about the labels.
-
-    Half of the weight is shared by the likelihood of left-out labels, half by that times the
-    evidence: with very few labels the evidence is the steadier about the total, and where the
-    model is wrong about many labels it may not decide alone. Each f is scaled to the same spread
-    first, or the most confident would decide alone. Two classes have one f, more have one for
-    each against the rest; all have the same weights.
-    """
+) -> Explored:
+    """Laplace's approximation at every place of the grid; one column for two classes."""
     n = labels.size
-    weights = np.ones(n) if weights is None else weights
     columns = [1] if n_classes == 2 else range(n_classes)
     signs = [np.where(labels == c, 1.0, -1.0) for c in columns]
     jitter = 1.0 + 1e-6 * np.eye(n)
@@ -156,16 +174,38 @@ def averaged(
 
     with ThreadPoolExecutor(n_threads) as pool:
         rows = [row for some in pool.map(work, grid) for row in some]
-    s, d, evidence, likelihood = (np.array([row[i] for row in rows]) for i in range(4))
-    left_out, a = (np.array([row[i] for row in rows]) for i in (4, 5))  # (n_scales, n, k)
-    share = 0.5 * softmax(evidence + likelihood) + 0.5 * softmax(likelihood)
-    spread = np.sqrt(np.mean(np.square(left_out), axis=(1, 2))) + 1e-12
+    return Explored(*(np.array([row[i] for row in rows]) for i in range(6)))
+
+
+def averaged(
+    K_sparse: np.ndarray,
+    K_dense: Numbers,
+    labels: np.ndarray,
+    grid: list[list[tuple[float, float]]],
+    *,
+    n_classes: int,
+    weights: np.ndarray | None = None,
+    n_threads: int = 1,
+) -> Averaged:
+    """Average f over the grid, each place weighing by what it says about the labels.
+
+    With few labels neither the evidence nor the likelihood of left-out labels knows much about
+    the scales, and what they prefer is preferred by chance: so they weigh less the fewer labels
+    there are. Each f is scaled to the same spread first, or the most confident would decide alone.
+    Two classes have one f, more have one for each against the rest; all have the same weights.
+    """
+    weights = np.ones(labels.size) if weights is None else weights
+    found = explore(
+        K_sparse, K_dense, labels, grid, n_classes=n_classes, weights=weights, n_threads=n_threads
+    )
+    share = RULES[RULE](found.evidence, found.likelihood, labels.size)
+    spread = np.sqrt(np.mean(np.square(found.left_out), axis=(1, 2))) + 1e-12
     share_of = share / spread * (share @ spread)
     best = int(np.argmax(share))
     return Averaged(
-        np.einsum("g,gnk->nk", share_of * s, a),
-        np.einsum("g,gnk->nk", share_of * d, a),
-        np.einsum("g,gnk->k", share_of, a),
-        np.einsum("g,gnk->nk", share_of, left_out),
-        (float(s[best]), float(d[best])),
+        np.einsum("g,gnk->nk", share_of * found.s, found.a),
+        np.einsum("g,gnk->nk", share_of * found.d, found.a),
+        np.einsum("g,gnk->k", share_of, found.a),
+        np.einsum("g,gnk->nk", share_of, found.left_out),
+        (float(found.s[best]), float(found.d[best])),
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from pacsent._kernels.coordinate_descent import epoch
+from pacsent._kernels.coordinate_descent import LANES, epoch
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,11 @@ class Solutions:
     intercepts: np.ndarray  # (n_columns,)
     n_epochs: int
 
+    def take(self, columns) -> "Solutions":
+        """Some of the columns."""
+        weights = (self.sparse_weights[:, columns], self.dense_weights[:, columns])
+        return Solutions(*weights, self.intercepts[columns], self.n_epochs)
+
     def decisions(self, X: sparse.csr_matrix, E: np.ndarray) -> np.ndarray:
         """f of every text and column, (n, n_columns)."""
         return X @ self.sparse_weights + E @ self.dense_weights + self.intercepts
@@ -32,10 +37,13 @@ class Solutions:
 def solve(
     X: sparse.csr_matrix,
     E: np.ndarray,
-    signs: np.ndarray,
+    labels: np.ndarray,
     Cs: np.ndarray,
     dense_scales: np.ndarray,
     *,
+    positive: np.ndarray | None = None,
+    left_out: np.ndarray | None = None,
+    folds: np.ndarray | None = None,
     text_weights: np.ndarray | None = None,
     tol: float = 1e-3,
     max_epochs: int = 60,
@@ -47,18 +55,38 @@ def solve(
     ----------
     X : sparse matrix, (n, n_features)
     E : array, (n, n_dims)
-    signs : array of +-1, (n,)
+    labels : array of int, (n,)
+        The sign of a text is +1 in column c where its label is positive[c], -1 elsewhere; without
+        `positive`, where its label is above 0.
     Cs, dense_scales : arrays, (n_columns,)
+    positive : array of int, (n_columns,), optional
+    left_out, folds : arrays of int, (n_columns,) and (n,), optional
+        Column c does not learn from texts whose fold is left_out[c].
     text_weights : array, (n,), optional
-        0 leaves a text out.
+        0 leaves a text out of all columns.
     tol : float
-        Stops once the duals of a pass move by less than this share of C, on average.
+        Stops once the duals of a pass move by less than this share of C, on average, in every
+        column.
     """
     n, n_features = X.shape
-    n_columns = len(Cs)
-    weights = np.ones(n, np.float32) if text_weights is None else text_weights.astype(np.float32)
-    Cs = np.asarray(Cs, np.float32)
-    variances = np.asarray(dense_scales, np.float32) ** 2
+    if positive is None:
+        labels, positive = np.asarray(labels) > 0, np.ones(len(Cs))
+    left_out = np.full(len(Cs), -1) if left_out is None else left_out
+    padded = _padding(len(Cs))
+    n_columns = padded.size
+    weights = np.ones(n) if text_weights is None else text_weights
+    texts = (
+        np.asarray(labels, np.int32),
+        np.asarray(weights, np.float32),
+        np.zeros(n, np.int32) if folds is None else np.asarray(folds, np.int32),
+    )
+    columns = (
+        np.asarray(Cs, np.float32)[padded],
+        np.asarray(dense_scales, np.float32)[padded] ** 2,
+        np.asarray(positive, np.int32)[padded],
+        np.asarray(left_out, np.int32)[padded],
+        np.float32(1.0),
+    )
     W = np.zeros((n_features, n_columns), np.float32)
     V = np.zeros((E.shape[1], n_columns), np.float32)
     b = np.zeros(n_columns, np.float32)
@@ -67,17 +95,23 @@ def solve(
     logits = np.full((n, n_columns), start, np.float32)
     dual = np.zeros((n, n_columns), np.float32)
     rows = X.indptr.astype(np.int64), X.indices, X.data.astype(np.float32, copy=False), E
-    problem = Cs, weights, variances, np.float32(1.0)
-    order = np.flatnonzero(weights > 0)
+    order = np.flatnonzero(texts[1] > 0)
+    n_left_out = (texts[2][order, None] == columns[3]).sum(axis=0)
     rng = np.random.default_rng(seed)
-    signs = np.asarray(signs, np.float32)
     n_epochs = 0
     while n_epochs < max_epochs:
         n_epochs += 1
-        moved = epoch(rows, rng.permutation(order), signs, problem, (W, V, b, dual, logits))
-        if moved.max() < tol:
+        moved = epoch(rows, rng.permutation(order), texts, columns, (W, V, b, dual, logits))
+        if (moved / np.maximum(order.size - n_left_out, 1)).max() < tol:
             break
-    return Solutions(W, V, b, n_epochs)
+    n_columns = len(Cs)
+    return Solutions(W[:, :n_columns], V[:, :n_columns], b[:n_columns], n_epochs)
+
+
+def _padding(n_columns):
+    """Columns, the last repeated until there are as many as vector code likes."""
+    n = n_columns if n_columns == 1 else -(-n_columns // LANES) * LANES
+    return np.minimum(np.arange(n), n_columns - 1)
 
 
 def log_ratios(X: sparse.csr_matrix, positive: np.ndarray, smoothing: float = 1.0) -> np.ndarray:
