@@ -132,7 +132,7 @@ def select(
     return choose(rows, candidates, held_out, n_threads)
 
 
-def folds_for(labels: np.ndarray, rng) -> list[tuple[np.ndarray, np.ndarray]]:
+def folds_for(labels: np.ndarray, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
     """(rows to learn from, rows to judge by) of each fold; fewer folds where texts are many."""
     folds = _folds(labels, rng)
     n_used = int(np.clip(-(-_HELD_OUT * N_FOLDS // labels.size), 1, N_FOLDS))

@@ -40,7 +40,9 @@ class Normal:
         moved = (self.mean - prior.mean) ** 2 / prior.variances
         return float(0.5 * (ratio - np.log(ratio) - 1.0 + moved).sum())
 
-    def errors(self, R: np.ndarray, signs: np.ndarray, offset=0.0) -> np.ndarray:
+    def errors(
+        self, R: np.ndarray, signs: np.ndarray, offset: np.ndarray | float = 0.0
+    ) -> np.ndarray:
         """Probability of a wrong answer for each text, (n,)."""
         spread = np.sqrt(np.maximum((R * R) @ self.variances, 1e-30))
         return ndtr(-signs * (offset + R @ self.mean) / spread)

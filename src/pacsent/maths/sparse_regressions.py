@@ -24,7 +24,7 @@ class Solutions:
     intercepts: np.ndarray  # (n_columns,)
     n_epochs: int
 
-    def take(self, columns) -> "Solutions":
+    def take(self, columns: np.ndarray | list[int]) -> "Solutions":
         """Some of the columns."""
         weights = (self.sparse_weights[:, columns], self.dense_weights[:, columns])
         return Solutions(*weights, self.intercepts[columns], self.n_epochs)
