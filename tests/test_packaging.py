@@ -10,7 +10,12 @@ import pacsent
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-PACKAGE_OF = {"sklearn": "scikit-learn", "compression": "python"}  # where names differ
+PACKAGE_OF = {
+    "sklearn": "scikit-learn",
+    "compression": "python",
+    "vl_convert": "vl-convert-python",
+    "faiss": "faiss-cpu",
+}  # where names differ
 
 
 def names(requirements) -> set[str]:

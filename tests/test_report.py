@@ -1,5 +1,6 @@
 """The report: tables from result files only, one page that needs nothing but itself."""
 
+import html
 import json
 import re
 import shutil
@@ -7,7 +8,8 @@ import subprocess
 
 import pytest
 
-from pacsent.bench import evaluation, report, reproduction
+from pacsent.bench import evaluation, figures, report, reproduction
+from pacsent.bench.findings import findings
 from pacsent.bench.rows import ROWS
 
 
@@ -115,14 +117,55 @@ def test_rows_keep_the_order_of_the_paper(results):
 
 
 def test_the_page_is_one_file_that_needs_no_network(results, tmp_path):
-    pytest.importorskip("matplotlib")
-    page = report.write(results, tmp_path).read_text()
-    assert not re.search(r"(src|href)\s*=\s*[\"'](?!data:)", page)
-    assert "@import" not in page and "url(" not in page and "<script" not in page
-    assert page.count("data:image/png;base64,") == len(list((tmp_path / "plots").glob("*.png")))
+    pytest.importorskip("altair")
+    path = report.write(results, tmp_path)
+    page = path.read_text()
+    markup = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
+    assert not re.search(r"(src|href)\s*=\s*[\"'](?!data:)", markup)
+    assert "@import" not in markup and "url(" not in markup
+    assert "<script src" not in page and path.stat().st_size < 3_000_000
     assert "viewport" in page and "@media print" in page
     assert (tmp_path / "table.md").read_text().startswith("| method")
     assert (tmp_path / "table.tex").read_text().startswith(r"\begin{tabular}")
+    kinds = [figure.kind for figure in figures.figures(results, report.TITLES)]
+    assert markup.count("data-chart=") == len(kinds)
+    assert {"accuracy", "few-labels", "lam", "speed", "map", "certificate"} == set(kinds)
+
+
+def test_figures_for_papers_are_drawn_as_vectors(results, tmp_path):
+    pytest.importorskip("matplotlib")
+    report.write(results, tmp_path)
+    names = {path.suffix for path in (tmp_path / "plots").iterdir()}
+    assert names == {".svg", ".pdf"}
+
+
+def test_findings_come_first_and_say_what_chance_explains(results, tmp_path):
+    said = findings(results, report.TITLES)
+    assert said[0] == (
+        "Best accuracy on 20news: PB-L2 0.760, ahead of every other beyond what chance explains; "
+        "on SUBJ: tf-idf 0.914, which chance does not tell from Average α=0."
+    )
+    assert (
+        "with 95 % confidence" in said[1] and "at most 41.00 %" in said[1] and "40.0 %" in said[1]
+    )
+    assert said[2].startswith("Of 3 numbers that the paper prints, 3 come out within 0.02")
+    page = report.write(results, tmp_path).read_text()
+    assert page.index("Findings") < page.index("Test accuracy")
+    assert all(html.escape(sentence) in page for sentence in said)
+
+
+def test_best_of_few_test_texts_is_not_alone_in_bold(results):
+    for r in results[:4]:
+        r["n_test"] = 120
+    table = report.html_table(results)
+    assert table.count('<td class="best"') == 4  # two on either: nobody can tell
+
+
+def test_columns_that_say_the_same_in_every_row_are_said_once(results, tmp_path):
+    results.append({**results[-1], "label": "PB-neg", "risk_bound": 0.42})
+    page = report.write(results, tmp_path).read_text()
+    assert "In every row: dataset generated text, true risk 0.4000, kind A, KL 3.0" in page
+    assert "<th>KL</th>" not in page
 
 
 def test_the_page_shows_the_difference_to_the_paper(results, tmp_path):
@@ -159,8 +202,8 @@ def test_an_empty_folder_is_refused(tmp_path):
         report.write(reproduction.read_results(tmp_path), tmp_path)
 
 
-def test_without_matplotlib_the_page_says_so(results, tmp_path, monkeypatch):
-    monkeypatch.setattr(report, "plots", lambda results, folder: [])
+def test_without_the_extra_the_page_says_so(results, tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "figures", lambda results, titles: [])
     assert "pacsent[report]" in report.write(results, tmp_path).read_text()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"pacsent\[report\]"):
@@ -212,3 +255,33 @@ def test_a_browser_shows_the_page_without_sideways_scrolling(results, tmp_path, 
     scroll, inner, loaded = re.search(r"<title>(\d+) (\d+) (\w+)</title>", dumped).groups()
     assert int(scroll) <= int(inner)
     assert loaded == "true"
+
+
+@pytest.mark.skipif(browser() is None, reason="no browser: run scripts/install-browser")
+@pytest.mark.parametrize("width", [390, 1440])
+def test_figures_are_drawn_filtered_and_toggled_without_network(results, tmp_path, width):
+    playwright = pytest.importorskip("playwright.sync_api")
+    pytest.importorskip("altair")
+    path = report.write(results, tmp_path)
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=browser(), args=["--no-sandbox"])
+        page = chromium.new_page(viewport={"width": width, "height": 900})
+        wrong, asked = [], []
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(path.as_uri())
+        page.wait_for_selector("body[data-drawn]", timeout=60_000)
+        drawn = page.evaluate("""[...document.querySelectorAll("[data-chart]")]
+            .map(e => e.querySelector("svg").getBoundingClientRect().width)""")
+        assert drawn and all(0.5 * min(width, 600) < w <= width for w in drawn)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        first = page.locator("[data-chart='0'] .mark-symbol path, [data-chart='0'] .mark-symbol")
+        before = page.inner_text("[data-chart='0']")
+        page.fill("#wanted", "PB-L2")
+        page.wait_for_timeout(500)
+        after = page.inner_text("[data-chart='0']")
+        assert "Average" in before and "Average" not in after and "PB-L2" in after and first
+        page.uncheck("[data-toggle='subj']")
+        assert not page.is_visible("figure[data-dataset='subj'] >> nth=0")
+        chromium.close()
+    assert not wrong and asked == [path.as_uri()]

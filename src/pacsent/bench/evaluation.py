@@ -770,6 +770,7 @@ def document_map(row: Row, prepared: "Prepared", *, n_documents: int = 800, seed
         "x": [round(float(v), 2) for v in places[:, 0]],
         "y": [round(float(v), 2) for v in places[:, 1]],
         "labels": [int(v) for v in y_test[rows]],
+        "texts": [" ".join(str(source.test_texts[i]).split())[:140] for i in rows],
     }
 
 

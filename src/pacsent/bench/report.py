@@ -1,14 +1,17 @@
 """Results in, tables, plots and one HTML page out. Nothing is computed here but averages.
 
-The page is one file that opens offline: styles and pictures are inside it.
+The page is one file that opens offline: styles, figures and the runtime that draws them are in it.
 """
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pacsent.bench.evaluation import score_text
+from pacsent.bench.figures import bundle, figures
+from pacsent.bench.findings import findings, tied
 from pacsent.bench.rows import PAPER_DATASETS, ROWS
 from pacsent.certificates.wording import rounded_up
 from pacsent.files import replacing
@@ -106,53 +109,9 @@ def table(results: Sequence[dict], table_format: str = "text") -> str:
 # The page
 # ------------------------------------------------------------------------------------------------
 
-STYLE = """
-:root { color-scheme: light dark; --ink:#1b1f24; --soft:#5b6570; --paper:#fff; --card:#f6f7f9;
-  --line:#d9dee4; --accent:#2a6fbb; --up:26,127,75; --down:190,60,50; }
-@media (prefers-color-scheme: dark) { :root { --ink:#e7eaee; --soft:#9aa5b1; --paper:#14171a;
-  --card:#1d2126; --line:#343b43; --accent:#7db3ee; --up:70,190,120; --down:235,110,95; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.2rem 1rem 4rem; max-width: 68rem; background: var(--paper);
-  color: var(--ink); font: 16px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: .4rem 0 .2rem; }
-h2 { font-size: 1.2rem; margin: 2.4rem 0 .4rem; }
-p { max-width: 46rem; } .soft { color: var(--soft); }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: .7rem;
-  margin: 1.2rem 0; }
-.tile { background: var(--card); border: 1px solid var(--line); border-radius: .6rem;
-  padding: .6rem .8rem; } .tile b { display: block; font-size: 1.35rem; }
-.tile span { color: var(--soft); font-size: .85rem; }
-.scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: .6rem; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { padding: .35rem .6rem; text-align: right; white-space: nowrap;
-  border-bottom: 1px solid var(--line); font-size: .92rem; }
-th.words, td.words { text-align: left; }
-tr:last-child td { border-bottom: 0; }
-th { background: var(--card); font-weight: 600; }
-th:first-child, td:first-child { text-align: left; position: sticky; left: 0;
-  background: var(--card); }
-tr.best td.best { font-weight: 700; } td.best { font-weight: 700; }
-td small i { font-style: normal; }
-td small { color: var(--soft); display: block; font-size: .76rem; line-height: 1.15;
-  font-weight: 400; }
-tr.group td { background: var(--card); color: var(--soft); font-size: .82rem; }
-.plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)); gap: 1rem;
-  margin: 1rem 0; align-items: start; }
-figure { margin: 0; background: #fff; border: 1px solid var(--line); border-radius: .6rem;
-  overflow: hidden; } figure img { display: block; width: 100%; height: auto; }
-figcaption { color: var(--soft); background: var(--card); font-size: .85rem; padding: .4rem .7rem; }
-pre { background: var(--card); border: 1px solid var(--line); border-radius: .6rem;
-  padding: .7rem .9rem; overflow-x: auto; font-size: .85rem; }
-@media (max-width: 40rem) { body { font-size: 15px; padding: .8rem .6rem 3rem; }
-  h1 { font-size: 1.4rem; } th, td { padding: .3rem .45rem; font-size: .84rem; }
-  td:first-child, th:first-child { max-width: 7.5rem; white-space: normal; }
-  td small i { display: none; } td small span { display: block; } }
-@media print { :root { color-scheme: light; --ink:#000; --soft:#444; --paper:#fff; --card:#fff;
-  --line:#bbb; } body { max-width: none; padding: 0; font-size: 10pt; }
-  th, td { padding: .15rem .35rem; font-size: 8.5pt; } .scroll { overflow: visible; border: 0; }
-  figure, tr { break-inside: avoid; } h2 { break-after: avoid; }
-  .plots { grid-template-columns: 1fr 1fr; } }
-"""
+STYLE = (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
+
+SCRIPT = (Path(__file__).parent / "report.js").read_text(encoding="utf-8")
 
 
 def _escape(value) -> str:
@@ -167,11 +126,15 @@ def _shade(difference: float) -> str:
     return f"background:rgba(var(--{'up' if difference >= 0 else 'down'}),{strength:.2f})"
 
 
+def _accuracy(result) -> float:
+    return result["accuracy"]
+
+
 def html_table(results: Sequence[dict]) -> str:
     """The table with the paper's numbers under ours; the difference is coloured and written."""
     scores, names = _scores(results), _datasets(results)
     best = {
-        name: max(r["accuracy"] for (_, where), r in scores.items() if where == name)
+        name: max((r for (_, where), r in scores.items() if where == name), key=_accuracy)
         for name in names
     }
     head = "".join(f"<th>{_escape(TITLES.get(name, name))}</th>" for name in names)
@@ -192,7 +155,7 @@ def html_table(results: Sequence[dict]) -> str:
             if result is None:
                 line.append("<td></td>")
                 continue
-            mark = ' class="best"' if result["accuracy"] == best[name] else ""
+            mark = ' class="best"' if tied(result, best[name]) else ""
             text = f"{result['accuracy']:.3f}"
             several = len(result["scores"]) > 1
             below = f"± {result['sd']:.3f}" if several else ""
@@ -315,7 +278,7 @@ def write(
     title: str = "pacsent: the paper's table, again",
     again: str | None = None,
 ) -> Path:
-    """OUT/index.html, OUT/table.md, OUT/table.tex and, where matplotlib is there, OUT/plots/*.png.
+    """OUT/index.html, OUT/table.md, OUT/table.tex and, with matplotlib, OUT/plots/*.svg and *.pdf.
 
     Parameters
     ----------
@@ -338,8 +301,8 @@ def write(
         )
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    pictures = plots(results, out / "plots")
-    page = _page(results, pictures, run, title, again)
+    plots(results, out / "plots")
+    page = _page(results, figures(results, TITLES), run, title, again)
     for name, content in (
         ("table.md", table(results, "md") + "\n"),
         ("table.tex", table(results, "latex") + "\n"),
@@ -350,44 +313,44 @@ def write(
     return out / "index.html"
 
 
-def _tiles(results, run) -> str:
-    tiles = []
-    scores = _scores(results)
-    for name in _datasets(results):
-        top = max(
-            (r for (_, where), r in scores.items() if where == name), key=lambda r: r["accuracy"]
-        )
-        tiles.append(
-            (f"{top['accuracy']:.3f}", f"best on {TITLES.get(name, name)}: {top['label']}")
-        )
+def _found(results, run) -> str:
+    """What to conclude, before anything else."""
     spent = sum(
         r.get("provenance", {}).get("wall_seconds") or sum(r["seconds"].values())
         for r in _of_kind(results, "classification")
     )
-    tiles.append((f"{spent / 60:.1f} min", "for the table of accuracies"))
+    cost = f"The table of accuracies took {spent / 60:.1f} minutes"
     if run and run.get("peak_memory_bytes"):
-        tiles.append((f"{run['peak_memory_bytes'] / 2**30:.1f} GB", "peak memory"))
+        cost += f" and at most {run['peak_memory_bytes'] / 2**30:.1f} GB of memory"
+    said = "".join(f"<li>{_escape(text)}</li>" for text in findings(results, TITLES))
+    said = f"<h2>Findings</h2><ol>{said}</ol><p class='soft'>{cost}.</p>"
+    return f'<section class="findings">{said}</section>'
+
+
+def _controls(results) -> str:
+    names = _datasets(results)
+    boxes = "".join(
+        f'<label><input type="checkbox" checked data-toggle="{_escape(name)}"> '
+        f"{_escape(TITLES.get(name, name))}</label>"
+        for name in names
+    )
+    boxes = f"<fieldset><legend>Datasets</legend>{boxes}</fieldset>" if len(names) > 1 else ""
     return (
-        '<div class="tiles">'
-        + "".join(f'<div class="tile"><b>{a}</b><span>{_escape(b)}</span></div>' for a, b in tiles)
-        + "</div>"
+        '<form class="controls" onsubmit="return false"><label>Methods with '
+        '<input id="wanted" type="search" placeholder="any name, e.g. PB" autocomplete="off">'
+        f"</label>{boxes}</form>"
     )
 
 
-def _figures(pictures, kind) -> str:
-    import base64
-
-    chosen = [(path, caption) for path, what, caption in pictures if what == kind]
-    if not chosen:
-        return ""
-    parts = []
-    for path, caption in chosen:
-        data = base64.b64encode(path.read_bytes()).decode()
-        parts.append(
-            f'<figure><img alt="{_escape(caption)}" src="data:image/png;base64,{data}">'
-            f"<figcaption>{_escape(caption)}</figcaption></figure>"
-        )
-    return f'<div class="plots">{"".join(parts)}</div>'
+def _charts(charts, kind) -> str:
+    parts = [
+        f'<figure data-dataset="{_escape(chart.dataset)}"><div class="chart" role="img" '
+        f'aria-label="{_escape(chart.caption)}" data-chart="{number}"></div>'
+        f"<figcaption>{_escape(chart.caption)}</figcaption></figure>"
+        for number, chart in enumerate(charts)
+        if chart.kind == kind
+    ]
+    return f'<div class="plots">{"".join(parts)}</div>' if parts else ""
 
 
 def _section(heading, text, *content) -> str:
@@ -399,7 +362,23 @@ def _table_if_any(header, rows) -> str:
     return _plain_table(header, rows) if rows else ""
 
 
-def _sections(results, pictures) -> Iterator[str]:
+def _folded(header, rows) -> str:
+    shown = _table_if_any(header, rows)
+    return f"<details><summary>The numbers</summary>{shown}</details>" if shown else ""
+
+
+def _without_constants(header, rows) -> str:
+    """The table without columns that say the same in every row; a line says it once."""
+    if len(rows) < 2:
+        return _plain_table(header, rows)
+    same = [len(set(column)) == 1 for column in zip(*rows)]
+    kept = [i for i, constant in enumerate(same) if not constant or i == 0]
+    once = ", ".join(f"{header[i]} {rows[0][i]}" for i in range(1, len(header)) if same[i])
+    table_ = _plain_table([header[i] for i in kept], [[row[i] for i in kept] for row in rows])
+    return f"<p class='soft'>In every row: {_escape(once)}.</p>{table_}" if once else table_
+
+
+def _sections(results, charts) -> Iterator[str]:
     """The parts of the page; empty where there is nothing to show."""
     if scored := _of_kind(results, "classification"):
         beside = any(r["paper"] is not None for r in scored)
@@ -407,8 +386,10 @@ def _sections(results, pictures) -> Iterator[str]:
             "Test accuracy",
             ("Below each number the paper's and the difference to it. " if beside else "")
             + "Mean over the seeds; λ, C and L2 normalisation by five-fold cross-validation on "
-            "the training part. The best of a column is bold.",
-            html_table(results),
+            "the training part. Bold: the best of a column, and whatever chance does not tell "
+            "from it (overlapping 95 % intervals).",
+            _charts(charts, "accuracy"),
+            f"<details><summary>The numbers</summary>{html_table(results)}</details>",
         )
     certificates = certificate_rows(results)
     if certificates[1]:
@@ -418,18 +399,18 @@ def _sections(results, pictures) -> Iterator[str]:
             "noise; beside it the truth where the text was drawn by us, or the risk on a tenth of "
             "the documents (kind A: of the words) that nothing else has read. Guessing has risk "
             "0.5. Kind A holds where words are independent draws, which real text is not.",
-            _plain_table(*certificates),
-            _figures(pictures, "certificates"),
+            _charts(charts, "certificate"),
+            _without_constants(*certificates),
         )
     yield _section(
         "Few labels",
         "The classifier sees only some labels: mean ± sd over the draws. The vectors are learned "
         "without labels, from all training texts; lam = 1.",
-        _figures(pictures, "few-labels"),
-        _table_if_any(*few_label_rows(results)),
+        _charts(charts, "few-labels"),
+        _folded(*few_label_rows(results)),
     )
     for heading, text, kind in _PLOTTED:
-        yield _section(heading, text, _figures(pictures, kind))
+        yield _section(heading, text, _charts(charts, kind))
     yield _section(
         "Sentence pairs (STS-B)",
         "Correlation of cosine similarity with human scores on the test part; λ chosen on the "
@@ -453,23 +434,24 @@ _PLOTTED = (
         "lam",
     ),
     (
-        "Posterior variance against length",
-        "Median in bins of equal numbers of test documents, at the λ that was chosen.",
-        "variance",
+        "Size, speed and accuracy",
+        "All seeds and all values of λ together; hover for the values.",
+        "speed",
     ),
     (
         "A map of the documents",
-        "t-SNE of the vectors of some test documents, coloured by class.",
+        "t-SNE of the vectors of some test documents, coloured by class. Hover reads one, the "
+        "wheel zooms, a click on a class singles it out.",
         "map",
     ),
 )
 
 
-def _page(results, pictures, run, title, again) -> str:
-    sections = list(_sections(results, pictures))
-    if not pictures:
+def _page(results, charts, run, title, again) -> str:
+    sections = list(_sections(results, charts))
+    if not charts:
         sections.append(
-            "<p class='soft'>There are no plots because matplotlib is not installed. "
+            "<p class='soft'>There are no figures because Altair is not installed. "
             "Run: pip install 'pacsent[report]'</p>"
         )
     again = again or "pacsent reproduce --data DATA --words WORDS -o OUT"
@@ -486,8 +468,20 @@ def _page(results, pictures, run, title, again) -> str:
         f"<title>{_escape(title)}</title><style>{STYLE}</style></head><body>"
         f"<header><h1>{_escape(title)}</h1><p class='soft'>Sentence vectors as PAC-Bayes "
         "posteriors (Nozawa and Sato, arXiv:1902.04247), scored by one-vs-rest logistic "
-        f"regression.</p></header>{_tiles(results, run)}{''.join(sections)}</body></html>\n"
+        f"regression.</p></header><main>{_found(results, run)}"
+        f"{_controls(results) if charts else ''}"
+        f"{''.join(sections)}</main>{_drawing(charts)}</body></html>\n"
     )
+
+
+def _drawing(charts) -> str:
+    """The scripts that draw: the runtime, the specifications, and a few lines of our own."""
+    if not charts:
+        return f"<script>{{ {SCRIPT} }}</script>"
+    specs = json.dumps([chart.spec for chart in charts], separators=(",", ":"))
+    specs = specs.replace("</", "<\\/")
+    runtime = bundle().replace("</script", "<\\/script")
+    return f"<script>{runtime}</script><script>{{ const CHARTS = {specs}; {SCRIPT} }}</script>"
 
 
 # ------------------------------------------------------------------------------------------------
@@ -517,12 +511,10 @@ def plots(results: Sequence[dict], folder: str | os.PathLike) -> list[tuple[Path
     made = []
 
     def save(figure, name, kind, caption):
-        path = folder / f"{name}.png"
-        with replacing(path) as file:
-            figure.savefig(
-                file, format="png", dpi=130, facecolor="white", metadata={"Software": None}
-            )
-        made.append((path, kind, caption))
+        for ending, dated in (("svg", "Date"), ("pdf", "CreationDate")):
+            with replacing(folder / f"{name}.{ending}") as file:
+                figure.savefig(file, format=ending, facecolor="white", metadata={dated: None})
+        made.append((folder / f"{name}.svg", kind, caption))
 
     settings: Any = {
         "font.size": 10,
