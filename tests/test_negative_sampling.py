@@ -616,15 +616,15 @@ def test_lazy_words_equal_words_caught_up_after_every_step(word_problem):
     )  # fmt: skip
     ends = []
     for lazy in (True, False):
-        D, u, clock = np.zeros(A.shape, np.float32), np.zeros(len(A)), np.zeros(len(A))
+        D, z, clock = np.zeros(A.shape, np.float32), np.ones(len(A)), np.zeros(len(A))
         memory = np.array([12345], dtype=np.uint64), np.array([0.5])
         for begins in [order] if lazy else order[:, None]:
             word_sgd(
-                begins, sentences, A, (D, u, clock), prior,
+                begins, sentences, A, (D, z, clock), prior,
                 (*alias(noise), 5, np.float32(noise @ A)), (0.0, 0.02, 1, 1.0), memory,
             )  # fmt: skip
-            catch_up(D, u, clock, prior[0], prior[2], 0.02 * (begins[-1] + 1))
-        ends.append((D, u))
+            catch_up(D, z, clock, prior[0], prior[2], 0.02 * (begins[-1] + 1))
+        ends.append((D, z))
     assert_allclose(ends[0][0], ends[1][0], rtol=1e-4, atol=1e-7)
     assert_allclose(ends[0][1], ends[1][1], rtol=1e-6, atol=1e-8)  # D is in single precision
 
@@ -643,11 +643,11 @@ def test_a_thread_that_lags_does_not_turn_a_words_clock_back(word_problem):
     )  # fmt: skip
     prior = (1.0 / var_P, var_P, 3.0)
     table = (*alias(noise), 5, np.float32(noise @ A))
-    D, u, clock = np.ones(A.shape, np.float32), np.zeros(len(A)), np.zeros(len(A))
+    D, z, clock = np.ones(A.shape, np.float32), np.ones(len(A)), np.zeros(len(A))
     memory = np.array([1], dtype=np.uint64), np.array([0.5])
     for begins in (np.arange(n // 2, n), np.arange(n // 2)):  # weights are 0: only the penalty
         before = clock.copy()
-        word_sgd(begins, sentences, A, (D, u, clock), prior, table, (0.0, 0.1, 1, 1.0), memory)
+        word_sgd(begins, sentences, A, (D, z, clock), prior, table, (0.0, 0.1, 1, 1.0), memory)
         assert np.all(clock >= before)
     expected = np.exp(-clock / var_P)[:, None] * np.ones(A.shape)
     assert_allclose(D, expected, rtol=1e-4)

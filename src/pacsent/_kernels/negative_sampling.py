@@ -475,21 +475,15 @@ MOST_DRAWS = 2048  # noise words of one step: beyond this more of them hardly qu
 
 
 @njit(**_FLAGS)
-def flowed(u, tau):
-    """u = rho - log var_P after the penalty alone acted for tau: precisions relax as e^-tau."""
-    return -math.log1p(math.expm1(-u) * math.exp(-tau))
-
-
-@njit(**_FLAGS)
-def catch_up(D, u, clock, rates, c, now):
-    """Let the penalty act on every word since it was last touched, in place."""
-    for v in range(u.size):
+def catch_up(D, z, clock, rates, c, now):
+    """Let the penalty act on every word since it was last touched, in place; z = var_P/var."""
+    for v in range(z.size):
         gap = now - clock[v]
         if gap > 0.0:
             fade = math.exp(-rates[v] * gap)
             for d in range(D.shape[1]):
                 D[v, d] *= fade
-            u[v] = flowed(u[v], c * gap)
+            z[v] = 1.0 + (z[v] - 1.0) * math.exp(-c * gap)
             clock[v] = now
 
 
@@ -531,7 +525,7 @@ def common_step(begin, size, sentences, eta, budget, total):
 def _read_sentence(s, now, sentences, words, prior, e, h):
     """Write h_S = m + sum share_v D_v + deviation * e, words as of `now`; the deviation."""
     _, indptr, indices, shares, _, _, m, _ = sentences
-    D, u, clock = words
+    D, z, clock = words
     rates, var_P, c = prior
     for d in range(h.size):
         h[d] = m[s, d]
@@ -543,8 +537,8 @@ def _read_sentence(s, now, sentences, words, prior, e, h):
         row = D[v]
         for d in range(h.size):
             h[d] += amount * row[d]
-        z = 1.0 + (math.exp(-u[v]) - 1.0) * math.exp(-c * gap)  # e^-u, flowed
-        spread += shares[j] ** 2 * var_P[v] / z
+        precision = 1.0 + (z[v] - 1.0) * math.exp(-c * gap)
+        spread += shares[j] ** 2 * var_P[v] / precision
     amount = np.float32(math.sqrt(spread))
     for d in range(h.size):
         h[d] += amount * e[d]
@@ -558,7 +552,7 @@ def _noise_gradients(H, n_draws, A, noise, memory, G, trace):
     in common is taken out: alpha * A_j is subtracted and alpha * E A_j added, alpha the mean
     sigmoid of the call before.
     """
-    keep, other, n_negatives, mean_row = noise
+    keep, other, n_negatives, mean_row, lengths = noise
     state, alpha = memory
     size, n_dims = H.shape
     tile = 256
@@ -574,13 +568,11 @@ def _noise_gradients(H, n_draws, A, noise, memory, G, trace):
     for t in range(0, n_draws, tile):
         T = min(tile, n_draws - t)
         for j in range(T):
-            row = A[_draw(state, keep, other)]
-            to = X[j]
-            square = np.float32(0.0)
+            u = _draw(state, keep, other)
+            row, to = A[u], X[j]
             for d in range(n_dims):
                 to[d] = row[d]
-                square += row[d] * row[d]
-            nu[j] = square
+            nu[j] = lengths[u]
         part = scores[: size * T].reshape(size, T)
         np.dot(H, X[:T].T, part)
         for i in range(size):
@@ -607,24 +599,29 @@ def _move_words(s, moment, weight, sentences, words, prior, g, trace):
     The mean follows D' = -rate D - gradient; z = var_P/var, the precision relative to the prior's,
     follows z' = c (1 - z) + trace/2 * share^2 var_P, which is linear, so no step can overshoot.
     """
-    now, eta = moment
+    now, eta, lasts, last = moment
     _, indptr, indices, shares, _, _, _, _ = sentences
-    D, u, clock = words
+    D, z, clock = words
     rates, var_P, c = prior
     for j in range(indptr[s], indptr[s + 1]):
         v = indices[j]
         # another thread may be ahead: the clock of a word never runs backwards
         until = max(clock[v], now + eta)
-        gone, r = until - clock[v], rates[v]
-        fade = np.float32(math.exp(-r * gone))
-        amount = np.float32(weight * shares[j] * (-math.expm1(-r * eta) / r))
+        gone = until - clock[v]
+        fade = np.float32(math.exp(-rates[v] * gone))
+        amount = np.float32(weight * shares[j] * lasts[v])
         row = D[v]
         for d in range(g.size):
             row[d] = fade * row[d] - amount * g[d]
         push = 0.5 * weight * trace * shares[j] ** 2 * var_P[v]
-        z = 1.0 + (math.exp(-u[v]) - 1.0) * math.exp(-c * gone)
-        u[v] = -math.log(z + push * (-math.expm1(-c * eta) / c))
+        z[v] = 1.0 + (z[v] - 1.0) * math.exp(-c * gone) + push * last
         clock[v] = until
+
+
+@njit(**_FLAGS)
+def _lasting(rate, eta):
+    """How long a push counts that fades at this rate while it acts for eta."""
+    return -math.expm1(-rate * eta) / rate
 
 
 @njit(**_FLAGS)
@@ -640,7 +637,7 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
     the steps are strictly one by one.
 
     sentences = (order, indptr, indices, shares, n_tokens, weights, m, stiffness), the last an upper
-    bound on the curvature of each sentence's loss in h; words = (D, u, clock);
+    bound on the curvature of each sentence's loss in h; words = (D, z, clock), z = var_P/var;
     prior = (rates, var_P, c); noise = (keep, other, n_negatives, mean of A under the noise);
     schedule = (clock at the start of the epoch, step, block size, budget of `common_step`);
     memory = (state of the random numbers, alpha), both changed
@@ -654,6 +651,14 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
     e = np.empty(n_dims, np.float32)
     trace, total = np.empty(block), np.zeros(A.shape[0])
     scale = np.empty(2, np.float32)
+    lengths, lasts = np.empty(A.shape[0], np.float32), np.empty(A.shape[0])
+    for v in range(A.shape[0]):  # what each word needs, once and not at every meeting
+        row, square = A[v], _F(0.0)
+        for d in range(n_dims):
+            square += row[d] * row[d]
+        lengths[v] = square
+        lasts[v] = _lasting(prior[0][v], eta)
+    last = _lasting(prior[2], eta)
     for first in begins:
         begin, end = first, min(first + block, order.size)
         while begin < end:
@@ -664,20 +669,16 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
                 n_draws = min(max(n_draws, noise[2] * n_tokens[s]), MOST_DRAWS)
                 _fill_normal(state, e)
                 _read_sentence(s, start + eta * begin, sentences, words, prior, e, H[i])
-            _noise_gradients(H[:size], n_draws, A, noise, memory, G, trace)
+            _noise_gradients(H[:size], n_draws, A, (*noise, lengths), memory, G, trace)
             for i in range(size):
                 s = order[begin + i]
                 for j in range(indptr[s], indptr[s + 1]):
-                    row = A[indices[j]]
                     scale[0] = shares[j]
-                    slope = _step_along(H[i], row, 1.0, scale, G[i])
-                    square = _F(0.0)
-                    for d in range(n_dims):
-                        square += row[d] * row[d]
-                    trace[i] += shares[j] * slope * square
+                    slope = _step_along(H[i], A[indices[j]], 1.0, scale, G[i])
+                    trace[i] += shares[j] * slope * lengths[indices[j]]
             for i in range(size):
                 s = order[begin + i]
-                moment = (start + eta * (begin + i), eta)
+                moment = (start + eta * (begin + i), eta, lasts, last)
                 _move_words(s, moment, factor * weights[s], sentences, words, prior, G[i], trace[i])
             begin += size
 

@@ -336,7 +336,7 @@ def train(
     m = (share.astype(np.float32) @ B).astype(np.float32)
     weights = sentence_weights(n_tokens, weighting) * n_sentences
     D = np.zeros(A.shape, dtype=np.float32)
-    u, clock = np.zeros(len(A)), np.zeros(len(A))
+    z, clock = np.ones(len(A)), np.zeros(len(A))  # z = var_P/var
     prior = (1.0 / (var_P * lam), var_P, 0.5 * n_dims / lam)
     table = (*alias(noise), n_negatives, (noise @ A).astype(np.float32))
     stiff = stiffness(share, n_tokens, A, noise, n_negatives)
@@ -353,7 +353,7 @@ def train(
             begins = np.arange(0, n_sentences, block)
             work = [
                 pool.submit(
-                    word_sgd, begins[t::n_threads], sentences, A, (D, u, clock), prior, table,
+                    word_sgd, begins[t::n_threads], sentences, A, (D, z, clock), prior, table,
                     (now, eta, block, 1.0 / n_threads), (states[t], alphas[t]),
                 )
                 for t in range(n_threads)
@@ -361,10 +361,10 @@ def train(
             for future in work:
                 future.result()
             now += eta * n_sentences
-            catch_up(D, u, clock, prior[0], prior[2], now)
+            catch_up(D, z, clock, prior[0], prior[2], now)
             if callback is not None:
                 callback(epoch)
-    return WordSolution(B + D, u + np.log(var_P), n_epochs, float("nan"))
+    return WordSolution(B + D, np.log(var_P) - np.log(z), n_epochs, float("nan"))
 
 
 def solve(
