@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from pacsent._kernels.compiling import njit
+from pacsent._kernels.skipgram import fetch_rows
 
 _F = np.float32
 _SQRT_HALF = math.sqrt(0.5)
@@ -532,6 +533,7 @@ def _read_sentence(s, now, sentences, words, prior, e, h):
     spread = 0.0
     for j in range(indptr[s], indptr[s + 1]):
         v = indices[j]
+        fetch_rows(D, indices, j + 2, j + 3)
         gap = max(0.0, now - clock[v])
         amount = np.float32(shares[j] * math.exp(-rates[v] * gap))
         row = D[v]
@@ -605,6 +607,7 @@ def _move_words(s, moment, weight, sentences, words, prior, g, trace):
     rates, var_P, c = prior
     for j in range(indptr[s], indptr[s + 1]):
         v = indices[j]
+        fetch_rows(D, indices, j + 2, j + 3)
         # another thread may be ahead: the clock of a word never runs backwards
         until = max(clock[v], now + eta)
         gone = until - clock[v]
@@ -673,6 +676,7 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
             for i in range(size):
                 s = order[begin + i]
                 for j in range(indptr[s], indptr[s + 1]):
+                    fetch_rows(A, indices, j + 2, j + 3)
                     scale[0] = shares[j]
                     slope = _step_along(H[i], A[indices[j]], 1.0, scale, G[i])
                     trace[i] += shares[j] * slope * lengths[indices[j]]

@@ -423,7 +423,7 @@ else:
 
 
 @njit(**_OPTIONS)
-def _fetch_rows(table, rows, start, stop):
+def fetch_rows(table, rows, start, stop):
     """Have table[rows[start:stop]] brought into the cache, or as many of these as there are."""
     for a in range(start, min(stop, rows.size)):
         for column in range(0, table.shape[1], _LINE):
@@ -527,8 +527,8 @@ def block_step(I, O, rows, weights, learning_rate, buffers, band, ahead):
     ahead_I = -(-ahead[1].size * _SCORE_COLUMNS // n_O)  # rows to fetch with each tile of columns
     ahead_O = -(-ahead[3].size * _SCORE_COLUMNS // n_O)
     for j in range(-(-n_O // _SCORE_COLUMNS)):  # in this order X stays in the nearest cache
-        _fetch_rows(ahead[0], ahead[1], j * ahead_I, (j + 1) * ahead_I)
-        _fetch_rows(ahead[2], ahead[3], j * ahead_O, (j + 1) * ahead_O)
+        fetch_rows(ahead[0], ahead[1], j * ahead_I, (j + 1) * ahead_I)
+        fetch_rows(ahead[2], ahead[3], j * ahead_O, (j + 1) * ahead_O)
         n = min(j * _SCORE_COLUMNS, n_O - _SCORE_COLUMNS)  # the last may repeat some scores
         for a in range(0, n_I, _SCORE_ROWS):
             if n + _SCORE_COLUMNS > n_centres or (
