@@ -509,3 +509,20 @@ def test_classes_of_many_files_are_those_of_one(tmp_path):
     assert table["label"] == classifier.predict(["a good one", "bad", "film"]).tolist()
     assert set(table) == {"id", "label", "probability", "set", "abstained"}
     assert pq.read_table(tmp_path / "out" / "b.parquet").num_rows == 1
+
+
+def test_damaged_tables_are_refused_by_name_whatever_is_damaged(tmp_path, model):
+    """Bytes of a Parquet file changed one after the other: a record or one clear line."""
+    file = io.BytesIO()
+    pq.write_table(pa.table({"text": TEXTS * 20}), file)
+    whole = bytearray(file.getvalue())
+    rng = np.random.default_rng(0)
+    for at in rng.integers(0, len(whole), 60):
+        damaged = bytearray(whole)
+        damaged[at] ^= int(rng.integers(1, 256))
+        (tmp_path / "a.parquet").write_bytes(damaged)
+        manifest = scale.embed_shards(
+            model, [tmp_path / "a.parquet"], tmp_path / "out", overwrite=True, n_jobs=1
+        )
+        for error in manifest.failed.values():
+            assert "a.parquet" in error and "\n" not in error

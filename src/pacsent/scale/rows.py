@@ -67,9 +67,21 @@ def pyarrow() -> Any:
 
 def read(shard: Shard, columns: Columns, n_rows: int = BATCH) -> Iterator[Rows]:
     """The rows of a shard, about `n_rows` at a time."""
-    pyarrow()
+    pa = pyarrow()
     with opened(shard.source) as file:
-        yield from _READERS[shard.kind](shard, file, columns, n_rows)
+        try:
+            yield from _READERS[shard.kind](shard, file, columns, n_rows)
+        except (pa.ArrowException, *_wrong_data(shard.kind)) as error:
+            about = str(error).splitlines() or [type(error).__name__]
+            raise ValueError(
+                f"{shard.source} must be a whole Parquet file. Got one that cannot be read instead "
+                f"({about[0]}). Fetch it again."
+            ) from None
+
+
+def _wrong_data(kind: str) -> tuple:
+    """What Arrow raises besides its own errors on a damaged file."""
+    return (OSError, UnicodeDecodeError) if kind == "parquet" else ()
 
 
 # ------------------------------------------------------------------------------------------------
@@ -81,13 +93,7 @@ def _parquet(shard, file, columns, n_rows) -> Iterator[Rows]:
     pa = pyarrow()
     from pyarrow import parquet
 
-    try:
-        table = parquet.ParquetFile(file, memory_map=False)
-    except pa.ArrowInvalid as error:
-        raise ValueError(
-            f"{shard.source} must be a whole Parquet file. Got {shard.size:,} bytes that are none "
-            f"instead ({str(error).splitlines()[0]}). Fetch it again."
-        ) from None
+    table = parquet.ParquetFile(file, memory_map=False)
     schema = table.schema_arrow
     carry = columns.chosen(shard.source, schema.names)
     kind = _text_type(shard, schema.field(columns.text))

@@ -56,6 +56,10 @@ class ShardTask(NamedTuple):
     def on_gpu(self) -> bool:
         return self.job.on_gpu
 
+    @property
+    def is_far(self) -> bool:
+        return places.is_address(self.shard.source) or places.is_address(self.output)
+
     def work(self, advance: Callable[[int], None] = lambda n: None) -> Record:
         """Read, answer and write the shard."""
         return run_shard(self, advance)

@@ -430,9 +430,13 @@ def _in_process(task: ShardTask) -> "Record | BaseException":
 
 
 def outcome(task: Any, advance: Callable[[int], None]) -> Any:
-    """The record, or what is wrong with the file; mistakes of ours and signals go on."""
+    """What `task.work` returns, or what is wrong with its file; mistakes of ours go on."""
     with warnings.catch_warnings():
         try:
             return task.work(advance)
         except (ValueError, OSError, MemoryError, OverflowError) as error:
             return error
+        except Exception as error:  # a store has errors of its own, which may not travel
+            if not getattr(task, "is_far", False):
+                raise
+            return OSError(f"{type(error).__name__}: {error}")
