@@ -174,7 +174,9 @@ if __name__ == "__main__":
     while not list(folder.glob("tables-*.f32")) and time.monotonic() < deadline:
         time.sleep(0.02)
     listed = subprocess.run(
-        ["ps", "-o", "pid=,args=", "--ppid", str(process.pid)], capture_output=True, text=True
+        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(process.pid)],
+        capture_output=True,
+        text=True,
     )
     workers = [line.split()[0] for line in listed.stdout.splitlines() if "spawn_main" in line]
     os.kill(int(workers[-1]), signal.SIGKILL)
