@@ -48,7 +48,7 @@ def configurations(quick: bool) -> list[dict]:
     found += [one(8, 1), one(8, **every_row, every=16_384), one(8, **every_row, every=65_536)]
     for every, longest in ((65_536, 16), (16_384, 64), (4_096, 256), (1_024, 1024)):
         found += [one(8, every=every, touches=touches, longest=longest) for touches in (4.0, 32.0)]
-    found += [one(8, every=4_096, longest=256, merge="mean")]
+    found += [one(8, merge=merge) for merge in ("mean", "adaptive")]
     return found
 
 

@@ -75,6 +75,18 @@ def test_changes_that_agree_are_averaged_and_others_added():
     assert _factor("mean", same) == pytest.approx(0.5) and _factor("sum", same) == 1.0
 
 
+def test_rows_met_often_take_a_part_of_the_sum_and_never_less_than_the_mean(corpus):
+    class Four:
+        rank, size = 0, 4
+
+    settings = {**SkipGram().get_params(), "n_dims": 2, "seed": 0, "subsample": 0.0}
+    schedule = Schedule(every=1024, touches=0.0, cap=16.0)
+    worker = _Worker(corpus, settings, Four(), schedule)
+    met = corpus.vocabulary.counts / corpus.n_tokens * 4 * worker.chunk
+    np.testing.assert_allclose(worker.parts, np.clip(16 / met, 0.25, 1.0))
+    assert worker.parts.min() == 0.25 and worker.parts.max() == 1.0
+
+
 def test_one_worker_alone_is_one_training(corpus):
     words, report = train_worker(corpus, **SETTINGS)
     again, _ = train_worker(corpus, **SETTINGS)
@@ -84,7 +96,7 @@ def test_one_worker_alone_is_one_training(corpus):
     assert report["loss"][-1] == pytest.approx(whole.loss_[-1], rel=0.02)
 
 
-@pytest.mark.parametrize("merge", ["adaptive", "mean"])
+@pytest.mark.parametrize("merge", ["capped", "adaptive", "mean"])
 @pytest.mark.parametrize("n_workers", [2, 3])
 def test_workers_end_with_the_same_tables_and_the_pairs_of_one(corpus, n_workers, merge):
     schedule = Schedule(every=2048, longest=4, merge=merge)

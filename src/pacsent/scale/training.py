@@ -29,7 +29,7 @@ from pacsent.words.corpus import Corpus
 from pacsent.words.skipgram import SkipGram, _read_state, _seed, _Training
 from pacsent.words.vectors import WordVectors
 
-MERGES = ("adaptive", "sum", "mean")
+MERGES = ("capped", "adaptive", "sum", "mean")
 _ROWS_AT_ONCE = 1 << 14  # rows whose changes are added up in one message
 
 
@@ -46,17 +46,21 @@ class Schedule:
         all workers together; 0 lets every row meet in every round.
     longest : int, default=16
         Rounds after which every row meets, a power of two; checkpoints are written there.
-    merge : {"adaptive", "sum", "mean"}, default="adaptive"
+    merge : {"capped", "adaptive", "sum", "mean"}, default="capped"
         Changes are added up ("sum"), or their mean over the workers that changed the row is taken
-        ("mean"), or something between: their sum, shortened to min(1, sum |d|^2 / |sum d|^2) of
-        it. That is the sum where the workers learned different things (orthogonal changes) and the
-        mean where they learned the same.
+        ("mean"), or something between. "capped": the sum, of a row that is expected to have been
+        met c > `cap` times by all workers since the last meeting only the part cap / c, but never
+        less than the mean: steps that each worker made without knowing of the others' add up
+        until they would overshoot. "adaptive": min(1, sum |d|^2 / |sum d|^2) of the sum, which is
+        the sum where the changes are orthogonal and the mean where they are the same.
+    cap : float, default=16.0
     """
 
     every: int = 16_384
     touches: float = 4.0
     longest: int = 16
-    merge: str = "adaptive"
+    merge: str = "capped"
+    cap: float = 16.0
 
     def __post_init__(self):
         if self.merge not in MERGES:
@@ -114,6 +118,8 @@ class _Worker(_Training):
         kept = share * vocabulary.keep_probabilities(settings["subsample"])
         tokens = min(self.n_tokens, self.chunk * self.chunks_per_round * group.size)
         self.periods = periods(kept * tokens, schedule.touches, schedule.longest)
+        occurrences = np.maximum(kept * tokens * self.periods, 1e-12)
+        self.parts = np.clip(schedule.cap / occurrences, 1.0 / group.size, 1.0)
 
     # -- one round
 
@@ -159,7 +165,11 @@ class _Worker(_Training):
             sent[:, n_dims] = squares if self.schedule.merge == "adaptive" else squares > 0
             self.group.total(sent)
             self.n_bytes += sent.nbytes
-            merged = sent[:, :n_dims] * _factor(self.schedule.merge, sent)[:, None]
+            if self.schedule.merge == "capped":
+                factor = self.parts[some]
+            else:
+                factor = _factor(self.schedule.merge, sent)
+            merged = sent[:, :n_dims] * factor[:, None].astype(np.float32)
             met[some, :n_dims] += merged
             table[some, :n_dims] = met[some, :n_dims]
 

@@ -35,8 +35,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--touches", type=float, default=Schedule.touches)
     parser.add_argument("--longest", type=int, default=Schedule.longest)
     parser.add_argument("--merge", default=Schedule.merge)
+    parser.add_argument("--cap", type=float, default=Schedule.cap)
     given = vars(parser.parse_args(arguments))
-    names = ("every", "touches", "longest", "merge")
+    names = ("every", "touches", "longest", "merge", "cap")
     schedule = Schedule(**{name: given.pop(name) for name in names})
     group = Distributed()
     try:
