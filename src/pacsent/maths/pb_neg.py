@@ -498,7 +498,7 @@ class NoiseSample:
         return np.ascontiguousarray(self.noise.A[self.chosen])  # (n_sample, n_dims)
 
     @cached_property
-    def weights(self) -> tuple[np.ndarray, ...]:
+    def weights(self) -> np.ndarray:
         """(nu, w, e) of the sampled words: squared length, weight, and weight in the error."""
         nu, w = self.noise.nu[self.chosen], self.noise.kp[self.chosen] / self.inclusion
         e = (1.0 - self.inclusion) * w**2 * nu

@@ -155,7 +155,8 @@ class Batcher:
         n_tokens = encoded.ids.size + sum(encoded.n_unknown.tolist())
         if n_tokens > self._max_tokens:
             return self._too_long(n_tokens)
-        return Solved(*self._served.solve(encoded), n_known, encoded.n_unknown)
+        means, variances = self._served.solve(encoded)
+        return Solved(means, variances, n_known, encoded.n_unknown)
 
     def _too_long(self, n_tokens) -> Problem:
         return Problem(

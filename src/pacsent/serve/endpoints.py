@@ -54,7 +54,7 @@ class Endpoints:
 
     def table(self) -> "dict[str, Callable[[bytes], Awaitable[Reply]]]":
         """Address of a POST -> what answers it."""
-        found = {
+        found: dict[str, Callable[[bytes], Awaitable[Reply]]] = {
             "/v1/embeddings": self.openai,
             "/embed": self.embed,
             "/similarity": self.similarity,
@@ -165,8 +165,10 @@ class Endpoints:
             raise Problem(422, f"explain can be asked for with at most {_MOST_EXPLAINED} texts. "
                           f"Got {len(texts):,} instead.", param="explain")  # fmt: skip
         loop = asyncio.get_running_loop()
-        work = self._classified, texts, explained
-        found = await loop.run_in_executor(None, *work) if len(texts) > 8 else work[0](*work[1:])
+        if len(texts) > 8:
+            found = await loop.run_in_executor(None, self._classified, texts, explained)
+        else:
+            found = self._classified(texts, explained)
         self.metrics.add_texts(len(texts), 0, 0, 0)
         return Reply(found, len(texts))
 

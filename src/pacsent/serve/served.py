@@ -58,8 +58,8 @@ class Served:
         certificates: Sequence[Certificate | ErrorCertificate] = (),
     ):
         self.name = name
-        self.classifier = classifier
-        self.index = index
+        self.classifier: Any = classifier
+        self.index: Any = index
         self.certificates = list(certificates)
         self.vectorizer = _one_thread(vectorizer)
         self.promises = Promises()

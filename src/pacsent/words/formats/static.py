@@ -28,7 +28,7 @@ _INNER = "##"  # before the others, in WordPiece
 def static_folder(path: str | os.PathLike) -> Path | None:
     """The folder that holds the table and the tokenizer, or None."""
     for place in _PLACES:
-        folder = path / place
+        folder = Path(path) / place
         if (folder / TOKENIZER).is_file() and (folder / TENSORS).is_file():
             return folder
     return None
