@@ -23,7 +23,7 @@ from pacsent import Index, datasets, make
 K = 10
 N_QUERIES = {"reviews": 500, "million": 100}
 N_SINGLE = {"reviews": 20, "million": 5}
-N_ROUNDS = {"reviews": 5, "million": 2}
+N_ROUNDS = {"reviews": 9, "million": 2}
 
 
 def texts_of(part, data):

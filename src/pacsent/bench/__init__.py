@@ -11,6 +11,7 @@ __getattr__, __dir__ = offer(
         "reproduction": "reproduction",
         "report": "report",
         "demo": "demo",
+        "mteb": "mteb",
         "evaluate": "evaluation",
     },
 )

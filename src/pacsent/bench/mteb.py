@@ -1,0 +1,94 @@
+"""An encoder that `mteb` (2.x) accepts, so that any of its benchmarks runs with our vectors.
+
+import mteb
+from pacsent.bench.mteb import Encoder
+
+mteb.evaluate(Encoder("english"), mteb.get_benchmark("MTEB(eng, v2)"))
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+import pacsent
+from pacsent.bench.evaluation import unit_length
+from pacsent.sentences.methods import make
+
+
+class Encoder:
+    """Sentence vectors as mteb's EncoderProtocol asks for them.
+
+    Parameters
+    ----------
+    model : str, path, WordVectors, or a fitted vectorizer of pacsent
+        Word vectors are used by `method`, which must be one that learns nothing from text.
+    method : str, default="SIF-sum"
+    name : str, optional
+        `owner/name` under which mteb keeps the results.
+
+    Examples
+    --------
+    >>> from pacsent.bench.mteb import Encoder
+    >>> encoder = Encoder("english")
+    >>> encoder.encode([{"text": ["a glass of wine", "the cat slept"]}]).shape
+    (2, 256)
+    >>> encoder.similarity_pairwise(np.eye(2), np.ones((2, 2))).round(3)
+    array([0.707, 0.707])
+    """
+
+    def __init__(self, model: Any, method: str = "SIF-sum", *, name: str | None = None):
+        if hasattr(model, "transform"):
+            self.vectorizer = model
+        else:
+            self.vectorizer = make(method, model, on_empty="ignore")
+            if self.vectorizer.learns_from_text:
+                raise ValueError(
+                    f"method must be one that learns nothing from text. Got {method!r} instead. "
+                    "Fit it and pass the fitted vectorizer as model."
+                )
+            self.vectorizer.fit([])
+        shown = type(self.vectorizer).__name__.removesuffix("Vectorizer")
+        self.name = name or f"pacsent/{model if isinstance(model, str) else 'words'}-{shown}"
+
+    def encode(self, inputs: Iterable[dict], **context: Any) -> np.ndarray:
+        """The vectors of batches of texts, {"text": [...]}; what mteb says about the task is not
+        used: there are no prompts."""
+        texts = [text for batch in inputs for text in batch["text"]]
+        return np.asarray(self.vectorizer.transform(texts), dtype=np.float32)
+
+    def similarity(self, embeddings1: Any, embeddings2: Any) -> np.ndarray:
+        """Cosines of all pairs, (n_1, n_2); 0 with a text that has no known word."""
+        return _rows(embeddings1) @ _rows(embeddings2).T
+
+    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> np.ndarray:
+        """Cosines of the rows with the same number, (n,)."""
+        return np.einsum("ij,ij->i", _rows(embeddings1), _rows(embeddings2))
+
+    @property
+    def mteb_model_meta(self) -> Any:
+        """What mteb writes beside the results."""
+        from mteb.models.model_meta import ModelMeta, ScoringFunction
+
+        words = self.vectorizer.word_vectors
+        return ModelMeta.create_empty(
+            {
+                "name": self.name,
+                "revision": words.digest()[:16],
+                "languages": ["eng-Latn"],
+                "n_parameters": 2 * words.n_words * words.n_dims,
+                "embed_dim": int(self.vectorizer._n_features_out),
+                "framework": ["NumPy"],
+                "similarity_fn_name": ScoringFunction.COSINE,
+                "use_instructions": False,
+                "open_weights": True,
+                "training_datasets": set(),
+                "release_date": None,
+                "public_training_code": f"pacsent {pacsent.__version__}",
+            }
+        )
+
+
+def _rows(vectors) -> np.ndarray:
+    """Unit rows of one vector or of many."""
+    return unit_length(np.atleast_2d(np.asarray(vectors, dtype=float)))
