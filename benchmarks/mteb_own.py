@@ -1,6 +1,6 @@
 """mteb's own evaluation of the English model, on STS-B and 20news from our files.
 
-    pip install mteb 'pacsent[bench]'
+    pip install 'pacsent[mteb]'
     python benchmarks/mteb_own.py --save
 
 Tasks are mteb's kinds (similarity; classification with eight texts a label, ten draws), loaded from
