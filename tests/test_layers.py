@@ -22,7 +22,9 @@ ROOMS = {
         "_kernels", "classify", "files", "loading", "progress", "seals", "sentences", "storage",
         "text", "threads", "words",
     },
-    "serve": {"certificates", "classify", "loading", "maths", "sentences", "storage", "words"},
+    "serve": {
+        "certificates", "classify", "files", "loading", "maths", "sentences", "storage", "words",
+    },
     "bench": {
         "certificates", "classify", "files", "gpu", "maths", "progress", "sentences", "text",
         "threads", "words",

@@ -17,7 +17,7 @@ FAMILIES = {
     "search": "Search",
     "certificates": "Certificates",
     "classify": "Classifiers",
-    "serve": "Server",
+    "serve": "Server and maps",
     "bench": "Benchmarks",
     "models": "Models",
 }

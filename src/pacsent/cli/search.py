@@ -5,7 +5,7 @@ import click
 from pacsent.cli.common import ModelPath, cli, overwrite_option, quiet_option
 
 
-def _vectorizer(model, method):
+def vectorizer_of(model, method):
     """A fitted method from a folder, or a method that needs no text from word vectors."""
     from pacsent.cli.sentences import ready
     from pacsent.loading import load
@@ -48,7 +48,7 @@ def index(model, text, output, method, overwrite, quiet):
     from pacsent.sentences.index import Index
     from pacsent.text.reading import read_lines
 
-    made = Index(_vectorizer(model, method))
+    made = Index(vectorizer_of(model, method))
     made.add(_counted(read_lines(text), quiet))
     save(made, output, overwrite=overwrite)
     click.echo(f"wrote  {output}: {len(made):,} texts", err=True)
@@ -86,7 +86,7 @@ def similar(model, first, second, method, quiet):
 
     from pacsent.text.reading import read_lines
 
-    vectorizer = _vectorizer(model, method)
+    vectorizer = vectorizer_of(model, method)
     texts = [list(_counted(read_lines(path), quiet)) for path in (first, second)]
     if len(texts[0]) != len(texts[1]):
         raise ValueError(
@@ -110,7 +110,7 @@ def duplicates(model, text, above, method, quiet):
     from pacsent.sentences.index import Index
     from pacsent.text.reading import read_lines
 
-    made = Index(_vectorizer(model, method))
+    made = Index(vectorizer_of(model, method))
     made.add(_counted(read_lines(text), quiet))
     for one, two in made.duplicates(above):
         click.echo(f"{one.cosine:.4f}\t{one.id}\t{two.id}\t{one.text}\t{two.text}")
@@ -136,7 +136,7 @@ def export(model, directory, to, method, overwrite):
     """
     from pacsent.sentences.export import export as write
 
-    write(_vectorizer(model, method), directory, to, overwrite=overwrite)
+    write(vectorizer_of(model, method), directory, to, overwrite=overwrite)
     click.echo(f"wrote  {directory}: for {to}", err=True)
 
 

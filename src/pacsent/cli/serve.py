@@ -1,8 +1,8 @@
-"""Commands about the server: serve."""
+"""Commands about being looked at: serve, map."""
 
 import click
 
-from pacsent.cli.common import ModelPath, cli
+from pacsent.cli.common import ModelPath, cli, overwrite_option
 
 _CLASSIFIED = "Folder of a classifier, for /classify."
 _POSITIVE = click.IntRange(min=1)
@@ -75,3 +75,55 @@ def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_l
         sources.signature if reload_model else None,
     )
     click.get_current_context().exit(supervisor.run())
+
+
+@cli.command("map")
+@click.argument("model", type=ModelPath(exists=True, file_okay=False))
+@click.argument("texts", type=click.Path(exists=True, allow_dash=True))
+@click.option("-o", "--output", type=click.Path(), help="The page, FILE.html.")
+@click.option("--atlas", type=click.Path(), help="A table for Embedding Atlas, FILE.parquet.")
+@click.option("--method", default="SIF-sum", show_default=True,
+              help="The method, where MODEL holds word vectors.")  # fmt: skip
+@click.option("--text-column", help="Column of the text; without it a text is a line.")
+@click.option("--label-column", help="Column of the class, for the colours.")
+@click.option("--title", default="A map of texts", show_default=True, help="Of the page.")
+@overwrite_option
+def map_(model, texts, output, atlas, text_column, label_column, overwrite, method, title):
+    """A map of TEXTS by the vectors of MODEL: one page to pan, zoom, search and click.
+
+    Points are sized by the spread of their posteriors and coloured by class: by a column, or by
+    the answers of MODEL where it is a classifier.
+    """
+    from pacsent.cli.search import vectorizer_of
+    from pacsent.files import check_output
+    from pacsent.loading import load
+    from pacsent.serve.maps import make_map, write_atlas, write_html
+    from pacsent.text.tables import read_labelled_texts, stream_texts
+
+    if output is None and atlas is None:
+        raise click.UsageError("Say where the map goes: -o FILE.html, or --atlas FILE.parquet.")
+    for path in filter(None, (output, atlas)):
+        check_output(path, [texts], overwrite=overwrite)
+    labels = None
+    if label_column is not None:
+        read, labels = read_labelled_texts(
+            texts, text_column=text_column or "text", label_column=label_column
+        )
+    else:
+        read = list(stream_texts(texts, text_column=text_column))
+    loaded = load(model)
+    if hasattr(loaded, "classes_"):
+        vectorizer = loaded.vectorizer_
+        if vectorizer is None:
+            raise ValueError(f"{model} classifies by n-grams alone, so texts have no place. Give a "
+                             "model with vectors.")  # fmt: skip
+        labels = loaded.predict(read).tolist() if labels is None else labels
+    else:
+        vectorizer = getattr(loaded, "vectorizer", None) or vectorizer_of(model, method)
+    made = make_map(vectorizer.set_params(on_empty="ignore"), read, labels)
+    if output is not None:
+        write_html(made, output, title)
+        click.echo(f"wrote  {output}: {len(read):,} texts", err=True)
+    if atlas is not None:
+        write_atlas(made, atlas)
+        click.echo(f"wrote  {atlas}: {len(read):,} texts", err=True)

@@ -106,7 +106,7 @@ class PointMap {
     gl.clearColor(0, 0, 0, 0); gl.clear(gl.COLOR_BUFFER_BIT);
     gl.uniform2f(this.uniform("centre"), this.cx, this.cy);
     gl.uniform2f(this.uniform("scale"), 2 * s / w, 2 * s / h);
-    gl.uniform1f(this.uniform("grow"), this.ratio * Math.min(3, Math.pow(this.zoom, .35)) * (this.n > 20000 ? .6 : 1));
+    gl.uniform1f(this.uniform("grow"), this.ratio * Math.min(3, Math.pow(this.zoom, .35)) * (this.n > 20000 ? .6 : 1) * Math.min(1, .4 + w / 1200));
     gl.drawArrays(gl.POINTS, 0, this.n);
   }
 

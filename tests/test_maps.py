@@ -1,0 +1,111 @@
+"""Maps of texts: one page that needs nothing but itself, and a table for another program."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from pacsent import make
+from pacsent.cli import cli
+from pacsent.maths.plane import main_plane
+from pacsent.serve.maps import TextMap, make_map, write_html
+
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+KINDS = ["drink", "drink", "cat", "cat", "</script>"]
+TEXTS = ["a glass of red wine", "white wine and beer", "the cat slept", "a sleepy kitten", "zzqx"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli, list(map(str, arguments)))
+
+
+def test_the_plane_is_that_of_the_largest_singular_values():
+    X = np.random.default_rng(0).normal(size=(50, 6)) * [9, 1, 4, 1, 1, 1]
+    centred = X - X.mean(axis=0)
+    U, s, _ = np.linalg.svd(centred)
+    assert np.allclose(np.abs(main_plane(X)), np.abs(U[:, :2] * s[:2]), atol=1e-3)
+
+
+def test_like_texts_lie_together():
+    places = make_map(make("SIF-sum", "english", on_empty="ignore").fit([]), TEXTS[:4]).places
+    apart = np.linalg.norm(places[:, None] - places[None], axis=2)
+    assert apart[0, 1] < apart[0, 2] and apart[2, 3] < apart[1, 3]
+
+
+def test_a_map_is_one_file_with_every_text(tmp_path):
+    (tmp_path / "texts.tsv").write_text("text\tkind\n" + "\n".join(
+        f"{text}\t{kind}" for text, kind in zip(TEXTS, KINDS)
+    ))  # fmt: skip
+    done = run(
+        "map",
+        "english",
+        tmp_path / "texts.tsv",
+        "--text-column",
+        "text",
+        "--label-column",
+        "kind",
+        "-o",
+        tmp_path / "map.html",
+        "--atlas",
+        tmp_path / "map.parquet",
+    )
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "map.html").read_text()
+    assert not re.search(r"(src|href)\s*=\s*[\"']|https?://(?!www\.w3)", page)
+    data = json.loads(re.search(r"const DATA = (.*);\n", page)[1])
+    assert data["texts"] == TEXTS and data["classes"] == ["</script>", "cat", "drink"]
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = parquet.read_table(tmp_path / "map.parquet").to_pydict()
+    assert table["text"] == TEXTS and table["label"][2] == "cat"
+    assert np.allclose(table["x"], data["x"], atol=1e-4)
+
+
+def test_points_are_sized_by_spread(tmp_path):
+    made = TextMap(["a", "b", "c"], np.zeros((3, 2)), np.array([0.01, 0.25, np.nan]))
+    write_html(made, tmp_path / "map.html")
+    data = json.loads(re.search(r"const DATA = (.*);\n", (tmp_path / "map.html").read_text())[1])
+    assert data["size"][1] > data["size"][0]
+
+
+def test_mistakes_are_told(tmp_path):
+    (tmp_path / "texts").write_text("a\n")
+    assert "Say where the map goes" in run("map", "english", tmp_path / "texts").output
+    (tmp_path / "map.html").write_text("mine")
+    again = run("map", "english", tmp_path / "texts", "-o", tmp_path / "map.html")
+    assert again.exit_code == 1 and "--overwrite" in again.output
+    with pytest.raises(ValueError, match="one for each of the 1 texts"):
+        make_map(make("SIF-sum", "english").fit([]), ["a"], ["x", "y"])
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser: run scripts/install-browser")
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_hundred_thousand_points_are_searched_clicked_and_moved(tmp_path, width):
+    playwright = pytest.importorskip("playwright.sync_api")
+    rng = np.random.default_rng(0)
+    n = 100_000
+    texts = [f"text number {i} about {'tea' if i % 1000 else 'whales'}" for i in range(n)]
+    labels = [str(i % 5) for i in range(n)]
+    places = np.round(rng.normal(size=(n, 2)), 4)
+    write_html(TextMap(texts, places, rng.random(n), labels), tmp_path / "map.html")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        page = chromium.new_page(viewport={"width": width, "height": 800})
+        page.goto((tmp_path / "map.html").as_uri())
+        page.wait_for_selector("body[data-ready]", timeout=60_000)
+        page.fill("#find", "whales")
+        page.wait_for_function("document.querySelector('#count').innerText === '100 found'")
+        page.press("#find", "Enter")
+        assert page.inner_text("#picked") == "0: text number 0 about whales"
+        milliseconds = page.evaluate("""() => { const start = performance.now();
+            for (let i = 0; i < 20; i++) { map.cx += .01; map.gl ? map.drawGL() : map.drawPlain(); }
+            return (performance.now() - start) / 20; }""")
+        assert milliseconds < 50
+        page.locator("#legend input").first.uncheck()
+        assert page.evaluate("map.hidden.has(0) && map.nearest(5, 5, 1e9) % 5 !== 0")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        chromium.close()
