@@ -82,6 +82,19 @@ def test_the_order_is_that_of_the_cosines_in_double_precision(made, n_queries, m
     assert all(len(set(line)) == 30 for line in rows.tolist())
 
 
+def test_texts_added_one_by_one_are_few_blocks(made, texts, tmp_path):
+    whole, single = Index(made), Index(made)
+    whole.add(texts)
+    save(whole, tmp_path / "index")
+    opened = load(tmp_path / "index")
+    for text in texts:
+        single.add([text])
+        opened.add([text])
+    assert len(single._vectors) <= 12 and len(opened._vectors) <= 12
+    assert single.search(texts[:9]) == whole.search(texts[:9])
+    assert opened.search(texts[3], k=2)[1].id == len(texts) + 3
+
+
 def test_more_are_asked_for_than_there_are(made, texts):
     index = Index(made)
     index.add(texts[:7])

@@ -69,6 +69,7 @@ def search(index, query, k):
             f"{index} must be an index. Got a {type(opened).__name__} instead. Make one: pacsent "
             "index MODEL TEXT -o INDEX"
         )
+    opened.engine = "exact"  # for a few queries nothing is worth preparing
     for hits in opened.search(list(query), k):
         for hit in hits:
             click.echo(f"{hit.cosine:.4f}\t{hit.id}\t{hit.text}")

@@ -111,7 +111,19 @@ class Index:
             self._ids.append(ids)
             self._texts.append(texts)
             self._next += len(texts)
+            self._join_small()
         return ids
+
+    def _join_small(self):
+        """Join the last blocks while they are of like size: few remain, however texts came."""
+        while (
+            len(self._ids) > 1
+            and isinstance(self._texts[-2], list)  # what is memory-mapped stays so
+            and len(self._ids[-2]) <= 2 * len(self._ids[-1])
+        ):
+            for blocks in (self._vectors, self._ids):
+                blocks[-2:] = [np.concatenate(blocks[-2:])]
+            self._texts[-2:] = [[*self._texts[-2], *self._texts[-1]]]
 
     def delete(self, ids: Iterable[int]) -> None:
         """Delete texts by their numbers."""
