@@ -52,7 +52,9 @@ def vectorizer(language):
 def certificate(request, vectorizer, documents):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", VacuousBoundWarning)
-        holdout = 0.25 if request.param == "A'" else 0.1
+        holdout = (
+            0.25 if request.param in ("A'", "B") else 0.1
+        )  # B counts documents: enough of them
         return certify(vectorizer, documents, request.param, holdout=holdout)
 
 
@@ -62,8 +64,7 @@ class TestEveryKind:
 
     def test_the_bound_is_above_the_held_out_risk_and_not_far(self, certificate):
         assert certificate.empirical_risk > 0
-        slack = 0.02 if certificate.kind == "B" else 0.0  # sixty documents say no more than that
-        assert certificate.risk_bound > certificate.held_out_risk - slack
+        assert certificate.risk_bound > certificate.held_out_risk
         assert certificate.gap < 0.35 * certificate.held_out_risk
 
     def test_json_keeps_every_number(self, certificate):
@@ -175,7 +176,7 @@ class TestWords:
         assert stay.kl == 0.0
         assert auto.risk_bound <= stay.risk_bound + 2e-3  # ranked by an estimate
         # it moves a little, and so pays the logarithm of n that staying does not
-        assert bound.risk_bound <= auto.risk_bound + 5e-3
+        assert bound.risk_bound <= auto.risk_bound + 4e-3
 
     @pytest.mark.parametrize("posterior, paid", [("bound", {"branches": 2}), ("prior", {})])
     def test_staying_at_the_prior_is_paid_where_the_sample_may_choose_it(

@@ -219,11 +219,17 @@ def _answers(classifier, texts, error, delta):
 @click.option("--n-candidates", type=click.IntRange(min=1), default=1, show_default=True,
               help="Classifiers that were compared on DATA.")  # fmt: skip
 @_json
-def certify(model, data, text_column, label_column, as_json, **given):
+@quiet_option
+def certify(model, data, text_column, label_column, as_json, quiet, **given):
     """Bound how often MODEL is wrong on texts like DATA, which it has not seen."""
+    from pacsent.progress import bar
+
     classifier = _classifier(model)
     texts, labels = _labelled(data, text_column, label_column)
-    certificate = classifier.certify(texts, _labels_of(classifier, labels), **given)
+    labels = _labels_of(classifier, labels)
+    with bar("certifying", total=len(texts), unit="texts", enabled=not quiet) as shown:
+        certificate = classifier.certify(texts, labels, **given)
+        shown.advance(len(texts))
     click.echo(certificate.to_json() if as_json else str(certificate))
 
 
@@ -236,14 +242,18 @@ def certify(model, data, text_column, label_column, as_json, **given):
 @click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse",
               show_default=True, help="What to do with texts that were fitted.")  # fmt: skip
 @_json
-def compare(a, b, data, text_column, label_column, delta, overlap, as_json):
+@quiet_option
+def compare(a, b, data, text_column, label_column, delta, overlap, as_json, quiet):
     """What is certain about the difference between the classifiers A and B on texts like DATA."""
     from pacsent.classify import compare as compared
+    from pacsent.progress import bar
 
     first, second = _classifier(a), _classifier(b)
     texts, labels = _labelled(data, text_column, label_column)
     labels = _labels_of(first, labels)
-    found = compared(first, second, texts, labels, delta=delta, overlap=overlap)
+    with bar("comparing", total=len(texts), unit="texts", enabled=not quiet) as shown:
+        found = compared(first, second, texts, labels, delta=delta, overlap=overlap)
+        shown.advance(len(texts))
     if as_json:
         low, high = found.bounds
         row = {"n": found.n, "difference": found.difference, "low": low, "high": high}
@@ -302,7 +312,8 @@ def explain(model, text, label, top, page, as_json):
 @_probability("--alpha", 0.05, "Chance of a false alarm, ever.")
 @click.option("--random-state", type=click.IntRange(min=0), help="Seed for ties.  [default: drawn]")
 @_json
-def watch(model, texts, text_column, alpha, random_state, as_json):
+@quiet_option
+def watch(model, texts, text_column, alpha, random_state, as_json, quiet):
     """Watch the stream TEXTS (- for stdin) and stop once it is no longer like MODEL's holdout.
 
     Exit status 1 on an alarm.
@@ -310,12 +321,14 @@ def watch(model, texts, text_column, alpha, random_state, as_json):
     from itertools import islice
 
     from pacsent.classify import StreamWatcher
+    from pacsent.progress import bar
     from pacsent.text.tables import stream_texts
 
     watcher = StreamWatcher(_classifier(model), alpha=alpha, seed=random_state)
     rest = iter(stream_texts(texts, text_column=text_column))
-    while (batch := list(islice(rest, 64))) and not watcher.update(batch):
-        pass
+    with bar("watching", unit="texts", enabled=not quiet) as shown:
+        while (batch := list(islice(rest, 64))) and not watcher.update(batch):
+            shown.advance(len(batch))
     found = {"alarm": watcher.alarm, "alarm_at": watcher.alarm_at, "n_seen": watcher.n_seen,
              "capital": watcher.capital}  # fmt: skip
     click.echo(json.dumps(found) if as_json else str(watcher))
