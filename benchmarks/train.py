@@ -11,7 +11,8 @@ scored, both tables, for `--seeds` seeds.
 
 The floor: the multiplications of the three matrix products of a block, at the speed that a large
 product by BLAS reaches on the same cores. Hide features of the processor to see another tile:
-NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES=+avx,+avx2,+fma.
+NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES=+avx,+avx2,+fma, and OPENBLAS_CORETYPE=Haswell to hide
+them from gensim and from BLAS too.
 """
 
 import os
@@ -26,6 +27,7 @@ import numpy as np
 from harness import finish, parser_for, wikipedia
 from pacsent import Corpus, SkipGram
 from pacsent._kernels import skipgram as kernels
+from pacsent.threads import n_cores
 from pacsent.words.skipgram import _Training
 from pacsent.words.tasks import evaluate_words
 
@@ -100,6 +102,7 @@ WAYS = {
     "pacsent shared, deterministic": {"deterministic": True},
     "pacsent pair": {"negatives": "pair"},
 }
+HIDING = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "OPENBLAS_CORETYPE")  # features of a processor
 RIVAL, ONE = "gensim 4.4", "pacsent shared, one thread"
 
 
@@ -127,23 +130,30 @@ def measure(text, folder, arguments):
     return {name: tuple(np.max(found, axis=0)) for name, found in rounds.items()}, corpus
 
 
-def memory(corpus):
-    """Peak memory of a training of its own process, and what is promised, in MB."""
+def memory(corpus, path, folder):
+    """Peak memory of `pacsent train` in a process of its own, and what is promised, in MB.
+
+    Without pandas, which scikit-learn would load where it is installed.
+    """
     code = (
-        "import sys; from pacsent import Corpus, SkipGram;"
-        "SkipGram(subsample=1e-6, n_epochs=1).fit(Corpus.open(sys.argv[1]));"
+        "import runpy, sys\n"
+        "sys.modules['pandas'] = None\n"
+        "try: runpy.run_module('pacsent', run_name='__main__')\n"
+        "except SystemExit as end: assert not end.code\n"
         "print(*[line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line])"
     )
     if not Path("/proc/self/status").exists():
         return {}
+    quick = ["--subsample", "1e-6", "--n-epochs", "1", "--quiet"]
     done = subprocess.run(
-        [sys.executable, "-c", code, str(corpus.directory)], capture_output=True, text=True,
-        check=True,
+        [sys.executable, "-c", code, "train", str(path), "-o", str(folder / "vectors"), *quick],
+        stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
     tables = 2 * len(corpus.vocabulary) * SETTINGS["n_dims"] * 4 / 1e6
     return {
-        "peak_memory_mb": round(int(done.stdout) * 1024 / 1e6),
+        "peak_memory_mb": round(int(done.stdout.split()[-1]) * 1024 / 1e6),
         "memory_promised_mb": round(1.2 * tables + 300),
+        "memory_threads": n_cores(),
     }
 
 
@@ -160,7 +170,8 @@ def main():
         folder = Path(place)
         text = (arguments.text or wikipedia(arguments.data, folder)).read_text()
         best, corpus = measure(text, folder, arguments)
-        summary = summarise(best, arguments) | memory(corpus)
+        summary = summarise(best, arguments)
+        summary |= memory(corpus, folder / "part.txt", folder)
         if arguments.quality:
             summary |= quality(text, arguments, folder)
     rows = [
@@ -194,6 +205,7 @@ def summarise(best, arguments):
         "workers": arguments.workers,
         "words_timed": arguments.n_words,
         "processor": kernels.PROCESSOR,
+        "hidden": {name: os.environ[name] for name in HIDING if name in os.environ},
         "vector_floats": tile.width,
         "tile": f"{tile.scores[0]} x {tile.scores[1]} scores, "
         f"{tile.rows} rows x {tile.vectors[tile.rows]} vectors",

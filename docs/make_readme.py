@@ -45,11 +45,13 @@ def table(header, rows) -> str:
 def speed() -> str:
     """Ours beside the fastest rival of the same run."""
     rows = []
-    train = result("train/default")["summary"]
-    rows.append([
-        "train Skip-gram, d=300, k=15", f"{short(train['words_per_second'])} words/s",
-        f"gensim, {short(train['gensim_words_per_second'])} words/s", f"{train['ratio']:.1f}",
-    ])  # fmt: skip
+    for processor, name in (("AVX-512", "xeon-avx512"), ("ARM", "neoverse-n1")):
+        train = result(f"train/{name}")["summary"]
+        rows.append([
+            f"train Skip-gram, d=300, k=15, {processor}",
+            f"{short(train['words_per_second'])} words/s",
+            f"gensim, {short(train['gensim_words_per_second'])} words/s", f"{train['ratio']:.1f}",
+        ])  # fmt: skip
     ours, model2vec = (
         row_of("encode/two-cores", "contestant", who) for who in ("pacsent", "model2")
     )

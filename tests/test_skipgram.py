@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import product
 from pathlib import Path
 
 import numba
@@ -163,13 +164,20 @@ def test_features_that_are_hidden_are_not_used():
 def test_every_width_computes_the_products_of_numpy(kernels_of, rng, name):
     there = kernels_of(name)
     tile_scores, (r, c) = there._scores, there.TILE.scores
+    tile_scores_and_copies = there._scores_and_copies
     scores = numba.njit(lambda X, Y, S: tile_scores(X, Y, S, 2, 3))
+    copies = numba.njit(lambda X, T, rows, Y, S: tile_scores_and_copies(X, T, rows, Y, S, (2, 3)))
     for n_dims in (16, 48, 64, 304):
         X, Y, table = (rng.normal(size=(n, n_dims)).astype(np.float32) for n in (8, 8, 9))
         S, expected = np.full((8, 8), 7, np.float32), np.full((8, 8), 7.0)
         scores(X, Y, S)
         expected[2 : 2 + r, 3 : 3 + c] = X[2 : 2 + r].astype(float) @ Y[3 : 3 + c].T
         assert_allclose(S, expected, rtol=1e-5, atol=1e-4)
+        order, S = rng.permutation(8), np.full((8, 8), 7, np.float32)
+        copies(X, table, order, Y, S)
+        expected[2 : 2 + r, 3 : 3 + c] = X[2 : 2 + r].astype(float) @ table[order[3 : 3 + c]].T
+        assert_allclose(S, expected, rtol=1e-5, atol=1e-4)
+        assert_array_equal(Y[3 : 3 + c], table[order[3 : 3 + c]])
         for n_rows in (4, 8, 20):  # a row that occurs twice gets both sums
             rows, G = rng.integers(0, 9, n_rows), rng.normal(size=(7, 20)).astype(np.float32)
             found, expected = table.copy(), table.astype(float)
@@ -716,3 +724,24 @@ def test_quality_on_a_real_corpus(data_dir, tmp_path):
     assert scores["WordSim-353"] >= 66
     assert scores["SimLex-999"] >= 32
     assert scores["analogies"] >= 32
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell")
+def test_sixteen_threads_train_within_the_promised_memory(tmp_path, rng):
+    words = np.array(["".join(letters) for letters in product("abcdefghij", repeat=4)])
+    drawn = words[(len(words) * rng.random(1_500_000) ** 3).astype(int)]
+    (tmp_path / "text").write_text("\n".join(" ".join(part) for part in drawn.reshape(-1, 1000)))
+    code = (
+        "import sys; sys.modules['pandas'] = None\n"  # scikit-learn loads it where it is there
+        "from pacsent import SkipGram\n"
+        "model = SkipGram(n_epochs=1, subsample=1e-6, n_jobs=16).fit(sys.argv[1])\n"
+        "print(model.word_vectors_.n_words)\n"
+        "print(*[line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "text")],
+        stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    n_words, peak = map(int, done.stdout.split())
+    assert n_words == len(words)
+    assert peak * 1024 <= 1.2 * 2 * n_words * 300 * 4 + 300e6

@@ -13,7 +13,10 @@ a block of consecutive centre words: the block becomes three small matrix produc
 Threads may call the trainers on the same tables at the same time (lock-free, "Hogwild").
 """
 
+import os
+import time
 from functools import partial
+from math import lcm
 from typing import NamedTuple
 
 import numpy as np
@@ -214,14 +217,44 @@ def _lane_sums(builder, vectors):
     return builder.fadd(_shuffle(builder, u, v, low), _shuffle(builder, u, v, high))
 
 
+def _store_sums(builder, tile, sums, S, at):
+    """S[a:a+r, n:n+c] = the sums of the lanes of r x c vectors, in place; at = (a, n)."""
+    n_x, n_y = tile.scores
+    a, n = at
+    in_a_row = 4  # lanes for each row of sums, the last of them spare where n_y is 3
+    spare = ir.Constant(ir.VectorType(_FLOAT, tile.width), [0.0] * tile.width)
+    lanes = []
+    for r in range(n_x):
+        lanes += [builder.load(one) for one in sums[r * n_y : (r + 1) * n_y]]
+        lanes += [spare] * (in_a_row - n_y)
+    n_columns = builder.extract_value(S.shape, 1)
+    rows_at_once = tile.width // in_a_row
+    for r in range(n_x):
+        if r % rows_at_once == 0:
+            start = in_a_row * r
+            total = _lane_sums(builder, lanes[start : start + tile.width])
+        row = builder.mul(builder.add(a, _number(r)), n_columns)
+        first = in_a_row * (r % rows_at_once)
+        part = _shuffle(builder, total, total, [first + lane for lane in range(n_y)])
+        place = _vector_at(builder, S.data, builder.add(row, n), n_y)
+        builder.store(part, place, align=4)
+
+
 def _scores_plainly(X, Y, S, a, n):
     """S[a:a+r, n:n+c] = X[a:a+r] @ Y[n:n+c].T for TILE.scores = (r, c), in place."""
     r, c = TILE.scores
     S[a : a + r, n : n + c] = X[a : a + r] @ Y[n : n + c].T
 
 
+def _scores_and_copies_plainly(X, table, rows, Y, S, at):
+    """`_scores_plainly` at (a, n), after Y[n:n+c] = table[rows[n:n+c]], in place."""
+    a, n = at
+    Y[n : n + TILE.scores[1]] = table[rows[n : n + TILE.scores[1]]]
+    _scores_plainly(X, Y, S, a, n)
+
+
 def _score_tile(tile):
-    """`_scores_plainly` with all sums held in registers.
+    """(`_scores_plainly`, `_scores_and_copies_plainly`) with all sums held in registers.
 
     Written as vector instructions, for the sake of `_lane_sums`.
     """
@@ -234,55 +267,71 @@ def _score_tile(tile):
 
         def codegen(context, builder, signature, arguments):
             X, Y, S = (_array(context, builder, signature, arguments, i) for i in range(3))
-            a, n = arguments[3:]
-            n_columns = builder.extract_value(X.shape, 1)
-            sums = _zeros_in_registers(builder, vector, n_x * n_y)
-            first_x, first_y = (
-                [builder.mul(builder.add(row, _number(r)), n_columns) for r in range(n_rows)]
-                for row, n_rows in ((a, n_x), (n, n_y))
-            )
-
-            def load(table, row, place):
-                at = _vector_at(builder, table.data, builder.add(row, place), tile.width)
-                return builder.load(at, align=4)
-
-            n_vectors = builder.udiv(n_columns, _number(tile.width))
-            with cgutils.for_range(builder, n_vectors, intp=_INDEX) as loop:
-                place = builder.mul(loop.index, _number(tile.width))
-                y = [load(Y, row, place) for row in first_y]
-                for r, row in enumerate(first_x):
-                    x = load(X, row, place)
-                    for one, y_c in zip(sums[r * n_y :], y):
-                        builder.store(_fused(builder, builder.load(one), x, y_c), one)
-            in_a_row = 4  # lanes for each row of sums, the last of them spare where n_y is 3
-            spare = ir.Constant(vector, [0.0] * tile.width)
-            lanes = []
-            for r in range(n_x):
-                lanes += [builder.load(one) for one in sums[r * n_y : (r + 1) * n_y]]
-                lanes += [spare] * (in_a_row - n_y)
-            n_columns_S = builder.extract_value(S.shape, 1)
-            rows_at_once = tile.width // in_a_row
-            for r in range(n_x):
-                if r % rows_at_once == 0:
-                    start = in_a_row * r
-                    total = _lane_sums(builder, lanes[start : start + tile.width])
-                row = builder.mul(builder.add(a, _number(r)), n_columns_S)
-                first = in_a_row * (r % rows_at_once)
-                part = _shuffle(builder, total, total, [first + lane for lane in range(n_y)])
-                at = _vector_at(builder, S.data, builder.add(row, n), n_y)
-                builder.store(part, at, align=4)
+            emit(builder, X, Y, S, arguments[3:])
             return context.get_dummy_value()
 
         return signature, codegen
 
-    return scores
+    @intrinsic
+    def scores_and_copies(typing_context, X, table, rows, Y, S, at):
+        at = types.UniTuple(types.intp, 2)
+        signature = types.none(X, table, rows, Y, S, at)
+
+        def codegen(context, builder, signature, arguments):
+            X, table, rows, Y, S = (
+                _array(context, builder, signature, arguments, i) for i in range(5)
+            )
+            at = [builder.extract_value(arguments[5], i) for i in range(2)]
+            emit(builder, X, Y, S, at, (table, rows))
+            return context.get_dummy_value()
+
+        return signature, codegen
+
+    def emit(builder, X, Y, S, at, origin=None):
+        """The products; where rows of Y are still to be copied, `origin` says from where."""
+        a, n = at
+        n_columns = builder.extract_value(X.shape, 1)
+        sums = _zeros_in_registers(builder, vector, n_x * n_y)
+        first_x, first_y = (
+            [builder.mul(builder.add(row, _number(r)), n_columns) for r in range(n_rows)]
+            for row, n_rows in ((a, n_x), (n, n_y))
+        )
+        if origin is not None:
+            table, rows = origin
+            places = [builder.gep(rows.data, [builder.add(n, _number(c))]) for c in range(n_y)]
+            first = [builder.mul(builder.load(place), n_columns) for place in places]
+
+        def at_place(table, row, place):
+            return _vector_at(builder, table.data, builder.add(row, place), tile.width)
+
+        def load(table, row, place):
+            return builder.load(at_place(table, row, place), align=4)
+
+        n_vectors = builder.udiv(n_columns, _number(tile.width))
+        with cgutils.for_range(builder, n_vectors, intp=_INDEX) as loop:
+            place = builder.mul(loop.index, _number(tile.width))
+            if origin is None:
+                y = [load(Y, row, place) for row in first_y]
+            else:
+                y = [load(table, row, place) for row in first]
+                for y_c, row in zip(y, first_y):
+                    builder.store(y_c, at_place(Y, row, place), align=4)
+            for r, row in enumerate(first_x):
+                x = load(X, row, place)
+                for one, y_c in zip(sums[r * n_y :], y):
+                    builder.store(_fused(builder, builder.load(one), x, y_c), one)
+        _store_sums(builder, tile, sums, S, at)
+
+    return scores, scores_and_copies
 
 
-def _add_rows_plainly(n_rows, table, rows, a, G, X, n):
-    """table[rows[a + r]] += sum over k < n of G[k, a + r] X[k], r < n_rows, in place."""
+def _add_rows_plainly(n_rows, table, rows, a, G, X, span):
+    """table[rows[a + r]] += sum over k < n of G[k, a + r] X[k], r < n_rows, in place, in the
+    columns begin to end; span = (n, begin, end)."""
+    n, begin, end = span
     for r in range(a, a + n_rows):
         for k in range(n):
-            table[rows[r]] += G[k, r] * X[k]
+            table[rows[r], begin:end] += G[k, r] * X[k, begin:end]
 
 
 def _row_tile(n_rows, tile):
@@ -297,14 +346,16 @@ def _row_tile(n_rows, tile):
     vector = ir.VectorType(_FLOAT, tile.width)
 
     @intrinsic
-    def add_rows(typing_context, table, rows, a, G, X, n):
-        signature = types.none(table, rows, types.intp, G, X, types.intp)
+    def add_rows(typing_context, table, rows, a, G, X, span):
+        span = types.UniTuple(types.intp, 3)
+        signature = types.none(table, rows, types.intp, G, X, span)
 
         def codegen(context, builder, signature, arguments):
             table, rows, G, X = (
                 _array(context, builder, signature, arguments, i) for i in (0, 1, 3, 4)
             )
-            a, n = arguments[2], arguments[5]
+            a = arguments[2]
+            n, begin, end = (builder.extract_value(arguments[5], i) for i in range(3))
             n_columns, n_columns_G = (builder.extract_value(array.shape, 1) for array in (table, G))
             numbers = [builder.add(a, _number(r)) for r in range(n_rows)]
 
@@ -347,11 +398,12 @@ def _row_tile(n_rows, tile):
                         builder.store(total, at, align=4)
 
             step = tile.width * most_vectors
-            n_steps = builder.udiv(n_columns, _number(step))
+            n_steps = builder.udiv(builder.sub(end, begin), _number(step))
             with cgutils.for_range(builder, n_steps, intp=_INDEX) as loop:
-                add_columns(builder.mul(loop.index, _number(step)), most_vectors)
-            done = builder.mul(n_steps, _number(step))
-            left = builder.sub(n_columns, done)
+                done = builder.mul(loop.index, _number(step))
+                add_columns(builder.add(begin, done), most_vectors)
+            done = builder.add(begin, builder.mul(n_steps, _number(step)))
+            left = builder.sub(end, done)
             for n_vectors in range(1, most_vectors):
                 is_so = builder.icmp_unsigned("==", left, _number(n_vectors * tile.width))
                 with builder.if_then(is_so):
@@ -364,15 +416,18 @@ def _row_tile(n_rows, tile):
 
 
 if config.DISABLE_JIT:
-    _scores = _scores_plainly
+    _scores, _scores_and_copies = _scores_plainly, _scores_and_copies_plainly
     _add_rows, _add_4_rows, _add_1_row = (
         partial(_add_rows_plainly, n_rows) for n_rows in (TILE.rows, 4, 1)
     )
 else:
-    _scores = _score_tile(TILE)
+    _scores, _scores_and_copies = _score_tile(TILE)
     _add_rows, _add_4_rows, _add_1_row = (_row_tile(n_rows, TILE) for n_rows in (TILE.rows, 4, 1))
 
 _ROWS_AT_ONCE = TILE.rows
+# columns that all rows get their sums for before the next ones: so few that the rows which are
+# summed, of these columns, stay in the nearest cache
+_COLUMNS_AT_ONCE = lcm(16, *(TILE.width * TILE.vectors[n_rows] for n_rows in (TILE.rows, 4)))
 _SCORE_ROWS, _SCORE_COLUMNS = TILE.scores
 
 
@@ -383,13 +438,16 @@ def add_products(table, rows, G, X, n):
     `rows` has a multiple of four entries; a row that occurs twice gets both sums. Equivalent to
     np.add.at(table, rows, G[:n, : rows.size].T @ X[:n]).
     """
-    a = 0
-    while a + _ROWS_AT_ONCE <= rows.size:
-        _add_rows(table, rows, a, G, X, n)
-        a += _ROWS_AT_ONCE
-    while a < rows.size:
-        _add_4_rows(table, rows, a, G, X, n)
-        a += 4
+    n_columns = table.shape[1]
+    for begin in range(0, n_columns, _COLUMNS_AT_ONCE):
+        span = (n, begin, min(begin + _COLUMNS_AT_ONCE, n_columns))
+        a = 0
+        while a + _ROWS_AT_ONCE <= rows.size:
+            _add_rows(table, rows, a, G, X, span)
+            a += _ROWS_AT_ONCE
+        while a < rows.size:
+            _add_4_rows(table, rows, a, G, X, span)
+            a += 4
 
 
 if config.DISABLE_JIT:
@@ -522,19 +580,22 @@ def block_step(I, O, rows, weights, learning_rate, buffers, band, ahead):
     n_I, n_O = rows_I.size, rows_O.size
     for a in range(n_I):
         _copy_row(I, rows_I[a], X, a)
-    for n in range(n_O):
-        _copy_row(O, rows_O[n], Y, n)
     ahead_I = -(-ahead[1].size * _SCORE_COLUMNS // n_O)  # rows to fetch with each tile of columns
     ahead_O = -(-ahead[3].size * _SCORE_COLUMNS // n_O)
     for j in range(-(-n_O // _SCORE_COLUMNS)):  # in this order X stays in the nearest cache
         fetch_rows(ahead[0], ahead[1], j * ahead_I, (j + 1) * ahead_I)
         fetch_rows(ahead[2], ahead[3], j * ahead_O, (j + 1) * ahead_O)
         n = min(j * _SCORE_COLUMNS, n_O - _SCORE_COLUMNS)  # the last may repeat some scores
+        is_first = True
         for a in range(0, n_I, _SCORE_ROWS):
             if n + _SCORE_COLUMNS > n_centres or (
                 a + _SCORE_ROWS > middle + n - window and a < middle + n + _SCORE_COLUMNS + window
             ):
-                _scores(X, Y, S, a, n)
+                if is_first:
+                    _scores_and_copies(X, O, rows_O, Y, S, (a, n))
+                    is_first = False
+                else:
+                    _scores(X, Y, S, a, n)
     n_used = n_I
     while n_used > 0 and not weights[n_used - 1].any():  # spare rows add nothing
         n_used -= 1
@@ -678,115 +739,308 @@ def train_blocks(I, O, tokens, documents, span, shape, noise, state):
 
 
 # ------------------------------------------------------------------------------------------------
-# The same by several threads with one possible result. The centres are dealt to shards. In a round
-# every shard trains some blocks on its own copies of the rows it touches; when all have done so,
-# the changes are added up in the order of the shards. Which thread does what, and when, does not
-# matter. Shard s uses row s of every array in `memory`.
+# The same by several threads with one possible result. Every shard has a text of its own. For a
+# round it draws some blocks and says which rows they touch. Rows that no other shard touches it
+# then trains in place, of the others it trains a copy; when all shards have done so, the changes of
+# the copies are added up in the order of the shards. Which thread does what, and when, does not
+# matter. Copies are rows of the tables behind those of the words. Shard s uses row s of the arrays
+# in `memory` (of `holders` and `words`: of both halves, which rounds use by turns).
 # ------------------------------------------------------------------------------------------------
 
-
-def shard_memory(n_shards, n_words, n_dims, shape, blocks_per_round):
-    """(copies, words and slots for I, the same for O, rows held of both)."""
-    memory = []
-    for n_rows in _most_rows(shape):
-        n_copies = min(n_words, n_rows * blocks_per_round)
-        memory += [
-            np.zeros((n_shards, n_copies, n_dims), np.float32),
-            np.zeros((n_shards, n_copies), np.int64),
-            np.full((n_shards, n_words), -1, np.int32),
-        ]
-    return (*memory, np.zeros((2, n_shards), np.int64))
+_SPINS = 2_000  # looks at a shard that is late, before other threads are let through
+_GONE = 1  # column of `meeting`: whether the shard has given up
+_TO_DO = 2  # column of `meeting`: centres of the shard's text
 
 
-@njit(**_OPTIONS)
-def _fetch(table, rows, own, slots, n_held):
-    """Give every row of `rows` a place in `own` = (copies, words), in place; how many are held.
+def n_copies(n_words, shape, blocks_per_round):
+    """Copies that a shard may need of rows of I, and of O."""
+    return [min(n_words, n_rows * blocks_per_round) for n_rows in _most_rows(shape)]
 
-    A row met for the first time in a round is copied from `table`; `rows` then names copies.
+
+def shard_memory(n_shards, n_words, shape, blocks_per_round):
+    """(for I, for O, where shards meet); for each table (words, slots, holders, rows held).
+
+    words[q, s, h] is the h-th word that shard s touches in a round, slots[s, w] the row that it
+    trains for word w; holders[q, w, s] says whether it touches w.
     """
-    copies, words = own
-    for a in range(rows.size):
-        word = rows[a]
-        if slots[word] < 0:
-            slots[word] = n_held
-            words[n_held] = word
-            _copy_row(table, word, copies, n_held)
-            n_held += 1
-        rows[a] = slots[word]
-    return n_held
+    memory = []
+    for n in n_copies(n_words, shape, blocks_per_round):
+        memory.append(
+            (
+                np.zeros((2, n_shards, n), np.int64),
+                np.zeros((n_shards, n_words), np.int32),
+                np.zeros((2, n_words, n_shards), np.uint8),
+                np.zeros((n_shards, _LINE), np.int64),
+            )
+        )
+    return (*memory, np.zeros((n_shards, _LINE), np.int64))
+
+
+if config.DISABLE_JIT:
+
+    def _publish(array, row, column, value):
+        """array[row, column] = value, seen by other threads after all that was written before."""
+        array[row, column] = value
+
+    def _look(array, row, column):
+        """array[row, column], and after it all that its writer had written before."""
+        return array[row, column]
+
+    def _let_through():
+        """Let another thread have the processor."""
+        time.sleep(0)
+
+else:
+
+    @intrinsic
+    def _publish(typing_context, array, row, column, value):
+        """array[row, column] = value, seen by other threads after all that was written before."""
+        signature = types.none(array, types.intp, types.intp, types.int64)
+
+        def codegen(context, builder, signature, arguments):
+            at = _place(context, builder, signature, arguments)
+            builder.store_atomic(arguments[3], at, "seq_cst", 8)
+            return context.get_dummy_value()
+
+        return signature, codegen
+
+    @intrinsic
+    def _look(typing_context, array, row, column):
+        """array[row, column], and after it all that its writer had written before."""
+        signature = types.int64(array, types.intp, types.intp)
+
+        def codegen(context, builder, signature, arguments):
+            at = _place(context, builder, signature, arguments)
+            return builder.load_atomic(at, "seq_cst", 8)
+
+        return signature, codegen
+
+    def _place(context, builder, signature, arguments):
+        array = _array(context, builder, signature, arguments, 0)
+        n_columns = builder.extract_value(array.shape, 1)
+        row = builder.mul(arguments[1], n_columns)
+        return builder.gep(array.data, [builder.add(row, arguments[2])])
+
+    if hasattr(os, "sched_yield"):
+        _let_through = types.ExternalFunction("sched_yield", types.int32())
+    else:
+
+        @njit(inline="always")
+        def _let_through():
+            """The system has no such call: spin on."""
+
+
+@njit(cache=True, nogil=True)
+def meet(meeting, me):
+    """Wait until every shard is here; False where one has given up."""
+    here = _look(meeting, me, 0) + 1
+    _publish(meeting, me, 0, here)
+    for other in range(meeting.shape[0]):
+        looks = 0
+        while _look(meeting, other, 0) < here:
+            if _look(meeting, other, _GONE):
+                return False
+            looks += 1
+            if looks > _SPINS:
+                _let_through()
+    return True
+
+
+@njit(cache=True, nogil=True)
+def give_up(meeting, me):
+    """Nobody waits for this shard any more."""
+    _publish(meeting, me, _GONE, 1)
 
 
 @njit(**_OPTIONS)
-def _add_change(table, word, old, copies, h):
-    """table[word] += copies[h] - old[0], in place."""
+def _forget(own, me, q):
+    """Touch no row in a round of half q."""
+    words, _, holders, n_held = own
+    for h in range(n_held[me, q]):
+        holders[q, words[q, me, h], me] = 0
+    n_held[me, q] = 0
+
+
+@njit(**_OPTIONS)
+def _touch(own, me, q, rows):
+    """Touch these rows, too."""
+    words, _, holders, n_held = own
+    for a in range(rows.size):
+        if not holders[q, rows[a], me]:
+            holders[q, rows[a], me] = 1
+            words[q, me, n_held[me, q]] = rows[a]
+            n_held[me, q] += 1
+
+
+@njit(**_OPTIONS)
+def _draw_round(text, span, drawing, memory, room, me, q):
+    """Draw the blocks of the centres first to last, and tell what they touch; how many."""
+    (shape, noise, state), (own_I, own_O, _) = drawing, memory
+    _, rows_I, rows_O, weights, n_pairs_of, about = room
+    first, last = span
+    _forget(own_I, me, q)
+    _forget(own_O, me, q)
+    n = 0
+    for t in range(first, last, shape[2]):
+        drawn = rows_I[n], rows_O[n], weights[n], n_pairs_of
+        pairs, n_rows, begin = _draw_until(text, t, last, shape, noise, state, drawn)
+        about[n, 0], about[n, 1], about[n, 2] = pairs, n_rows, t - begin
+        if pairs > 0:
+            _touch(own_I, me, q, rows_I[n, :n_rows])
+            _touch(own_O, me, q, rows_O[n])
+        n += 1
+    return n
+
+
+@njit(**_OPTIONS)
+def _n_holders(holders, word):
+    n = 0
+    for s in range(holders.shape[1]):
+        n += holders[word, s]
+    return n
+
+
+@njit(**_OPTIONS)
+def _fetch_row(table, row):
+    for column in range(0, table.shape[1], _LINE):
+        _fetch_line(table, row, column)
+
+
+@njit(**_OPTIONS)
+def _place_rows(table, own, me, q):
+    """Decide where every touched row is trained, in place; copy it where that is not in place."""
+    words, slots, holders, n_held = own
+    n_words, n_shards = slots.shape[1], slots.shape[0]
+    copy = n_words + me * (table.shape[0] - n_words) // n_shards
+    for h in range(n_held[me, q]):
+        if h + 4 < n_held[me, q] and _n_holders(holders[q], words[q, me, h + 4]) > 1:
+            _fetch_row(table, words[q, me, h + 4])
+        word = words[q, me, h]
+        slots[me, word] = word
+        if _n_holders(holders[q], word) > 1:
+            slots[me, word] = copy
+            _copy_row(table, word, table, copy)
+            copy += 1
+
+
+@njit(**_OPTIONS)
+def _add_change(table, word, old, copy):
+    """table[word] += table[copy] - old[0], in place."""
     _wide()
     for i in range((table.shape[1] >> 4) << 4):
-        table[word, i] += copies[h, i] - old[0, i]
+        table[word, i] += table[copy, i] - old[0, i]
 
 
 @njit(**_OPTIONS)
-def merge_shards(table, copies, words, slots, n_held, me):
-    """Add to `table` what every shard changed in its copies, in the order of the shards, in place.
-
-    Rows are dealt to the callers by word number; `me` does its share. A row that one shard alone
-    has touched is simply its copy.
-    """
-    n_shards = words.shape[0]
+def merge_shards(table, own, me, q):
+    """Add to the rows that several shards touch the changes of their copies, in the order of the
+    shards, in place. Of these rows every toucher does its share, by turns."""
+    words, slots, holders, n_held = own
+    n_shards = slots.shape[0]
     old = np.empty((1, table.shape[1]), np.float32)
-    for s in range(n_shards):
-        for h in range(n_held[s]):
-            word = words[s, h]
-            if word % n_shards != me:
-                continue
-            first = 0
-            while slots[first, word] < 0:
-                first += 1
-            if first < s:
-                continue  # done with the first shard that touched it
-            alone = True
-            for other in range(s + 1, n_shards):
-                alone = alone and slots[other, word] < 0
-            if not alone:
-                _copy_row(table, word, old, 0)
-            _copy_row(copies[s], h, table, word)
-            for other in range(s + 1, n_shards):
-                if slots[other, word] >= 0:
-                    _add_change(table, word, old, copies[other], slots[other, word])
+    mine = np.empty(n_held[me, q], np.int64)
+    n = 0
+    for h in range(n_held[me, q]):
+        word = words[q, me, h]
+        n_holders = _n_holders(holders[q], word)
+        if n_holders > 1 and word % n_holders == _n_holders(holders[q, :, :me], word):
+            mine[n] = word
+            n += 1
+    for j in range(n):
+        if j + 2 < n:
+            for s in range(n_shards):
+                if holders[q, mine[j + 2], s]:
+                    _fetch_row(table, slots[s, mine[j + 2]])
+            _fetch_row(table, mine[j + 2])
+        word, is_first = mine[j], True
+        for s in range(n_shards):
+            if holders[q, word, s]:
+                if is_first:
+                    _copy_row(table, word, old, 0)
+                    _copy_row(table, slots[s, word], table, word)
+                    is_first = False
+                else:
+                    _add_change(table, word, old, slots[s, word])
 
 
 @njit(**_OPTIONS)
-def train_shard(I, O, text, span, shape, noise, state, memory):
-    """One round of one shard, on copies of the rows it touches; (sum of losses, pairs).
-
-    span = (first centre, end, shard, span of the whole as in `train_blocks`). The copies of the
-    round before are forgotten.
-    """
-    first, last, s, whole = span
+def _train_round(tables, memory, room, rates, shape, me, n):
+    """Train the n blocks that were drawn, where their rows are placed; (sum of losses, pairs)."""
+    (I, O), (own_I, own_O, _) = tables, memory
+    buffers, rows_I, rows_O, weights, _, about = room
+    slots_I, slots_O = own_I[1][me], own_O[1][me]
+    for b in range(n):
+        if about[b, 0] > 0:
+            for a in range(about[b, 1]):
+                rows_I[b, a] = slots_I[rows_I[b, a]]
+            for a in range(rows_O.shape[1]):
+                rows_O[b, a] = slots_O[rows_O[b, a]]
     window, _, n_block, _ = shape
-    copies_I, words_I, slots_I, copies_O, words_O, slots_O, n_held = memory
-    n_I, n_O = _most_rows(shape)
-    buffers = block_buffers(n_I, n_O, I.shape[1])
-    drawn, after = _room_to_draw(shape), _room_to_draw(shape)
-    for h in range(n_held[0, s]):
-        slots_I[s, words_I[s, h]] = -1
-    for h in range(n_held[1, s]):
-        slots_O[s, words_O[s, h]] = -1
-    held_I, held_O = 0, 0
     loss, n_pairs = 0.0, 0
-    pairs, n_rows, begin = _draw_until(text, first, last, shape, noise, state, drawn)
-    for t in range(first, last, n_block):
-        coming = _draw_until(text, t + n_block, last, shape, noise, state, after)
-        if pairs > 0:
-            rows = (drawn[0][:n_rows], drawn[1])
-            held_I = _fetch(I, rows[0], (copies_I[s], words_I[s]), slots_I[s], held_I)
-            held_O = _fetch(O, rows[1], (copies_O[s], words_O[s]), slots_O[s], held_O)
-            rate, band = _rate(whole, t), (n_block, window, t - begin)
-            ahead = (I, after[0][: coming[1]], O, after[1])
-            loss += block_step(copies_I[s], copies_O[s], rows, drawn[2], rate, buffers, band, ahead)
-            n_pairs += pairs
-        pairs, n_rows, begin = coming
-        drawn, after = after, drawn
-    n_held[0, s], n_held[1, s] = held_I, held_O
+    for b in range(n):
+        if about[b, 0] == 0:
+            continue
+        ahead = (I, rows_I[0, :0], O, rows_O[0, :0])
+        if b + 1 < n and about[b + 1, 0] > 0:
+            ahead = (I, rows_I[b + 1, : about[b + 1, 1]], O, rows_O[b + 1])
+        rows, band = (rows_I[b, : about[b, 1]], rows_O[b]), (n_block, window, about[b, 2])
+        loss += block_step(I, O, rows, weights[b], rates[b], buffers, band, ahead)
+        n_pairs += about[b, 0]
+    return loss, n_pairs
+
+
+@njit(**_OPTIONS)
+def _room_for_rounds(shape, n_dims, blocks_per_round):
+    n_I, n_O = _most_rows(shape)
+    return (
+        block_buffers(n_I, n_O, n_dims),
+        np.empty((blocks_per_round, n_I), np.int64),
+        np.empty((blocks_per_round, n_O), np.int64),
+        np.empty((blocks_per_round, n_I, n_O), np.float32),
+        np.empty(n_I, np.int64),
+        np.zeros((blocks_per_round, 3), np.int64),
+    )
+
+
+@njit(**_OPTIONS)
+def train_shard(tables, text, span, drawing, memory, me, blocks_per_round):
+    """Train one shard, while as many threads train the others; (sum of losses, pairs).
+
+    tables = (I, O) with room for copies behind their rows; text = (tokens, documents); span as in
+    `train_blocks`; drawing = (shape, noise, state), its own; memory from `shard_memory`. Ends early
+    where a shard gave up.
+    """
+    own_I, own_O, meeting = memory
+    shape = drawing[0]
+    room = _room_for_rounds(shape, tables[0].shape[1], blocks_per_round)
+    rates = np.empty(blocks_per_round, np.float32)
+    start, stop, _, _ = span
+    loss, n_pairs = 0.0, 0
+    _publish(meeting, me, _TO_DO, stop - start)
+    if not meet(meeting, me):
+        return loss, n_pairs
+    to_do = 0
+    for s in range(meeting.shape[0]):
+        to_do = max(to_do, _look(meeting, s, _TO_DO))
+    step, q = shape[2] * blocks_per_round, 0
+    for done in range(0, to_do, step):
+        first = min(stop, start + done)
+        last = min(stop, first + step)
+        n = _draw_round(text, (first, last), drawing, memory, room, me, q)
+        for b in range(n):
+            rates[b] = _rate(span, first + b * shape[2])
+        if not meet(meeting, me):  # all have told, and have added up the round before
+            break
+        _place_rows(tables[0], own_I, me, q)
+        _place_rows(tables[1], own_O, me, q)
+        its_loss, its_pairs = _train_round(tables, memory, room, rates, shape, me, n)
+        loss += its_loss
+        n_pairs += its_pairs
+        if not meet(meeting, me):
+            break
+        merge_shards(tables[0], own_I, me, q)
+        merge_shards(tables[1], own_O, me, q)
+        q = 1 - q
     return loss, n_pairs
 
 
@@ -825,7 +1079,7 @@ def pair_step(I, O, row_I, rows_O, weights, learning_rate, buffers):
     loss = _gradients(S, weights, learning_rate)
     _copy_row(I, row_I[0], X, 0)
     add_products(O, rows_O, S.reshape(1, -1), X, 1)
-    _add_1_row(I, row_I, 0, S.reshape(-1, 1), Y, rows_O.size)
+    _add_1_row(I, row_I, 0, S.reshape(-1, 1), Y, (rows_O.size, 0, I.shape[1]))
     return loss
 
 

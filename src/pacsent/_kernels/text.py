@@ -16,6 +16,7 @@ _FNV_START = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)
 _HASHED = np.uint64(1 << 63)
 _PIECE = 2048  # bytes split into words at a time: where they are stays in the first-level cache
+ROOM = _PIECE // 2 + 1  # words that such a piece can have
 _DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
@@ -241,22 +242,26 @@ def encode_paper(data, bounds, words, ids, offsets, n_unknown):
 
 
 @njit(cache=True, nogil=True)
-def count_paper(data, bounds, words, counts, n_words, ids, ends):
-    """Ids of all words, new ones added to table, word bytes and counts in place; sizes.
+def count_paper(data, bounds, words, counts, ids, ends, at):
+    """Ids of all words, new ones added to table, word bytes and counts in place; whether all.
 
-    Returns how many ids were written and how many words there are then. The table and the arrays
-    must have room for (size of data) / 2 + 1 more words and their bytes; the ten first words
-    are the names of the digits. ends[s] is the number of ids after data[bounds[s]:bounds[s + 1]].
+    `at` = (text, place in the data, ids written, words) says where to begin and, then, where it
+    ended: early where there was no room for ROOM more words in `counts` and the table. The bytes
+    of new words must have room. The ten first words are the names of the digits. ends[s] is the
+    number of ids after data[bounds[s]:bounds[s + 1]].
     """
     table, word_bytes, word_offsets = words
     shift = _shift(table)
     mask = table.shape[0] - 1
     lower = np.uint8(32)
     starts = np.empty(_PIECE + 1, dtype=np.int64)
-    n = 0
-    for s in range(bounds.size - 1):
-        start = bounds[s]
+    most = min(counts.size, table.shape[0] >> 1) - ROOM
+    start, n, n_words = at[1], at[2], at[3]
+    for s in range(at[0], bounds.size - 1):
         while start < bounds[s + 1]:
+            if n_words > most:
+                at[0], at[1], at[2], at[3] = s, start, n, n_words
+                return False
             n_runs, start = _words(data, start, bounds[s + 1], starts)
             for j in range(n_runs):
                 if _CLASSES[data[starts[j]]] == _SEPARATOR:
@@ -286,7 +291,8 @@ def count_paper(data, bounds, words, counts, n_words, ids, ends):
                 ids[n] = i
                 n += 1
         ends[s] = n
-    return n, n_words
+    at[2], at[3] = n, n_words
+    return True
 
 
 @njit(cache=True, nogil=True)

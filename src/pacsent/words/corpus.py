@@ -1,5 +1,7 @@
 """`Corpus`: exact counts and memory-mapped token ids of a text of any size, for training."""
 
+import contextlib
+import ctypes
 import hashlib
 import itertools
 import json
@@ -17,6 +19,7 @@ from pacsent.files import check_output, replacing_folder
 from pacsent.text import normalise, reading
 from pacsent.text.sentences import as_sentences
 from pacsent.words.encoded import Encoded
+from pacsent.words.reading_ids import reader
 from pacsent.words.vocabulary import (
     Vocabulary,
     as_ascii,
@@ -110,9 +113,9 @@ class Corpus:
         """
         if self._checked:
             return
-        of_ids = hashlib.sha256()
-        for start in range(0, self.n_tokens, 1 << 24):
-            of_ids.update(raw_bytes(self.ids[start : start + (1 << 24)], "<i4"))
+        of_ids, read = hashlib.sha256(), reader(self.ids)
+        for start in range(0, self.n_tokens, 1 << 20):
+            of_ids.update(raw_bytes(read(start, min(start + (1 << 20), self.n_tokens)), "<i4"))
         if digest_of(self.vocabulary, of_ids, self.offsets) != self.digest:
             raise _damaged(self.directory, "the words, ids and offsets that were written")
         self._checked = True
@@ -185,6 +188,8 @@ class Corpus:
         ):
             counting.read(source, verbose)
             counting.write(int(min_count), verbose)
+        del counting
+        _give_back()
         corpus = cls(directory)
         corpus.vocabulary.normalise = normalise  # a callable is known here, if not to the file
         corpus._checked = True  # what was just written
@@ -326,6 +331,9 @@ def _check_place(directory: Path, overwrite: bool):
     )
 
 
+_PIECE = 1 << 18  # bytes of a file that one thread takes at a time; three for each thread wait
+
+
 class _Work(NamedTuple):
     """A piece of the source for one thread: bytes of a-z words, or documents for the tokeniser."""
 
@@ -397,14 +405,17 @@ class _Counter:
 
     def _add(self, work: _Work, vocabulary: Vocabulary) -> _Span:
         if work.bounds is not None:
-            n_bytes = work.data.size
-            self._make_room(n_bytes // 2 + 1, n_bytes)
-            ids = np.empty(n_bytes, dtype=np.int32)
+            ids = np.empty(work.data.size, dtype=np.int32)
             ends = np.empty(work.bounds.size - 1, dtype=np.int64)
-            n, self.n_words = self.kernels.count_paper(
-                work.data, work.bounds, self.words, self.counts, self.n_words, ids, ends
-            )
-            ids = ids[:n]
+            at = np.array([0, work.bounds[0], 0, self.n_words])
+            done = False
+            while not done:  # a thread has few of the words that a piece could hold
+                self._make_room(self.kernels.ROOM, work.data.size)
+                done = self.kernels.count_paper(
+                    work.data, work.bounds, self.words, self.counts, ids, ends, at
+                )
+                self.n_words = int(at[3])
+            ids = ids[: at[2]]
         else:
             if vocabulary.normalise == "unicode" and isinstance(work.data[0], str):
                 ids, ends = unicode_ids(work.data, self.add_words)
@@ -426,6 +437,12 @@ class _Counter:
             self._make_room(starts.size - 1, data.size)
             ids, self.n_words = self.kernels.merge_words(data, starts, self.words, self.n_words)
         return ids
+
+
+def _give_back():
+    """What the threads have freed goes back to the system, where the C library does so if asked."""
+    with contextlib.suppress(OSError, TypeError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _grown(array: np.ndarray, size: int) -> np.ndarray:
@@ -505,12 +522,13 @@ class _Counting:
                 bar.advance(n)
 
     def _files(self, paths: list, verbose: bool) -> Iterator[_Work]:
+        cut = _CUTS[self.empty.normalise_name]
         total = reading.total_size(paths)
         with progress.bar("Counting words", total=total, unit="B", enabled=verbose) as bar:
             n_before = 0
             for path in paths:
                 with reading.Source(path) as source:
-                    for offset, piece in reading.pieces(source, _CUTS[self.empty.normalise_name]):
+                    for offset, piece in reading.pieces(source, cut, _PIECE):
                         yield self._work(piece, source.name, offset)
                         bar.update(n_before + source.consumed)
                     n_before += source.consumed

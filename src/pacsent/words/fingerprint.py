@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pacsent.words.encoded import Encoded
+from pacsent.words.reading_ids import reader
 
 if TYPE_CHECKING:
     from pacsent.words.vocabulary import Vocabulary
@@ -21,7 +22,7 @@ LEAST_WORDS = 8  # of a document that is compared as a whole: shorter ones coinc
 MOST = 1 << 17  # hashes of each kind that are kept: 1 MB
 _BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so it has an inverse modulo 2^64
 _INVERSE = np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))
-_BLOCK = 1 << 21  # tokens hashed at once
+_BLOCK = 1 << 17  # tokens hashed at once: a few megabytes
 
 
 @dataclass(frozen=True)
@@ -143,21 +144,33 @@ def _scrambled(x: np.ndarray) -> np.ndarray:
 
 def _blocks(vocabulary, ids, offsets):
     """(document hashes, run hashes, their documents), about _BLOCK tokens at a time."""
-    numbers = word_hashes(vocabulary)
+    numbers, read = word_hashes(vocabulary), reader(ids)
     start, n_documents = 0, len(offsets) - 1
     while start < n_documents:
         stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + _BLOCK, "right")) - 1)
         stop = min(stop, n_documents)
         begin, end = int(offsets[start]), int(offsets[stop])
-        if end - begin > 2 * _BLOCK:  # one huge document: its runs, piece by piece
-            for place in range(begin, end, _BLOCK):
-                tokens = np.asarray(ids[place : min(end, place + _BLOCK + RUN - 1)])
-                found = _hashes(numbers[tokens], np.array([0, tokens.size]), start)
-                yield np.zeros(0, np.uint64), found[1], np.zeros(0, np.int64), found[3]
+        if end - begin > 2 * _BLOCK:
+            yield from _pieces(numbers, read, begin, end, start)
         else:
             edges = np.asarray(offsets[start : stop + 1], dtype=np.int64) - begin
-            yield _hashes(numbers[np.asarray(ids[begin:end])], edges, start)
+            yield _hashes(numbers[read(begin, end)], edges, start)
         start = stop
+
+
+def _pieces(numbers, read, begin, end, document):
+    """One huge document: its runs piece by piece, itself at the end."""
+    powers = _powers(_BASE, _BLOCK + 1)
+    total, factor = np.zeros(1, np.uint64), np.ones(1, np.uint64)
+    for place in range(begin, end, _BLOCK):
+        piece = numbers[read(place, min(end, place + _BLOCK + RUN - 1))]
+        _, runs, _, rows = _hashes(piece, np.array([0, piece.size]), document)
+        yield np.zeros(0, np.uint64), runs, np.zeros(0, np.int64), rows
+        own = piece[: min(end - place, _BLOCK)]
+        total += factor * np.sum(own * powers[: own.size], dtype=np.uint64)
+        factor *= powers[-1]
+    whole = _scrambled(total ^ np.uint64(end - begin))
+    yield whole, np.zeros(0, np.uint64), np.array([document]), np.zeros(0, np.int64)
 
 
 def _hashes(numbers, edges, first):

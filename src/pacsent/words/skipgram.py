@@ -17,8 +17,8 @@ import tempfile
 import threading
 import time
 import warnings
-import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar
@@ -35,14 +35,15 @@ from pacsent.threads import n_threads
 from pacsent.words.corpus import Corpus
 from pacsent.words.devices import DeviceName
 from pacsent.words.fingerprint import Fingerprint
+from pacsent.words.reading_ids import reader
 from pacsent.words.vectors import WordVectors
 
 logger = logging.getLogger(__name__)
 
 SMALLEST_RATE = 1e-4  # of learning_rate: where the linear fall ends, as in word2vec
 CENTRES_PER_BLOCK = 8  # consecutive centre words that share their noise words
-NOISE_PER_NEGATIVE = 36 / 15  # noise words drawn for such a block, over n_negatives
-_BLOCKS_PER_ROUND = 32  # that a worker trains before changes are added up, if deterministic
+NOISE_PER_NEGATIVE = 40 / 15  # noise words drawn for such a block, over n_negatives
+_BLOCKS_PER_ROUND = 64  # that all workers train before changes are added up, if deterministic
 _LARGEST_CHUNK = 16_384  # tokens a worker takes at a time
 _SMALLEST_CHUNK = 1_024
 _ROWS = 4_096  # rows copied at once where a table is initialised, checked or written
@@ -87,8 +88,8 @@ class SkipGram(BaseEstimator):
         unless `deterministic`.
     deterministic : bool, default=False
         Same seed and same n_jobs give the same vectors, bit for bit, with several threads too
-        ("shared" only). Takes about 1.4 times the processor time of threads that do not wait for
-        each other.
+        ("shared" only). Takes about 1.4 times as long with two threads, up to four times with
+        sixteen: they wait for each other.
     random_state : int, RandomState or None, default=None
         An int is the seed itself; otherwise one is drawn. `word_vectors_.training` records it as
         "seed": the same number here, with the same text and settings and one thread (or
@@ -368,19 +369,20 @@ class _Training:
         from pacsent._kernels import skipgram as kernels
 
         self.kernels, self.corpus, self.settings = kernels, corpus, settings
-        # deterministic: one thread hands out chunks, the kernel divides each among shards
+        # deterministic: one thread hands out chunks, of which every shard trains a piece
         self.n_shards = n_workers if settings["deterministic"] else 1
         self.n_workers = 1 if settings["deterministic"] else n_workers
         vocabulary = corpus.vocabulary
         self.n_tokens = int(corpus.n_tokens)
-        self._cut(int(np.clip(self.n_tokens // 64, _SMALLEST_CHUNK, _LARGEST_CHUNK)))
+        piece = min(self.n_tokens // 64, _LARGEST_CHUNK)
+        self._cut(max(_SMALLEST_CHUNK, self.n_shards * piece))
         self.next_chunk = 0
         self.sums = np.zeros((settings["n_epochs"], 2))  # losses, pairs
         self.words_done = 0
         self.noise = alias_thresholds(vocabulary.noise_probabilities(settings["noise_power"]))
         keep = vocabulary.keep_probabilities(settings["subsample"])
         self.keep_below = np.minimum(keep * 2.0**32, 2.0**32).astype(np.uint64)
-        self.read = _reader(corpus.ids)
+        self.read = reader(corpus.ids)
         self.shape = self._shape(vocabulary)
         self._make_tables(len(vocabulary))
         self.memory = None  # of the shards
@@ -404,10 +406,18 @@ class _Training:
         n_noise += -(n_block + n_noise) % 4  # the kernels work on four columns at a time
         return window, n_negatives, n_block, n_noise
 
+    def _blocks_per_round(self):
+        return max(1, _BLOCKS_PER_ROUND // self.n_shards)
+
     def _make_tables(self, n_words):
         n_dims = self.settings["n_dims"]
         n_columns = -(-n_dims // 16) * 16
-        self.I, self.O = (_zeros(n_words, n_columns) for _ in range(2))
+        n_copies = [0, 0]
+        if self.n_shards > 1:
+            n_blocks = self._blocks_per_round()
+            n_copies = self.kernels.n_copies(n_words, self.shape, n_blocks)
+        self.with_copies = tuple(_zeros(n_words + self.n_shards * n, n_columns) for n in n_copies)
+        self.I, self.O = (table[:n_words] for table in self.with_copies)
         rng = np.random.default_rng([self.settings["seed"], 0])
         for rows in _slabs(n_words):
             values = rng.random((rows.stop - rows.start, n_dims), dtype=np.float32)
@@ -450,13 +460,11 @@ class _Training:
         epoch, part = divmod(number, self.chunks_per_epoch)
         start = part * self.chunk
         stop = min(start + self.chunk, self.n_tokens)
-        tokens, documents, begin, end = self._tokens(epoch, start, stop)
-        words_before = epoch * self.n_tokens
-        span = (begin, end, self._rate(words_before + start), self._rate(words_before + stop))
         bits = np.random.SeedSequence([self.settings["seed"], 2, number])
         if self.n_shards > 1:
-            sums = self._train_in_shards((tokens, documents), span, bits)
+            sums = self._train_in_shards(epoch, start, stop, bits)
         else:
+            (tokens, documents), span = self._text(epoch, start, stop)
             kernel = self.kernels.train_blocks if len(self.shape) > 2 else self.kernels.train_pairs
             sums = kernel(
                 self.I, self.O, tokens, documents, span, self.shape, self.noise,
@@ -466,52 +474,39 @@ class _Training:
             self.sums[epoch] += sums
             self.words_done += stop - start
 
-    def _train_in_shards(self, text, span, bits):
-        """One chunk by all shards at once, round by round; see the kernels."""
+    def _text(self, epoch, start, stop):
+        """((tokens, documents), (first, end, learning rate at the first, at the end))."""
+        if start == stop:  # a short chunk has nothing for some shards
+            return (np.zeros(0, np.int32), np.zeros(0, np.int64)), (0, 0, 0.0, 0.0)
+        tokens, documents, begin, end = self._tokens(epoch, start, stop)
+        before = epoch * self.n_tokens
+        return (tokens, documents), (
+            begin, end, self._rate(before + start), self._rate(before + stop)
+        )  # fmt: skip
+
+    def _train_in_shards(self, epoch, start, stop, bits):
+        """One chunk by all shards at once, a piece of it for each; see the kernels."""
+        n_blocks = self._blocks_per_round()
         if self.memory is None:
             self.memory = self.kernels.shard_memory(
-                self.n_shards, *self.I.shape, self.shape, _BLOCKS_PER_ROUND
+                self.n_shards, len(self.I), self.shape, n_blocks
             )
-        copies_I, words_I, slots_I, copies_O, words_O, slots_O, n_held = self.memory
+        memory = self.memory
         states = bits.generate_state(self.n_shards, np.uint64)
-        start, stop, _, _ = span
-        part = -(-(stop - start) // self.n_shards)
-        step = self.shape[2] * _BLOCKS_PER_ROUND
-        together = threading.Barrier(self.n_shards)
-        sums = np.zeros((self.n_shards, 2))
-        errors = []
+        borders = np.linspace(start, stop, self.n_shards + 1).astype(np.int64)
 
         def work(s):
             try:
-                for done in range(0, part, step):
-                    first = min(stop, start + s * part + done)
-                    last = min(stop, start + (s + 1) * part, first + step)
-                    sums[s] += self.kernels.train_shard(
-                        self.I, self.O, text, (first, last, s, span), self.shape, self.noise,
-                        states[s : s + 1], self.memory,
-                    )  # fmt: skip
-                    together.wait()
-                    merge = self.kernels.merge_shards
-                    merge(self.I, copies_I, words_I, slots_I, n_held[0], s)
-                    merge(self.O, copies_O, words_O, slots_O, n_held[1], s)
-                    together.wait()
-            except threading.BrokenBarrierError:
-                pass
-            except BaseException as error:
-                errors.append(error)
-                together.abort()
+                text, span = self._text(epoch, int(borders[s]), int(borders[s + 1]))
+                drawing = (self.shape, self.noise, states[s : s + 1])
+                return self.kernels.train_shard(
+                    self.with_copies, text, span, drawing, memory, s, n_blocks
+                )
+            except BaseException:
+                self.kernels.give_up(memory[2], s)  # else the others wait for ever
+                raise
 
-        others = [
-            threading.Thread(target=work, args=(s,), daemon=True) for s in range(1, self.n_shards)
-        ]
-        for other in others:
-            other.start()
-        work(0)
-        for other in others:
-            other.join()
-        if errors:
-            raise errors[0]
-        return sums.sum(axis=0)
+        return np.sum(list(self.pool.map(work, range(self.n_shards))), axis=0)
 
     # -- all chunks
 
@@ -519,7 +514,11 @@ class _Training:
         """Train to the end, with a checkpoint every so many seconds where a folder is kept."""
         total = self.n_tokens * self.settings["n_epochs"]
         every = checkpoint_every if self.folder is not None else float("inf")
-        with bar("Training", total=total, unit="words", enabled=verbose) as shown:
+        shards = ThreadPoolExecutor(self.n_shards)  # starts a thread when it is given work
+        with (
+            shards as self.pool,
+            bar("Training", total=total, unit="words", enabled=verbose) as shown,
+        ):
             while self.next_chunk < self.n_chunks:
                 self._leg(time.monotonic() + every, shown)
                 if self.next_chunk < self.n_chunks:
@@ -724,7 +723,7 @@ def _block_length(vocabulary, subsample) -> int:
     a block, since both would move by the same old scores."""
     kept = vocabulary.counts * vocabulary.keep_probabilities(subsample)
     shares = kept / kept.sum()
-    same = float(shares @ shares)  # chance that two centre words are the same
+    same = float(np.square(shares).sum())  # chance that two centre words are the same
     return CENTRES_PER_BLOCK if same < 1 / 50 else 1
 
 
@@ -753,25 +752,3 @@ def _without_padding(table, n_dims):
     for rows in _slabs(n_rows):
         flat[rows.start * n_dims : rows.stop * n_dims] = table[rows, :n_dims].copy().reshape(-1)
     return flat[: n_rows * n_dims].reshape(n_rows, n_dims)
-
-
-def _reader(ids):
-    """read(start, stop): a piece of the token ids.
-
-    By plain reads, not through the memory map: pages of a map that were once touched count as
-    memory of this process until the system wants them back.
-    """
-    name = getattr(ids, "filename", None)
-    if name is None or ids.dtype != np.dtype("<i4") or not hasattr(os, "pread"):
-        return lambda start, stop: np.ascontiguousarray(ids[start:stop], dtype=np.int32)
-    origin = ids.offset
-    descriptor = os.open(name, os.O_RDONLY)
-
-    def read(start, stop):
-        piece = os.pread(descriptor, 4 * (stop - start), origin + 4 * start)
-        if len(piece) != 4 * (stop - start):
-            raise OSError(f"{name} ended before token {stop:,}: the corpus was changed or cut.")
-        return np.frombuffer(piece, dtype="<i4")
-
-    weakref.finalize(read, os.close, descriptor)
-    return read
