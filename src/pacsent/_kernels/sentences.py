@@ -14,6 +14,7 @@ from numba import config, types
 from numba.extending import intrinsic, overload
 
 from pacsent._kernels.compiling import njit
+from pacsent._kernels.fetching import fetch_line
 
 HALF_PRECISION = (
     not config.DISABLE_JIT
@@ -76,6 +77,8 @@ def document_frequency(ids, offsets, frequency):
 
 
 _BLOCK = 64  # tokens summed on their own: rounding errors grow with a block, not with the text
+_AHEAD = 8  # tokens whose rows are asked for before they are summed
+_LINE_BYTES = 64
 
 
 @njit(cache=True, nogil=True)
@@ -86,6 +89,7 @@ def pool_rows(ids, offsets, table, weights, scale, out, add):
     ids of sentence s; an empty `weights` stands for ones
     """
     n_dims = table.shape[1]
+    in_a_line = _LINE_BYTES // table.itemsize
     weighted = weights.size > 0
     total = np.empty(n_dims, out.dtype)
     for s in range(offsets.size - 1):
@@ -98,6 +102,9 @@ def pool_rows(ids, offsets, table, weights, scale, out, add):
             for d in range(n_dims):
                 total[d] = 0
             while t + 4 <= stop:  # four rows for each time the sum is read and written
+                for n in range(t + _AHEAD, min(t + _AHEAD + 4, ids.size)):
+                    for d in range(0, n_dims, in_a_line):
+                        fetch_line(table, ids[n], d)
                 i, j, k, l = ids[t], ids[t + 1], ids[t + 2], ids[t + 3]
                 a, b, e, f = table[i], table[j], table[k], table[l]
                 u = v = w = x = scale.dtype.type(1)

@@ -27,6 +27,8 @@ from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 from pacsent._kernels.compiling import njit
+from pacsent._kernels.fetching import LINE as _LINE
+from pacsent._kernels.fetching import fetch_line
 
 # reassoc: a sum may be taken in any order, without which no dot product becomes vector code;
 # contract: a * b + c may be one instruction. NaN and infinity keep their meaning.
@@ -35,7 +37,6 @@ _OPTIONS = {"cache": True, "nogil": True, **_MATHS}
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF_WORD = np.uint64(32)
-_LINE = 16  # floats in a line of cache
 _TERMS = 1024  # summed in single precision, before they are added in double
 _ZERO, _ONE, _HALF = np.float32(0), np.float32(1), np.float32(0.5)
 
@@ -450,42 +451,12 @@ def add_products(table, rows, G, X, n):
             a += 4
 
 
-if config.DISABLE_JIT:
-
-    def _fetch_line(table, row, column):
-        """Only the processor listens to this."""
-
-else:
-
-    @intrinsic
-    def _fetch_line(typing_context, table, row, column):
-        """Ask for table[row, column] and its neighbours to be brought into the second cache."""
-        signature = types.none(table, types.intp, types.intp)
-
-        def codegen(context, builder, signature, arguments):
-            table = _array(context, builder, signature, arguments, 0)
-            row, column = arguments[1:]
-            n_columns = builder.extract_value(table.shape, 1)
-            at = builder.gep(table.data, [builder.add(builder.mul(row, n_columns), column)])
-            at = builder.bitcast(at, ir.IntType(8).as_pointer())
-            flag = ir.IntType(32)
-            fetch = cgutils.get_or_insert_function(
-                builder.module,
-                ir.FunctionType(ir.VoidType(), [at.type, flag, flag, flag]),
-                "llvm.prefetch.p0",
-            )
-            builder.call(fetch, [at, flag(0), flag(2), flag(1)])
-            return context.get_dummy_value()
-
-        return signature, codegen
-
-
 @njit(**_OPTIONS)
 def fetch_rows(table, rows, start, stop):
     """Have table[rows[start:stop]] brought into the cache, or as many of these as there are."""
     for a in range(start, min(stop, rows.size)):
         for column in range(0, table.shape[1], _LINE):
-            _fetch_line(table, rows[a], column)
+            fetch_line(table, rows[a], column)
 
 
 @njit(inline="always")
@@ -903,7 +874,7 @@ def _n_holders(holders, word):
 @njit(**_OPTIONS)
 def _fetch_row(table, row):
     for column in range(0, table.shape[1], _LINE):
-        _fetch_line(table, row, column)
+        fetch_line(table, row, column)
 
 
 @njit(**_OPTIONS)
