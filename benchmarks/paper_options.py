@@ -30,7 +30,7 @@ from harness import RESULTS, finish, machine, parser_for
 from pacsent import datasets
 from pacsent.bench import evaluation, rows
 from pacsent.bench.report import TITLES
-from pacsent.bench.rows import LAMS, Row
+from pacsent.bench.rows import LAMS, PAPER_DATASETS, Row
 from pacsent.files import replacing
 from pacsent.text.normalise import tokenise_paper
 from pacsent.threads import n_threads
@@ -265,22 +265,42 @@ def table_of_lams(cells):
     ]  # fmt: skip
 
 
+def table_curves():
+    """(dataset, row) -> points of lambda and accuracy, of the rows of the paper's table."""
+    found = {}
+    for row, name in zip(CURVES, ("PB-neg-token", "PB-01")):
+        for path in sorted((RESULTS / "reproduce" / name).glob("*.json")):
+            points = json.loads(path.read_text()).get("lam_curve") or []
+            found[path.stem, row] = [(p["lam"], p["cv_accuracy"]) for p in points if "lam" in p]
+    return found
+
+
 def figure(lines):
     """docs/figures/lambda.png: zero-one loss and log-loss against lambda, a panel a dataset."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    shown = Figure(figsize=(9.6, 3.4), dpi=110)
+    here: dict = {}
+    for line in lines:
+        place = here.setdefault((line["dataset"], line["row"]), [])
+        place.append((line["λ"], line["cross-validated"]))
+    shown = Figure(figsize=(9.6, 5.6), dpi=110)
     FigureCanvasAgg(shown)
-    for axis, name in zip(shown.subplots(1, len(CURVE_SETS)), CURVE_SETS):
-        for row, colour in zip(CURVES, ("#1b6e9c", "#d95f02")):
-            points = sorted((line["λ"], line["cross-validated"]) for line in lines
-                            if (line["dataset"], line["row"]) == (name, row))  # fmt: skip
-            if points:
-                axis.plot(*zip(*points), marker="o", color=colour, label=row.split(",")[0])
-        axis.set(xscale="log", xlabel="λ per token", title=TITLES[name])
-    axis.legend(frameon=False)
-    shown.axes[0].set_ylabel("cross-validated accuracy")
+    axes = shown.subplots(2, 3)
+    parts = (("vectors of the table", table_curves(), PAPER_DATASETS),
+             ("English model", here, CURVE_SETS))  # fmt: skip
+    for places, (title, curves, names) in zip(axes, parts):
+        for axis, name in zip(places, names):
+            for row, colour in zip(CURVES, ("#1b6e9c", "#d95f02")):
+                if points := sorted(curves.get((name, row), ())):
+                    axis.plot(*zip(*points), marker="o", color=colour, label=row.split(",")[0])
+            axis.set(xscale="log", xlabel="λ per token", title=f"{TITLES[name]}, {title}")
+            ticks = sorted({lam for (where, _), some in curves.items() if where == name
+                            for lam, _ in some})  # fmt: skip
+            axis.set_xticks(ticks, [f"{lam:.3g}" for lam in ticks])
+            axis.minorticks_off()
+            axis.legend(frameon=False)
+        places[0].set_ylabel("cross-validated accuracy")
     shown.tight_layout()
     path = Path(__file__).parents[1] / "docs" / "figures" / "lambda.png"
     shown.savefig(path, metadata={"Software": None})

@@ -857,11 +857,12 @@ def solve_sampled(
         rows = np.flatnonzero(levels == level)
         model = _Model(sentences, sample, sample.expansion(4.0**level))
         model.guess(rows, x[rows])
-        found = _settle(model, x, rows, tol, max_iter)
-        n_iter[rows], norm[rows], converged[rows] = (part[rows] for part in found)
-        moved = sentences.kappa[rows] * np.linalg.norm(x[rows, :-1], axis=1)
-        squares = model.errors[rows]
-        with np.errstate(divide="ignore", invalid="ignore"):
+        # what runs away is solved below
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            found = _settle(model, x, rows, tol, max_iter)
+            n_iter[rows], norm[rows], converged[rows] = (part[rows] for part in found)
+            moved = sentences.kappa[rows] * np.linalg.norm(x[rows, :-1], axis=1)
+            squares = model.errors[rows]
             error[rows] = np.where(squares > 0, np.sqrt(squares) / moved, 0.0)
         rows = rows[converged[rows] & ~(error[rows] <= tol)]
         if rows.size:
