@@ -137,6 +137,19 @@ def test_lists_find_most_of_the_nearest_with_exact_cosines(many, texts):
     assert all(hits[0].cosine == pytest.approx(1, abs=1e-6) for hits in own)
 
 
+def test_lists_are_taken_above_a_number_of_texts_unless_refused(many, monkeypatch):
+    from pacsent.sentences import index as module
+
+    monkeypatch.setattr(module, "_MANY", len(many))
+    texts = [many.search("word1", k=1)[0].text]
+    for engine, after in (("auto", "faiss"), ("exact", "exact")):
+        index = Index(many.vectorizer, engine)
+        index.add(many._texts[0])
+        assert index.engine_ == "exact"
+        index.add(texts)
+        assert index.engine_ == after
+
+
 def test_lists_follow_what_is_added_and_deleted_and_are_saved(many, texts, tmp_path):
     many.search("word1")
     [new] = many.add(["word7 word8 word9 word7"])
