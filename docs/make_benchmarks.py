@@ -363,6 +363,7 @@ def passing(results) -> str:
     if not lines:
         return ""
     scores = {line["row"]: line for line in lines}
+    over = {line["row"]: line for line in options_file("english-splits")}
     names = [name for name in report.TITLES if name in lines[0]]
 
     def shown(value) -> str:
@@ -370,8 +371,13 @@ def passing(results) -> str:
 
     def change(row, beside) -> str:
         """What a row has more than another, dataset by dataset."""
-        pairs = [(name, scores[row][name], scores[beside][name]) for name in names]
-        found = [f"{report.TITLES[n]} {a - b:+.3f}" for n, a, b in pairs if None not in (a, b)]
+        pairs = [(report.TITLES[name], scores[row][name], scores[beside][name]) for name in names]
+        if row in over and beside in over:
+            title = report.TITLES["subj"]
+            pairs = [pair for pair in pairs if pair[0] != title]
+            pairs.append((f"{title} over {over[row]['splits']} splits", over[row]["mean"],
+                          over[beside]["mean"]))  # fmt: skip
+        found = [f"{title} {a - b:+.3f}" for title, a, b in pairs if None not in (a, b)]
         return ", ".join(found) or "not run"
 
     head = ["row", *(report.TITLES[name] for name in names)]
@@ -404,7 +410,7 @@ def passing(results) -> str:
 numbers are not those of the table above. Every cell is one result file, as in the table above, and
 says on which machine it was made; empty cells were not run. One seed: differences of less than 0.01
 on SUBJ, MR and TREC may be the split's. STS-B: Spearman. λ, C and normalisation by
-cross-validation; w-PB-neg and SGD choose between two values of λ (0.5 and 8).
+cross-validation; w-PB-neg chooses between two values of λ (0.5 and 8), SGD too except on TREC.
 
 """
     return (
@@ -424,7 +430,7 @@ def solving(scores, neg) -> str:
     pairs = [(scores[row][name], scores[neg][name]) for row in rows for name in names]
     apart = [abs(a - b) for a, b in pairs if None not in (a, b)]
     return (
-        f"So solving, and the right KL, change accuracy by at most {max(apart):.3f} here: what "
+        f"So solving, and the right KL, change accuracy by at most {max(apart):.3f} where run: what "
         "they give is one answer that does not depend on steps, epochs or a seed, and a KL that "
         "may enter a bound, not a better classifier."
     )
