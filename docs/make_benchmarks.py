@@ -431,8 +431,8 @@ def solving(scores, neg) -> str:
     apart = [abs(a - b) for a, b in pairs if None not in (a, b)]
     return (
         f"So solving, and the right KL, change accuracy by at most {max(apart):.3f} where run. "
-        "What they give is one answer that does not depend on steps, epochs or a seed, and a KL that "
-        "may enter a bound, not a better classifier."
+        "What they give is one answer that does not depend on steps, epochs or a seed, and a KL "
+        "that may enter a bound, not a better classifier."
     )
 
 
