@@ -47,3 +47,4 @@ def test_the_promise_holds_on_the_same_books_and_the_alarm_goes_off_on_others(tm
     assert wrong <= promised
     page = (tmp_path / "demo" / "index.html").read_text()
     assert "kept" in page and "broken" in page
+    assert "<meta name='viewport'" in page  # readable on a phone

@@ -161,8 +161,10 @@ def _certificate(words, shelf, seed, n_jobs):
 
 _STYLE = """
 body { font: 16px/1.5 Georgia, serif; max-width: 46em; margin: 2em auto; padding: 0 1em; }
-table { border-collapse: collapse; } td, th { padding: .2em .8em; text-align: left; }
-tr { border-bottom: 1px solid #ddd; } blockquote { color: #444; margin: .3em 1.5em; }
+table { border-collapse: collapse; display: block; overflow-x: auto; }
+td, th { padding: .2em .8em; text-align: left; }
+tr { border-bottom: 1px solid #ddd; } blockquote { color: #444; margin: .8em 1.5em; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 14px; }
 .good { color: #186a3b; } .bad { color: #a93226; font-weight: bold; }
 """
 
@@ -194,5 +196,9 @@ def _page(made) -> str:
         )
     text = html.escape(str(made["certificate"]))
     parts.append(f"</table><h2>A certificate about words</h2><pre>{text}</pre>")
-    head = f"<!doctype html><meta charset='utf-8'><title>pacsent</title><style>{_STYLE}</style>"
+    head = (
+        "<!doctype html><html lang='en'><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"<title>Thirty books, read by pacsent</title><style>{_STYLE}</style>"
+    )
     return head + "".join(parts) + f"<p>{made['seconds']:.0f} seconds.</p>\n"
