@@ -41,13 +41,15 @@ def configurations(quick: bool) -> list[dict]:
         return {"workers": workers, "seed": seed, "schedule": schedule}
 
     every_row = {"touches": 0.0, "longest": 1}
-    found = [one(1, seed) for seed in range(1 if quick else 3)]
-    found += [one(workers) for workers in (2, 4, 8)]
+    found = [one(1), one(8), one(4), one(2)]
     if quick:
-        return [*found, one(8, **every_row, every=65_536)]
-    found += [one(8, 1), one(8, **every_row, every=16_384), one(8, **every_row, every=65_536)]
-    for every, longest in ((65_536, 16), (16_384, 64), (4_096, 256), (1_024, 1024)):
-        found += [one(8, every=every, touches=touches, longest=longest) for touches in (4.0, 32.0)]
+        return [*found, one(8, **every_row, every=16_384)]
+    found += [one(1, 1), one(8, 1)]
+    for every, longest in ((4_096, 64), (16_384, 16), (1_024, 256), (65_536, 16)):
+        for cap, touches in ((16.0, 4.0), (64.0, 4.0), (64.0, 32.0)):
+            found.append(one(8, every=every, longest=longest, cap=cap, touches=touches))
+    found += [one(1, 2), one(4, 1), one(2, 1)]
+    found += [one(8, **every_row, every=4_096), one(8, **every_row, every=16_384)]
     found += [one(8, merge=merge) for merge in ("mean", "adaptive")]
     return found
 
@@ -78,16 +80,22 @@ def train(corpus_dir: str, data: Path, settings: dict, what: dict) -> dict:
     return row
 
 
-def side_by_side(tasks: list[dict], run, n_cores: int) -> list[dict]:
-    """run(task) for all; together they never have more workers than there are cores."""
+def side_by_side(tasks: list[dict], run, n_cores: int, seconds: float) -> list[dict]:
+    """run(task) for all; together they never have more workers than there are cores.
+
+    What has not begun after so many seconds is left out.
+    """
     free = [n_cores]
     changed = threading.Condition()
     rows: list = [None] * len(tasks)
+    until = time.monotonic() + seconds
 
     def work(number, task):
         need = min(n_cores, task["workers"])
         with changed:
             changed.wait_for(lambda: free[0] >= need)
+            if time.monotonic() > until:
+                return
             free[0] -= need
         try:
             rows[number] = run(task)
@@ -98,12 +106,12 @@ def side_by_side(tasks: list[dict], run, n_cores: int) -> list[dict]:
                 changed.notify_all()
 
     started = [threading.Thread(target=work, args=pair) for pair in enumerate(tasks)]
-    for thread in started:  # single workers take longest and begin first
+    for thread in started:
         thread.start()
         time.sleep(0.02)
     for thread in started:
         thread.join()
-    return rows
+    return [row for row in rows if row is not None]
 
 
 def figure(path: Path, name: str) -> None:
@@ -132,6 +140,9 @@ def main():
     parser.add_argument("--n-dims", type=int, default=300)
     parser.add_argument("--n-epochs", type=int, default=5)
     parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument(
+        "--seconds", type=float, default=1e9, help="begin no further configuration after so many"
+    )
     parser.add_argument("--quick", action="store_true", help="few configurations")
     parser.add_argument("--figure", type=Path, help="only draw, from the saved result")
     parser.add_argument("--one", help=argparse.SUPPRESS)
@@ -160,7 +171,7 @@ def main():
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             return json.loads(done.stdout.splitlines()[-1])
 
-        rows = side_by_side(configurations(given.quick), run, given.cores)
+        rows = side_by_side(configurations(given.quick), run, given.cores, given.seconds)
     alone = [row for row in rows if row["workers"] == 1]
     summary = {"tokens": corpus.n_tokens, "words": len(corpus.vocabulary), **settings}
     for name in TASKS.values():
