@@ -2,11 +2,13 @@
 
     python benchmarks/scale.py [--data FOLDER] [--save] [--name NAME] [--folder FOLDER]
     python benchmarks/scale.py --rows 10000000 --files 10 --name ten-million --save
+    python benchmarks/scale.py --parts --rows 40000 --folder /dev/shm --name parts --save
 
 The texts are SUBJ's 10,000 sentences again and again, the method is Average with the vectors of
 `--data`, 300 numbers a text in single precision. The files lie in `--folder`; a folder in memory
 (/dev/shm) leaves the disk out. What a part costs is measured alone, on one core. The peak memory is
-that of the largest process; `--rows` shows that it does not grow.
+that of the largest process; `--rows` shows that it does not grow. `--parts` measures only what the
+parts cost, in processor time, which tells the share that a busy machine would hide.
 """
 
 import os
@@ -79,9 +81,9 @@ def parts(folder: Path) -> dict[str, float]:
     n = sum(len(some.texts) for some in batches)
     answer = scale.Embed(str(folder / "model")).ready()
     units = [
-        (some.texts.slice(at, 2048), some.carried.slice(at, 2048))
+        (some.texts.slice(at, 8192), some.carried.slice(at, 8192))
         for some in batches
-        for at in range(0, len(some.texts), 2048)
+        for at in range(0, len(some.texts), 8192)
     ]
     answers = [(carried, answer(texts)) for texts, carried in units]
 
@@ -134,6 +136,7 @@ def main():
     parser = parser_for(__doc__, name="two-cores")
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--files", type=int, default=2)
+    parser.add_argument("--parts", action="store_true", help="only what the parts cost")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--folder", type=Path, help="where the files lie (default: a temporary one)"
@@ -146,6 +149,37 @@ def main():
         shutil.rmtree(folder)
 
 
+def only_parts(given, folder, cost):
+    """One file on one core, in processor time."""
+    shares = parts(folder)
+    whole = shares.pop("all of it")
+    rows_ = [{"part": name, "microseconds a row": round(s, 3)} for name, s in shares.items()]
+    for name, s in (("all of it", whole), ("encoding strings in memory", cost)):
+        rows_.append({"part": name, "microseconds a row": round(s, 3)})
+    n = given.rows // given.files
+    n_in = (folder / "in" / "part-0000.parquet").stat().st_size / n
+    n_out = (folder / "whole.parquet").stat().st_size / n
+    summary = {
+        "share of the rate in memory, processor time": round(cost / whole, 3),
+        **plan_for(1e6 / whole, n_in, n_out),
+        "rows": n,
+        "where": "memory" if str(folder).startswith("/dev/shm") else "disk",
+    }
+    title = "Shard to shard: what a row costs on one core, Parquet to Parquet"
+    finish("scale", rows_, summary=summary, title=title, save=given.save, name=given.name)
+
+
+def plan_for(rate: float, n_in: float, n_out: float) -> dict:
+    """A billion rows on paper: `rate` rows a second and core, bytes a row in and out."""
+    return {
+        "bytes a row, in": round(n_in, 1),
+        "bytes a row, out": round(n_out, 1),
+        "a billion rows, TB out": round(n_out / 1e3, 2),
+        "a billion rows, core-hours": round(1e9 / rate / 3600, 2),
+        "network that 16 cores fill, Gbit/s": round(16 * rate * n_out * 8 / 1e9, 1),
+    }
+
+
 def run(given, folder):
     texts = list(datasets.load("subj", given.data, verify=False).train_texts)
     vectorizer = model_in(folder, given.data)
@@ -153,6 +187,9 @@ def run(given, folder):
     vectorizer.transform(texts[:2000])
     alone = vectorizer.set_params(n_jobs=1)
     cost = 1e6 * best_of(lambda: alone.transform(texts), 12, time.process_time) / len(texts)
+    if given.parts:
+        only_parts(given, folder, cost)
+        return
     vectorizer.set_params(n_jobs=2)
     memory = len(texts) / best_of(lambda: vectorizer.transform(texts), 12)
     rates, peaks = [], []
@@ -184,13 +221,6 @@ def run(given, folder):
     }
     n_in = sum(path.stat().st_size for path in (folder / "in").iterdir()) / given.rows
     n_out = manifest.totals()["bytes"] / given.rows
-    plan = {
-        "bytes a row, in": round(n_in, 1),
-        "bytes a row, out": round(n_out, 1),
-        "a billion rows, TB out": round(n_out / 1e3, 2),
-        "a billion rows, core-hours": round(1e9 / (rate / 2) / 3600, 2),
-        "network that 16 cores fill, Gbit/s": round(8 * rate * n_out * 8 / 1e9, 1),
-    }
     summary = {
         "share of the rate in memory": row["share"],
         "share of the rate in memory, processor time": (
@@ -198,7 +228,7 @@ def run(given, folder):
         ),
         "in memory, microseconds a row on one core": round(cost, 3),
         **{f"{name}, microseconds a row on one core": round(s, 3) for name, s in shares.items()},
-        **plan,
+        **plan_for(rate / 2, n_in, n_out),
         "where": "memory" if str(folder).startswith("/dev/shm") else "disk",
         "own peak MB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
     }

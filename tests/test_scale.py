@@ -1,7 +1,6 @@
 """Shard to shard: any kind, any store, every row once, whatever goes wrong."""
 
 import gzip
-import hashlib
 import io
 import json
 import signal
@@ -22,6 +21,7 @@ pytest.importorskip("fsspec")
 
 from pacsent import scale  # noqa: E402
 from pacsent.scale import places, rows, thrift  # noqa: E402
+from pacsent.scale.digests import XXH64  # noqa: E402
 from pacsent.scale.jobs import text_bytes  # noqa: E402
 
 TEXTS = ["a good film", "bad, bad FILM!", "", "Ünïcode é good", "7 stars", "zzz"]
@@ -77,6 +77,32 @@ def test_bytes_of_any_normalisation_encode_as_strings_do():
 def test_bounds_outside_the_bytes_are_refused(words):
     with pytest.raises(ValueError, match=r"bounds must rise .* 3 bytes"):
         words.vocabulary.encode_bytes(np.zeros(3, np.uint8), np.array([0, 4]))
+
+
+@pytest.mark.parametrize(
+    ("data", "digest"),
+    [(b"", "ef46db3751d8e999"), (b"a", "d24ec4f1a98c6e5b"), (b"abc", "44bc2cf5ad770999")],
+)
+def test_the_digest_is_xxh64(data, digest):
+    found = XXH64()
+    found.update(data)
+    assert found.hexdigest() == digest
+
+
+def test_the_digest_does_not_depend_on_the_blocks_and_sees_every_bit():
+    rng = np.random.default_rng(0)
+    data = rng.bytes(1000)
+    whole = XXH64()
+    whole.update(data)
+    for _ in range(20):
+        cut = XXH64()
+        ends = np.sort(rng.integers(0, 1000, 6))
+        for start, stop in zip([0, *ends], [*ends, 1000]):
+            cut.update(data[start:stop])
+        assert cut.hexdigest() == whole.hexdigest()
+    other = XXH64()
+    other.update(data[:500] + bytes([data[500] ^ 1]) + data[501:])
+    assert other.hexdigest() != whole.hexdigest()
 
 
 def test_thrift_comes_back_byte_for_byte():
@@ -236,7 +262,9 @@ def test_a_folder_gives_a_folder_and_is_not_worked_on_twice(folder, tmp_path, mo
     about = json.loads((out / "manifest.json").read_text())
     for name, record in about["files"].items():
         data = (out / f"{name}.parquet").read_bytes()
-        assert record["sha256"] == hashlib.sha256(data).hexdigest()
+        digest = XXH64()
+        digest.update(data)
+        assert record["xxh64"] == digest.hexdigest()
         assert record["coverage"] == pytest.approx(
             record["known"] / (record["known"] + record["unknown"]), abs=1e-6
         )

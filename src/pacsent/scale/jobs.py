@@ -13,9 +13,10 @@ import numpy as np
 from pacsent import loading, storage
 from pacsent.scale.rows import pyarrow
 from pacsent.seals import digest_of_json
+from pacsent.sentences.base import SentenceVectorizer
 from pacsent.words.encoded import Encoded
 
-UNIT = 1 << 11  # texts worked on at once: their vectors stay in the cache until they are written
+UNIT = 1 << 13  # texts worked on at once
 _GPU_UNIT = 1 << 16
 _ONE_WORD = Encoded(np.zeros(1, np.int32), np.array([0, 1]), np.zeros(1, np.int64))
 
@@ -114,11 +115,11 @@ class Embed:
         pa = pyarrow()
         vectorizer = self.vectorizer()
         vocabulary = vectorizer.word_vectors.vocabulary
-        vectorizer.posterior(_ONE_WORD)  # compiled and checked, once
+        posterior = _posterior_of(vectorizer)
 
         def answer(texts) -> Answer:
             encoded = vocabulary.encode_bytes(*text_bytes(texts))
-            means, variances = vectorizer.posterior(encoded)
+            means, variances = posterior(encoded)
             empty = np.isnan(variances)
             columns = {"variance": pa.array(variances, pa.float64(), mask=empty)}
             n_unknown = int(encoded.n_unknown.sum())
@@ -134,6 +135,26 @@ class Embed:
     def check(self) -> None:
         """Refuse, before any file is read, a model or parameters that cannot be used."""
         self.vectorizer()
+
+
+def _posterior_of(vectorizer) -> Callable:
+    """`vectorizer.posterior` for an Encoded, with what all batches share done once."""
+    vectorizer.posterior(_ONE_WORD)  # compiled and checked
+    reports = type(vectorizer)._batches is not SentenceVectorizer._batches
+    if reports or vectorizer.on_empty == "error":
+        return vectorizer.posterior
+    prepared = vectorizer._prepared()
+
+    def posterior(encoded):
+        means, variances = prepared(encoded)
+        empty = vectorizer._is_empty(encoded)
+        if empty.any():
+            means[empty], variances[empty] = 0, np.nan
+        if not np.isfinite(means.sum()):
+            return vectorizer.posterior(encoded)  # says what is wrong
+        return means, variances
+
+    return posterior
 
 
 @dataclass(frozen=True)

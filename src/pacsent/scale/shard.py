@@ -1,6 +1,5 @@
 """One shard: read it, answer it, write what came of it, whole or not at all."""
 
-import hashlib
 import json
 import time
 import warnings
@@ -10,6 +9,7 @@ from typing import IO, Any, NamedTuple
 
 from pacsent import threads
 from pacsent.scale import places, rows
+from pacsent.scale.digests import XXH64
 from pacsent.scale.jobs import Answer, Embed, Predict
 from pacsent.scale.parquet import VectorWriter
 
@@ -29,7 +29,7 @@ class Record:
     version: str
     output: str
     bytes: int = 0
-    sha256: str = ""
+    xxh64: str = ""
     rows: int = 0
     empty: int = 0
     known: int = 0
@@ -69,11 +69,11 @@ class _Hashed:
     """A file that knows what was written to it."""
 
     def __init__(self, file: IO[bytes]):
-        self.file, self.sha, self.n_bytes = file, hashlib.sha256(), 0
+        self.file, self.digest, self.n_bytes = file, XXH64(), 0
 
     def write(self, data) -> int:
         self.file.write(data)
-        self.sha.update(data)
+        self.digest.update(data)
         n = memoryview(data).nbytes
         self.n_bytes += n
         return n
@@ -101,7 +101,7 @@ def run_shard(task: ShardTask, advance: Callable[[int], None] = lambda n: None) 
         with places.whole_file(task.output) as file:
             hashed = _Hashed(file)
             WRITERS[task.format](_answered(task, answer, record, advance), hashed, task.job)
-        record.bytes, record.sha256 = hashed.n_bytes, hashed.sha.hexdigest()
+        record.bytes, record.xxh64 = hashed.n_bytes, hashed.digest.hexdigest()
     n_words = record.known + record.unknown
     record.coverage = round(record.known / n_words, 6) if n_words else None
     told = ("EmptySentenceWarning", "LowCoverageWarning")  # the counts say it
