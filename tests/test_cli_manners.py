@@ -111,8 +111,8 @@ def test_mistakes_are_one_line_in_the_words_of_the_shell(
 
 
 def test_every_command_that_can_take_long_has_quiet():
-    # one sum; lines as they come; one query; a table written once, or sent; one text
-    short = {"bound", "check", "search", "export", "push", "classify explain"}
+    # one sum; lines as they come; one query; a table written once, or sent; one text; and a server
+    short = {"bound", "check", "search", "export", "push", "classify explain", "serve"}
     inner = cli.commands["classify"].commands
     commands = {**cli.commands, **{f"classify {name}": inner[name] for name in inner}}
     del commands["classify"]  # a family of its own
