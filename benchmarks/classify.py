@@ -1,11 +1,11 @@
 """TextClassifier beside its rivals: accuracy with all labels and with few, and speed.
 
-    python benchmarks/classify.py [accuracy|few|tune|speed] [--data FOLDER] [--sets subj ...]
+    python benchmarks/classify.py [accuracy|few|tune|speed|model] [--data FOLDER] [--sets subj ...]
         [--methods ...] [--jobs N] [--save]
 
-FOLDER holds datasets/ and books/ (default: PACSENT_DATA); the vectors are the English model of the
-package, which has seen none of these texts. All methods get the same texts; whatever is chosen is
-chosen on training labels.
+FOLDER holds datasets/, vectors/ and books/ (default: PACSENT_DATA). All methods get the same texts
+and the same vectors: those of FOLDER with all labels, else the English model of the package, which
+has seen none of these texts. Whatever is chosen is chosen on training labels.
 `accuracy`: all labels; sets without a fixed test part by three splits 80/20.
 `few`: 20, 100, 300 and 1,000 labels, as many of each class, 20, 10, 5 and 3 draws from the
 training part of one split, at most 2,000 test texts; the standard error is that of the differences
@@ -15,20 +15,24 @@ judged by other texts of the training part: no test text is seen.
 `speed`: fitting with the whole selection against GridSearchCV over the same candidates, once with
 the folds that TextClassifier judges by and once with five, and predicting from raw text against a
 tf-idf pipeline; in seconds of the processor, because other work may share the machine.
+`model`: size of a saved model, and seconds (best of five) to open it and to answer one text.
 Rows of a saved result that this run does not make anew (other methods, other numbers of labels) are
 kept with --save.
 """
 
 import json
 import lzma
+import tempfile
 import time
 import tracemalloc
 import warnings
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
@@ -36,7 +40,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 
 from harness import RESULTS, finish, parser_for
-from pacsent import TextClassifier, datasets, make
+from pacsent import TextClassifier, datasets, formats, make, save
 from pacsent import load as open_model
 from pacsent.classify import fitting
 from pacsent.classify.ngrams import fingerprints
@@ -132,8 +136,6 @@ def nb_svm(train, y, test, words):
 
 
 def fasttext(train, y, test, words):
-    import tempfile
-
     import fasttext as library
 
     clean = [" ".join(text.lower().split()) for text in (*train, *test)]
@@ -153,14 +155,14 @@ def model2vec(train, y, test, words):
     from model2vec.train import StaticModelForClassification
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-    table = np.asarray(words.vectors_of(words.vocabulary.words), np.float32)
+    table = np.asarray(words.input_vectors, np.float32)
     known = {word: i for i, word in enumerate(["[UNK]", "[PAD]", *words.vocabulary.words])}
     tokenizer = Tokenizer(models.WordLevel(known, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     rows = torch.from_numpy(np.vstack([np.zeros((2, table.shape[1]), np.float32), table]))
     head = StaticModelForClassification(vectors=rows, tokenizer=tokenizer, n_layers=1)
-    head.fit(train, [str(c) for c in y], max_epochs=30)
+    head.fit(train, [str(c) for c in y])
     return np.array([int(c) for c in head.predict(test)])
 
 
@@ -280,6 +282,21 @@ def few(name, given, words):
 # ---- few labels: how the grid is averaged, tuned on training texts only --------------------------
 
 
+RULES = {  # from log evidences, log-likelihoods of left-out labels and number of texts to weights
+    "evidence": lambda e, v, n: softmax(e),
+    "left out": lambda e, v, n: softmax(v),
+    "product": lambda e, v, n: softmax(e + v),
+    "half product, half left out": lambda e, v, n: 0.5 * softmax(e + v) + 0.5 * softmax(v),
+    "equal": lambda e, v, n: np.full(e.size, 1.0 / e.size),
+    "half left out, half equal": lambda e, v, n: 0.5 * softmax(v) + 0.5 / e.size,
+    "thirds": lambda e, v, n: (softmax(e + v) + softmax(v) + 1.0 / e.size) / 3.0,
+    "root of left out": lambda e, v, n: softmax(0.5 * v),
+    "quarter of left out": lambda e, v, n: softmax(0.25 * v),
+    "left out over root n": lambda e, v, n: softmax(v / np.sqrt(n)),
+    "left out, 2 over root n": lambda e, v, n: softmax(2.0 * v / np.sqrt(n)),
+}
+
+
 def tuning_task(task):
     """Accuracy of every rule on one draw, judged by other texts of the training part."""
     name, data, n, seed, words = task
@@ -288,7 +305,7 @@ def tuning_task(task):
     rest = np.setdiff1d(np.arange(len(train)), picked)
     judged = np.random.default_rng(seed).permutation(rest)[:1000]
     texts, tests = [train[i] for i in picked], [train[i] for i in judged]
-    found, known = {}, []
+    known = []
     explore = gaussian_process.explore
 
     def once(*kernels, **settings):  # all rules weigh the same solutions
@@ -296,13 +313,16 @@ def tuning_task(task):
             known.append(explore(*kernels, **settings))
         return known[0]
 
-    gaussian_process.explore = once
-    for rule in gaussian_process.RULES:
-        gaussian_process.RULE = rule
-        model = TextClassifier(words, n_jobs=1, selection="evidence").fit(texts, y[picked])
-        found[rule] = float(np.mean(model.predict(tests) == y[judged]))
-    gaussian_process.explore = explore
-    return found
+    def accuracy_of(rule):
+        def weigh(e, v):
+            return rule(e, v, n)
+
+        model = TextClassifier(words, n_jobs=1, selection="evidence")
+        with patch.multiple(gaussian_process, explore=once, weigh=weigh):
+            model.fit(texts, y[picked])
+        return float(np.mean(model.predict(tests) == y[judged]))
+
+    return {name: accuracy_of(rule) for name, rule in RULES.items()}
 
 
 def tune(given, words):
@@ -409,6 +429,28 @@ def speed(name, given, words):
     return rows, summary
 
 
+def model_row(name, given, words):
+    """What a saved model takes: bytes, and seconds to open it and to answer."""
+    train, y, test, _ = load(name, given.data, 0)
+    model = TextClassifier(words).fit(train, y)
+    opening, answering = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        save(model, path)
+        n_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        for _ in range(5):
+            start = time.perf_counter()
+            opened = open_model(path)
+            between = time.perf_counter()
+            opened.predict(test[:1])
+            opening.append(between - start)
+            answering.append(time.perf_counter() - between)
+    return {
+        "set": name, "texts": len(train), "n-grams": len(model.ngrams_), "MB": n_bytes / 1e6,
+        "s to open": min(opening), "s to answer the first text": min(answering),
+    }  # fmt: skip
+
+
 class Scores:
     """Runs the tasks of all sets together, the long ones first, and hands out results."""
 
@@ -446,7 +488,7 @@ TITLES = {
 
 def main():
     parser = parser_for(__doc__, name="")
-    parser.add_argument("part", choices=[*TITLES, "tune"], nargs="?", default="accuracy")
+    parser.add_argument("part", choices=[*TITLES, "tune", "model"], nargs="?", default="accuracy")
     parser.add_argument("--sets", nargs="*", default=SETS)
     parser.add_argument("--methods", nargs="*", default=USUAL)
     parser.add_argument("--labels", type=int, nargs="*", default=[*DRAWS])
@@ -454,7 +496,8 @@ def main():
     given = parser.parse_args()
     given.data = str(given.data)
     warnings.simplefilter("ignore")
-    words = open_model("english")
+    own = Path(given.data) / "vectors"
+    words = open_model("english") if given.part != "accuracy" else formats.read(own)
     for name in given.sets:
         load(name, given.data, 0)
     TextClassifier(words).fit(["good", "bad"] * 10, [0, 1] * 10).predict(["good"])  # compile
@@ -463,6 +506,11 @@ def main():
         rows, summary = tune(given, words)
         finish("classify", rows, title="Ways of averaging, few labels, training texts only",
                summary=summary, save=given.save, name=given.name or "tuning")  # fmt: skip
+        return
+    if given.part == "model":
+        rows = [model_row(name, given, words) for name in given.sets]
+        finish("classify", rows, title="A saved model", summary=rows[-1], save=given.save,
+               name=given.name or "model")  # fmt: skip
         return
     if given.part != "speed":
         Scores(given, words)

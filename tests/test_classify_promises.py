@@ -168,15 +168,24 @@ def test_a_threshold_chosen_by_its_record_is_noticed():
     assert abstain_violations(np.random.default_rng(5), chosen_after=True) > allowed()
 
 
-def test_comparisons_hold_on_both_sides():
-    rng = np.random.default_rng(6)
-    a_only, b_only, n = 0.12, 0.07, 300
+def comparison_violations(rng, delta, a_only=0.12, b_only=0.07, n=300):
     count = 0
     for _ in range(REPLICATES):
         only_a, only_b, _ = rng.multinomial(n, [a_only, b_only, 1 - a_only - b_only])
-        low, high = Comparison(n, int(only_a), int(only_b), DELTA).bounds
+        low, high = Comparison(n, int(only_a), int(only_b), delta).bounds
         count += not low <= a_only - b_only <= high
-    assert count <= allowed()
+    return count
+
+
+def test_comparisons_hold_on_both_sides():
+    assert comparison_violations(np.random.default_rng(6), DELTA) <= allowed()
+
+
+def test_comparisons_of_many_that_are_not_paid_for_are_noticed():
+    """As sure about each of twelve comparisons as about one, and wrong about any too often."""
+    rng = np.random.default_rng(6)
+    each = comparison_violations(rng, min(12 * DELTA, 0.99)) / REPLICATES
+    assert REPLICATES * (1 - (1 - each) ** 12) > allowed()
 
 
 class Fixed:
@@ -195,18 +204,26 @@ class Fixed:
         return np.asarray(labels)
 
 
-@pytest.mark.parametrize("labelled", [True, False])
-def test_a_stream_of_the_same_kind_raises_few_alarms(labelled):
-    rng = np.random.default_rng(7)
+def stream_alarms(rng, labelled, twice=False):
     alarms = 0
     for _ in range(REPLICATES):
         drawn = population(rng, 350)
+        kept = Calibration(drawn.log_proba[:150], drawn.labels[:150])
         watcher = StreamWatcher(
-            Fixed(Calibration(drawn.log_proba[:150], drawn.labels[:150])),
+            Fixed(_flattered(kept) if twice else kept),
             alpha=DELTA, seed=int(rng.integers(2**32)),
         )  # fmt: skip
         alarms += watcher.update(drawn.log_proba[150:], drawn.labels[150:] if labelled else None)
-    assert alarms <= allowed()
+    return alarms
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_stream_of_the_same_kind_raises_few_alarms(labelled):
+    assert stream_alarms(np.random.default_rng(7), labelled) <= allowed()
+
+
+def test_a_watcher_whose_calibration_texts_were_fitted_is_noticed():
+    assert stream_alarms(np.random.default_rng(7), labelled=True, twice=True) > allowed()
 
 
 def test_a_stream_that_changes_raises_the_alarm_soon():

@@ -83,3 +83,10 @@ def test_an_offset_is_the_mean_of_the_prior():
     offset = np.linspace(-1, 1, 10)
     fit = gp.laplace(K, signs, offset=offset, tol=1e-10)
     assert np.allclose(fit.a, signs / (1 + np.exp(signs * (fit.f + offset))), atol=1e-6)
+
+
+def test_no_place_of_the_grid_weighs_nothing_and_none_decides_alone():
+    evidence, likelihood = np.array([-500.0, -3.0, -2.0]), np.array([-90.0, -5.0, -4.0])
+    weights = gp.weigh(evidence, likelihood)
+    assert weights.sum() == pytest.approx(1)
+    assert weights.min() >= 1 / 9 and weights.argmax() == 2

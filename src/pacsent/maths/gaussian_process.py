@@ -17,20 +17,6 @@ from pacsent.maths.temperature import fit_temperature, log_loss
 
 TOTALS = (-1.5, 2.5)  # powers of ten between which the variance of both parts is tried
 RATIOS = (-2.0, 2.0)  # and that of n-grams over that of vectors
-RULE = "half product, half left out"
-RULES = {  # from log evidences, log-likelihoods of left-out labels and number of texts to weights
-    "evidence": lambda e, v, n: softmax(e),
-    "left out": lambda e, v, n: softmax(v),
-    "product": lambda e, v, n: softmax(e + v),
-    "half product, half left out": lambda e, v, n: 0.5 * softmax(e + v) + 0.5 * softmax(v),
-    "equal": lambda e, v, n: np.full(e.size, 1.0 / e.size),
-    "half left out, half equal": lambda e, v, n: 0.5 * softmax(v) + 0.5 / e.size,
-    "thirds": lambda e, v, n: (softmax(e + v) + softmax(v) + 1.0 / e.size) / 3.0,
-    "root of left out": lambda e, v, n: softmax(0.5 * v),
-    "quarter of left out": lambda e, v, n: softmax(0.25 * v),
-    "left out over root n": lambda e, v, n: softmax(v / np.sqrt(n)),
-    "left out, 2 over root n": lambda e, v, n: softmax(2.0 * v / np.sqrt(n)),
-}
 _QUICK = 3e7  # columns * texts^3 up to which the grid is fine
 
 
@@ -177,6 +163,17 @@ def explore(
     return Explored(*(np.array([row[i] for row in rows]) for i in range(6)))
 
 
+def weigh(evidence: np.ndarray, likelihood: np.ndarray) -> np.ndarray:
+    """Weights of the places, from log evidences and log-likelihoods of left-out labels.
+
+    A third of the weight is shared equally, a third by the likelihood, a third by that times the
+    evidence: few labels know little about the scales, and where the model is wrong about many the
+    evidence may not decide alone.
+    """
+    equal = np.full(evidence.size, 1.0 / evidence.size)
+    return (equal + softmax(likelihood) + softmax(evidence + likelihood)) / 3.0
+
+
 def averaged(
     K_sparse: np.ndarray,
     K_dense: Numbers,
@@ -189,16 +186,15 @@ def averaged(
 ) -> Averaged:
     """Average f over the grid, each place weighing by what it says about the labels.
 
-    With few labels neither the evidence nor the likelihood of left-out labels knows much about
-    the scales, and what they prefer is preferred by chance: so they weigh less the fewer labels
-    there are. Each f is scaled to the same spread first, or the most confident would decide alone.
-    Two classes have one f, more have one for each against the rest; all have the same weights.
+    The weights are those of `weigh`. Each f is scaled to the same spread first, or the most
+    confident would decide alone. Two classes have one f, more have one for each against the rest;
+    all have the same weights.
     """
     weights = np.ones(labels.size) if weights is None else weights
     found = explore(
         K_sparse, K_dense, labels, grid, n_classes=n_classes, weights=weights, n_threads=n_threads
     )
-    share = RULES[RULE](found.evidence, found.likelihood, labels.size)
+    share = weigh(found.evidence, found.likelihood)
     spread = np.sqrt(np.mean(np.square(found.left_out), axis=(1, 2))) + 1e-12
     share_of = share / spread * (share @ spread)
     best = int(np.argmax(share))
