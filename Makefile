@@ -9,6 +9,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DEMO   ?= demo
 FUZZ_SECONDS ?= 600
 FUZZ_PROCESSES ?= 1
+TEST_PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check test-all test-gpu test-browser fuzz hostile bench pages docs docs-open dist format clean
@@ -31,8 +32,8 @@ $(DEV): pyproject.toml | $(BIN)/python
 demo: $(USE)     ## the main job, end to end: thirty books, read with the English model
 	$(BIN)/pacsent demo -o $(DEMO) --overwrite
 
-test: $(DEV)   ## the fast test suite
-	$(BIN)/python -m pytest -m 'not slow and not gpu'
+test: $(DEV)   ## the fast test suite, in TEST_PROCESSES (2), a file in one of them
+	$(BIN)/python -m pytest -m 'not slow and not gpu' -n $(TEST_PROCESSES) --dist loadfile
 
 check: $(DEV)  ## format, lint, types
 	$(BIN)/ruff format --check .
