@@ -33,8 +33,9 @@ to a private folder under the temporary one, and a line on stderr says so; witho
 compiled at every start. Set `NUMBA_CACHE_DIR` to a folder that lasts (a volume), or fill the cache
 while the image is built: run the commands once on a line of text as the user who will run them.
 
-Completion of commands and options by the tab key, for bash (`zsh_source` and `fish_source` for the
-others), in `~/.bashrc`:
+A man page and completions for bash, zsh and fish come with the package, under `share/`; where the
+shell does not look there, a line in `~/.bashrc` completes commands and options by the tab key
+(`zsh_source` and `fish_source` for the others):
 
 ```
 eval "$(_PACSENT_COMPLETE=bash_source pacsent)"

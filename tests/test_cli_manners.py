@@ -112,7 +112,7 @@ def test_mistakes_are_one_line_in_the_words_of_the_shell(
 
 def test_every_command_that_can_take_long_has_quiet():
     # one sum; lines as they come; one query; a table written once, or sent; one text; and a server
-    short = {"bound", "check", "search", "export", "push", "classify explain", "serve"}
+    short = {"bound", "check", "search", "export", "push", "classify explain", "serve", "doctor"}
     inner = cli.commands["classify"].commands
     commands = {**cli.commands, **{f"classify {name}": inner[name] for name in inner}}
     del commands["classify"]  # a family of its own
@@ -139,8 +139,8 @@ def test_help_has_the_families_in_the_order_of_the_flow():
     shown = CliRunner().invoke(cli, ["--help"]).output
     places = [shown.index(f"\n{title}:") for title in cli.families()]
     assert places == sorted(places)
-    families = ["Words", "Sentences", "Search", "Certificates", "Classifiers", "Benchmarks"]
-    assert list(cli.families()) == [*families, "Models"]
+    families = ["Words", "Sentences", "Search", "Certificates", "Classifiers", "Server and maps"]
+    assert list(cli.families()) == [*families, "Benchmarks", "Models", "This machine"]
     assert shown.index("  clean ") < shown.index("  fit ") < shown.index("  bound ")
 
 

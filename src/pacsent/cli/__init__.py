@@ -10,12 +10,22 @@ import warnings
 
 import click
 
-from pacsent.cli import bench, certificates, classify, models, search, sentences, serve, words
+from pacsent.cli import (
+    bench,
+    certificates,
+    classify,
+    doctor,
+    models,
+    search,
+    sentences,
+    serve,
+    words,
+)  # fmt: skip
 from pacsent.cli.common import cli, end_on_sigterm, one_line_warning, status_of
 
 __all__ = [
-    "bench", "certificates", "classify", "cli", "main", "models", "search", "sentences", "serve",
-    "words",
+    "bench", "certificates", "classify", "cli", "doctor", "main", "models", "search", "sentences",
+    "serve", "words",
 ]  # fmt: skip
 
 

@@ -20,6 +20,21 @@ FAMILIES = {
     "serve": "Server and maps",
     "bench": "Benchmarks",
     "models": "Models",
+    "doctor": "This machine",
+}
+
+
+# one thing to type for each family, shown where `pacsent` stands alone
+EXAMPLES = {
+    "Words": "pacsent words english paris",
+    "Sentences": 'echo "a glass of wine" | pacsent embed english -',
+    "Search": "pacsent index english notes.txt -o notes",
+    "Certificates": "pacsent certify english notes.txt",
+    "Classifiers": "pacsent classify train labelled.tsv -o model",
+    "Server and maps": "pacsent serve english --port 8000",
+    "Benchmarks": "pacsent demo -o demo",
+    "Models": "pacsent check english",
+    "This machine": "pacsent doctor",
 }
 
 
@@ -78,6 +93,8 @@ class _Group(click.Group):
             ]
             with formatter.section(title):
                 formatter.write_dl(rows)
+                if title in EXAMPLES:
+                    formatter.write_text(f"$ {EXAMPLES[title]}")
 
 
 @click.group(
@@ -131,6 +148,13 @@ def device_option(command):
         callback=_check_device,
         metavar="NAME",
         help="cpu, cuda, or cuda:1 for one of several GPUs.  [default: cpu]",
+    )(command)
+
+
+def json_option(command):
+    """--json: one JSON object, for scripts."""
+    return click.option(
+        "--json", "as_json", is_flag=True, help="Print one JSON object, for scripts."
     )(command)
 
 

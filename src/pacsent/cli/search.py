@@ -1,8 +1,10 @@
 """Commands about search and travel: index, search, similar, duplicates, export, push."""
 
+import json
+
 import click
 
-from pacsent.cli.common import ModelPath, cli, overwrite_option, quiet_option
+from pacsent.cli.common import ModelPath, cli, json_option, overwrite_option, quiet_option
 
 
 def vectorizer_of(model, method):
@@ -39,7 +41,8 @@ def _counted(lines, quiet):
 @_method_option
 @overwrite_option
 @quiet_option
-def index(model, text, output, method, overwrite, quiet):
+@json_option
+def index(model, text, output, method, overwrite, quiet, as_json):
     """Index the lines of TEXT by their vectors, for `pacsent search`.
 
     MODEL is a fitted method, or word vectors such as `english`.
@@ -52,13 +55,16 @@ def index(model, text, output, method, overwrite, quiet):
     made.add(_counted(read_lines(text), quiet))
     save(made, output, overwrite=overwrite)
     click.echo(f"wrote  {output}: {len(made):,} texts", err=True)
+    if as_json:
+        click.echo(json.dumps({"index": output, "texts": len(made)}))
 
 
 @cli.command()
 @click.argument("index", type=ModelPath(exists=True, file_okay=False))
 @click.argument("query", nargs=-1, required=True)
 @click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="Texts to find.")
-def search(index, query, k):
+@json_option
+def search(index, query, k, as_json):
     """The lines of INDEX nearest to each QUERY: cosine, number and text, separated by tabs."""
     from pacsent.loading import load
     from pacsent.sentences.index import Index
@@ -70,7 +76,11 @@ def search(index, query, k):
             "index MODEL TEXT -o INDEX"
         )
     opened.engine = "exact"  # for a few queries nothing is worth preparing
-    for hits in opened.search(list(query), k):
+    found = opened.search(list(query), k)
+    if as_json:
+        click.echo(json.dumps({"results": [[hit._asdict() for hit in hits] for hits in found]}))
+        return
+    for hits in found:
         for hit in hits:
             click.echo(f"{hit.cosine:.4f}\t{hit.id}\t{hit.text}")
 
@@ -81,7 +91,8 @@ def search(index, query, k):
 @click.argument("second", type=click.Path(exists=True))
 @_method_option
 @quiet_option
-def similar(model, first, second, method, quiet):
+@json_option
+def similar(model, first, second, method, quiet, as_json):
     """The cosine of each line of FIRST with the same line of SECOND, by the vectors of MODEL."""
     import numpy as np
 
@@ -96,7 +107,11 @@ def similar(model, first, second, method, quiet):
         )
     one, two = (vectorizer.transform(part) for part in texts)
     lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(two, axis=1)
-    for cosine in np.einsum("ij,ij->i", one, two) / np.where(lengths > 0, lengths, 1.0):
+    cosines = np.einsum("ij,ij->i", one, two) / np.where(lengths > 0, lengths, 1.0)
+    if as_json:
+        click.echo(json.dumps({"cosines": cosines.tolist()}))
+        return
+    for cosine in cosines:
         click.echo(f"{cosine:.4f}")
 
 
@@ -106,13 +121,18 @@ def similar(model, first, second, method, quiet):
 @click.option("--above", type=float, default=0.95, show_default=True, help="Least cosine.")
 @_method_option
 @quiet_option
-def duplicates(model, text, above, method, quiet):
+@json_option
+def duplicates(model, text, above, method, quiet, as_json):
     """Pairs of lines of TEXT that say the same: cosine, the two numbers, the two texts."""
     from pacsent.sentences.index import Index
     from pacsent.text.reading import read_lines
 
     made = Index(vectorizer_of(model, method))
     made.add(_counted(read_lines(text), quiet))
+    if as_json:
+        pairs = [[one._asdict(), two._asdict()] for one, two in made.duplicates(above)]
+        click.echo(json.dumps({"pairs": pairs}))
+        return
     for one, two in made.duplicates(above):
         click.echo(f"{one.cosine:.4f}\t{one.id}\t{two.id}\t{one.text}\t{two.text}")
 

@@ -1,8 +1,10 @@
 """Commands about being looked at: serve, map."""
 
+import json
+
 import click
 
-from pacsent.cli.common import ModelPath, cli, overwrite_option
+from pacsent.cli.common import ModelPath, cli, json_option, overwrite_option, quiet_option
 
 _CLASSIFIED = "Folder of a classifier, for /classify."
 _POSITIVE = click.IntRange(min=1)
@@ -88,12 +90,16 @@ def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_l
 @click.option("--label-column", help="Column of the class, for the colours.")
 @click.option("--title", default="A map of texts", show_default=True, help="Of the page.")
 @overwrite_option
-def map_(model, texts, output, atlas, text_column, label_column, overwrite, method, title):
+@quiet_option
+@json_option
+def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
     """A map of TEXTS by the vectors of MODEL: one page to pan, zoom, search and click.
 
     Points are sized by the spread of their posteriors and coloured by class: by a column, or by
     the answers of MODEL where it is a classifier.
     """
+    from functools import partial
+
     from pacsent.cli.search import vectorizer_of
     from pacsent.files import check_output
     from pacsent.loading import load
@@ -104,6 +110,7 @@ def map_(model, texts, output, atlas, text_column, label_column, overwrite, meth
         raise click.UsageError("Say where the map goes: -o FILE.html, or --atlas FILE.parquet.")
     for path in filter(None, (output, atlas)):
         check_output(path, [texts], overwrite=overwrite)
+    text_column, label_column = how["text_column"], how["label_column"]
     labels = None
     if label_column is not None:
         read, labels = read_labelled_texts(
@@ -119,11 +126,12 @@ def map_(model, texts, output, atlas, text_column, label_column, overwrite, meth
                              "model with vectors.")  # fmt: skip
         labels = loaded.predict(read).tolist() if labels is None else labels
     else:
-        vectorizer = getattr(loaded, "vectorizer", None) or vectorizer_of(model, method)
+        vectorizer = getattr(loaded, "vectorizer", None) or vectorizer_of(model, how["method"])
     made = make_map(vectorizer.set_params(on_empty="ignore"), read, labels)
-    if output is not None:
-        write_html(made, output, title)
-        click.echo(f"wrote  {output}: {len(read):,} texts", err=True)
-    if atlas is not None:
-        write_atlas(made, atlas)
-        click.echo(f"wrote  {atlas}: {len(read):,} texts", err=True)
+    for path, write in ((output, partial(write_html, title=how["title"])), (atlas, write_atlas)):
+        if path is not None:
+            write(made, path)
+            if not quiet:
+                click.echo(f"wrote  {path}: {len(read):,} texts", err=True)
+    if as_json:
+        click.echo(json.dumps({"texts": len(read), "page": output, "atlas": atlas}))
