@@ -10,6 +10,8 @@ SILENCE = 20.0  # seconds for a request's head
 class PatientProtocol(HttpToolsProtocol):
     """uvicorn's protocol, which hangs up on a client that does not finish the head of a request."""
 
+    _head_since: float | None = None  # when the head that is being read began
+
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._await_head()
