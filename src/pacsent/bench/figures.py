@@ -42,7 +42,7 @@ def bundle() -> str:
     """The runtime that draws the figures, to be put into a page."""
     import vl_convert
 
-    return vl_convert.javascript_bundle(None)
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
 
 
 def figures(results: Sequence[dict], titles: dict[str, str]) -> list[Figure]:
