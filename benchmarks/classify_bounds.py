@@ -170,6 +170,8 @@ def draw_figure(rows, path):
         for key in (*METHODS, "union"):
             axes.plot([r["labels"] for r in some], [r[key] for r in some], marker="o", label=key)
         axes.set(xscale="log", title=name, xlabel="labels", ylim=(0, 0.8))
+        axes.minorticks_off()
+        axes.set_xticks([r["labels"] for r in some], [f"{r['labels']:,}" for r in some])
     figure.axes[0].set_ylabel("certified error, δ = 0.05")
     figure.axes[-1].legend(frameon=False, fontsize=7)
     figure.savefig(Path(path), dpi=110)
