@@ -12,6 +12,7 @@ wrong keys, or hang up; every answer is compared with one computed here.
 
 import asyncio
 import base64
+import json
 import os
 import random
 import signal
@@ -24,7 +25,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import orjson
 
 from harness import finish, parser_for
 from pacsent import make
@@ -34,6 +34,10 @@ from pacsent.sentences.export import export
 KEY = "a-key-of-the-soak-run"
 SHORT = "a glass of wine on the old table"
 N_ROUNDS, N_SHORT, N_LONG = 8, 300, 3
+
+
+def _json(found) -> bytes:
+    return json.dumps(found).encode()
 
 
 def free_port() -> int:
@@ -143,13 +147,13 @@ async def waits(port, body, rate, duration=15.0, n_clients=32) -> np.ndarray:
 
 def speed(options):
     texts = [p.text[:200] for p in passages()[:1000]]
-    one = orjson.dumps({"input": SHORT})
-    many = orjson.dumps({"input": texts})
-    small = orjson.dumps({"input": [SHORT]})
+    one = _json({"input": SHORT})
+    many = _json({"input": texts})
+    small = _json({"input": [SHORT]})
     with tempfile.TemporaryDirectory() as place:
         folder = export(make("SIF-sum", "english").fit([]), Path(place) / "model2vec")
         ports = free_port(), free_port(), free_port()
-        rivals = [sys.executable, str(Path(__file__).with_name("serve_rivals.py"))]
+        rivals = [sys.executable, str(Path(__file__).parent / "rivals" / "handlers.py")]
         serve = [sys.executable, "-m", "pacsent", "serve", "english", "--port"]
         with (
             running([*rivals, str(ports[0]), str(folder)], ports[0]),
@@ -161,9 +165,9 @@ def speed(options):
                 "model2vec, orjson": (ports[0], "/model2vec-orjson", small, many),
                 "pacsent, float": (ports[1], "/v1/embeddings", one, many),
                 "pacsent, base64": (
-                    ports[1], "/v1/embeddings", orjson.dumps(
+                    ports[1], "/v1/embeddings", _json(
                         {"input": SHORT, "encoding_format": "base64"}
-                    ), orjson.dumps({"input": texts, "encoding_format": "base64"}),
+                    ), _json({"input": texts, "encoding_format": "base64"}),
                 ),
             }  # fmt: skip
             times = {name: ([], []) for name in asked}
@@ -244,12 +248,12 @@ class Soak:
             rows = rng.choices(range(len(self.texts)), k=rng.choice((1, 1, 1, 2, 8, 64, 400)))
             form = rng.choice(("float", "base64"))
             texts = [self.texts[i] for i in rows]
-            body = orjson.dumps({"input": texts, "encoding_format": form})
+            body = _json({"input": texts, "encoding_format": form})
             answer = await self.patiently(client, body)
             if answer is None:
                 self.counts["lost answers"] += 1
                 continue
-            data = sorted(orjson.loads(answer)["data"], key=lambda item: item["index"])
+            data = sorted(json.loads(answer)["data"], key=lambda item: item["index"])
             found = np.array([_vector(item["embedding"], form) for item in data])
             same = found.shape == (len(rows), self.right.shape[1])
             if not same or np.abs(found - self.right[rows]).max() > 1e-6:
@@ -284,7 +288,7 @@ class Soak:
         except (OSError, asyncio.IncompleteReadError, TimeoutError):
             self.counts["retries"] += 1
             return
-        if found != status or "error" not in orjson.loads(answer):
+        if found != status or "error" not in json.loads(answer):
             self.counts["wrong refusals"] += 1
             self.refused.append(f"{found} where {status} was due: {answer[:200]!r}")
         self.counts[name] += 1
@@ -298,7 +302,7 @@ class Soak:
 
     async def cut_off(self):
         """Hang up in the middle of a request, and in the middle of an answer."""
-        for body, asked in ((b'{"input": "half', 500), (orjson.dumps({"input": self.texts}), None)):
+        for body, asked in ((b'{"input": "half', 500), (_json({"input": self.texts}), None)):
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", self.port)
                 head = f"POST /v1/embeddings HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n"
@@ -384,7 +388,7 @@ def soak(options):
             run = Soak(port, process, options.soak)
             asyncio.run(run.run())
         faults = sum(b'"fault"' in line for line in log.read_bytes().splitlines())
-    memory = np.array(run.memory)
+    memory = np.array(run.memory or [0])
     quarter = max(1, len(memory) // 4)
     summary = {
         "seconds": options.soak,
