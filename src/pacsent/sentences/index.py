@@ -316,7 +316,7 @@ class Index:
     def _gone(self, start, n) -> np.ndarray:
         """Rows of a block that were deleted, or have no vector."""
         block, at = self._place(start)
-        empty: np.ndarray = ~self._vectors[block][at : at + n].any(axis=1)
+        empty = np.asarray(~self._vectors[block][at : at + n].any(axis=1))
         return empty | self._removed(start, n) if self._deleted else empty
 
     # ---- saving ------------------------------------------------------------------------------

@@ -13,10 +13,9 @@ def reader(ids: np.ndarray) -> Callable[[int, int], np.ndarray]:
     By plain reads, not through the memory map: pages of a map that were once touched count as
     memory of this process until the system wants them back.
     """
-    name = getattr(ids, "filename", None)
+    name, origin = getattr(ids, "filename", None), getattr(ids, "offset", 0)  # of a memory map
     if name is None or ids.dtype != np.dtype("<i4") or not hasattr(os, "pread"):
         return lambda start, stop: np.ascontiguousarray(ids[start:stop], dtype=np.int32)
-    origin = ids.offset
     descriptor = os.open(name, os.O_RDONLY)
 
     def read(start, stop):
