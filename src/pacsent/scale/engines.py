@@ -146,23 +146,35 @@ def on_ray(address: str | None = None) -> Callable:
             ray.init(address=address, log_to_driver=False)
         n_cores = int(ray.cluster_resources().get("CPU", 1))
         n_actors = max(1, min(len(tasks), n_cores if n_jobs is None or n_jobs < 1 else n_jobs))
-        remote = ray.remote(max_restarts=-1, max_task_retries=_RETRIES, num_cpus=1)(_Actor)
-        idle = [remote.remote() for _ in range(n_actors)]
+        start = ray.remote(num_cpus=1)(_Actor).remote
+        idle = [start() for _ in range(n_actors)]
         running: dict = {}
+        losses: dict[str, int] = {}
         waiting = list(reversed(tasks))
         while waiting or running:
+            n_alive = len(idle) + len(running)
+            free = ray.available_resources().get("CPU", 0) >= 1
+            if n_alive == 0 or (n_alive < n_actors and free):
+                idle.append(start())  # in place of one that was lost, once there is a core for it
             while waiting and idle:
                 task, actor = waiting.pop(), idle.pop()
                 running[actor.work.remote(task)] = task, actor
-            (done,), _ = ray.wait(list(running), num_returns=1)
-            task, actor = running.pop(done)
-            idle.append(actor)
-            try:
-                result = ray.get(done)
-            except ray.exceptions.RayError as error:
-                result = RuntimeError(f"its actor was lost {_RETRIES + 1} times ({error})")
-            if hasattr(result, "rows"):
-                shown.advance(result.rows)
-            yield task, result
+            for done in ray.wait(list(running), num_returns=1, timeout=1.0)[0]:
+                task, actor = running.pop(done)
+                try:
+                    result = ray.get(done)
+                    idle.append(actor)
+                except ray.exceptions.RayTaskError:
+                    raise  # a mistake of ours
+                except ray.exceptions.RayError as error:  # the actor or its machine is gone
+                    losses[task.output] = losses.get(task.output, 0) + 1
+                    if losses[task.output] <= _RETRIES:
+                        waiting.append(task)
+                        continue
+                    about = str(error).splitlines()[0]
+                    result = RuntimeError(f"its actor was lost {_RETRIES + 1} times ({about})")
+                if hasattr(result, "rows"):
+                    shown.advance(result.rows)
+                yield task, result
 
     return engine
