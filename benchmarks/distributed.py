@@ -45,12 +45,16 @@ def configurations(quick: bool) -> list[dict]:
     if quick:
         return [*found, one(8, **every_row, every=16_384)]
     found += [one(1, 1), one(8, 1)]
-    for every, longest in ((4_096, 64), (16_384, 16), (1_024, 256), (65_536, 16)):
-        for cap, touches in ((16.0, 4.0), (64.0, 4.0), (64.0, 32.0)):
-            found.append(one(8, every=every, longest=longest, cap=cap, touches=touches))
+    for every, longest in ((4_096, 64), (1_024, 256), (65_536, 16)):
+        found.append(one(8, every=every, longest=longest))
+    for every, longest in ((4_096, 64), (1_024, 256), (16_384, 16)):
+        for cap in (1.0, 4.0):
+            found.append(one(8, every=every, longest=longest, merge="capped", cap=cap))
+    found += [one(8, every=1_024, longest=256, merge="sum")]
+    found += [one(8, every=4_096, longest=64, touches=touches) for touches in (32.0, 256.0)]
     found += [one(1, 2), one(4, 1), one(2, 1)]
     found += [one(8, **every_row, every=4_096), one(8, **every_row, every=16_384)]
-    found += [one(8, merge=merge) for merge in ("mean", "adaptive")]
+    found += [one(8, merge="mean"), one(8, every=1_024, longest=256, touches=32.0)]
     return found
 
 

@@ -29,7 +29,7 @@ from pacsent.words.corpus import Corpus
 from pacsent.words.skipgram import SkipGram, _read_state, _seed, _Training
 from pacsent.words.vectors import WordVectors
 
-MERGES = ("capped", "adaptive", "sum", "mean")
+MERGES = ("adaptive", "capped", "sum", "mean")
 _ROWS_AT_ONCE = 1 << 14  # rows whose changes are added up in one message
 
 
@@ -46,21 +46,21 @@ class Schedule:
         all workers together; 0 lets every row meet in every round.
     longest : int, default=16
         Rounds after which every row meets, a power of two; checkpoints are written there.
-    merge : {"capped", "adaptive", "sum", "mean"}, default="capped"
+    merge : {"adaptive", "capped", "sum", "mean"}, default="adaptive"
         Changes are added up ("sum"), or their mean over the workers that changed the row is taken
-        ("mean"), or something between. "capped": the sum, of a row that is expected to have been
-        met c > `cap` times by all workers since the last meeting only the part cap / c, but never
-        less than the mean: steps that each worker made without knowing of the others' add up
-        until they would overshoot. "adaptive": min(1, sum |d|^2 / |sum d|^2) of the sum, which is
-        the sum where the changes are orthogonal and the mean where they are the same.
-    cap : float, default=16.0
+        ("mean"), or something between. "adaptive": min(1, sum |d|^2 / |sum d|^2) of the sum, which
+        is the sum where the changes are orthogonal and the mean where they are the same.
+        "capped": the sum, of a row that is expected to have been met c > `cap` times by all
+        workers since the last meeting only the part cap / c, but never less than the mean. "sum",
+        and "capped" with a large cap, diverge where rounds are long.
+    cap : float, default=1.0
     """
 
     every: int = 16_384
     touches: float = 4.0
     longest: int = 16
-    merge: str = "capped"
-    cap: float = 16.0
+    merge: str = "adaptive"
+    cap: float = 1.0
 
     def __post_init__(self):
         if self.merge not in MERGES:
