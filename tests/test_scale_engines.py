@@ -1,11 +1,8 @@
 """The same vectors on Ray, Spark and Daft, and every row once whatever is lost."""
 
-import json
 import os
 import signal
-import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -150,63 +147,3 @@ def test_an_actor_that_is_killed_loses_no_row(cluster, folder, tmp_path, model, 
         )
     assert mark.exists() and not manifest.failed
     check(tmp_path / "out", vectorizer)
-
-
-def test_a_node_that_is_killed_loses_no_row(cluster, folder, tmp_path, model, vectorizer):
-    from pacsent.scale import engines
-
-    made, nodes = cluster
-    begun = tmp_path / "begun"
-
-    class Slow(engines._Actor):
-        def work(self, task):
-            open(begun, "w").close()
-            time.sleep(1.0)
-            return super().work(task)
-
-    def engine(tasks, n_jobs, shown):
-        killed = False
-        for result in scale.on_ray()(tasks, n_jobs, shown):
-            if not killed:
-                made.remove_node(nodes.pop(), allow_graceful=False)
-                killed = True
-            yield result
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engines, "_Actor", Slow)
-        manifest = scale.embed_shards(
-            model, [folder], tmp_path / "out", carry=["id"], engine=engine, n_jobs=4
-        )
-    nodes.append(made.add_node(num_cpus=2))
-    assert not manifest.failed
-    check(tmp_path / "out", vectorizer)
-
-
-def test_a_driver_that_is_killed_and_started_again_loses_no_row(
-    cluster, folder, tmp_path, model, vectorizer
-):
-    made, _ = cluster
-    out = tmp_path / "out"
-    code = f"""
-import time
-from pacsent import scale
-from pacsent.scale import engines
-class Slow(engines._Actor):
-    def work(self, task):
-        time.sleep(1.0)
-        return super().work(task)
-engines._Actor = Slow
-scale.embed_shards({model!r}, [{str(folder)!r}], {str(out)!r}, carry=["id"], n_jobs=1,
-                   engine=scale.on_ray({made.address!r}))
-"""
-    process = subprocess.Popen([sys.executable, "-c", code])
-    deadline = time.monotonic() + 500
-    while not list(out.glob("*.parquet")) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert 1 <= len(list(out.glob("*.parquet"))) < 6
-    manifest = scale.embed_shards(model, [folder], out, carry=["id"], engine=scale.on_ray())
-    assert not manifest.failed
-    check(out, vectorizer)
-    assert json.loads((out / "manifest.json").read_text())["totals"]["rows"] == 30
