@@ -183,7 +183,7 @@ def certify(
     True
     """
     options = {name: value for name, value in locals().items() if name not in _NOT_RECORDED}
-    if is_classifier(vectorizer):
+    if hasattr(vectorizer, "__sklearn_tags__") and is_classifier(vectorizer):
         return _of_classifier(vectorizer, texts, kind, {**options, "per_class": per_class})
     if isinstance(vectorizer, list | tuple):
         return _best_of(vectorizer, texts, options, n_jobs, verbose, return_posterior)
