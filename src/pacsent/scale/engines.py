@@ -131,8 +131,8 @@ class _Actor:
 def on_ray(address: str | None = None) -> Callable:
     """An engine for `run` and `embed_shards(..., engine=...)`: files on the actors of a cluster.
 
-    An actor or a machine that is lost is replaced, and its file begun again; since an output is
-    there whole or not at all, every row is there once.
+    An actor that is lost is replaced, and its file begun again; since an output is there whole or
+    not at all, every row is there once.
 
     Parameters
     ----------
