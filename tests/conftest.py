@@ -22,7 +22,8 @@ MAY_SKIP = {
     "real data": "PACSENT_DATA|PACSENT_ENWIK8",
     "a GPU": "no CUDA device here|NVRTC is not here",
     "a browser": "no browser",
-    "a program to compare with": r"could not import '(fasttext|gensim\S*)'",
+    "a program to compare with": r"could not import '(fasttext|gensim\S*|tokenizers)'"
+    r"|the extra \[bench\] is not installed|mteb is not installed|not installed either",
     "a store or an engine": r"could not import '(moto|s3fs|ray|pyspark|daft)\S*'",
     "an instruction of the processor, or compiled code": "plain Python|minutes, not compiled",
 }
