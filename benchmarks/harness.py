@@ -49,6 +49,8 @@ def wikipedia(data: Path, folder: Path) -> Path:
 
 def need_gpu(benchmark: str):
     """End here, with the JSON line that says so, where there is no GPU to measure."""
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        return  # help needs none
     try:
         import torch
 

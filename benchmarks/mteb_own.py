@@ -17,6 +17,8 @@ from harness import finish, parser_for
 from pacsent import datasets
 from pacsent.bench.mteb import Encoder
 
+options = parser_for(__doc__).parse_args()
+
 try:
     import mteb
     from datasets import Dataset, DatasetDict
@@ -26,8 +28,6 @@ try:
 except ImportError as error:
     print(json.dumps({"benchmark": "mteb_own", "skipped": f"mteb is not installed ({error})"}))
     sys.exit(0)
-
-options = parser_for(__doc__).parse_args()
 
 
 def metadata(name, kind, score) -> TaskMetadata:

@@ -203,6 +203,17 @@ def push_to_hub(
     -------
     str
         The address of the commit.
+
+    Examples
+    --------
+    The card that goes along can be read beforehand:
+
+    >>> import tempfile
+    >>> from pacsent import load, save
+    >>> folder = save(load("english"), tempfile.mkdtemp() + "/english")
+    >>> "me/english" in model_card(folder, "me/english")
+    True
+    >>> push_to_hub(load("english"), "me/english")  # doctest: +SKIP
     """
     with tempfile.TemporaryDirectory() as place:
         folder = save(obj, Path(place) / "model")
