@@ -10,6 +10,8 @@ from pathlib import Path
 
 from docutils.nodes import SkipNode
 from latex2mathml.converter import convert
+from pygments.lexers.special import TextLexer
+from sphinx.highlighting import lexers
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
@@ -46,6 +48,8 @@ numpydoc_xref_param_type = False
 add_module_names = False
 
 html_math_renderer = "mathml"  # drawn by the browser itself: no script is fetched
+
+lexers["mermaid"] = TextLexer()  # its picture is drawn where the repository is read; here its text
 
 html_theme = "pydata_sphinx_theme"
 html_title = "pacsent"
