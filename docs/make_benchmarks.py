@@ -404,12 +404,19 @@ def passing(results) -> str:
 - **λ per token** against λ per sentence. PB-L2: {change("PB-L2, λ per token", "PB-L2")}. PB-neg:
   {change("PB-neg, λ per token", neg)}. {token_ends()}
 """
-    head_text = """## What the paper mentions in passing
+    cells = [
+        json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted((RESULTS.parent / "paper_options" / "cells").glob("*.json"))
+    ]
+    taken_over = sum(cell["seconds"] is None for cell in cells)
+    head_text = f"""## What the paper mentions in passing
 
 `python benchmarks/paper_options.py`, with the vectors of the English model (256 dimensions), so the
 numbers are not those of the table above. Every cell is one result file, as in the table above, and
-says on which machine it was made; empty cells were not run. One seed: differences of less than 0.01
-on SUBJ, MR and TREC may be the split's. STS-B: Spearman. λ, C and normalisation by
+says on which machine it was made; empty cells were not run. They come from several runs:
+{taken_over} of the {len(cells)} were taken over from the tables of earlier, unfinished runs of the
+same script, and have no time of their own (`seconds` is null). One seed: differences of less
+than 0.01 on SUBJ, MR and TREC may be the split's. STS-B: Spearman. λ, C and normalisation by
 cross-validation; w-PB-neg chooses between two values of λ (0.5 and 8), SGD too except on TREC.
 
 """
