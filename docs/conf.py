@@ -10,8 +10,6 @@ from pathlib import Path
 
 from docutils.nodes import SkipNode
 from latex2mathml.converter import convert
-from pygments.lexers.special import TextLexer
-from sphinx.highlighting import lexers
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
@@ -34,7 +32,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "make_*.py", "Thumbs.db", "sg_execution_times.rst"]
+exclude_patterns = ["_build", "make_*.py", "drawing.py", "Thumbs.db", "sg_execution_times.rst"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "attrs_inline"]
 myst_heading_anchors = 4
 templates_path = ["_templates"]
@@ -48,8 +46,6 @@ numpydoc_xref_param_type = False
 add_module_names = False
 
 html_math_renderer = "mathml"  # drawn by the browser itself: no script is fetched
-
-lexers["mermaid"] = TextLexer()  # its picture is drawn where the repository is read; here its text
 
 html_theme = "pydata_sphinx_theme"
 html_title = "pacsent"

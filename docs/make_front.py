@@ -2,46 +2,40 @@
 
 import argparse
 import json
-from math import log
 from pathlib import Path
+
+from drawing import Panel, sheet, text
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "classify"
 PICTURE = ROOT / "docs" / "figures" / "front.svg"
 SETS = {"subj": "SUBJ", "imdb": "IMDb", "mr": "MR", "trec": "TREC", "20news": "20news"}
-WHO = {"TextClassifier": "#0a7d91", "Average": "#e08a1e", "tf-idf 1-2-grams": "#7a7f87"}
-WIDTH, HEIGHT, GAP, TOP, LEFT = 196, 150, 26, 56, 40
+WHO = {"TextClassifier": "a", "Average": "b", "tf-idf 1-2-grams": "d"}
+WIDTH, HEIGHT, COLUMNS, TOP = 196, 196, 3, 56
 
 
-def panel(name: str, rows: list[dict], at: int) -> list[str]:
+def panel(name: str, rows: list[dict], corner: tuple[float, float]) -> list[str]:
     """One dataset: three lines, a tick for each number of labels."""
     labels = [row["labels"] for row in rows]
     values = [row[who] for row in rows for who in WHO]
-    low, high = min(values) - 0.02, max(values) + 0.02
-    x0, x1 = log(labels[0]), log(labels[-1])
+    left, top = corner
+    place = (left + 38, top + 34, WIDTH - 56, HEIGHT - 74)
+    drawn = Panel(place, (labels[0], labels[-1]), (min(values) - 0.02, max(values) + 0.02), True)
+    shown = labels if len(labels) <= 4 else [labels[0], labels[len(labels) // 2], labels[-1]]
+    drawn.axes("", "", x_ticks=shown)
+    for who, kind in reversed(WHO.items()):
+        ys = [row[who] for row in rows]
+        drawn.curve(labels, ys, kind, width=2.2).dots(labels, ys, kind, 3.2)
+    return [text(left + 38, top + 22, name, bold=True, size=14), *drawn.parts]
 
-    def place(n, value):
-        x = at + 6 + (WIDTH - 12) * (log(n) - x0) / (x1 - x0)
-        return f"{x:.1f},{TOP + HEIGHT * (high - value) / (high - low):.1f}"
 
-    parts = [
-        f'<rect x="{at}" y="{TOP}" width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="#999"/>',
-        f'<text x="{at + 8}" y="{TOP + 18}" font-weight="bold">{name}</text>',
-    ]
-    for n in labels:
-        x = place(n, low).split(",")[0]
-        parts.append(f'<text x="{x}" y="{TOP + HEIGHT + 16}" text-anchor="middle">{n:,}</text>')
-    for value in (low + 0.02, high - 0.02):
-        y = place(labels[0], value).split(",")[1]
-        parts.append(f'<text x="{at - 4}" y="{y}" dy="4" text-anchor="end">{value:.2f}</text>')
-    for who, colour in WHO.items():
-        points = " ".join(place(row["labels"], row[who]) for row in rows)
-        parts.append(
-            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2.5"/>'
-        )
-        for point in points.split():
-            x, y = point.split(",")
-            parts.append(f'<circle cx="{x}" cy="{y}" r="3.2" fill="{colour}"/>')
+def key() -> list[str]:
+    """Which line is whose, above the panels."""
+    parts, x = [text(12, 24, "Test accuracy against the number of labels", "quiet")], 12
+    for who, kind in WHO.items():
+        parts.append(f'<rect class="{kind}" x="{x}" y="36" width="14" height="14" rx="3"/>')
+        parts.append(text(x + 20, 48, who, size=14))
+        x += 52 + 8 * len(who)
     return parts
 
 
@@ -51,23 +45,12 @@ def picture() -> str:
         for key, name in SETS.items()
         if (RESULTS / f"few-{key}.json").exists()
     }
-    parts, x = [], LEFT
-    for who, colour in WHO.items():
-        parts.append(f'<rect x="{x}" y="16" width="14" height="14" fill="{colour}"/>')
-        parts.append(f'<text x="{x + 20}" y="28">{who}</text>')
-        x += 60 + 8 * len(who)
+    parts = key()
     for number, (name, rows) in enumerate(found.items()):
-        parts += panel(name, rows, LEFT + number * (WIDTH + GAP + 16))
-    width = LEFT + len(found) * (WIDTH + GAP + 16)
-    height = TOP + HEIGHT + 40
-    middle = f'x="{width / 2:.0f}" y="{height - 6}" text-anchor="middle"'
-    parts.append(f"<text {middle}>labels, test accuracy</text>")
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        'font-family="sans-serif" font-size="13" role="img">'
-        "<title>Test accuracy against the number of labels</title>"
-        f'<rect width="{width}" height="{height}" fill="white"/>' + "\n".join(parts) + "</svg>\n"
-    )
+        parts += panel(name, rows, (number % COLUMNS * WIDTH, TOP + number // COLUMNS * HEIGHT))
+    height = TOP + -(-len(found) // COLUMNS) * HEIGHT - 14
+    title = "Test accuracy against the number of labels: TextClassifier, Average and tf-idf"
+    return sheet(COLUMNS * WIDTH, height, title, parts)
 
 
 if __name__ == "__main__":

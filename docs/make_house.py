@@ -1,4 +1,4 @@
-"""Write docs/architecture.md: rooms, floors and arrows from imports, one text's way from a run.
+"""Write docs/architecture.md and its pictures: rooms and arrows from imports, one text's way.
 
 `--check` only says whether the page is up to date. `--measure FOLDER` prints the rooms of another
 checkout's package as JSON, which is how figures/house_before.json was made.
@@ -6,11 +6,15 @@ checkout's package as JSON, which is how figures/house_before.json was made.
 
 import argparse
 import ast
+import itertools
 import json
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
+
+from drawing import line, same_picture, sheet, text
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent / "src" / "pacsent"
@@ -116,20 +120,183 @@ def drawn(house: dict[str, set[str]]) -> list[tuple[str, str]]:
     return kept
 
 
-def picture(house: dict[str, set[str]]) -> str:
-    lines = ["```mermaid", "flowchart TD"]
-    for number, level in reversed(list(enumerate(floors(house)))):
-        lines.append(f"  subgraph f{number}[floor {number}]")
-        for room in level:
-            says = f"<br/><small>{PICTURE_SAYS[room]}</small>" if room in PICTURE_SAYS else ""
-            lines.append(f'    {_id(room)}["{room}{says}"]')
-        lines.append("  end")
-    lines += [f"  {_id(a)} --> {_id(b)}" for a, b in drawn(house)]
-    return "\n".join([*lines, "```"])
+# ------------------------------------------------------------------------------------------------
+# The picture: floors as bands, rooms as boxes, arrows that go around the rooms between
+# ------------------------------------------------------------------------------------------------
 
 
-def _id(room: str) -> str:
-    return f"r_{room.strip('_')}"
+def lanes(house: dict[str, set[str]]) -> tuple[list[list[str]], list[list[str]]]:
+    """(what stands on each floor from left to right, the stops of each arrow from top to bottom).
+
+    An arrow that passes a floor without ending there gets a place on it, named "from>to>floor".
+    """
+    rows = [list(level) for level in floors(house)]
+    height = {room: number for number, row in enumerate(rows) for room in row}
+    arrows = []
+    for above, below in drawn(house):
+        between = range(height[above] - 1, height[below], -1)
+        stops = [f"{above}>{below}>{number}" for number in between]
+        for number, stop in zip(between, stops, strict=True):
+            rows[number].append(stop)
+        arrows.append([above, *stops, below])
+    pairs = {pair for arrow in arrows for pair in itertools.pairwise(arrow)}
+    best = [list(row) for row in rows]
+    for sweep in range(24):  # each row by the middle of its neighbours, downwards, then upwards
+        down = sweep % 2 == 0
+        for number in reversed(range(len(rows))) if down else range(len(rows)):
+            near = rows[number + 1 if down else number - 1 : number + 2 if down else number]
+            where = {name: place for row in near for place, name in enumerate(row)}
+            rows[number] = _by_middle(rows[number], where, pairs)
+        if _crossings(rows, pairs) < _crossings(best, pairs):
+            best = [list(row) for row in rows]
+    return best, arrows
+
+
+def _by_middle(row: list[str], where: dict[str, int], pairs: set[tuple[str, str]]) -> list[str]:
+    def middle(name):
+        near = [
+            where[b if a == name else a]
+            for a, b in pairs
+            if name in (a, b) and (b if a == name else a) in where
+        ]
+        return sum(near) / len(near) if near else float(row.index(name))
+
+    return sorted(row, key=middle)
+
+
+def _crossings(rows: list[list[str]], pairs: set[tuple[str, str]]) -> int:
+    where = {
+        name: (number, place) for number, row in enumerate(rows) for place, name in enumerate(row)
+    }
+    by_floor: dict[int, list[tuple[int, int]]] = {}
+    for above, below in pairs:
+        by_floor.setdefault(where[below][0], []).append((where[above][1], where[below][1]))
+    return sum(
+        (a - c) * (b - d) < 0
+        for ends in by_floor.values()
+        for (a, b), (c, d) in itertools.combinations(ends, 2)
+    )
+
+
+def places(rows: list[list[str]], arrows: list[list[str]]) -> dict[str, float]:
+    """The middle of everything that stands on a floor, pulled under what leads to it."""
+    near: dict[str, list[str]] = {name: [] for row in rows for name in row}
+    for arrow in arrows:
+        for a, b in itertools.pairwise(arrow):
+            near[a].append(b)
+            near[b].append(a)
+    span = max(sum(map(_wide, row)) for row in rows)
+    x: dict[str, float] = {}
+    for row in rows:
+        x.update(_spread(row, _packed(row, span), span))
+    for _ in range(40):
+        for row in [*rows, *reversed(rows)]:
+            wish = [
+                sum(x[n] for n in near[name]) / len(near[name]) if near[name] else x[name]
+                for name in row
+            ]
+            x.update(_spread(row, wish, span))
+    return x
+
+
+def _wide(name: str) -> float:
+    if ">" in name:
+        return 16
+    words = [name, *_wrapped(PICTURE_SAYS.get(name, ""))]
+    return max(9 * len(words[0]), *(6.9 * len(line) for line in [*words[1:], ""])) + 24
+
+
+def _packed(row: list[str], span: float) -> list[float]:
+    ends = list(itertools.accumulate(map(_wide, row)))
+    shift = (span - ends[-1]) / 2
+    return [shift + end - _wide(name) / 2 for end, name in zip(ends, row, strict=True)]
+
+
+def _spread(row: list[str], wish: list[float], span: float) -> dict[str, float]:
+    """As near to the wishes as the order and the widths allow: pushed right, then left, halved."""
+    right, left, edge = [], [], 0.0
+    for name, x in zip(row, wish, strict=True):
+        right.append(max(x, edge + _wide(name) / 2))
+        edge = right[-1] + _wide(name) / 2
+    edge = span
+    for name, x in zip(reversed(row), reversed(wish), strict=True):
+        left.append(min(x, edge - _wide(name) / 2))
+        edge = left[-1] - _wide(name) / 2
+    middle = [(a + b) / 2 for a, b in zip(right, reversed(left), strict=True)]
+    made, edge = [], 0.0
+    for number, (name, x) in enumerate(zip(row, middle, strict=True)):
+        rest = span - sum(map(_wide, row[number:]))  # what comes after must fit
+        made.append(min(max(x, edge + _wide(name) / 2), rest + _wide(name) / 2))
+        edge = made[-1] + _wide(name) / 2
+    return dict(zip(row, made, strict=True))
+
+
+def _wrapped(says: str, width: int = 16) -> list[str]:
+    return textwrap.wrap(says, width)
+
+
+def picture(house: dict[str, set[str]], title: str) -> str:
+    """The house as SVG."""
+    rows, arrows = lanes(house)
+    x = places(rows, arrows)
+    side, gap = 30, 26
+    tall = [max((len(_wrapped(PICTURE_SAYS.get(n, ""))) for n in row), default=0) for row in rows]
+    heights = [30 + 15 * lines for lines in tall]
+    top, at = {}, 12.0
+    for number in reversed(range(len(rows))):
+        top[number] = at
+        at += heights[number] + gap
+    width = side + 12 + max(sum(map(_wide, row)) for row in rows)
+    floor_of = {name: number for number, row in enumerate(rows) for name in row}
+    parts = [ARROW_HEAD]
+    for number, y in top.items():
+        parts.append(
+            f'<rect class="band" x="4" y="{y - 6:g}" width="{width - 8:g}" '
+            f'height="{heights[number] + 12:g}" rx="6"/>'
+        )
+        parts.append(text(14, y + heights[number] / 2 + 4, str(number), "quiet", size=12))
+    for arrow in arrows:
+        parts.append(_arrow([(side + x[n], top[floor_of[n]], heights[floor_of[n]]) for n in arrow]))
+    for name, number in floor_of.items():
+        if ">" not in name:
+            parts += _room(name, side + x[name], top[number], heights[number])
+    return sheet(round(width), round(at - gap + 12), title, parts)
+
+
+ARROW_HEAD = (
+    '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+    'orient="auto"><path class="quiet" d="M0 0.5 8 4 0 7.5z"/></marker></defs>'
+)
+
+
+def _room(name: str, x: float, y: float, height: float) -> list[str]:
+    wide = _wide(name) - 12
+    says = _wrapped(PICTURE_SAYS.get(name, ""))
+    parts = [
+        f'<rect class="box" x="{x - wide / 2:.1f}" y="{y:g}" width="{wide:g}" height="{height:g}" '
+        'rx="5"/>',
+        f'<rect class="a-line" x="{x - wide / 2:.1f}" y="{y:g}" width="{wide:g}" '
+        f'height="{height:g}" rx="5" stroke-width="1.4"/>',
+    ]
+    base = y + height / 2 + 5 - 7.5 * len(says)
+    parts.append(text(x, base, name, bold=True, size=14, anchor="middle"))
+    for number, words in enumerate(says, 1):
+        parts.append(text(x, base + 15 * number, words, "quiet", size=12, anchor="middle"))
+    return parts
+
+
+def _arrow(stops: list[tuple[float, float, float]]) -> str:
+    """From the floor of a room to the roof of another, straight through the floors between."""
+    x, y, height = stops[0]
+    path = f"M{x:.1f} {y + height:g}"
+    here = x, y + height
+    for number, (x, y, height) in enumerate(stops[1:], 2):
+        bend = (y - here[1]) / 2
+        path += f"C{here[0]:.1f} {here[1] + bend:g} {x:.1f} {y - bend:g} {x:.1f} {y:g}"
+        if number < len(stops):
+            path += f"V{y + height:g}"
+            here = x, y + height
+    return f'<path class="quiet-line" d="{path}" stroke-width="1.3" marker-end="url(#head)"/>'
 
 
 def numbers(house: dict[str, set[str]]) -> tuple[int, int, int]:
@@ -211,14 +378,39 @@ def _says(file: str, name: str) -> str:
     return (ast.get_docstring(node) or "").partition("\n")[0]
 
 
+def way_picture(steps: list[tuple[str, str, str]], house: dict[str, set[str]]) -> str:
+    """A column for each room, the highest first; a row for each step, read downwards."""
+    met = {file.partition("/")[0].removesuffix(".py") for file, _, _ in steps}
+    columns = [room for level in reversed(floors(house)) for room in level if room in met]
+    first, step, row = 24, 22, 21
+    top = 26 + 8.6 * max(map(len, columns))
+    names = first + step * len(columns)
+    wide = names + 6.9 * max(len(name) for _, name, _ in steps) + 10
+    bottom = top + row * len(steps)
+    parts, path = [], []
+    for number, room in enumerate(columns):
+        x = first + step * number
+        parts.append(line([(x, top - 6), (x, bottom - 6)], "rule", 1))
+        parts.append(text(x + 4, top - 14, room, bold=True, turned=True))
+    for number, (file, name, _) in enumerate(steps):
+        x = first + step * columns.index(file.partition("/")[0].removesuffix(".py"))
+        y = top + row * number + 4
+        path.append((x, y))
+        parts.append(line([(x + 6, y), (names - 6, y)], "rule", 1, "1 3"))
+        parts.append(text(names, y + 4, name, size=12.5))
+    parts.append(line(path, "a", 2))
+    parts += [f'<circle class="a" cx="{x:g}" cy="{y:g}" r="4.5"/>' for x, y in path]
+    title = f"The way of one text through {len(columns)} rooms in {len(steps)} steps"
+    return sheet(round(wide), round(bottom + 6), title, parts)
+
+
 # ------------------------------------------------------------------------------------------------
 # The page
 # ------------------------------------------------------------------------------------------------
 
 
-def page() -> str:
-    house = rooms(PACKAGE)
-    before = {room: set(others) for room, others in json.loads(BEFORE.read_text()).items()}
+def page(house: dict[str, set[str]], steps: list[tuple[str, str, str]]) -> str:
+    before = _before()
     (r0, f0, a0), (r1, f1, a1) = numbers(before), numbers(house)
     circles = sum(room in _reach(before, room) for room in before)
     parts = [
@@ -228,21 +420,35 @@ def page() -> str:
         f"| one flat folder, commit 6fdc1a0 | {r0} | {f0} | {a0} |\n",
         f"| today | {r1} | {f1} | {a1} |\n\n",
         "Arrows that follow from others are counted and not drawn.\n\n### Today\n\n",
-        picture(house),
+        "![Rooms of today by floor; arrows lead to what a room imports](figures/house.svg)",
         f"\n\n### Before\n\n{circles} of the {r0} rooms needed themselves through others. "
         "Counted with `docs/make_house.py --measure` on that commit.\n\n"
         if circles
         else "\n\n### Before\n\nCounted with `docs/make_house.py --measure` on that commit.\n\n",
-        picture(before),
+        "![Modules of the flat folder by floor](figures/house_before.svg)",
         "\n\n## The way of one text\n\n",
         "What `pacsent embed MODEL --method PB-L2` calls, in this order, to turn the line\n"
         f"“{TEXT}” into its vector. A step is the first call of a function from another\n"
         "file, traced in a run; private helpers and what has no description are left out.\n\n",
     ]
-    for number, (file, name, says) in enumerate(way(), 1):
+    parts.append("![A column for each room, a row for each step](figures/way.svg)\n\n")
+    for number, (file, name, says) in enumerate(steps, 1):
         module = file.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
         parts.append(f"{number}. `{module}`: `{name}` — {says}\n")
     return "".join(parts)
+
+
+def _before() -> dict[str, set[str]]:
+    return {room: set(others) for room, others in json.loads(BEFORE.read_text()).items()}
+
+
+def pictures(house: dict[str, set[str]], steps: list[tuple[str, str, str]]) -> dict[str, str]:
+    """The files of figures/ that the page shows."""
+    return {
+        "house.svg": picture(house, "The rooms of the package by floor, and who imports whom"),
+        "house_before.svg": picture(_before(), "The modules of the flat folder by floor"),
+        "way.svg": way_picture(steps, house),
+    }
 
 
 def main() -> None:
@@ -259,11 +465,16 @@ def main() -> None:
         print(json.dumps({room: sorted(others) for room, others in sorted(found.items())}))
         print(*numbers(found), file=sys.stderr)
         return
-    out = HERE / "architecture.md"
-    text = page()
+    house, steps = rooms(PACKAGE), way()
+    out, drawn_now = HERE / "architecture.md", pictures(house, steps)
+    made = page(house, steps)
     if not given.check:
-        out.write_text(text, encoding="utf-8")
-    elif not out.exists() or out.read_text(encoding="utf-8") != text:
+        out.write_text(made, encoding="utf-8")
+        for name, picture_ in drawn_now.items():
+            (HERE / "figures" / name).write_text(picture_, encoding="utf-8")
+        return
+    same = out.exists() and out.read_text(encoding="utf-8") == made
+    if not same or not all(same_picture(HERE / "figures" / n, p) for n, p in drawn_now.items()):
         raise SystemExit("docs/architecture.md is out of date. Run: python docs/make_house.py")
 
 

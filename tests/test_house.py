@@ -1,10 +1,12 @@
 """The house as a visitor finds it: rooms that open by name, threads, the picture, the machines."""
 
 import importlib.util
+import itertools
 import os
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -64,6 +66,7 @@ def test_n_jobs_counts_as_scikit_learn_does(monkeypatch):
 
 
 def house():
+    sys.path.insert(0, str(ROOT / "docs"))  # where a script finds its neighbours
     spec = importlib.util.spec_from_file_location("make_house", ROOT / "docs" / "make_house.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -85,7 +88,32 @@ def test_floors_and_drawn_arrows_are_those_of_a_house_made_by_hand(tmp_path):
     assert made.floors(rooms) == [["ground"], ["middle"], ["top"]]
     assert made.numbers(rooms) == (3, 3, 3)
     assert made.drawn(rooms) == [("middle", "ground"), ("top", "middle")]
-    assert "r_top --> r_middle" in made.picture(rooms)
+
+
+def test_the_picture_has_every_room_and_arrow_and_no_two_rooms_overlap():
+    made = house()
+    rooms = made.rooms(PACKAGE)
+    rows, arrows = made.lanes(rooms)
+    assert sorted((arrow[0], arrow[-1]) for arrow in arrows) == sorted(made.drawn(rooms))
+    x = made.places(rows, arrows)
+    for row in rows:
+        ends = [(x[name] - made._wide(name) / 2, x[name] + made._wide(name) / 2) for name in row]
+        assert ends[0][0] > -1e-6
+        assert all(a[1] <= b[0] + 1e-6 for a, b in itertools.pairwise(ends)), row
+    drawn = made.picture(rooms, "a title")
+    assert drawn.count("marker-end") == len(arrows) and "<title>a title</title>" in drawn
+    for room in rooms:
+        assert f">{room}</text>" in drawn
+    root = ElementTree.fromstring(drawn)
+    assert float(root.get("width")) <= 640  # legible on a phone
+
+
+def test_pictures_are_on_their_own_paper_by_day_and_by_night():
+    for path in sorted((ROOT / "docs" / "figures").glob("*.svg")):
+        root = ElementTree.parse(path).getroot()
+        told = path.read_text(encoding="utf-8")
+        assert root.find("{http://www.w3.org/2000/svg}title").text, path.name
+        assert 'class="paper"' in told and "prefers-color-scheme:dark" in told, path.name
 
 
 def test_the_way_of_one_text_goes_through_every_room_it_should():

@@ -1,0 +1,151 @@
+"""Plain SVG for the pages' pictures: a sheet that is legible by day, by night and on a phone.
+
+The sheet has its own paper, so that a picture is readable on any background; colours follow the
+reader's setting. Layouts live in the scripts that draw: make_house.py, make_methods.py,
+make_front.py.
+"""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from math import ceil, floor, log10
+from pathlib import Path
+
+# name: (by day, by night); pictures say class="name" and never a colour
+COLOURS = {
+    "paper": ("#ffffff", "#14181f"),
+    "ink": ("#1c2430", "#e8ecf2"),
+    "quiet": ("#55606d", "#a9b4c2"),
+    "rule": ("#d5dae1", "#39424f"),
+    "band": ("#f2f5f8", "#1c222c"),
+    "box": ("#ffffff", "#262e3a"),
+    "a": ("#0a7d91", "#4fc6d9"),
+    "b": ("#c05f00", "#f2a54a"),
+    "c": ("#7445b8", "#bb9df5"),
+    "d": ("#6b7280", "#9aa4b2"),
+}
+
+
+def _rules(night: int) -> str:
+    made = []
+    for name, both in COLOURS.items():
+        colour = both[night]
+        made.append(f".{name}{{fill:{colour}}}.{name}-line{{stroke:{colour};fill:none}}")
+    return "".join(made)
+
+
+STYLE = (
+    "<style>text{font-family:system-ui,'Segoe UI',Helvetica,Arial,sans-serif}"
+    f"{_rules(0)}@media (prefers-color-scheme:dark){{{_rules(1)}}}</style>"
+)
+
+
+def sheet(width: float, height: float, title: str, parts: Iterable[str]) -> str:
+    """A whole picture; `title` is what a screen reader says."""
+    body = "\n".join(parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
+        f'width="{width:g}" height="{height:g}" role="img">\n<title>{escape(title)}</title>\n'
+        f'{STYLE}\n<rect class="paper" width="{width:g}" height="{height:g}" rx="8"/>\n'
+        f"{body}\n</svg>\n"
+    )
+
+
+def text(x: float, y: float, words: str, kind: str = "ink", **more: object) -> str:
+    """Words at a place; `anchor`, `size` (13) and `bold` as asked."""
+    size, anchor = more.get("size", 13), more.get("anchor", "start")
+    bold = ' font-weight="600"' if more.get("bold") else ""
+    turned = f' transform="rotate(-90 {x:.1f} {y:.1f})"' if more.get("turned") else ""
+    return (
+        f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" '
+        f'text-anchor="{anchor}"{bold}{turned}>{escape(words)}</text>'
+    )
+
+
+def line(points: Iterable[tuple[float, float]], kind: str, width: float = 2, dash: str = "") -> str:
+    """A line through points."""
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    dashed = f' stroke-dasharray="{dash}"' if dash else ""
+    return f'<polyline class="{kind}-line" points="{path}" stroke-width="{width:g}"{dashed}/>'
+
+
+def ticks(low: float, high: float, wanted: int = 4) -> list[float]:
+    """Round numbers from low to high, about as many as wanted."""
+    raw = (high - low) / wanted
+    unit = 10 ** floor(log10(raw))
+    step = next(unit * n for n in (1, 2, 2.5, 5, 10) if unit * n >= raw)
+    return [round(n * step, 10) for n in range(ceil(low / step), floor(high / step + 1e-9) + 1)]
+
+
+class Panel:
+    """Axes at a place of a sheet, linear or logarithmic, and what is drawn in them."""
+
+    def __init__(self, place: Sequence[float], x: Sequence[float], y: Sequence[float], log_x=False):
+        self.left, self.top, self.width, self.height = place
+        self.x, self.y, self.log_x = x, y, log_x
+        self.parts: list[str] = []
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        low, high = map(log10, self.x) if self.log_x else self.x
+        share = ((log10(x) if self.log_x else x) - low) / (high - low)
+        up = (y - self.y[0]) / (self.y[1] - self.y[0])
+        return self.left + share * self.width, self.top + (1 - up) * self.height
+
+    def axes(self, x_says: str, y_says: str, x_ticks=None, y_ticks=None) -> "Panel":
+        """Rules, numbers and names; the name of y stands above, where a phone has room."""
+        for value in ticks(*self.y) if y_ticks is None else y_ticks:
+            y = self.at(self.x[0], value)[1]
+            ends = [(self.left, y), (self.left + self.width, y)]
+            self.parts.append(line(ends, "rule", 1))
+            self.parts.append(
+                text(self.left - 5, y + 4, f"{value:g}", "quiet", anchor="end", size=12)
+            )
+        below = self.top + self.height
+        for value in ticks(*self.x) if x_ticks is None else x_ticks:
+            x = self.at(value, self.y[0])[0]
+            self.parts.append(text(x, below + 16, f"{value:,g}", "quiet", anchor="middle", size=12))
+        middle = self.left + self.width / 2
+        self.parts.append(text(middle, below + 33, x_says, "quiet", anchor="middle", size=12.5))
+        self.parts.append(text(self.left - 30, self.top - 9, y_says, "quiet", size=12.5))
+        self.parts.append(line([(self.left, below), (self.left + self.width, below)], "quiet", 1))
+        return self
+
+    def curve(self, xs, ys, kind: str, dash: str = "", width: float = 2.4) -> "Panel":
+        places = [self.at(x, y) for x, y in zip(xs, ys, strict=True)]
+        self.parts.append(line(places, kind, width, dash))
+        return self
+
+    def dots(self, xs, ys, kind: str, size: float = 3, faint: float = 1) -> "Panel":
+        for x, y in (self.at(x, y) for x, y in zip(xs, ys, strict=True)):
+            self.parts.append(
+                f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{size:g}" '
+                f'fill-opacity="{faint:g}"/>'
+            )
+        return self
+
+    def says(self, x: float, y: float, words: str, kind: str, **more: object) -> "Panel":
+        """Words in a curve's colour, at a value."""
+        left, top = self.at(x, y)
+        self.parts.append(text(left, top, words, kind, **{"size": 12.5, "bold": True, **more}))
+        return self
+
+
+def same_picture(path: Path, drawn: str, tolerance: float = 0.3) -> bool:
+    """Whether a file holds this picture; numbers may differ by a hair, as processors round."""
+    if not path.exists():
+        return False
+    return close(path.read_text(encoding="utf-8"), drawn, tolerance)
+
+
+def close(one: str, other: str, tolerance: float = 0.3) -> bool:
+    """Equal in words, and in every number up to the tolerance.
+
+    >>> close('<a x="1.0"/>', '<a x="1.1"/>'), close('<a x="1"/>', '<b x="1"/>')
+    (True, False)
+    """
+    import re
+
+    number = re.compile(r"-?\d+(?:\.\d+)?")
+    if number.sub("#", one) != number.sub("#", other):
+        return False
+    pairs = zip(number.findall(one), number.findall(other), strict=True)
+    return all(abs(float(a) - float(b)) <= tolerance for a, b in pairs)
