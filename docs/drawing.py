@@ -61,6 +61,15 @@ def text(x: float, y: float, words: str, kind: str = "ink", **more: object) -> s
     )
 
 
+def key(x: float, y: float, entries: Iterable[tuple[str, str]]) -> list[str]:
+    """Names in their colours, side by side: (words, kind) each."""
+    parts = []
+    for words, kind in entries:
+        parts.append(text(x, y, words, kind, bold=True))
+        x += 7.7 * len(words) + 14
+    return parts
+
+
 def line(points: Iterable[tuple[float, float]], kind: str, width: float = 2, dash: str = "") -> str:
     """A line through points."""
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

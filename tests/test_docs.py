@@ -82,6 +82,7 @@ def test_every_option_has_help(name, option):
         "docs/make_benchmarks.py",
         "docs/make_card.py",
         "docs/make_house.py",
+        "docs/make_methods.py",
         "docs/make_numbers.py",
         "docs/make_readme.py",
         "docs/make_which.py",
@@ -187,3 +188,34 @@ def test_every_public_name_has_a_runnable_example():
         if not ismodule(found) and ">>>" not in (found.__doc__ or ""):
             without.append(f"{module}.{name}")
     assert not without
+
+
+def sections_of_methods() -> dict[str, str]:
+    """The page of methods by heading."""
+    text = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    parts = re.split(r"^## (.+)\n", text, flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def methods():
+    from pacsent import METHODS
+
+    return METHODS
+
+
+@pytest.mark.parametrize("name", methods())
+def test_every_method_has_its_equation_its_picture_when_to_use_it_and_its_cost(name):
+    plain = name.removeprefix("i-")
+    found = [
+        (heading, text)
+        for heading, text in sections_of_methods().items()
+        if plain in re.split(r", | and ", heading)
+    ]
+    assert len(found) == 1, f"{name} needs one section of docs/methods.md, by its name"
+    [(heading, text)] = found
+    if name != plain:
+        assert " i-" in f" {heading}" or "i- form" in heading or "`i-" in text, heading
+    assert re.search(r"^    .*=|^    .*\+ .*KL|^    .*softplus", text, re.M), "no equation"
+    assert re.search(r"^!\[.+\]\(figures/method-[\w-]+\.svg\)$", text, re.M), "no picture"
+    assert re.search(r"^\*\*When\.\*\* \w", text, re.M), "not when to use it"
+    assert re.search(r"^\*\*Cost\.\*\* \w", text, re.M), "no cost"
