@@ -218,4 +218,4 @@ def test_every_method_has_its_equation_its_picture_when_to_use_it_and_its_cost(n
     assert re.search(r"^    .*=|^    .*\+ .*KL|^    .*softplus", text, re.M), "no equation"
     assert re.search(r"^!\[.+\]\(figures/method-[\w-]+\.svg\)$", text, re.M), "no picture"
     assert re.search(r"^\*\*When\.\*\* \w", text, re.M), "not when to use it"
-    assert re.search(r"^\*\*Cost\.\*\* \w", text, re.M), "no cost"
+    assert re.search(r"^\*\*Cost\.\*\* [`\w]", text, re.M), "no cost"

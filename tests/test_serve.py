@@ -687,3 +687,21 @@ def test_the_command_of_the_container_is_one_that_exists():
     known = {name for option in cli.commands["serve"].params for name in option.opts}
     assert program == "pacsent" and command == "serve"
     assert {word for word in rest if word.startswith("--")} <= known
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"timeout": float("nan")}, r"timeout must be .* Got nan"),
+        ({"timeout": float("inf")}, r"timeout must be .* Got inf"),
+        ({"timeout": 0}, r"timeout must be .* Got 0"),
+        ({"max_texts": 0}, r"max_texts must be 1 or more. Got 0"),
+        ({"max_concurrent": -1}, r"max_concurrent must be 1 or more. Got -1"),
+        ({"origins": ("nonsense",)}, r"An origin must be .* Got 'nonsense'"),
+        ({"origins": ("https://example.org/page",)}, r"Got 'https://example.org/page'"),
+    ],
+)
+def test_limits_and_origins_that_mean_nothing_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        Settings(**given)
+    assert Settings(origins=("*", "http://localhost:3000"), timeout=0.5).timeout == 0.5

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -156,6 +157,33 @@ BAD_OPTIONS = {
     ],
     ("demo", "-o", "t.txt"): ["", "--n-jobs 0"],
     ("clean", "t.txt", "-o", "new"): ["--n-jobs 0", "--n-jobs x"],
+    ("clean", "t.txt"): ["--json"],
+    ("serve", "words", "--port", "0"): [
+        "--port -1", "--port 65536", "--port x", "--port 1e3", "--host 256.1.1.1", "--host -",
+        "--workers 0", "--workers -1", "--workers x", "--api-key-file nowhere",
+        "--api-key-file blank", "--api-key-file short", "--api-key-file binary",
+        "--api-key-file words", "--max-body 0", "--max-body -1", "--max-body x", "--max-texts 0",
+        "--max-texts -3", "--max-tokens 0", "--max-tokens -1", "--max-concurrent 0",
+        "--max-concurrent -1", "--timeout 0", "--timeout -1", "--timeout nan", "--timeout inf",
+        "--timeout x", "--index nowhere", "--index words", "--index t.txt", "--classifier nowhere",
+        "--classifier model", "--classifier t.txt", "--certificate nowhere", "--certificate t.txt",
+        "--certificate words", "--method nothing", "--method PB-neg", "--method PB-L2x",
+        "--allow-origin nonsense", "--name", "--reload",
+    ],
+    ("serve", "model", "--port", "0"): ["--method PB-neg x", "--index model"],
+    ("serve", "nowhere"): [""], ("serve", "t.txt"): [""], ("serve", "emptied"): [""],
+    ("index", "model", "t.txt", "-o", "new"): ["--method", "--nothing"],
+    ("index", "model", "nowhere", "-o", "new"): [""],
+    ("search", "words", "film"): ["", "-k 0", "-k x"],
+    ("similar", "model", "t.txt", "one.txt"): [""],
+    ("duplicates", "model", "t.txt"): ["--above x"],
+    ("export", "words", "new"): ["--to x", "--method PB-neg", "--method nothing"],
+    ("export", "model", "t.txt"): [""],
+    ("push", "model", "no/such/name"): [""],
+    ("map", "model", "t.txt"): ["", "-o nowhere/map.html", "--atlas nowhere/map.parquet"],
+    ("classify", "predict", "words", "t.txt"): ["", "--error 0", "--error nan", "--delta 1"],
+    ("classify", "train", "t.txt", "-o", "new"): ["", "--ngrams 0", "--holdout 1", "--delta 0"],
+    ("check", "nowhere"): ["", "--json"],
     ("nothing",): [""],
 }  # fmt: skip
 
@@ -164,6 +192,10 @@ def _option(arguments, option):
     write_words()
     write_model()
     write_texts()
+    Path("emptied").mkdir()
+    for name, content in {"blank": b"\n \n", "short": b"x\n", "binary": bytes(range(256)),
+                          "one.txt": b"film\n"}.items():  # fmt: skip
+        Path(name).write_bytes(content)
     return _run(*arguments, *option.split())
 
 
@@ -176,7 +208,8 @@ def options() -> Iterator[Case]:
                 "refused",
             )
     for name in ("evaluate", "reproduce", "bound", "certify", "fit", "embed", "clean", "train",
-                 "words", "convert"):  # fmt: skip
+                 "words", "convert", "serve", "index", "search", "similar", "duplicates", "export",
+                 "push", "map", "check"):  # fmt: skip
         yield Case(f"pacsent {name} alone", lambda n=name: _run(n), "refused")
         yield Case(f"pacsent {name} --help", lambda n=name: _run(n, "--help"), "ok")
 
@@ -372,7 +405,16 @@ def _signalled(arguments, number):
     return _ended(process, (0, 130, 128 + number), most_lines=6)
 
 
+def _taken_port():
+    write_words()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        return _ended(start("serve", "words", "--port", taken.getsockname()[1]), (1,))
+
+
 def processes() -> Iterator[Case]:
+    yield Case("serve on a port that is taken", _taken_port)
     printing = {
         "embed": ("embed", "model", "t.txt"), "clean": ("clean", "t.txt", "--quiet"),
         "bound": ("bound", "--risk", 0.1, "--kl", 1, "--n", 100), "help": ("--help",),

@@ -6,11 +6,13 @@ from pacsent.cli.common import (
     ModelPath,
     cli,
     device_option,
+    json_option,
     n_jobs_option,
     overwrite_option,
     quiet_option,
     seeds_option,
 )
+from pacsent.cli.printing import echo_json, table, terminal_width
 
 # ------------------------------------------------------------------------------------------------
 # scores: evaluate, reproduce, demo
@@ -32,7 +34,7 @@ from pacsent.cli.common import (
 @n_jobs_option
 @click.option("--no-verify", is_flag=True, help="Accept a dataset whose content is not the known.")
 @overwrite_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+@json_option
 @quiet_option
 def evaluate(
     method, words, dataset, data, test, text_column, label_column, lams, seeds,
@@ -119,6 +121,7 @@ def _list_rows(context, parameter, wanted):
 )
 @click.option("--no-report", is_flag=True, help="Write result files only, no index.html or plots.")
 @click.option("--no-verify", is_flag=True, help="Accept datasets whose content is not the known.")
+@json_option
 @quiet_option
 @click.option(
     "--list",
@@ -130,7 +133,7 @@ def _list_rows(context, parameter, wanted):
 )
 def reproduce(
     data, words, output, only, seeds, quick, save_classifiers, device, n_jobs, table_format,
-    time_limit, no_report, no_verify, quiet,
+    time_limit, no_report, no_verify, as_json, quiet,
 ):  # fmt: skip
     """Run the paper's experiment again and print its table with ours beside it.
 
@@ -168,7 +171,13 @@ def reproduce(
     if not no_report:
         report.write(results, output, reproduction.last_run(output) or run)
         click.echo(f"Report: {Path(output) / 'index.html'}", err=True)
-    click.echo(report.table(results, table_format))
+    if as_json:
+        page = None if no_report else Path(output) / "index.html"
+        echo_json({"output": output, "report": page, "run": run, "results": results})
+    elif table_format == "text":
+        click.echo(table(*report.cells(results), width=terminal_width()))
+    else:
+        click.echo(report.table(results, table_format))
     minutes, memory = run["seconds"] / 60, run["peak_memory_bytes"] / 2**30
     click.echo(
         f"{run['n_done']} results made, {run['n_kept']} kept, {minutes:.1f} minutes, "
@@ -187,8 +196,9 @@ def reproduce(
     is_flag=True,
     help="On text drawn from the paper's generative model: every method, and the true risk.",
 )
+@json_option
 @click.option("--quiet", is_flag=True, help="Results only.")
-def demo(output, random_state, n_jobs, overwrite, generated, quiet):
+def demo(output, random_state, n_jobs, overwrite, generated, as_json, quiet):
     """Show everything, end to end, on passages of thirty books with the English model.
 
     Finds passages by meaning, learns who wrote what, promises how often it will be wrong, and
@@ -211,17 +221,21 @@ def demo(output, random_state, n_jobs, overwrite, generated, quiet):
         from pacsent.bench import demo as example
 
         made = example.run(output, random_state=random_state, n_jobs=n_jobs, say=say)
-        click.echo(made["table"])
+        told = [made["table"]]
     else:
         from pacsent.bench import books
 
         made = books.run(output, random_state=random_state, n_jobs=n_jobs, say=say)
-        for what, key in (("the same books", "holds"), ("other books", "breaks")):
-            promise = made[key]
-            click.echo(
-                f"{what}: promised at most {promise['promised']:.3f}, wrong {promise['error']:.3f}"
-                + (", alarm" if promise["alarm"] else ", no alarm")
-            )
+        told = [
+            f"{what}: promised at most {made[key]['promised']:.3f}, wrong {made[key]['error']:.3f}"
+            + (", alarm" if made[key]["alarm"] else ", no alarm")
+            for what, key in (("the same books", "holds"), ("other books", "breaks"))
+        ]
+    if as_json:
+        made.pop("table", None)
+        echo_json({"report": Path(output) / "index.html", **made})
+    else:
+        click.echo("\n".join(told))
     say(
         f"""
 Report: {Path(output) / "index.html"}

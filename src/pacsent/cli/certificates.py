@@ -8,10 +8,12 @@ from pacsent.cli.common import (
     cli,
     device_option,
     echo_warnings,
+    json_option,
     n_jobs_option,
     overwrite_option,
     quiet_option,
 )
+from pacsent.cli.printing import echo_json, noted, table, terminal_width
 from pacsent.cli.sentences import check_parameters
 
 # ------------------------------------------------------------------------------------------------
@@ -37,23 +39,20 @@ def _probability(context, parameter, value):
     "--lam", type=click.FloatRange(min=0, min_open=True),
     help="Catoni's lambda, fixed before the sample is seen.  [default: n]",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+@json_option
 def bound(risk, kl, n, delta, lam, as_json):
     """All PAC-Bayes bounds on one set of numbers, as a table."""
-    import json
-
     from pacsent.maths import bounds
 
     rows = bounds.compare(risk, kl, n, delta, lam=lam)
     if as_json:
         given = {"empirical_risk": risk, "kl": kl, "n": n, "delta": delta}
         found = [{"bound": row.name, "value": row.value, "note": row.note} for row in rows]
-        click.echo(json.dumps({**given, "bounds": found}))
+        echo_json({**given, "bounds": found})
         return
     click.echo(f"risk {risk:g} on n = {n:,}, KL {kl:g} nats, delta {delta:g}")
-    width = max(len(row.name) for row in rows)
-    for row in rows:
-        click.echo(f"{row.name:<{width}}  {row.value:.6f}  {row.note}")
+    lines = [(row.name, f"{row.value:.6f}", row.note) for row in rows]
+    click.echo(noted(lines, width=terminal_width()))
 
 
 def _vectorizer(model, method):
@@ -109,7 +108,7 @@ def _vectorizer(model, method):
               help="Seed of the split.  [default: drawn, and recorded]")  # fmt: skip
 @n_jobs_option
 @device_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+@json_option
 @quiet_option
 def certify(model, text, output, method, as_json, no_calibrate, quiet, device, **options):
     """Certify how well MODEL tells unseen words of TEXT (a document a line) from noise.
@@ -152,15 +151,13 @@ def certify(model, text, output, method, as_json, no_calibrate, quiet, device, *
 @click.argument("model", required=False)
 @click.option("--method", show_default="PB-L2",
               help="The method, where MODEL holds word vectors only.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+@json_option
 @quiet_option
 def verify(certificate, text, model, method, as_json, quiet):
     """Check a CERTIFICATE (JSON): its parts alone, or with TEXT and MODEL every ingredient.
 
     Exit status 1, and one line, where something does not fit.
     """
-    import json
-
     from pacsent.certificates.certifying import Certificate
     from pacsent.text.reading import read_lines
 
@@ -177,9 +174,24 @@ def verify(certificate, text, model, method, as_json, quiet):
         found.verify(list(read_lines(text)), _vectorizer(model, method))
         checked = "the parts follow from the text and the model, and the bound from the parts"
     if as_json:
-        click.echo(json.dumps({"verified": True, "checked": checked}))
+        echo_json({"verified": True, "checked": checked})
     else:
         click.echo(f"Verified: {checked}.\n{found}")
+
+
+_COVERAGE = (
+    "kind, setting", "replicates", "violations", "95 % interval", "bound", "true",
+    "paper's violations", "paper's bound", "paper's true",
+)  # fmt: skip
+
+
+def _covered(c) -> list[str]:
+    """A line of the table of `simulate`."""
+    return [
+        f"{c.kind}, {c.setting}", f"{c.n_replicates:,}", f"{c.n_violations:,}",
+        f"[{c.low:.4f}, {c.high:.4f}]", f"{c.mean_bound:.4g}", f"{c.mean_risk:.4g}",
+        f"{c.paper_violations:,}", f"{c.paper_mean_bound:.4f}", f"{c.paper_mean_risk:.4f}",
+    ]  # fmt: skip
 
 
 @cli.command()
@@ -204,7 +216,7 @@ def verify(certificate, text, model, method, as_json, quiet):
     "--random-state", type=click.IntRange(min=0), default=0, show_default=True, help="Seed."
 )
 @click.option("--figure", metavar="FILE.png", help="Also draw true risk against claimed bound.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+@json_option
 @overwrite_option
 @quiet_option
 def simulate(kind, setting, replicates, delta, random_state, figure, as_json, overwrite, quiet):
@@ -214,8 +226,6 @@ def simulate(kind, setting, replicates, delta, random_state, figure, as_json, ov
     come in bursts and topics that change, where A, as if words were independent, must fail. Exit
     status 1 if a certificate failed more often than delta allows where its assumption holds.
     """
-    import json
-
     from pacsent.certificates import simulation
     from pacsent.files import check_output
 
@@ -224,9 +234,6 @@ def simulate(kind, setting, replicates, delta, random_state, figure, as_json, ov
     kinds = list(simulation.KINDS) if kind == "all" else [kind]
     settings = list(simulation.SETTINGS) if setting == "all" else [setting]
     found, drawn = [], {}
-    if not as_json:
-        click.echo("kind          setting     replicates  violations  95 % interval     bound    "
-                   "true    paper's violations  bound    true")  # fmt: skip
     for one in kinds:
         for name in settings:
             if name == "drift" and one not in ("continuation", "A"):
@@ -238,16 +245,11 @@ def simulate(kind, setting, replicates, delta, random_state, figure, as_json, ov
             found.append(coverage)
             if one not in ("C", "continuation") and name != "drift":
                 drawn[f"{one}, {name}"] = pairs
-            if not as_json:
-                c = coverage
-                click.echo(
-                    f"{c.kind:<12}  {c.setting:<10}  {c.n_replicates:>10,}  {c.n_violations:>10,}  "
-                    f"[{c.low:.4f}, {c.high:.4f}]  {c.mean_bound:<7.4g}  {c.mean_risk:<7.4g} "
-                    f"{c.paper_violations:>18,}  {c.paper_mean_bound:.4f}  {c.paper_mean_risk:.4f}"
-                )
     if figure:
         simulation.figure(drawn, figure)
     if as_json:
-        click.echo(json.dumps({"delta": delta, "coverage": [c.to_dict() for c in found]}))
+        echo_json({"delta": delta, "coverage": [c.to_dict() for c in found]})
+    else:
+        click.echo(table(_COVERAGE, list(map(_covered, found)), width=terminal_width()))
     kept = [c.keeps_promise for c in found if (c.kind, c.setting) != ("A", "drift")]
     return 0 if all(kept) else 1

@@ -7,7 +7,16 @@ from pathlib import Path
 import click
 
 from pacsent.cli import shards
-from pacsent.cli.common import ModelPath, cli, n_jobs_option, overwrite_option, quiet_option
+from pacsent.cli.common import (
+    ModelPath,
+    cli,
+    json_lines_option,
+    json_option,
+    n_jobs_option,
+    overwrite_option,
+    quiet_option,
+)
+from pacsent.cli.printing import echo_json
 from pacsent.cli.shards import shard_options
 
 
@@ -40,7 +49,6 @@ def _probability(name, default, text):
 
 
 _delta = _probability("--delta", 0.05, "Chance that the promise fails.")
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
 _DATA = click.Path(exists=True, dir_okay=False)
 
 
@@ -92,7 +100,7 @@ def _labels_of(classifier, labels):
               help="Seed of the folds.")  # fmt: skip
 @n_jobs_option
 @overwrite_option
-@_json
+@json_option
 @quiet_option
 def train(data, output, text_column, label_column, words, ngrams, holdout, delta, **given):
     """Train a classifier on DATA and save it as a folder.
@@ -121,7 +129,7 @@ def train(data, output, text_column, label_column, words, ngrams, holdout, delta
         found = {"model": str(output), "classes": classifier.classes_.tolist(), "chosen": chosen}
         if certificate is not None:
             found["certificate"] = certificate.to_dict()
-        click.echo(json.dumps(found))
+        echo_json(found)
         return
     click.echo(
         f"{output}: {len(classifier.ngrams_):,} n-grams, {classifier.classes_.size} classes, "
@@ -145,8 +153,9 @@ def train(data, output, text_column, label_column, words, ngrams, holdout, delta
 @shard_options
 @n_jobs_option
 @overwrite_option
+@json_lines_option
 @quiet_option
-def predict(model, sources, output, overwrite, quiet, n_jobs, **given):
+def predict(model, sources, output, overwrite, quiet, n_jobs, as_json, **given):
     """The class of every text of TEXTS (- for stdin): label, probability, set, abstained.
 
     Texts are streamed. The last two columns need a model trained with --holdout; they are empty
@@ -158,35 +167,59 @@ def predict(model, sources, output, overwrite, quiet, n_jobs, **given):
     how = shards.taken(given)
     if shards.wanted(sources, output, how, columns=False):
         given["n_jobs"] = n_jobs
-        shards.predict(model, sources, output, how, given, overwrite=overwrite, quiet=quiet)
+        manner = {"overwrite": overwrite, "quiet": quiet, "as_json": as_json}
+        shards.predict(model, sources, output, how, given, **manner)
         return
     (texts,) = sources
     if texts != "-" and not os.path.exists(texts):
         raise click.BadParameter(f"Path {texts!r} does not exist.", param_hint="'TEXTS...'")
-    _predict_text(model, texts, output, how["text_column"], overwrite, quiet, **given)
+    lines = as_json and output in (None, "-")
+    streamed = (how["text_column"], overwrite, quiet)
+    n_texts = _predict_text(model, texts, output, *streamed, lines=lines, **given)
+    if as_json and not lines:
+        echo_json({"model": model, "output": output, "texts": n_texts})
 
 
-def _predict_text(model, texts, output, text_column, overwrite, quiet, *, error, delta):
-    """One file or stdin, to one file or stdout."""
+def _predict_text(model, texts, output, text_column, overwrite, quiet, *, error, delta, lines):
+    """One file or stdin, to one file or stdout; the number of texts."""
     from pacsent.files import check_output, replacing
     from pacsent.progress import bar
     from pacsent.text.tables import stream_texts
 
     classifier = _classifier(model)
-    rows = _answers(classifier, stream_texts(texts, text_column=text_column), error, delta)
+    told = _told_as_json if lines else _told
+    rows = _answers(classifier, stream_texts(texts, text_column=text_column), error, delta, told)
+    n_texts = 0
     if output:
         check_output(output, overwrite=overwrite, inputs=[texts, model])
     with (
         replacing(output or "-") as file,
         bar("predicting", unit="texts", enabled=not quiet and output is not None) as progress,
     ):
-        file.write(b"label\tprobability\tset\tabstained\n")
+        if not lines:
+            file.write(b"label\tprobability\tset\tabstained\n")
         for batch in rows:
             file.write("".join(batch).encode())
             progress.advance(len(batch))
+            n_texts += len(batch)
+    return n_texts
 
 
-def _answers(classifier, texts, error, delta):
+def _told(name, probability, inside, abstained):
+    """A line of the table."""
+    inside = "" if inside is None else ",".join(inside)
+    silent = "" if abstained is None else ("yes" if abstained else "no")
+    return f"{name}\t{probability:.4f}\t{inside}\t{silent}\n"
+
+
+def _told_as_json(name, probability, inside, abstained):
+    """A line of JSON."""
+    silent = None if abstained is None else bool(abstained)
+    row = {"label": name, "probability": float(probability), "set": inside, "abstained": silent}
+    return json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def _answers(classifier, texts, error, delta, told):
     """Lines of the answer, in batches."""
     import numpy as np
 
@@ -200,11 +233,11 @@ def _answers(classifier, texts, error, delta):
         found = answering(values)
         lines = []
         for row, (at, p) in enumerate(zip(found.best, found.probability)):
-            inside = "" if found.inside is None else ",".join(
-                names[c] for c in np.flatnonzero(found.inside[row])
-            )  # fmt: skip
-            silent = "" if found.abstained is None else ("yes" if found.abstained[row] else "no")
-            lines.append(f"{names[at]}\t{p:.4f}\t{inside}\t{silent}\n")
+            inside = found.inside
+            if inside is not None:
+                inside = [names[c] for c in np.flatnonzero(inside[row])]
+            silent = None if found.abstained is None else found.abstained[row]
+            lines.append(told(names[at], p, inside, silent))
         yield lines
 
 
@@ -218,7 +251,7 @@ def _answers(classifier, texts, error, delta):
               show_default=True, help="What to do with texts that were fitted.")  # fmt: skip
 @click.option("--n-candidates", type=click.IntRange(min=1), default=1, show_default=True,
               help="Classifiers that were compared on DATA.")  # fmt: skip
-@_json
+@json_option
 @quiet_option
 def certify(model, data, text_column, label_column, as_json, quiet, **given):
     """Bound how often MODEL is wrong on texts like DATA, which it has not seen."""
@@ -241,7 +274,7 @@ def certify(model, data, text_column, label_column, as_json, quiet, **given):
 @_delta
 @click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse",
               show_default=True, help="What to do with texts that were fitted.")  # fmt: skip
-@_json
+@json_option
 @quiet_option
 def compare(a, b, data, text_column, label_column, delta, overlap, as_json, quiet):
     """What is certain about the difference between the classifiers A and B on texts like DATA."""
@@ -257,7 +290,7 @@ def compare(a, b, data, text_column, label_column, delta, overlap, as_json, quie
     if as_json:
         low, high = found.bounds
         row = {"n": found.n, "difference": found.difference, "low": low, "high": high}
-        click.echo(json.dumps({**row, "delta": delta}))
+        echo_json({**row, "delta": delta})
     else:
         click.echo(str(found))
 
@@ -268,7 +301,7 @@ def compare(a, b, data, text_column, label_column, delta, overlap, as_json, quie
 @click.option("--label", help="The class to explain.  [default: the likeliest]")
 @click.option("--top", type=click.IntRange(min=1), help="Instead: the features of each class.")
 @click.option("--html", "page", type=click.Path(), help="Also write a page with the words marked.")
-@_json
+@json_option
 def explain(model, text, label, top, page, as_json):
     """Why MODEL answers as it does: what every word and n-gram of TEXT adds."""
     from rich.console import Console
@@ -277,7 +310,7 @@ def explain(model, text, label, top, page, as_json):
     if top is not None:
         found = {str(c): classifier.top_features(c, top) for c in classifier.classes_}
         if as_json:
-            click.echo(json.dumps(found))
+            echo_json(found)
             return
         for name, features in found.items():
             click.echo(f"{name}: " + ", ".join(f"{gram} {w:+.2f}" for gram, w in features))
@@ -290,16 +323,8 @@ def explain(model, text, label, top, page, as_json):
     if page:
         Path(page).write_text(explanation.to_html(), encoding="utf-8")
     if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "label": explanation.label, "probability": explanation.probability,
-                    "words": explanation.words, "ngrams": explanation.ngrams,
-                    "from_ngrams": explanation.from_ngrams,
-                    "from_vectors": explanation.from_vectors, "rest": explanation.rest,
-                }
-            )
-        )  # fmt: skip
+        told = ("label", "probability", "words", "ngrams", "from_ngrams", "from_vectors", "rest")
+        echo_json({name: getattr(explanation, name) for name in told})
         return
     Console(soft_wrap=True, highlight=False).print(explanation.to_terminal())
     click.echo(str(explanation))
@@ -311,7 +336,7 @@ def explain(model, text, label, top, page, as_json):
 @click.option("--text-column", help="Column of the text; without it a text is a line.")
 @_probability("--alpha", 0.05, "Chance of a false alarm, ever.")
 @click.option("--random-state", type=click.IntRange(min=0), help="Seed for ties.  [default: drawn]")
-@_json
+@json_option
 @quiet_option
 def watch(model, texts, text_column, alpha, random_state, as_json, quiet):
     """Watch the stream TEXTS (- for stdin) and stop once it is no longer like MODEL's holdout.
@@ -331,6 +356,9 @@ def watch(model, texts, text_column, alpha, random_state, as_json, quiet):
             shown.advance(len(batch))
     found = {"alarm": watcher.alarm, "alarm_at": watcher.alarm_at, "n_seen": watcher.n_seen,
              "capital": watcher.capital}  # fmt: skip
-    click.echo(json.dumps(found) if as_json else str(watcher))
+    if as_json:
+        echo_json(found)
+    else:
+        click.echo(str(watcher))
     if watcher.alarm:
         click.get_current_context().exit(1)

@@ -151,11 +151,15 @@ def device_option(command):
     )(command)
 
 
-def json_option(command):
-    """--json: one JSON object, for scripts."""
-    return click.option(
-        "--json", "as_json", is_flag=True, help="Print one JSON object, for scripts."
-    )(command)
+def json_option(command, help="Print one JSON object, for scripts."):
+    """--json: one JSON object, for scripts; or what `help` says where results are streamed."""
+    return click.option("--json", "as_json", is_flag=True, help=help)(command)
+
+
+def json_lines_option(command):
+    """--json, for commands that stream: a JSON object a line, or one about the file written."""
+    says = "Print a JSON object for each text; with -o one about what was written."
+    return json_option(command, says)
 
 
 def quiet_option(command):

@@ -1,11 +1,11 @@
 """Commands about this machine: doctor."""
 
-import json
 import shutil
 
 import click
 
 from pacsent.cli.common import cli, json_option
+from pacsent.cli.printing import echo_json
 
 
 @cli.command()
@@ -20,7 +20,7 @@ def doctor(quick, as_json):
 
     found = examine(measure=not quick)
     if as_json:
-        click.echo(json.dumps(found))
+        echo_json(found)
         return
     cpu, threads, gpu, cache = (found[key] for key in ("processor", "threads", "gpu", "cache"))
     blas = ", ".join(f"{b['library']} on {b['threads']}" for b in threads["blas"]) or "none seen"

@@ -1,15 +1,14 @@
 """Commands about saved models: check."""
 
-import json
-
 import click
 
-from pacsent.cli.common import cli
+from pacsent.cli.common import cli, json_option
+from pacsent.cli.printing import echo_json
 
 
 @cli.command()
 @click.argument("model", type=click.Path())
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+@json_option
 @click.pass_context
 def check(context, model, as_json):
     """Check the saved MODEL to the last byte: word vectors, a fitted method, a classifier.
@@ -22,7 +21,7 @@ def check(context, model, as_json):
     steps = look(model)
     sound = all(step["ok"] for step in steps)
     if as_json:
-        click.echo(json.dumps({"model": model, "ok": sound, "checks": steps}))
+        echo_json({"model": model, "ok": sound, "checks": steps})
     else:
         for step in steps:
             click.echo(f"{'ok' if step['ok'] else 'DAMAGED':<9}{step['what']}: {step['found']}")

@@ -1,10 +1,9 @@
 """Commands about search and travel: index, search, similar, duplicates, export, push."""
 
-import json
-
 import click
 
 from pacsent.cli.common import ModelPath, cli, json_option, overwrite_option, quiet_option
+from pacsent.cli.printing import echo_json
 
 
 def vectorizer_of(model, method):
@@ -56,7 +55,7 @@ def index(model, text, output, method, overwrite, quiet, as_json):
     save(made, output, overwrite=overwrite)
     click.echo(f"wrote  {output}: {len(made):,} texts", err=True)
     if as_json:
-        click.echo(json.dumps({"index": output, "texts": len(made)}))
+        echo_json({"index": output, "texts": len(made)})
 
 
 @cli.command()
@@ -78,7 +77,7 @@ def search(index, query, k, as_json):
     opened.engine = "exact"  # for a few queries nothing is worth preparing
     found = opened.search(list(query), k)
     if as_json:
-        click.echo(json.dumps({"results": [[hit._asdict() for hit in hits] for hits in found]}))
+        echo_json({"results": [[hit._asdict() for hit in hits] for hits in found]})
         return
     for hits in found:
         for hit in hits:
@@ -109,7 +108,7 @@ def similar(model, first, second, method, quiet, as_json):
     lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(two, axis=1)
     cosines = np.einsum("ij,ij->i", one, two) / np.where(lengths > 0, lengths, 1.0)
     if as_json:
-        click.echo(json.dumps({"cosines": cosines.tolist()}))
+        echo_json({"cosines": cosines.tolist()})
         return
     for cosine in cosines:
         click.echo(f"{cosine:.4f}")
@@ -131,7 +130,7 @@ def duplicates(model, text, above, method, quiet, as_json):
     made.add(_counted(read_lines(text), quiet))
     if as_json:
         pairs = [[one._asdict(), two._asdict()] for one, two in made.duplicates(above)]
-        click.echo(json.dumps({"pairs": pairs}))
+        echo_json({"pairs": pairs})
         return
     for one, two in made.duplicates(above):
         click.echo(f"{one.cosine:.4f}\t{one.id}\t{two.id}\t{one.text}\t{two.text}")
@@ -149,7 +148,8 @@ def duplicates(model, text, above, method, quiet, as_json):
 )
 @_method_option
 @overwrite_option
-def export(model, directory, to, method, overwrite):
+@json_option
+def export(model, directory, to, method, overwrite, as_json):
     """Write MODEL as a folder that sentence-transformers or model2vec opens, with our vectors.
 
     For methods that are the mean of one row for each word: SIF-sum, SIF, uSIF, both, Average.
@@ -157,8 +157,12 @@ def export(model, directory, to, method, overwrite):
     """
     from pacsent.sentences.export import export as write
 
-    write(vectorizer_of(model, method), directory, to, overwrite=overwrite)
+    vectorizer = vectorizer_of(model, method)
+    write(vectorizer, directory, to, overwrite=overwrite)
     click.echo(f"wrote  {directory}: for {to}", err=True)
+    if as_json:
+        made = {"model": model, "method": vectorizer.method_name, "to": to}
+        echo_json({**made, "directory": directory})
 
 
 @cli.command()
@@ -166,7 +170,8 @@ def export(model, directory, to, method, overwrite):
 @click.argument("repo")
 @click.option("--message", help="Of the commit.")
 @click.option("--private", is_flag=True, help="Make the repository a private one, if it is new.")
-def push(model, repo, message, private):
+@json_option
+def push(model, repo, message, private, as_json):
     """Put MODEL on the Hugging Face hub as REPO (owner/name), with a card.
 
     Anything that is saved as a folder: word vectors, a fitted method, a classifier, an index (with
@@ -175,4 +180,8 @@ def push(model, repo, message, private):
     """
     from pacsent.loading import load, push_to_hub
 
-    click.echo(push_to_hub(load(model), repo, message=message, private=private or None))
+    address = push_to_hub(load(model), repo, message=message, private=private or None)
+    if as_json:
+        echo_json({"model": model, "repo": repo, "commit": address})
+    else:
+        click.echo(address)

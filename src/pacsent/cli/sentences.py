@@ -12,10 +12,13 @@ from pacsent.cli.common import (
     device_option,
     echo_warnings,
     in_shell_words,
+    json_lines_option,
+    json_option,
     n_jobs_option,
     overwrite_option,
     quiet_option,
 )
+from pacsent.cli.printing import echo_json
 from pacsent.cli.shards import shard_options
 
 # ------------------------------------------------------------------------------------------------
@@ -90,7 +93,7 @@ def _model_names(command):
     help="Keep the word vectors in the model's folder, or only where WORDS is.",
 )
 @overwrite_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+@json_option
 @quiet_option
 @_model_names
 def fit(method, words, text, output, words_by, overwrite, as_json, quiet, **given):
@@ -100,8 +103,6 @@ def fit(method, words, text, output, words_by, overwrite, as_json, quiet, **give
     which comes with the package. Options
     that are left out have the method's own defaults.
     """
-    import json
-
     from pacsent.loading import save
     from pacsent.progress import bar
     from pacsent.sentences.methods import METHODS, make
@@ -137,12 +138,10 @@ def fit(method, words, text, output, words_by, overwrite, as_json, quiet, **give
         "method": method,
         "words": str(words),
         "output": str(output),
-        "n_sentences": vectorizer.n_sentences_,
-        "n_empty": vectorizer.n_empty_,
-        "coverage": vectorizer.coverage_,
+        **_counts(vectorizer),
     }
     if as_json:
-        click.echo(json.dumps(result))
+        echo_json(result)
     else:
         click.echo(f"wrote  {output}: {method}, {_report(vectorizer)}")
 
@@ -154,6 +153,14 @@ def check_parameters(vectorizer, params):
         if name not in known:
             option = "--" + name.replace("_", "-")
             raise click.UsageError(f"{vectorizer.method_name} takes no {option}.")
+
+
+def _counts(vectorizer) -> dict:
+    return {
+        "n_sentences": vectorizer.n_sentences_,
+        "n_empty": vectorizer.n_empty_,
+        "coverage": vectorizer.coverage_,
+    }
 
 
 def _report(vectorizer) -> str:
@@ -206,9 +213,10 @@ def ready(method, words):
 )
 @shard_options
 @overwrite_option
+@json_lines_option
 @quiet_option
 @_model_names
-def embed(model, sources, output, quiet, overwrite, **given):
+def embed(model, sources, output, quiet, overwrite, as_json, **given):
     """Turn the sentences of SOURCE (one a line, stdin when left out) into vectors by MODEL.
 
     MODEL is a folder that `pacsent fit` wrote, or word vectors (`english` comes with the package)
@@ -227,16 +235,23 @@ def embed(model, sources, output, quiet, overwrite, **given):
     """
     how = shards.taken(given)
     if shards.wanted(sources, output, how):
-        shards.embed(model, sources, output, how, given, overwrite=overwrite, quiet=quiet)
+        manner = {"overwrite": overwrite, "quiet": quiet, "as_json": as_json}
+        shards.embed(model, sources, output, how, given, **manner)
         return
     text = sources[0] if sources else "-"
     if text != "-" and not os.path.exists(text):
         raise click.BadParameter(f"Path {text!r} does not exist.", param_hint="'[SOURCE]...'")
-    _embed_text(model, text, output, overwrite, quiet, **given)
+    vectorizer = _embed_text(model, text, output, overwrite, quiet, as_json=as_json, **given)
+    if as_json and output not in (None, "-"):
+        echo_json({"model": model, "output": output, **_counts(vectorizer)})
+    if not quiet:
+        click.echo(_report(vectorizer), err=True)
 
 
-def _embed_text(model, text, output, overwrite, quiet, *, method, unknown, ids, keep_text, **given):
-    """One text, a sentence a line, to one file or stdout."""
+def _embed_text(
+    model, text, output, overwrite, quiet, *, method, unknown, ids, keep_text, as_json, **given
+):
+    """One text, a sentence a line, to one file or stdout; the vectorizer that did it."""
     from pacsent.files import check_output
     from pacsent.loading import load
     from pacsent.progress import bar
@@ -272,7 +287,6 @@ def _embed_text(model, text, output, overwrite, quiet, *, method, unknown, ids, 
         bar("embed", unit="sentences", enabled=not quiet) as shown,
     ):
         warnings.simplefilter("always", UserWarning)
-        vector_files.write(batches(), output, n_dims, overwrite=overwrite)
+        vector_files.write(batches(), output, n_dims, overwrite=overwrite, lines=as_json)
     echo_warnings(w for w in caught if w.category.__name__ != "EmptySentenceWarning")
-    if not quiet:
-        click.echo(_report(vectorizer), err=True)
+    return vectorizer

@@ -1,11 +1,15 @@
 """Commands about being looked at: serve, map."""
 
-import json
+from functools import partial
 
 import click
 
 from pacsent.cli.common import ModelPath, cli, json_option, overwrite_option, quiet_option
+from pacsent.cli.printing import echo_json
 
+_json_at_start = partial(
+    json_option, help="Print one JSON object once it serves: its address, workers and model."
+)
 _CLASSIFIED = "Folder of a classifier, for /classify."
 _POSITIVE = click.IntRange(min=1)
 
@@ -44,6 +48,7 @@ _POSITIVE = click.IntRange(min=1)
               help="Seconds for a request.")  # fmt: skip
 @click.option("--raw-length", is_flag=True,
               help="/v1/embeddings gives the means as they are, not of length one.")  # fmt: skip
+@_json_at_start
 def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_length, **options):
     """Serve MODEL by HTTP: OpenAI's /v1/embeddings, and our own addresses.
 
@@ -51,8 +56,6 @@ def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_l
     try it is at /, the addresses are listed at /docs. The log goes to stderr, one JSON object a
     line, without the texts.
     """
-    from functools import partial
-
     try:
         from pacsent.serve import Settings, Sources, Supervisor, open_served, read_keys
     except ImportError as error:
@@ -75,6 +78,7 @@ def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_l
         (host, port),
         workers,
         sources.signature if reload_model else None,
+        echo_json if options["as_json"] else None,
     )
     click.get_current_context().exit(supervisor.run())
 
@@ -98,8 +102,6 @@ def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
     Points are sized by the spread of their posteriors and coloured by class: by a column, or by
     the answers of MODEL where it is a classifier.
     """
-    from functools import partial
-
     from pacsent.cli.search import vectorizer_of
     from pacsent.files import check_output
     from pacsent.loading import load
@@ -134,4 +136,4 @@ def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
             if not quiet:
                 click.echo(f"wrote  {path}: {len(read):,} texts", err=True)
     if as_json:
-        click.echo(json.dumps({"texts": len(read), "page": output, "atlas": atlas}))
+        echo_json({"texts": len(read), "page": output, "atlas": atlas})

@@ -4,6 +4,8 @@ import os
 
 import click
 
+from pacsent.cli.printing import echo_json
+
 _NAMES = ("text_column", "carry", "format", "on_error", "ray", "ray_address")
 _TABLES = (".parquet", ".pq", ".jsonl", ".ndjson")
 _FILES = (".npy", ".npz", ".tsv", ".jsonl", ".parquet")
@@ -81,7 +83,7 @@ def wanted(sources, output, how: dict, *, columns: bool = True) -> bool:
     return True
 
 
-def embed(model, sources, output, how: dict, given: dict, *, overwrite, quiet):
+def embed(model, sources, output, how: dict, given: dict, *, overwrite, quiet, as_json):
     """Shards to vectors."""
     from pacsent.scale import embed_shards
 
@@ -99,10 +101,10 @@ def embed(model, sources, output, how: dict, given: dict, *, overwrite, quiet):
         model, sources, output, text_column=column, carry=carry, method=method, unknown=unknown,
         params=params, **_how(how, n_jobs, overwrite, quiet),
     )  # fmt: skip
-    _report(manifest, quiet)
+    _report(manifest, quiet, as_json)
 
 
-def predict(model, sources, output, how: dict, given: dict, *, overwrite, quiet):
+def predict(model, sources, output, how: dict, given: dict, *, overwrite, quiet, as_json):
     """Shards to classes."""
     from pacsent.scale import predict_shards
 
@@ -111,7 +113,7 @@ def predict(model, sources, output, how: dict, given: dict, *, overwrite, quiet)
         error=given["error"], delta=given["delta"],
         **_how(how, given["n_jobs"], overwrite, quiet),
     )  # fmt: skip
-    _report(manifest, quiet)
+    _report(manifest, quiet, as_json)
 
 
 def _how(how: dict, n_jobs, overwrite, quiet) -> dict:
@@ -133,9 +135,11 @@ def _engine(how: dict):
     return on_ray(how["ray_address"])
 
 
-def _report(manifest, quiet: bool) -> None:
+def _report(manifest, quiet: bool, as_json: bool) -> None:
     """A line about all, one for each kind of trouble; exit status 1 where there was any."""
     totals = manifest.totals()
+    if as_json:
+        echo_json({"manifest": manifest.path, "totals": totals, "failed": manifest.failed})
     coverage = totals["coverage"]
     if not quiet:
         known = "" if coverage is None else f", {100 * coverage:.1f} % of words known"

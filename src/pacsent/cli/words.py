@@ -1,6 +1,7 @@
 """Commands about text and words: clean, train, words, convert."""
 
 import contextlib
+import textwrap
 import warnings
 
 import click
@@ -10,11 +11,13 @@ from pacsent.cli.common import (
     cli,
     device_option,
     echo_warnings,
+    json_option,
     n_jobs_option,
     one_line_warning,
     overwrite_option,
     quiet_option,
 )
+from pacsent.cli.printing import echo_json, table, terminal_width
 
 # ------------------------------------------------------------------------------------------------
 # text: clean
@@ -34,8 +37,9 @@ from pacsent.cli.common import (
 )
 @n_jobs_option
 @overwrite_option
+@json_option
 @quiet_option
-def clean(inputs, output, quiet, **how):
+def clean(inputs, output, as_json, quiet, **how):
     """Clean text as the paper does: letters a-z in lower case, digits spelled, single spaces.
 
     Other letters are no letters to the paper ("Café" becomes "caf"): --normalise unicode keeps
@@ -47,7 +51,14 @@ def clean(inputs, output, quiet, **how):
     """
     from pacsent.text.cleaning import clean_files
 
-    clean_files(inputs, output, verbose=not quiet, **how)
+    if as_json and output in (None, "-"):
+        raise click.UsageError(
+            "--json tells what was written to a file; the text itself is on standard output. Name "
+            "the file: -o OUT."
+        )
+    n_bytes = clean_files(inputs, output, verbose=not quiet, **how)
+    if as_json:
+        echo_json({"inputs": inputs, "output": output, "bytes": n_bytes})
 
 
 # ------------------------------------------------------------------------------------------------
@@ -125,7 +136,7 @@ def _flag(context, name):
     help="Time between checkpoints.",
 )
 @overwrite_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+@json_option
 @quiet_option
 @click.pass_context
 def train(context, text, output, resume, overwrite, as_json, quiet, device, **parameters):
@@ -135,7 +146,6 @@ def train(context, text, output, resume, overwrite, as_json, quiet, device, **pa
     is a document. While it trains, DIR.training beside the --output folder DIR holds the corpus
     and the checkpoints; it is deleted at the end.
     """
-    import json
     import time
     from pathlib import Path
 
@@ -199,7 +209,7 @@ def train(context, text, output, resume, overwrite, as_json, quiet, device, **pa
         "output": str(folder),
     }
     if as_json:
-        click.echo(json.dumps(result))
+        echo_json(result)
         return
     losses = ", ".join(f"{loss:.4f}" for loss in model.loss_)
     click.echo(f"wrote {folder}: {words.n_words:,} words, {words.n_dims} dimensions, both tables")
@@ -216,7 +226,7 @@ def train(context, text, output, resume, overwrite, as_json, quiet, device, **pa
     metavar="DIR",
     help="Score on the task files in DIR: WordSim-353, SimLex-999, analogies.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+@json_option
 @quiet_option
 def words(model, word, n, evaluate, as_json, quiet):
     """Neighbours of each WORD within and across the two tables of MODEL, or --evaluate it.
@@ -224,8 +234,6 @@ def words(model, word, n, evaluate, as_json, quiet):
     MODEL is a folder or file of word vectors, or `english`, which comes with the package. Within a
     table neighbours are words used alike; across, words that occur near the WORD.
     """
-    import json
-
     if bool(word) == bool(evaluate):
         raise click.UsageError("One of WORD and --evaluate DIR is needed.")
     from pacsent.words import formats
@@ -236,17 +244,18 @@ def words(model, word, n, evaluate, as_json, quiet):
 
         results = evaluate_words(vectors, evaluate, verbose=not quiet)
         if as_json:
-            click.echo(json.dumps({"model": model, "tasks": results}))
+            echo_json({"model": model, "tasks": results})
             return
         click.echo(f"{'task':<14}{'input':>8}{'output':>8}   covered")
         for row in results:
             out = "-" if row["output"] is None else f"{row['output']:.1f}"
             covered = f"{row['covered']:,} of {row['n']:,}"
             click.echo(f"{row['task']:<14}{row['input']:>8.1f}{out:>8}   {covered}")
-        click.echo(
+        about = (
             "similarity: Spearman x 100; analogies: % right by 3CosAdd among the "
             f"{N_FREQUENT:,} most frequent words"
         )
+        click.echo("\n".join(textwrap.wrap(about, terminal_width() or 200)))
         return
     ways = [("input", "input"), ("output", "output"), ("input", "output"), ("output", "input")]
     if vectors.output_vectors is None:
@@ -259,14 +268,17 @@ def words(model, word, n, evaluate, as_json, quiet):
         for one in word
     }
     if as_json:
-        click.echo(json.dumps({"model": model, "neighbours": found}, ensure_ascii=False))
+        echo_json({"model": model, "neighbours": found})
         return
     for one, columns in found.items():
         click.echo(one)
-        click.echo("  " + "".join(f"{title:<26}" for title in columns).rstrip())
-        for row in zip(*columns.values()):
-            cells = [f"{neighbour[:18]:<18} {cosine:.3f}" for neighbour, cosine in row]
-            click.echo("  " + "".join(f"{cell:<26}" for cell in cells).rstrip())
+        rows = [
+            [f"{neighbour[:18]:<18} {cosine:.3f}" for neighbour, cosine in row]
+            for row in zip(*columns.values())
+        ]
+        width = terminal_width()
+        shown = table(["", *columns], [["", *row] for row in rows], left=5, width=width)
+        click.echo(shown)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -317,7 +329,7 @@ def words(model, word, n, evaluate, as_json, quiet):
     help="What to do with a word that occurs twice.",
 )
 @overwrite_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for scripts.")
+@json_option
 @quiet_option
 def convert(
     source, destination, to, format, counts, save_counts, context, dtype, overwrite, as_json,
@@ -331,7 +343,6 @@ def convert(
     together, so that products of rows stay; packed numbers are for pacsent's own folder only.
     With --trained-on the folder also keeps a fingerprint of the text the vectors have seen.
     """
-    import json
     import warnings
     from pathlib import Path
 
@@ -394,7 +405,7 @@ def convert(
     )
     if as_json:
         result = {"source": source, "format": format, **found, "to": to}
-        click.echo(json.dumps({**result, "written": [str(path) for path in written]}))
+        echo_json({**result, "written": written})
         return
     for path in written:
         click.echo(f"wrote  {path}" + (f": {formats.FORMATS[to]}" if path == written[0] else ""))

@@ -26,7 +26,12 @@ _SEEKING = (".npy", ".npz", ".parquet")  # their beginning or end is written las
 
 
 def write(
-    batches: Iterable, path: str | os.PathLike, n_dims: int, *, overwrite: bool = False
+    batches: Iterable,
+    path: str | os.PathLike | None,
+    n_dims: int,
+    *,
+    overwrite: bool = False,
+    lines: bool = False,
 ) -> int:
     """Write batches of (means, variances); the number of rows.
 
@@ -43,9 +48,14 @@ def write(
         Width of the means, for a file without rows.
     overwrite : bool, default=False
         Replace a file that exists.
+    lines : bool, default=False
+        What stdout gets is JSON lines, with the variances, instead of tab-separated means.
     """
     files.check_output(path, overwrite=overwrite)
-    writer = _tsv if path is None or str(path) == "-" else WRITERS[check_name(path)]
+    if path is None or str(path) == "-":
+        writer = _jsonl if lines else _tsv
+    else:
+        writer = WRITERS[check_name(path)]
     with files.replacing(path) as file:
         return sum(writer(_triples(batches), file, n_dims))
 

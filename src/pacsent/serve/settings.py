@@ -2,10 +2,13 @@
 
 import hashlib
 import hmac
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 _LONGEST_KEY = 512
+_LONGEST_TIMEOUT = 86_400
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+")
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,22 @@ class Settings:
     delta: float = 0.05
     unit_length: bool = True
     watch: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("max_body", "max_texts", "max_tokens", "max_concurrent"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be 1 or more. Got {getattr(self, name)} instead.")
+        if not 0 < self.timeout <= _LONGEST_TIMEOUT:
+            raise ValueError(
+                f"timeout must be a number of seconds up to {_LONGEST_TIMEOUT:,} (a day). Got "
+                f"{self.timeout:g} instead."
+            )
+        for origin in self.origins:
+            if origin != "*" and not _ORIGIN.fullmatch(origin):
+                raise ValueError(
+                    "An origin must be scheme, host and port as browsers send them, such as "
+                    f"https://example.org, or * for all. Got {origin!r} instead."
+                )
 
     def admits(self, header: bytes | None) -> bool:
         """Whether an Authorization header carries one of the keys; every key is compared."""

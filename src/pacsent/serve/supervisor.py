@@ -49,6 +49,8 @@ class Supervisor:
     n_workers : int
     signature : callable, optional
         Something that changes when the models do: they are then opened again without a signal.
+    started : callable, optional
+        Told address, workers and model, once it serves.
     """
 
     def __init__(
@@ -58,12 +60,14 @@ class Supervisor:
         address: tuple[str, int] = ("127.0.0.1", 8000),
         n_workers: int = 1,
         signature: Callable[[], object] | None = None,
+        started: Callable[[dict], object] | None = None,
     ):
         self._open = open_models
         self._settings = settings
         self._address = address
         self._n_workers = n_workers
         self._signature = signature
+        self._started = started
         self._metrics = Metrics(4 * n_workers + 1)
         self._workers: dict[int, _Worker] = {}
         self._generation = 0
@@ -83,8 +87,11 @@ class Supervisor:
         wake = self._take_signals()
         host, port = listening.getsockname()[:2]
         self._start_workers(listening)
-        self._log.event("serving", address=f"http://{host}:{port}", workers=self._n_workers,
-                        model=self._served.name)  # fmt: skip
+        about = {"address": f"http://{host}:{port}", "workers": self._n_workers,
+                 "model": self._served.name}  # fmt: skip
+        self._log.event("serving", **about)
+        if self._started:
+            self._started(about)
         looked = time.monotonic()
         while not self._stop:
             select.select([wake], [], [], _POLL)

@@ -1,0 +1,268 @@
+"""`--json` everywhere: each command's stdout is then one JSON document, or JSON lines; and tables
+fit the terminal."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from pacsent import TextClassifier, make, save
+from pacsent.cli import cli
+from pacsent.cli.printing import echo_json, noted, table
+
+STREAMED = {"embed", "classify predict"}  # JSON lines where the results go to stdout
+
+
+def commands(group=cli, before=""):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", command
+
+
+@pytest.mark.parametrize("name", dict(commands()))
+def test_every_command_has_json_and_says_what_it_prints(name):
+    [flag] = [p for p in dict(commands())[name].params if "--json" in p.opts]
+    assert flag.is_flag and "JSON object" in flag.help
+    assert ("for each text" in flag.help) == (name in STREAMED)
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Word vectors, a method, a classifier and texts, in a folder."""
+    folder = tmp_path_factory.mktemp("json")
+    rng = np.random.default_rng(0)
+    words = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(40)]
+    texts = [" ".join(rng.choice(words[:30] if n % 2 else words[10:], 12)) for n in range(80)]
+    labels = ["odd" if n % 2 else "even" for n in range(80)]
+    (folder / "t.txt").write_text("\n".join(texts) + "\n")
+    (folder / "l.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(labels, texts)))
+    (folder / "fresh.tsv").write_text("odd\tw1 wac w3 w4\neven\tw38 w39 w37\n" * 30)
+    from pacsent import Vocabulary, WordVectors
+
+    tables = rng.standard_normal((2, 40, 4), dtype=np.float32)
+    vectors = WordVectors(Vocabulary(words, range(100, 60, -1)), *tables)
+    save(vectors, folder / "words")
+    save(make("PB-L2", vectors).fit(texts), folder / "model")
+    classifier = TextClassifier(n_jobs=1).fit(texts, labels, holdout=0.5, seed=0)
+    save(classifier, folder / "classifier")
+    return folder
+
+
+RUNS = {
+    "clean": "clean t.txt -o clean.txt --quiet",
+    "train": "train t.txt -o new --n-dims 3 --n-epochs 1 --min-count 1 --random-state 0 --quiet",
+    "words": "words words wab -n 2",
+    "convert": "convert words out.txt --quiet",
+    "fit": "fit PB-L2 words t.txt -o fitted --quiet",
+    "embed": "embed model t.txt -o vectors.npy --quiet",
+    "index": "index model t.txt -o index --quiet",
+    "search": "search index wab -k 2",
+    "similar": "similar model t.txt t.txt --quiet",
+    "duplicates": "duplicates model t.txt --quiet",
+    "export": "export words exported --method Average --to model2vec",
+    "bound": "bound --risk 0.1 --kl 5 --n 200",
+    "certify": "certify model t.txt -o c.json --random-state 0 --quiet",
+    "verify": "verify c.json --quiet",
+    "simulate": "simulate --kind A --setting topics --replicates 2 --quiet",
+    "classify train": "classify train l.tsv -o c2 --quiet",
+    "classify predict": "classify predict classifier t.txt -o p.tsv --quiet",
+    "classify certify": "classify certify classifier fresh.tsv --quiet",
+    "classify compare": "classify compare classifier classifier fresh.tsv --quiet",
+    "classify explain": "classify explain classifier wab",
+    "classify watch": "classify watch classifier t.txt --random-state 0 --quiet",
+    "map": "map model t.txt -o map.html --quiet",
+    "check": "check model",
+    "doctor": "doctor --quick",
+    "evaluate": "evaluate Average words l.tsv --seeds 1 --quiet",
+}
+# these end when they are told to, take minutes, or leave the machine: they have tests of their own
+ELSEWHERE = {"serve", "demo", "reproduce", "push"}
+
+
+def test_the_runs_below_are_all_commands_but_those_with_tests_of_their_own():
+    assert set(RUNS) | ELSEWHERE == set(dict(commands()))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_stdout_is_then_one_json_document(name, places, monkeypatch, toy_word_vectors):
+    monkeypatch.chdir(places)
+    if name == "search" and not Path("index").exists():
+        CliRunner().invoke(cli, RUNS["index"].split())
+    if name == "verify" and not Path("c.json").exists():
+        CliRunner().invoke(cli, RUNS["certify"].split())
+    done = CliRunner().invoke(cli, [*RUNS[name].split(), "--json"])
+    assert done.exit_code in (0, 1), done.output
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.output
+    found = json.loads(done.stdout, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    assert isinstance(found, dict) and found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keys"),
+    [
+        ("embed model t.txt --quiet --json", {"mean", "variance"}),
+        ("embed model - --ids --keep-text --quiet --json", {"id", "text", "mean", "variance"}),
+        (
+            "classify predict classifier t.txt --quiet --json",
+            {"label", "probability", "set", "abstained"},
+        ),
+    ],
+)
+def test_what_is_streamed_is_json_lines(arguments, keys, places, monkeypatch):
+    monkeypatch.chdir(places)
+    done = CliRunner().invoke(cli, arguments.split(), input="7\tw1 wac\n8\tzzz\n")
+    assert done.exit_code == 0, done.output
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert rows and all(set(row) == keys for row in rows)
+    if "--ids" in arguments:
+        assert rows[1]["variance"] is None and rows[1]["text"] == "zzz"
+
+
+def test_many_files_give_one_document_about_all(places, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(places)
+    Path("many").mkdir()
+    for name in ("a", "b"):
+        Path("many", f"{name}.jsonl").write_text('{"text": "wab wac"}\n')
+    line = "embed model many -o vectors/ --format jsonl --n-jobs 1 --quiet --json"
+    done = CliRunner().invoke(cli, line.split())
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["totals"]["rows"] == 2 and found["failed"] == {}
+
+
+def test_cleaned_text_and_json_do_not_share_a_stream(places, monkeypatch):
+    monkeypatch.chdir(places)
+    done = CliRunner().invoke(cli, ["clean", "t.txt", "--json"])
+    assert done.exit_code == 2
+    assert "Name the file: -o OUT" in done.stderr and not done.stdout
+
+
+def test_what_json_has_no_number_for_is_null(capsys):
+    echo_json({"a": float("nan"), "b": [np.float32(0.5), np.inf], "c": Path("x"), "d": np.int64(3)})
+    assert json.loads(capsys.readouterr().out) == {"a": None, "b": [0.5, None], "c": "x", "d": 3}
+
+
+def test_push_tells_the_commit(places, monkeypatch):
+    monkeypatch.chdir(places)
+    import pacsent.loading
+
+    monkeypatch.setattr(pacsent.loading, "push_to_hub", lambda *a, **k: "https://hub/commit/1")
+    done = CliRunner().invoke(cli, ["push", "model", "me/model", "--json"])
+    assert json.loads(done.stdout)["commit"] == "https://hub/commit/1"
+
+
+@pytest.mark.parametrize("generated", [True, False])
+def test_demo_tells_what_it_made(tmp_path, monkeypatch, generated):
+    from pacsent.bench import books
+    from pacsent.bench import demo as example
+
+    promise = {"promised": 0.2, "error": 0.1, "alarm": False}
+    monkeypatch.setattr(books, "run", lambda *a, **k: {"holds": promise, "breaks": promise})
+    monkeypatch.setattr(example, "run", lambda *a, **k: {"table": "...", "results": [promise]})
+    more = ["--generated"] if generated else []
+    done = CliRunner().invoke(cli, ["demo", "-o", str(tmp_path / "d"), "--quiet", "--json", *more])
+    found = json.loads(done.stdout)
+    assert found["report"].endswith("index.html") and "table" not in found
+    assert promise in (found.get("holds"), *found.get("results", []))
+
+
+def test_reproduce_tells_every_result(tmp_path, places, monkeypatch):
+    from pacsent.bench import datasets, reproduction
+
+    run = {"n_done": 1, "n_kept": 0, "seconds": 1.0, "peak_memory_bytes": 1, "skipped": {}}
+    row = {"kind": "classification", "row": "Average", "dataset": "subj", "accuracy": 0.9}
+    monkeypatch.setattr(datasets, "data_folder", lambda data: tmp_path)
+    monkeypatch.setattr(reproduction, "reproduce", lambda *a, **k: run)
+    monkeypatch.setattr(reproduction, "read_results", lambda folder: [row])
+    where = ["--words", str(places / "words"), "-o", str(tmp_path / "out")]
+    done = CliRunner().invoke(cli, ["reproduce", *where, "--no-report", "--quiet", "--json"])
+    found = json.loads(done.stdout)
+    assert found["results"] == [row] and found["run"]["n_done"] == 1 and found["report"] is None
+
+
+def test_the_server_says_on_stdout_where_it_listens(places):
+    pytest.importorskip("uvicorn")
+    command = [sys.executable, "-m", "pacsent", "serve", str(places / "model"), "--port", "0"]
+    server = subprocess.Popen(
+        [*command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        told = json.loads(server.stdout.readline())
+        assert told["address"].startswith("http://127.0.0.1:") and told["model"] == "model"
+    finally:
+        server.send_signal(signal.SIGTERM)
+        rest = server.communicate(timeout=30)[0]
+    assert rest == "" and server.returncode == 0
+
+
+# ------------------------------------------------------------------------------------------------
+# Tables fit the terminal
+# ------------------------------------------------------------------------------------------------
+
+WIDE = {
+    "words": "words words wab wac -n 3",
+    "bound": RUNS["bound"],
+    "simulate": RUNS["simulate"],
+    "doctor": RUNS["doctor"],
+    "help": "",
+    "help of embed": "embed --help",
+    "help of train": "train --help",
+}
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("name", WIDE)
+def test_tables_fit_the_terminal(name, columns, places):
+    settings = {**os.environ, "COLUMNS": str(columns), "TERM": "dumb", "NO_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pacsent", *WIDE[name].split()],
+        cwd=places, env=settings, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    shown = done.stdout or done.stderr
+    assert shown
+    assert max(map(len, shown.splitlines())) <= columns, shown
+
+
+def test_the_table_of_the_paper_fits_the_terminal():
+    from pacsent.bench import report
+
+    results = [
+        {"kind": "classification", "row": "Average-0", "label": "Average, α = 0", "dataset": name,
+         "accuracy": 0.81234, "sd": 0.001, "scores": [{}, {}], "paper": 0.8}
+        for name in ("20news", "imdb", "subj", "mr", "trec")
+    ]  # fmt: skip
+    header, rows = report.cells(results)
+    whole = table(header, rows)
+    assert whole.splitlines()[0].split()[0] == header[0].split()[0]
+    for columns in (60, 80):
+        shown = table(header, rows, width=columns)
+        assert max(map(len, shown.splitlines())) <= columns
+        for cell in header + rows[0]:
+            assert cell in shown
+
+
+def test_piped_tables_are_not_folded(places):
+    settings = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pacsent", *WIDE["words"].split()],
+        cwd=places, env=settings, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    heads = [line for line in done.stdout.splitlines() if "input -> input" in line]
+    assert all("output -> input" in line for line in heads) and len(heads) == 2
+
+
+def test_notes_go_on_below_themselves():
+    rows = [("McAllester", "0.268360", "lambda-free, any posterior, and a word more")]
+    for columns in (40, 60, 80):
+        shown = noted(rows, width=columns)
+        assert max(map(len, shown.splitlines())) <= columns
+        assert shown.split() == noted(rows).split()
