@@ -26,10 +26,14 @@ def main() -> int:
     if options.worker:
         running.work(targets[0], options.first, options.seconds)
         return 0
-    summary = running.run_beside(targets, options.seconds, options.first, options.processes)
+
+    def save(summary):
+        if options.save:
+            Path(options.save).write_text(json.dumps(summary, indent=1) + "\n")
+
+    summary = running.run_beside(targets, options.seconds, options.first, options.processes, save)
+    save(summary)
     print(json.dumps(summary))
-    if options.save:
-        Path(options.save).write_text(json.dumps(summary, indent=1) + "\n")
     return bool(summary["findings"])
 
 

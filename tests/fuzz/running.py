@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from threading import Lock
 
 from fuzz.mutations import damaged
 from fuzz.targets import TARGETS, Target, Tree, write_tree
@@ -152,8 +153,11 @@ def _run_worker(target: str, first: int, seconds: float) -> tuple[int, list, int
     return int(number[0]) if number else first, told, status
 
 
-def run(targets, seconds: float, first: int = 0, tell=None) -> dict:
-    """Every target for its share of the time; what was found, how often, in which case first."""
+def run(targets, seconds: float, first: int = 0, tell=None, keep=None) -> dict:
+    """Every target for its share of the time; what was found, how often, in which case first.
+
+    `keep` takes the summary after each target.
+    """
     counts: Counter = Counter()
     cases: dict[str, int] = {}
     n_inputs = {}
@@ -182,6 +186,8 @@ def run(targets, seconds: float, first: int = 0, tell=None) -> dict:
             for what, n in counts.items():
                 if what.startswith(f"{target}: "):
                     tell(f"    {n:6,} x {what[len(target) + 2 :]}, first case {cases[what]}")
+        if keep:
+            keep(summary_of(n_inputs, counts, cases))
     return summary_of(n_inputs, counts, cases)
 
 
@@ -197,25 +203,39 @@ def summary_of(n_inputs: dict, counts: Counter, cases: dict) -> dict:
     }
 
 
-def run_beside(targets, seconds: float, first: int = 0, processes: int = 1) -> dict:
-    """`run` in several processes at once, ten million cases apart; their sums, and how long."""
-    begin = time.monotonic()
+def run_beside(targets, seconds: float, first: int = 0, processes: int = 1, save=None) -> dict:
+    """`run` in several processes at once, ten million cases apart; their sums, and how long.
+
+    `save(summary)` is called whenever a process is done with a target: a run that is cut off
+    leaves what it had.
+    """
+    begin, lock = time.monotonic(), Lock()
+    parts: list[dict] = [{}] * processes
+
+    def sums():
+        n_inputs, counts, cases = Counter(), Counter(), {}
+        for part in filter(None, parts):
+            n_inputs.update(part["by_target"])
+            for what, (n, case) in part["findings"].items():
+                counts[what] += n
+                cases.setdefault(what, case)
+        return {
+            "machine": platform.machine(),
+            "processes": processes,
+            "process_minutes": round((time.monotonic() - begin) * processes / 60, 1),
+            **summary_of(dict(n_inputs), counts, cases),
+        }
+
+    def one(number):
+        def keep(part):
+            with lock:
+                parts[number] = part
+                if save:
+                    save(sums())
+
+        tell = print if number == 0 else None
+        run(targets, seconds, first + 10_000_000 * number, tell, keep)
+
     with ThreadPoolExecutor(processes) as pool:
-        tells = [print] + [None] * (processes - 1)
-        firsts = [first + 10_000_000 * number for number in range(processes)]
-        parts = list(pool.map(lambda at, tell: run(targets, seconds, at, tell), firsts, tells))
-    n_inputs: Counter = Counter()
-    counts: Counter = Counter()
-    cases: dict[str, int] = {}
-    for part in parts:
-        n_inputs.update(part["by_target"])
-        for what, (n, case) in part["findings"].items():
-            counts[what] += n
-            cases.setdefault(what, case)
-    wall = time.monotonic() - begin
-    return {
-        "machine": platform.machine(),
-        "processes": processes,
-        "process_minutes": round(wall * processes / 60, 1),
-        **summary_of(dict(n_inputs), counts, cases),
-    }
+        list(pool.map(one, range(processes)))
+    return sums()
