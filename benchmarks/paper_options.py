@@ -18,6 +18,7 @@ import json
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor, wait
+from fractions import Fraction
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -297,7 +298,7 @@ def figure(lines):
             axis.set(xscale="log", xlabel="λ per token", title=f"{TITLES[name]}, {title}")
             ticks = sorted({lam for (where, _), some in curves.items() if where == name
                             for lam, _ in some})  # fmt: skip
-            axis.set_xticks(ticks, [f"{lam:.3g}" for lam in ticks])
+            axis.set_xticks(ticks, [str(Fraction(lam)) for lam in ticks])
             axis.minorticks_off()
             axis.legend(frameon=False)
         places[0].set_ylabel("cross-validated accuracy")
