@@ -285,3 +285,34 @@ def test_figures_are_drawn_filtered_and_toggled_without_network(results, tmp_pat
         assert not page.is_visible("figure[data-dataset='subj'] >> nth=0")
         chromium.close()
     assert not wrong and asked == [path.as_uri()]
+
+
+def test_names_in_the_speed_figure_overlap_neither_each_other_nor_dots():
+    from pacsent.bench.figures import _names_beside
+
+    values = [
+        {"method": name, "seconds": seconds, "accuracy": accuracy}
+        for name, seconds, accuracy in [
+            ("first", 1.0, 0.9), ("hidden behind first", 1.05, 0.8999), ("alone", 5.0, 0.85),
+            ("at the right end of it", 99.0, 0.8), ("low", 1.0, 0.7),
+        ]
+    ]  # fmt: skip
+    named = _names_beside(values, (1, 100))
+    shown = {side: [v["method"] for v in found] for side, found in named.items()}
+    assert "alone" in shown["left"] and "at the right end of it" in shown["right"]
+    assert not {"first", "hidden behind first"} <= {*shown["left"], *shown["right"]}
+
+
+def test_a_method_and_its_twin_share_a_colour_and_no_colour_means_two_methods():
+    pytest.importorskip("altair")
+    import altair
+
+    from pacsent.bench.figures import _COLOURS, _lines
+
+    names = ["PB-L2", "i-PB-L2", "PB-neg", "i-PB-neg", "w-PB-neg", "i-w-PB-neg", "PB-IDF-L2",
+             "i-PB-IDF-L2", "PB-01"]  # fmt: skip
+    values = [{"method": name, "lam": lam, "accuracy": 0.5} for name in names for lam in (1, 2)]
+    chart = _lines(altair, values, "lam:Q", "accuracy:Q", len(names))[0].to_dict()
+    shown = chart["layer"][0]["encoding"]
+    assert shown["color"]["field"] == "family" and shown["strokeDash"]["field"] == "roles"
+    assert len({value["family"] for value in values}) <= len(_COLOURS)

@@ -139,7 +139,8 @@ def _scores_and_promises(words, target, random_state, n_jobs, say) -> list[dict]
         lams = LAMS if known and known.lams and method not in SLOW else (None,)
         protocol = evaluation.Protocol(lams, (random_state,), regressions.CS[::2], n_jobs)
         result = evaluation.run_row(row, source, protocol)
-        scored.append(asdict(result))
+        n_test = len(prepared.part(random_state)[2])
+        scored.append({**asdict(result), "n_test": n_test})
         if method != "tf-idf" and make(method, words).in_table_space:
             threads = 1 if alone else n_jobs
             promised.append(_promise(method, words, target, random_state, threads))

@@ -1,5 +1,6 @@
 """The report's figures by Vega-Altair: specifications for a page that carries its own runtime."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -69,8 +70,10 @@ def _of_datasets(alt, of_kind, titles) -> Iterator[Figure]:
     for name in known:
         title, found = titles.get(name, name), scored[name]
         n = found[0].get("n_test") or N_TEST.get(name)
-        caption = f"{title}: accuracy with 95 % intervals"
-        caption += f" ({n:,} test texts)" if n else " (± 2 sd over seeds)"
+        caption = f"{title}: accuracy"
+        if n or any(r["sd"] for r in found):
+            caption += " with 95 % intervals"
+            caption += f" ({n:,} test texts)" if n else " (± 2 sd over seeds)"
         caption += "; hollow diamonds: the paper's." * any(r["paper"] is not None for r in found)
         yield Figure("accuracy", name, caption, _accuracy(alt, found))
     for name, found in of_kind.get("few-labels", {}).items():
@@ -79,6 +82,9 @@ def _of_datasets(alt, of_kind, titles) -> Iterator[Figure]:
     for name in known:
         if curves := [r for r in scored[name] if len(r["lam_curve"]) > 1]:
             caption = f"{titles.get(name, name)}: cross-validated accuracy against λ"
+            caption += "; dashed: roles swapped (i-)" * any(
+                r["label"].startswith("i-") for r in curves
+            )
             yield Figure("lam", name, caption, _lam(alt, curves))
     for name in known:
         if timed := [r for r in scored[name] if r["seconds"].get("encode")]:
@@ -118,7 +124,7 @@ def _accuracy(alt, found):
                        "paper": r["paper"], "group": _group(r["row"])})  # fmt: skip
     order = list(dict.fromkeys(v["method"] for v in values))
     base = alt.Chart(alt.Data(values=values)).transform_filter(_FILTER)
-    axis = alt.Axis(title=None, labelLimit=130)
+    axis = alt.Axis(title=None, labelLimit=180)
     y = alt.Y("method:N", sort=order, axis=axis)
     hint = [alt.Tooltip("method:N"), *[alt.Tooltip(f"{name}:Q", format=".4f")
             for name in ("accuracy", "low", "high", "paper")]]  # fmt: skip
@@ -137,13 +143,25 @@ def _accuracy(alt, found):
 
 
 def _lines(alt, values, x, y, n):
-    """Lines by method with points to hover; a click on the legend singles one out."""
-    single = alt.selection_point(fields=["method"], bind="legend")
-    color = alt.Color("method:N", scale=alt.Scale(range=_COLOURS * 4), legend=_legend(alt, n))
+    """Lines by method with points to hover; a click on the legend singles one out.
+
+    A method and its twin with the roles swapped share a colour; the twin's line is dashed.
+    """
+    single = alt.selection_point(fields=["family"], bind="legend")
+    for value in values:
+        value["family"] = value["method"].removeprefix("i-")
+        value["roles"] = "swapped (i-)" if value["family"] != value["method"] else "as named"
+    color = alt.Color("family:N", scale=alt.Scale(range=_COLOURS * 4), legend=_legend(alt, n))
     base = alt.Chart(alt.Data(values=values)).transform_filter(_FILTER)
     lit = alt.condition(single, alt.value(1), alt.value(0.12))
-    lines = base.mark_line(strokeWidth=2).encode(x=x, y=y, color=color, opacity=lit)
-    hint = [alt.Tooltip(f"{key}:{'N' if key == 'method' else 'Q'}") for key in values[0]]
+    lines = base.mark_line(strokeWidth=2).encode(
+        x=x, y=y, color=color, opacity=lit, detail="method:N"
+    )
+    if len({value["roles"] for value in values}) > 1:
+        dashes = alt.Scale(domain=["as named", "swapped (i-)"], range=[[1, 0], [5, 4]])
+        lines = lines.encode(strokeDash=alt.StrokeDash("roles:N", scale=dashes, legend=None))
+    shown = [key for key in values[0] if key not in ("family", "roles")]
+    hint = [alt.Tooltip(f"{key}:{'N' if key == 'method' else 'Q'}") for key in shown]
     dots = base.mark_point(filled=True, size=45).encode(
         x=x, y=y, color=color, opacity=lit, tooltip=hint
     )
@@ -158,7 +176,7 @@ def _few_labels(alt, found):
         for point in r["curve"]
     ]  # fmt: skip
     ticks = sorted({v["labels"] for v in values})
-    x = alt.X("labels:Q", scale=alt.Scale(type="log"), title="labelled examples",
+    x = alt.X("labels:Q", scale=alt.Scale(type="log", nice=False), title="labelled examples",
               axis=alt.Axis(values=ticks, format=",", labelOverlap=True))  # fmt: skip
     y = alt.Y("accuracy:Q", scale=alt.Scale(zero=False), title="test accuracy")
     chart, base, color, lit = _lines(alt, values, x, y, len(found))
@@ -187,17 +205,52 @@ def _speed(alt, found):
         for r in found
     ]  # fmt: skip
     base = alt.Chart(alt.Data(values=values)).transform_filter(_FILTER)
-    x = alt.X("seconds:Q", scale=alt.Scale(type="log"), title="seconds to read the texts")
+    low, high = (f(math.log10(v["seconds"]) for v in values) for f in (min, max))
+    ends = [10 ** math.floor(low), 10 ** max(math.ceil(high), math.floor(low) + 1)]
+    powers = [10.0**n for n in range(math.floor(low), round(math.log10(ends[1])) + 1)]
+    x = alt.X("seconds:Q", scale=alt.Scale(type="log", domain=ends, nice=False),
+              title="seconds to read the texts", axis=alt.Axis(values=powers))  # fmt: skip
     y = alt.Y("accuracy:Q", scale=alt.Scale(zero=False), title="test accuracy")
     hint = ["method:N", "seconds:Q", "accuracy:Q", "numbers:Q"]
     size = alt.Size("numbers:Q", scale=alt.Scale(type="sqrt", range=[40, 400]), legend=None)
-    dots = base.mark_point(filled=True, opacity=0.75, color=_COLOURS[0]).encode(
+    chart = base.mark_point(filled=True, opacity=0.75, color=_COLOURS[0]).encode(
         x=x, y=y, size=size, tooltip=hint
     )
-    best = sorted(values, key=lambda v: -v["accuracy"])[:6]
-    named = alt.Chart(alt.Data(values=best)).transform_filter(_FILTER)
-    names = named.mark_text(align="left", dx=9, fontSize=12).encode(x=x, y=y, text="method:N")
-    return _finished(alt, dots + names, 340)
+    for side, named in _names_beside(values, ends).items():
+        text = alt.Chart(alt.Data(values=named)).transform_filter(_FILTER)
+        away = 11 if side == "left" else -11
+        chart += text.mark_text(align=side, dx=away, fontSize=12).encode(x=x, y=y, text="method:N")
+    return _finished(alt, chart, 340)
+
+
+def _names_beside(values: list[dict], ends: Sequence[float]) -> dict[str, list[dict]]:
+    """The best methods whose names have room, by the side on which a name begins ("left") or ends.
+
+    Measured on the plane of a phone, so that names overlap nowhere; the rest is for hovering.
+    """
+    width, height = 270, 320
+    lows, highs = (f(v["accuracy"] for v in values) for f in (min, max))
+
+    def place(value):
+        share = math.log10(value["seconds"] / ends[0]) / math.log10(ends[1] / ends[0])
+        return width * share, height * (highs - value["accuracy"]) / ((highs - lows) or 1)
+
+    dots = [(x - 5, x + 5, y) for x, y in map(place, values)]
+    taken: list[tuple[float, float, float]] = []
+    named: dict[str, list[dict]] = {"left": [], "right": []}
+    for value in sorted(values, key=lambda v: -v["accuracy"]):
+        x, y = place(value)
+        long = 7 * len(value["method"]) + 12
+        side = "left" if x + long <= width else "right"
+        left, right = (x + 5.1, x + long) if side == "left" else (x - long, x - 5.1)
+        met = (abs(y - v) < 12 and left < r and a < right for a, r, v in taken + dots)
+        if left < 0 or any(met):
+            continue
+        taken.append((left, right, y))
+        named[side].append(value)
+        if len(taken) == 6:
+            break
+    return {side: found for side, found in named.items() if found}
 
 
 def _map(alt, r):
@@ -232,8 +285,9 @@ def _realised(r) -> float | None:
 
 
 def _certificates(alt, found, titles):
+    several = len({r["dataset"] for r in found}) > 1
     values = [
-        {"method": f"{r['label']}, {titles.get(r['dataset'], r['dataset'])}",
+        {"method": r["label"] + f", {titles.get(r['dataset'], r['dataset'])}" * several,
          "realised": round(_realised(r), 4), "promised": round(r["risk_bound"], 4)}
         for r in found
     ]  # fmt: skip

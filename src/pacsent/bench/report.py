@@ -384,12 +384,13 @@ def _sections(results, charts) -> Iterator[str]:
         beside = any(r["paper"] is not None for r in scored)
         yield _section(
             "Test accuracy",
-            ("Below each number the paper's and the difference to it. " if beside else "")
-            + "Mean over the seeds; λ, C and L2 normalisation by five-fold cross-validation on "
-            "the training part. Bold: the best of a column, and whatever chance does not tell "
-            "from it (overlapping 95 % intervals).",
+            "Mean over the seeds; λ, C and L2 normalisation by five-fold cross-validation on the "
+            "training part. Best first.",
             _charts(charts, "accuracy"),
-            f"<details><summary>The numbers</summary>{html_table(results)}</details>",
+            "<details><summary>The numbers</summary><p class='soft'>"
+            + ("Below each number the paper's and the difference to it. " if beside else "")
+            + "Bold: the best of a column, and whatever chance does not tell from it (overlapping "
+            f"95 % intervals).</p>{html_table(results)}</details>",
         )
     certificates = certificate_rows(results)
     if certificates[1]:

@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import uvicorn
 
@@ -87,7 +87,7 @@ class Supervisor:
         wake = self._take_signals()
         host, port = listening.getsockname()[:2]
         self._start_workers(listening)
-        about = {"address": f"http://{host}:{port}", "workers": self._n_workers,
+        about: dict[str, Any] = {"address": f"http://{host}:{port}", "workers": self._n_workers,
                  "model": self._served.name}  # fmt: skip
         self._log.event("serving", **about)
         if self._started:

@@ -160,13 +160,26 @@ def _certificate(words, shelf, seed, n_jobs):
 # ------------------------------------------------------------------------------------------------
 
 _STYLE = """
-body { font: 16px/1.5 Georgia, serif; max-width: 46em; margin: 2em auto; padding: 0 1em; }
-table { border-collapse: collapse; display: block; overflow-x: auto; }
-td, th { padding: .2em .8em; text-align: left; }
-tr { border-bottom: 1px solid #ddd; } blockquote { color: #444; margin: .8em 1.5em; }
+:root { color-scheme: light dark; --paper: #fff; --ink: #1c1e21; --soft: #565c66; --line: #dcdcd6;
+  --good: #186a3b; --bad: #a93226; }
+@media (prefers-color-scheme: dark) { :root { --paper: #14161a; --ink: #e8e8e4; --soft: #a9b0bb;
+  --line: #363c46; --good: #7fd49a; --bad: #ff938c; } }
+body { font: 17px/1.55 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem;
+  background: var(--paper); color: var(--ink); }
+h1 { line-height: 1.2; } h2 { margin: 2.2rem 0 .6rem; } h3 { margin: 1.4rem 0 .3rem; }
+table { border-collapse: collapse; width: 100%; }
+td, th { padding: .35rem .8rem .35rem 0; text-align: left; vertical-align: top; }
+tr { border-bottom: 1px solid var(--line); }
+blockquote { color: var(--soft); margin: .6rem 0; padding-left: .9rem;
+  border-left: 3px solid var(--line); }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 14px; }
-.good { color: #186a3b; } .bad { color: #a93226; font-weight: bold; }
+.good { color: var(--good); } .bad { color: var(--bad); font-weight: bold; }
+@media (max-width: 40rem) { table.promises, .promises tbody { display: block; }
+  .promises tr:first-child { display: none; } .promises tr { display: block; padding: .5rem 0; }
+  .promises td { display: flex; justify-content: space-between; gap: 1rem; padding: .1rem 0; }
+  .promises td::before { content: attr(data-name); color: var(--soft); } }
 """
+_PROMISES = ("new passages", "promised error", "error", "promise", "are they alike?")
 
 
 def _page(made) -> str:
@@ -182,18 +195,20 @@ def _page(made) -> str:
             parts.append(f"<blockquote>{html.escape(p.text)} <em>{where}</em></blockquote>")
     parts.append(
         "<h2>Who wrote it</h2><p>A classifier learns the ten authors, and a part of the passages "
-        "that it never sees gives its promise.</p><table><tr><th>new passages</th><th>promised "
-        "error</th><th>error</th><th></th><th>are they alike?</th></tr>"
+        'that it never sees gives its promise.</p><table class="promises"><tr>'
+        + "".join(f"<th>{name}</th>" for name in _PROMISES)
+        + "</tr>"
     )
     for what, key in (("of the same books", "holds"), ("of other books", "breaks")):
         p = made[key]
         kept = p["error"] <= p["promised"]
         mark = '<span class="good">kept</span>' if kept else '<span class="bad">broken</span>'
         alike = '<span class="bad">alarm</span>' if p["alarm"] else "no alarm"
-        parts.append(
-            f"<tr><td>{what}</td><td>at most {p['promised']:.3f}</td><td>{p['error']:.3f}</td>"
-            f"<td>{mark}</td><td>{alike}, p = {p['p_value']:.2g}</td></tr>"
-        )
+        told = (what, f"at most {p['promised']:.3f}", f"{p['error']:.3f}", mark,
+                f"<span>{alike}, p = {p['p_value']:.2g}</span>")  # fmt: skip
+        cells = zip(_PROMISES, told)
+        row = "".join(f'<td data-name="{name}">{cell}</td>' for name, cell in cells)
+        parts.append(f"<tr>{row}</tr>")
     text = html.escape(str(made["certificate"]))
     parts.append(f"</table><h2>A certificate about words</h2><pre>{text}</pre>")
     head = (

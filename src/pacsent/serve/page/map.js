@@ -55,7 +55,7 @@ class PointMap {
   color(i) {
     if (this.group && this.hidden.has(this.group[i])) return [0, 0, 0, 0];
     if (i === this.picked) return [...this.ink(), 1];
-    if (this.marked.size && !this.marked.has(i)) return [.5, .5, .5, .18];
+    if (this.marked.size && !this.marked.has(i)) return [.5, .5, .5, .34];
     const [r, g, b] = this.colors ? this.colors[(this.group ? this.group[i] : 0) % this.colors.length] : this.accent();
     return [r, g, b, this.marked.has(i) ? 1 : .7];
   }
