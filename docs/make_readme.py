@@ -1,4 +1,4 @@
-"""Write the numbers of README.md from benchmarks/results; `--check` only says if they are right.
+"""Write the numbers of README.md and docs/glance.md from benchmarks/results; `--check` compares.
 
 A block begins with `<!-- numbers: NAME -->` and ends with `<!-- end -->`. Everything between them
 is made here, from result files alone.
@@ -15,7 +15,7 @@ from pacsent.bench.rows import PAPER_DATASETS, ROWS
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-README = ROOT / "README.md"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "glance.md")
 BLOCK = re.compile(r"(<!-- numbers: ([a-z-]+) -->\n).*?(<!-- end -->)", re.S)
 
 
@@ -132,7 +132,10 @@ def page(text: str) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
-    text = README.read_text(encoding="utf-8")
-    if parser.parse_args().check:
-        raise SystemExit(0 if page(text) == text else "README.md is out of date: make pages")
-    README.write_text(page(text), encoding="utf-8")
+    check = parser.parse_args().check
+    for path in PAGES:
+        text = path.read_text(encoding="utf-8")
+        if not check:
+            path.write_text(page(text), encoding="utf-8")
+        elif page(text) != text:
+            raise SystemExit(f"{path.relative_to(ROOT)} is out of date: make pages")
