@@ -693,37 +693,56 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
 
 
 @njit(**_FLAGS)
+def _pick(j, ids, state, A, noise, picked):
+    """The words that token j meets: itself, then fresh noise words; they are fetched."""
+    words, keep, other, n_negatives = noise
+    picked[0] = ids[j]
+    for k in range(1, n_negatives + 1):
+        picked[k] = words[_draw(state, keep, other)]
+    fetch_rows(A, picked, 0, n_negatives + 1)
+
+
+@njit(**_FLAGS)
 def pv_dbow(rows, sentences, A, noise, eta, train_words, vectors):
     """One pass over some sentences: each token moves its sentence's vector, and A if asked.
 
     loss of a token = softplus(-h.A_w) + sum_j softplus(h.A_{n_j}), n_negatives fresh noise words.
     sentences = (ids, offsets, states), a state of random numbers for each sentence;
-    noise = (words, keep, other, n_negatives).
+    noise = (words, keep, other, n_negatives). A token's words are picked, and fetched, while the
+    token before it is worked on: rows come from anywhere in a large table.
     """
     ids, offsets, states = sentences
-    words, keep, other, n_negatives = noise
+    n_negatives = noise[3]
     n_dims = A.shape[1]
     step = np.empty(2, A.dtype)
     grad = np.empty(n_dims, A.dtype)
+    picked = np.empty((2, n_negatives + 1), np.int64)
     for s in rows:
         h = vectors[s]
         state = states[s : s + 1]
-        for j in range(offsets[s], offsets[s + 1]):
+        begin, end = offsets[s], offsets[s + 1]
+        if begin < end:
+            _pick(begin, ids, state, A, noise, picked[begin % 2])
+        for j in range(begin, end):
+            if j + 1 < end:
+                _pick(j + 1, ids, state, A, noise, picked[(j + 1) % 2])
             for d in range(n_dims):
                 grad[d] = 0.0
             for k in range(n_negatives + 1):
-                row = A[ids[j]] if k == 0 else A[words[_draw(state, keep, other)]]
+                row = A[picked[j % 2, k]]
                 a = h[0] * row[0]
                 for d in range(1, n_dims):
                     a += h[d] * row[d]
                 step[0] = _sigmoid(a) - (1.0 if k == 0 else 0.0)
                 step[1] = eta * step[0]
                 error, move = step[0], step[1]
-                for d in range(n_dims):
-                    grad[d] += error * row[d]
                 if train_words:
                     for d in range(n_dims):
+                        grad[d] += error * row[d]
                         row[d] -= move * h[d]
+                else:
+                    for d in range(n_dims):
+                        grad[d] += error * row[d]
             step[0] = eta
             move = step[0]
             for d in range(n_dims):
