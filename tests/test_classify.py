@@ -9,6 +9,7 @@ from sklearn.pipeline import make_pipeline
 import pacsent
 from pacsent import TextClassifier, Vocabulary, WordVectors, make
 from pacsent.classify import fitting
+from pacsent.classify.ngrams import NGrams
 
 GOOD = ["good", "great", "fine", "lovely", "superb", "brilliant", "moving", "warm"]
 BAD = ["bad", "poor", "dull", "awful", "weak", "boring", "cold", "flat"]
@@ -238,3 +239,90 @@ def test_few_and_many_are_told_apart_by_the_work():
     assert fitting.is_few(1000, 2)
     assert not fitting.is_few(1001, 2)
     assert not fitting.is_few(1000, 3)
+
+
+# ---- averaging, and groups -----------------------------------------------------------------------
+
+
+def test_few_labels_average_the_process_and_the_folds(words):
+    texts, labels = reviews(120, seed=5)
+    both = TextClassifier(words).fit(texts, labels)
+    parts = [TextClassifier(words, selection=s).fit(texts, labels) for s in ("evidence", "folds")]
+    assert [m.selection_["selection"] for m in (both, *parts)] == [
+        "evidence and folds", "evidence", "folds",
+    ]  # fmt: skip
+    assert len(both.selection_["averaged"]) == 8
+    fewer = TextClassifier(words).fit(texts[:40], labels[:40])
+    assert fewer.selection_["selection"] == "evidence"
+
+
+def test_a_mixture_is_the_sum_of_its_parts(words):
+    texts, labels = reviews(300, n_classes=3)
+    y = np.unique(labels, return_inverse=True)[1]
+    grams = fitting_rows(words, texts, y)
+    table = [
+        {"weighting": "tf-idf", "C": 1.0, "dense_scale": 0.2},
+        {"weighting": "both", "C": 6.0, "dense_scale": 0.4},
+        {"weighting": "naive-bayes", "C": 36.0, "dense_scale": 0.1},
+    ]
+    shares = np.array([0.5, 0.2, 0.3])
+    mixed = fitting.fit_mixture(grams, table, shares)
+    each = [fitting.fit_one(grams, row) for row in table]
+    for part in ("sparse", "dense", "intercept"):
+        total = sum(share * getattr(one, part) for share, one in zip(shares, each))
+        assert np.allclose(getattr(mixed, part), total, atol=2e-3 * np.abs(total).max())
+
+
+def fitting_rows(words, texts, y):
+    X = NGrams.of(texts, (1, 2)).tf_idf(texts)
+    E = make("Average", words).fit(texts).transform(texts).astype(np.float32)
+    return fitting.Labelled(X, E, y, 3, np.ones(y.size))
+
+
+def chapters(seed, n=30, n_books=4):
+    """Texts of books: names tell the book, and by it the class; other words tell a little."""
+    rng = np.random.default_rng(seed)
+    texts, labels, books = [], [], []
+    for label, pool in (("good", GOOD), ("bad", BAD)):
+        for book in range(n_books):
+            names = ["".join(rng.choice(list("abcdefghij"), 8)) for _ in range(6)]
+            for _ in range(n):
+                own = pool if rng.random() < 0.7 else (GOOD, BAD)[rng.integers(2)]
+                words = [rng.choice(own), *rng.choice(names, 5), *rng.choice(OTHER, 6)]
+                texts.append(" ".join(words))
+                labels.append(label)
+                books.append(f"{label} {book}")
+    return texts, labels, books
+
+
+@pytest.mark.parametrize("n", [8, 30])
+def test_groups_make_it_lean_on_what_other_groups_share(words, n):
+    texts, labels, books = chapters(0, n)
+    new, right, _ = chapters(1)
+    alone = TextClassifier(words).fit(texts, labels)
+    grouped = TextClassifier(words).fit(texts, labels, groups=books)
+    assert alone.selection_["accuracy"] > 0.95  # which new books will not bear out
+    assert alone.score(new, right) < 0.9
+    assert grouped.score(new, right) > alone.score(new, right) - 0.02
+    assert abs(grouped.selection_["accuracy"] - grouped.score(new, right)) < 0.15
+
+
+@pytest.mark.parametrize("selection", ["evidence", "folds", "auto"])
+def test_groups_of_one_class_are_judged_where_they_can_be(words, selection):
+    texts, labels, books = chapters(0, n_books=2)
+    books = ["all" if label == "bad" else book for label, book in zip(labels, books)]
+    fitted = TextClassifier(words, selection=selection).fit(texts, labels, groups=books)
+    assert fitted.selection_["n_tested"] < len(texts)
+
+
+def test_groups_that_cannot_be_used_are_refused(words):
+    texts, labels, books = chapters(0, n=8)
+    for groups, message in (
+        (books[:-1], "one for each of the 64 texts"),
+        (["one"] * 64, "at least two"),
+        (labels, "some class in two"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            TextClassifier(words).fit(texts, labels, groups=groups)
+    with pytest.raises(ValueError, match="selection='bound'"):
+        TextClassifier(words, selection="bound").fit(texts, labels, groups=books)

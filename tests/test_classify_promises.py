@@ -377,3 +377,14 @@ def test_false_alarms_of_the_test_are_as_rare_as_promised():
         order = [pool[i] for i in rng.permutation(120)]
         alarms += check_exchangeable(order[:60], order[60:], seed=int(rng.integers(1e9))).alarm
     assert alarms <= allowed(200, 0.05)
+
+
+def test_a_promise_says_whether_new_texts_were_checked(fitted):
+    texts, labels = texts_of(300, 11)
+    like, unlike = texts_of(300, 12)[0], texts_of(300, 13, "book")[0]
+    assert "New texts being alike: not checked." in str(fitted.certify(texts, labels))
+    assert "checked, no alarm" in str(fitted.certify(texts, labels, new=like))
+    assert "checked, ALARM" in str(fitted.certify(texts, labels, new=unlike))
+    assert "not checked" in str(compare(fitted, fitted, texts, labels))
+    assert "ALARM" in str(compare(fitted, fitted, texts, labels, new=unlike))
+    assert "not checked" in str(fitted.abstain(error=0.3))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pacsent.maths.gibbs_linear import Normal, bound, minimise_bound, recursive_bound
+from pacsent.maths.gibbs_linear import Normal, bound, minimise_bound, recursive_posterior
 
 REPLICATES = 1000
 DELTA = 0.1
@@ -81,10 +81,26 @@ def test_a_prior_made_from_the_same_labels_is_noticed():
     assert count > stats.binom.isf(1e-4, REPLICATES, DELTA)
 
 
-def test_recursive_priors_promise_less_than_they_break():
+def recursive_violations(n_replicates, n=100, n_steps=2):
+    """How often the bound of recursive priors is below the true error of the last posterior."""
     rng = np.random.default_rng(3)
-    for _ in range(20):
-        R, signs = draw(rng, 300)
-        parts = np.array_split(rng.permutation(300), [75, 150])
-        promised = recursive_bound(R, signs, Normal.standard(3), DELTA, parts)
-        assert 0.15 < promised < 1  # the best classifier of all errs in about 0.2
+    R_new, signs_new = draw(np.random.default_rng(998), 4000)
+    count = said = 0
+    for _ in range(n_replicates):
+        R, signs = draw(rng, n)
+        parts = np.array_split(rng.permutation(n), [n // 4, n // 2])
+        prior = Normal.standard(R.shape[1])
+        post, promised = recursive_posterior(R, signs, prior, DELTA, parts, n_steps=n_steps)
+        count += float(post.errors(R_new, signs_new).mean()) > promised
+        said += promised < 1
+    assert said > n_replicates / 2
+    return count
+
+
+def test_recursive_priors_keep_their_promise():
+    assert recursive_violations(REPLICATES) <= DELTA * REPLICATES
+
+
+def test_a_recursion_that_forgets_half_of_the_error_before_is_noticed(monkeypatch):
+    monkeypatch.setattr("pacsent.maths.gibbs_linear._GAMMA", 1.0)
+    assert recursive_violations(100) > stats.binom.isf(1e-4, 100, DELTA)

@@ -33,9 +33,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     """Classify texts by their n-grams and by their sentence vectors, together.
 
     One linear model: tf-idf of n-grams, as they are and weighted by naive Bayes' log-ratios, beside
-    sentence vectors. Few labels are fitted as a Gaussian process whose scales are averaged with
-    the evidence as weights; many by solving all candidates side by side on folds of the training
-    labels. Probabilities are calibrated on texts the model had not seen.
+    sentence vectors. All candidates are solved side by side on folds of the training labels, and
+    the best are averaged; with few labels a Gaussian process, its scales averaged with the evidence
+    as weights, counts as much as these. Probabilities are calibrated on texts the model had not
+    seen.
 
     Parameters
     ----------
@@ -50,9 +51,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     weighting : {"auto", "tf-idf", "naive-bayes", "both"}, default="auto"
         How n-grams are weighted where labels are many; "auto" tries all.
     selection : {"auto", "evidence", "folds", "bound"}, default="auto"
-        How scales are chosen: by the evidence of a Gaussian process (few labels), by accuracy on
-        folds (many), or on a fifth of the labels held out, with what the choice costs in the
-        certificate that comes out (`certificate_`).
+        How scales are chosen: by the evidence of a Gaussian process, by accuracy on folds, or on a
+        fifth of the labels held out, with what the choice costs in the certificate that comes out
+        (`certificate_`). "auto" takes folds where labels are many, the mean of evidence and folds
+        where they are few, evidence alone below 80.
     Cs, dense_scales : tuples of float
         Candidates: weight of the labels, and scale of the vectors beside n-grams of scale 1.
     class_weight : dict, "balanced" or None, default=None
@@ -125,6 +127,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         labels: Sequence,
         sample_weight: ArrayLike | None = None,
         *,
+        groups: Sequence | None = None,
         holdout: float | None = None,
         delta: float = 0.05,
         seed: int | None = None,
@@ -137,6 +140,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         labels : array of str or int, one for each text
         sample_weight : array, optional
             How much each text counts.
+        groups : array, one for each text, optional
+            The book, the author, the day a text is from, where new texts will be of other groups:
+            texts of a group are left out together when the classifier judges how to learn.
         holdout : float or None, default=None
             The share of texts kept back, drawn at random. Nothing is fitted or chosen on them: the
             certificate, label sets and abstaining come from them.
@@ -148,6 +154,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         texts = checked_texts(texts)
         classes, y = _checked_labels(texts, labels)
         weights = self._weights(sample_weight, classes, y)
+        groups = _checked_groups(texts, groups, self.selection)
         for name in ("certificate_", "calibration_", "holdout_seed_"):
             self.__dict__.pop(name, None)
         if self.selection == "bound":
@@ -160,7 +167,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         chosen_on = kept if self.selection == "bound" else kept[:0]
         used = np.concatenate([rest, chosen_on])
         fitted, judged = [texts[i] for i in rest], [texts[i] for i in chosen_on]
-        self._fit_rows(fitted, judged, delta, y[used], weights[used])
+        groups = None if groups is None else groups[used]
+        self._fit_rows(fitted, judged, delta, y[used], weights[used], groups)
         self.training_fingerprints_ = np.unique(fingerprints([texts[i] for i in used]))
         if holdout is not None and self.selection != "bound":
             held_out = [texts[i] for i in kept]
@@ -170,7 +178,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             self.certificate_ = promises.from_held_back(kept.size, n_errors, delta, in_training)
         return self
 
-    def _fit_rows(self, texts, judged, delta, y, weights):
+    def _fit_rows(self, texts, judged, delta, y, weights, groups=None):
         """Fit `texts`; `judged` are only chosen on. y and weights are of both, in this order."""
         threads = n_threads(self.n_jobs)
         self.ngrams_ = NGrams.of(
@@ -193,7 +201,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         size = np.sqrt(max(float(squares.mean()), 1e-30))
         E = np.ascontiguousarray(E * np.float32(1.0 / size))
         rows = fitting.Labelled(X, E, y, self.classes_.size, weights)
-        linear = self._solve(rows, np.arange(len(texts), y.size), threads, delta)
+        linear = self._solve(rows, np.arange(len(texts), y.size), threads, delta, groups)
         self.coef_ngrams_ = np.ascontiguousarray(linear.sparse, np.float32)
         self.coef_dense_ = np.ascontiguousarray(linear.dense / size, np.float32)
         self.intercept_ = linear.intercept - mean @ self.coef_dense_.astype(np.float64)
@@ -204,7 +212,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         values = worth(self, float(lengths[: len(texts)].mean()), n_words, mean)
         self.named_features_ = self._named(texts, values)
 
-    def _solve(self, rows, judged, threads, delta):
+    def _solve(self, rows, judged, threads, delta, groups):
         weightings = fitting.WEIGHTINGS if self.weighting == "auto" else (self.weighting,)
         candidates = fitting.Candidates(tuple(self.Cs), tuple(self.dense_scales), weightings)
         few = fitting.is_few(rows.labels.size, rows.n_classes)
@@ -213,9 +221,13 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
                 rows, judged, candidates, threads, delta
             )
             return linear
-        if self.selection == "evidence" or (self.selection == "auto" and few):
-            return fitting.fit_by_evidence(rows, threads)
-        return fitting.fit_by_folds(rows, candidates, threads, self.random_state)
+        if self.selection == "folds" or not (few or self.selection == "evidence"):
+            return fitting.fit_by_folds(rows, candidates, threads, self.random_state, groups)
+        folds = fitting.folds_for(rows.labels, np.random.default_rng(self.random_state), groups)
+        grouped = groups is not None
+        if self.selection == "evidence" or rows.labels.size < fitting.FEWEST:
+            return fitting.fit_by_evidence(rows, threads, folds if grouped else None)
+        return fitting.fit_by_both(rows, candidates, threads, folds, grouped)
 
     def _make_vectorizer(self, texts):
         words = self.words
@@ -499,6 +511,23 @@ def _as_labels(texts, labels) -> np.ndarray:
     if labels.dtype == object:
         labels = np.array(labels.tolist())
     return labels
+
+
+def _checked_groups(texts, groups, selection) -> np.ndarray | None:
+    if groups is None:
+        return None
+    groups = np.asarray(groups if hasattr(groups, "__len__") else list(groups))
+    if groups.ndim != 1 or groups.size != len(texts):
+        raise ValueError(
+            f"groups must be one for each of the {len(texts):,} texts. Got an array of shape "
+            f"{groups.shape} instead."
+        )
+    if selection == "bound":
+        raise ValueError(
+            "groups cannot be used with selection='bound': the bound is about texts of the same "
+            "groups. Leave groups out, or choose another selection."
+        )
+    return np.unique(groups, return_inverse=True)[1]
 
 
 def _checked_labels(texts, labels):

@@ -39,6 +39,14 @@ class ExchangeabilityTest:
     def alarm(self) -> bool:
         return self.p_value <= self.alpha
 
+    @property
+    def note(self) -> str:
+        """What a promise prints about this check."""
+        found = f"{self.n:,} of either kind, p = {self.p_value:.3g}"
+        if self.alarm:
+            return f"checked, ALARM ({found}): the promise does not carry over"
+        return f"checked, no alarm ({found})"
+
     def __str__(self) -> str:
         told = (
             f"a classifier tells them apart with accuracy {self.accuracy:.3f} on {2 * self.n:,} "

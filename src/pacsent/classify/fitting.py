@@ -1,12 +1,14 @@
 """From rows and labels to one linear model: by evidence for few labels, by folds for many."""
 
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.special import softmax
+from sklearn.model_selection import StratifiedGroupKFold
 from threadpoolctl import threadpool_limits
 
 from pacsent.maths.gaussian_process import averaged, scales
@@ -18,8 +20,11 @@ DENSE_SCALES = (0.1, 0.2, 0.4, 0.8)
 WEIGHTINGS = ("tf-idf", "naive-bayes", "both")
 N_FOLDS = 5
 FEW = 1e9  # classes * texts^3 up to which the Gaussian process is used
+FEWEST = 80  # texts from which folds say something beside it
 _HELD_OUT = 4000  # texts held out in all from where fewer of the folds are enough
 _SIDE_BY_SIDE = 32  # problems that share one reading of the features
+_AVERAGED = 8  # candidates that are averaged at most
+_NOTHING = 0.02  # share of the largest below which a candidate is left out
 MOST_SELECTED = 10_000  # texts looked at to choose; the solution uses all of them
 
 
@@ -82,8 +87,13 @@ def is_few(n_texts: int, n_classes: int) -> bool:
 # ------------------------------------------------------------------------------------------------
 
 
-def fit_by_evidence(rows: Labelled, n_threads: int = 1) -> Linear:
+def fit_by_evidence(rows: Labelled, n_threads: int = 1, folds: "Folds | None" = None) -> Linear:
     """A Gaussian process for each column, its scales averaged and not chosen."""
+    return _process(rows, n_threads, folds)[0]
+
+
+def _process(rows, n_threads, folds=None):
+    """The Gaussian process, and what its decision values would be without a text's own label."""
     K_sparse = (rows.X @ rows.X.T).toarray().astype(np.float64)
     K_dense = (rows.E @ rows.E.T).astype(np.float64)
     grid = scales(rows.labels.size, len(rows.columns), rows.E.shape[1] > 0)
@@ -91,22 +101,62 @@ def fit_by_evidence(rows: Labelled, n_threads: int = 1) -> Linear:
     with threadpool_limits(limits=1, user_api="blas"):
         found = averaged(
             K_sparse, K_dense, rows.labels, grid, n_classes=rows.n_classes, weights=rows.weights,
-            n_threads=n_threads,
+            n_threads=n_threads, folds=None if folds is None else (folds.of, folds.judged),
         )  # fmt: skip
-    temperature = fit_temperature(found.left_out, rows.labels, rows.weights)
-    return Linear(
+    judged = slice(None) if folds is None else np.flatnonzero(folds.judged)
+    report = _judged(found.left_out[judged], rows, judged)
+    report |= {
+        "selection": "evidence",
+        "variances": found.best,
+        "n_candidates": sum(map(len, grid)),
+    }
+    linear = Linear(
         (rows.X.T @ found.sparse).astype(np.float32),
         (rows.E.T @ found.dense).astype(np.float32),
         found.intercept,
-        temperature,
-        {
-            "selection": "evidence",
-            "variances": found.best,
-            "n_candidates": sum(map(len, grid)),
-            "accuracy": _accuracy(found.left_out, rows),
-            "confidences": _quantiles(found.left_out, temperature),
-        },
+        report["temperature"],
+        report,
     )
+    return linear, found.left_out
+
+
+def fit_by_both(
+    rows: Labelled, candidates: Candidates, n_threads: int, folds: "Folds", grouped: bool
+) -> Linear:
+    """The mean of the Gaussian process and of the candidates that lose least on folds."""
+    process, left_out = _process(rows, n_threads, folds if grouped else None)
+    tried = try_all(rows, candidates, folds, n_threads)
+    shares = least_loss(tried)
+    solved = fit_mixture(rows, tried.table, shares, n_threads)
+    of_folds = tried.values @ shares
+    one = left_out[tried.tested]
+    factor = np.sqrt(np.mean(one**2) / max(np.mean(of_folds**2), 1e-30))
+    report = process.report | _judged((one + factor * of_folds) / 2, rows, tried.tested)
+    report |= {
+        "selection": "evidence and folds",
+        "n_candidates": process.report["n_candidates"] + len(tried.table),
+        "averaged": _named_shares(tried.table, shares),
+    }
+    return Linear(
+        (process.sparse + np.float32(factor) * solved.sparse) / 2,
+        (process.dense + np.float32(factor) * solved.dense) / 2,
+        (process.intercept + factor * solved.intercept) / 2,
+        report["temperature"],
+        report,
+    )
+
+
+def _judged(values, rows, which):
+    """Temperature, accuracy and confidences by decision values of texts not learnt from."""
+    labels, weights = rows.labels[which], rows.weights[which]
+    temperature = fit_temperature(values, labels, weights)
+    hits = predicted(values) == labels
+    return {
+        "accuracy": float((weights * hits).sum() / weights.sum()),
+        "n_tested": int(labels.size),
+        "temperature": temperature,
+        "confidences": _quantiles(values, temperature),
+    }
 
 
 # ------------------------------------------------------------------------------------------------
@@ -114,98 +164,220 @@ def fit_by_evidence(rows: Labelled, n_threads: int = 1) -> Linear:
 # ------------------------------------------------------------------------------------------------
 
 
-def fit_by_folds(rows: Labelled, candidates: Candidates, n_threads: int, seed: int) -> Linear:
-    """The candidate with the best accuracy on folds held out, solved on all rows."""
+def fit_by_folds(
+    rows: Labelled,
+    candidates: Candidates,
+    n_threads: int,
+    seed: int,
+    groups: np.ndarray | None = None,
+) -> Linear:
+    """The mean of the candidates that err least on folds held out, solved on all rows."""
     rng = np.random.default_rng(seed)
-    looked_at = rng.permutation(rows.labels.size)[:MOST_SELECTED]
-    part = rows.take(np.sort(looked_at)) if looked_at.size < rows.labels.size else rows
-    choice = select(part, candidates, n_threads, rng)
-    model = fit_one(rows, choice, n_threads)
-    return Linear(model.sparse, model.dense, model.intercept, choice["temperature"], choice)
+    looked_at = np.sort(rng.permutation(rows.labels.size)[:MOST_SELECTED])
+    part = rows.take(looked_at) if looked_at.size < rows.labels.size else rows
+    folds = folds_for(part.labels, rng, None if groups is None else groups[looked_at])
+    tried = try_all(part, candidates, folds, n_threads)
+    shares = most_hits(tried)
+    model = fit_mixture(rows, tried.table, shares, n_threads)
+    report = tried.table[int(np.argmax(shares * tried.spread))] | _judged(
+        tried.values @ shares, part, tried.tested
+    )
+    report |= {
+        "selection": "folds",
+        "n_candidates": len(tried.table),
+        "averaged": _named_shares(tried.table, shares),
+        "candidates": tried.table,
+    }
+    return Linear(model.sparse, model.dense, model.intercept, report["temperature"], report)
 
 
-def select(
-    rows: Labelled, candidates: Candidates, n_threads: int, rng: np.random.Generator
-) -> dict:
-    """Try every candidate on folds; the chosen one with its temperature."""
-    held_out = [held for _, held in folds_for(rows.labels, rng)]
-    return choose(rows, candidates, held_out, n_threads)
+@dataclass(frozen=True)
+class Folds:
+    """Rows held out together, and which of them are judged."""
+
+    of: np.ndarray  # (n,), the number of folds for rows that are never held out
+    n: int
+    judged: np.ndarray  # (n,) of bool
+
+    def held_out(self) -> list[np.ndarray]:
+        """Rows of each fold."""
+        return [np.flatnonzero(self.of == f) for f in range(self.n)]
 
 
-def folds_for(labels: np.ndarray, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(rows to learn from, rows to judge by) of each fold; fewer folds where texts are many."""
-    folds = _folds(labels, rng)
+def folds_for(
+    labels: np.ndarray, rng: np.random.Generator, groups: np.ndarray | None = None
+) -> Folds:
+    """Five folds, fewer of them held out where texts are many; groups stay together."""
     n_used = int(np.clip(-(-_HELD_OUT * N_FOLDS // labels.size), 1, N_FOLDS))
-    return [(np.flatnonzero(folds != f), np.flatnonzero(folds == f)) for f in range(n_used)]
+    if groups is None:
+        of = np.minimum(_folds(labels, rng), n_used)
+        return Folds(of, n_used, of < n_used)
+    of = _grouped_folds(labels, groups, rng)
+    # a class that is in no other group cannot be known, and says nothing
+    known = [np.isin(labels, labels[of != f]) & (of == f) for f in range(N_FOLDS)]
+    judged = np.any(known, axis=0)
+    if not judged.any():
+        raise ValueError(
+            "groups must hold texts of some class in two of them at least. Got every class in one "
+            "group instead. Leave groups out, or add texts of other groups."
+        )
+    return Folds(of, N_FOLDS, judged)
 
 
-def choose(
-    rows: Labelled, candidates: Candidates, held_out: list[np.ndarray], n_threads: int
-) -> dict:
-    """The candidate that errs least on the rows of `held_out`, each learnt without them."""
+@dataclass(frozen=True)
+class Tried:
+    """Decision values of all candidates on rows that they did not learn from."""
+
+    table: list[dict]  # what each candidate is, and how it did
+    values: np.ndarray  # (n_tested, n_columns, n_candidates)
+    tested: np.ndarray  # (n_tested,) rows
+    labels: np.ndarray  # (n_tested,)
+    weights: np.ndarray  # (n_tested,)
+
+    def losses(self) -> np.ndarray:
+        """Loss of each candidate at its best temperature, (n_candidates,)."""
+        found = []
+        for values in np.moveaxis(self.values, 2, 0):
+            one = values, self.labels, self.weights
+            found.append(log_loss(*one, fit_temperature(*one)))
+        return np.array(found)
+
+    @property
+    def spread(self) -> np.ndarray:
+        """Size of each candidate's decision values."""
+        return np.sqrt(np.mean(np.square(self.values), axis=(0, 1))) + 1e-12
+
+
+def try_all(rows: Labelled, candidates: Candidates, folds: Folds, n_threads: int) -> Tried:
+    """Every candidate, learnt from all folds but one and tried on that one."""
     pairs = candidates.pairs(rows.E.shape[1] > 0)
+    held_out = folds.held_out()
     tested = np.concatenate(held_out)
     decisions = {w: _tried(rows, pairs, w, held_out, n_threads) for w in candidates.solved}
     if "both" in candidates.weightings:
         decisions["both"] = (decisions["tf-idf"] + decisions["naive-bayes"]) / 2
+    judged = folds.judged[tested]
+    values = np.concatenate([decisions[w] for w in candidates.weightings], axis=2)[judged]
+    tested = tested[judged]
     labels, weights = rows.labels[tested], rows.weights[tested]
-    table: list[dict] = []
-    best: Any = None
-    for weighting in candidates.weightings:
-        for at, (C, scale) in enumerate(pairs):
-            values = decisions[weighting][:, :, at]
-            hits = predicted(values) == labels
-            accuracy = float((weights * hits).sum() / weights.sum())
-            loss = log_loss(values, labels, weights)
-            row = {
+    table = []
+    for at, (weighting, (C, scale)) in enumerate(product(candidates.weightings, pairs)):
+        hits = predicted(values[:, :, at]) == labels
+        table.append(
+            {
                 "weighting": weighting, "C": float(C), "dense_scale": float(scale),
-                "accuracy": accuracy, "n_errors": int((~hits).sum()),
-            }  # fmt: skip
-            table.append(row)
-            if best is None or (accuracy, -loss) > best[0]:
-                best = (accuracy, -loss), row, values
-    _, row, values = best
-    temperature = fit_temperature(values, labels, weights)
+                "accuracy": float((weights * hits).sum() / weights.sum()),
+                "n_errors": int((~hits).sum()),
+            }
+        )  # fmt: skip
+    return Tried(table, values, tested, labels, weights)
+
+
+def most_hits(tried: Tried) -> np.ndarray:
+    """Shares of the candidates by their hits: three hits more are worth e times as much."""
+    hits = np.array([row["accuracy"] for row in tried.table]) * len(tried.tested)
+    return _even(tried, _largest(softmax(hits / 3.0)))
+
+
+def least_loss(tried: Tried) -> np.ndarray:
+    """Equal shares of the candidates with the least loss."""
+    weights = np.zeros(len(tried.table))
+    weights[np.argsort(tried.losses(), kind="stable")[:_AVERAGED]] = 1.0
+    return _even(tried, weights / weights.sum())
+
+
+def _largest(weights):
+    """The largest weights, what is next to nothing left out."""
+    kept = np.argsort(-weights, kind="stable")[:_AVERAGED]
+    kept = kept[weights[kept] > _NOTHING * weights.max()]
+    some = np.zeros(weights.size)
+    some[kept] = weights[kept]
+    return some / some.sum()
+
+
+def _even(tried, weights):
+    """Shares that give decision values of every size their weight."""
+    return weights / tried.spread * (weights @ tried.spread)
+
+
+def _named_shares(table, shares):
+    keys = ("weighting", "C", "dense_scale")
+    return [
+        {**{key: row[key] for key in keys}, "share": float(share)}
+        for row, share in zip(table, shares)
+        if share > 0
+    ]
+
+
+def choose(rows: Labelled, candidates: Candidates, held_out: np.ndarray, n_threads: int) -> dict:
+    """The one candidate that errs least on the rows `held_out`, learnt without them."""
+    of = np.ones(rows.labels.size, np.int64)
+    of[held_out] = 0
+    tried = try_all(rows, candidates, Folds(of, 1, of == 0), n_threads)
+    accuracies = [row["accuracy"] for row in tried.table]
+    losses = tried.losses()
+    best = max(range(len(accuracies)), key=lambda at: (accuracies[at], -losses[at]))
     return {
-        **row,
-        "selection": "folds",
-        "n_candidates": len(table),
-        "n_tested": int(tested.size),
-        "temperature": temperature,
-        "confidences": _quantiles(values, temperature),
-        "candidates": table,
+        **tried.table[best],
+        **_judged(tried.values[:, :, best], rows, tried.tested),
+        "n_candidates": len(tried.table),
+        "candidates": tried.table,
     }
 
 
 def fit_one(rows: Labelled, choice: dict, n_threads: int = 1) -> Linear:
     """Solve one candidate on all rows, tightly."""
-    both = choice["weighting"] == "both"
-    weightings = WEIGHTINGS[:2] if both else (choice["weighting"],)
+    return fit_mixture(rows, [choice], np.ones(1), n_threads)
+
+
+def fit_mixture(
+    rows: Labelled, table: list[dict], shares: np.ndarray, n_threads: int = 1
+) -> Linear:
+    """The sum of the candidates that have a share, each solved on all rows, tightly."""
+    wanted: dict[str, dict] = {}
+    for row, share in zip(table, shares):
+        if share > 0:
+            both = row["weighting"] == "both"
+            for weighting in WEIGHTINGS[:2] if both else (row["weighting"],):
+                pairs = wanted.setdefault(weighting, {})
+                pair = row["C"], row["dense_scale"]
+                pairs[pair] = pairs.get(pair, 0.0) + share / (2 if both else 1)
+    tasks = [
+        (weighting, [(c, *pair, share) for c in some for pair, share in pairs.items()])
+        for weighting, pairs in wanted.items()
+        for some in _together(rows.columns, weighting, len(pairs))
+    ]
 
     def work(task):
-        weighting, classes = task
+        weighting, problems = task
+        classes, Cs, scales, share = (np.array(column) for column in zip(*problems))
         X, r = _weighted(rows, weighting, classes[0], np.arange(rows.labels.size))
         found = solve(
-            X, rows.E, rows.labels, np.full(len(classes), choice["C"]),
-            np.full(len(classes), choice["dense_scale"]), positive=classes,
-            text_weights=rows.weights, tol=5e-4, max_epochs=100,
+            X, rows.E, rows.labels, Cs, scales, positive=classes, text_weights=rows.weights,
+            tol=5e-4, max_epochs=100,
         )  # fmt: skip
-        w = found.sparse_weights if r is None else found.sparse_weights * r[:, None]
-        return w, found.dense_weights, found.intercepts
-
-    tasks = [(w, some) for w in weightings for some in _together(rows.columns, w)]
-    solved = _in_threads(work, tasks, n_threads)
-
-    def mean(part):
-        of_weighting = [
-            np.concatenate(
-                [found[part] for (w, _), found in zip(tasks, solved) if w == weighting], axis=-1
+        of_class = np.searchsorted(rows.columns, classes)
+        if share.size == 1 and share[0] == 1.0:
+            w, v, b = found.sparse_weights, found.dense_weights, found.intercepts
+        else:
+            sums = np.zeros((share.size, of_class.max() + 1 - of_class[0]), np.float32)
+            sums[np.arange(share.size), of_class - of_class[0]] = share
+            w, v, b = (
+                part @ sums
+                for part in (found.sparse_weights, found.dense_weights, found.intercepts)
             )
-            for weighting in weightings
-        ]
-        return sum(of_weighting) / np.float32(len(weightings))
+        return of_class[0], w if r is None else w * r[:, None], v, b
 
-    return Linear(mean(0), mean(1), mean(2).astype(np.float64), 1.0)
+    columns = len(rows.columns)
+    total = (
+        np.zeros((rows.X.shape[1], columns), np.float32),
+        np.zeros((rows.E.shape[1], columns), np.float32),
+        np.zeros(columns, np.float32),
+    )
+    for first, *parts in _in_threads(work, tasks, n_threads):
+        for whole, part in zip(total, parts):
+            whole[..., first : first + part.shape[-1]] += part
+    return Linear(total[0], total[1], total[2].astype(np.float64), 1.0)
 
 
 def _tried(rows, pairs, weighting, held_out, n_threads):
@@ -245,9 +417,9 @@ def _tried(rows, pairs, weighting, held_out, n_threads):
     )
 
 
-def _together(classes, weighting):
+def _together(classes, weighting, n_pairs):
     """Classes that are solved side by side."""
-    size = _SIDE_BY_SIDE if weighting == "tf-idf" else 1
+    size = max(_SIDE_BY_SIDE // n_pairs, 1) if weighting == "tf-idf" else 1
     return [classes[i : i + size] for i in range(0, len(classes), size)]
 
 
@@ -278,11 +450,6 @@ def predicted(decisions: np.ndarray) -> np.ndarray:
     return decisions.argmax(axis=1)
 
 
-def _accuracy(decisions, rows):
-    hits = predicted(decisions) == rows.labels
-    return float((rows.weights * hits).sum() / rows.weights.sum())
-
-
 def _quantiles(decisions, temperature):
     """How sure it is of texts it has not seen: 201 quantiles of the largest probability."""
     confidence = np.exp(log_probabilities(decisions, temperature).max(axis=1))
@@ -296,3 +463,25 @@ def _folds(labels, rng):
         rows = rng.permutation(np.flatnonzero(labels == c))
         folds[rows] = (np.arange(rows.size) + rng.integers(N_FOLDS)) % N_FOLDS
     return folds
+
+
+def _grouped_folds(labels, groups, rng):
+    """A fold for each row, those of a group together, classes as even as the groups let them."""
+    n_groups = np.unique(groups).size
+    if n_groups < 2:
+        raise ValueError(
+            "groups must be at least two. Got one instead. Leave groups out, or add other texts."
+        )
+    state = int(rng.integers(2**31))
+    n_folds = min(N_FOLDS, n_groups, max(_groups_of_classes(labels, groups)))
+    folds = np.zeros(labels.size, np.int64)
+    splits = StratifiedGroupKFold(max(n_folds, 2), shuffle=True, random_state=state)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of classes smaller than the folds are many
+        for f, (_, held) in enumerate(splits.split(labels, labels, groups)):
+            folds[held] = f
+    return folds
+
+
+def _groups_of_classes(labels, groups):
+    return [np.unique(groups[labels == c]).size for c in np.unique(labels)]

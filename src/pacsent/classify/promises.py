@@ -147,6 +147,7 @@ def certify(
     per_class: bool = False,
     overlap: str = "refuse",
     n_candidates: int = 1,
+    new: Iterable[str] | None = None,
 ) -> ErrorCertificate:
     """Bound how often a classifier is wrong on texts like these, which it has not seen.
 
@@ -166,6 +167,9 @@ def certify(
         texts that training did not hold).
     n_candidates : int
         How many classifiers were compared on these texts before this one was kept.
+    new : iterable of str, optional
+        Texts that the promise is for, without labels: whether they are like the held-out ones is
+        tested (`check_exchangeable`), and the certificate says what came out.
     """
     check_delta(delta)
     texts, y, provenance = fresh(classifier, texts, labels, overlap)
@@ -178,8 +182,16 @@ def certify(
     n, n_errors = len(texts), int(wrong.sum())
     bounds = bounds_from_counts(n, n_errors, counts, delta, n_candidates)
     return ErrorCertificate(
-        n, n_errors, float(delta), bounds[0], n_candidates, counts, bounds[1], bounds[2], provenance
-    )
+        n, n_errors, float(delta), bounds[0], n_candidates, counts, bounds[1], bounds[2],
+        provenance, alike(texts, new),
+    )  # fmt: skip
+
+
+def alike(texts: list[str], new: Iterable[str] | None) -> str:
+    """What a promise made from `texts` says about the texts it is for."""
+    from pacsent.classify.exchange import check_exchangeable
+
+    return "not checked" if new is None else check_exchangeable(texts, new).note
 
 
 def check_delta(delta: float, name: str = "delta") -> None:
@@ -237,7 +249,7 @@ def fit_by_bound(
 
     The model is the one fitted on the others: one fitted on all rows has no such promise.
     """
-    choice = fitting.choose(rows, candidates, [kept], n_threads)
+    choice = fitting.choose(rows, candidates, kept, n_threads)
     rest = np.setdiff1d(np.arange(rows.labels.size), kept)
     model = fitting.fit_one(rows.take(rest), choice, n_threads)
     decisions = rows.X[kept] @ model.sparse + rows.E[kept] @ model.dense + model.intercept

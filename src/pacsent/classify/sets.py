@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.classify.promises import check_delta, fresh
+from pacsent.classify.promises import alike, check_delta, fresh
 from pacsent.maths.binomial import last_passed, n_needed, rank_for_sets, upper_limit
 
 
@@ -107,7 +107,8 @@ class Abstaining:
         return (
             f"With {100 * (1 - self.delta):g} % confidence, of the texts it answers at most "
             f"{100 * self.error:g} % are wrong. It answers {100 * self.coverage:.1f} % of texts "
-            f"(those with probability >= {self.threshold:.4f})."
+            f"(those with probability >= {self.threshold:.4f}). New texts being alike: not "
+            "checked; StreamWatcher and check_exchangeable do."
         )
 
 
@@ -153,6 +154,7 @@ class Comparison:
     only_a_right: int
     only_b_right: int
     delta: float
+    exchangeable: str = "not checked"
 
     @property
     def difference(self) -> float:
@@ -176,13 +178,15 @@ class Comparison:
         seen = f"(observed {self.difference:+.4f} on {self.n:,} texts)"
         sure = f"With {100 * (1 - self.delta):g} % confidence"
         if low > 0:
-            return f"{sure}, a errs less than b, by at least {_down(low)} {seen}."
-        if high < 0:
-            return f"{sure}, b errs less than a, by at least {_down(-high)} {seen}."
-        return (
-            f"{sure}, the errors of b and a differ by {_down(low)} to {_up(high)} {seen}: these "
-            "texts are too few to say which is better."
-        )
+            found = f"{sure}, a errs less than b, by at least {_down(low)} {seen}."
+        elif high < 0:
+            found = f"{sure}, b errs less than a, by at least {_down(-high)} {seen}."
+        else:
+            found = (
+                f"{sure}, the errors of b and a differ by {_down(low)} to {_up(high)} {seen}: "
+                "these texts are too few to say which is better."
+            )
+        return f"{found}\nNew texts being alike: {self.exchangeable}."
 
 
 def _down(x):
@@ -201,8 +205,11 @@ def compare(
     *,
     delta: float = 0.05,
     overlap: str = "refuse",
+    new: Iterable[str] | None = None,
 ) -> Comparison:
     """Which of two fitted classifiers errs less on texts neither has seen, and by how much.
+
+    `new`, texts that the answer is for, are tested for being like these, as by `certify`.
 
     Examples
     --------
@@ -223,4 +230,4 @@ def compare(
         true = classifier.classes_[y]
     right_a, right_b = a.predict(some) == true, b.predict(some) == true
     only_a, only_b = int((right_a & ~right_b).sum()), int((right_b & ~right_a).sum())
-    return Comparison(len(some), only_a, only_b, float(delta))
+    return Comparison(len(some), only_a, only_b, float(delta), alike(some, new))

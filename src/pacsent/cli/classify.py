@@ -49,6 +49,10 @@ def _probability(name, default, text):
 
 
 _delta = _probability("--delta", 0.05, "Chance that the promise fails.")
+_new = click.option(
+    "--new", type=click.Path(exists=True),
+    help="Texts the promise is for, a text a line: test whether they are like DATA.",
+)  # fmt: skip
 _DATA = click.Path(exists=True, dir_okay=False)
 
 
@@ -68,6 +72,12 @@ def _labelled(path, text_column, label_column):
     from pacsent.text.tables import read_labelled_texts
 
     return read_labelled_texts(path, text_column=text_column, label_column=label_column)
+
+
+def _lines(path):
+    from pacsent.text.tables import stream_texts
+
+    return None if path is None else list(stream_texts(path))
 
 
 def _labels_of(classifier, labels):
@@ -251,9 +261,10 @@ def _answers(classifier, texts, error, delta, told):
               show_default=True, help="What to do with texts that were fitted.")  # fmt: skip
 @click.option("--n-candidates", type=click.IntRange(min=1), default=1, show_default=True,
               help="Classifiers that were compared on DATA.")  # fmt: skip
+@_new
 @json_option
 @quiet_option
-def certify(model, data, text_column, label_column, as_json, quiet, **given):
+def certify(model, data, text_column, label_column, new, as_json, quiet, **given):
     """Bound how often MODEL is wrong on texts like DATA, which it has not seen."""
     from pacsent.progress import bar
 
@@ -261,7 +272,7 @@ def certify(model, data, text_column, label_column, as_json, quiet, **given):
     texts, labels = _labelled(data, text_column, label_column)
     labels = _labels_of(classifier, labels)
     with bar("certifying", total=len(texts), unit="texts", enabled=not quiet) as shown:
-        certificate = classifier.certify(texts, labels, **given)
+        certificate = classifier.certify(texts, labels, new=_lines(new), **given)
         shown.advance(len(texts))
     click.echo(certificate.to_json() if as_json else str(certificate))
 
@@ -274,9 +285,10 @@ def certify(model, data, text_column, label_column, as_json, quiet, **given):
 @_delta
 @click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse",
               show_default=True, help="What to do with texts that were fitted.")  # fmt: skip
+@_new
 @json_option
 @quiet_option
-def compare(a, b, data, text_column, label_column, delta, overlap, as_json, quiet):
+def compare(a, b, data, text_column, label_column, new, as_json, quiet, **given):
     """What is certain about the difference between the classifiers A and B on texts like DATA."""
     from pacsent.classify import compare as compared
     from pacsent.progress import bar
@@ -285,12 +297,13 @@ def compare(a, b, data, text_column, label_column, delta, overlap, as_json, quie
     texts, labels = _labelled(data, text_column, label_column)
     labels = _labels_of(first, labels)
     with bar("comparing", total=len(texts), unit="texts", enabled=not quiet) as shown:
-        found = compared(first, second, texts, labels, delta=delta, overlap=overlap)
+        found = compared(first, second, texts, labels, new=_lines(new), **given)
         shown.advance(len(texts))
     if as_json:
         low, high = found.bounds
         row = {"n": found.n, "difference": found.difference, "low": low, "high": high}
-        echo_json({**row, "delta": delta})
+        row |= {"delta": found.delta, "exchangeable": found.exchangeable}
+        echo_json(row)
     else:
         click.echo(str(found))
 

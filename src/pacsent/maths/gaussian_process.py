@@ -136,12 +136,18 @@ def explore(
     n_classes: int,
     weights: np.ndarray,
     n_threads: int = 1,
+    folds: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Explored:
-    """Laplace's approximation at every place of the grid; one column for two classes."""
+    """Laplace's approximation at every place of the grid; one column for two classes.
+
+    With `folds`, (the fold of each text, whether it is judged), texts are left out fold by fold
+    and not one by one, and only those judged count in the likelihood.
+    """
     n = labels.size
     columns = [1] if n_classes == 2 else range(n_classes)
     signs = [np.where(labels == c, 1.0, -1.0) for c in columns]
     jitter = 1.0 + 1e-6 * np.eye(n)
+    judged = np.arange(n) if folds is None else np.flatnonzero(folds[1])
 
     def work(line):
         """Places of one line of the grid, each started at the solution of the one before."""
@@ -151,16 +157,31 @@ def explore(
             K = s * K_sparse + d * K_dense + jitter
             fits = [laplace(K, y, weights, start=f) for y, f in zip(signs, starts)]
             starts = [fit.f for fit in fits]
-            left_out = np.stack([fit.left_out(K) for fit in fits], axis=1)
+            if folds is None:
+                left_out = np.stack([fit.left_out(K) for fit in fits], axis=1)
+            else:
+                left_out = np.stack([without_folds(K, y, weights, folds[0]) for y in signs], axis=1)
             a = np.stack([fit.a for fit in fits], axis=1)
-            temperature = fit_temperature(left_out, labels, weights)
-            likelihood = -log_loss(left_out, labels, weights, temperature) * weights.sum()
+            some = left_out[judged], labels[judged], weights[judged]
+            likelihood = -log_loss(*some, fit_temperature(*some)) * weights[judged].sum()
             found.append((s, d, sum(fit.evidence for fit in fits), likelihood, left_out, a))
         return found
 
     with ThreadPoolExecutor(n_threads) as pool:
         rows = [row for some in pool.map(work, grid) for row in some]
     return Explored(*(np.array([row[i] for row in rows]) for i in range(6)))
+
+
+def without_folds(
+    K: np.ndarray, signs: np.ndarray, weights: np.ndarray, folds: np.ndarray
+) -> np.ndarray:
+    """f of each text by the texts of all other folds, (n,)."""
+    f = np.zeros(signs.size)
+    for fold in np.unique(folds):
+        held, rest = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+        fit = laplace(K[np.ix_(rest, rest)], signs[rest], weights[rest])
+        f[held] = K[np.ix_(held, rest)] @ fit.a
+    return f
 
 
 def weigh(evidence: np.ndarray, likelihood: np.ndarray) -> np.ndarray:
@@ -183,6 +204,7 @@ def averaged(
     n_classes: int,
     weights: np.ndarray | None = None,
     n_threads: int = 1,
+    folds: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Averaged:
     """Average f over the grid, each place weighing by what it says about the labels.
 
@@ -192,8 +214,9 @@ def averaged(
     """
     weights = np.ones(labels.size) if weights is None else weights
     found = explore(
-        K_sparse, K_dense, labels, grid, n_classes=n_classes, weights=weights, n_threads=n_threads
-    )
+        K_sparse, K_dense, labels, grid, n_classes=n_classes, weights=weights,
+        n_threads=n_threads, folds=folds,
+    )  # fmt: skip
     share = weigh(found.evidence, found.likelihood)
     spread = np.sqrt(np.mean(np.square(found.left_out), axis=(1, 2))) + 1e-12
     share_of = share / spread * (share @ spread)

@@ -115,7 +115,20 @@ def minimise_bound(
 def recursive_bound(
     R: np.ndarray, signs: np.ndarray, prior: Normal, delta: float, parts: list[np.ndarray]
 ) -> float:
-    """Bound on the error of the last posterior, each part's posterior the next part's prior.
+    """Bound on the error of the last posterior, each part's posterior the next part's prior."""
+    return recursive_posterior(R, signs, prior, delta, parts)[1]
+
+
+def recursive_posterior(
+    R: np.ndarray,
+    signs: np.ndarray,
+    prior: Normal,
+    delta: float,
+    parts: list[np.ndarray],
+    *,
+    n_steps: int = 150,
+) -> tuple[Normal, float]:
+    """The last posterior, each part's the next part's prior, and the bound on its error.
 
     With e the error of this step's posterior and g that of the one before, drawn independently, the
     loss e - g / 2 is -1/2, 0, 1/2 or 1: half the sum of three indicators less a half, each bounded
@@ -126,7 +139,7 @@ def recursive_bound(
     before = prior
     for step, part in enumerate(parts):
         unseen = np.concatenate(parts[step:])
-        after = minimise_bound(R[part], signs[part], before, share, n=unseen.size)
+        after = minimise_bound(R[part], signs[part], before, share, n=unseen.size, n_steps=n_steps)
         new = after.errors(R[unseen], signs[unseen])
         kl = after.kl(before)
         if step == 0:
@@ -137,4 +150,4 @@ def recursive_bound(
             upper = [bound(float(one.mean()), kl, unseen.size, share / 3) for one in indicators]
             total = 0.5 * sum(upper) - _GAMMA + _GAMMA * total
         before = after
-    return min(total, 1.0)
+    return before, min(total, 1.0)

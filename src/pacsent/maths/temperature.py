@@ -13,7 +13,7 @@ def log_probabilities(decisions: np.ndarray, temperature: float) -> np.ndarray:
     """
     z = np.asarray(decisions, np.float64) * temperature
     if z.shape[1] == 1:
-        z = np.hstack([np.zeros_like(z), z])
+        return -np.logaddexp(0.0, np.hstack([z, -z]))
     return z - logsumexp(z, axis=1, keepdims=True)
 
 
