@@ -154,7 +154,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         texts = checked_texts(texts)
         classes, y = _checked_labels(texts, labels)
         weights = self._weights(sample_weight, classes, y)
-        groups = _checked_groups(texts, groups, self.selection)
+        group_of = _checked_groups(texts, groups, self.selection)
         for name in ("certificate_", "calibration_", "holdout_seed_"):
             self.__dict__.pop(name, None)
         if self.selection == "bound":
@@ -167,8 +167,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         chosen_on = kept if self.selection == "bound" else kept[:0]
         used = np.concatenate([rest, chosen_on])
         fitted, judged = [texts[i] for i in rest], [texts[i] for i in chosen_on]
-        groups = None if groups is None else groups[used]
-        self._fit_rows(fitted, judged, delta, y[used], weights[used], groups)
+        group_of = None if group_of is None else group_of[used]
+        self._fit_rows(fitted, judged, delta, y[used], weights[used], group_of)
         self.training_fingerprints_ = np.unique(fingerprints([texts[i] for i in used]))
         if holdout is not None and self.selection != "bound":
             held_out = [texts[i] for i in kept]
