@@ -381,10 +381,11 @@ def test_false_alarms_of_the_test_are_as_rare_as_promised():
 
 def test_a_promise_says_whether_new_texts_were_checked(fitted):
     texts, labels = texts_of(300, 11)
-    like, unlike = texts_of(300, 12)[0], texts_of(300, 13, "book")[0]
+    like = check_exchangeable(texts, texts_of(300, 12)[0], seed=0)
+    unlike = check_exchangeable(texts, texts_of(300, 13, "book")[0], seed=0)
     assert "New texts being alike: not checked." in str(fitted.certify(texts, labels))
-    assert "checked, no alarm" in str(fitted.certify(texts, labels, new=like))
-    assert "checked, ALARM" in str(fitted.certify(texts, labels, new=unlike))
+    assert "checked, no alarm" in str(fitted.certify(texts, labels, checked=like))
+    assert "checked, ALARM" in str(fitted.certify(texts, labels, checked=unlike))
     assert "not checked" in str(compare(fitted, fitted, texts, labels))
-    assert "ALARM" in str(compare(fitted, fitted, texts, labels, new=unlike))
+    assert "ALARM" in str(compare(fitted, fitted, texts, labels, checked=unlike))
     assert "not checked" in str(fitted.abstain(error=0.3))

@@ -147,7 +147,7 @@ def certify(
     per_class: bool = False,
     overlap: str = "refuse",
     n_candidates: int = 1,
-    new: Iterable[str] | None = None,
+    checked: Any = None,
 ) -> ErrorCertificate:
     """Bound how often a classifier is wrong on texts like these, which it has not seen.
 
@@ -167,9 +167,9 @@ def certify(
         texts that training did not hold).
     n_candidates : int
         How many classifiers were compared on these texts before this one was kept.
-    new : iterable of str, optional
-        Texts that the promise is for, without labels: whether they are like the held-out ones is
-        tested (`check_exchangeable`), and the certificate says what came out.
+    checked : ExchangeabilityTest, optional
+        What `check_exchangeable(texts, new)` found about the texts that the promise is for; the
+        certificate says it.
     """
     check_delta(delta)
     texts, y, provenance = fresh(classifier, texts, labels, overlap)
@@ -183,15 +183,13 @@ def certify(
     bounds = bounds_from_counts(n, n_errors, counts, delta, n_candidates)
     return ErrorCertificate(
         n, n_errors, float(delta), bounds[0], n_candidates, counts, bounds[1], bounds[2],
-        provenance, alike(texts, new),
+        provenance, alike(checked),
     )  # fmt: skip
 
 
-def alike(texts: list[str], new: Iterable[str] | None) -> str:
-    """What a promise made from `texts` says about the texts it is for."""
-    from pacsent.classify.exchange import check_exchangeable
-
-    return "not checked" if new is None else check_exchangeable(texts, new).note
+def alike(checked: Any) -> str:
+    """What a promise says about new texts being like those it was made from."""
+    return "not checked" if checked is None else checked.note
 
 
 def check_delta(delta: float, name: str = "delta") -> None:

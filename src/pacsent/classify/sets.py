@@ -205,11 +205,11 @@ def compare(
     *,
     delta: float = 0.05,
     overlap: str = "refuse",
-    new: Iterable[str] | None = None,
+    checked: Any = None,
 ) -> Comparison:
     """Which of two fitted classifiers errs less on texts neither has seen, and by how much.
 
-    `new`, texts that the answer is for, are tested for being like these, as by `certify`.
+    `checked`, of `check_exchangeable`, is about the texts that the answer is for, as in `certify`.
 
     Examples
     --------
@@ -230,4 +230,4 @@ def compare(
         true = classifier.classes_[y]
     right_a, right_b = a.predict(some) == true, b.predict(some) == true
     only_a, only_b = int((right_a & ~right_b).sum()), int((right_b & ~right_a).sum())
-    return Comparison(len(some), only_a, only_b, float(delta), alike(some, new))
+    return Comparison(len(some), only_a, only_b, float(delta), alike(checked))

@@ -74,10 +74,12 @@ def _labelled(path, text_column, label_column):
     return read_labelled_texts(path, text_column=text_column, label_column=label_column)
 
 
-def _lines(path):
+def _checked(texts, new):
+    """Whether the texts of the file `new` are like these; None without a file."""
+    from pacsent.classify import check_exchangeable
     from pacsent.text.tables import stream_texts
 
-    return None if path is None else list(stream_texts(path))
+    return None if new is None else check_exchangeable(texts, stream_texts(new))
 
 
 def _labels_of(classifier, labels):
@@ -272,7 +274,7 @@ def certify(model, data, text_column, label_column, new, as_json, quiet, **given
     texts, labels = _labelled(data, text_column, label_column)
     labels = _labels_of(classifier, labels)
     with bar("certifying", total=len(texts), unit="texts", enabled=not quiet) as shown:
-        certificate = classifier.certify(texts, labels, new=_lines(new), **given)
+        certificate = classifier.certify(texts, labels, checked=_checked(texts, new), **given)
         shown.advance(len(texts))
     click.echo(certificate.to_json() if as_json else str(certificate))
 
@@ -297,7 +299,7 @@ def compare(a, b, data, text_column, label_column, new, as_json, quiet, **given)
     texts, labels = _labelled(data, text_column, label_column)
     labels = _labels_of(first, labels)
     with bar("comparing", total=len(texts), unit="texts", enabled=not quiet) as shown:
-        found = compared(first, second, texts, labels, new=_lines(new), **given)
+        found = compared(first, second, texts, labels, checked=_checked(texts, new), **given)
         shown.advance(len(texts))
     if as_json:
         low, high = found.bounds
