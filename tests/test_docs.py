@@ -233,3 +233,19 @@ def test_every_method_has_its_equation_its_picture_when_to_use_it_and_its_cost(n
     assert re.search(r"^!\[.+\]\(figures/method-[\w-]+\.svg\)$", text, re.M), "no picture"
     assert re.search(r"^\*\*When\.\*\* \w", text, re.M), "not when to use it"
     assert re.search(r"^\*\*Cost\.\*\* [`\w]", text, re.M), "no cost"
+
+
+def test_every_public_function_and_class_says_what_it_is_for():
+    """At the top of every public module; the API's own names have examples as well."""
+    import ast
+
+    package = ROOT / "src" / "pacsent"
+    silent = [
+        f"{path.relative_to(package)}: {node.name}"
+        for path in sorted(package.rglob("*.py"))
+        if not any(part.startswith("_") and part != "__init__.py" for part in path.parts[-3:])
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+        if ast.get_docstring(node) is None
+    ]
+    assert not silent

@@ -237,7 +237,9 @@ def test_a_browser_shows_the_page_without_sideways_scrolling(results, tmp_path, 
         "document.documentElement.scrollWidth + ' ' + innerWidth + ' ' + "
         "[...document.images].every(i => i.complete && i.naturalWidth > 0); })</script>"
     )
-    probe.write_text(page.read_text().replace("</body>", f"{script}</body>"))
+    # at its end: the runtime inside the page speaks of </body> too
+    before, end, after = page.read_text().rpartition("</body>")
+    probe.write_text(before + script + end + after)
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
     size = f"--window-size={width},1500"
     shot = tmp_path / "shot.png"

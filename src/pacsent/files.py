@@ -78,7 +78,13 @@ def check_output(
 
 
 def is_stream(path: str | os.PathLike | None) -> bool:
-    """Whether a path is stdout, a device or a pipe: written to as it is, nothing to move there."""
+    """Whether a path is stdout, a device or a pipe: written to as it is, nothing to move there.
+
+    Examples
+    --------
+    >>> is_stream('-'), is_stream('vectors.npy')
+    (True, False)
+    """
     if path is None or str(path) == "-":
         return True
     path = Path(path)

@@ -25,7 +25,13 @@ def digest(data: Any) -> str:
 
 
 def digest_of_json(value: object) -> str:
-    """Of the content, whatever the order of the keys and the white space of the file."""
+    """Of the content, whatever the order of the keys and the white space of the file.
+
+    Examples
+    --------
+    >>> digest_of_json({'a': 1, 'b': 2}) == digest_of_json({'b': 2, 'a': 1})
+    True
+    """
     return digest(json.dumps(value, sort_keys=True, separators=(",", ":")).encode())
 
 

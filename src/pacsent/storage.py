@@ -78,6 +78,14 @@ def write_folder(
 
 
 def is_model(folder: Path) -> bool:
+    """Whether a folder holds something that pacsent saved.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> is_model(Path('no-such-folder'))
+    False
+    """
     try:
         config = json.loads((folder / CONFIG).read_bytes())
     except (OSError, ValueError):
@@ -152,6 +160,7 @@ def place(path: str | os.PathLike) -> Path:
 
 
 def read_config(path: Path) -> dict:
+    """What the config.json of a saved folder says, checked."""
     if not path.exists():
         left = sorted(path.parent.glob(f".{path.name}.old-*")) if path.parent.is_dir() else []
         advice = (

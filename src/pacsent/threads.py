@@ -10,21 +10,39 @@ from threading import Lock
 
 
 def n_cores() -> int:
-    """Cores this process may use: what its affinity and its container leave of the machine's."""
+    """Cores this process may use: what its affinity and its container leave of the machine's.
+
+    Examples
+    --------
+    >>> n_cores() >= 1
+    True
+    """
     from joblib import cpu_count
 
     return cpu_count()
 
 
 def n_processors() -> int | None:
-    """Cores of the machine, whether or not this process may use them; None where unknown."""
+    """Cores of the machine, whether or not this process may use them; None where unknown.
+
+    Examples
+    --------
+    >>> n_processors() >= 1
+    True
+    """
     import os
 
     return os.cpu_count()
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """Threads for `n_jobs`: all cores for None and -1, all but one for -2, and so on."""
+    """Threads for `n_jobs`: all cores for None and -1, all but one for -2, and so on.
+
+    Examples
+    --------
+    >>> n_threads(1), n_threads(3)
+    (1, 3)
+    """
     if n_jobs is None:
         return n_cores()
     if not isinstance(n_jobs, numbers.Integral) or n_jobs == 0:
@@ -46,6 +64,11 @@ def one_blas_thread() -> Iterator[None]:
 
     The setting belongs to the whole process. So calls that overlap share one limit, taken by the
     first and lifted by the last, in whatever order they end; and nothing may `yield` inside.
+
+    Examples
+    --------
+    >>> with one_blas_thread():
+    ...     pass  # products of matrices use one thread here
     """
     global _BLAS_USERS, _BLAS_LIMIT
     from threadpoolctl import threadpool_limits
@@ -70,6 +93,11 @@ def in_order(
     """function(item) for each item, in order, on threads; few items are held at a time.
 
     `ahead` items are worked on beside the one that is waited for; by default twice the threads.
+
+    Examples
+    --------
+    >>> list(in_order(abs, [-2, 1, -3], 2))
+    [2, 1, 3]
     """
     n = n_threads(n_jobs)
     items = iter(items)

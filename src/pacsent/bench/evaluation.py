@@ -47,7 +47,15 @@ def folds_of(labels: np.ndarray, seed: int, n_folds: int = N_FOLDS) -> np.ndarra
 
 
 def unit_length(X: Any) -> Any:
-    """Rows divided by their length; rows of zeros stay."""
+    """Rows divided by their length; rows of zeros stay.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> unit_length(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
     lengths = np.linalg.norm(X, axis=1, keepdims=True)
     return X / np.where(lengths > 0, lengths, 1.0)
 
@@ -228,7 +236,13 @@ class Result:
 
 
 def score_text(result: dict, digits: int = 4) -> str:
-    """Accuracy and, where several seeds say so, its standard deviation."""
+    """Accuracy and, where several seeds say so, its standard deviation.
+
+    Examples
+    --------
+    >>> score_text({'accuracy': 0.81234, 'sd': 0.01, 'scores': [1, 2]}, 3)
+    '0.812 ± 0.010'
+    """
     shown = f"{result['accuracy']:.{digits}f}"
     several = len(result.get("scores", ())) > 1
     return f"{shown} ± {result['sd']:.{digits}f}" if several else shown
@@ -249,6 +263,14 @@ def _provenance(dataset: Dataset, words, protocol: Protocol) -> dict:
 
 
 def paper_score(row: Row, dataset: str) -> float | None:
+    """The number that the paper prints for a row and a dataset; None where it prints none.
+
+    Examples
+    --------
+    >>> from pacsent.bench.rows import ROWS
+    >>> paper_score(ROWS['tf-idf'], 'nothing') is None
+    True
+    """
     if row.paper is None or dataset not in PAPER_DATASETS:
         return None
     return row.paper[PAPER_DATASETS.index(dataset)]

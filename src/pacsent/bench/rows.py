@@ -170,6 +170,7 @@ def _from_method(row: Row, source: Texts, lam, seed) -> Features:
 
 
 def from_estimator(vectorizer: Any, train: Any, test: Any) -> Features:
+    """Features of both parts by a vectorizer fitted on the first, and the seconds of each step."""
     started = time.perf_counter()
     vectorizer.fit(train)
     fitted = time.perf_counter()

@@ -68,7 +68,15 @@ class Rule(NamedTuple):
 
 
 def cut(documents: Encoded, share: float) -> tuple[Encoded, Encoded]:
-    """The first part of each document in reading order, and the rest; both hold a word."""
+    """The first part of each document in reading order, and the rest; both hold a word.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> head, tail = cut(priors.encode_ids(np.array([4, 2, 7, 1]), np.array([4])), share=0.5)
+    >>> head.ids, tail.ids
+    (array([4, 2], dtype=int32), array([7, 1], dtype=int32))
+    """
     n = np.diff(documents.offsets)
     n_head = np.clip(np.floor(share * n), 1, n - 1).astype(np.int64)
     place = np.arange(documents.ids.size) - np.repeat(documents.offsets[:-1], n)
@@ -84,6 +92,7 @@ def _same_length(ids) -> Encoded:
 
 
 def certify_continuation(terms: Terms, encoded: Encoded) -> tuple[Certificate, "Continuation"]:
+    """The certificate about what follows in new documents, and the rule it is about."""
     rows = np.flatnonzero(np.diff(encoded.offsets) >= 2)
     check_sample(rows.size, encoded)
     aside, rest, sample = _divided(terms, rows)

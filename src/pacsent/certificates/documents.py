@@ -48,6 +48,7 @@ class _Words(NamedTuple):
 
 
 def certify_documents(terms: Terms, encoded: Encoded) -> "tuple[Certificate, GibbsPosterior]":
+    """Certificate B, about new documents, and the posterior over words it is about."""
     _check(terms)
     rows = np.flatnonzero(np.diff(encoded.offsets) >= 2)
     check_sample(rows.size, encoded)

@@ -63,7 +63,14 @@ def split_tokens(
 
 
 def encode_ids(ids: np.ndarray, lengths: np.ndarray) -> Encoded:
-    """Token ids and document lengths as `Encoded`."""
+    """Token ids and document lengths as `Encoded`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> encode_ids(np.array([4, 2, 7]), np.array([1, 2])).offsets
+    array([0, 1, 3])
+    """
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     return Encoded(ids.astype(np.int32), offsets, np.zeros(len(lengths), dtype=np.int64))
 

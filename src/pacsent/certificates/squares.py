@@ -36,6 +36,7 @@ KAPPA = (5 * math.sqrt(5) - 11) / 4
 
 
 def certify_squares(terms: "Terms", encoded: Encoded) -> "tuple[Certificate, GibbsPosterior]":
+    """Certificate C, in squared loss, and the posterior it is about."""
     s = terms
     parts = priors.split_tokens(encoded, s.split, s.holdout, s.rng)
     check_sample(parts.sample.ids.size, encoded)

@@ -116,6 +116,13 @@ def finished(terms: Terms, **parts: Any) -> Certificate:
 
 
 def steps(posterior: Any) -> tuple[float, ...]:
+    """How far from the prior to the method's posterior a search may go, in shares of the way.
+
+    Examples
+    --------
+    >>> steps('prior'), steps('vectorizer')
+    ((0.0,), (1.0,))
+    """
     if isinstance(posterior, tuple) or posterior == "vectorizer":
         return (1.0,)
     if posterior == "prior":
@@ -149,6 +156,7 @@ def given_posterior(
 
 
 def check_sample(n: int, encoded: Encoded) -> None:
+    """Refuse texts that leave nothing to certify."""
     if n == 0:
         raise ValueError(
             "texts must hold at least one document of two known words. Got "

@@ -63,6 +63,7 @@ def _beside(bound, risk) -> str:
 
 
 def noise_in_words(c: "Certificate") -> str:
+    """What a noise word is, in words."""
     return (
         f"a random word (drawn with chance proportional to its count in the vectors' source to the "
         f"power {c.noise_power:g})"
@@ -169,6 +170,7 @@ def provenance(c: "Certificate") -> str:
 
 
 def small_print(c: "Certificate") -> str:
+    """What a certificate does not say, in words."""
     vector = (
         "It speaks of the document's vector as it is, rule and calibration fixed beforehand."
         if c.kind == "continuation"
@@ -181,6 +183,7 @@ def small_print(c: "Certificate") -> str:
 
 
 def how_to_verify(c: "Certificate") -> str:
+    """How to check a certificate, in words."""
     return f"Seed {c.random_state}; check it with certificate.verify(texts, vectorizer)."
 
 

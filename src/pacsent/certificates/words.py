@@ -55,6 +55,7 @@ class _Posterior(NamedTuple):
 
 
 def certify_words(terms: Terms, encoded: "Encoded") -> "tuple[Certificate, GibbsPosterior]":
+    """Certificate A or A', about words, and the posteriors it is about."""
     parts = priors.split_tokens(encoded, terms.split, terms.holdout, terms.rng)
     check_sample(parts.sample.ids.size, encoded)
     n = int(parts.sample.ids.size)

@@ -193,6 +193,12 @@ def alike(checked: Any) -> str:
 
 
 def check_delta(delta: float, name: str = "delta") -> None:
+    """Refuse what is no probability strictly between 0 and 1.
+
+    Examples
+    --------
+    >>> check_delta(0.05)
+    """
     if not 0 < delta < 1:
         raise ValueError(f"{name} must be strictly between 0 and 1. Got {delta!r} instead.")
 

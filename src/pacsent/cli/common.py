@@ -212,11 +212,13 @@ def status_of(interruption: BaseException | None) -> int:
 
 
 def echo_warnings(caught):
+    """Print warnings that were caught, each text once, in the shell's words."""
     for text in dict.fromkeys(str(warning.message) for warning in caught):
         click.echo(f"Warning: {in_shell_words(text)}", err=True)
 
 
 def one_line_warning(message, category, filename, lineno, file=None, line=None):
+    """Print a warning as it comes, in the shell's words."""
     print(f"Warning: {in_shell_words(str(message))}", file=sys.stderr)
 
 

@@ -186,6 +186,13 @@ def idf_l2_posterior(
     The prior of a word is N(B_w, var_P/IDF(w) I); with `unit_prior` it is N(B_w, var_P I), the
     other reading of the paper. A word of weight 0 is left out of the sentence altogether.
     The loss is a sum over tokens, so a fixed `lam` weighs data and prior alike at every length.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> counts, A, B = np.array([[1, 1]]), np.eye(2), np.zeros((2, 2))
+    >>> idf_l2_posterior(counts, A, B, [3.0, 1.0], lam=1.0)
+    (array([[0.375, 0.125]]), array([0.125]))
     """
     idf_weights = np.asarray(idf_weights, dtype=float)
     counts = sparse.csr_array(counts, dtype=float)
@@ -240,7 +247,14 @@ def product_of_experts(counts: Any, B_hat: np.ndarray, var_P: Numbers = 1.0) -> 
 
 
 def log_normaliser(counts: Any, B_hat: np.ndarray, var_P: Numbers = 1.0) -> Any:
-    """log Z of the product of experts: log of the integral of prod_w N(h; B_w, var_P_w I)."""
+    """log Z of the product of experts: log of the integral of prod_w N(h; B_w, var_P_w I).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> log_normaliser(np.array([[1, 0]]), np.eye(2)).round(6) + 0.0  # one prior
+    array([0.])
+    """
     counts = sparse.csr_array(counts, dtype=float)
     B_hat = _table(B_hat)
     n_dims = B_hat.shape[1]
@@ -304,6 +318,12 @@ def kl_experts(
     """Sum over tokens of KL(Q || N(B_w, var_P_w I)).
 
     Identity: KL(Q || product of experts) = kl_experts + log_normaliser + (n_tokens - 1) entropy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> kl_experts([[0.0, 0.0]], [1.0], np.array([[1, 1]]), np.eye(2))
+    array([1.])
     """
     counts = sparse.csr_array(counts, dtype=float)
     B_hat, mu = _table(B_hat), np.asarray(mu, dtype=float)

@@ -363,6 +363,7 @@ def _entropy(share):
 
 
 def check_design(X: Any, y: np.ndarray, n_classes: int) -> None:
+    """Refuse labels that do not fit the rows, or are not the numbers 0 to n_classes - 1."""
     if X.shape[0] != len(y):
         raise ValueError(
             f"X and y must have the same number of rows. Got {X.shape[0]:,} and {len(y):,} "

@@ -173,13 +173,27 @@ def token_errors(
 
 
 def token_margin(mu: np.ndarray, var_Q: np.ndarray) -> np.ndarray:
-    """Numerical error of `token_errors` at most, for each sentence; see `noise_risk`."""
+    """Numerical error of `token_errors` at most, for each sentence; see `noise_risk`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bool(token_margin(np.ones((1, 2)), np.ones(1))[0] < 1e-12)
+    True
+    """
     length = np.sqrt(np.einsum("ij,ij->i", mu, mu, dtype=float))
     return 0.3990 * (np.shape(mu)[1] + 4) * _UNIT_64 * length / np.sqrt(var_Q) + 1e-14
 
 
 def row_norms(table: np.ndarray) -> np.ndarray:
-    """Euclidean norms of the rows in float64, a block at a time."""
+    """Euclidean norms of the rows in float64, a block at a time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> row_norms(np.array([[3.0, 4.0], [0.0, 1.0]]))
+    array([5., 1.])
+    """
     norms = np.empty(table.shape[0])
     for start in range(0, table.shape[0], 8192):
         block = np.asarray(table[start : start + 8192], dtype=float)

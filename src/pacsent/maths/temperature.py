@@ -10,6 +10,12 @@ def log_probabilities(decisions: np.ndarray, temperature: float) -> np.ndarray:
 
     decisions (n, 1) are of two classes, log-odds of the second; (n, n_classes) are of each class
     against the rest. They are multiplied by the temperature, then made to sum to one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> np.exp(log_probabilities([[0.0]], temperature=1.0))
+    array([[0.5, 0.5]])
     """
     z = np.asarray(decisions, np.float64) * temperature
     if z.shape[1] == 1:
@@ -20,7 +26,14 @@ def log_probabilities(decisions: np.ndarray, temperature: float) -> np.ndarray:
 def log_loss(
     decisions: np.ndarray, labels: np.ndarray, weights: np.ndarray, temperature: float = 1.0
 ) -> float:
-    """Mean of -ln(probability of the right class)."""
+    """Mean of -ln(probability of the right class).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(log_loss(np.array([[0.0]]), np.array([1]), np.ones(1)), 4)
+    0.6931
+    """
     right = log_probabilities(decisions, temperature)[np.arange(len(labels)), labels]
     return float(-(weights * right).sum() / weights.sum())
 
@@ -29,6 +42,13 @@ def fit_temperature(decisions: np.ndarray, labels: np.ndarray, weights: np.ndarr
     """The factor that makes the probabilities of these texts likeliest.
 
     The texts must not have been used to fit what made the decisions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> decisions, labels = np.array([[4.0], [4.0], [4.0], [-4.0]]), np.array([1, 1, 0, 0])
+    >>> fit_temperature(decisions, labels, np.ones(4)) < 1  # too sure of itself
+    True
     """
 
     def loss(log_temperature):

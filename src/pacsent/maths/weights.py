@@ -11,7 +11,13 @@ _BLOCK = 1 << 14  # rows of a table handled at once
 
 
 def sif_weights(p: ArrayLike, a: float) -> np.ndarray:
-    """Smooth inverse frequency, a / (a + p): frequent words weigh less (Arora et al., 2017)."""
+    """Smooth inverse frequency, a / (a + p): frequent words weigh less (Arora et al., 2017).
+
+    Examples
+    --------
+    >>> sif_weights([0.05, 0.001, 0.0], a=0.001).round(3)
+    array([0.02, 0.5 , 1.  ])
+    """
     return a / (a + np.asarray(p, dtype=float))
 
 
@@ -22,6 +28,11 @@ def usif_a(p: ArrayLike, n_tokens: float) -> float:
         a = (1 - alpha) / (alpha * n_words / 2)
 
     Its weights are a / (a/2 + p).
+
+    Examples
+    --------
+    >>> round(usif_a([0.6, 0.3, 0.1], n_tokens=2), 3)
+    1.333
     """
     p = np.asarray(p, dtype=float)
     threshold = -np.expm1(n_tokens * np.log1p(-1.0 / max(p.size, 2)))
@@ -31,14 +42,29 @@ def usif_a(p: ArrayLike, n_tokens: float) -> float:
 
 
 def heaviest(q: np.ndarray, mass: float = 0.95) -> np.ndarray:
-    """The fewest rows that hold this share of the weights `q`, in order."""
+    """The fewest rows that hold this share of the weights `q`, in order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> heaviest(np.array([0.1, 0.6, 0.3]), mass=0.8)
+    array([1, 2])
+    """
     order = np.argsort(-q, kind="stable")
     total = np.cumsum(q[order])
     return np.sort(order[: 1 + np.searchsorted(total, mass * total[-1])])
 
 
 def moments(table: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(mean, second moment) of the rows of `table` under the weights `q`, in float64."""
+    """(mean, second moment) of the rows of `table` under the weights `q`, in float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> moments(np.eye(2), np.array([0.25, 0.75]))
+    (array([0.25, 0.75]), array([[0.25, 0.  ],
+           [0.  , 0.75]]))
+    """
     n_dims = table.shape[1]
     mean, second = np.zeros(n_dims), np.zeros((n_dims, n_dims))
     for start in range(0, len(q), _BLOCK):
@@ -50,13 +76,27 @@ def moments(table: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sentence_moment(mean: np.ndarray, second: np.ndarray, n_tokens: float) -> np.ndarray:
-    """Second moment of the mean of `n_tokens` independent rows with these moments."""
+    """Second moment of the mean of `n_tokens` independent rows with these moments.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sentence_moment(np.ones(1), np.array([[3.0]]), n_tokens=2)
+    array([[2.]])
+    """
     return second / n_tokens + (1.0 - 1.0 / n_tokens) * np.outer(mean, mean)
 
 
 def main_directions(second: np.ndarray, n_directions: int) -> tuple[np.ndarray, np.ndarray]:
     """(directions, shares): the first eigenvectors, largest first, and the part of each in their
-    sum of eigenvalues."""
+    sum of eigenvalues.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> main_directions(np.diag([1.0, 3.0]), n_directions=1)
+    (array([[0., 1.]]), array([1.]))
+    """
     n_directions = min(n_directions, len(second))
     values, vectors = np.linalg.eigh(second)
     values, vectors = values[::-1][:n_directions], vectors[:, ::-1][:, :n_directions]
@@ -74,6 +114,13 @@ def damping(mean: np.ndarray, second: np.ndarray, aperture: float) -> np.ndarray
 
     The second factor is the negation of a conceptor of this aperture (Liu et al., 2019): directions
     in which words have much in common shrink, the others stay.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> damping(np.zeros(2), np.diag([4.0, 1.0]), aperture=1.0)
+    array([[0.25, 0.  ],
+           [0.  , 0.5 ]])
     """
     variance = np.diag(second) - mean**2
     floor = max(1e-9 * variance.max(initial=0.0), np.finfo(float).tiny)
@@ -84,7 +131,15 @@ def damping(mean: np.ndarray, second: np.ndarray, aperture: float) -> np.ndarray
 
 
 def directions_only(rows: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    """Rows minus `centre`, at unit length; a row that equals the centre stays 0."""
+    """Rows minus `centre`, at unit length; a row that equals the centre stays 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> directions_only(np.array([[3.0, 4.0], [0.0, 0.0]]), np.zeros(2))
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
     moved = rows - centre
     lengths = np.linalg.norm(moved, axis=1, keepdims=True)
     return moved / np.where(lengths > 0, lengths, 1.0)

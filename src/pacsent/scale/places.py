@@ -57,7 +57,13 @@ class Found(NamedTuple):
 
 
 def is_address(place: Any) -> bool:
-    """Whether a place is an address (s3://...) and no path of this machine."""
+    """Whether a place is an address (s3://...) and no path of this machine.
+
+    Examples
+    --------
+    >>> is_address('s3://bucket/a'), is_address('folder/a')
+    (True, False)
+    """
     return "://" in str(place) and not str(place).startswith("file://")
 
 
@@ -248,6 +254,13 @@ def size_of(place: Any) -> int | None:
 
 
 def join(folder: Any, name: str) -> str:
+    """A name inside a folder or an address.
+
+    Examples
+    --------
+    >>> join('s3://bucket/folder/', 'a.parquet')
+    's3://bucket/folder/a.parquet'
+    """
     return f"{str(folder).rstrip('/')}/{name}"
 
 
@@ -269,6 +282,7 @@ def check_free(folder: Any, overwrite: bool) -> None:
 
 
 def check_folder(path: str) -> None:
+    """Refuse a target that is a file."""
     if os.path.exists(path) and not os.path.isdir(path):
         raise NotADirectoryError(
             f"The target must be a folder. Got the file {path} instead. Choose another name."

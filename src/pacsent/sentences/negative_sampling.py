@@ -82,6 +82,7 @@ class NegativeSampling(SentenceVectorizer):
 
 
 def refuse_no_penalty(estimator: Any, method: str) -> None:
+    """Refuse an infinite lam: without a penalty the loss may have no minimiser."""
     if np.isinf(estimator.lam):
         raise ValueError(
             f"lam must be finite for {method}. Got inf instead. Without a penalty the loss may "

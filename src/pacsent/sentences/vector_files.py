@@ -113,7 +113,13 @@ class Carried:
 
 
 def check_name(path: str | os.PathLike, *, ids: bool = False, texts: bool = False) -> str:
-    """The suffix of a file that can be written; an error before any work is done."""
+    """The suffix of a file that can be written; an error before any work is done.
+
+    Examples
+    --------
+    >>> check_name('vectors.jsonl', ids=True)
+    '.jsonl'
+    """
     suffix = Path(path).suffix.lower()
     if suffix not in WRITERS:
         raise ValueError(

@@ -64,7 +64,13 @@ def as_sentences(X: Any, name: str = "X") -> Iterable:
 
 
 def n_sentences(X: Any) -> int | None:
-    """Number of sentences of what `as_sentences` gave, where that is known beforehand."""
+    """Number of sentences of what `as_sentences` gave, where that is known beforehand.
+
+    Examples
+    --------
+    >>> n_sentences(['a film', 'a book'])
+    2
+    """
     return len(X) if hasattr(X, "__len__") else None
 
 

@@ -139,6 +139,7 @@ def _precision(table) -> str:
 
 
 def n_bytes(words: WordVectors) -> int:
+    """Bytes of the tables of word vectors."""
     return sum(table.nbytes for table in _tables(words).values())
 
 

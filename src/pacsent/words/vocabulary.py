@@ -620,6 +620,14 @@ def n_slots(n_words: int) -> int:
 
 
 def raw_bytes(array: np.ndarray, dtype: str) -> memoryview:
+    """The bytes of an array in one type, whatever the machine's order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> list(bytes(raw_bytes(np.array([1]), '<i2')))
+    [1, 0]
+    """
     return np.ascontiguousarray(array, dtype=dtype).data
 
 
@@ -649,6 +657,7 @@ def _is_count(value) -> bool:
 
 
 def digest_of(vocabulary: Vocabulary, of_ids: Any, offsets: np.ndarray) -> str:
+    """The sha256 of a corpus: its words, token ids and bounds of sentences."""
     _, word_bytes, word_offsets = vocabulary._table()
     of_words = hashlib.sha256(word_bytes.data)
     of_words.update(raw_bytes(word_offsets, "<i8"))

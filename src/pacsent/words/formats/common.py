@@ -34,15 +34,30 @@ _MARK = b"\xef\xbb\xbf"  # some editors put it before UTF-8 text
 
 
 def without_mark(start: bytes) -> bytes:
+    """The bytes without the mark that begins some UTF-8 files.
+
+    Examples
+    --------
+    >>> without_mark(bytes([0xEF, 0xBB, 0xBF]) + b'word')
+    b'word'
+    """
     return start[3:] if start.startswith(_MARK) else start
 
 
 def skip_mark(stream: "Stream") -> None:
+    """Go past the mark that begins some UTF-8 files."""
     if stream.peek(3) == _MARK:
         stream.read(3)
 
 
 def is_number(field: str | bytes) -> bool:
+    """Whether a field of a file is a number.
+
+    Examples
+    --------
+    >>> is_number(b'1e-3'), is_number(b'1_0'), is_number(b'word')
+    (True, False, False)
+    """
     if b"_" in field:  # Python's float would take 1_0
         return False
     try:
@@ -99,6 +114,7 @@ class Stream:
 
 @contextlib.contextmanager
 def opened(path: Path, options: "Options") -> Iterator["Stream"]:
+    """A file to read, with progress where it is large."""
     total = os.path.getsize(path)
     enabled = options.verbose and total > 1 << 26
     with (
@@ -135,6 +151,8 @@ class Table:
 
 
 class Options:
+    """How a reader treats bytes that are not UTF-8 and words that come twice."""
+
     def __init__(self, encoding_errors: str, duplicates: str, verbose: bool):
         self.encoding_errors, self.duplicates = encoding_errors, duplicates
         self.verbose = verbose

@@ -33,6 +33,7 @@ _OLD_SIZES = struct.Struct("<3iq")  # entries, words, labels, tokens
 
 
 def read_fasttext(path: Path, options: "Options") -> Parts:
+    """Word vectors of a fastText .bin file."""
     with opened(path, options) as stream:
         args = _settings(stream)
         new = args["version"] > 0

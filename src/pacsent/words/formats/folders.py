@@ -27,6 +27,7 @@ def senna_files(folder: Path) -> tuple[Path, Path] | None:
 
 
 def read_senna(path: Path, options: "Options") -> Parts:
+    """Word vectors of a folder as SENNA's: words.lst and embeddings.txt."""
     files = senna_files(path)
     if not files:
         raise ValueError(f"{path} must be a folder with SENNA's words.lst and embeddings.txt.")
@@ -57,6 +58,7 @@ def read_senna(path: Path, options: "Options") -> Parts:
 
 
 def read_npy(path: Path, options: "Options") -> Parts:
+    """Word vectors of a folder with input*.npy, output*.npy and a list of words."""
     tables: dict[str, np.ndarray] = {}
     for name in ("input", "output"):
         found = sorted(path.glob(f"{name}*.npy"))
@@ -135,6 +137,7 @@ def _word_list(path, encoding_errors):
 
 
 def read_counts(path: Path, words: Sequence[str], encoding_errors: str) -> np.ndarray:
+    """The counts of `word count` lines, in the order of `words`."""
     if not path.exists():
         raise FileNotFoundError(f"There is no file {path}. Check the spelling.")
     listed, counts = _word_list(path, encoding_errors)

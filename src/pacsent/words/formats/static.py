@@ -35,6 +35,7 @@ def static_folder(path: str | os.PathLike) -> Path | None:
 
 
 def read_static(path: Path, options: "Options") -> Parts:
+    """Word vectors of a folder as model2vec and sentence-transformers write static models."""
     folder = static_folder(path)
     if folder is None:
         raise ValueError(f"{path} must be a folder with {TOKENIZER} and {TENSORS}.")

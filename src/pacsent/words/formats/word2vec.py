@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 def read_word2vec_pair(
     path: Path, format: str, context: str | os.PathLike | None, options: "Options"
 ) -> Parts:
+    """Word vectors of word2vec's text or binary, and of the file beside it as output table."""
     if context == "auto":
         if path.name.startswith(CONTEXT):
             first = path.with_name(path.name.removeprefix(CONTEXT))
@@ -97,6 +98,7 @@ def _read_word2vec(path, options, format) -> Parts:
 
 
 def read_glove(path: Path, options: "Options") -> Parts:
+    """Word vectors of GloVe's text: no header, a word and its numbers on each line."""
     with opened(path, options) as stream:
         skip_mark(stream)
         lines = stream.peek(1 << 20).split(b"\n")[:-1]
