@@ -18,7 +18,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -35,26 +34,21 @@ TASKS = {"WordSim-353": "WordSim", "SimLex-999": "SimLex", "analogies": "analogi
 
 
 def configurations(quick: bool) -> list[dict]:
-    """(workers, seed, schedule) of every run."""
+    """Workers, numbers of a vector, seed and schedule of every run; the most important first."""
 
-    def one(workers, seed=0, **schedule):
-        return {"workers": workers, "seed": seed, "schedule": schedule}
+    def one(workers, n_dims=100, seed=0, **schedule):
+        return {"workers": workers, "n_dims": n_dims, "seed": seed, "schedule": schedule}
 
-    every_row = {"touches": 0.0, "longest": 1}
     found = [one(1), one(8), one(4), one(2)]
     if quick:
-        return [*found, one(8, **every_row, every=16_384)]
-    found += [one(1, 1), one(8, 1)]
-    for every, longest in ((4_096, 64), (1_024, 256), (65_536, 16)):
-        found.append(one(8, every=every, longest=longest))
-    for every, longest in ((4_096, 64), (1_024, 256), (16_384, 16)):
-        for cap in (1.0, 4.0):
-            found.append(one(8, every=every, longest=longest, merge="capped", cap=cap))
-    found += [one(8, every=1_024, longest=256, merge="sum")]
-    found += [one(8, every=4_096, longest=64, touches=touches) for touches in (32.0, 256.0)]
-    found += [one(1, 2), one(4, 1), one(2, 1)]
-    found += [one(8, **every_row, every=4_096), one(8, **every_row, every=16_384)]
-    found += [one(8, merge="mean"), one(8, every=1_024, longest=256, touches=32.0)]
+        return found
+    found = [one(1, 300), one(8, 300), one(1), one(1, seed=1), one(1, seed=2), *found[1:2]]
+    found += [one(8, every=32_768), one(8, every=524_288), one(8, every=524_288, warm_up=4)]
+    found += [one(8, warm_up=4), one(8, seed=1), one(4), one(2), one(8, warm_up=0)]
+    found += [one(8, every=32_768, touches=256.0, longest=16)]
+    found += [one(8, merge="adaptive"), one(8, every=1 << 21, warm_up=4), one(8, merge="mean")]
+    found += [one(4, 300), one(8, touches=256.0, longest=8), one(2, 300)]
+    found += [one(8, seed=2), one(4, seed=1), one(2, seed=1), one(8, 300, every=32_768)]
     return found
 
 
@@ -66,12 +60,18 @@ def train(corpus_dir: str, data: Path, settings: dict, what: dict) -> dict:
     results = Threads.run(
         what["workers"],
         lambda group: train_worker(
-            corpus, group, schedule=schedule, random_state=what["seed"], **settings
+            corpus,
+            group,
+            schedule=schedule,
+            random_state=what["seed"],
+            n_dims=what["n_dims"],
+            **settings,
         ),
     )
     words, report = results[0]
     row = {
-        "workers": what["workers"], "seed": what["seed"], **vars(schedule),
+        "workers": what["workers"], "n_dims": what["n_dims"], "seed": what["seed"],
+        **vars(schedule),
         "rounds": report["rounds"],
         "MB a worker and epoch": round(report["bytes"] / 1e6 / settings["n_epochs"], 1),
         "bytes a word": round(report["bytes"] * what["workers"] / settings["n_epochs"]
@@ -84,37 +84,35 @@ def train(corpus_dir: str, data: Path, settings: dict, what: dict) -> dict:
     return row
 
 
-def side_by_side(tasks: list[dict], run, n_cores: int, seconds: float) -> list[dict]:
-    """run(task) for all; together they never have more workers than there are cores.
+CORES = {1: 1, 2: 2, 4: 3, 8: 4}  # that workers who wait for each other keep busy
 
-    What has not begun after so many seconds is left out.
+
+def side_by_side(tasks: list[dict], start, n_cores: int, seconds: float) -> list[dict]:
+    """The rows that the processes start(task) print, as many at a time as there are cores for.
+
+    What has not ended after so many seconds is ended and left out.
     """
-    free = [n_cores]
-    changed = threading.Condition()
     rows: list = [None] * len(tasks)
     until = time.monotonic() + seconds
-
-    def work(number, task):
-        need = min(n_cores, task["workers"])
-        with changed:
-            changed.wait_for(lambda: free[0] >= need)
-            if time.monotonic() > until:
-                return
-            free[0] -= need
-        try:
-            rows[number] = run(task)
-            print(json.dumps(rows[number]), file=sys.stderr, flush=True)
-        finally:
-            with changed:
-                free[0] += need
-                changed.notify_all()
-
-    started = [threading.Thread(target=work, args=pair) for pair in enumerate(tasks)]
-    for thread in started:
-        thread.start()
-        time.sleep(0.02)
-    for thread in started:
-        thread.join()
+    waiting = list(enumerate(tasks))
+    running: dict = {}
+    while (waiting or running) and time.monotonic() < until:
+        used = sum(CORES[task["workers"]] for task, _ in running.values())
+        if waiting and (not running or used + CORES[waiting[0][1]["workers"]] <= n_cores):
+            number, task = waiting.pop(0)
+            running[number] = task, start(task)
+            continue
+        for number, (_, process) in list(running.items()):
+            if process.poll() is not None:
+                del running[number]
+                if process.returncode:
+                    print(f"failed: {tasks[number]}", file=sys.stderr, flush=True)
+                    continue
+                rows[number] = json.loads(process.stdout.read().splitlines()[-1])
+                print(json.dumps(rows[number]), file=sys.stderr, flush=True)
+        time.sleep(0.1)
+    for _, process in running.values():
+        process.kill()
     return [row for row in rows if row is not None]
 
 
@@ -127,12 +125,14 @@ def figure(path: Path, name: str) -> None:
 
     rows = json.loads((RESULTS / "distributed" / f"{name}.json").read_text())["rows"]
     shown, axes = plt.subplots(1, 3, figsize=(9, 3), layout="constrained")
+    rows = [row for row in rows if row["n_dims"] == 100]
     for axis, task in zip(axes, TASKS.values()):
         alone = [row[task] for row in rows if row["workers"] == 1]
         axis.axhspan(min(alone) - 1, max(alone) + 1, alpha=0.15, label="one worker, ±1")
-        many = [row for row in rows if row["workers"] == 8]
-        axis.scatter([row["MB a worker and epoch"] for row in many], [row[task] for row in many],
-                     label="8 workers")  # fmt: skip
+        for merge in ("curved", "adaptive", "mean"):
+            many = [row for row in rows if row["workers"] == 8 and row["merge"] == merge]
+            axis.scatter([row["MB a worker and epoch"] for row in many],
+                         [row[task] for row in many], label=f"8 workers, {merge}")  # fmt: skip
         axis.set(xscale="log", xlabel="MB a worker and epoch", title=task)
     axes[0].legend()
     shown.savefig(path)
@@ -141,17 +141,16 @@ def figure(path: Path, name: str) -> None:
 def main():
     parser = parser_for(__doc__, name="default")
     parser.add_argument("--megabytes", type=float, help="of the cleaned text; default: all")
-    parser.add_argument("--n-dims", type=int, default=300)
     parser.add_argument("--n-epochs", type=int, default=5)
     parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument(
-        "--seconds", type=float, default=1e9, help="begin no further configuration after so many"
+        "--seconds", type=float, default=1e9, help="for all; what has not ended then is left out"
     )
     parser.add_argument("--quick", action="store_true", help="few configurations")
     parser.add_argument("--figure", type=Path, help="only draw, from the saved result")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    settings = {"n_dims": given.n_dims, "n_epochs": given.n_epochs}
+    settings = {"n_epochs": given.n_epochs}
     if given.figure:
         figure(given.figure, given.name)
         return
@@ -159,6 +158,7 @@ def main():
         corpus_dir, what = json.loads(given.one)
         print(json.dumps(train(corpus_dir, given.data, settings, what)))
         return
+    begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         text = wikipedia(given.data, Path(folder))
         if given.megabytes:
@@ -166,23 +166,25 @@ def main():
                 file.truncate(int(given.megabytes * 1e6))
         corpus = Corpus.build(text, Path(folder) / "corpus")
         small = Corpus.build(["a b c d e f g"] * 2000, Path(folder) / "small")
-        train_worker(small, n_epochs=1, n_dims=given.n_dims)  # compiled once for all processes
+        train_worker(small, n_epochs=1, n_dims=16)  # compiled once for all processes
 
-        def run(what):
-            command = [sys.executable, __file__, "--data", str(given.data), "--n-dims",
-                       str(given.n_dims), "--n-epochs", str(given.n_epochs), "--one",
-                       json.dumps([str(corpus.directory), what])]  # fmt: skip
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            return json.loads(done.stdout.splitlines()[-1])
+        def start(what):
+            told = json.dumps([str(corpus.directory), what])
+            command = [sys.executable, __file__, "--data", str(given.data), "--n-epochs",
+                       str(given.n_epochs), "--one", told]  # fmt: skip
+            return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
-        rows = side_by_side(configurations(given.quick), run, given.cores, given.seconds)
-    alone = [row for row in rows if row["workers"] == 1]
+        left = given.seconds - (time.monotonic() - begun)
+        rows = side_by_side(configurations(given.quick), start, given.cores, left)
     summary = {"tokens": corpus.n_tokens, "words": len(corpus.vocabulary), **settings}
-    for name in TASKS.values():
-        base = sum(row[name] for row in alone) / len(alone)
-        summary[f"{name}, one worker"] = round(base, 2)
-        for row in rows:
-            row[f"{name} difference"] = round(row[name] - base, 2)
+    for n_dims in sorted({row["n_dims"] for row in rows}):
+        these = [row for row in rows if row["n_dims"] == n_dims]
+        alone = [row for row in these if row["workers"] == 1]
+        for name in TASKS.values() if alone else ():
+            base = sum(row[name] for row in alone) / len(alone)
+            summary[f"{name}, one worker, {n_dims} numbers"] = round(base, 2)
+            for row in these:
+                row[f"{name} difference"] = round(row[name] - base, 2)
     title = "Skip-gram on several workers: quality and bytes, enwik8"
     finish("distributed", rows, summary=summary, title=title, save=given.save, name=given.name)
 

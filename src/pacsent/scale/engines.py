@@ -1,5 +1,6 @@
 """The same work on other people's engines: Ray, and whatever hands over pandas or Arrow batches."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -124,15 +125,78 @@ def embed(
 class _Actor:
     """Works on one file after the other; the model is opened with the first."""
 
+    def ready(self):
+        """Answers once the actor has a core."""
+
     def work(self, task):
         return outcome(task, lambda n: None)
 
 
-def on_ray(address: str | None = None) -> Callable:
-    """An engine for `run` and `embed_shards(..., engine=...)`: files on the actors of a cluster.
+class _Crew:
+    """Actors of a cluster and what they are doing; a lost one is replaced, its task begun again.
 
-    An actor that is lost is replaced, and its file begun again; since an output is there whole or
-    not at all, every row is there once.
+    Only an actor that has answered once is given a task: one that was asked for may wait for a core
+    for ever, since the others keep theirs.
+    """
+
+    def __init__(self, ray, tasks: list, n_actors: int):
+        self.ray, self.n_actors = ray, n_actors
+        self.start = ray.remote(num_cpus=1)(_Actor).remote
+        self.waiting = list(reversed(list(enumerate(tasks))))
+        self.losses = [0] * len(tasks)
+        self.starting: dict = {}
+        self.idle: list = []
+        self.running: dict = {}
+
+    def hand_out(self) -> None:
+        """Ask for actors where some are missing; give a task to each that is idle."""
+        wanted = min(self.n_actors, len(self.waiting) + len(self.running))
+        while len(self.starting) + len(self.idle) + len(self.running) < wanted:
+            actor = self.start()
+            self.starting[actor.ready.remote()] = actor
+        while self.waiting and self.idle:
+            place, task = self.waiting.pop()
+            actor = self.idle.pop()
+            self.running[actor.work.remote(task)] = place, task, actor
+
+    def results(self) -> Iterator[tuple]:
+        """(task, result) of what ends within a second."""
+        ray = self.ray
+        refs = [*self.running, *self.starting]
+        for done in ray.wait(refs, num_returns=1, timeout=1.0)[0]:
+            if done in self.starting:
+                actor = self.starting.pop(done)
+                with contextlib.suppress(ray.exceptions.RayError):  # lost before it began
+                    ray.get(done)
+                    self.idle.append(actor)
+                continue
+            place, task, actor = self.running.pop(done)
+            try:
+                result = ray.get(done)
+                self.idle.append(actor)
+            except ray.exceptions.RayTaskError:
+                raise  # a mistake of ours
+            except ray.exceptions.RayError as error:  # the actor or its machine is gone
+                self.losses[place] += 1
+                if self.losses[place] <= _RETRIES:
+                    self.waiting.append((place, task))
+                    continue
+                about = str(error).splitlines()[0]
+                result = RuntimeError(f"its actor was lost {_RETRIES + 1} times ({about})")
+            yield task, result
+
+    def end(self) -> None:
+        """Give the cores back."""
+        actors = [*self.starting.values(), *self.idle, *(held[2] for held in self.running.values())]
+        for actor in actors:
+            self.ray.kill(actor)
+
+
+def on_ray(address: str | None = None) -> Callable:
+    """An engine for `embed_shards`, `count_words` and others: files on the actors of a cluster.
+
+    An actor or a machine that is lost is replaced, and its file begun again; since an output is
+    there whole or not at all, every row is there once.
 
     Parameters
     ----------
@@ -146,35 +210,15 @@ def on_ray(address: str | None = None) -> Callable:
             ray.init(address=address, log_to_driver=False)
         n_cores = int(ray.cluster_resources().get("CPU", 1))
         n_actors = max(1, min(len(tasks), n_cores if n_jobs is None or n_jobs < 1 else n_jobs))
-        start = ray.remote(num_cpus=1)(_Actor).remote
-        idle = [start() for _ in range(n_actors)]
-        running: dict = {}
-        losses: dict[str, int] = {}
-        waiting = list(reversed(tasks))
-        while waiting or running:
-            n_alive = len(idle) + len(running)
-            free = ray.available_resources().get("CPU", 0) >= 1
-            if n_alive == 0 or (n_alive < n_actors and free):
-                idle.append(start())  # in place of one that was lost, once there is a core for it
-            while waiting and idle:
-                task, actor = waiting.pop(), idle.pop()
-                running[actor.work.remote(task)] = task, actor
-            for done in ray.wait(list(running), num_returns=1, timeout=1.0)[0]:
-                task, actor = running.pop(done)
-                try:
-                    result = ray.get(done)
-                    idle.append(actor)
-                except ray.exceptions.RayTaskError:
-                    raise  # a mistake of ours
-                except ray.exceptions.RayError as error:  # the actor or its machine is gone
-                    losses[task.output] = losses.get(task.output, 0) + 1
-                    if losses[task.output] <= _RETRIES:
-                        waiting.append(task)
-                        continue
-                    about = str(error).splitlines()[0]
-                    result = RuntimeError(f"its actor was lost {_RETRIES + 1} times ({about})")
-                if hasattr(result, "rows"):
-                    shown.advance(result.rows)
-                yield task, result
+        crew = _Crew(ray, tasks, n_actors)
+        try:
+            while crew.waiting or crew.running:
+                crew.hand_out()
+                for task, result in crew.results():
+                    if hasattr(result, "rows"):
+                        shown.advance(result.rows)
+                    yield task, result
+        finally:
+            crew.end()
 
     return engine

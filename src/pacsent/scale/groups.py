@@ -43,19 +43,22 @@ class Threads:
 
     def total(self, array: np.ndarray) -> None:
         """Sums in the order of the ranks, so that there is one possible result."""
-        barrier, slots = self._shared["barrier"], self._shared["slots"]
-        slots[self.rank] = array
+        barrier, slots, parts = (self._shared[name] for name in ("barrier", "slots", "parts"))
+        slots[self.rank] = array.reshape(-1)
         barrier.wait()
-        total = slots[0].copy()
+        n = -(-array.size // self.size)
+        mine = slice(self.rank * n, (self.rank + 1) * n)  # every worker adds up a part
+        parts[self.rank] = slots[0][mine].copy()
         for other in slots[1:]:
-            total += other
+            parts[self.rank] += other[mine]
         barrier.wait()
-        array[...] = total
+        array.reshape(-1)[...] = np.concatenate(parts)
 
     @classmethod
     def run(cls, size: int, work: Callable) -> list:
         """work(group) on so many threads; what each returned."""
-        shared = {"barrier": threading.Barrier(size), "slots": [None] * size}
+        shared = {"barrier": threading.Barrier(size), "slots": [None] * size,
+                  "parts": [None] * size}  # fmt: skip
         results: list = [None] * size
         errors: list[BaseException] = []
 

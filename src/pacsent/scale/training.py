@@ -29,8 +29,13 @@ from pacsent.words.corpus import Corpus
 from pacsent.words.skipgram import SkipGram, _read_state, _seed, _Training
 from pacsent.words.vectors import WordVectors
 
-MERGES = ("adaptive", "capped", "sum", "mean")
+MERGES = ("curved", "adaptive", "sum", "mean")
 _ROWS_AT_ONCE = 1 << 14  # rows whose changes are added up in one message
+_ROUNDS_TO_SAVE = 16
+_FIRST = 4096  # words of the first rounds
+_DIRECTIONS = 16
+_MOST_FREQUENT = 8192  # rows that are looked at for the curvature
+_LOOKED_AT = 16  # numbers of a row that tell whether it was changed
 
 
 @dataclass(frozen=True)
@@ -39,28 +44,33 @@ class Schedule:
 
     Parameters
     ----------
-    every : int, default=16384
+    every : int, default=131072
         Words that a worker trains in a round.
-    touches : float, default=4.0
+    touches : float, default=0.0
         A row meets the others once it is expected to have been met so often as a centre word by
         all workers together; 0 lets every row meet in every round.
-    longest : int, default=16
-        Rounds after which every row meets, a power of two; checkpoints are written there.
-    merge : {"adaptive", "capped", "sum", "mean"}, default="adaptive"
-        Changes are added up ("sum"), or their mean over the workers that changed the row is taken
-        ("mean"), or something between. "adaptive": min(1, sum |d|^2 / |sum d|^2) of the sum, which
-        is the sum where the changes are orthogonal and the mean where they are the same.
-        "capped": the sum, of a row that is expected to have been met c > `cap` times by all
-        workers since the last meeting only the part cap / c, but never less than the mean. "sum",
-        and "capped" with a large cap, diverge where rounds are long.
-    cap : float, default=1.0
+    longest : int, default=1
+        Rounds after which every row meets, a power of two. Checkpoints are written every 16 rounds,
+        or every `longest`.
+    warm_up : int, default=8
+        No round is longer than one such part of what was trained before it, so the first ones are
+        short: from vectors that are nearly zero, what is learned grows with what was learned. 0
+        makes all rounds equal.
+    merge : {"curved", "adaptive", "sum", "mean"}, default="curved"
+        How the changes of all workers become one. "curved": their sum, shortened in the directions
+        in which the loss is so curved that every worker has come most of the way alone; there the
+        mean is right. "adaptive": min(1, sum |d|^2 / |sum d|^2) of the sum. "mean": over the
+        workers that changed the row. "sum" diverges.
+    damping : float, default=1.0
+        What the curvature is multiplied by in "curved"; 1 is what the theory says.
     """
 
-    every: int = 16_384
-    touches: float = 4.0
-    longest: int = 16
-    merge: str = "adaptive"
-    cap: float = 1.0
+    every: int = 131_072
+    touches: float = 0.0
+    longest: int = 1
+    warm_up: int = 8
+    merge: str = "curved"
+    damping: float = 1.0
 
     def __post_init__(self):
         if self.merge not in MERGES:
@@ -71,11 +81,11 @@ class Schedule:
             raise ValueError(
                 f"longest must be a power of two. Got {self.longest!r} instead: 1, 2, 4, 8, ..."
             )
-        if self.every < 1 or not self.touches >= 0:
-            raise ValueError(
-                f"every must be at least 1 and touches at least 0. Got {self.every!r} and "
-                f"{self.touches!r} instead."
-            )
+        for name, least in (("every", 1), ("touches", 0), ("warm_up", 0), ("damping", 0)):
+            if not getattr(self, name) >= least:
+                raise ValueError(
+                    f"{name} must be at least {least}. Got {getattr(self, name)!r} instead."
+                )
 
 
 def shard_of(n_chunks: int, n_workers: int, worker: int) -> range:
@@ -99,40 +109,85 @@ def periods(kept_per_round: np.ndarray, touches: float, longest: int) -> np.ndar
     return np.minimum(2 ** power.astype(np.int64), longest)
 
 
+def rounds_of(
+    n_chunks: int, n_epochs: int, per_round: int, warm_up: int = 0
+) -> list[tuple[int, int, int]]:
+    """(epoch, first chunk, end) of every round, in chunks of a worker's shard.
+
+    With `warm_up`, no round is longer than that part of what was trained before it, so that the
+    first ones are short.
+
+    >>> rounds_of(5, 2, 2)
+    [(0, 0, 2), (0, 2, 4), (0, 4, 5), (1, 0, 2), (1, 2, 4), (1, 4, 5)]
+    >>> rounds_of(9, 1, 4, warm_up=2)
+    [(0, 0, 1), (0, 1, 2), (0, 2, 3), (0, 3, 4), (0, 4, 6), (0, 6, 9)]
+    """
+    found = []
+    for epoch in range(n_epochs):
+        start = 0
+        while start < n_chunks:
+            done = epoch * n_chunks + start
+            size = min(per_round, max(1, done // warm_up)) if warm_up else per_round
+            stop = min(n_chunks, start + size)
+            found.append((epoch, start, stop))
+            start = stop
+    return found
+
+
 class _Worker(_Training):
     """One worker: its tables, the tables as they were when the rows last met, its group."""
 
     def __init__(self, corpus, settings, group: Group, schedule: Schedule, n_threads: int = 1):
         super().__init__(corpus, settings, 1)
         self.group, self.schedule, self.n_threads = group, schedule, n_threads
-        self._cut(min(self.chunk, schedule.every))
-        self.chunks_per_round = max(1, schedule.every // self.chunk)
+        self._cut(min(self.chunk, schedule.every, _FIRST if schedule.warm_up else self.chunk))
         self.met_I, self.met_O = self.I.copy(), self.O.copy()
         self.n_bytes = 0  # that this worker handed to the group
         self.round = 0
-        shard = shard_of(self.chunks_per_epoch, group.size, 0)  # the longest
-        self.rounds_per_epoch = -(-len(shard) // self.chunks_per_round)
-        self.n_rounds = self.rounds_per_epoch * settings["n_epochs"]
+        per_round = max(1, schedule.every // self.chunk)
+        self.longest_shard = len(shard_of(self.chunks_per_epoch, group.size, 0))
+        self.rounds = rounds_of(
+            self.longest_shard, settings["n_epochs"], per_round, schedule.warm_up
+        )
+        self.n_rounds = len(self.rounds)
+        sizes = [stop - start for _, start, stop in self.rounds]
+        self.chunks_before = np.concatenate([[0], np.cumsum(sizes)])
         vocabulary = corpus.vocabulary
         share = vocabulary.counts / vocabulary.counts.sum()
-        kept = share * vocabulary.keep_probabilities(settings["subsample"])
-        tokens = min(self.n_tokens, self.chunk * self.chunks_per_round * group.size)
-        self.periods = periods(kept * tokens, schedule.touches, schedule.longest)
-        occurrences = np.maximum(kept * tokens * self.periods, 1e-12)
-        self.parts = np.clip(schedule.cap / occurrences, 1.0 / group.size, 1.0)
+        self.kept = share * vocabulary.keep_probabilities(settings["subsample"])
+        tokens = min(self.n_tokens, self.chunk * per_round * group.size)
+        self.periods = periods(self.kept * tokens, schedule.touches, schedule.longest)
+        noise = vocabulary.noise_probabilities(settings["noise_power"])
+        self.met_as = {"I": self.kept, "O": self.kept + self.kept.sum() * noise}
+        n_dims = settings["n_dims"]
+        self.curvatures = {
+            "I": _Curvature(group, n_dims, noise), "O": _Curvature(group, n_dims, self.kept)
+        }  # fmt: skip
 
     # -- one round
 
     def chunks(self) -> list[int]:
         """Numbers of the chunks that this worker trains in this round; those of the whole text."""
-        epoch, part = divmod(self.round, self.rounds_per_epoch)
+        epoch, start, stop = self.rounds[self.round]
         shard = shard_of(self.chunks_per_epoch, self.group.size, self.group.rank)
-        some = shard[part * self.chunks_per_round : (part + 1) * self.chunks_per_round]
-        return [epoch * self.chunks_per_epoch + chunk for chunk in some]
+        return [epoch * self.chunks_per_epoch + chunk for chunk in shard[start:stop]]
 
     def _rate(self, n_words):
-        """By how far all workers are together; the place in the text says nothing about it."""
-        return self.settings["learning_rate"] * max(1e-4, 1.0 - self.round / self.n_rounds)
+        """By how far the worker is in its shard."""
+        epoch = self.rounds[self.round][0]
+        first = self.group.rank * self.longest_shard * self.chunk
+        done = (n_words - epoch * self.n_tokens - first) / (self.longest_shard * self.chunk)
+        left = 1.0 - (epoch + done) / self.settings["n_epochs"]
+        return self.settings["learning_rate"] * max(1e-4, left)
+
+    def _steps(self, name, rows) -> np.ndarray:
+        """Learning rate times expected pairs of each row, of all workers since it last met."""
+        now = self.round
+        left = max(1e-4, 1.0 - self.chunks_before[now - 1] / self.chunks_before[-1])
+        before = (now - 1) // self.periods[rows] * self.periods[rows]
+        tokens = (self.chunks_before[now] - self.chunks_before[before]) * self.chunk
+        pairs = (self.settings["window"] + 1) * tokens * self.group.size * self.met_as[name][rows]
+        return self.settings["learning_rate"] * left * pairs
 
     def train_round(self) -> None:
         """Train this round's chunks, then bring together the rows whose turn it is."""
@@ -149,29 +204,52 @@ class _Worker(_Training):
         else:
             rows = np.flatnonzero(self.round % self.periods == 0)
         if self.group.size > 1:
-            self._meet(self.I, self.met_I, rows)
-            self._meet(self.O, self.met_O, rows)
+            if self.schedule.merge == "curved":
+                self.n_bytes += self.curvatures["I"].follow(self.O)
+                self.n_bytes += self.curvatures["O"].follow(self.I)
+            self._meet("I", self.I, self.met_I, rows)
+            self._meet("O", self.O, self.met_O, rows)
+        if self._at_checkpoint():
+            for curvature in self.curvatures.values():
+                curvature.forget()
 
-    def _meet(self, table, met, rows) -> None:
-        """Bring rows together: everywhere the same afterwards."""
+    def _meet(self, name, table, met, rows) -> None:
+        """Bring rows together that anybody changed: everywhere the same afterwards."""
+        rows = rows[self._changed(table, met, rows)]
         n_dims = self.settings["n_dims"]
+        curved = self.schedule.merge == "curved"
         for start in range(0, rows.size, _ROWS_AT_ONCE):
             some = rows[start : start + _ROWS_AT_ONCE]
             # the changes, and beside them what the merge needs to know of each worker's own
-            sent = np.zeros((some.size, n_dims + 1), np.float32)
+            sent = np.empty((some.size, n_dims + (not curved)), np.float32)
             change = sent[:, :n_dims]
             np.subtract(table[some, :n_dims], met[some, :n_dims], out=change)
-            squares = np.einsum("ij,ij->i", change, change)
-            sent[:, n_dims] = squares if self.schedule.merge == "adaptive" else squares > 0
+            if not curved:
+                squares = np.einsum("ij,ij->i", change, change)
+                sent[:, n_dims] = squares if self.schedule.merge == "adaptive" else squares > 0
             self.group.total(sent)
             self.n_bytes += sent.nbytes
-            if self.schedule.merge == "capped":
-                factor = self.parts[some]
+            if curved:
+                steps = self.schedule.damping * self._steps(name, some)
+                self.curvatures[name].shorten(change, steps)
             else:
-                factor = _factor(self.schedule.merge, sent)
-            merged = sent[:, :n_dims] * factor[:, None].astype(np.float32)
-            met[some, :n_dims] += merged
-            table[some, :n_dims] = met[some, :n_dims]
+                change *= _factor(self.schedule.merge, sent)[:, None]
+            change += met[some, :n_dims]
+            met[some, :n_dims] = table[some, :n_dims] = change
+
+    def _changed(self, table, met, rows) -> np.ndarray:
+        """Which rows anybody changed.
+
+        A change that leaves the first numbers of a row as they are is not lost: it stays in the
+        worker's table, and is found later; at the end all rows meet.
+        """
+        if self.round == self.n_rounds:
+            return np.ones(rows.size, dtype=bool)
+        own = (table[rows, :_LOOKED_AT] != met[rows, :_LOOKED_AT]).any(axis=1)
+        counts = own.astype(np.uint8 if self.group.size < 256 else np.int32)
+        self.group.total(counts)
+        self.n_bytes += counts.nbytes
+        return counts > 0
 
     # -- all rounds
 
@@ -181,9 +259,13 @@ class _Worker(_Training):
             before = self.words_done
             self.train_round()
             advance(self.words_done - before)
-            met = self.round % self.schedule.longest == 0
-            if self.folder is not None and met and self.round < self.n_rounds:
+            if self.folder is not None and self._at_checkpoint():
                 self._checkpoint()
+
+    def _at_checkpoint(self) -> bool:
+        """All rows have met, and it is time to write them down."""
+        every = max(self.schedule.longest, _ROUNDS_TO_SAVE)
+        return self.round % every == 0 and self.round < self.n_rounds
 
     def _checkpoint(self) -> None:
         own, words = self.sums, self.words_done
@@ -219,6 +301,69 @@ class _Worker(_Training):
         self.met_I[...], self.met_O[...] = self.I, self.O
         if self.group.rank:  # the first worker carries what all have lost and seen so far
             self.sums, self.words_done = np.zeros_like(self.sums), 0
+
+
+class _Curvature:
+    """In which directions the loss of some rows is curved, and how much.
+
+    A row that is met with the rows of a table, each as often as `weights` says, has the Hessian
+    sum of weight * row row^T, but for a factor. Its first eigenvalue is ten times the second (all
+    rows of a table have a part in common) and a hundred times the mean. Workers that learn apart
+    learn the same in the first directions, where steps are large, and different things in others.
+
+    Parameters
+    ----------
+    group : Group
+    n_dims : int
+    weights : ndarray
+        How often the rows of that table are met; only the most frequent are looked at.
+    """
+
+    def __init__(self, group: Group, n_dims: int, weights: np.ndarray):
+        self.group, self.n_dims = group, n_dims
+        weights = weights[:_MOST_FREQUENT].astype(np.float32)
+        self.weights = weights / weights.sum()
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, as a worker does that starts from a checkpoint."""
+        shape = self.n_dims, min(_DIRECTIONS, self.n_dims)
+        random = np.random.default_rng(0).standard_normal(shape)
+        self.basis = np.linalg.qr(random)[0].astype(np.float32)
+        self.n_steps = 8  # of subspace iteration; one is enough once the basis is good
+
+    def follow(self, table: np.ndarray) -> int:
+        """Look at the tables of all workers, which must call it together; the bytes it took."""
+        rows = table[: self.weights.size, : self.n_dims]
+        n_bytes = 0
+        for _ in range(self.n_steps):
+            product = rows.T @ ((rows @ self.basis) * self.weights[:, None])
+            self.group.total(product)
+            n_bytes += product.nbytes
+            product /= self.group.size
+            values, turn = np.linalg.eigh(self.basis.T @ product)
+            self.values = np.maximum(values[::-1], 0.0)
+            self.directions = self.basis @ turn[:, ::-1]
+            self.basis, _ = np.linalg.qr(product)
+        self.n_steps = 1
+        return n_bytes
+
+    def shorten(self, total: np.ndarray, steps: np.ndarray) -> None:
+        """Turn the sums of all workers' changes into what one worker would have learned, in place.
+
+        A worker that goes steps s towards a minimum of curvature h comes 1 - exp(-h s) of the way.
+        Of `size` workers that each go s / size of these steps, the sum comes size times
+        1 - exp(-h s / size) of it. What is not among the first directions is taken for as curved
+        as the last of these.
+        """
+        size = self.group.size
+        x = np.maximum(steps[:, None] * self.values, 1e-9)
+        factor = (np.expm1(-x) / (size * np.expm1(-x / size))).astype(np.float32)
+        rest = factor[:, -1:].copy()
+        along = total @ self.directions
+        along *= factor - rest
+        total *= rest
+        total += along @ self.directions.T
 
 
 def _factor(merge: str, sent: np.ndarray) -> np.ndarray:
