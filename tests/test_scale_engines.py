@@ -1,8 +1,11 @@
 """The same vectors on Ray, Spark and Daft, and every row once whatever is lost."""
 
+import json
 import os
 import signal
+import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -147,3 +150,93 @@ def test_an_actor_that_is_killed_loses_no_row(cluster, folder, tmp_path, model, 
         )
     assert mark.exists() and not manifest.failed
     check(tmp_path / "out", vectorizer)
+
+
+def slowly(engines, begun):
+    """An actor whose files take half a second, and which tells that it has begun."""
+
+    class Slow(engines._Actor):
+        def work(self, task):
+            (begun / f"{os.getpid()}").touch()
+            time.sleep(0.5)
+            return super().work(task)
+
+    return Slow
+
+
+def test_a_node_that_is_killed_loses_no_row(cluster, folder, tmp_path, model, vectorizer):
+    """One of two node processes is killed, with all its actors, while files are worked on."""
+    from pacsent.scale import engines
+
+    made, nodes = cluster
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    n_started = []
+
+    def engine(tasks, n_jobs, shown):
+        for result in scale.on_ray()(tasks, n_jobs, shown):
+            if not n_started:
+                n_started.append(len(list(begun.iterdir())))
+                made.remove_node(nodes.pop(), allow_graceful=False)
+            yield result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines, "_Actor", slowly(engines, begun))
+        manifest = scale.embed_shards(
+            model, [folder], tmp_path / "out", carry=["id"], engine=engine, n_jobs=4
+        )
+    nodes.append(made.add_node(num_cpus=2))
+    made.wait_for_nodes()
+    assert n_started and not manifest.failed
+    check(tmp_path / "out", vectorizer)
+
+
+def test_a_driver_that_is_killed_and_started_again_loses_no_row(
+    cluster, folder, tmp_path, model, vectorizer
+):
+    made, _ = cluster
+    out = tmp_path / "out"
+    code = f"""
+import time
+from pacsent import scale
+from pacsent.scale import engines
+class Slow(engines._Actor):
+    def work(self, task):
+        time.sleep(1.0)
+        return super().work(task)
+engines._Actor = Slow
+scale.embed_shards({model!r}, [{str(folder)!r}], {str(out)!r}, carry=["id"], n_jobs=1,
+                   engine=scale.on_ray({made.address!r}))
+"""
+    process = subprocess.Popen([sys.executable, "-c", code])
+    deadline = time.monotonic() + 120
+    while not list(out.glob("*.parquet")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+    before = {path: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
+    assert 1 <= len(before) < 6
+    manifest = scale.embed_shards(model, [folder], out, carry=["id"], engine=scale.on_ray())
+    assert not manifest.failed
+    check(out, vectorizer)
+    assert json.loads((out / "manifest.json").read_text())["totals"]["rows"] == 30
+
+
+def test_words_are_counted_and_corpora_built_on_ray(cluster, tmp_path):
+    from pacsent import Corpus
+
+    texts = ["a good film", "bad bad film", "good", "a film"]
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}.txt").write_text(text + "\n")
+    engine = scale.on_ray()
+    counts = scale.count_words(
+        [tmp_path / "*.txt"], tmp_path / "counts", min_count=2, engine=engine
+    )
+    right = scale.count_words([tmp_path / "*.txt"], tmp_path / "here", min_count=2, n_jobs=1)
+    assert counts.words == right.words == ["film", "a", "bad", "good"]
+    assert counts.counts.tolist() == right.counts.tolist() == [3, 2, 2, 2]
+    corpus = scale.build_corpus(
+        [tmp_path / "*.txt"], tmp_path / "corpus", min_count=2, engine=engine
+    )
+    whole = Corpus.build(texts, tmp_path / "whole", min_count=2)
+    assert corpus.digest == whole.digest

@@ -172,7 +172,7 @@ def _read_vocabulary(path, normalise) -> Vocabulary:
     return Vocabulary(words, [int(count) for _, count in pairs], normalise=normalise)
 
 
-def _mapped(sources, folder: Path, settings, n_jobs, verbose) -> list[_Map]:
+def _mapped(sources, folder: Path, settings, how) -> list[_Map]:
     """Step 1 for all shards that are not finished."""
     column, normalise = settings
     found = places.find(sources)
@@ -189,15 +189,15 @@ def _mapped(sources, folder: Path, settings, n_jobs, verbose) -> list[_Map]:
             "counted. Delete the folder and build it again, or choose another."
         )
     todo.sort(key=lambda task: -task.shard.size)
-    _all(todo, n_jobs, "Counting words", verbose)
+    _all(todo, "Counting words", *how)
     return tasks
 
 
-def _all(tasks, n_jobs, what: str, verbose: bool) -> dict:
+def _all(tasks, what: str, n_jobs, verbose: bool, engine) -> dict:
     """Results by folder; the first error, once everything else is done."""
     found, errors = {}, []
     with progress.bar(what, unit="documents", enabled=verbose) as shown:
-        for task, result in locally(tasks, n_jobs, shown):
+        for task, result in (engine or locally)(tasks, n_jobs, shown):
             if isinstance(result, BaseException):
                 errors.append(f"{getattr(task, 'shard', task)}: {result}")
             found[task.folder] = result
@@ -218,6 +218,7 @@ def count_words(
     normalise: str = "paper",
     n_jobs: int | None = None,
     verbose: bool = False,
+    engine: Callable | None = None,
 ) -> Counts:
     """Count the words of many shards, exactly.
 
@@ -229,6 +230,8 @@ def count_words(
         Where the shards' own counts and ids are kept; `build_corpus` goes on from them.
     min_count : int, default=1
         Words that occur less often in all shards together are left out.
+    engine : callable, optional
+        Where the shards are counted: `on_ray()`, say. None takes the cores of this machine.
 
     Examples
     --------
@@ -240,7 +243,7 @@ def count_words(
     ['b']
     """
     folder = Path(folder)
-    tasks = _mapped(sources, folder, (text_column, normalise), n_jobs, verbose)
+    tasks = _mapped(sources, folder, (text_column, normalise), (n_jobs, verbose, engine))
     paths = [Path(task.folder) / "counts.tsv" for task in tasks]
     words, counts, n_unknown = _reduce(paths, folder, min_count)
     decoded = [word.decode("utf-8", "surrogatepass") for word in words]
@@ -256,6 +259,7 @@ def build_corpus(
     normalise: str = "paper",
     n_jobs: int | None = None,
     verbose: bool = False,
+    engine: Callable | None = None,
 ) -> Corpus:
     """A corpus of many shards, built on all cores; call again to go on where it stopped.
 
@@ -268,6 +272,8 @@ def build_corpus(
         holds a file of ids for each shard.
     min_count, normalise
         As of `Corpus.build`.
+    engine : callable, optional
+        As of `count_words`.
 
     Returns
     -------
@@ -278,7 +284,7 @@ def build_corpus(
     folder = Path(folder)
     if (folder / "corpus.json").exists():
         raise FileExistsError(f"{folder} holds a corpus. Open it with Corpus.open, or delete it.")
-    tasks = _mapped(sources, folder, (text_column, normalise), n_jobs, verbose)
+    tasks = _mapped(sources, folder, (text_column, normalise), (n_jobs, verbose, engine))
     common = folder / "vocabulary.tsv"
     if not common.exists():  # step 3 has not begun: every shard still has its own words
         paths = [Path(task.folder) / "counts.tsv" for task in tasks]
@@ -299,7 +305,7 @@ def build_corpus(
             "Go on with the same, or choose another folder."
         )
     renumber = [_Renumber(task.folder, str(common), normalise) for task in tasks]
-    sizes = _all(renumber, n_jobs, "Writing ids", verbose)
+    sizes = _all(renumber, "Writing ids", n_jobs, verbose, engine)
     _finish(folder, [Path(task.folder) for task in tasks], sizes, reduced, normalise)
     return Corpus.open(folder)
 
