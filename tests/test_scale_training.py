@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from pacsent import Corpus, SkipGram, scale
 from pacsent.scale import Alone, Schedule, Threads, train_worker
 from pacsent.scale.training import (
+    DEALS,
     MERGES,
     _Curvature,
     _factor,
@@ -40,15 +42,19 @@ def corpus(tmp_path_factory):
 
 @pytest.mark.parametrize("n_chunks", [0, 1, 7, 64, 101])
 @pytest.mark.parametrize("n_workers", [1, 2, 3, 8, 200])
-def test_shards_hold_every_chunk_once(n_chunks, n_workers):
+@pytest.mark.parametrize("deal", DEALS)
+def test_shards_hold_every_chunk_once(n_chunks, n_workers, deal):
     dealt = [
-        chunk for worker in range(n_workers) for chunk in shard_of(n_chunks, n_workers, worker)
+        chunk
+        for worker in range(n_workers)
+        for chunk in shard_of(n_chunks, n_workers, worker, deal)
     ]
-    assert dealt == list(range(n_chunks))
+    assert sorted(dealt) == list(range(n_chunks))
 
 
 @pytest.mark.parametrize("n_workers", [1, 2, 3, 5])
-def test_rounds_hold_every_chunk_of_every_epoch_once(corpus, n_workers):
+@pytest.mark.parametrize("deal", DEALS)
+def test_rounds_hold_every_chunk_of_every_epoch_once(corpus, n_workers, deal):
     class Fixed:
         size = n_workers
 
@@ -60,7 +66,7 @@ def test_rounds_hold_every_chunk_of_every_epoch_once(corpus, n_workers):
     }  # fmt: skip
     trained = []
     for rank in range(n_workers):
-        worker = _Worker(corpus, settings, Fixed(rank), SCHEDULE)
+        worker = _Worker(corpus, settings, Fixed(rank), replace(SCHEDULE, deal=deal))
         while worker.round < worker.n_rounds:
             trained += worker.chunks()
             worker.round += 1
@@ -193,6 +199,7 @@ def test_workers_with_different_settings_are_refused(corpus):
 @pytest.mark.parametrize(
     ("wrong", "match"),
     [({"merge": "best"}, f"one of {', '.join(MERGES)}. Got 'best'"),
+     ({"deal": "all"}, "one of in turn, in parts. Got 'all'"),
      ({"longest": 3}, "power of two. Got 3"), ({"every": 0}, "every must be at least 1")],
 )  # fmt: skip
 def test_a_schedule_that_cannot_be_is_refused(wrong, match):

@@ -35,7 +35,11 @@ _SLAB = 1 << 22  # ids renumbered at a time
 
 
 class Counts(NamedTuple):
-    """Words and counts, most frequent first, and what was left out."""
+    """Words and counts, most frequent first, and what was left out.
+
+    >>> Counts(["a", "b"], np.array([2, 1]), 0).words
+    ['a', 'b']
+    """
 
     words: list[str]
     counts: np.ndarray
@@ -280,6 +284,16 @@ def build_corpus(
     Corpus
         With the vocabulary, ids, offsets and digest that `Corpus.build` gives for the shards in
         their order.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for name, text in (("a.txt", "a b b"), ("b.txt", "b c")):
+    ...     _ = (folder / name).write_text(text)
+    >>> corpus = build_corpus([folder / "*.txt"], folder / "corpus", min_count=1, n_jobs=1)
+    >>> corpus.n_tokens, corpus.n_documents
+    (5, 2)
     """
     folder = Path(folder)
     if (folder / "corpus.json").exists():

@@ -107,6 +107,11 @@ def embed(
     batch_size : int, default=4096
     **how
         method, unknown and params, as of `scale.Embed`.
+
+    Examples
+    --------
+    >>> import ray  # doctest: +SKIP
+    >>> embed(ray.data.read_parquet("texts/"), "english")  # doctest: +SKIP
     """
     ray = _ray()
     if n_actors is None:
@@ -202,6 +207,10 @@ def on_ray(address: str | None = None) -> Callable:
     ----------
     address : str or None
         Of the cluster; None starts one on this machine, or joins the one that is initialised.
+
+    Examples
+    --------
+    >>> engine = on_ray("ray-head:6379")  # joined when there is work
     """
 
     def engine(tasks: list, n_jobs: int | None, shown) -> Iterator[tuple]:

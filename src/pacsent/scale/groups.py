@@ -23,7 +23,11 @@ class Group(Protocol):
 
 
 class Alone:
-    """A group of one."""
+    """A group of one.
+
+    >>> Alone().rank, Alone().size
+    (0, 1)
+    """
 
     rank, size = 0, 1
 
@@ -94,6 +98,10 @@ class Distributed:
     backend : str, default="gloo"
     timeout : float, default=300
         Seconds after which a worker that does not answer is taken for lost.
+
+    Examples
+    --------
+    >>> group = Distributed()  # in a process that torchrun started  # doctest: +SKIP
     """
 
     def __init__(

@@ -68,6 +68,13 @@ class Embed:
     unknown : {"drop", "nearest"} or None
     params : dict
         Parameters of the method that are set after it was opened.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> answer = Embed("english").ready()(pa.array(["a glass of wine"]))
+    >>> answer.n_known
+    4
     """
 
     model: str
@@ -167,6 +174,11 @@ class Predict:
         Folder of a classifier.
     error, delta : float
         What label sets and answers may get wrong, and the chance that this promise fails.
+
+    Examples
+    --------
+    >>> Predict("model/", error=0.1).names()
+    ['label', 'probability', 'set', 'abstained']
     """
 
     model: str

@@ -90,7 +90,12 @@ def predict_shards(
     delta: float = 0.05,
     **how: Any,
 ) -> "Manifest":
-    """The classes of the texts of many files; arguments as of `embed_shards` and `Predict`."""
+    """The classes of the texts of many files; arguments as of `embed_shards` and `Predict`.
+
+    Examples
+    --------
+    >>> predict_shards("model/", ["texts/"], "answers/", carry=["id"])  # doctest: +SKIP
+    """
     job = Predict(os.fspath(model), error, delta)
     return run(job, sources, target, rows.Columns(text_column, tuple(carry)), **how)
 
@@ -216,6 +221,11 @@ class Manifest:
         Source to error, for files without an output.
     ignored : list of str
         Files in the sources that are of no kind which can be read.
+
+    Examples
+    --------
+    >>> Manifest("vectors/", {}).totals()["rows"]
+    0
     """
 
     def __init__(self, target: Any, settings: dict):

@@ -4,8 +4,8 @@ The chunks of the text are dealt by a rule (`shard_of`) that knows the worker's 
 else, and the state of a training is a number of rounds and the tables as they were then: a document
 cannot be worked on twice, or never, whoever was lost and replaced in between.
 
-After every round the changes of some rows are added up over the workers. A word that occurs often
-takes part every time, one that occurs seldom only every 2nd, 4th, ... round (`periods`), so that
+After every round the changes of rows are added up over the workers: of all that changed, or of
+those of frequent words every time and of others only every 2nd, 4th, ... round (`periods`), so that
 about as many occurrences lie between two meetings of either. Every so many rounds all rows meet;
 then all workers have the same tables, and a checkpoint is one of them.
 """
@@ -26,9 +26,10 @@ import numpy as np
 
 from pacsent.scale.groups import Alone, Distributed, Group
 from pacsent.words.corpus import Corpus
-from pacsent.words.skipgram import SkipGram, _read_state, _seed, _Training
+from pacsent.words.skipgram import SMALLEST_RATE, SkipGram, _read_state, _seed, _Training
 from pacsent.words.vectors import WordVectors
 
+DEALS = ("in turn", "in parts")
 MERGES = ("curved", "adaptive", "sum", "mean")
 _ROWS_AT_ONCE = 1 << 14  # rows whose changes are added up in one message
 _ROUNDS_TO_SAVE = 16
@@ -61,8 +62,16 @@ class Schedule:
         in which the loss is so curved that every worker has come most of the way alone; there the
         mean is right. "adaptive": min(1, sum |d|^2 / |sum d|^2) of the sum. "mean": over the
         workers that changed the row. "sum" diverges.
+    deal : {"in turn", "in parts"}, default="in turn"
+        Which text a worker trains: every so many-th piece of it, so that all are at the same place
+        and learn things of the same kind, or a part of the text from one end to the other.
     damping : float, default=1.0
         What the curvature is multiplied by in "curved"; 1 is what the theory says.
+
+    Examples
+    --------
+    >>> Schedule(every=32_768).merge
+    'curved'
     """
 
     every: int = 131_072
@@ -70,6 +79,7 @@ class Schedule:
     longest: int = 1
     warm_up: int = 8
     merge: str = "curved"
+    deal: str = "in turn"
     damping: float = 1.0
 
     def __post_init__(self):
@@ -77,6 +87,8 @@ class Schedule:
             raise ValueError(
                 f"merge must be one of {', '.join(MERGES)}. Got {self.merge!r} instead."
             )
+        if self.deal not in DEALS:
+            raise ValueError(f"deal must be one of {', '.join(DEALS)}. Got {self.deal!r} instead.")
         if self.longest < 1 or self.longest & (self.longest - 1):
             raise ValueError(
                 f"longest must be a power of two. Got {self.longest!r} instead: 1, 2, 4, 8, ..."
@@ -88,12 +100,16 @@ class Schedule:
                 )
 
 
-def shard_of(n_chunks: int, n_workers: int, worker: int) -> range:
-    """The chunks of an epoch that a worker trains: a contiguous part of the text.
+def shard_of(n_chunks: int, n_workers: int, worker: int, deal: str = "in turn") -> range:
+    """The chunks of an epoch that a worker trains.
 
     >>> [list(shard_of(7, 3, worker)) for worker in range(3)]
+    [[0, 3, 6], [1, 4], [2, 5]]
+    >>> [list(shard_of(7, 3, worker, "in parts")) for worker in range(3)]
     [[0, 1, 2], [3, 4, 5], [6]]
     """
+    if deal == "in turn":
+        return range(worker, n_chunks, n_workers)
     size = -(-n_chunks // n_workers)
     return range(min(n_chunks, worker * size), min(n_chunks, (worker + 1) * size))
 
@@ -145,10 +161,9 @@ class _Worker(_Training):
         self.n_bytes = 0  # that this worker handed to the group
         self.round = 0
         per_round = max(1, schedule.every // self.chunk)
-        self.longest_shard = len(shard_of(self.chunks_per_epoch, group.size, 0))
-        self.rounds = rounds_of(
-            self.longest_shard, settings["n_epochs"], per_round, schedule.warm_up
-        )
+        self.shard = shard_of(self.chunks_per_epoch, group.size, group.rank, schedule.deal)
+        self.longest = -(-self.chunks_per_epoch // group.size)  # of the shards, in chunks
+        self.rounds = rounds_of(self.longest, settings["n_epochs"], per_round, schedule.warm_up)
         self.n_rounds = len(self.rounds)
         sizes = [stop - start for _, start, stop in self.rounds]
         self.chunks_before = np.concatenate([[0], np.cumsum(sizes)])
@@ -169,21 +184,20 @@ class _Worker(_Training):
     def chunks(self) -> list[int]:
         """Numbers of the chunks that this worker trains in this round; those of the whole text."""
         epoch, start, stop = self.rounds[self.round]
-        shard = shard_of(self.chunks_per_epoch, self.group.size, self.group.rank)
-        return [epoch * self.chunks_per_epoch + chunk for chunk in shard[start:stop]]
+        return [epoch * self.chunks_per_epoch + chunk for chunk in self.shard[start:stop]]
 
     def _rate(self, n_words):
-        """By how far the worker is in its shard."""
-        epoch = self.rounds[self.round][0]
-        first = self.group.rank * self.longest_shard * self.chunk
-        done = (n_words - epoch * self.n_tokens - first) / (self.longest_shard * self.chunk)
-        left = 1.0 - (epoch + done) / self.settings["n_epochs"]
-        return self.settings["learning_rate"] * max(1e-4, left)
+        """By how far the workers are, which for parts is not the place in the text."""
+        if self.schedule.deal == "in parts" and self.group.size > 1:
+            epoch = self.rounds[self.round][0]
+            place = n_words - epoch * self.n_tokens - self.shard.start * self.chunk
+            n_words = (epoch + place / (self.longest * self.chunk)) * self.n_tokens
+        return super()._rate(n_words)
 
     def _steps(self, name, rows) -> np.ndarray:
         """Learning rate times expected pairs of each row, of all workers since it last met."""
         now = self.round
-        left = max(1e-4, 1.0 - self.chunks_before[now - 1] / self.chunks_before[-1])
+        left = max(SMALLEST_RATE, 1.0 - self.chunks_before[now - 1] / self.chunks_before[-1])
         before = (now - 1) // self.periods[rows] * self.periods[rows]
         tokens = (self.chunks_before[now] - self.chunks_before[before]) * self.chunk
         pairs = (self.settings["window"] + 1) * tokens * self.group.size * self.met_as[name][rows]
@@ -409,6 +423,16 @@ def train_worker(
     words : WordVectors
     report : dict
         rounds, bytes (that this worker handed to the group), pairs and loss of each epoch.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pacsent.scale import Threads
+    >>> corpus = Corpus.build(["a glass of wine"] * 200, tempfile.mkdtemp() + "/c")
+    >>> how = {"n_dims": 4, "n_epochs": 1, "subsample": 0, "random_state": 0}
+    >>> found = Threads.run(2, lambda group: train_worker(corpus, group, **how))
+    >>> bool((found[0][0].input_vectors == found[1][0].input_vectors).all())
+    True
     """
     group = group or Alone()
     model = SkipGram(**parameters)
@@ -490,6 +514,10 @@ def train_words(
     -------
     words, report
         As `train_worker`; the report also says how often workers were lost.
+
+    Examples
+    --------
+    >>> words, report = train_words("corpus/", 8, "run/")  # doctest: +SKIP
     """
     from pacsent.loading import load
 

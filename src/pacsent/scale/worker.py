@@ -35,10 +35,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--touches", type=float, default=Schedule.touches)
     parser.add_argument("--longest", type=int, default=Schedule.longest)
     parser.add_argument("--merge", default=Schedule.merge)
+    parser.add_argument("--deal", default=Schedule.deal)
     parser.add_argument("--warm-up", type=int, default=Schedule.warm_up)
     parser.add_argument("--damping", type=float, default=Schedule.damping)
     given = vars(parser.parse_args(arguments))
-    names = ("every", "touches", "longest", "warm_up", "merge", "damping")
+    names = ("every", "touches", "longest", "warm_up", "merge", "deal", "damping")
     schedule = Schedule(**{name: given.pop(name) for name in names})
     group = Distributed()
     try:
