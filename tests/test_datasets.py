@@ -192,3 +192,19 @@ def test_generated_text_tokenises_to_the_ids_it_was_drawn_as():
 def test_bad_settings_of_the_generative_model_are_refused(settings):
     with pytest.raises(ValueError, match=next(iter(settings))):
         datasets.generate(**settings)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_lone_quotation_mark_in_a_table_of_tabs_swallows_no_rows(tmp_path, streamed):
+    from pacsent.text.tables import read_labelled_texts, stream_texts
+
+    path = tmp_path / "a.tsv"
+    path.write_text('label\ttext\nno\t"I see," he said\nyes\t"and then\nno\tthe "end"\n')
+    with pytest.raises(ValueError, match=r"Line 4 of a.tsv ends a value that began on an earlier"):
+        if streamed:
+            list(stream_texts(path, text_column="text"))
+        else:
+            read_labelled_texts(path, text_column="text", label_column="label")
+    path.write_text('label\ttext\nno\t"two\nlines, ""quoted"""\nyes\tone\n')
+    texts, _ = read_labelled_texts(path, text_column="text", label_column="label")
+    assert texts == ['two\nlines, "quoted"', "one"]

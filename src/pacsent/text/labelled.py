@@ -2,8 +2,10 @@
 
 import csv
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
@@ -165,7 +167,7 @@ def read_rows(
                     labels.append(label.strip())
                     texts.append(text)
             else:
-                rows = csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+                rows = table_of(file, path)
                 wanted = {str(text_column), str(label_column)}
                 missing = wanted - set(rows.fieldnames or ())
                 if missing:
@@ -174,7 +176,7 @@ def read_rows(
                         f"Got {_one_line(rows.fieldnames)} instead. Name the columns as its first "
                         "line does."
                     )
-                for row in rows:
+                for row in whole_rows(rows, path):
                     if row[text_column] is None or row[label_column] is None:
                         raise ValueError(
                             f"Line {rows.line_num:,} of {path.name} must have a value in every "
@@ -192,6 +194,37 @@ def read_rows(
             f"{path.name} must hold labelled text. Got an empty file instead. Check the path."
         )
     return texts, labels
+
+
+def table_of(file: TextIO, path: Path) -> "csv.DictReader[str]":
+    """A CSV, or a table of tabs where the name ends in .tsv, to be read row by row."""
+    return csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+
+
+def whole_rows(rows: "csv.DictReader[str]", path: Path) -> Iterator[dict[str, str]]:
+    """The rows, where no lone quotation mark has made one of several lines.
+
+    Examples
+    --------
+    >>> import io
+    >>> lines = ["text\\tlabel", '"A mark\\tno', 'and another"\\tyes', ""]
+    >>> rows = table_of(io.StringIO("\\n".join(lines)), Path("a.tsv"))
+    >>> next(whole_rows(rows, Path("a.tsv")))
+    Traceback (most recent call last):
+    ...
+    ValueError: Line 3 of a.tsv ends a value that began on an earlier line with a quotation mark...
+    """
+    for row in rows:
+        for value in row.values():
+            # commas are in every text; a tab after a line's end is the next row's
+            if path.suffix == ".tsv" and isinstance(value, str) and "\t" in value and "\n" in value:
+                raise ValueError(
+                    f"Line {rows.line_num:,} of {path.name} ends a value that began on an earlier "
+                    "line with a quotation mark and holds whole lines of the table. A value that "
+                    'begins with " must be quoted as a whole, its own marks doubled. Write the '
+                    "file with such quotes, or as JSON lines."
+                )
+        yield row
 
 
 def _one_line(names) -> str:

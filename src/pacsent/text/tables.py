@@ -1,12 +1,11 @@
 """Texts and labels from files of any kind: lines, TSV, CSV, JSON lines, Parquet."""
 
-import csv
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from pacsent.text.labelled import read_rows
+from pacsent.text.labelled import read_rows, table_of, whole_rows
 from pacsent.text.reading import read_lines
 
 TEXT, LABEL = "text", "label"
@@ -108,8 +107,8 @@ def stream_texts(path: str | os.PathLike, *, text_column: str | None = None) -> 
         yield from read_lines(path)
         return
     with path.open(encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+        rows = table_of(file, path)
         if text_column not in (rows.fieldnames or ()):
             raise _missing(path, text_column, rows.fieldnames or ())
-        for row in rows:
+        for row in whole_rows(rows, path):
             yield row[text_column] or ""
