@@ -34,7 +34,14 @@ PROTOCOL = 2  # goes up when results of an earlier run must not be mixed with ne
 
 
 def folds_of(labels: np.ndarray, seed: int, n_folds: int = N_FOLDS) -> np.ndarray:
-    """The fold of every row: every class spread evenly, at random by `seed`."""
+    """The fold of every row: every class spread evenly, at random by `seed`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> np.bincount(folds_of(np.array([0, 1] * 10), seed=0))
+    array([4, 4, 4, 4, 4])
+    """
     rng = np.random.default_rng([seed, 5, n_folds])
     folds = np.empty(len(labels), dtype=np.int64)
     start = 0
@@ -623,7 +630,14 @@ def load_classifier(path: str | os.PathLike) -> Any:
 
 
 def draw_labelled(labels: np.ndarray, n_labels: int, seed: int) -> np.ndarray:
-    """Rows of a draw of n_labels examples, every class in proportion and at least five times."""
+    """Rows of a draw of n_labels examples, every class in proportion and at least five times.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> len(draw_labelled(np.array([0, 1] * 50), n_labels=20, seed=0))
+    20
+    """
     rng = np.random.default_rng([seed, n_labels, 7])
     classes, counts = np.unique(labels, return_counts=True)
     share = np.maximum(N_FOLDS, np.floor(n_labels * counts / counts.sum())).astype(int)

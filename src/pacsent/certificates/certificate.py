@@ -55,14 +55,28 @@ _STEPS = 65_535  # a kept loss is a multiple of 1/65535, rounded up
 
 
 def packed_losses(losses: np.ndarray) -> str:
-    """Losses in [0, 1] rounded up to 16 bits, as text: what a certificate keeps of them."""
+    """Losses in [0, 1] rounded up to 16 bits, as text: what a certificate keeps of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> unpacked_losses(packed_losses(np.array([0.0, 1.0])))
+    array([0., 1.])
+    """
     # a loss that is a multiple already must not move up by a rounding error
     steps = np.ceil(np.clip(losses, 0.0, 1.0) * _STEPS - 1e-9)
     return base64.b64encode(steps.astype("<u2").tobytes()).decode()
 
 
 def unpacked_losses(text: str) -> np.ndarray:
-    """The losses that `packed_losses` kept, (n,) float64."""
+    """The losses that `packed_losses` kept, (n,) float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> unpacked_losses(packed_losses(np.array([0.5]))) >= 0.5  # rounded up, never down
+    array([ True])
+    """
     try:
         raw = base64.b64decode(text, validate=True)
         return np.frombuffer(raw, dtype="<u2").astype(float) / _STEPS

@@ -457,7 +457,13 @@ def binomial_tail(n_errors: Numbers, n: Numbers, delta: Numbers) -> Any:
 
 
 class NamedBound(NamedTuple):
-    """A bound, its value, and what it asks of whoever uses it."""
+    """A bound, its value, and what it asks of whoever uses it.
+
+    Examples
+    --------
+    >>> NamedBound('a bound', 0.25, 'for any posterior').value
+    0.25
+    """
 
     name: str
     value: float

@@ -51,6 +51,11 @@ def l2_coefficients(
     -------
     c_A, c_B, var_Q : array, shape (n_sentences,)
         Sentences without tokens get 0, 0 and nan.
+
+    Examples
+    --------
+    >>> [float(x) for x in l2_coefficients(2.0, 1.0, 2.0, lam=2.0)]  # PB-L2 of two words
+    [0.5, 0.25, 0.25]
     """
     n_tokens, weight, precision, lam = np.broadcast_arrays(
         *(np.asarray(x, dtype=float) for x in (n_tokens, weight, precision, lam))
@@ -82,6 +87,11 @@ def l2_lam(
     """The lambda of each sentence: fixed, lam * n_tokens, or the one that gives `alpha`.
 
     alpha = n_tokens / (var_P * lam)
+
+    Examples
+    --------
+    >>> l2_lam([2, 5], lam=3.0, lam_mode='per-token')
+    array([ 6., 15.])
     """
     n_tokens = np.asarray(n_tokens, dtype=float)
     if alpha is not None:
@@ -350,6 +360,11 @@ def paper_penalty(
     The paper counts `log Q` once per word, so its logarithm is n times too large. What it writes
     equals n * KL(Q || N(m, var_P I)) + n * n_dims / 2: an exact KL for the geometric mean of the
     words' priors, at the temperature lam/n.
+
+    Examples
+    --------
+    >>> float(paper_penalty([0.0], 1.0, [0.0], 1))
+    0.5
     """
     mu, n_tokens = np.asarray(mu, dtype=float), np.asarray(n_tokens, dtype=float)
     return n_tokens * (kl_gaussians(mu, var_Q, prior_mean, var_P) + 0.5 * mu.shape[-1])

@@ -31,6 +31,13 @@ def alias(p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
 
 
 def alias_thresholds(p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """`alias` for draws of 32 bits: i where a draw is below its threshold (uint64), else other."""
+    """`alias` for draws of 32 bits: i where a draw is below its threshold (uint64), else other.
+
+    Examples
+    --------
+    >>> thresholds, other = alias_thresholds([0.5, 0.5])
+    >>> thresholds.dtype.name, other.size
+    ('uint64', 2)
+    """
     keep, other = alias(p)
     return (np.clip(keep, 0.0, 1.0) * 2.0**32).astype(np.uint64), other

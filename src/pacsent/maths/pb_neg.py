@@ -65,7 +65,13 @@ class Objective(NamedTuple):
 def penalty_coefficients(
     n_tokens: Numbers, n_dims: int, *, lam: Numbers, var_P: Numbers = 1.0, kl: str = "exact"
 ) -> tuple[Any, Any, Any, Any]:
-    """(kappa, c, A, B): the mean feels kappa (mu - m), rho feels c (A e^rho - B)."""
+    """(kappa, c, A, B): the mean feels kappa (mu - m), rho feels c (A e^rho - B).
+
+    Examples
+    --------
+    >>> [float(x) for x in penalty_coefficients(4, 2, lam=2.0)]
+    [2.0, 0.5, 4.0, 1.0]
+    """
     if kl not in KLS:
         raise ValueError(f"kl must be one of {KLS}. Got {kl!r} instead.")
     n_tokens, lam = np.asarray(n_tokens, dtype=float), np.asarray(lam, dtype=float)
@@ -82,7 +88,13 @@ def variance_penalty(
     var_P: Numbers = 1.0,
     kl: str = "exact",
 ) -> Any:
-    """V(rho); see the top of this module."""
+    """V(rho); see the top of this module.
+
+    Examples
+    --------
+    >>> round(float(variance_penalty(0.0, 1, 2, lam=1.0)), 6)
+    0.0
+    """
     if kl == "paper":
         return 0.5 * n_dims * n_tokens / lam * (np.log(var_P) - rho + np.exp(rho) / var_P)
     ratio = n_tokens / var_P
@@ -382,7 +394,14 @@ class _Sentences:
 
 
 def squared_lengths(A_hat: np.ndarray) -> np.ndarray:
-    """|A_w|^2 of each row."""
+    """|A_w|^2 of each row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> squared_lengths(np.array([[3.0, 4.0]]))
+    array([25.])
+    """
     return np.einsum("wd,wd->w", A_hat, A_hat)
 
 
@@ -891,7 +910,13 @@ def solve_sampled(
 
 
 def learning_rates(n_epochs: int, learning_rate: float) -> np.ndarray:
-    """learning_rate * (1 - e/n_epochs), e = 0 ... n_epochs - 1."""
+    """learning_rate * (1 - e/n_epochs), e = 0 ... n_epochs - 1.
+
+    Examples
+    --------
+    >>> learning_rates(4, 0.4)
+    array([0.4, 0.3, 0.2, 0.1])
+    """
     return learning_rate * (1.0 - np.arange(n_epochs) / n_epochs)
 
 
@@ -920,6 +945,11 @@ def diverging(
 
     Each step multiplies mu - m by 1 - x (1 - e/n_epochs), x = learning_rate n/(var_P lam); the
     product over the epochs is below one only for x < 4.591, the root of (x-1) log(x-1) = x.
+
+    Examples
+    --------
+    >>> diverging([10, 1000], lam=1.0)
+    array([False,  True])
     """
     return learning_rate * np.asarray(n_tokens) / (var_P * np.asarray(lam)) >= 4.591
 

@@ -12,7 +12,13 @@ Struct = dict[int, tuple[int, Any]]
 
 
 def zigzag(number: int) -> int:
-    """0, -1, 1, -2 ... as 0, 1, 2, 3 ..."""
+    """0, -1, 1, -2 ... as 0, 1, 2, 3 ...
+
+    Examples
+    --------
+    >>> [zigzag(n) for n in (0, 1, 2, 3)]
+    [0, 2, 4, 6]
+    """
     return number << 1 if number >= 0 else (-number << 1) - 1
 
 

@@ -26,6 +26,14 @@ class Dataset:
     classes : tuple of str
     digest : str
         sha256 of the content that was read, whatever it was packed in.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> nothing = [], np.array([], dtype=np.int64)
+    >>> data = Dataset('films', ['good'], np.array([1]), *nothing, ('no', 'yes'), '')
+    >>> data.classes[data.train_labels[0]]
+    'yes'
     """
 
     name: str

@@ -384,12 +384,24 @@ _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def cut_after_letters(block: bytes) -> int:
-    """Where the word that the block ends in begins."""
+    """Where the word that the block ends in begins.
+
+    Examples
+    --------
+    >>> cut_after_letters(b'a quiet fi')
+    8
+    """
     return len(block.rstrip(_LETTERS))
 
 
 def cut_at_newline(block: bytes) -> int:
-    """Behind the last newline."""
+    """Behind the last newline.
+
+    Examples
+    --------
+    >>> cut_at_newline(bytes([97, 10, 98]))
+    2
+    """
     return block.rfind(b"\n") + 1
 
 
@@ -397,6 +409,11 @@ def cut_at_space(block: bytes) -> int:
     """Behind the last newline, or the last space that a letter or digit of ASCII follows.
 
     There neither NFKC nor a token of the unicode normalisation reaches across.
+
+    Examples
+    --------
+    >>> cut_at_space(b'one two')
+    4
     """
     end = cut_at_newline(block)
     space = len(block)

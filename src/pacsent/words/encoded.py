@@ -18,6 +18,12 @@ class Encoded(NamedTuple):
     """Sentences as token ids: sentence s is ids[offsets[s]:offsets[s + 1]], unknown words left out.
 
     Every vectorizer takes an `Encoded` where it takes an iterable of sentences.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Encoded(np.array([4, 2, 7]), np.array([0, 1, 3]), np.zeros(2, int)).n_sentences
+    2
     """
 
     ids: np.ndarray  # (n_tokens,) int32

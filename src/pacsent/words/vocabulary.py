@@ -615,7 +615,13 @@ def frozen(array: np.ndarray) -> np.ndarray:
 
 
 def n_slots(n_words: int) -> int:
-    """Rows of a hash table for so many words, at most half full."""
+    """Rows of a hash table for so many words, at most half full.
+
+    Examples
+    --------
+    >>> n_slots(1000) >= 1000
+    True
+    """
     return 1 << max(1, (2 * n_words - 1).bit_length())
 
 

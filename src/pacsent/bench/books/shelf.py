@@ -7,7 +7,14 @@ from pacsent.text.reading import read_lines
 
 
 class Passage(NamedTuple):
-    """Some sentences of a book."""
+    """Some sentences of a book.
+
+    Examples
+    --------
+    >>> from pacsent.bench.books import passages
+    >>> passages()[0].author
+    'Austen'
+    """
 
     author: str
     book: str

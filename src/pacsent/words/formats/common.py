@@ -151,7 +151,13 @@ class Table:
 
 
 class Options:
-    """How a reader treats bytes that are not UTF-8 and words that come twice."""
+    """How a reader treats bytes that are not UTF-8 and words that come twice.
+
+    Examples
+    --------
+    >>> Options('strict', 'error', False).duplicates
+    'error'
+    """
 
     def __init__(self, encoding_errors: str, duplicates: str, verbose: bool):
         self.encoding_errors, self.duplicates = encoding_errors, duplicates
