@@ -96,6 +96,15 @@ def test_certify_and_compare(folder, tmp_path):
     assert "With 95 % confidence" in shown
 
 
+def test_certify_and_compare_say_whether_new_texts_are_alike(folder, tmp_path):
+    model, data, texts = folder / "model", folder / "new.tsv", tmp_path / "texts.txt"
+    texts.write_text("".join(f"{text}\n" for _, text in rows(100, seed=2)))
+    assert "not checked" in run("certify", model, data)
+    assert "alike: checked" in run("certify", model, data, "--new", texts)
+    found = json.loads(run("compare", model, model, data, "--json", "--new", texts))
+    assert found["exchangeable"].startswith("checked")
+
+
 def test_certifying_on_training_texts_fails_in_one_line(folder):
     result = CliRunner().invoke(
         cli, ["classify", "certify", str(folder / "model"), str(folder / "train.tsv")]
