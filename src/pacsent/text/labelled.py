@@ -184,6 +184,7 @@ def read_rows(
                         f"Got {_one_line(rows.fieldnames)} instead. Name the columns as its first "
                         "line does."
                     )
+                assert label_column is not None
                 for row in whole_rows(rows, path):
                     if row[text_column] is None or row[label_column] is None:
                         raise ValueError(
