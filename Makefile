@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 USE    := $(VENV)/.installed-use
 DEV    := $(VENV)/.installed-dev
 DOCS   := $(VENV)/.installed-docs
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 DEMO   ?= demo
 FUZZ_SECONDS ?= 600
 FUZZ_PROCESSES ?= 1
@@ -33,7 +33,7 @@ demo: $(USE)     ## the main job, end to end: thirty books, read with the Englis
 	$(BIN)/pacsent demo -o $(DEMO) --overwrite
 
 test: $(DEV)   ## the fast test suite, in TEST_PROCESSES (2), a file in one of them
-	$(BIN)/python -m pytest -m 'not slow and not gpu' -n $(TEST_PROCESSES) --dist loadfile
+	$(BIN)/python -m pytest -m 'not slow and not gpu' -n $(TEST_PROCESSES) --dist loadfile --durations 20
 
 check: $(DEV)  ## format, lint, types
 	$(BIN)/ruff format --check .
