@@ -357,6 +357,22 @@ def test_the_double_path_forms_prior_means_in_double_precision(rng):
     assert_allclose(vectorizer._problem(words.vocabulary.encode(X))[2], m, rtol=1e-14)
 
 
+def test_long_documents_are_solved_in_few_evaluations(large):
+    """log var_Q of a long document has few digits left in single precision: that is no error."""
+    words, X = large
+    long = [[w for x in X[i : i + 100] for w in x] * 3 for i in range(0, 100, 20)]
+    fast = PBNegVectorizer(words).fit(X)
+    means, variances = fast.posterior(long)
+    assert min(map(len, long)) > 30_000
+    assert fast.n_iter_.max() < 25
+    wanted = PBNegVectorizer(words, tol=1e-8).fit(X).posterior(long)
+    counts = words.vocabulary.count(long)
+    m = (counts @ words.output_vectors) / counts.sum(axis=1).A1[:, None]
+    error = np.linalg.norm(means - wanted[0], axis=1) / np.linalg.norm(wanted[0] - m, axis=1)
+    assert error.max() < 1e-3
+    assert_allclose(variances, wanted[1], rtol=1e-3)
+
+
 def test_inclusion_probabilities_add_up_and_stop_at_one(rng):
     importance = rng.pareto(0.7, 500)
     for size in (5, 50, 400):

@@ -270,6 +270,7 @@ def own_slopes(counts, table, mu, var_Q, fits, grad, trace):
     for s in range(mu.shape[0]):
         mean, slope = mu[s], grad[s]
         for j in range(indptr[rows[s]], indptr[rows[s] + 1]):
+            fetch_rows(A, indices, j + 2, j + 3)
             w = indices[j]
             row = A[w]
             a = _F(0.0)

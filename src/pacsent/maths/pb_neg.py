@@ -371,9 +371,12 @@ class _Sentences:
         """Upper bound on the relative error of mu - m, or of the variance where that is larger.
 
         The objective is kappa-strongly convex in mu, and its penalty bends by c A e^rho in rho, so
-        that |mu - mu*| <= |grad_mu|/kappa + |grad_rho|/sqrt(2 c A e^rho kappa).
+        that |mu - mu*| <= |grad_mu|/kappa + |grad_rho|/sqrt(2 c A e^rho kappa). What the last
+        digit of rho stands for in grad_rho is no error: single precision has no rho between.
         """
+        digit = np.spacing(np.abs(x[:, -1])) * self.c[rows] * self.B[rows]
         kappa, x, grad = self.kappa[rows], x.astype(float), grad.astype(float)
+        grad[:, -1] = np.maximum(np.abs(grad[:, -1]) - digit, 0.0)
         bend = self.c[rows] * self.A[rows] * np.exp(x[:, -1])
         away = np.linalg.norm(x[:, :-1], axis=1)
         distance = (np.linalg.norm(grad[:, :-1], axis=1) + self.rounding) / kappa
