@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -131,3 +132,24 @@ def test_overlapping_limits_of_blas_end_with_the_last(words):
         assert set(blas_threads()) == {1}
         second.__exit__(None, None, None)
         assert blas_threads() == before
+
+
+def test_threads_limit_blas_whoever_limited_it_before():
+    """threadpoolctl lets one thread alone set the limit, and ignores the others silently."""
+    from pacsent.threads import one_blas_thread
+
+    def inside(barrier):
+        with one_blas_thread():
+            barrier.wait(10)
+            return blas_threads()
+
+    with threadpool_limits(3, user_api="blas"):  # this thread has it now
+        before = blas_threads()
+        with one_blas_thread():
+            pass
+        for _ in range(20):
+            barrier = Barrier(2)
+            with ThreadPoolExecutor(2) as pool:
+                found = [pool.submit(inside, barrier) for _ in range(2)]
+                assert all(set(f.result()) == {1} for f in found)
+            assert blas_threads() == before

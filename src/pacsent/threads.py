@@ -75,6 +75,7 @@ def one_blas_thread() -> Iterator[None]:
 
     with _BLAS_LOCK:
         if _BLAS_USERS == 0:
+            _any_thread_may_limit()
             _BLAS_LIMIT = threadpool_limits(1, user_api="blas")
         _BLAS_USERS += 1
     try:
@@ -83,8 +84,23 @@ def one_blas_thread() -> Iterator[None]:
         with _BLAS_LOCK:
             _BLAS_USERS -= 1
             if _BLAS_USERS == 0 and _BLAS_LIMIT is not None:
+                _any_thread_may_limit()
                 _BLAS_LIMIT.restore_original_limits()
+                _any_thread_may_limit()
                 _BLAS_LIMIT = None
+
+
+def _any_thread_may_limit() -> None:
+    """From 3.8 on, threadpoolctl lets one thread set OpenBLAS's limit, and ignores the others.
+
+    Here whoever comes first sets it and whoever is last lifts it, one at a time under our lock.
+    """
+    import threadpoolctl
+
+    controller = getattr(threadpoolctl, "OpenBLASController", None)
+    clear = getattr(controller, "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)
 
 
 def in_order(
