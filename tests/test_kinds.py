@@ -138,18 +138,22 @@ def test_threads_limit_blas_whoever_limited_it_before():
     """threadpoolctl lets one thread alone set the limit, and ignores the others silently."""
     from pacsent.threads import one_blas_thread
 
+    def shared():  # a pool of OpenMP has a limit for each thread
+        pools = [p for p in threadpool_info() if p.get("threading_layer") == "pthreads"]
+        return [pool["num_threads"] for pool in pools]
+
     def inside(barrier):
         with one_blas_thread():
             barrier.wait(10)
-            return blas_threads()
+            return shared()
 
     with threadpool_limits(3, user_api="blas"):  # this thread has it now
-        before = blas_threads()
+        before = shared()
         with one_blas_thread():
             pass
         for _ in range(20):
             barrier = Barrier(2)
             with ThreadPoolExecutor(2) as pool:
                 found = [pool.submit(inside, barrier) for _ in range(2)]
-                assert all(set(f.result()) == {1} for f in found)
-            assert blas_threads() == before
+                assert all(set(f.result()) <= {1} for f in found), [f.result() for f in found]
+            assert shared() == before

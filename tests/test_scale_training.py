@@ -246,6 +246,7 @@ if __name__ == "__main__":
     np.testing.assert_array_equal(words.input_vectors, expected[0].input_vectors)
 
 
+@pytest.mark.slow  # starts torch by itself; the processes above are in every run
 def test_the_module_for_torchrun_takes_its_place_from_the_environment(corpus, tmp_path):
     pytest.importorskip("torch")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",

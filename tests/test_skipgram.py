@@ -573,7 +573,10 @@ def long_text(sentences, tmp_path_factory):
 TRAIN = ["--n-dims", 24, "--n-epochs", 400, "--min-count", 1, "--n-jobs", 1, "--random-state", 5]
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "how",
+    [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM],
+)
 def test_a_killed_training_goes_on_and_ends_with_the_same_bits(long_text, tmp_path, how):
     whole = run_command("train", long_text, "-o", tmp_path / "whole", *TRAIN)
     assert whole.wait(120) == 0, whole.stderr.read()
