@@ -121,6 +121,11 @@ def test_nothing_is_imported_by_a_computed_name_but_what_a_folder_offers():
     assert users == {"lazy"}
 
 
+def test_one_place_alone_limits_the_threads_of_blas():
+    users = {module for module, path in MODULES.items() if "threadpool_limits" in path.read_text()}
+    assert users == {"threads"}
+
+
 def test_every_public_name_and_module_is_reachable_after_import_pacsent():
     code = "import pacsent; [getattr(pacsent, name) for name in pacsent.__all__]; print(1)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).stdout == b"1\n"

@@ -9,11 +9,11 @@ import numpy as np
 from scipy import sparse
 from scipy.special import softmax
 from sklearn.model_selection import StratifiedGroupKFold
-from threadpoolctl import threadpool_limits
 
 from pacsent.maths.gaussian_process import averaged, scales
 from pacsent.maths.sparse_regressions import log_ratios, solve
 from pacsent.maths.temperature import fit_temperature, log_loss, log_probabilities
+from pacsent.threads import one_blas_thread
 
 CS = (1.0, 6.0, 36.0, 216.0)
 DENSE_SCALES = (0.1, 0.2, 0.4, 0.8)
@@ -98,7 +98,7 @@ def _process(rows, n_threads, folds=None):
     K_dense = (rows.E @ rows.E.T).astype(np.float64)
     grid = scales(rows.labels.size, len(rows.columns), rows.E.shape[1] > 0)
     # threads inside matrix products lose their speed where cores are shared with other work
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         found = averaged(
             K_sparse, K_dense, rows.labels, grid, n_classes=rows.n_classes, weights=rows.weights,
             n_threads=n_threads, folds=None if folds is None else (folds.of, folds.judged),
@@ -424,7 +424,7 @@ def _together(classes, weighting, n_pairs):
 
 
 def _in_threads(work, tasks, n_threads):
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
         return list(pool.map(work, tasks))
 
 

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg, sparse
 
 from pacsent.maths.lbfgs import minimise
-from pacsent.threads import n_threads
+from pacsent.threads import n_threads, one_blas_thread
 
 CS = (0.1, 0.316, 1.0, 3.16, 10.0, 31.6, 100.0, 316.0, 1000.0)
 BLOCK = 512  # rows of one matrix product: block x columns stays in the cache
@@ -177,10 +177,8 @@ def _threads(n_jobs):
     Products that are threaded inside lose most of their speed where the cores are shared with
     other work; several products side by side do not.
     """
-    from threadpoolctl import threadpool_limits
-
     n = n_threads(n_jobs)
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(n) as pool:
         yield _Threads(n, pool)
 
 
