@@ -110,6 +110,11 @@ def embed(
 
     Examples
     --------
+    What an actor does with a batch, and, where Ray is installed, a folder on all machines:
+
+    >>> import pyarrow
+    >>> Embedder("english")(pyarrow.table({"text": ["a glass of wine"]})).column_names
+    ['text', 'mean', 'variance']
     >>> import ray  # doctest: +SKIP
     >>> embed(ray.data.read_parquet("texts/"), "english")  # doctest: +SKIP
     """

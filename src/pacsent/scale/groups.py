@@ -101,7 +101,13 @@ class Distributed:
 
     Examples
     --------
-    >>> group = Distributed()  # in a process that torchrun started  # doctest: +SKIP
+    A group of one; in a process that torchrun started, `Distributed()` is enough.
+
+    >>> import tempfile
+    >>> group = Distributed(0, 1, f"file://{tempfile.mkdtemp()}/meet")
+    >>> group.rank, group.size
+    (0, 1)
+    >>> group.close()
     """
 
     def __init__(

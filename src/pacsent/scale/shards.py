@@ -94,7 +94,15 @@ def predict_shards(
 
     Examples
     --------
-    >>> predict_shards("model/", ["texts/"], "answers/", carry=["id"])  # doctest: +SKIP
+    >>> import tempfile, pathlib
+    >>> from pacsent import TextClassifier, save
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> classifier = TextClassifier().fit(["red wine", "some beer"] * 10, ["wine", "beer"] * 10)
+    >>> _ = save(classifier, folder / "model")
+    >>> _ = (folder / "a.txt").write_text("a glass of wine\\nmore beer\\n")
+    >>> manifest = predict_shards(folder / "model", [folder / "a.txt"], folder / "answers")
+    >>> manifest.totals()["rows"], manifest.totals()["failed"]
+    (2, 0)
     """
     job = Predict(os.fspath(model), error, delta)
     return run(job, sources, target, rows.Columns(text_column, tuple(carry)), **how)

@@ -517,7 +517,12 @@ def train_words(
 
     Examples
     --------
-    >>> words, report = train_words("corpus/", 8, "run/")  # doctest: +SKIP
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> corpus = Corpus.build(["a glass of wine"] * 200, folder + "/corpus")
+    >>> words, report = train_words(folder + "/corpus", 1, folder + "/run", n_dims=4, n_epochs=1)
+    >>> words.input_vectors.shape, report["lost"]
+    ((4, 4), 0)
     """
     from pacsent.loading import load
 
