@@ -408,6 +408,56 @@ def _step_along(h, row, target, scale, grad):
 
 
 @njit(**_FLAGS)
+def _meet_four(h, A, picked, errors):
+    """Into errors: sigmoid(h.row) of the four rows of A that are picked, h read once for all."""
+    r0, r1, r2, r3 = A[picked[0]], A[picked[1]], A[picked[2]], A[picked[3]]
+    a0, a1, a2, a3 = h[0] * r0[0], h[0] * r1[0], h[0] * r2[0], h[0] * r3[0]
+    for d in range(1, h.size):
+        a0 += h[d] * r0[d]
+        a1 += h[d] * r1[d]
+        a2 += h[d] * r2[d]
+        a3 += h[d] * r3[d]
+    errors[0], errors[1] = _sigmoid(a0), _sigmoid(a1)
+    errors[2], errors[3] = _sigmoid(a2), _sigmoid(a3)
+
+
+@njit(**_FLAGS)
+def _add_four(A, picked, errors, grad):
+    """Add the four rows of A that are picked, times their errors, to grad."""
+    r0, r1, r2, r3 = A[picked[0]], A[picked[1]], A[picked[2]], A[picked[3]]
+    e0, e1, e2, e3 = errors[0], errors[1], errors[2], errors[3]
+    for d in range(grad.size):
+        grad[d] += e0 * r0[d] + e1 * r1[d] + e2 * r2[d] + e3 * r3[d]
+
+
+@njit(**_FLAGS)
+def _pick_noise(n, A, noise, state, picked):
+    """The next n noise words; their rows are fetched."""
+    words, keep, other, _ = noise
+    for k in range(n):
+        picked[k] = words[_draw(state, keep, other)]
+    fetch_rows(A, picked, 0, n)
+
+
+@njit(**_FLAGS)
+def _step_from_noise(h, n_draws, A, noise, state, scale, memory, grad):
+    """`_step_along` n_draws noise words, by fours; the next are picked before these are met."""
+    picked, errors = memory
+    _pick_noise(min(4, n_draws), A, noise, state, picked[0])
+    for begin in range(0, n_draws, 4):
+        these, others = picked[begin // 4 % 2], picked[1 - begin // 4 % 2]
+        _pick_noise(min(4, max(0, n_draws - begin - 4)), A, noise, state, others)
+        if begin + 4 <= n_draws:
+            _meet_four(h, A, these, errors)
+            for k in range(4):
+                errors[k] *= scale[0]
+            _add_four(A, these, errors, grad)
+        else:
+            for k in range(n_draws - begin):
+                _step_along(h, A[these[k]], 0.0, scale, grad)
+
+
+@njit(**_FLAGS)
 def relaxed(z, c, b, t):
     """z after time t of z' = c - (c - b) z: precision relative to the prior's, data gradient b."""
     rate = c - b
@@ -426,9 +476,10 @@ def pb_neg_sgd(counts, A, m, penalties, noise, schedule, mu, rho):
     flow with the data gradient held fixed or, if literal, subtracts step * gradient.
     """
     indptr, indices, shares, n_tokens, seeds = counts
-    words, keep, other, n_negatives = noise
+    n_negatives = noise[3]
     steps, literal = schedule
     n_dims = A.shape[1]
+    memory = (np.empty((2, 4), np.int64), np.empty(4, A.dtype))
     state = np.empty(1, np.uint64)
     eps, h, g = np.empty(n_dims, A.dtype), np.empty(n_dims, A.dtype), np.empty(n_dims, A.dtype)
     scale = np.empty(2, A.dtype)
@@ -448,8 +499,7 @@ def pb_neg_sgd(counts, A, m, penalties, noise, schedule, mu, rho):
                 scale[0] = shares[j]
                 _step_along(h, A[indices[j]], 1.0, scale, g)
             scale[0] = n_negatives / n_draws
-            for _ in range(n_draws):
-                _step_along(h, A[words[_draw(state, keep, other)]], 0.0, scale, g)
+            _step_from_noise(h, n_draws, A, noise, state, scale, memory, g)
             along = 0.0
             for d in range(n_dims):
                 along += g[d] * eps[d]
@@ -696,11 +746,19 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
 @njit(**_FLAGS)
 def _pick(j, ids, state, A, noise, picked):
     """The words that token j meets: itself, then fresh noise words; they are fetched."""
-    words, keep, other, n_negatives = noise
     picked[0] = ids[j]
-    for k in range(1, n_negatives + 1):
-        picked[k] = words[_draw(state, keep, other)]
-    fetch_rows(A, picked, 0, n_negatives + 1)
+    fetch_rows(A, picked, 0, 1)
+    _pick_noise(noise[3], A, noise, state, picked[1:])
+
+
+@njit(**_FLAGS)
+def _move_rows(h, A, picked, errors, eta, step):
+    """Move the rows of A that are picked against h, by eta times their errors."""
+    for k in range(picked.size):
+        step[0] = eta * errors[k]
+        move, row = step[0], A[picked[k]]
+        for d in range(h.size):
+            row[d] -= move * h[d]
 
 
 @njit(**_FLAGS)
@@ -710,14 +768,15 @@ def pv_dbow(rows, sentences, A, noise, eta, train_words, vectors):
     loss of a token = softplus(-h.A_w) + sum_j softplus(h.A_{n_j}), n_negatives fresh noise words.
     sentences = (ids, offsets, states), a state of random numbers for each sentence;
     noise = (words, keep, other, n_negatives). A token's words are picked, and fetched, while the
-    token before it is worked on: rows come from anywhere in a large table.
+    token before it is worked on: rows come from anywhere in a large table. They are met by fours.
     """
     ids, offsets, states = sentences
-    n_negatives = noise[3]
+    n_met = noise[3] + 1
     n_dims = A.shape[1]
-    step = np.empty(2, A.dtype)
+    scale = np.ones(2, A.dtype)
     grad = np.empty(n_dims, A.dtype)
-    picked = np.empty((2, n_negatives + 1), np.int64)
+    errors = np.empty(n_met, A.dtype)
+    picked = np.empty((2, n_met), np.int64)
     for s in rows:
         h = vectors[s]
         state = states[s : s + 1]
@@ -727,24 +786,22 @@ def pv_dbow(rows, sentences, A, noise, eta, train_words, vectors):
         for j in range(begin, end):
             if j + 1 < end:
                 _pick(j + 1, ids, state, A, noise, picked[(j + 1) % 2])
+            these = picked[j % 2]
             for d in range(n_dims):
                 grad[d] = 0.0
-            for k in range(n_negatives + 1):
-                row = A[picked[j % 2, k]]
-                a = h[0] * row[0]
-                for d in range(1, n_dims):
-                    a += h[d] * row[d]
-                step[0] = _sigmoid(a) - (1.0 if k == 0 else 0.0)
-                step[1] = eta * step[0]
-                error, move = step[0], step[1]
-                if train_words:
-                    for d in range(n_dims):
-                        grad[d] += error * row[d]
-                        row[d] -= move * h[d]
-                else:
-                    for d in range(n_dims):
-                        grad[d] += error * row[d]
-            step[0] = eta
-            move = step[0]
+            whole = n_met - n_met % 4
+            for k in range(0, whole, 4):
+                _meet_four(h, A, these[k:], errors[k:])
+                if k == 0:
+                    errors[0] -= 1.0
+                _add_four(A, these[k:], errors[k:], grad)
+            for k in range(whole, n_met):
+                scale[0] = 1.0
+                _step_along(h, A[these[k]], 1.0 if k == 0 else 0.0, scale, grad)
+                errors[k] = scale[1]
+            if train_words:
+                _move_rows(h, A, these, errors, eta, scale)
+            scale[0] = eta
+            move = scale[0]
             for d in range(n_dims):
                 h[d] -= move * grad[d]
