@@ -8,7 +8,8 @@ and the same vectors: those of FOLDER with all labels, else the English model of
 has seen none of these texts. Whatever is chosen is chosen on training labels; where the test texts
 are of other books, folds leave out whole books, for all methods.
 `accuracy`: all labels, three seeds: of the split (80/20) where a set has no test part of its own,
-and of the folds in which a method chooses. Rivals run once where a set has a test part.
+and of the folds in which a method chooses. Rivals run once where a set has a test part. `--seeds`
+makes more of them, in a file of their own: three splits may be easy or hard ones.
 `few`: 20, 100, 300 and 1,000 labels, as many of each class, 20, 10, 5 and 3 draws from the
 training part of one split, at most 2,000 test texts; the standard error is that of the differences
 draw by draw.
@@ -261,7 +262,7 @@ def accuracy(name, given, words):
     tasks = [
         (name, given.data, method, 0, seed, words)
         for method in given.methods
-        for seed in range(1 if name in FIXED and "TextClassifier" not in method else N_SEEDS)
+        for seed in range(1 if name in FIXED and "TextClassifier" not in method else given.seeds)
     ]
     scores = given.scores(tasks)
     rows = []
@@ -271,11 +272,18 @@ def accuracy(name, given, words):
             {
                 "method": method, "accuracy": float(found.mean()), "runs": len(found),
                 "lowest": float(found.min()), "highest": float(found.max()),
+                **({} if given.seeds == N_SEEDS else {"standard error": standard_error(found)}),
             }
         )  # fmt: skip
-    rows += kept(f"accuracy-{name}", "method", rows)
+    if given.seeds == N_SEEDS:
+        rows += kept(f"accuracy-{name}", "method", rows)
     rows.sort(key=lambda row: [*METHODS].index(row["method"]))
     return rows, {row["method"]: round(row["accuracy"], 4) for row in rows}
+
+
+def standard_error(scores):
+    """Of their mean; None for one score."""
+    return float(scores.std(ddof=1) / np.sqrt(scores.size)) if scores.size > 1 else None
 
 
 def kept(name, key, rows):
@@ -315,7 +323,7 @@ def few(name, given, words):
         rows.append(
             {
                 "labels": n, "draws": DRAWS[n], **means, "lead over the better": float(lead.mean()),
-                "standard error": float(lead.std(ddof=1) / np.sqrt(lead.size)),
+                "standard error": standard_error(lead),
             }
         )  # fmt: skip
     rows = sorted(rows + kept(f"few-{name}", "labels", rows), key=lambda row: row["labels"])
@@ -437,8 +445,8 @@ def speed(name, given, words):
     order = np.random.default_rng(5).permutation(len(train))
     train, y = [train[i] for i in order], y[order]
     candidates = {"Cs": (1.0, 6.0, 36.0, 216.0), "ngrams": (1, 2), "weighting": "tf-idf"}
-    TextClassifier(selection="folds", **candidates).fit(train[:1000], y[:1000])  # compile
-    TextClassifier(words, selection="folds").fit(train[:1000], y[:1000]).predict(test[:10])
+    for model in (TextClassifier(selection="folds", **candidates), TextClassifier(words)):
+        model.fit(train[:10_000], y[:10_000]).predict(test[:10])  # compiled, for large sets too
     clock = time.process_time
     times = {}
 
@@ -558,6 +566,9 @@ def main():
     parser.add_argument("--methods", nargs="*", default=USUAL)
     parser.add_argument("--labels", type=int, nargs="*", default=[*DRAWS])
     parser.add_argument(
+        "--seeds", type=int, default=N_SEEDS, help=f"accuracy: splits (default: {N_SEEDS})"
+    )
+    parser.add_argument(
         "--quick", action="store_true", help="speed: without five folds and the default fit"
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
@@ -594,6 +605,8 @@ def main():
             name, given, words
         )
         name = plain(name)
+        if given.seeds != N_SEEDS:
+            name += f"-{given.seeds}"
         finish("classify", rows, title=f"{TITLES[given.part]}: {name}", summary=summary,
                save=given.save,
                name="-".join(filter(None, (given.name, given.part, name))))  # fmt: skip
