@@ -208,3 +208,92 @@ def test_a_lone_quotation_mark_in_a_table_of_tabs_swallows_no_rows(tmp_path, str
     path.write_text('label\ttext\nno\t"two\nlines, ""quoted"""\nyes\tone\n')
     texts, _ = read_labelled_texts(path, text_column="text", label_column="label")
     assert texts == ['two\nlines, "quoted"', "one"]
+
+
+COLUMNS = {"text_column": "text", "label_column": "label"}
+
+
+def read_table(path, content, **columns):
+    from pacsent.text.tables import read_labelled_texts
+
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return read_labelled_texts(path, **columns)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_label_or_a_column(tmp_path):
+    # what spreadsheets write as "CSV UTF-8"
+    lines = "\ufeffno\tan öde film\r\nyes\ta good film\r\n"
+    assert read_table(tmp_path / "a.tsv", lines)[1] == ["no", "yes"]
+    table = "\ufefflabel,text\r\nno,an öde film\r\nyes,a good film\r\n"
+    assert read_table(tmp_path / "a.csv", table, **COLUMNS) == (
+        ["an öde film", "a good film"],
+        ["no", "yes"],
+    )
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.jsonl"])
+def test_packed_tables_are_unpacked_on_the_way(tmp_path, name):
+    import gzip
+    import json
+
+    from pacsent.text.tables import read_labelled_texts, stream_texts
+
+    kind, columns = name[2:], {} if name == "a.jsonl" else COLUMNS
+    separator = "\t" if kind == "tsv" else ","
+    content = f"label{separator}text\nyes{separator}fine\nno{separator}dull\n"
+    if kind == "jsonl":
+        rows = [{"label": "yes", "text": "fine"}, {"label": "no", "text": "dull"}]
+        content = "\n".join(map(json.dumps, rows))
+    path = tmp_path / f"{name.upper()}.gz"
+    path.write_bytes(gzip.compress(content.encode()))
+    assert read_labelled_texts(path, **columns) == (["fine", "dull"], ["yes", "no"])
+    assert list(stream_texts(path, text_column="text")) == ["fine", "dull"]
+
+
+def test_a_value_of_a_table_may_be_as_long_as_a_book(tmp_path):
+    content = f"label,text\nno,{'dull ' * 100_000}\nyes,fine\n"
+    texts, _ = read_table(tmp_path / "a.csv", content, **COLUMNS)
+    assert len(texts[0]) == 500_000
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "text,label\nWell, well,yes\n", "Line 2 of a.csv must have 2 values.*Got 3"),
+        ("a.csv", "text,label\nfine,yes\ndull,\n", "Line 3 of a.csv must have a label. Got none"),
+        ("a.csv", "text,label,text\na,b,c\n", "must have one column named text. Got 2"),
+        ("a.csv", 'text,label\n"and then,yes\nfine,no\n', "must be a row of a CSV"),
+        ("a.jsonl", '{"text": "fine", "label": ["yes"]}\n', r"one label: .*Got \['yes'\]"),
+        ("a.jsonl", '{"text": "fine", "label": NaN}\n', "must have a label. Got none"),
+        ("a.jsonl", '{"text": "fine", "label": ""}\n', "must have a label. Got none"),
+        ("a.jsonl", '{"text": null, "label": "yes"}\n', "must have a text. Got nothing"),
+        ("a.jsonl", '{"text": 5, "label": "yes"}\n', "must have a text. Got int '5'"),
+        ("a.jsonl", "[" * 100_000, "must be a JSON object"),
+    ],
+)
+def test_a_row_that_says_something_else_is_refused(tmp_path, name, content, message):
+    with pytest.raises(ValueError, match=message):
+        read_table(tmp_path / name, content, **COLUMNS)
+
+
+def test_values_that_are_empty_behind_the_last_column_do_not_matter(tmp_path):
+    assert read_table(tmp_path / "a.csv", "text,label\nfine,yes,\n", **COLUMNS)[0] == ["fine"]
+
+
+def test_a_missing_text_is_not_the_text_none(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    from pacsent.text.tables import stream_texts
+
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"text": ["fine", None]}), path)
+    with pytest.raises(ValueError, match=r"Row 2 of a.parquet must have a text. Got nothing"):
+        list(stream_texts(path))
+
+
+def test_standard_input_has_no_columns():
+    from pacsent.text.tables import stream_texts
+
+    with pytest.raises(ValueError, match=r"text_column must be left out for standard input"):
+        list(stream_texts("-", text_column="text"))

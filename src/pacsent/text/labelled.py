@@ -2,14 +2,17 @@
 
 import csv
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TextIO
+from typing import Any
 
 import numpy as np
 
+from pacsent.text.reading import read_lines
 from pacsent.text.sentences import as_sentences
+
+_LONGEST = 2**31 - 1  # characters of a value of a table
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +111,8 @@ def read_labelled(
     Parameters
     ----------
     path : path
-        UTF-8. Read as CSV where both columns are named (commas; tabs for a name in .tsv).
+        UTF-8, packed or not. Read as CSV where both columns are named (commas; tabs for a name
+        in .tsv).
     text_column, label_column : str or None
         Names in the first line of the CSV.
     test : path or None
@@ -152,52 +156,15 @@ def read_rows(
     path: Path, text_column: str | None, label_column: str | None
 ) -> tuple[list[str], list[str]]:
     """Texts and labels of `label<TAB>text` lines, or of named columns of a CSV or TSV."""
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"The file with the labelled text must exist. Got {str(path)!r} instead. Check the "
-            "path."
-        )
+    if text_column is None or label_column is None:
+        rows = labelled_lines(path)
+    else:
+        rows = table_rows(path, (text_column, label_column))
     texts: list[str] = []
     labels: list[str] = []
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            if text_column is None:
-                for number, line in enumerate(file, 1):
-                    if not line.strip():
-                        continue
-                    label, tab, text = line.rstrip("\r\n").partition("\t")
-                    if not tab or not label.strip():
-                        raise ValueError(
-                            f"Line {number:,} of {path.name} must be label<TAB>text. Got "
-                            f"{line[:40]!r} instead. For a CSV name its columns (--text-column, "
-                            "--label-column)."
-                        )
-                    labels.append(label.strip())
-                    texts.append(text)
-            else:
-                rows = table_of(file, path)
-                wanted = {str(text_column), str(label_column)}
-                missing = wanted - set(rows.fieldnames or ())
-                if missing:
-                    raise ValueError(
-                        f"The columns of {path.name} must include {', '.join(sorted(missing))}. "
-                        f"Got {_one_line(rows.fieldnames)} instead. Name the columns as its first "
-                        "line does."
-                    )
-                assert label_column is not None
-                for row in whole_rows(rows, path):
-                    if row[text_column] is None or row[label_column] is None:
-                        raise ValueError(
-                            f"Line {rows.line_num:,} of {path.name} must have a value in every "
-                            "named column. Got a short line instead. Repair the file."
-                        )
-                    texts.append(row[text_column])
-                    labels.append(row[label_column].strip())
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path.name} must be UTF-8 text. Got the byte {error.object[error.start]:#04x} at "
-            f"position {error.start:,} instead. Convert it first."
-        ) from None
+    for number, (text, label) in rows:
+        texts.append(text)
+        labels.append(checked_name(label, "label", f"Line {number:,} of {path.name}"))
     if not texts:
         raise ValueError(
             f"{path.name} must hold labelled text. Got an empty file instead. Check the path."
@@ -205,37 +172,133 @@ def read_rows(
     return texts, labels
 
 
-def table_of(file: TextIO, path: Path) -> "csv.DictReader[str]":
-    """A CSV, or a table of tabs where the name ends in .tsv, to be read row by row."""
-    return csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
-
-
-def whole_rows(rows: "csv.DictReader[str]", path: Path) -> Iterator[dict[str, str]]:
-    """The rows, where no lone quotation mark has made one of several lines.
+def checked_name(value: Any, what: str, where: str) -> str:
+    """A label or a group as it is called, or one clear line where there is none.
 
     Examples
     --------
-    >>> import io
-    >>> lines = ["text\\tlabel", '"A mark\\tno', 'and another"\\tyes', ""]
-    >>> rows = table_of(io.StringIO("\\n".join(lines)), Path("a.tsv"))
-    >>> next(whole_rows(rows, Path("a.tsv")))
+    >>> checked_name(" yes ", "label", "Line 3 of a.csv"), checked_name(4, "label", "Row 1 of a.pq")
+    ('yes', '4')
+    """
+    name = str(value).strip()
+    if value is None or value != value or not name:
+        raise ValueError(
+            f"{where} must have a {what}. Got none instead. Leave the row out, or give it one."
+        )
+    if isinstance(value, (list, dict, bytes)):
+        raise ValueError(
+            f"{where} must have one {what}: a string or a number. Got {name[:40]} instead."
+        )
+    return name
+
+
+def labelled_lines(path: Path) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Number, text and label of each line of `label<TAB>text`, packed or not."""
+    for number, line in enumerate(_lines(path), 1):
+        if not line.strip():
+            continue
+        label, tab, text = line.partition("\t")
+        if not tab or not label.strip():
+            raise ValueError(
+                f"Line {number:,} of {path.name} must be label<TAB>text. Got {line[:40]!r} "
+                "instead. For a CSV name its columns (--text-column, --label-column)."
+            )
+        yield number, (text, label)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    if not path.exists():
+        raise FileNotFoundError(
+            f"The file with the labelled text must exist. Got {str(path)!r} instead. Check the "
+            "path."
+        )
+    return read_lines(path)
+
+
+def table_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Number of the line and the named values of each row of a CSV or, named .tsv, of tabs.
+
+    The file may be packed. A row that cannot be what its writer meant is refused with its line:
+    one with more values than columns (a comma that is not quoted moves all that follow), one too
+    short, a lone quotation mark that has made one value of several lines.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "a.csv"
+    ...     n = path.write_text('label,text\\nyes,"Well, well"\\nno,Oh, no\\n')
+    ...     rows = table_rows(path, ("text", "label"))
+    ...     print(next(rows))
+    ...     next(rows)
     Traceback (most recent call last):
     ...
-    ValueError: Line 3 of a.tsv ends a value that began on an earlier line with a quotation mark...
+    ValueError: Line 3 of a.csv must have 2 values, one for each column. Got 3 instead. Quote ...
     """
-    for row in rows:
-        for value in row.values():
+    tabs = unpacked_suffix(path) == ".tsv"
+    csv.field_size_limit(_LONGEST)
+    lines = (line + "\n" for line in _lines(path))
+    reader = csv.reader(lines, delimiter="\t" if tabs else ",", strict=not tabs)
+    try:
+        header = next(reader, [])
+        places = [_column(path, header, column) for column in columns]
+        for row in reader:
+            if not row:
+                continue  # a blank line
+            _check_row(path, reader.line_num, row, len(header), max(places))
+            values = tuple(row[place] for place in places)
             # commas are in every text; a tab after a line's end is the next row's
-            if path.suffix == ".tsv" and isinstance(value, str) and "\t" in value and "\n" in value:
+            if tabs and any("\t" in value and "\n" in value for value in row):
                 raise ValueError(
-                    f"Line {rows.line_num:,} of {path.name} ends a value that began on an earlier "
-                    "line with a quotation mark and holds whole lines of the table. A value that "
-                    'begins with " must be quoted as a whole, its own marks doubled. Write the '
-                    "file with such quotes, or as JSON lines."
+                    f"Line {reader.line_num:,} of {path.name} ends a value that began on an "
+                    "earlier line with a quotation mark and holds whole lines of the table. A "
+                    'value that begins with " must be quoted as a whole, its own marks doubled. '
+                    "Write the file with such quotes, or as JSON lines."
                 )
-        yield row
+            yield reader.line_num, values
+    except csv.Error as error:
+        raise ValueError(
+            f"Line {reader.line_num:,} of {path.name} must be a row of a CSV. It is not: {error}. "
+            'A value that begins with " must be quoted as a whole, its own marks doubled. Repair '
+            "the file, or write it as JSON lines."
+        ) from None
 
 
-def _one_line(names) -> str:
-    """Names of columns for a message; a quoted one may hold line breaks."""
-    return ", ".join(" ".join(name.split()) for name in names or ())
+def unpacked_suffix(path: Path) -> str:
+    """The suffix that says what a file holds, whatever it is packed in.
+
+    Examples
+    --------
+    >>> unpacked_suffix(Path("a.TSV.gz")), unpacked_suffix(Path("a.csv"))
+    ('.tsv', '.csv')
+    """
+    packed = path.suffix.lower() in (".gz", ".bz2", ".xz", ".zst")
+    return Path(path.stem if packed else path.name).suffix.lower()
+
+
+def _column(path: Path, header: Sequence[str], column: str) -> int:
+    if column not in header:
+        names = ", ".join(" ".join(name.split()) for name in header)
+        raise ValueError(
+            f"The columns of {path.name} must include {column}. Got {names} instead. Name the "
+            "columns as its first line does."
+        )
+    if list(header).count(column) > 1:
+        raise ValueError(
+            f"{path.name} must have one column named {column}. Got {list(header).count(column)} "
+            "instead. Rename one of them."
+        )
+    return list(header).index(column)
+
+
+def _check_row(path: Path, number: int, row: list[str], n_columns: int, last: int) -> None:
+    if len(row) > n_columns and any(row[n_columns:]):
+        raise ValueError(
+            f"Line {number:,} of {path.name} must have {n_columns:,} values, one for each column. "
+            f"Got {len(row):,} instead. Quote values that hold the separator."
+        )
+    if len(row) <= last:
+        raise ValueError(
+            f"Line {number:,} of {path.name} must have a value in every named column. Got a short "
+            "line instead. Repair the file."
+        )

@@ -2,17 +2,17 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pacsent.text.labelled import read_rows, table_of, whole_rows
+from pacsent.text.labelled import checked_name, read_rows, table_rows, unpacked_suffix
 from pacsent.text.reading import read_lines
 
 TEXT, LABEL = "text", "label"
 
 
 def _kind(path: Path) -> str:
-    suffix = path.suffix.lower()
+    suffix = unpacked_suffix(path)
     if suffix in (".jsonl", ".ndjson"):
         return "json"
     return "parquet" if suffix in (".parquet", ".pq") else "lines"
@@ -31,16 +31,16 @@ def _json_rows(path, columns):
             continue
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
             raise ValueError(
                 f"Line {number:,} of {path.name} must be a JSON object. Got {line[:40]!r} instead."
             )
         for column in columns:
-            if row.get(column) is None:
+            if column not in row:
                 raise _missing(path, column, row)
-        yield tuple(row[column] for column in columns)
+        yield number, tuple(row[column] for column in columns)
 
 
 def _parquet_rows(path, columns):
@@ -54,8 +54,24 @@ def _parquet_rows(path, columns):
     for column in columns:
         if column not in file.schema_arrow.names:
             raise _missing(path, column, file.schema_arrow.names)
-    for batch in file.iter_batches(columns=list(columns)):
-        yield from zip(*(batch.column(column).to_pylist() for column in columns))
+    number = 0
+    for batch in file.iter_batches(columns=list(dict.fromkeys(columns))):
+        for row in zip(*(batch.column(column).to_pylist() for column in columns)):
+            number += 1
+            yield number, row
+
+
+_ROWS = {"json": _json_rows, "parquet": _parquet_rows, "lines": table_rows}
+
+
+def _checked_text(path, number, text) -> str:
+    if not isinstance(text, str):
+        kind = "nothing" if text is None else f"{type(text).__name__} {str(text)[:40]!r}"
+        raise ValueError(
+            f"Row {number:,} of {path.name} must have a text. Got {kind} instead. Leave the row "
+            "out, or put a text there."
+        )
+    return text
 
 
 def read_labelled_texts(
@@ -66,26 +82,43 @@ def read_labelled_texts(
     Columns of JSONL and Parquet are `text` and `label` where they are not named.
     """
     path = Path(path)
-    kind = _kind(path)
-    if kind == "lines":
+    if _kind(path) == "lines":
         if (text_column is None) != (label_column is None):
             raise ValueError(
                 "text_column and label_column must be given together for a CSV or TSV. Name both, "
                 "or none for lines of label<TAB>text."
             )
         return read_rows(path, text_column, label_column)
-    columns = text_column or TEXT, label_column or LABEL
-    rows = list((_json_rows if kind == "json" else _parquet_rows)(path, columns))
-    if not rows:
+    texts, labels = _read(path, (text_column or TEXT, label_column or LABEL), ("label",))
+    return texts, labels
+
+
+def read_grouped_texts(
+    path: str | os.PathLike,
+    *,
+    group_column: str,
+    text_column: str | None = None,
+    label_column: str | None = None,
+) -> tuple[list[str], list[str], list[str]]:
+    """Texts, labels and groups (the book, the author, the day) of a CSV, TSV, JSONL or Parquet.
+
+    The columns of text and label are `text` and `label` where they are not named.
+    """
+    columns = text_column or TEXT, label_column or LABEL, group_column
+    texts, labels, groups = _read(Path(path), columns, ("label", "group"))
+    return texts, labels, groups
+
+
+def _read(path: Path, columns: Sequence[str], names: Sequence[str]) -> list[list[str]]:
+    """Columns of a table, the first of texts, the others of names; all rows have all of them."""
+    found: list[list[str]] = [[] for _ in columns]
+    for number, (text, *values) in _ROWS[_kind(path)](path, columns):
+        found[0].append(_checked_text(path, number, text))
+        for column, what, value in zip(found[1:], names, values):
+            column.append(checked_name(value, what, f"Row {number:,} of {path.name}"))
+    if not found[0]:
         raise ValueError(f"{path.name} must hold labelled text. Got an empty file instead.")
-    for number, (text, label) in enumerate(rows, 1):
-        if not isinstance(text, str) or label is None:
-            raise ValueError(
-                f"Row {number:,} of {path.name} must have a text and a label. Got {text!r}, "
-                f"{label!r} instead."
-            )
-    texts, labels = zip(*rows)
-    return list(texts), [str(label) for label in labels]
+    return found
 
 
 def stream_texts(path: str | os.PathLike, *, text_column: str | None = None) -> Iterator[str]:
@@ -94,21 +127,17 @@ def stream_texts(path: str | os.PathLike, *, text_column: str | None = None) -> 
     A CSV or TSV is read as a table where its column is named.
     """
     if str(path) == "-":
+        if text_column is not None:
+            raise ValueError(
+                f"text_column must be left out for standard input, which is read line by line. Got "
+                f"{text_column!r} instead. Give a table as a file."
+            )
         yield from read_lines("-")
         return
     path = Path(path)
     kind = _kind(path)
-    if kind != "lines":
-        read = _json_rows if kind == "json" else _parquet_rows
-        for (text,) in read(path, (text_column or TEXT,)):
-            yield str(text)
-        return
-    if text_column is None:
+    if kind == "lines" and text_column is None:
         yield from read_lines(path)
         return
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = table_of(file, path)
-        if text_column not in (rows.fieldnames or ()):
-            raise _missing(path, text_column, rows.fieldnames or ())
-        for row in whole_rows(rows, path):
-            yield row[text_column] or ""
+    for number, (text,) in _ROWS[kind](path, (text_column or TEXT,)):
+        yield _checked_text(path, number, text)
