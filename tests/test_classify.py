@@ -326,3 +326,26 @@ def test_groups_that_cannot_be_used_are_refused(words):
             TextClassifier(words).fit(texts, labels, groups=groups)
     with pytest.raises(ValueError, match="selection='bound'"):
         TextClassifier(words, selection="bound").fit(texts, labels, groups=books)
+
+
+def test_numbers_beside_strings_are_refused_where_they_would_become_strings():
+    texts = ["good film", "so good", "bad film", "so bad"]
+    with pytest.raises(ValueError, match=r"all strings or all numbers. Got both .*int 1"):
+        TextClassifier().fit(texts, [1, 1, "no", "no"])
+    with pytest.raises(ValueError, match=r"Got 1 missing ones"):
+        TextClassifier().fit(texts, ["yes", "yes", "no", float("nan")])
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "predict_log_proba"])
+def test_nothing_is_predicted_before_fit(method):
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        getattr(TextClassifier(), method)(["good"])
+
+
+def test_promises_of_grouped_texts_say_that_they_are_about_these_groups():
+    texts = [f"{'good' if i % 2 else 'bad'} film {i}" for i in range(60)]
+    fit = {"holdout": 0.3, "groups": [i % 5 for i in range(60)]}
+    classifier = TextClassifier().fit(texts, [i % 2 for i in range(60)], **fit)
+    assert "nothing is promised about other groups" in str(classifier.certificate_)

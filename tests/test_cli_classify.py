@@ -162,3 +162,77 @@ def test_a_model_that_is_no_classifier_is_refused(tmp_path):
     )
     assert result.exit_code == 1
     assert "must hold a classifier" in result.stderr
+
+
+def test_a_model_that_gives_no_vectors_is_refused_in_one_line(folder, tmp_path):
+    (tmp_path / "t.txt").write_text("good film1\nbad film2\n")
+    text, model = str(tmp_path / "t.txt"), str(folder / "model")
+    for command in (
+        ["index", model, text, "-o", str(tmp_path / "i")],
+        ["similar", model, text, text],
+        ["duplicates", model, text],
+        ["embed", model, text],
+        ["embed", model, text, "-o", str(tmp_path / "shards/") + "/"],
+        ["export", model, str(tmp_path / "e")],
+        ["certify", model, text],
+    ):
+        result = CliRunner().invoke(cli, command)
+        assert result.exit_code == 1, command
+        assert "must hold word vectors or a fitted method. It holds a TextC" in result.stderr
+
+
+def test_groups_are_read_from_a_column_and_left_out_together(tmp_path, monkeypatch):
+    lines = ["label\tbook\ttext"]
+    lines += [f"{label}\tbook {i % 6}\t{text}" for i, (label, text) in enumerate(rows(120))]
+    (tmp_path / "a.tsv").write_text("\n".join(lines))
+    seen = []
+    fit = pacsent.TextClassifier.fit
+    monkeypatch.setattr(
+        pacsent.TextClassifier, "fit", lambda *a, **k: seen.append(k["groups"]) or fit(*a, **k)
+    )
+    told = run(
+        *("train", tmp_path / "a.tsv", "-o", tmp_path / "m", "--group-column", "book"),
+        *("--holdout", "0.2"),
+    )
+    assert seen[0][:7] == [f"book {i % 6}" for i in range(7)]
+    assert "nothing is promised about other groups" in told
+    result = CliRunner().invoke(
+        cli,
+        ["classify", "train", str(tmp_path / "a.tsv"), "-o", str(tmp_path / "n")]
+        + ["--group-column", "page"],
+    )
+    assert result.exit_code == 1
+    assert "must include page. Got label, book, text instead" in result.stderr
+
+
+def test_what_exists_is_refused_before_the_work_and_replaced_only_where_allowed(
+    folder, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(pacsent.TextClassifier, "fit", lambda *_, **__: pytest.fail("it fitted"))
+    run("train", folder / "train.tsv", "-o", folder / "model", status=1)
+    page = tmp_path / "notes.txt"
+    page.write_text("mine")
+    run("explain", folder / "model", "good", "--html", page, status=1)
+    assert page.read_text() == "mine"
+    run("explain", folder / "model", "good", "--html", page, "--overwrite")
+    assert page.read_text().startswith("<")
+
+
+def test_names_of_classes_with_commas_can_be_told_apart(tmp_path):
+    named = {"yes": "good, or so", "no": 'the "bad"\nones'}
+    found = [{"label": named[label], "text": text} for label, text in rows(200)]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, found)))
+    (tmp_path / "t.txt").write_text("zebra\n")
+    run("train", tmp_path / "a.jsonl", "-o", tmp_path / "m", "--holdout", "0.4", "--quiet")
+    asked = ("predict", tmp_path / "m", tmp_path / "t.txt", "--error", "0.06")
+    table = run(*asked).splitlines()
+    assert table[1].split("\t")[2] == '"good, or so","the ""bad"" ones"'
+    assert json.loads(run(*asked, "--json"))["set"] == ["good, or so", named["no"]]
+
+
+def test_a_class_that_is_none_is_told_by_the_classes(folder):
+    result = CliRunner().invoke(
+        cli, ["classify", "explain", str(folder / "model"), "good", "--label", "maybe"]
+    )
+    assert result.exit_code == 1
+    assert "label must be one of the classes (no, yes). Got maybe instead." in result.stderr

@@ -36,6 +36,18 @@ def test_closed_streams_end_quietly(model, closed):
     assert done.stderr == ""
 
 
+@pytest.mark.skipif(not os.path.exists("/bin/bash"), reason="there is no bash here")
+def test_a_reader_that_has_enough_is_no_mistake(model):
+    # `set -o pipefail` of careful scripts ends them where a program ends with another status
+    text = model.parent / "text"
+    line = (
+        f"set -o pipefail; {sys.executable} -m pacsent duplicates {model} {text} --quiet | head -1"
+    )
+    done = subprocess.run(["/bin/bash", "-c", line], capture_output=True, text=True, timeout=120)
+    assert done.stdout.count("\n") == 1
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_closed_stdin_is_an_empty_text(model):
     done = pacsent("embed", model, shell="<&-")
     assert done.returncode == 1

@@ -142,7 +142,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             How much each text counts.
         groups : array, one for each text, optional
             The book, the author, the day a text is from, where new texts will be of other groups:
-            texts of a group are left out together when the classifier judges how to learn.
+            texts of a group are left out together when the classifier judges how to learn. What
+            `holdout` keeps back is drawn from all groups, so promises are not about other groups.
         holdout : float or None, default=None
             The share of texts kept back, drawn at random. Nothing is fitted or chosen on them: the
             certificate, label sets and abstaining come from them.
@@ -175,7 +176,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             in_training = np.isin(fingerprints(held_out), self.training_fingerprints_)
             self.calibration_ = sets.Calibration(self.predict_log_proba(held_out), y[kept])
             n_errors = int(self.calibration_.wrong.sum())
-            self.certificate_ = promises.from_held_back(kept.size, n_errors, delta, in_training)
+            self.certificate_ = promises.from_held_back(
+                kept.size, n_errors, delta, in_training, grouped=groups is not None
+            )
         return self
 
     def _fit_rows(self, texts, judged, delta, y, weights, groups=None):
@@ -294,10 +297,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, texts: Iterable[str]) -> np.ndarray:
         """The likeliest class of each text."""
+        check_is_fitted(self)
         return self.classes_[fitting.predicted(self._decisions(texts))]
 
     def predict_log_proba(self, texts: Iterable[str]) -> np.ndarray:
         """Logarithms of `predict_proba`."""
+        check_is_fitted(self)
         return log_probabilities(self._decisions(texts), self.temperature_)
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
@@ -326,6 +331,15 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
                 "with them."
             )
         return place
+
+    def _position(self, label) -> int:
+        """Where one class is in `classes_`."""
+        found = np.flatnonzero(self.classes_ == label)
+        if found.size == 0:
+            raise ValueError(
+                f"label must be one of the classes ({_few(self.classes_)}). Got {label!s} instead."
+            )
+        return int(found[0])
 
     # ---- promises ------------------------------------------------------------------------------
 
@@ -393,7 +407,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         the n-gram itself and through the vector of the word.
         """
         check_is_fitted(self)
-        position = self._known([""], [label])[0]
+        position = self._position(label)
         known, values = self.named_features_
         two = values.shape[1] == 1
         weights = values[:, 0 if two else position] * (-1 if two and position == 0 else 1)
@@ -493,7 +507,10 @@ def checked_texts(texts: Iterable[str]) -> list[str]:
 
 
 def _as_labels(texts, labels) -> np.ndarray:
-    labels = np.asarray(labels if hasattr(labels, "__len__") else list(labels))
+    labels = labels if hasattr(labels, "__len__") else list(labels)
+    if isinstance(labels, (list, tuple)) and any(isinstance(label, str) for label in labels):
+        labels = np.array([*labels, None], object)[:-1]  # as they are: numbers stay numbers
+    labels = np.asarray(labels)
     if labels.ndim != 1 or labels.size != len(texts):
         raise ValueError(
             f"labels must be one for each of the {len(texts):,} texts. Got an array of shape "
@@ -509,8 +526,19 @@ def _as_labels(texts, labels) -> np.ndarray:
             f"first: row {int(np.argmax(missing))}) instead. Leave those texts out."
         )
     if labels.dtype == object:
-        labels = np.array(labels.tolist())
+        labels = _of_one_kind(labels.tolist())
     return labels
+
+
+def _of_one_kind(labels: list) -> np.ndarray:
+    """Labels as an array; numbers beside strings are refused, for they would become strings."""
+    if len({isinstance(label, str) for label in labels}) > 1:
+        number = next(label for label in labels if not isinstance(label, str))
+        raise ValueError(
+            "labels must be all strings or all numbers. Got both instead (strings, and "
+            f"{type(number).__name__} {number!r}). Turn them into strings: [str(y) for y in labels]"
+        )
+    return np.array(labels)
 
 
 def _checked_groups(texts, groups, selection) -> np.ndarray | None:

@@ -116,7 +116,7 @@ def explain(classifier: Any, text: str, label: Any = None) -> Explanation:
     values = classifier._decisions([text])[0]
     log_proba = classifier.predict_log_proba([text])[0]
     classes = classifier.classes_
-    position = int(log_proba.argmax()) if label is None else classifier._known([text], [label])[0]
+    position = int(log_proba.argmax()) if label is None else classifier._position(label)
     column, sign = (position, 1.0) if values.size > 1 else (0, 1.0 if position == 1 else -1.0)
     raw, spans, found, runs = classifier.ngrams_.positions(text)
     words = np.zeros(len(spans))

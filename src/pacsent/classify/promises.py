@@ -267,13 +267,18 @@ def fit_by_bound(
     return dataclasses.replace(model, temperature=choice["temperature"], report=report), certificate
 
 
-def from_held_back(n: int, n_errors: int, delta: float, repeated: np.ndarray) -> ErrorCertificate:
+def from_held_back(
+    n: int, n_errors: int, delta: float, repeated: np.ndarray, *, grouped: bool = False
+) -> ErrorCertificate:
     """The certificate of the part that fit kept back.
 
     A random part is a fair sample whatever it holds, so a text that also occurs in training
-    (`repeated`) counts like any other; how many there are is said.
+    (`repeated`) counts like any other; how many there are is said. Where texts come in groups
+    (`grouped`) it speaks of these groups.
     """
     note = "held back by fit"
+    if grouped:
+        note += ", from the groups that were fitted: nothing is promised about other groups"
     if repeated.any():
         note += f" ({int(repeated.sum()):,} occur in training as well, by the chance of the draw)"
     bound = upper_limit(n_errors, n, delta)

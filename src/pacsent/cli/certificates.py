@@ -57,9 +57,10 @@ def bound(risk, kl, n, delta, lam, as_json):
 
 def _vectorizer(model, method):
     from pacsent.loading import load
-    from pacsent.sentences.methods import make
+    from pacsent.sentences.methods import check_gives_vectors, make
 
     loaded = load(model)
+    check_gives_vectors(loaded, model)
     if not hasattr(loaded, "transform"):
         return make(method or "PB-L2", loaded)
     if method is not None:
@@ -108,9 +109,10 @@ def _vectorizer(model, method):
               help="Seed of the split.  [default: drawn, and recorded]")  # fmt: skip
 @n_jobs_option
 @device_option
+@overwrite_option
 @json_option
 @quiet_option
-def certify(model, text, output, method, as_json, no_calibrate, quiet, device, **options):
+def certify(model, text, output, method, overwrite, as_json, no_calibrate, quiet, **options):
     """Certify how well MODEL tells unseen words of TEXT (a document a line) from noise.
 
     The word vectors must not have been trained on TEXT: documents they have seen are refused (exit
@@ -118,12 +120,13 @@ def certify(model, text, output, method, as_json, no_calibrate, quiet, device, *
     learns from text is fitted again on the documents set aside. Exit status 0 also for a bound
     that is no better than guessing; a warning on stderr says so.
     """
-    from pathlib import Path
-
     from pacsent.certificates.certifying import certify as certified
+    from pacsent.files import check_output, replacing
     from pacsent.text.reading import read_lines
 
+    check_output(output, [model, text], overwrite=overwrite)
     vectorizer = _vectorizer(model, method)
+    device = options.pop("device")
     if device is not None:
         check_parameters(vectorizer, {"device": device})
         vectorizer.set_params(device=device)
@@ -141,7 +144,8 @@ def certify(model, text, output, method, as_json, no_calibrate, quiet, device, *
         )  # fmt: skip
     echo_warnings(caught)
     if output:
-        Path(output).write_text(certificate.to_json() + "\n")
+        with replacing(output) as file:
+            file.write((certificate.to_json() + "\n").encode())
     click.echo(certificate.to_json() if as_json else str(certificate))
 
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from pathlib import Path
+import re
 
 import click
 
@@ -99,6 +99,11 @@ def _labels_of(classifier, labels):
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the model.")
 @_columns
 @click.option(
+    "--group-column",
+    help="Column of the group (book, author, day) a text is from, where new texts will be of other "
+    "groups: those of a group are left out together in choosing how to learn.  [none]",
+)
+@click.option(
     "--words", type=ModelPath(exists=True), help="Word vectors: a folder, or english.  [none]"
 )
 @click.option("--method", default="Average", show_default=True, help="How texts become vectors.")
@@ -114,16 +119,26 @@ def _labels_of(classifier, labels):
 @overwrite_option
 @json_option
 @quiet_option
-def train(data, output, text_column, label_column, words, ngrams, holdout, delta, **given):
+def train(data, output, text_column, label_column, words, ngrams, **given):
     """Train a classifier on DATA and save it as a folder.
 
-    DATA is a TSV, CSV, JSONL or Parquet file. Everything is chosen on the training labels; with
-    --holdout a random part is kept back, and what follows from it is printed.
+    DATA is a TSV, CSV, JSONL or Parquet file, packed or not. Everything is chosen on the training
+    labels; with --holdout a random part is kept back, and what follows from it is printed: about
+    texts of the same groups, where --group-column names groups.
     """
     from pacsent.classify import TextClassifier
     from pacsent.loading import save
+    from pacsent.storage import check_place
+    from pacsent.text.tables import read_grouped_texts
 
-    texts, labels = _labelled(data, text_column, label_column)
+    check_place(output, [data, words], overwrite=given["overwrite"])
+    columns = {"text_column": text_column, "label_column": label_column}
+    groups = None
+    if given["group_column"] is None:
+        texts, labels = _labelled(data, **columns)
+    else:
+        found = read_grouped_texts(data, group_column=given["group_column"], **columns)
+        texts, labels, groups = found
     if not given["quiet"]:
         click.echo(f"{len(texts):,} texts, {len(set(labels)):,} classes; fitting ...", err=True)
     classifier = TextClassifier(
@@ -133,7 +148,7 @@ def train(data, output, text_column, label_column, words, ngrams, holdout, delta
         class_weight="balanced" if given["balanced"] else None,
         n_jobs=given["n_jobs"],
         random_state=given["random_state"],
-    ).fit(texts, labels, holdout=holdout, delta=delta)
+    ).fit(texts, labels, groups=groups, holdout=given["holdout"], delta=given["delta"])
     save(classifier, output, overwrite=given["overwrite"])
     chosen = {k: v for k, v in classifier.selection_.items() if k != "candidates"}
     certificate = getattr(classifier, "certificate_", None)
@@ -170,8 +185,9 @@ def train(data, output, text_column, label_column, words, ngrams, holdout, delta
 def predict(model, sources, output, overwrite, quiet, n_jobs, as_json, **given):
     """The class of every text of TEXTS (- for stdin): label, probability, set, abstained.
 
-    Texts are streamed. The last two columns need a model trained with --holdout; they are empty
-    where too few labels were kept back for what --error and --delta ask.
+    Texts are streamed. A set is names between commas; a name with a comma is quoted. The last two
+    columns need a model trained with --holdout; they are empty where too few labels were kept back
+    for what --error and --delta ask.
 
     Many files, folders, globs and addresses (s3://, gs://, hf://) are worked on file by file, as
     by `pacsent embed`: -o is then a folder that gets one output for each, and a manifest.json.
@@ -218,10 +234,18 @@ def _predict_text(model, texts, output, text_column, overwrite, quiet, *, error,
 
 
 def _told(name, probability, inside, abstained):
-    """A line of the table."""
-    inside = "" if inside is None else ",".join(inside)
+    """A line of the table; names with a comma are quoted among those of a set."""
+    inside = "" if inside is None else ",".join(_listed(_on_one_line(one)) for one in inside)
     silent = "" if abstained is None else ("yes" if abstained else "no")
-    return f"{name}\t{probability:.4f}\t{inside}\t{silent}\n"
+    return f"{_on_one_line(name)}\t{probability:.4f}\t{inside}\t{silent}\n"
+
+
+def _on_one_line(name: str) -> str:
+    return re.sub(r"[\t\r\n]", " ", name)
+
+
+def _listed(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if "," in name or '"' in name else name
 
 
 def _told_as_json(name, probability, inside, abstained):
@@ -240,7 +264,7 @@ def _answers(classifier, texts, error, delta, told):
     answering = Answering(classifier, error=error, delta=delta)
     if answering.missing:
         click.echo(f"Warning: {answering.missing}", err=True)
-    names = [str(name).replace("\t", " ") for name in classifier.classes_]
+    names = [str(name) for name in classifier.classes_]
     for values in classifier.stream(texts):
         found = answering(values)
         lines = []
@@ -316,11 +340,15 @@ def compare(a, b, data, text_column, label_column, new, as_json, quiet, **given)
 @click.option("--label", help="The class to explain.  [default: the likeliest]")
 @click.option("--top", type=click.IntRange(min=1), help="Instead: the features of each class.")
 @click.option("--html", "page", type=click.Path(), help="Also write a page with the words marked.")
+@overwrite_option
 @json_option
-def explain(model, text, label, top, page, as_json):
+def explain(model, text, label, top, page, overwrite, as_json):
     """Why MODEL answers as it does: what every word and n-gram of TEXT adds."""
     from rich.console import Console
 
+    from pacsent.files import check_output, replacing
+
+    check_output(page, [model], overwrite=overwrite)
     classifier = _classifier(model)
     if top is not None:
         found = {str(c): classifier.top_features(c, top) for c in classifier.classes_}
@@ -336,7 +364,8 @@ def explain(model, text, label, top, page, as_json):
         label = _labels_of(classifier, [label])[0]
     explanation = classifier.explain(text, label)
     if page:
-        Path(page).write_text(explanation.to_html(), encoding="utf-8")
+        with replacing(page) as file:
+            file.write(explanation.to_html().encode())
     if as_json:
         told = ("label", "probability", "words", "ngrams", "from_ngrams", "from_vectors", "rest")
         echo_json({name: getattr(explanation, name) for name in told})

@@ -2,6 +2,7 @@
 
 import os
 import re
+import select
 import signal
 import sys
 
@@ -51,6 +52,15 @@ class Mistake(click.ClickException):
         self.exit_code = 2 if wrong_option else 1  # type: ignore[misc]
 
 
+def _output_is_closed() -> bool:
+    """Whether nobody reads stdout any more."""
+    if not hasattr(select, "poll"):
+        return True
+    watched = select.poll()
+    watched.register(1, 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in watched.poll(0))
+
+
 class _Command(click.Command):
     """A command that tells mistakes in the shell's words."""
 
@@ -58,6 +68,8 @@ class _Command(click.Command):
         try:
             return super().invoke(context)
         except BrokenPipeError:
+            if _output_is_closed():  # the reader of our output went away (| head): no mistake
+                raise click.exceptions.Exit(0) from None
             raise
         except MISTAKES as error:
             if os.environ.get("PACSENT_DEBUG"):

@@ -10,8 +10,10 @@ def vectorizer_of(model, method):
     """A fitted method from a folder, or a method that needs no text from word vectors."""
     from pacsent.cli.sentences import ready
     from pacsent.loading import load
+    from pacsent.sentences.methods import check_gives_vectors
 
     loaded = load(model)
+    check_gives_vectors(loaded, model)
     return loaded if hasattr(loaded, "stream") else ready(method, loaded)
 
 
@@ -48,8 +50,10 @@ def index(model, text, output, method, overwrite, quiet, as_json):
     """
     from pacsent.loading import save
     from pacsent.sentences.index import Index
+    from pacsent.storage import check_place
     from pacsent.text.reading import read_lines
 
+    check_place(output, [model, text], overwrite=overwrite)
     made = Index(vectorizer_of(model, method))
     made.add(_counted(read_lines(text), quiet))
     save(made, output, overwrite=overwrite)

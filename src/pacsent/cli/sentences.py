@@ -256,6 +256,7 @@ def _embed_text(
     from pacsent.loading import load
     from pacsent.progress import bar
     from pacsent.sentences import vector_files
+    from pacsent.sentences.methods import check_gives_vectors
     from pacsent.text.reading import read_lines
 
     if output is not None and output != "-":
@@ -265,6 +266,7 @@ def _embed_text(
             raise click.BadParameter(str(error), param_hint="-o") from None
     check_output(output, [model, text], overwrite=overwrite)
     vectorizer = load(model, unknown=unknown)
+    check_gives_vectors(vectorizer, model)
     if hasattr(vectorizer, "stream"):
         if method is not None:
             raise click.UsageError("--method is for word vectors. MODEL holds a fitted method.")

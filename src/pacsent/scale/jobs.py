@@ -101,9 +101,10 @@ class Embed:
 
     def vectorizer(self) -> Any:
         """The method, ready for texts."""
-        from pacsent.sentences.methods import ready
+        from pacsent.sentences.methods import check_gives_vectors, ready
 
         opened = loading.load(self.model, unknown=self.unknown)
+        check_gives_vectors(opened, self.model)
         if not hasattr(opened, "stream"):
             opened = ready(self.method or "SIF-sum", opened)
         elif self.method is not None:

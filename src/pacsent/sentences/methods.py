@@ -85,6 +85,20 @@ def make(name: str, word_vectors: WordVectors | str, **params: Any) -> SentenceV
     return estimator(word_vectors, **{**defaults, **fixed, **params})
 
 
+def check_gives_vectors(opened: Any, source: Any) -> None:
+    """Refuse what a folder holds unless it is word vectors or a method.
+
+    Examples
+    --------
+    >>> check_gives_vectors(load_words("english"), "english")
+    """
+    if not isinstance(opened, (WordVectors, SentenceVectorizer)):
+        raise ValueError(
+            f"{source} must hold word vectors or a fitted method. It holds a "
+            f"{type(opened).__name__} instead. Give another model, such as english."
+        )
+
+
 def ready(name: str, word_vectors: WordVectors | str) -> SentenceVectorizer:
     """A method that learns nothing from text, ready for sentences.
 
