@@ -236,3 +236,12 @@ def test_a_class_that_is_none_is_told_by_the_classes(folder):
     )
     assert result.exit_code == 1
     assert "label must be one of the classes (no, yes). Got maybe instead." in result.stderr
+
+
+def test_predictions_say_why_every_answer_is_withheld(tmp_path):
+    write(tmp_path / "a.tsv", rows(100))
+    run("train", tmp_path / "a.tsv", "-o", tmp_path / "m", "--holdout", "0.2", "--quiet")
+    asked = ["classify", "predict", str(tmp_path / "m"), "-"]
+    result = CliRunner().invoke(cli, asked, input="good nice\n")
+    assert "No answer is safe: with 20 calibration texts" in result.stderr
+    assert result.stdout.splitlines()[1].endswith("\tyes")

@@ -6,6 +6,7 @@ import sys
 import time
 import urllib.request
 
+import numpy as np
 import pytest
 
 pytest.importorskip("fastapi")
@@ -28,6 +29,7 @@ def address(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     index = Index(make("SIF-sum", "english", on_empty="ignore"))
     index.add(TEXTS + [f"{word} number {i}" for i in range(60) for word in ("ship", "tea")])
+    index.add(["a good lovely film", "a lovely ship"])
     save(index, folder / "index")
     texts = [f"a {k} film number {i}" for i in range(150) for k in ("good lovely", "bad boring")]
     classifier = TextClassifier(ngrams=(1, 1)).fit(texts, ["yes", "no"] * 150, holdout=0.4, seed=0)
@@ -116,6 +118,30 @@ def test_the_map_is_searched_picked_and_moved_by_keyboard(chromium, address):
         return [w / 2 + (map.x[i] - map.cx) * s, h / 2 - (map.y[i] - map.cy) * s]; }""")
     page.locator("#map").click(position={"x": place[0], "y": place[1]})
     until(page, f"document.querySelector('#picked').innerText === {TEXTS[1]!r}")
+
+
+def test_the_map_has_the_colours_of_the_classes_by_day_and_night(chromium, address):
+    shades = {}
+    for scheme in ("light", "dark"):
+        page = opened(chromium, address, scheme=scheme)
+        names = page.locator("#legend label").all_inner_texts()
+        assert [name.strip() for name in names] == ["no", "yes"]
+        assert page.is_visible("#map-classes")
+        paper, *dots = page.evaluate("""[document.querySelector('#map-section'),
+            ...document.querySelectorAll('#legend i')].map(e =>
+            getComputedStyle(e).backgroundColor.match(/\\d+/g).map(Number))""")
+        assert all(contrast(dot, paper) > 3 for dot in dots)
+        good = page.evaluate("map.group[map.rows.get(123)]")  # "a good lovely film"
+        assert good == 1
+        drawn = page.evaluate("[0, 1].map(g => map.color(map.group.indexOf(g)).slice(0, 3))")
+        assert np.allclose(255 * np.array(drawn), dots, atol=1)
+        shades[scheme] = dots
+    assert shades["light"] != shades["dark"]
+    page.evaluate("map.pick(map.group.indexOf(1))")
+    until(page, "document.querySelector('#picked-class').innerText.endsWith(': yes')")
+    page.locator("#legend input").last.uncheck()
+    assert page.evaluate("map.color(map.group.indexOf(1))[3]") == 0
+    assert page.problems == []
 
 
 def test_promises_stand_there_in_words_and_nothing_comes_from_elsewhere(chromium, address):

@@ -34,13 +34,16 @@ class Answering:
     ----------
     missing : str or None
         Why there are no label sets, where too few labels were kept back for them.
+    silent : str or None
+        Why every answer is withheld, where no threshold keeps what is asked.
     """
 
     def __init__(self, classifier: Any, *, error: float = 0.05, delta: float = 0.05):
         self.temperature = classifier.temperature_
-        self.thresholds = self.least = self.missing = None
+        self.thresholds = self.least = self.missing = self.silent = None
         if hasattr(classifier, "calibration_"):
-            self.least = classifier.abstain(error=error, delta=delta).threshold
+            abstaining = classifier.abstain(error=error, delta=delta)
+            self.least, self.silent = abstaining.threshold, abstaining.why_silent
             try:
                 self.thresholds = set_thresholds(classifier.calibration_, error, delta, False)
             except ValueError as missing:

@@ -98,13 +98,18 @@ class Abstaining:
             for name, p in zip(names.tolist(), proba.max(axis=1))
         ]
 
-    def __str__(self) -> str:
-        if self.threshold > 1:
-            return (
-                f"No answer is safe: with {self.n:,} calibration texts no threshold has at most "
-                f"{self.error:g} wrong with confidence {1 - self.delta:g}."
-            )
+    @property
+    def why_silent(self) -> str | None:
+        """Why it never answers; None where it does."""
+        if self.threshold <= 1:
+            return None
         return (
+            f"No answer is safe: with {self.n:,} calibration texts no threshold has at most "
+            f"{self.error:g} wrong with confidence {1 - self.delta:g}."
+        )
+
+    def __str__(self) -> str:
+        return self.why_silent or (
             f"With {100 * (1 - self.delta):g} % confidence, of the texts it answers at most "
             f"{100 * self.error:g} % are wrong. It answers {100 * self.coverage:.1f} % of texts "
             f"(those with probability >= {self.threshold:.4f}). New texts being alike: not "

@@ -186,8 +186,8 @@ def predict(model, sources, output, overwrite, quiet, n_jobs, as_json, **given):
     """The class of every text of TEXTS (- for stdin): label, probability, set, abstained.
 
     Texts are streamed. A set is names between commas; a name with a comma is quoted. The last two
-    columns need a model trained with --holdout; they are empty where too few labels were kept back
-    for what --error and --delta ask.
+    columns need a model trained with --holdout. Where too few labels were kept back for what
+    --error and --delta ask, there are no sets or all answers are abstained, and stderr says why.
 
     Many files, folders, globs and addresses (s3://, gs://, hf://) are worked on file by file, as
     by `pacsent embed`: -o is then a folder that gets one output for each, and a manifest.json.
@@ -262,8 +262,8 @@ def _answers(classifier, texts, error, delta, told):
     from pacsent.classify.answers import Answering
 
     answering = Answering(classifier, error=error, delta=delta)
-    if answering.missing:
-        click.echo(f"Warning: {answering.missing}", err=True)
+    for why in filter(None, (answering.missing, answering.silent)):
+        click.echo(f"Warning: {why}", err=True)
     names = [str(name) for name in classifier.classes_]
     for values in classifier.stream(texts):
         found = answering(values)

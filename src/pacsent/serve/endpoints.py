@@ -198,7 +198,7 @@ class Endpoints:
         about = {
             "model": self.served.name,
             "promise": {"error": self.settings.error, "delta": self.settings.delta,
-                        "why_not": promises.why_not},
+                        "why_not": promises.why_not, "why_silent": promises.why_silent},
             "results": results,
         }  # fmt: skip
         return orjson.dumps(about, option=_NUMPY)

@@ -25,7 +25,8 @@ class Promises:
 
     thresholds: np.ndarray | None = None  # log-probability with which a class enters a set
     answers_from: float | None = None  # probability from which on it answers
-    why_not: str | None = None
+    why_not: str | None = None  # why there are no sets
+    why_silent: str | None = None  # why it never answers
 
 
 class Served:
@@ -121,11 +122,19 @@ class Served:
         return found
 
     def map(self) -> dict[str, Any]:
-        """Where each text of the index lies on the plane of most variance; made once."""
+        """Where each text of the index lies on the plane of most variance; made once.
+
+        Beside a classifier, `classes` names its classes and `group` is its answer to each text.
+        """
         if self._map is None:
             ids, vectors = self.index.rows()
             x, y = main_plane(vectors).T.round(4)
             self._map = {"ids": ids.tolist(), "x": x.tolist(), "y": y.tolist()}
+            if self.classifier is not None:
+                texts = (self.index.text(number) for number in self._map["ids"])
+                classes = self.classifier.classes_
+                group = np.searchsorted(classes, self.classifier.predict(texts))
+                self._map |= {"classes": [str(n) for n in classes], "group": group.tolist()}
         return self._map
 
     def spelled_certificates(self) -> list[dict[str, Any]]:
@@ -154,7 +163,8 @@ def _promises(classifier, error, delta) -> Promises:
         why_not = None
     except ValueError as reason:
         thresholds, why_not = None, str(reason)
-    return Promises(thresholds, classifier.abstain(error=error, delta=delta).threshold, why_not)
+    abstaining = classifier.abstain(error=error, delta=delta)
+    return Promises(thresholds, abstaining.threshold, why_not, abstaining.why_silent)
 
 
 @dataclass(frozen=True)

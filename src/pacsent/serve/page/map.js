@@ -1,9 +1,11 @@
 "use strict";
 // Points to pan, zoom and pick: WebGL, and a plain canvas where there is none.
-// new PointMap(canvas, {x, y, size, group, colors, onPick}) with arrays of one number a point.
+// new PointMap(canvas, {x, y, size, group, onPick}) with arrays of one number a point; points of a
+// group have one of the colours --c0 ... --c9 of the style, of day or of night.
+const N_COLORS = 10;
 class PointMap {
   constructor(canvas, options) {
-    Object.assign(this, {size: null, group: null, colors: null, onPick: () => {}}, options);
+    Object.assign(this, {size: null, group: null, onPick: () => {}}, options);
     this.canvas = canvas;
     this.n = this.x.length;
     this.marked = new Set();
@@ -56,7 +58,7 @@ class PointMap {
     if (this.group && this.hidden.has(this.group[i])) return [0, 0, 0, 0];
     if (i === this.picked) return [...this.ink(), 1];
     if (this.marked.size && !this.marked.has(i)) return [.5, .5, .5, .34];
-    const [r, g, b] = this.colors ? this.colors[(this.group ? this.group[i] : 0) % this.colors.length] : this.accent();
+    const [r, g, b] = this.group ? this.palette()[this.group[i] % N_COLORS] : this.accent();
     return [r, g, b, this.marked.has(i) ? 1 : .7];
   }
 
@@ -67,9 +69,20 @@ class PointMap {
   }
   accent() { return this._accent = this._accent || this.css("--accent"); }
   ink() { return this._ink = this._ink || this.css("--ink"); }
+  palette() { return this._palette = this._palette || Array.from({length: N_COLORS}, (_, k) => this.css("--c" + k)); }
+
+  legend(box, classes) { // a switch for every class, with its colour
+    box.replaceChildren(...classes.map((name, number) => {
+      const label = document.createElement("label"), check = document.createElement("input"), dot = document.createElement("i");
+      check.type = "checkbox"; check.checked = true; dot.className = "c" + number % N_COLORS;
+      check.addEventListener("change", () => { check.checked ? this.hidden.delete(number) : this.hidden.add(number); this.recolor(); });
+      label.append(check, " ", dot, name);
+      return label;
+    }));
+  }
 
   recolor() {
-    this._accent = this._ink = null;
+    this._accent = this._ink = this._palette = null;
     if (!this.gl) return this.draw();
     const color = new Float32Array(4 * this.n), size = new Float32Array(this.n);
     for (let i = 0; i < this.n; i++) {

@@ -66,7 +66,8 @@ async function showClass(text) {
   if (!found) return;
   const {label, probability, set, abstained, explanation} = found.results[0];
   const promise = found.promise;
-  $("label").textContent = abstained ? `It abstains: ${label} (${percent(probability)}) is not sure enough.` : `${label}, with probability ${percent(probability)}`;
+  $("label").textContent = abstained && promise.why_silent ? `It abstains: it would say ${label} (${percent(probability)}). ${promise.why_silent}`
+    : abstained ? `It abstains: ${label} (${percent(probability)}) is not sure enough.` : `${label}, with probability ${percent(probability)}`;
   $("set").textContent = set === null ? promise.why_not || ""
     : (set.length ? `Cannot be ruled out: ${set.join(", ")}.` : "Every class can be ruled out: the text is unlike all of them.")
       + ` Such sets miss the right class for at most ${percent(promise.error)} of texts like those it was calibrated with (confidence ${percent(1 - promise.delta)}).`;
@@ -115,10 +116,14 @@ async function find() {
 
 async function showMap() {
   const found = await ask("/index/map");
-  map = new PointMap($("map"), {x: found.x, y: found.y, onPick: async row => {
+  const classes = found.classes || [];
+  map = new PointMap($("map"), {x: found.x, y: found.y, group: classes.length ? found.group : null, onPick: async row => {
+    $("picked-class").textContent = classes.length ? "The classifier answers: " + classes[found.group[row]] : "";
     const text = await latest("picked", () => ask("/index/" + found.ids[row]));
     if (text) $("picked").textContent = text.text;
   }});
+  $("map-classes").hidden = !classes.length;
+  map.legend($("legend"), classes);
   map.rows = new Map(found.ids.map((id, row) => [id, row]));
   $("whole").addEventListener("click", () => { $("find").value = ""; map.mark([]); $("found").replaceChildren(); map.whole(); });
   $("find").addEventListener("input", later(find));
