@@ -245,3 +245,14 @@ def test_predictions_say_why_every_answer_is_withheld(tmp_path):
     result = CliRunner().invoke(cli, asked, input="good nice\n")
     assert "No answer is safe: with 20 calibration texts" in result.stderr
     assert result.stdout.splitlines()[1].endswith("\tyes")
+
+
+def test_the_header_of_a_table_is_no_text(folder, tmp_path):
+    (tmp_path / "a.csv").write_text('id,text\n1,"good, nice film1"\n2,bad film2\n')
+    told = run("predict", folder / "model", tmp_path / "a.csv").splitlines()
+    assert [line.split("\t")[0] for line in told[1:]] == ["yes", "no"]
+    result = CliRunner().invoke(
+        cli, ["classify", "predict", str(folder / "model"), str(folder / "new.tsv")]
+    )  # lines of label<TAB>text: the label is not to be read with the text
+    assert result.exit_code == 1
+    assert "must include text" in result.stderr

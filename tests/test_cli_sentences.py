@@ -148,3 +148,29 @@ def test_a_method_for_a_model_that_has_one_is_refused(tmp_path, toy_word_vectors
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code == 2
     assert "--method is for a MODEL that holds word vectors only" in result.output
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.jsonl.gz"])
+def test_a_table_alone_is_read_by_its_column(run, model, tmp_path, name):
+    import gzip
+
+    parquet = pytest.importorskip("pyarrow.parquet")
+    comma = "\t" if ".tsv" in name else ","
+    content = f"id{comma}text\n7{comma}good\n8{comma}bad film\n"
+    if "jsonl" in name:
+        content = '{"id": 7, "text": "good"}\n{"id": 8, "text": "bad film"}\n'
+    packed = gzip.compress(content.encode()) if name.endswith(".gz") else content.encode()
+    (tmp_path / name).write_bytes(packed)
+    done = run("embed", model, tmp_path / name, "-o", tmp_path / "v.parquet", "--carry", "id")
+    plain = run("embed", model, tmp_path / name, "-o", tmp_path / "w.parquet")
+    assert done.exit_code == plain.exit_code == 0, done.output + plain.output
+    assert parquet.read_table(tmp_path / "w.parquet").num_rows == 2
+    refused = run("embed", model, tmp_path / name, "-o", tmp_path / "v.npy")
+    assert refused.exit_code == 2
+    assert "are written to a folder" in refused.stderr
+
+
+def test_lines_of_ids_may_be_called_tsv(run, model, tmp_path):
+    (tmp_path / "a.tsv").write_text("x\tgood film\ny\tbad\n")
+    done = run("embed", model, tmp_path / "a.tsv", "--ids")
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["x", "y"]

@@ -51,7 +51,8 @@ def _probability(name, default, text):
 _delta = _probability("--delta", 0.05, "Chance that the promise fails.")
 _new = click.option(
     "--new", type=click.Path(exists=True),
-    help="Texts the promise is for, a text a line: test whether they are like DATA.",
+    help="Texts the promise is for, a text a line or the column `text` of a table: test whether "
+    "they are like DATA.",
 )  # fmt: skip
 _DATA = click.Path(exists=True, dir_okay=False)
 
@@ -377,7 +378,7 @@ def explain(model, text, label, top, page, overwrite, as_json):
 @classify.command()
 @click.argument("model", type=ModelPath(exists=True))
 @click.argument("texts", type=click.Path(exists=True, allow_dash=True))
-@click.option("--text-column", help="Column of the text; without it a text is a line.")
+@click.option("--text-column", help="Column of the text in tables.  [default: text]")
 @_probability("--alpha", 0.05, "Chance of a false alarm, ever.")
 @click.option("--random-state", type=click.IntRange(min=0), help="Seed for ties.  [default: drawn]")
 @json_option

@@ -234,7 +234,7 @@ def embed(model, sources, output, quiet, overwrite, as_json, **given):
     on where it was.
     """
     how = shards.taken(given)
-    if shards.wanted(sources, output, how):
+    if shards.wanted(sources, output, how, ids=given["ids"]):
         manner = {"overwrite": overwrite, "quiet": quiet, "as_json": as_json}
         shards.embed(model, sources, output, how, given, **manner)
         return

@@ -90,7 +90,7 @@ def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_l
 @click.option("--atlas", type=click.Path(), help="A table for Embedding Atlas, FILE.parquet.")
 @click.option("--method", default="SIF-sum", show_default=True,
               help="The method, where MODEL holds word vectors.")  # fmt: skip
-@click.option("--text-column", help="Column of the text; without it a text is a line.")
+@click.option("--text-column", help="Column of the text in tables.  [default: text]")
 @click.option("--label-column", help="Column of the class, for the colours.")
 @click.option("--title", default="A map of texts", show_default=True, help="Of the page.")
 @overwrite_option

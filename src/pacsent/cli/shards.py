@@ -7,7 +7,7 @@ import click
 from pacsent.cli.printing import echo_json
 
 _NAMES = ("text_column", "carry", "format", "on_error", "ray", "ray_address")
-_TABLES = (".parquet", ".pq", ".jsonl", ".ndjson")
+_TABLES = ("parquet", "jsonl", "csv", "tsv")
 _FILES = (".npy", ".npz", ".tsv", ".jsonl", ".parquet")
 
 
@@ -50,15 +50,17 @@ def taken(given: dict) -> dict:
     return {name: given.pop(name) for name in _NAMES}
 
 
-def wanted(sources, output, how: dict, *, columns: bool = True) -> bool:
+def wanted(sources, output, how: dict, *, columns: bool = True, ids: bool = False) -> bool:
     """Whether to go file by file: many or far sources, tables, or a folder as output.
 
-    `columns` says whether a text column alone asks for it.
+    `columns` says whether a table or a text column alone asks for it; lines of ID<TAB>TEXT (`ids`)
+    may well be called .tsv.
     """
-    from pacsent.scale.places import is_address
+    from pacsent.scale.places import is_address, kind_of
 
     asked = [name for name, value in how.items() if value and (columns or name != "text_column")]
-    tables = columns and any(str(s).lower().endswith(_TABLES) for s in sources)
+    kinds = {kind_of(os.path.basename(s))[0] for s in sources} - ({"tsv"} if ids else set())
+    tables = columns and not kinds.isdisjoint(_TABLES)
     many = len(sources) > 1 or any(
         is_address(s) or os.path.isdir(s) or (not os.path.exists(s) and set("*?[") & set(s))
         for s in sources

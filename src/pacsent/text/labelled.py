@@ -281,7 +281,7 @@ def _column(path: Path, header: Sequence[str], column: str) -> int:
         names = ", ".join(" ".join(name.split()) for name in header)
         raise ValueError(
             f"The columns of {path.name} must include {column}. Got {names} instead. Name the "
-            "columns as its first line does."
+            "columns as its first line does; a file of plain lines is called .txt."
         )
     if list(header).count(column) > 1:
         raise ValueError(

@@ -124,7 +124,8 @@ def _read(path: Path, columns: Sequence[str], names: Sequence[str]) -> list[list
 def stream_texts(path: str | os.PathLike, *, text_column: str | None = None) -> Iterator[str]:
     """Texts one after the other, in constant memory: a line each, or a column of a table.
 
-    A CSV or TSV is read as a table where its column is named.
+    A name in .csv, .tsv, .jsonl or .parquet, packed or not, is a table. Its column is `text` where
+    it is not named.
     """
     if str(path) == "-":
         if text_column is not None:
@@ -136,7 +137,8 @@ def stream_texts(path: str | os.PathLike, *, text_column: str | None = None) -> 
         return
     path = Path(path)
     kind = _kind(path)
-    if kind == "lines" and text_column is None:
+    table = kind != "lines" or unpacked_suffix(path) in (".csv", ".tsv")
+    if not table and text_column is None:
         yield from read_lines(path)
         return
     for number, (text,) in _ROWS[kind](path, (text_column or TEXT,)):
