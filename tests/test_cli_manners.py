@@ -213,3 +213,20 @@ def test_work_that_says_nothing_is_still_told_about(monkeypatch, capsys):
     assert told
     assert told[0].startswith("solving: 0 settings, 0 %, ")
     assert "nan" not in told[0]
+
+
+def test_a_warning_advises_only_what_can_be_typed(tmp_path, toy_word_vectors):
+    save(toy_word_vectors, tmp_path / "words")
+    (tmp_path / "text").write_text("zzzz\nqqqq\n")
+    done = pacsent("similar", tmp_path / "words", *[tmp_path / "text"] * 2, "--method", "Average")
+    assert done.returncode == 0
+    assert "2 of 2 sentences hold no known word" in done.stderr
+    assert "Drop them." in done.stderr
+    assert "on_empty" not in done.stderr
+
+
+def test_verify_names_the_file_that_is_no_certificate(tmp_path):
+    (tmp_path / "c.json").write_text("[]")
+    done = pacsent("verify", tmp_path / "c.json")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: {tmp_path / 'c.json'} must be a certificate")

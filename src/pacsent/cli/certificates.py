@@ -1,5 +1,6 @@
 """Commands about promises: bound, certify, simulate."""
 
+import re
 import warnings
 
 import click
@@ -168,7 +169,11 @@ def verify(certificate, text, model, method, as_json, quiet):
     if (text is None) != (model is None):
         raise click.UsageError("Give TEXT and MODEL together, or neither.")
     with click.open_file(certificate, encoding="utf-8") as file:
-        found = Certificate.from_json(file.read())
+        written = file.read()
+    try:
+        found = Certificate.from_json(written)
+    except ValueError as error:  # TEXT is another argument here
+        raise ValueError(re.sub("^text must", f"{certificate} must", str(error))) from None
     if text is None:
         found.verify()
         checked = "the bound follows from its parts"

@@ -250,6 +250,8 @@ def in_shell_words(message: str) -> str:
 
 
 def _translated(message: str, command: click.Command) -> str:
+    if all(option.name != "on_empty" for option in command.params):  # nothing to pass it by
+        message = re.sub(r", or pass on_empty='\w+'( to get mean 0)?", "", message)
     for option in command.params:
         if not isinstance(option, click.Option) or option.name is None:
             continue
