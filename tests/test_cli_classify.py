@@ -256,3 +256,19 @@ def test_the_header_of_a_table_is_no_text(folder, tmp_path):
     )  # lines of label<TAB>text: the label is not to be read with the text
     assert result.exit_code == 1
     assert "must include text" in result.stderr
+
+
+def test_the_certificate_of_a_classifier_is_verified(folder, tmp_path):
+    written = json.loads(run("certify", folder / "model", folder / "new.tsv", "--json"))
+    path = tmp_path / "c.json"
+
+    def verified(certificate, *more):
+        path.write_text(json.dumps(certificate))
+        return CliRunner().invoke(cli, ["verify", str(path), *more])
+
+    assert "Verified: the bound follows from its parts" in verified(written).stdout
+    assert verified(written, str(folder / "new.tsv"), str(folder / "model")).exit_code == 2
+    for changed in ({"error_bound": 0.01}, {"n": "300"}, {"n_errors": -1}, {"more": 1}):
+        result = verified({**written, **changed})
+        assert result.exit_code == 1, changed
+        assert result.stderr.startswith("Error: ") and result.stderr.count("\n") == 1

@@ -88,6 +88,36 @@ class ErrorCertificate:
     def to_json(self) -> str:
         return json.dumps(self.to_dict())
 
+    @staticmethod
+    def is_written(text: str) -> bool:
+        """Whether a JSON text is of a classifier's certificate, rather than of vectors."""
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError):
+            return False
+        return isinstance(values, dict) and "n_errors" in values and "kind" not in values
+
+    @classmethod
+    def from_json(cls, text: str) -> "ErrorCertificate":
+        """The certificate that `to_json` wrote.
+
+        Examples
+        --------
+        >>> ErrorCertificate.from_json(ErrorCertificate(40, 0, 0.05, 0.0722).to_json()).n
+        40
+        """
+        try:
+            found = cls(**json.loads(text))
+            counts = [n for pair in found.class_counts.values() for n in pair]
+            sum([found.n, found.n_errors, found.delta, found.error_bound, *counts], 0.0)
+            sum([found.n_candidates, found.balanced_bound or 0, *found.class_bounds.values()], 0.0)
+        except (TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise ValueError(
+                "text must be a classifier's certificate as to_json writes it. Got something else "
+                f"instead ({error}). Write it again: pacsent classify certify --json."
+            ) from None
+        return found
+
     def verify(self) -> bool:
         """Whether the bounds follow from the counts; a certificate that cannot be is refused."""
         if not (

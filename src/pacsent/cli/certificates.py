@@ -161,21 +161,30 @@ def certify(model, text, output, method, overwrite, as_json, no_calibrate, quiet
 def verify(certificate, text, model, method, as_json, quiet):
     """Check a CERTIFICATE (JSON): its parts alone, or with TEXT and MODEL every ingredient.
 
-    Exit status 1, and one line, where something does not fit.
+    Of vectors (`pacsent certify -o`) or of a classifier (`pacsent classify certify --json`), which
+    is checked alone. Exit status 1, and one line, where something does not fit.
     """
     from pacsent.certificates.certifying import Certificate
+    from pacsent.classify.promises import ErrorCertificate
     from pacsent.text.reading import read_lines
 
     if (text is None) != (model is None):
         raise click.UsageError("Give TEXT and MODEL together, or neither.")
     with click.open_file(certificate, encoding="utf-8") as file:
         written = file.read()
+    kind = ErrorCertificate if ErrorCertificate.is_written(written) else Certificate
+    if kind is ErrorCertificate and text is not None:
+        raise click.UsageError("A certificate of a classifier is checked alone, without TEXT.")
     try:
-        found = Certificate.from_json(written)
+        found = kind.from_json(written)
     except ValueError as error:  # TEXT is another argument here
         raise ValueError(re.sub("^text must", f"{certificate} must", str(error))) from None
     if text is None:
-        found.verify()
+        if not found.verify():
+            raise ValueError(
+                f"{certificate} must hold a certificate whose bounds follow from its numbers. They "
+                "do not: it was changed."
+            )
         checked = "the bound follows from its parts"
     else:
         if not quiet:

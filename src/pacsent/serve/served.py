@@ -245,17 +245,11 @@ def _ready(method, words):
 def _certificate(path) -> Certificate | ErrorCertificate:
     """A certificate of either kind from its JSON file, recomputed before it is shown to anybody."""
     text = Path(path).read_text(encoding="utf-8")
+    kind: Any = ErrorCertificate if ErrorCertificate.is_written(text) else Certificate
     try:
-        values = json.loads(text)
-    except ValueError:
-        values = None
-    if isinstance(values, dict) and "n_errors" in values and "kind" not in values:
-        try:
-            found: Any = ErrorCertificate(**values)
-        except TypeError as error:
-            raise ValueError(f"{path} is no whole certificate ({error}).") from None
-    else:
-        found = Certificate.from_json(text)
+        found = kind.from_json(text)
+    except ValueError as error:
+        raise ValueError(str(error).replace("text must", f"{path} must", 1)) from None
     if not found.verify():
         raise ValueError(f"{path} must hold a certificate whose bounds follow from its numbers. "
                          "They do not: it was changed.")  # fmt: skip
