@@ -349,3 +349,32 @@ def test_promises_of_grouped_texts_say_that_they_are_about_these_groups():
     fit = {"holdout": 0.3, "groups": [i % 5 for i in range(60)]}
     classifier = TextClassifier().fit(texts, [i % 2 for i in range(60)], **fit)
     assert "nothing is promised about other groups" in str(classifier.certificate_)
+
+
+def test_groups_and_labels_that_are_missing_are_told_by_row():
+    pandas = pytest.importorskip("pandas")
+    texts = ["good film", "so good", "bad film", "so bad"]
+    labels = pandas.Series(["yes", "yes", "no", pandas.NA], dtype="string")
+    with pytest.raises(ValueError, match=r"labels must all be known. Got 1 .*first: row 3"):
+        TextClassifier().fit(texts, labels)
+    with pytest.raises(ValueError, match=r"groups must all be known. Got 1 .*first: row 1"):
+        TextClassifier().fit(texts, ["yes", "yes", "no", "no"], groups=["a", None, "b", "a"])
+
+
+@pytest.mark.parametrize(
+    "text", ["A Good film \N{GRINNING FACE}, é", "Schön: GOOD film", "ﬁne good"]
+)
+def test_an_explanation_shows_the_text_as_it_was_written(text):
+    texts = ["a good film", "so good schön", "a bad film", "so bad"] * 3
+    found = TextClassifier().fit(texts, ["yes", "yes", "no", "no"] * 3).explain(text)
+    marked = [found.text[a:b].lower() for a, b in found.spans]
+    assert marked == [word.lower() for word, _ in found.words]
+    assert found.text == text
+
+
+def test_an_explanation_marks_the_right_letters_where_their_number_changes():
+    texts = ["a good film", "so good", "a bad film", "so bad"] * 3
+    classifier = TextClassifier().fit(texts, ["yes", "yes", "no", "no"] * 3)
+    found = classifier.explain("İİ straße good é")
+    marked = [found.text[a:b].casefold() for a, b in found.spans]
+    assert marked == [word.casefold() for word, _ in found.words]

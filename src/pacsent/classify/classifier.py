@@ -506,37 +506,46 @@ def checked_texts(texts: Iterable[str]) -> list[str]:
     return texts
 
 
-def _as_labels(texts, labels) -> np.ndarray:
+def _as_labels(texts, labels, what="labels") -> np.ndarray:
     labels = labels if hasattr(labels, "__len__") else list(labels)
     if isinstance(labels, (list, tuple)) and any(isinstance(label, str) for label in labels):
         labels = np.array([*labels, None], object)[:-1]  # as they are: numbers stay numbers
     labels = np.asarray(labels)
     if labels.ndim != 1 or labels.size != len(texts):
         raise ValueError(
-            f"labels must be one for each of the {len(texts):,} texts. Got an array of shape "
+            f"{what} must be one for each of the {len(texts):,} texts. Got an array of shape "
             f"{labels.shape} instead."
         )
     if labels.dtype == object:
-        missing = np.array([one is None or one != one for one in labels], bool)
+        missing = np.array([_is_missing(one) for one in labels], bool)
     else:
         missing = np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(labels.size, bool)
     if np.any(missing):
         raise ValueError(
-            f"labels must all be known. Got {int(np.sum(missing)):,} missing ones (NaN or None; "
+            f"{what} must all be known. Got {int(np.sum(missing)):,} missing ones (NaN or None; "
             f"first: row {int(np.argmax(missing))}) instead. Leave those texts out."
         )
     if labels.dtype == object:
-        labels = _of_one_kind(labels.tolist())
+        labels = _of_one_kind(labels.tolist(), what)
     return labels
 
 
-def _of_one_kind(labels: list) -> np.ndarray:
+def _is_missing(one) -> bool:
+    """None, NaN, and pandas' NA, which is equal to nothing and says so by an error."""
+    try:
+        return one is None or bool(one != one)
+    except (TypeError, ValueError):
+        return True
+
+
+def _of_one_kind(labels: list, what: str) -> np.ndarray:
     """Labels as an array; numbers beside strings are refused, for they would become strings."""
     if len({isinstance(label, str) for label in labels}) > 1:
         number = next(label for label in labels if not isinstance(label, str))
         raise ValueError(
-            "labels must be all strings or all numbers. Got both instead (strings, and "
-            f"{type(number).__name__} {number!r}). Turn them into strings: [str(y) for y in labels]"
+            f"{what} must be all strings or all numbers. Got both instead (strings, and "
+            f"{type(number).__name__} {number!r}). Turn them into strings: [str(y) for y in "
+            f"{what}]"
         )
     return np.array(labels)
 
@@ -544,12 +553,7 @@ def _of_one_kind(labels: list) -> np.ndarray:
 def _checked_groups(texts, groups, selection) -> np.ndarray | None:
     if groups is None:
         return None
-    groups = np.asarray(groups if hasattr(groups, "__len__") else list(groups))
-    if groups.ndim != 1 or groups.size != len(texts):
-        raise ValueError(
-            f"groups must be one for each of the {len(texts):,} texts. Got an array of shape "
-            f"{groups.shape} instead."
-        )
+    groups = _as_labels(texts, groups, "groups")
     if selection == "bound":
         raise ValueError(
             "groups cannot be used with selection='bound': the bound is about texts of the same "

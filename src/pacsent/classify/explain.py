@@ -1,6 +1,7 @@
 """Why this answer: the decision value taken apart, word by word."""
 
 import html
+import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -136,8 +137,9 @@ def explain(classifier: Any, text: str, label: Any = None) -> Explanation:
     words += dense
     decision = sign * float(values[column])
     shown = [i for i in range(len(spans)) if spans[i, 1] > spans[i, 0]]
-    text = raw.decode("utf-8", "replace") if not text.isascii() else text
     places = _character_places(raw, spans)
+    if not _as_written(text, tokens, places):
+        text = raw.decode("utf-8", "replace")  # as it was read, where its characters moved
     return Explanation(
         text,
         classes[position].item() if hasattr(classes[position], "item") else classes[position],
@@ -148,6 +150,14 @@ def explain(classifier: Any, text: str, label: Any = None) -> Explanation:
         float(dense.sum()),
         decision - float(words.sum()),
         [places[i] for i in shown],
+    )
+
+
+def _as_written(text, tokens, places) -> bool:
+    """Whether the words stand at these places of the text as it was written."""
+    return text.isascii() or all(
+        unicodedata.normalize("NFKC", text[a:b]).casefold() == token.casefold()
+        for token, (a, b) in zip(tokens, places)
     )
 
 

@@ -239,6 +239,10 @@ def fresh(
     """Texts none of which was fitted, their classes, and how this is known."""
     if overlap not in ("refuse", "drop"):
         raise ValueError(f"overlap must be 'refuse' or 'drop'. Got {overlap!r} instead.")
+    if isinstance(texts, str):
+        raise ValueError(
+            "texts must be a list of strings. Got one string instead. Put it in a list."
+        )
     texts = list(texts)
     y = classifier._known(texts, labels)
     seen = np.isin(fingerprints(texts), classifier.training_fingerprints_)

@@ -158,6 +158,8 @@ class Index:
         """
         if k < 1 or int(k) != k:
             raise ValueError(f"k must be a positive integer. Got {k!r} instead.")
+        if query is None:
+            raise TypeError("query must be a text or a list of texts. Got None instead.")
         queries = [query] if isinstance(query, str) else list(query)
         Q = self._unit(queries)
         found = [self._hits(rows, cosines) for rows, cosines in zip(*self._nearest(Q, int(k)))]

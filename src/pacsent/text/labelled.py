@@ -156,6 +156,7 @@ def read_rows(
     path: Path, text_column: str | None, label_column: str | None
 ) -> tuple[list[str], list[str]]:
     """Texts and labels of `label<TAB>text` lines, or of named columns of a CSV or TSV."""
+    rows: Iterator[tuple[int, tuple[str, ...]]]
     if text_column is None or label_column is None:
         rows = labelled_lines(path)
     else:
@@ -192,7 +193,7 @@ def checked_name(value: Any, what: str, where: str) -> str:
     return name
 
 
-def labelled_lines(path: Path) -> Iterator[tuple[int, tuple[str, str]]]:
+def labelled_lines(path: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Number, text and label of each line of `label<TAB>text`, packed or not."""
     for number, line in enumerate(_lines(path), 1):
         if not line.strip():
