@@ -245,6 +245,12 @@ def test_predictions_say_why_every_answer_is_withheld(tmp_path):
     result = CliRunner().invoke(cli, asked, input="good nice\n")
     assert "No answer is safe: with 20 calibration texts" in result.stderr
     assert result.stdout.splitlines()[1].endswith("\tyes")
+    pytest.importorskip("pyarrow")
+    (tmp_path / "t.txt").write_text("good nice\n")
+    from pacsent.scale import predict_shards
+
+    with pytest.warns(UserWarning, match="No answer is safe: with 20 calibration texts"):
+        predict_shards(str(tmp_path / "m"), [str(tmp_path / "t.txt")], str(tmp_path / "out"))
 
 
 def test_the_header_of_a_table_is_no_text(folder, tmp_path):

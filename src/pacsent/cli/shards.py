@@ -146,7 +146,8 @@ def _report(manifest, quiet: bool, as_json: bool) -> None:
     if not quiet:
         known = "" if coverage is None else f", {100 * coverage:.1f} % of words known"
         click.echo(
-            f"{totals['rows']:,} rows of {totals['files']:,} files{known}, {totals['empty']:,} "
+            f"{totals['rows']:,} rows of {totals['files']:,} "
+            f"{'file' if totals['files'] == 1 else 'files'}{known}, {totals['empty']:,} "
             "without a known word" + (f"; see {manifest.path}" if manifest.path else ""),
             err=True,
         )

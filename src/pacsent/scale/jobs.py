@@ -4,6 +4,7 @@ A job is a few settings that travel to other processes and machines. `ready` ope
 memory-mapped and once; what it gives turns an Arrow column of texts into an `Answer`.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
@@ -244,8 +245,12 @@ class Predict:
                 "set": pa.list_(pa.string()), "abstained": pa.bool_()}  # fmt: skip
 
     def check(self) -> None:
-        """Refuse, before any file is read, a model that is no classifier."""
-        self.classifier()
+        """Refuse a model that is no classifier, before any file; say what cannot be promised."""
+        from pacsent.classify.answers import Answering
+
+        answering = Answering(self.classifier(), error=self.error, delta=self.delta)
+        for why in filter(None, (answering.missing, answering.silent)):
+            warnings.warn(why, UserWarning, stacklevel=3)
 
 
 def _model_digest(model: str) -> str:
