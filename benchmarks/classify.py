@@ -44,7 +44,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold, Stratifi
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 
-from harness import RESULTS, finish, parser_for
+from harness import RESULTS, finish, machine, parser_for
 from pacsent import TextClassifier, datasets, formats, make, save
 from pacsent import load as open_model
 from pacsent.classify import fitting
@@ -293,6 +293,17 @@ def kept(name, key, rows):
         return []
     old = json.loads(path.read_text())["rows"]
     return [row for row in old if row[key] not in {row[key] for row in rows} and same(row, rows)]
+
+
+def machines(name, rows):
+    """This machine, and those of the rows that were kept."""
+    path, here = RESULTS / "classify" / f"{name}.json", machine()
+    old = json.loads(path.read_text()) if path.exists() else {"rows": []}
+    if not any(row in old["rows"] for row in rows):
+        return here
+    known = old["machine"]["cpu"]
+    added = known if here["cpu"].lower() in known.lower() else f"{known}, and {here['cpu']}"
+    return {**old["machine"], "cpu": added}
 
 
 def same(row, rows):
@@ -607,9 +618,9 @@ def main():
         name = plain(name)
         if given.seeds != N_SEEDS:
             name += f"-{given.seeds}"
+        file = "-".join(filter(None, (given.name, given.part, name)))
         finish("classify", rows, title=f"{TITLES[given.part]}: {name}", summary=summary,
-               save=given.save,
-               name="-".join(filter(None, (given.name, given.part, name))))  # fmt: skip
+               save=given.save, name=file, where=machines(file, rows))  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -42,9 +42,11 @@ def configurations(quick: bool) -> list[dict]:
     found = [one(1), one(8), one(4), one(2)]
     if quick:
         return found
-    found = [one(1, 300), one(8, 300), one(1), one(1, seed=1), one(1, seed=2), *found[1:2]]
-    found += [one(8, every=32_768), one(8, every=524_288), one(8, every=524_288, warm_up=4)]
-    found += [one(8, warm_up=4), one(8, seed=1), one(4), one(2), one(8, warm_up=0)]
+    parts = {"deal": "in parts"}
+    found = [one(1, seed=1), one(1, seed=2), *found, one(1, 300), one(8, 300), one(2, **parts)]
+    found += [one(8, every=32_768), one(8, **parts), one(8, 300, **parts), one(8, damping=3.0)]
+    found += [one(8, every=n, **parts) for n in (32_768, 524_288)]
+    found += [one(8, every=524_288, warm_up=4, **parts), one(8, warm_up=4), one(8, seed=1)]
     found += [one(8, every=32_768, touches=256.0, longest=16)]
     found += [one(8, merge="adaptive"), one(8, every=1 << 21, warm_up=4), one(8, merge="mean")]
     found += [one(4, 300), one(8, touches=256.0, longest=8), one(2, 300)]
@@ -116,31 +118,49 @@ def side_by_side(tasks: list[dict], start, n_cores: int, seconds: float) -> list
     return [row for row in rows if row is not None]
 
 
+SHOWN = {(8, "in turn"): "o", (4, "in turn"): "s", (2, "in turn"): "^", (8, "in parts"): "x",
+         (2, "in parts"): "+"}  # fmt: skip
+
+
 def figure(path: Path, name: str) -> None:
-    """Bytes against quality, eight workers; the band is one worker's seeds."""
+    """Bytes against quality; the band is one point around the mean of one worker's seeds."""
     import matplotlib
 
     matplotlib.use("svg")
     import matplotlib.pyplot as plt
 
     rows = json.loads((RESULTS / "distributed" / f"{name}.json").read_text())["rows"]
-    shown, axes = plt.subplots(1, 3, figsize=(9, 3), layout="constrained")
+    shown, axes = plt.subplots(1, 3, figsize=(9, 3.6), layout="constrained")
     rows = [row for row in rows if row["n_dims"] == 100]
     for axis, task in zip(axes, TASKS.values()):
         alone = [row[task] for row in rows if row["workers"] == 1]
         mean = sum(alone) / len(alone)
         axis.axhspan(mean - 1, mean + 1, alpha=0.15, label="one worker, ±1")
-        for merge in ("curved", "adaptive", "mean"):
-            many = [row for row in rows if row["workers"] == 8 and row["merge"] == merge]
-            if not many:
-                continue
+        for (workers, deal), marker in SHOWN.items():
+            many = [row for row in rows if (row["workers"], row["deal"]) == (workers, deal)
+                    and row["merge"] == "curved" and row["damping"] == 1]  # fmt: skip
             axis.scatter([row["MB a worker and epoch"] for row in many],
-                         [row[task] for row in many], label=f"8 workers, {merge}")  # fmt: skip
+                         [row[task] for row in many], marker=marker,
+                         label=f"{workers} workers, {deal}")  # fmt: skip
         axis.set(xscale="log", xlabel="MB a worker and epoch", title=task)
         axis.minorticks_off()
         axis.set_xticks(ticks := [250, 500, 1000, 2000], [f"{tick:,}" for tick in ticks])
-    axes[0].legend()
+    shown.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     shown.savefig(path, metadata={"Date": None})
+
+
+def add_differences(rows: list[dict]) -> dict:
+    """Into each row, how far it is from one worker, the mean of the seeds; these means."""
+    means = {}
+    for n_dims in sorted({row["n_dims"] for row in rows}):
+        these = [row for row in rows if row["n_dims"] == n_dims]
+        alone = [row for row in these if row["workers"] == 1]
+        for name in TASKS.values() if alone else ():
+            base = sum(row[name] for row in alone) / len(alone)
+            means[f"{name}, one worker, {n_dims} numbers"] = round(base, 2)
+            for row in these:
+                row[f"{name} difference"] = round(row[name] - base, 2)
+    return means
 
 
 def main():
@@ -152,6 +172,7 @@ def main():
         "--seconds", type=float, default=1e9, help="for all; what has not ended then is left out"
     )
     parser.add_argument("--quick", action="store_true", help="few configurations")
+    parser.add_argument("--workers", type=int, nargs="+", help="only these numbers of workers")
     parser.add_argument("--figure", type=Path, help="only draw, from the saved result")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -179,17 +200,12 @@ def main():
                        str(given.n_epochs), "--one", told]  # fmt: skip
             return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
+        todo = [what for what in configurations(given.quick)
+                if not given.workers or what["workers"] in given.workers]  # fmt: skip
         left = given.seconds - (time.monotonic() - begun)
-        rows = side_by_side(configurations(given.quick), start, given.cores, left)
+        rows = side_by_side(todo, start, given.cores, left)
     summary = {"tokens": corpus.n_tokens, "words": len(corpus.vocabulary), **settings}
-    for n_dims in sorted({row["n_dims"] for row in rows}):
-        these = [row for row in rows if row["n_dims"] == n_dims]
-        alone = [row for row in these if row["workers"] == 1]
-        for name in TASKS.values() if alone else ():
-            base = sum(row[name] for row in alone) / len(alone)
-            summary[f"{name}, one worker, {n_dims} numbers"] = round(base, 2)
-            for row in these:
-                row[f"{name} difference"] = round(row[name] - base, 2)
+    summary |= add_differences(rows)
     title = "Skip-gram on several workers: quality and bytes, enwik8"
     finish("distributed", rows, summary=summary, title=title, save=given.save, name=given.name)
 

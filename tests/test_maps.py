@@ -98,7 +98,9 @@ def test_a_hundred_thousand_points_are_searched_clicked_and_moved(tmp_path, widt
         page.goto((tmp_path / "map.html").as_uri())
         page.wait_for_selector("body[data-ready]", timeout=60_000)
         page.fill("#find", "whales")
-        page.wait_for_function("document.querySelector('#count').innerText === '100 found'")
+        page.wait_for_function(
+            "document.querySelector('#count').innerText === '100 found'", timeout=60_000
+        )
         page.press("#find", "Enter")
         assert page.inner_text("#picked") == "0: text number 0 about whales"
         milliseconds = page.evaluate("""() => { const start = performance.now();

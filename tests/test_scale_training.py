@@ -199,7 +199,7 @@ def test_workers_with_different_settings_are_refused(corpus):
 @pytest.mark.parametrize(
     ("wrong", "match"),
     [({"merge": "best"}, f"one of {', '.join(MERGES)}. Got 'best'"),
-     ({"deal": "all"}, "one of in parts, in turn. Got 'all'"),
+     ({"deal": "all"}, "one of in turn, in parts. Got 'all'"),
      ({"longest": 3}, "power of two. Got 3"), ({"every": 0}, "every must be at least 1")],
 )  # fmt: skip
 def test_a_schedule_that_cannot_be_is_refused(wrong, match):

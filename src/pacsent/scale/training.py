@@ -29,7 +29,7 @@ from pacsent.words.corpus import Corpus
 from pacsent.words.skipgram import SMALLEST_RATE, SkipGram, _read_state, _seed, _Training
 from pacsent.words.vectors import WordVectors
 
-DEALS = ("in parts", "in turn")
+DEALS = ("in turn", "in parts")
 MERGES = ("curved", "adaptive", "sum", "mean")
 _ROWS_AT_ONCE = 1 << 14  # rows whose changes are added up in one message
 _ROUNDS_TO_SAVE = 16
@@ -62,9 +62,9 @@ class Schedule:
         in which the loss is so curved that every worker has come most of the way alone; there the
         mean is right. "adaptive": min(1, sum |d|^2 / |sum d|^2) of the sum. "mean": over the
         workers that changed the row. "sum" diverges.
-    deal : {"in parts", "in turn"}, default="in parts"
-        Which text a worker trains: a part of it from one end to the other, or every so many-th
-        piece, so that all workers are at the same place.
+    deal : {"in turn", "in parts"}, default="in turn"
+        Which text a worker trains: every so many-th piece, so that all workers are at the same
+        place of the text as one would be, or a part of it from one end to the other.
     damping : float, default=1.0
         What the curvature is multiplied by in "curved"; 1 is what the theory says.
 
@@ -79,7 +79,7 @@ class Schedule:
     longest: int = 1
     warm_up: int = 8
     merge: str = "curved"
-    deal: str = "in parts"
+    deal: str = "in turn"
     damping: float = 1.0
 
     def __post_init__(self):
@@ -100,13 +100,13 @@ class Schedule:
                 )
 
 
-def shard_of(n_chunks: int, n_workers: int, worker: int, deal: str = "in parts") -> range:
+def shard_of(n_chunks: int, n_workers: int, worker: int, deal: str = "in turn") -> range:
     """The chunks of an epoch that a worker trains.
 
     >>> [list(shard_of(7, 3, worker)) for worker in range(3)]
-    [[0, 1, 2], [3, 4, 5], [6]]
-    >>> [list(shard_of(7, 3, worker, "in turn")) for worker in range(3)]
     [[0, 3, 6], [1, 4], [2, 5]]
+    >>> [list(shard_of(7, 3, worker, "in parts")) for worker in range(3)]
+    [[0, 1, 2], [3, 4, 5], [6]]
     """
     if deal == "in turn":
         return range(worker, n_chunks, n_workers)
