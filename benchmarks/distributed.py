@@ -39,14 +39,15 @@ def configurations(quick: bool) -> list[dict]:
     def one(workers, n_dims=100, seed=0, **schedule):
         return {"workers": workers, "n_dims": n_dims, "seed": seed, "schedule": schedule}
 
-    found = [one(1), one(8), one(4), one(2)]
+    found = [one(1), one(8), one(4, every=131_072), one(2, every=131_072)]
     if quick:
         return found
-    parts = {"deal": "in parts"}
+    parts = {"deal": "in parts", "every": 131_072}
     found = [one(1, seed=1), one(1, seed=2), *found, one(1, 300), one(8, 300), one(2, **parts)]
-    found += [one(8, every=32_768), one(8, **parts), one(8, 300, **parts), one(8, damping=3.0)]
-    found += [one(8, every=n, **parts) for n in (32_768, 524_288)]
-    found += [one(8, every=524_288, warm_up=4, **parts), one(8, warm_up=4), one(8, seed=1)]
+    found += [one(8, every=32_768), one(8, every=131_072), one(8, **parts), one(8, 300, **parts)]
+    found += [one(8, **parts | {"every": n}) for n in (32_768, 524_288)]
+    found += [one(8, **parts | {"every": 524_288, "warm_up": 4}), one(8, warm_up=4), one(8, seed=1)]
+    found += [one(8, every=131_072, damping=3.0)]
     found += [one(8, every=32_768, touches=256.0, longest=16)]
     found += [one(8, merge="adaptive"), one(8, every=1 << 21, warm_up=4), one(8, merge="mean")]
     found += [one(4, 300), one(8, touches=256.0, longest=8), one(2, 300)]

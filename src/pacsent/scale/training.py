@@ -45,7 +45,7 @@ class Schedule:
 
     Parameters
     ----------
-    every : int, default=131072
+    every : int, default=65536
         Words that a worker trains in a round.
     touches : float, default=0.0
         A row meets the others once it is expected to have been met so often as a centre word by
@@ -74,7 +74,7 @@ class Schedule:
     'curved'
     """
 
-    every: int = 131_072
+    every: int = 65_536
     touches: float = 0.0
     longest: int = 1
     warm_up: int = 8
