@@ -494,8 +494,7 @@ def stable(results) -> str:
     verdict = (
         f"The zero-one loss (PB-01) moves less than the log-loss (PB-neg) on {wins} of "
         f"{len(places)} of these, which {says} that zero-one models are more stable; neither moves "
-        f"by more than {widest:.3f}. The lower row of the figure has a wider range of λ; PB-01 is "
-        "missing there where it was not run."
+        f"by more than {widest:.3f}. The lower row of the figure has a wider range of λ."
     )
     head = ["dataset", "vectors", "method", "λ per token", "lowest", "highest", "spread"]
     return (
