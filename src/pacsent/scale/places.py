@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from pacsent.files import replacing
+from pacsent.text.reading import PACKED
 
-PACKED = (".gz", ".bz2", ".xz", ".zst")
 KINDS = {
     ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl",
     ".csv": "csv", ".tsv": "tsv", ".txt": "text", ".text": "text",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.text.reading import read_lines
+from pacsent.text.reading import PACKED, read_lines
 from pacsent.text.sentences import as_sentences
 
 _LONGEST = 2**31 - 1  # characters of a value of a table
@@ -273,7 +273,7 @@ def unpacked_suffix(path: Path) -> str:
     >>> unpacked_suffix(Path("a.TSV.gz")), unpacked_suffix(Path("a.csv"))
     ('.tsv', '.csv')
     """
-    packed = path.suffix.lower() in (".gz", ".bz2", ".xz", ".zst")
+    packed = path.suffix.lower() in PACKED
     return Path(path.stem if packed else path.name).suffix.lower()
 
 

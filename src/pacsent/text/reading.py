@@ -13,6 +13,7 @@ from typing import Any
 # ------------------------------------------------------------------------------------------------
 
 _MAGIC = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\x00", ".zst": b"\x28\xb5\x2f\xfd"}
+PACKED = tuple(_MAGIC)  # suffixes of files that are unpacked while they are read
 _PACKED_SIZE = 1 << 14  # bytes of an archive unpacked at a time
 _PIECE = 1 << 20  # bytes that come out of them at a time, however many they unfold to
 UNFOLDED = 1 << 30  # bytes that any archive may unfold to
