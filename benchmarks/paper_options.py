@@ -17,7 +17,7 @@ not computed again. `--tables` writes the tables of all cells, and the figure.
 import json
 import time
 import warnings
-from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, wait
 from fractions import Fraction
 from functools import lru_cache
 from multiprocessing import get_context
@@ -120,12 +120,14 @@ class Doc2VecVectors:
         return self
 
     def transform(self, texts):
-        known = self.trained_
-        return np.array([
-            self.model_.dv.vectors[known[text]] if text in known
-            else self.model_.infer_vector(tokenise_paper(text))
-            for text in texts
-        ])  # fmt: skip
+        def vector(text):
+            known = self.trained_.get(text)
+            if known is not None:
+                return self.model_.dv.vectors[known]
+            return self.model_.infer_vector(tokenise_paper(text))
+
+        with ThreadPoolExecutor(self.settings["workers"]) as pool:
+            return np.array(list(pool.map(vector, texts)))
 
 
 def made(row, source, lam, seed):
