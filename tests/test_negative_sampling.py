@@ -594,7 +594,8 @@ def test_word_training_takes_the_steps_of_the_formulas(word_problem):
     n_tokens = counts.sum(axis=1).A1
     weights = n_tokens / n_tokens.mean()
     rates, c = 1.0 / (var_P * lam), 0.5 * A.shape[1] / lam
-    D, u, alpha = np.zeros(B.shape), np.zeros(len(B)), 0.5
+    D, u, level, slope = np.zeros(B.shape), np.zeros(len(B)), 0.5, 0.0
+    moment = A.T @ (noise[:, None] * A)
     for eta in posterior.learning_rates(epochs, 0.025):
         for s in rng.permutation(len(n_tokens)):
             share = counts[s].toarray().ravel() / n_tokens[s]
@@ -606,16 +607,84 @@ def test_word_training_takes_the_steps_of_the_formulas(word_problem):
             drawn = [kernels._draw(state, keep, other) for _ in range(k * int(n_tokens[s]))]
             own = 1 / (1 + np.exp(-A @ h))
             g = (share * (own - 1)) @ A
-            sigmoid = 1 / (1 + np.exp(-A[drawn] @ h))
+            scores = A[drawn] @ h
+            sigmoid = 1 / (1 + np.exp(-scores))
             slopes = sigmoid * (1 - sigmoid) / n_tokens[s], share * own * (1 - own)
             trace = slopes[0] @ (A[drawn] ** 2).sum(1) + slopes[1] @ (A**2).sum(1)
-            g = g + (sigmoid - alpha) @ A[drawn] / n_tokens[s] + k * alpha * (noise @ A)
-            alpha = sigmoid.mean()
+            g = g + (sigmoid - level - slope * scores) @ A[drawn] / n_tokens[s]
+            g = g + k * (level * (noise @ A) + slope * moment @ h)
+            slope, level = np.polyfit(scores, sigmoid, 1)
             D = w_pb_neg.mean_step(D, rates[:, None], weights[s] * np.outer(share, g), eta)
             push = 0.5 * weights[s] * trace * share**2 * var_P
             u = w_pb_neg.precision_step(u, c, push, eta)  # every word, every step: nothing lazy
     assert_allclose(found.mu, B + D, atol=1e-5)
     assert_allclose(found.rho, u + np.log(var_P), atol=1e-5)
+
+
+def noise_table(A, noise, n_negatives=5):
+    moment = np.float32(w_pb_neg.second_moment(A, noise))
+    return (*alias(noise), n_negatives, np.float32(noise @ A), moment)
+
+
+def test_noise_gradients_are_unbiased_and_a_straight_line_quietens_them(word_problem):
+    """The mean of many draws is the sum over all noise words; with the line they vary less."""
+    from pacsent._kernels.negative_sampling import _noise_gradients
+
+    _, A, _, _, noise = word_problem
+    H = np.float32(np.random.default_rng(3).normal(size=(4, A.shape[1])))
+    table = (*noise_table(A, noise), np.float32((A**2).sum(1)))
+    sigmoid = 1 / (1 + np.exp(-H @ A.T))
+    exact = 5 * (sigmoid * noise) @ A
+    exact_trace = 5 * (sigmoid * (1 - sigmoid) * noise) @ (A**2).sum(1)
+    state, G, trace = np.array([7], dtype=np.uint64), np.empty(H.shape, np.float32), np.empty(4)
+    spread = {}
+    for name, line in (("none", [0.5, 0.0]), ("line", [0.5, 0.15])):
+        drawn, traces = [], []
+        for _ in range(4000):
+            _noise_gradients(H, 30, A, table, (state, np.array(line)), G, trace)
+            drawn.append(G.copy())
+            traces.append(trace.copy())
+        error = np.std(drawn, axis=0) / np.sqrt(len(drawn))
+        assert np.all(np.abs(np.mean(drawn, axis=0) - exact) < 5 * error)
+        assert_allclose(np.mean(traces, axis=0), exact_trace, rtol=0.02)
+        spread[name] = np.var(drawn, axis=0).sum()
+    assert spread["line"] < 0.5 * spread["none"]
+
+
+def test_the_line_that_quietens_is_the_one_through_the_last_draws(word_problem):
+    from pacsent._kernels.negative_sampling import _noise_gradients
+
+    _, A, _, _, noise = word_problem
+    H = np.float32(np.random.default_rng(3).normal(size=(4, A.shape[1])))
+    table = (*noise_table(A, noise), np.float32((A**2).sum(1)))
+    line, G, trace = np.array([0.5, 0.0]), np.empty(H.shape, np.float32), np.empty(4)
+    _noise_gradients(H, 20_000, A, table, (np.array([7], dtype=np.uint64), line), G, trace)
+    scores = H @ A.T
+    slope, level = np.polyfit(
+        scores.ravel(), (1 / (1 + np.exp(-scores))).ravel(), 1, w=np.tile(np.sqrt(noise), 4)
+    )
+    assert_allclose(line, [level, slope], rtol=0.02)
+
+
+@pytest.mark.parametrize("size", [1, 2, 301])
+def test_normal_numbers_of_a_kernel_are_normal(size):
+    from scipy import stats
+
+    from pacsent._kernels.negative_sampling import _fill_normal
+
+    state, out = np.array([2**62 + 12345], dtype=np.uint64), np.empty(size, np.float32)
+    drawn = []
+    for _ in range(max(200, 60_000 // size)):
+        _fill_normal(state, out)
+        drawn.append(out.copy())
+    drawn = np.array(drawn, dtype=float)
+    assert stats.kstest(drawn.ravel(), "norm").pvalue > 1e-3
+    assert abs(stats.kurtosis(drawn.ravel())) < 8 * np.sqrt(24 / drawn.size)
+    if size > 1:  # the two numbers of a pair know nothing of each other
+        half = (size + 1) // 2
+        x, y = drawn[:, : size - half].ravel(), drawn[:, half:].ravel()
+        assert abs(np.corrcoef(x, y)[0, 1]) < 5 / np.sqrt(len(x))
+        assert abs(np.corrcoef(x**2, y**2)[0, 1]) < 5 / np.sqrt(len(x))
 
 
 def test_lazy_words_equal_words_caught_up_after_every_step(word_problem):
@@ -633,11 +702,11 @@ def test_lazy_words_equal_words_caught_up_after_every_step(word_problem):
     ends = []
     for lazy in (True, False):
         D, z, clock = np.zeros(A.shape, np.float32), np.ones(len(A)), np.zeros(len(A))
-        memory = np.array([12345], dtype=np.uint64), np.array([0.5])
+        memory = np.array([12345], dtype=np.uint64), np.array([0.5, 0.0])
         for begins in [order] if lazy else order[:, None]:
             word_sgd(
                 begins, sentences, A, (D, z, clock), prior,
-                (*alias(noise), 5, np.float32(noise @ A)), (0.0, 0.02, 1, 1.0), memory,
+                noise_table(A, noise), (0.0, 0.02, 1, 1.0), memory,
             )  # fmt: skip
             catch_up(D, z, clock, prior[0], prior[2], 0.02 * (begins[-1] + 1))
         ends.append((D, z))
@@ -658,9 +727,9 @@ def test_a_thread_that_lags_does_not_turn_a_words_clock_back(word_problem):
         np.zeros((n, A.shape[1]), np.float32), np.zeros(n),
     )  # fmt: skip
     prior = (1.0 / var_P, var_P, 3.0)
-    table = (*alias(noise), 5, np.float32(noise @ A))
+    table = noise_table(A, noise)
     D, z, clock = np.ones(A.shape, np.float32), np.ones(len(A)), np.zeros(len(A))
-    memory = np.array([1], dtype=np.uint64), np.array([0.5])
+    memory = np.array([1], dtype=np.uint64), np.array([0.5, 0.0])
     for begins in (np.arange(n // 2, n), np.arange(n // 2)):  # weights are 0: only the penalty
         before = clock.copy()
         word_sgd(begins, sentences, A, (D, z, clock), prior, table, (0.0, 0.1, 1, 1.0), memory)

@@ -358,16 +358,50 @@ def _next(state):
     return x
 
 
+@njit(inline="always", **_FLAGS)
+def _log32(u):
+    """log(u) for normal u > 0 to 1e-6, in operations that the compiler turns into vectors."""
+    bits = np.float32(u).view(np.int32) - np.int32(0x3F3504F3)  # as if sqrt(1/2) were the unit
+    whole = bits >> np.int32(23)
+    m = np.int32((bits & np.int32(0x007FFFFF)) + np.int32(0x3F3504F3)).view(np.float32) - _F(1.0)
+    p = _F(0.070376836)  # log(1 + m) on [sqrt(1/2) - 1, sqrt(2) - 1]
+    p = p * m + _F(-0.11514610)
+    p = p * m + _F(0.11676998)
+    p = p * m + _F(-0.12420141)
+    p = p * m + _F(0.14249323)
+    p = p * m + _F(-0.16668057)
+    p = p * m + _F(0.20000714)
+    p = p * m + _F(-0.24999994)
+    p = p * m + _F(0.33333331)
+    rest = m - _F(0.5) * m * m + p * m * m * m
+    return np.float32(whole) * _F(0.6931471805599453) + rest
+
+
 @njit(**_FLAGS)
 def _fill_normal(state, out):
-    """Independent standard normal numbers, in place (Box and Muller)."""
-    n = out.size
-    for i in range(0, n, 2):
-        radius = math.sqrt(-2.0 * math.log((float(_next(state) >> _11) + 0.5) / 9007199254740992.0))
-        angle = 2.0 * math.pi * (float(_next(state) >> _11) / 9007199254740992.0)
-        out[i] = radius * math.cos(angle)
-        if i + 1 < n:
-            out[i + 1] = radius * math.sin(angle)
+    """Independent standard normal numbers, in place (Box and Muller, in single precision)."""
+    half = (out.size + 1) // 2
+    first, second = np.empty(half, np.uint32), np.empty(half, np.uint32)
+    for i in range(half):
+        bits = _next(state)
+        first[i], second[i] = np.uint32(bits >> _32), np.uint32(bits & _LOW)
+    pairs = np.empty((2, half), np.float32)
+    x, y = pairs[0], pairs[1]
+    for i in range(half):
+        u = (np.float32(first[i]) + _F(0.5)) * _F(2.0**-32)
+        radius = np.sqrt(_F(-2.0) * min(_log32(u), _F(0.0)))
+        # an angle within an eighth of a turn of 0; two bits turn it anywhere
+        t = np.float32(np.int32(second[i] >> np.uint32(2)) - np.int32(1 << 29))
+        t *= _F(1.4629180792671596e-09)  # pi / 2^31
+        q = t * t
+        sine = t + t * q * (_F(-1 / 6) + q * (_F(1 / 120) - q * _F(1 / 5040)))
+        cosine = _F(1.0) - q * (_F(0.5) - q * (_F(1 / 24) - q * (_F(1 / 720) - q * _F(1 / 40320))))
+        sign = _F(1.0) - _F(2.0) * np.float32(np.int32(second[i] & np.uint32(1)))
+        turned = (second[i] & np.uint32(2)) != np.uint32(0)
+        x[i] = radius * sign * (sine if turned else cosine)
+        y[i] = radius * sign * (cosine if turned else sine)
+    out[:half] = x
+    out[half:] = y[: out.size - half]
 
 
 @njit(inline="always", **_FLAGS)
@@ -428,6 +462,19 @@ def _add_four(A, picked, errors, grad):
     e0, e1, e2, e3 = errors[0], errors[1], errors[2], errors[3]
     for d in range(grad.size):
         grad[d] += e0 * r0[d] + e1 * r1[d] + e2 * r2[d] + e3 * r3[d]
+
+
+@njit(**_FLAGS)
+def _add_rows(A, picked, amounts, grad):
+    """Add the rows of A that are picked, times their amounts, to grad; by fours, fetched ahead."""
+    whole = picked.size - picked.size % 4
+    for k in range(0, whole, 4):
+        fetch_rows(A, picked, k + 4, k + 8)
+        _add_four(A, picked[k:], amounts[k:], grad)
+    for k in range(whole, picked.size):
+        amount, row = amounts[k], A[picked[k]]
+        for d in range(grad.size):
+            grad[d] += amount * row[d]
 
 
 @njit(**_FLAGS)
@@ -523,7 +570,7 @@ def pb_neg_sgd(counts, A, m, penalties, noise, schedule, mu, rho):
 # ------------------------------------------------------------------------------------------------
 
 
-MOST_DRAWS = 2048  # noise words of one step: beyond this more of them hardly quieten the gradient
+MOST_DRAWS = 320  # noise words of one step: more of them hardly quieten the gradient
 
 
 @njit(**_FLAGS)
@@ -573,76 +620,144 @@ def common_step(begin, size, sentences, eta, budget, total):
         size = (size + 1) // 2
 
 
+@njit(inline="always", **_FLAGS)
+def _fade(x):
+    """exp(-x) for x >= 0, which is mostly small here."""
+    if x < 0.01:
+        return 1.0 - x * (1.0 - x * (0.5 - x * (1.0 / 6.0 - x * (1.0 / 24.0))))
+    return math.exp(-x)
+
+
 @njit(**_FLAGS)
 def _read_sentence(s, now, sentences, words, prior, e, h):
-    """Write h_S = m + sum share_v D_v + deviation * e, words as of `now`; the deviation."""
+    """Write h_S = m + sum share_v D_v + deviation * e, words as of `now`."""
     _, indptr, indices, shares, _, _, m, _ = sentences
     D, z, clock = words
     rates, var_P, c = prior
     for d in range(h.size):
         h[d] = m[s, d]
     spread = 0.0
-    for j in range(indptr[s], indptr[s + 1]):
+    begin, end = indptr[s], indptr[s + 1]
+    amounts = np.empty(end - begin, np.float32)
+    for j in range(begin, end):
         v = indices[j]
-        fetch_rows(D, indices, j + 2, j + 3)
         gap = max(0.0, now - clock[v])
-        amount = np.float32(shares[j] * math.exp(-rates[v] * gap))
-        row = D[v]
-        for d in range(h.size):
-            h[d] += amount * row[d]
-        precision = 1.0 + (z[v] - 1.0) * math.exp(-c * gap)
+        amounts[j - begin] = np.float32(shares[j] * _fade(rates[v] * gap))
+        precision = 1.0 + (z[v] - 1.0) * _fade(c * gap)
         spread += shares[j] ** 2 * var_P[v] / precision
+    _add_rows(D, indices[begin:end], amounts, h)
     amount = np.float32(math.sqrt(spread))
     for d in range(h.size):
         h[d] += amount * e[d]
 
 
 @njit(**_FLAGS)
+def _gather_noise(A, noise, state, picked, X, nu):
+    """Draw a noise word for every row of X, and copy its row of A there and its length to nu."""
+    for j in range(len(X)):
+        picked[j] = _draw(state, noise[0], noise[1])
+    lengths = noise[5]
+    for j in range(len(X)):
+        fetch_rows(A, picked[: len(X)], j + 2, j + 3)
+        row, to = A[picked[j]], X[j]
+        for d in range(row.size):
+            to[d] = row[d]
+        nu[j] = lengths[picked[j]]
+
+
+@njit(**_FLAGS)
+def _less_line(scores, nu, share, line, sums):
+    """Overwrite the scores a of one sentence with share * (sigmoid(a) - level - slope * a).
+
+    sums get what a regression of the sigmoids on the scores needs; the trace of the Hessian.
+    """
+    level, slope = np.float32(line[0]), np.float32(line[1])
+    x_sum, a_sum, aa_sum, xa_sum = _F(0.0), _F(0.0), _F(0.0), _F(0.0)
+    spread = _F(0.0)
+    for j in range(scores.size):
+        a = scores[j]
+        x = _sigmoid32(a)
+        x_sum += x
+        a_sum += a
+        aa_sum += a * a
+        xa_sum += x * a
+        spread += x * (_F(1.0) - x) * nu[j]
+        scores[j] = share * (x - level - slope * a)
+    sums[0] += x_sum
+    sums[1] += a_sum
+    sums[2] += aa_sum
+    sums[3] += xa_sum
+    return share * spread
+
+
+@njit(**_FLAGS)
+def _fit_line(sums, n, line):
+    """The straight line through n points, from the sums of `_less_line`; in place."""
+    x, a = sums[0] / n, sums[1] / n
+    spread = sums[2] / n - a * a
+    slope = 0.0
+    if spread > 1e-6 * (1.0 + a * a):
+        slope = min(max((sums[3] / n - x * a) / spread, 0.0), 0.25)  # no sigmoid is steeper
+    line[0], line[1] = x - slope * a, slope
+
+
+@njit(**_FLAGS)
 def _noise_gradients(H, n_draws, A, noise, memory, G, trace):
     """Write the sampled gradients of the noise words' loss in h, and the traces of its Hessians.
 
-    The same n_draws words for all rows of H, weighted to stand for n_negatives each. What they have
-    in common is taken out: alpha * A_j is subtracted and alpha * E A_j added, alpha the mean
-    sigmoid of the call before.
+    The same n_draws words for all rows of H, weighted to stand for n_negatives each. What a
+    straight line knows of their sigmoids is not left to chance: (level + slope * h.A_j) A_j is
+    subtracted, and its expectation level * E A_j + slope * E[A_j A_j'] h added; the line is the
+    one that fitted the words of the call before, so that the gradient is unbiased.
     """
-    keep, other, n_negatives, mean_row, lengths = noise
-    state, alpha = memory
+    n_negatives, mean_row, moment = noise[2], noise[3], noise[4]
+    state, line = memory
     size, n_dims = H.shape
-    tile = 256
+    tile = min(n_draws, 512)
     X, nu = np.empty((tile, n_dims), np.float32), np.empty(tile, np.float32)
+    picked, sums = np.empty(tile, np.int64), np.zeros(4)
     scores, extra = np.empty(size * tile, np.float32), np.empty((size, n_dims), np.float32)
-    level = np.float32(alpha[0])
     share = np.float32(n_negatives / n_draws)
-    mean_sigmoid = 0.0
+    level, slope = np.float32(n_negatives * line[0]), np.float32(n_negatives * line[1])
+    np.dot(H, moment, extra)
     for i in range(size):
         trace[i] = 0.0
         for d in range(n_dims):
-            G[i, d] = np.float32(n_negatives) * level * mean_row[d]
+            G[i, d] = level * mean_row[d] + slope * extra[i, d]
     for t in range(0, n_draws, tile):
         T = min(tile, n_draws - t)
-        for j in range(T):
-            u = _draw(state, keep, other)
-            row, to = A[u], X[j]
-            for d in range(n_dims):
-                to[d] = row[d]
-            nu[j] = lengths[u]
+        _gather_noise(A, noise, state, picked, X[:T], nu)
         part = scores[: size * T].reshape(size, T)
         np.dot(H, X[:T].T, part)
         for i in range(size):
-            row = part[i]
-            row_sum, spread = np.float32(0.0), np.float32(0.0)
-            for j in range(T):
-                x = _sigmoid32(row[j])
-                row_sum += x
-                spread += x * (_F(1.0) - x) * nu[j]
-                row[j] = share * (x - level)
-            mean_sigmoid += row_sum / (size * n_draws)
-            trace[i] += share * spread
+            trace[i] += _less_line(part[i], nu, share, line, sums)
         np.dot(part, X[:T], extra)
         for i in range(size):
             for d in range(n_dims):
                 G[i, d] += extra[i, d]
-    alpha[0] = mean_sigmoid
+    _fit_line(sums, size * n_draws, line)
+
+
+@njit(**_FLAGS)
+def _own_gradient(s, sentences, A, lengths, h, g):
+    """Add the gradient of the loss of the sentence's own words to g; the trace of its Hessian."""
+    _, indptr, indices, shares, _, _, _, _ = sentences
+    begin, end = indptr[s], indptr[s + 1]
+    whole = end - (end - begin) % 4
+    errors, scale = np.empty(4, np.float32), np.empty(2, np.float32)
+    trace = 0.0
+    for j in range(begin, whole, 4):
+        fetch_rows(A, indices[:end], j + 4, j + 8)
+        _meet_four(h, A, indices[j:], errors)
+        for k in range(4):
+            p, share = errors[k], shares[j + k]
+            trace += share * p * (1.0 - p) * lengths[indices[j + k]]
+            errors[k] = share * (p - 1.0)
+        _add_four(A, indices[j:], errors, g)
+    for j in range(whole, end):
+        scale[0] = shares[j]
+        trace += shares[j] * _step_along(h, A[indices[j]], 1.0, scale, g) * lengths[indices[j]]
+    return trace
 
 
 @njit(**_FLAGS)
@@ -662,13 +777,13 @@ def _move_words(s, moment, weight, sentences, words, prior, g, trace):
         # another thread may be ahead: the clock of a word never runs backwards
         until = max(clock[v], now + eta)
         gone = until - clock[v]
-        fade = np.float32(math.exp(-rates[v] * gone))
+        fade = np.float32(_fade(rates[v] * gone))
         amount = np.float32(weight * shares[j] * lasts[v])
         row = D[v]
         for d in range(g.size):
             row[d] = fade * row[d] - amount * g[d]
         push = 0.5 * weight * trace * shares[j] ** 2 * var_P[v]
-        z[v] = 1.0 + (z[v] - 1.0) * math.exp(-c * gone) + push * last
+        z[v] = 1.0 + (z[v] - 1.0) * _fade(c * gone) + push * last
         clock[v] = until
 
 
@@ -692,11 +807,11 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
 
     sentences = (order, indptr, indices, shares, n_tokens, weights, m, stiffness), the last an upper
     bound on the curvature of each sentence's loss in h; words = (D, z, clock), z = var_P/var;
-    prior = (rates, var_P, c); noise = (keep, other, n_negatives, mean of A under the noise);
+    prior = (rates, var_P, c); noise = (keep, other, n_negatives, E A_j, E A_j A_j');
     schedule = (clock at the start of the epoch, step, block size, budget of `common_step`);
-    memory = (state of the random numbers, alpha), both changed
+    memory = (state of the random numbers, line of `_noise_gradients`), both changed
     """
-    order, indptr, indices, shares, n_tokens, weights, _, _ = sentences
+    order, _, _, _, n_tokens, weights, _, _ = sentences
     start, eta, block, budget = schedule
     state, _ = memory
     n_dims = A.shape[1]
@@ -704,7 +819,6 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
     G = np.empty((block, n_dims), np.float32)
     e = np.empty(n_dims, np.float32)
     trace, total = np.empty(block), np.zeros(A.shape[0])
-    scale = np.empty(2, np.float32)
     lengths, lasts = np.empty(A.shape[0], np.float32), np.empty(A.shape[0])
     for v in range(A.shape[0]):  # what each word needs, once and not at every meeting
         row, square = A[v], _F(0.0)
@@ -726,11 +840,7 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
             _noise_gradients(H[:size], n_draws, A, (*noise, lengths), memory, G, trace)
             for i in range(size):
                 s = order[begin + i]
-                for j in range(indptr[s], indptr[s + 1]):
-                    fetch_rows(A, indices, j + 2, j + 3)
-                    scale[0] = shares[j]
-                    slope = _step_along(H[i], A[indices[j]], 1.0, scale, G[i])
-                    trace[i] += shares[j] * slope * lengths[indices[j]]
+                trace[i] += _own_gradient(s, sentences, A, lengths, H[i], G[i])
             for i in range(size):
                 s = order[begin + i]
                 moment = (start + eta * (begin + i), eta, lasts, last)

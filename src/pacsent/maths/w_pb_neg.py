@@ -284,11 +284,24 @@ class WordSolution(NamedTuple):
     gradient_norm: float
 
 
+def second_moment(A: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """E[A_j A_j'] over the noise words j, shape (n_dims, n_dims), in the precision of A.
+
+    Examples
+    --------
+    >>> second_moment(np.eye(2), np.array([0.25, 0.75]))
+    array([[0.25, 0.  ],
+           [0.  , 0.75]])
+    """
+    weighted = A * np.sqrt(noise, dtype=A.dtype)[:, None]
+    return weighted.T @ weighted
+
+
 def stiffness(
     share: sparse.csr_matrix,
     n_tokens: np.ndarray,
     A: np.ndarray,
-    noise: np.ndarray,
+    moment: np.ndarray,
     n_negatives: int,
 ) -> np.ndarray:
     """Upper bound on the curvature in h of each sentence's sampled loss.
@@ -298,12 +311,11 @@ def stiffness(
     """
     from pacsent._kernels.negative_sampling import MOST_DRAWS
 
-    A = np.asarray(A, dtype=float)
-    moment = (A * np.asarray(noise)[:, None]).T @ A
+    moment = np.asarray(moment, dtype=float)
     largest, total = np.linalg.eigvalsh(moment)[-1], np.trace(moment)
     n_draws = np.minimum(n_negatives * n_tokens, MOST_DRAWS)
     sampled = (np.sqrt(max(largest, 0.0)) + np.sqrt(total / n_draws)) ** 2
-    return 0.25 * (n_negatives * sampled + share @ squared_lengths(A))
+    return 0.25 * (n_negatives * sampled + share @ squared_lengths(np.asarray(A, dtype=float)))
 
 
 def most_together(
@@ -320,7 +332,8 @@ def most_together(
     share = sparse.diags(1.0 / n_tokens) @ counts
     weights = sentence_weights(n_tokens, weighting)  # they sum to 1
     common = share @ (share.T @ weights)  # expected, per sentence beside it
-    worst = np.max(stiffness(share, n_tokens, A, noise, n_negatives) * common)
+    stiff = stiffness(share, n_tokens, A, second_moment(A, noise), n_negatives)
+    worst = np.max(stiff * common)
     return max(1, int(1.0 / (learning_rate * worst)))
 
 
@@ -355,8 +368,8 @@ def train(
         Prior variances and probabilities of the noise words.
     block : int
         Sentences whose gradients are taken at the same state of the words and with common noise
-        words: n_negatives for each token of the longest, at most 2,048, weighted to stand for
-        n_negatives per token of each, with a control variate for what the draws have in common.
+        words: n_negatives for each token of the longest, at most 320, weighted to stand for
+        n_negatives per token of each, with a control variate that is linear in the scores.
         Where its sentences share so many words that a common step would overshoot, a block is cut
         into smaller ones. 1 is strictly one by one.
     n_threads : int
@@ -376,9 +389,10 @@ def train(
     D = np.zeros(A.shape, dtype=np.float32)
     z, clock = np.ones(len(A)), np.zeros(len(A))  # z = var_P/var
     prior = (1.0 / (var_P * lam), var_P, 0.5 * n_dims / lam)
-    table = (*alias(noise), n_negatives, (noise @ A).astype(np.float32))
-    stiff = stiffness(share, n_tokens, A, noise, n_negatives)
-    alphas = np.full((n_threads, 1), 0.5)
+    moment = second_moment(A, noise)
+    table = (*alias(noise), n_negatives, np.float32(noise @ A), np.float32(moment))
+    stiff = stiffness(share, n_tokens, A, moment, n_negatives)
+    lines = np.tile([0.5, 0.0], (n_threads, 1))  # of the sigmoids on the scores
     states = np.maximum(rng.integers(0, 2**63, (n_threads, 1), dtype=np.uint64), np.uint64(1))
     now = 0.0
     with ThreadPoolExecutor(n_threads) as pool:
@@ -392,7 +406,7 @@ def train(
             work = [
                 pool.submit(
                     word_sgd, begins[t::n_threads], sentences, A, (D, z, clock), prior, table,
-                    (now, eta, block, 1.0 / n_threads), (states[t], alphas[t]),
+                    (now, eta, block, 1.0 / n_threads), (states[t], lines[t]),
                 )
                 for t in range(n_threads)
             ]  # fmt: skip
