@@ -29,7 +29,7 @@ ROOMS = {
         "certificates", "classify", "files", "gpu", "maths", "progress", "sentences", "text",
         "threads", "words",
     },
-    "loading": {"classify", "hub", "seals", "sentences", "storage", "words"},
+    "loading": {"certificates", "classify", "hub", "seals", "sentences", "storage", "words"},
     "classify": {"_kernels", "maths", "sentences", "threads", "words"},
     "certificates": {"files", "maths", "progress", "sentences", "threads", "words"},
     "sentences": {

@@ -1,6 +1,7 @@
-"""`save` and `load`: any model of ours, by the class its folder names."""
+"""`save` and `load`: any model of ours, by the class its folder names; certificates likewise."""
 
 import os
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -521,3 +522,36 @@ def _check_model(model) -> str:
     words.check_finite()
     words.vocabulary.check_lookup()
     return f"opens; {words.n_words:,} words found, all numbers finite"
+
+
+# ------------------------------------------------------------------------------------------------
+# Certificates: of vectors or of a classifier
+# ------------------------------------------------------------------------------------------------
+
+
+def certificate_from_json(text: str, name: str, *, verify: bool = True) -> Any:
+    """A certificate of either kind from its JSON text, and whether its bounds follow checked.
+
+    `name` is what error messages call the text: its file.
+
+    Examples
+    --------
+    >>> from pacsent.classify.promises import ErrorCertificate
+    >>> written = ErrorCertificate(40, 0, 0.05, 0.0722).to_json()
+    >>> certificate_from_json(written, "certificate.json").n
+    40
+    """
+    from pacsent.certificates.certifying import Certificate
+    from pacsent.classify.promises import ErrorCertificate
+
+    kind: Any = ErrorCertificate if ErrorCertificate.is_written(text) else Certificate
+    try:
+        found = kind.from_json(text)
+    except ValueError as error:
+        raise ValueError(re.sub("^text must", f"{name} must", str(error))) from None
+    if verify and not found.verify():
+        raise ValueError(
+            f"{name} must hold a certificate whose bounds follow from its numbers. They do not: it "
+            "was changed."
+        )
+    return found

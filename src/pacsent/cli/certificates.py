@@ -1,6 +1,5 @@
 """Commands about promises: bound, certify, simulate."""
 
-import re
 import warnings
 
 import click
@@ -164,29 +163,20 @@ def verify(certificate, text, model, method, as_json, quiet):
     Of vectors (`pacsent certify -o`) or of a classifier (`pacsent classify certify --json`), which
     is checked alone. Exit status 1, and one line, where something does not fit.
     """
-    from pacsent.certificates.certifying import Certificate
     from pacsent.classify.promises import ErrorCertificate
+    from pacsent.loading import certificate_from_json
     from pacsent.text.reading import read_lines
 
     if (text is None) != (model is None):
         raise click.UsageError("Give TEXT and MODEL together, or neither.")
     with click.open_file(certificate, encoding="utf-8") as file:
         written = file.read()
-    kind = ErrorCertificate if ErrorCertificate.is_written(written) else Certificate
-    if kind is ErrorCertificate and text is not None:
-        raise click.UsageError("A certificate of a classifier is checked alone, without TEXT.")
-    try:
-        found = kind.from_json(written)
-    except ValueError as error:  # TEXT is another argument here
-        raise ValueError(re.sub("^text must", f"{certificate} must", str(error))) from None
+    found = certificate_from_json(written, certificate, verify=text is None)
     if text is None:
-        if not found.verify():
-            raise ValueError(
-                f"{certificate} must hold a certificate whose bounds follow from its numbers. They "
-                "do not: it was changed."
-            )
         checked = "the bound follows from its parts"
     else:
+        if isinstance(found, ErrorCertificate):
+            raise click.UsageError("A certificate of a classifier is checked alone, without TEXT.")
         if not quiet:
             click.echo("verify: certifying once more ...", err=True)
         found.verify(list(read_lines(text)), _vectorizer(model, method))

@@ -12,7 +12,7 @@ import numpy as np
 
 from pacsent.certificates import Certificate
 from pacsent.classify import ErrorCertificate, TextClassifier
-from pacsent.loading import load
+from pacsent.loading import certificate_from_json, load
 from pacsent.maths.plane import main_plane
 from pacsent.sentences import METHODS, Index, SentenceVectorizer, make
 from pacsent.storage import place
@@ -224,7 +224,10 @@ def open_served(sources: Sources) -> Served:
                 f"{getattr(sources, what)} must be a folder that holds a {kind.__name__}. It holds "
                 f"a {type(given).__name__} instead."
             )
-    certificates = [_certificate(path) for path in sources.certificates]
+    certificates = [
+        certificate_from_json(Path(path).read_text(encoding="utf-8"), path)
+        for path in sources.certificates
+    ]
     name = sources.name or Path(sources.model).name or "pacsent"
     served = Served(name, vectorizer, classifier, index, certificates)
     return served.promise(sources.error, sources.delta).warm_up()
@@ -240,17 +243,3 @@ def _ready(method, words):
             "that folder."
         )
     return vectorizer
-
-
-def _certificate(path) -> Certificate | ErrorCertificate:
-    """A certificate of either kind from its JSON file, recomputed before it is shown to anybody."""
-    text = Path(path).read_text(encoding="utf-8")
-    kind: Any = ErrorCertificate if ErrorCertificate.is_written(text) else Certificate
-    try:
-        found = kind.from_json(text)
-    except ValueError as error:
-        raise ValueError(str(error).replace("text must", f"{path} must", 1)) from None
-    if not found.verify():
-        raise ValueError(f"{path} must hold a certificate whose bounds follow from its numbers. "
-                         "They do not: it was changed.")  # fmt: skip
-    return found
