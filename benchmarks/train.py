@@ -11,8 +11,9 @@ scored, both tables, for `--seeds` seeds.
 
 The floor: the multiplications of the three matrix products of a block, at the speed that a large
 product by BLAS reaches on the same cores. Hide features of the processor to see another tile:
-NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES=+avx,+avx2,+fma, and OPENBLAS_CORETYPE=Haswell to hide
-them from gensim and from BLAS too.
+NUMBA_CPU_NAME=haswell NUMBA_CPU_FEATURES=+avx,+avx2,+fma, and OPENBLAS_CORETYPE=Haswell to hide
+them from gensim and from BLAS too. (For the name `generic` the compiler keeps one register too few
+free and spills a sum in the inner loop; for the names of real processors it does not.)
 """
 
 import os

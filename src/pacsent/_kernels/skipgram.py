@@ -433,22 +433,27 @@ _SCORE_ROWS, _SCORE_COLUMNS = TILE.scores
 
 
 @njit(**_OPTIONS)
+def _add_columns(table, rows, G, X, n, begin):
+    """`add_products` in the columns from `begin` on, as many as are worked on at once."""
+    span = (n, begin, min(begin + _COLUMNS_AT_ONCE, table.shape[1]))
+    a = 0
+    while a + _ROWS_AT_ONCE <= rows.size:
+        _add_rows(table, rows, a, G, X, span)
+        a += _ROWS_AT_ONCE
+    while a < rows.size:
+        _add_4_rows(table, rows, a, G, X, span)
+        a += 4
+
+
+@njit(**_OPTIONS)
 def add_products(table, rows, G, X, n):
     """table[rows[r]] += sum over k < n of G[k, r] X[k], every r, in place.
 
     `rows` has a multiple of four entries; a row that occurs twice gets both sums. Equivalent to
     np.add.at(table, rows, G[:n, : rows.size].T @ X[:n]).
     """
-    n_columns = table.shape[1]
-    for begin in range(0, n_columns, _COLUMNS_AT_ONCE):
-        span = (n, begin, min(begin + _COLUMNS_AT_ONCE, n_columns))
-        a = 0
-        while a + _ROWS_AT_ONCE <= rows.size:
-            _add_rows(table, rows, a, G, X, span)
-            a += _ROWS_AT_ONCE
-        while a < rows.size:
-            _add_4_rows(table, rows, a, G, X, span)
-            a += 4
+    for begin in range(0, table.shape[1], _COLUMNS_AT_ONCE):
+        _add_columns(table, rows, G, X, n, begin)
 
 
 @njit(**_OPTIONS)
@@ -551,11 +556,13 @@ def block_step(I, O, rows, weights, learning_rate, buffers, band, ahead):
     n_I, n_O = rows_I.size, rows_O.size
     for a in range(n_I):
         _copy_row(I, rows_I[a], X, a)
-    ahead_I = -(-ahead[1].size * _SCORE_COLUMNS // n_O)  # rows to fetch with each tile of columns
-    ahead_O = -(-ahead[3].size * _SCORE_COLUMNS // n_O)
-    for j in range(-(-n_O // _SCORE_COLUMNS)):  # in this order X stays in the nearest cache
-        fetch_rows(ahead[0], ahead[1], j * ahead_I, (j + 1) * ahead_I)
-        fetch_rows(ahead[2], ahead[3], j * ahead_O, (j + 1) * ahead_O)
+    # What is ahead is asked for bit by bit all the time: a processor waits for few lines at once
+    n_tiles, n_parts = -(-n_O // _SCORE_COLUMNS), -(-I.shape[1] // _COLUMNS_AT_ONCE)
+    each_I = -(-ahead[1].size // n_tiles)
+    each_O = -(-ahead[3].size // (n_tiles + 2 * n_parts))
+    for j in range(n_tiles):  # in this order X stays in the nearest cache
+        fetch_rows(ahead[0], ahead[1], j * each_I, (j + 1) * each_I)
+        fetch_rows(ahead[2], ahead[3], j * each_O, (j + 1) * each_O)
         n = min(j * _SCORE_COLUMNS, n_O - _SCORE_COLUMNS)  # the last may repeat some scores
         is_first = True
         for a in range(0, n_I, _SCORE_ROWS):
@@ -576,8 +583,13 @@ def block_step(I, O, rows, weights, learning_rate, buffers, band, ahead):
     for a in range(n_I):
         for n in range(n_O):
             T[n, a] = S[a, n]
-    add_products(O, rows_O, S, X, n_used)
-    add_products(I, rows_I, T, Y, n_O)
+    for j in range(n_parts):
+        fetch_rows(ahead[2], ahead[3], (n_tiles + j) * each_O, (n_tiles + j + 1) * each_O)
+        _add_columns(O, rows_O, S, X, n_used, j * _COLUMNS_AT_ONCE)
+    n_tiles += n_parts
+    for j in range(n_parts):
+        fetch_rows(ahead[2], ahead[3], (n_tiles + j) * each_O, (n_tiles + j + 1) * each_O)
+        _add_columns(I, rows_I, T, Y, n_O, j * _COLUMNS_AT_ONCE)
     return loss
 
 
