@@ -70,6 +70,15 @@ def test_a_large_text_keeps_an_even_sample_that_still_notices(vocabulary, rng):
     assert abs(noticed - few.chance_to_notice(100)) < 0.08
 
 
+@pytest.mark.parametrize("n_words", [1, 7, 8, 19, 20, 60])
+def test_the_chance_to_notice_is_that_of_documents_of_every_length(vocabulary, rng, n_words):
+    """A document that is too short to be compared is never noticed, and no chance is claimed."""
+    seen = as_lists(texts(rng, 300, n_words))
+    kept = Fingerprint.of(vocabulary, vocabulary.encode(seen))
+    noticed = kept.overlap(Fingerprint.hashes(vocabulary, vocabulary.encode(seen))).mean()
+    assert noticed == kept.chance_to_notice(n_words) == (n_words >= 8)
+
+
 def test_blocks_and_huge_documents_change_nothing(vocabulary, rng, monkeypatch):
     seen = as_lists(texts(rng, 30, 50)) + as_lists(texts(rng, 1, 3000))
     encoded = vocabulary.encode(seen)

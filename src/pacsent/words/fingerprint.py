@@ -104,6 +104,8 @@ class Fingerprint:
     def chance_to_notice(self, n_words: int) -> float:
         """Chance that a seen document of so many words is noticed, by itself or by a run."""
         documents, runs = (threshold / 2.0**64 for threshold in self._thresholds)
+        if n_words < LEAST_WORDS:  # shorter ones are not compared
+            documents = 0.0
         return 1.0 - (1.0 - documents) * (1.0 - runs) ** max(0, n_words - RUN + 1)
 
 
