@@ -11,8 +11,8 @@ labels: vectors only, three scales). "Laplace": the posterior of the Gaussian pr
 the posterior that minimises the bound, all labels used. "prior from half": the process fitted on
 half of the labels, in three widths, is the prior; the bound is minimised and taken on the other
 half. "recursive": four parts, each posterior the prior of the next. "union": the smallest of the
-five, at delta / 5 each. The vectors are the English model of the package, which has seen none of
-the texts. Rows of a saved result that this run does not make anew are kept.
+five, at delta / 5 each. The vectors are the English model of the package, which by its sources has
+seen none of the texts. Rows of a saved result that this run does not make anew are kept.
 """
 
 import json

@@ -12,11 +12,13 @@ import argparse
 import json
 import os
 import platform
+import re
 import sys
 import time
 from pathlib import Path
 
 import pacsent
+from pacsent.certificates.wording import rounded_up
 
 RESULTS = Path(__file__).parent / "results"
 DATA = Path(__file__).parents[2] / "shared" / "data"  # beside the project
@@ -80,6 +82,12 @@ def machine() -> dict:
     }
 
 
+def hidden() -> dict:
+    """Which features of the processor were hidden from the compiler and from BLAS, and how."""
+    names = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "OPENBLAS_CORETYPE")
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
 def finish(
     benchmark: str, rows: list[dict], *, summary: dict, title: str = "", save=False,
     name="default", where: dict | None = None,
@@ -118,11 +126,20 @@ def _show(title: str, rows: list[dict]):
     for key in rows[0]:
         table.add_column(str(key), justify="left" if isinstance(rows[0][key], str) else "right")
     for row in rows:
-        table.add_row(*[_cell(value) for value in row.values()])
+        table.add_row(*[cell(value, column) for column, value in row.items()])
     Console(width=120).print(table)
 
 
-def _cell(value) -> str:
+BOUNDS = re.compile(
+    r"(A |continuation )?certified\b"
+    r"|(bound|held out|Laplace|gradient|prior from half|recursive|union)$"
+)
+
+
+def cell(value, column: str = "") -> str:
+    """A value for a table; where the column holds bounds, never rounded down."""
+    if isinstance(value, float) and BOUNDS.match(column):
+        return rounded_up(value, 4)
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
     if isinstance(value, int) and not isinstance(value, bool):

@@ -4,13 +4,14 @@ import argparse
 import json
 from pathlib import Path
 
-from harness import RESULTS, _cell
+from harness import RESULTS, cell
 
 HEAD = """# Benchmarks
 
 Every table below is made by `benchmarks/make_tables.py` from the files under `results/`, and every
-file there was written by the script named above its table, which runs ours and its rivals in one
-run on one machine. Machines are noisy: read the ratios, not the absolute times.
+file there was written by the script named above its table, which runs ours and its rivals. The
+machine is named there too, more than one where parts were run apart. Machines are noisy: read the
+ratios, not the absolute times.
 
 """
 
@@ -30,9 +31,9 @@ def tables() -> str:
         )
         parts.append("| " + " | ".join(keys) + " |\n|" + "---|" * len(keys) + "\n")
         for row in result["rows"]:
-            parts.append("| " + " | ".join(_cell(row.get(key)) for key in keys) + " |\n")
+            parts.append("| " + " | ".join(cell(row.get(key), key) for key in keys) + " |\n")
         parts.append(
-            "\n" + "; ".join(f"{k}: {_cell(v)}" for k, v in result["summary"].items()) + "\n\n"
+            "\n" + "; ".join(f"{k}: {cell(v, k)}" for k, v in result["summary"].items()) + "\n\n"
         )
     return "".join(parts).rstrip() + "\n"
 

@@ -38,6 +38,8 @@ from pacsent.threads import n_threads
 
 TOKEN_LAMS = (1 / 16, 0.25, 1.0, 4.0, 16.0, 64.0, 256.0)
 TWO_LAMS = (0.5, 8.0)
+# where the best λ per token was the largest tried, larger ones are tried too
+FURTHER_LAMS = {("token", "subj"): (1024.0, 4096.0), ("PB-01", "trec"): (1024.0, 4096.0)}
 SGD = {"solver": "sgd", "n_epochs": 40}
 LARGEST = 25.0  # half the squared distance that hardly any two words of the tables exceed
 TOKEN = {"lam_mode": "per-token"}
@@ -231,7 +233,8 @@ def all_cases(options) -> list[Case]:
                 continue
             slow = row.method in SLOW and name in LONG and not device
             threads = several if slow and name == "imdb" else 2 if slow else 1
-            cases.append(Case(row, name, row.lams, (0,), threads, device))
+            lams = row.lams + FURTHER_LAMS.get((row.name, name), ())
+            cases.append(Case(row, name, lams, (0,), threads, device))
         if row.name in CHEAP and options.splits > 1:
             seeds = tuple(range(options.splits))
             cases.append(Case(row, "subj", row.lams, seeds, 1, device, "splits"))

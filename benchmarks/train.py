@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness import finish, parser_for, wikipedia
+from harness import finish, hidden, parser_for, wikipedia
 from pacsent import Corpus, SkipGram
 from pacsent._kernels import skipgram as kernels
 from pacsent.threads import n_cores
@@ -103,7 +103,6 @@ WAYS = {
     "pacsent shared, deterministic": {"deterministic": True},
     "pacsent pair": {"negatives": "pair"},
 }
-HIDING = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "OPENBLAS_CORETYPE")  # features of a processor
 RIVAL, ONE = "gensim 4.4", "pacsent shared, one thread"
 
 
@@ -206,7 +205,7 @@ def summarise(best, arguments):
         "workers": arguments.workers,
         "words_timed": arguments.n_words,
         "processor": kernels.PROCESSOR,
-        "hidden": {name: os.environ[name] for name in HIDING if name in os.environ},
+        "hidden": hidden(),
         "vector_floats": tile.width,
         "tile": f"{tile.scores[0]} x {tile.scores[1]} scores, "
         f"{tile.rows} rows x {tile.vectors[tile.rows]} vectors",

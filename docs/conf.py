@@ -1,6 +1,6 @@
 """Sphinx: the pages of this folder, the gallery in ../examples/gallery, the docstrings of pacsent.
 
-`make docs-site` builds it with warnings as errors. Nothing is fetched, at build or view time.
+`make docs` builds it with warnings as errors. Nothing is fetched, at build or view time.
 """
 
 import os

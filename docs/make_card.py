@@ -59,7 +59,7 @@ def page() -> str:
 
 `pacsent.load("english")`: {config["n_words"]:,} words, {config["n_dims"]} dimensions, input and
 output vectors, counts; {config["dtype"]} a number (8 in the first 16 dimensions). Both tables are
-there, so every method and every certificate works with it.
+there, so every method works with it, and every kind of certificate.
 
 ## Where it comes from
 
@@ -69,8 +69,9 @@ Skip-gram with negative sampling, trained by pacsent on {training["n_tokens"]:,}
 
 {corpora}
 
-The words are the most frequent of that corpus, nothing else was looked at; none of the evaluation
-sets is in it. Text is read as letters a-z, digits spelled, everything else a space.
+The words are the most frequent of that corpus, nothing else was looked at. By its
+sources none of the evaluation sets is in it; that was not checked, and certificates say that their
+provenance is unknown. Text is read as letters a-z, digits spelled, everything else a space.
 `scripts/make_english.py` rotated both tables together, kept {config["n_dims"]} dimensions and
 packed the numbers; which sizes were compared is in docs/benchmarks.md.
 

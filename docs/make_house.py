@@ -417,7 +417,7 @@ def page(house: dict[str, set[str]], steps: list[tuple[str, str, str]]) -> str:
         HEAD,
         "## Rooms, floors, arrows\n\n",
         "| | rooms | floors | arrows |\n|---|--:|--:|--:|\n",
-        f"| one flat folder, commit 6fdc1a0 | {r0} | {f0} | {a0} |\n",
+        f"| one flat folder, before | {r0} | {f0} | {a0} |\n",
         f"| today | {r1} | {f1} | {a1} |\n\n",
         "Arrows that follow from others are counted and not drawn.\n\n### Today\n\n",
         "![Rooms of today by floor; arrows lead to what a room imports](figures/house.svg)",

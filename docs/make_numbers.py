@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from harness import _cell  # noqa: E402
+from harness import cell  # noqa: E402
 
 BLOCK = re.compile(
     r"(<!-- from (?P<file>[\w./-]+)(?: where (?P<where>[^:]+))?: (?P<columns>[^>]+?) -->\n)"
@@ -39,7 +39,7 @@ def table(match) -> str:
     lines = ["| " + " | ".join(new or old for old, _, new in columns) + " |"]
     lines.append("|" + "---|" * len(columns))
     for row in rows:
-        lines.append("| " + " | ".join(_cell(row[old]) for old, *_ in columns) + " |")
+        lines.append("| " + " | ".join(cell(row[old], old) for old, *_ in columns) + " |")
     return match[1] + "\n".join(lines) + "\n" + match[5]
 
 

@@ -21,9 +21,14 @@ METHODS = {  # row of the reproduction -> needs, cost of a new text, a posterior
         "yes",
         "on long texts the prior wins unless λ is per token",
     ),
-    "PB-neg": ("both tables", "a convex problem", "yes", "the slowest for short texts"),
+    "PB-neg": ("both tables", "a convex problem", "yes", "much slower than an average"),
     "w-PB-neg": ("both tables, texts to learn from", "an average", "yes", "not for a few texts"),
-    "PV-DBOW": ("one table, texts to learn from", "40 passes", "no", "no posterior, slow"),
+    "PV-DBOW": (
+        "one table, texts to learn from",
+        "40 passes (10 for these scores)",
+        "no",
+        "no posterior, slow",
+    ),
     "SIF": ("one table, counts", "an average", "by λ", "classification is not its job"),
     "SIF-sum": (
         "both tables, counts",
@@ -96,7 +101,7 @@ Made by `docs/make_which.py` from the result files under `benchmarks/results`.
 | features for your own model | `make("Average", ...)` or `"both"` | a strong baseline at the speed of reading memory |
 | a spread, samples, a certificate of the vectors | `PB-L2`, `PB-neg` | Gaussian posteriors with an exact KL |
 | many new texts of one kind | `w-PB-neg` | learns once, then costs what an average costs |
-| the paper's numbers again | `pacsent reproduce` | every row, both readings of its formulas |
+| the paper's numbers again | `pacsent reproduce` | every row; other readings by `benchmarks/paper_options.py` |
 
 **Take something else** where texts need to be understood word by word in their order (negation, questions and
 answers, several languages at once): a transformer encoder is better there, and costs far more. Where labels are

@@ -250,9 +250,10 @@ def _best_of(candidates, texts, options, n_jobs, verbose, return_posterior):
     table = [{"vectorizer": c.vectorizer, "risk_bound": c.risk_bound} for c, _ in made]
     certificate = replace(best[0], candidates=table)
     if certificate.is_vacuous:
+        bound = rounded_up(certificate.risk_bound, 4)
         warnings.warn(
-            f"The smallest of {len(made)} bounds is {certificate.risk_bound:.4g} and promises "
-            f"nothing: {vacuous_reason(certificate)}",
+            f"The smallest of {len(made)} bounds is {bound} and promises nothing: "
+            f"{vacuous_reason(certificate)}",
             VacuousBoundWarning,
             stacklevel=3,
         )
