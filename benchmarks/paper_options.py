@@ -301,9 +301,8 @@ def figure(lines):
                 if points := sorted(curves.get((name, row), ())):
                     axis.plot(*zip(*points), marker="o", color=colour, label=row.split(",")[0])
             axis.set(xscale="log", xlabel="λ per token", title=f"{TITLES[name]}, {title}")
-            ticks = sorted({lam for (where, _), some in curves.items() if where == name
-                            for lam, _ in some})  # fmt: skip
-            axis.set_xticks(ticks, [str(Fraction(lam)) for lam in ticks])
+            ticks = sorted({lam for row in CURVES for lam, _ in curves.get((name, row), ())})
+            axis.set_xticks(ticks, [str(Fraction(lam)) for lam in ticks], fontsize=7)
             axis.minorticks_off()
             axis.legend(frameon=False)
         places[0].set_ylabel("cross-validated accuracy")

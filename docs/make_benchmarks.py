@@ -483,8 +483,9 @@ def stable(results) -> str:
     rows, wins, widest = [], 0, 0.0
     for vectors, name in places:
         spread = {}
+        both = set.intersection(*(set(curves[vectors, name, row]) for row in losses.values()))
         for row in losses.values():
-            points = curves[vectors, name, row]
+            points = {lam: curves[vectors, name, row][lam] for lam in both}
             low, high = min(points.values()), max(points.values())
             spread[row] = high - low
             shown = [f"{value:.3f}" for value in (low, high, high - low)]
