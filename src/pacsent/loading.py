@@ -537,9 +537,13 @@ def certificate_from_json(text: str, name: str, *, verify: bool = True) -> Any:
     Examples
     --------
     >>> from pacsent.classify.promises import ErrorCertificate
-    >>> written = ErrorCertificate(40, 0, 0.05, 0.0722).to_json()
+    >>> from pacsent.maths.binomial import upper_limit
+    >>> written = ErrorCertificate(40, 0, 0.05, float(upper_limit(0, 40, 0.05))).to_json()
     >>> certificate_from_json(written, "certificate.json").n
     40
+    >>> certificate_from_json(written.replace("40", "50"), "certificate.json")
+    Traceback (most recent call last):
+    ValueError: certificate.json must hold a certificate whose bounds follow from its numbers. ...
     """
     from pacsent.certificates.certifying import Certificate
     from pacsent.classify.promises import ErrorCertificate
