@@ -464,6 +464,12 @@ def fetch_rows(table, rows, start, stop):
             fetch_line(table, rows[a], column)
 
 
+@njit(**_OPTIONS)
+def _fetch_share(table, rows, j, each):
+    """Have the j-th share of the rows brought into the cache, `each` rows of them."""
+    fetch_rows(table, rows, j * each, (j + 1) * each)
+
+
 @njit(inline="always")
 def _sigmoid(x):
     """1 / (1 + exp(-x)) to float32 precision, as 1/2 + tanh(x/2)/2 with a rational tanh.
@@ -561,8 +567,8 @@ def block_step(I, O, rows, weights, learning_rate, buffers, band, ahead):
     each_I = -(-ahead[1].size // n_tiles)
     each_O = -(-ahead[3].size // (n_tiles + 2 * n_parts))
     for j in range(n_tiles):  # in this order X stays in the nearest cache
-        fetch_rows(ahead[0], ahead[1], j * each_I, (j + 1) * each_I)
-        fetch_rows(ahead[2], ahead[3], j * each_O, (j + 1) * each_O)
+        _fetch_share(ahead[0], ahead[1], j, each_I)
+        _fetch_share(ahead[2], ahead[3], j, each_O)
         n = min(j * _SCORE_COLUMNS, n_O - _SCORE_COLUMNS)  # the last may repeat some scores
         is_first = True
         for a in range(0, n_I, _SCORE_ROWS):
@@ -584,11 +590,10 @@ def block_step(I, O, rows, weights, learning_rate, buffers, band, ahead):
         for n in range(n_O):
             T[n, a] = S[a, n]
     for j in range(n_parts):
-        fetch_rows(ahead[2], ahead[3], (n_tiles + j) * each_O, (n_tiles + j + 1) * each_O)
+        _fetch_share(ahead[2], ahead[3], n_tiles + j, each_O)
         _add_columns(O, rows_O, S, X, n_used, j * _COLUMNS_AT_ONCE)
-    n_tiles += n_parts
     for j in range(n_parts):
-        fetch_rows(ahead[2], ahead[3], (n_tiles + j) * each_O, (n_tiles + j + 1) * each_O)
+        _fetch_share(ahead[2], ahead[3], n_tiles + n_parts + j, each_O)
         _add_columns(I, rows_I, T, Y, n_O, j * _COLUMNS_AT_ONCE)
     return loss
 
