@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from harness import RESULTS, finish, parser_for, wikipedia
 from pacsent import Corpus
+from pacsent.scale.distributed_training import Schedule, train_worker
 from pacsent.scale.groups import Threads
-from pacsent.scale.training import Schedule, train_worker
 from pacsent.words.tasks import evaluate_words
 
 TASKS = {"WordSim-353": "WordSim", "SimLex-999": "SimLex", "analogies": "analogies"}

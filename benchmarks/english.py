@@ -160,7 +160,7 @@ class _LogRank:
 
 
 def retrieval(data) -> dict:
-    from pacsent.bench.rows import ROWS, Source, features
+    from pacsent.bench.method_rows import ROWS, Texts, features
 
     pairs, news = datasets.load("stsb", data), datasets.load("20news", data)
     base_labels, labels = np.asarray(news.train_labels), np.asarray(news.test_labels)
@@ -186,7 +186,7 @@ def retrieval(data) -> dict:
                 vectorizer = quiet(name, words).fit([])
             base, queries = map(vectorizer.transform, (news.train_texts, news.test_texts))
             add(where, name, base, queries, similarity(vectorizer.transform, pairs, "test"))
-    made = features(ROWS["tf-idf"], Source(None, news.train_texts, news.test_texts))
+    made = features(ROWS["tf-idf"], Texts(None, news.train_texts, news.test_texts))
     add("none", "tf-idf", made.train, made.test)
     best = next(r for r in rows if r["method"] == "SIF-sum")
     return {

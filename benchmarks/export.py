@@ -14,7 +14,7 @@ import numpy as np
 from harness import finish, parser_for
 from pacsent import formats, make
 from pacsent.bench.books import passages
-from pacsent.sentences.export import export
+from pacsent.encoders.export import export
 
 options = parser_for(__doc__).parse_args()
 

@@ -29,9 +29,10 @@ import numpy as np
 import pacsent
 from harness import RESULTS, finish, machine, parser_for
 from pacsent import datasets
-from pacsent.bench import evaluation, rows
+from pacsent.bench import evaluation
+from pacsent.bench import method_rows as rows
+from pacsent.bench.method_rows import LAMS, PAPER_DATASETS, Row
 from pacsent.bench.report import TITLES
-from pacsent.bench.rows import LAMS, PAPER_DATASETS, Row
 from pacsent.files import replacing
 from pacsent.text.normalise import tokenise_paper
 from pacsent.threads import n_threads

@@ -32,7 +32,9 @@ import pyarrow.parquet as pq
 
 from harness import finish, parser_for
 from pacsent import datasets, formats, make, save, scale
-from pacsent.scale import places, rows, shard
+from pacsent.scale import places
+from pacsent.scale import shard_writer as shard
+from pacsent.scale import table_batches as rows
 from pacsent.words.vectors import WordVectors
 
 

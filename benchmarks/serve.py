@@ -29,7 +29,7 @@ import numpy as np
 from harness import finish, parser_for
 from pacsent import make
 from pacsent.bench.books import passages
-from pacsent.sentences.export import export
+from pacsent.encoders.export import export
 
 KEY = "a-key-of-the-soak-run"
 SHORT = "a glass of wine on the old table"

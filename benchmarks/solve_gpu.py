@@ -24,7 +24,7 @@ import torch  # noqa: E402
 
 from pacsent import Corpus, datasets, gpu  # noqa: E402
 from pacsent.gpu.device import describe  # noqa: E402
-from pacsent.maths import pb_neg as posterior  # noqa: E402
+from pacsent.maths import pb_neg_objective as posterior  # noqa: E402
 from pacsent.maths import regressions  # noqa: E402
 
 LAMS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)

@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 
 from harness import RESULTS, finish, parser_for
-from pacsent.bench.rows import PAPER_DATASETS, ROWS
+from pacsent.bench.method_rows import PAPER_DATASETS, ROWS
 
 
 def seconds(folder: Path) -> dict:

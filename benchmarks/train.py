@@ -27,7 +27,7 @@ import numpy as np
 
 from harness import finish, hidden, parser_for, wikipedia
 from pacsent import Corpus, SkipGram
-from pacsent._kernels import skipgram as kernels
+from pacsent._kernels import skipgram_kernels as kernels
 from pacsent.threads import n_cores
 from pacsent.words.skipgram import _Training
 from pacsent.words.tasks import evaluate_words

@@ -32,7 +32,7 @@ import torch  # noqa: E402
 from pacsent import Corpus, Vocabulary  # noqa: E402
 from pacsent.gpu import require, train_skipgram  # noqa: E402
 from pacsent.gpu.device import Kernel, describe  # noqa: E402
-from pacsent.gpu.skipgram import alias_table  # noqa: E402
+from pacsent.gpu.gpu_skipgram import alias_table  # noqa: E402
 
 BLAZINGTEXT = 5.4e6  # words/s on one GPU, as published (Gupta and Khare, 2017)
 PAPER_WORDS, PAPER_TOKENS = 2_472_211, 4_517_598_626

@@ -9,8 +9,8 @@ import textwrap
 from pathlib import Path
 
 from pacsent.bench import report
+from pacsent.bench.method_rows import PAPER_DATASETS, ROWS
 from pacsent.bench.reproduction import last_run, read_results
-from pacsent.bench.rows import PAPER_DATASETS, ROWS
 from pacsent.certificates.wording import rounded_up
 
 ROOT = Path(__file__).parents[1]

@@ -30,7 +30,7 @@ PICTURE_SAYS = {
     "certificates": "promises about vectors",
     "classify": "classifiers with promises",
     "loading": "save and load any model",
-    "sentences": "methods: texts to vectors",
+    "encoders": "methods: texts to vectors",
     "words": "vocabulary, corpus, tables",
     "text": "reading, normalising",
     "gpu": "the same on a GPU",

@@ -8,7 +8,7 @@ import click
 from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
 from pacsent.cli import cli
-from pacsent.cli.common import EXAMPLES
+from pacsent.cli.command_line import EXAMPLES
 
 SHARE = Path(__file__).parents[1] / "share"
 COMPLETIONS = {

@@ -10,8 +10,8 @@ import re
 from pathlib import Path
 
 from pacsent.bench import report
+from pacsent.bench.method_rows import PAPER_DATASETS, ROWS
 from pacsent.bench.reproduction import read_results
-from pacsent.bench.rows import PAPER_DATASETS, ROWS
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -6,7 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from pacsent import load
-from pacsent.bench.books import demo, passages
+from pacsent.bench.books import books_demo as demo
+from pacsent.bench.books import passages
 from pacsent.cli import cli
 
 

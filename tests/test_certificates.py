@@ -10,14 +10,15 @@ from click.testing import CliRunner
 from numpy.testing import assert_allclose
 
 from pacsent import bounds
-from pacsent.certificates import certifying, priors, simulation, squares
-from pacsent.certificates import documents as documents_kind
+from pacsent.certificates import certifying, priors, simulation
+from pacsent.certificates import document_certificate as documents_kind
+from pacsent.certificates import squared_certificate as squares
 from pacsent.certificates.certificate import Certificate
 from pacsent.certificates.certifying import VacuousBoundWarning
+from pacsent.encoders.closed_forms import AverageVectorizer, IDFVectorizer
+from pacsent.encoders.methods import make
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.risks import gibbs_risk
-from pacsent.sentences.closed_forms import AverageVectorizer, IDFVectorizer
-from pacsent.sentences.methods import make
 from pacsent.words.encoded import Encoded
 from pacsent.words.vectors import WordVectors
 from pacsent.words.vocabulary import Vocabulary

@@ -163,7 +163,7 @@ def test_push_tells_the_commit(places, monkeypatch):
 @pytest.mark.parametrize("generated", [True, False])
 def test_demo_tells_what_it_made(tmp_path, monkeypatch, generated):
     from pacsent.bench import books
-    from pacsent.bench import demo as example
+    from pacsent.bench import generated_demo as example
 
     promise = {"promised": 0.2, "error": 0.1, "alarm": False}
     monkeypatch.setattr(books, "run", lambda *a, **k: {"holds": promise, "breaks": promise})

@@ -71,7 +71,7 @@ def test_output_that_cannot_be_written_is_an_error(model):
 
 
 def test_a_bug_is_not_told_as_a_mistake(monkeypatch, model):
-    from pacsent.sentences.base import SentenceVectorizer
+    from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 
     def broken(self, X):
         raise TypeError("unsupported operand")
@@ -80,7 +80,8 @@ def test_a_bug_is_not_told_as_a_mistake(monkeypatch, model):
     done = CliRunner().invoke(cli, ["embed", str(model), str(model.parent / "text")])
     assert isinstance(done.exception, TypeError)
     code = (
-        "import sys; from pacsent.sentences.base import SentenceVectorizer as S; S.stream = None; "
+        "import sys; from pacsent.encoders.sentence_vectorizer import SentenceVectorizer as S; "
+        "S.stream = None; "
         "from pacsent.cli import main; sys.argv[0] = 'pacsent'; main()"
     )
     done = subprocess.run(

@@ -8,8 +8,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent import METHODS, AverageVectorizer, IDFVectorizer, Vocabulary, WordVectors, make
+from pacsent.encoders.sentence_vectorizer import EmptySentenceWarning
 from pacsent.maths.gaussians import idf_l2_posterior, l2_posterior
-from pacsent.sentences.base import EmptySentenceWarning
 
 INF = float("inf")
 CLOSED = ["Average", "IDF-Average", "PB-L2", "PB-IDF-L2"]
@@ -270,7 +270,7 @@ def test_only_the_first_three_empty_rows_are_named(toy_word_vectors):
 
 
 def test_float16_tables_give_the_same_where_the_processor_cannot_widen_them(rng, monkeypatch):
-    from pacsent._kernels import sentences
+    from pacsent._kernels import pooling_kernels as sentences
 
     words = random_words(rng, np.float16)
     texts = random_texts(rng, words)

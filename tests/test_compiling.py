@@ -10,7 +10,7 @@ import pytest
 
 import pacsent
 
-pytest.importorskip("pacsent._kernels.text")
+pytest.importorskip("pacsent._kernels.text_kernels")
 
 ENCODE = (
     "from pacsent import Vocabulary\n"

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from pacsent.bench.doctor import _advice, examine
 from pacsent.cli import cli
-from pacsent.cli.common import EXAMPLES
+from pacsent.cli.command_line import EXAMPLES
 
 ROOT = Path(__file__).parents[1]
 

@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from pacsent import WordVectors, datasets, make, save
 from pacsent.bench import evaluation, reproduction
-from pacsent.bench.rows import ROWS, Features, Row
+from pacsent.bench.method_rows import ROWS, Features, Row
 
 
 @pytest.fixture(scope="module")
@@ -381,7 +381,7 @@ def test_the_command_lists_the_rows():
 
 @pytest.mark.slow
 def test_two_demos_with_one_seed_are_equal(tmp_path, monkeypatch):
-    from pacsent.bench import demo
+    from pacsent.bench import generated_demo as demo
 
     monkeypatch.setattr(demo, "METHODS", ("i-PB-neg", "w-PB-neg"))
     monkeypatch.setattr(demo, "LAMS", (1.0,))
@@ -394,7 +394,7 @@ def test_two_demos_with_one_seed_are_equal(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_demo_keeps_its_promises(tmp_path):
-    from pacsent.bench import demo
+    from pacsent.bench import generated_demo as demo
 
     made = demo.run(tmp_path / "demo")
     promises = [r for r in made["results"] if r["kind"] == "certificate"]

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from pacsent import Vocabulary, WordVectors, formats, make
 from pacsent.cli import cli
-from pacsent.sentences.export import as_table, export
+from pacsent.encoders.export import as_table, export
 from pacsent.storage import read_tensors, write_tensors
 
 WORDS = ["the", "film", "one", "nine", "a", "good", "s", "it"]

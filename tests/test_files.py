@@ -151,7 +151,7 @@ def test_stdout_a_device_and_a_pipe_are_written_to_as_they_are(tmp_path, capfdbi
 
 
 def test_vectors_go_to_a_pipe_where_their_format_can(tmp_path):
-    from pacsent.sentences import vector_files
+    from pacsent.encoders import vector_files
 
     batches = [(np.ones((1, 2), np.float32), np.ones(1))]
     for name in ("v.tsv", "v.npy"):

@@ -228,7 +228,7 @@ NUMBERS = [
 
 
 def test_compiled_code_reads_every_number_as_python_does(rng):
-    from pacsent._kernels.formats import parse_lines
+    from pacsent._kernels.format_kernels import parse_lines
 
     forms = ("%.4f", "%.6g", "%.9g", "%.17g", "%r")
     more = [form % x for form in forms for x in rng.normal(size=300).tolist()]

@@ -15,10 +15,10 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 from scipy import sparse  # noqa: E402
 
 from pacsent.gpu import device as gpu_device  # noqa: E402
-from pacsent.gpu import logistic as gpu_logistic  # noqa: E402
-from pacsent.gpu import sentences as gpu_sentences  # noqa: E402
-from pacsent.gpu import skipgram as gpu_skipgram  # noqa: E402
-from pacsent.gpu.skipgram import Shape  # noqa: E402
+from pacsent.gpu import gpu_logistic as gpu_logistic  # noqa: E402
+from pacsent.gpu import gpu_sentences as gpu_sentences  # noqa: E402
+from pacsent.gpu import gpu_skipgram as gpu_skipgram  # noqa: E402
+from pacsent.gpu.gpu_skipgram import Shape  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -159,7 +159,7 @@ def test_a_tile_moves_downhill_along_its_gradient(rng):
 
 
 def test_a_tile_moves_as_on_the_cpu_given_the_same_noise_words(rng):
-    from pacsent._kernels.skipgram import block_buffers, block_step
+    from pacsent._kernels.skipgram_kernels import block_buffers, block_step
 
     n_dims, n_words, n_I, n_O, n_centres = 16, 60, 8, 12, 2
     I = rng.normal(size=(n_words, n_dims)).astype(np.float32)
@@ -187,7 +187,7 @@ def test_a_tile_moves_as_on_the_cpu_given_the_same_noise_words(rng):
 
 
 def test_a_pair_moves_as_on_the_cpu_given_the_same_noise_words(rng):
-    from pacsent._kernels.skipgram import pair_step
+    from pacsent._kernels.skipgram_kernels import pair_step
 
     n_dims, n_words, n_O = 32, 40, 8
     I = rng.normal(size=(n_words, n_dims)).astype(np.float32)
@@ -294,7 +294,7 @@ def test_the_kernels_compile_for_gpus_old_and_new():
 
 
 def sentence_problem(rng, n_sentences=25, n_words=300, n_dims=12):
-    from pacsent.maths.pb_neg import noise_of
+    from pacsent.maths.pb_neg_objective import noise_of
 
     A = 0.4 * rng.normal(size=(n_words, n_dims))
     B = 0.4 * rng.normal(size=(n_words, n_dims))
@@ -324,7 +324,7 @@ def test_expectations_agree_with_the_exact_ones_at_every_variance():
 @pytest.mark.parametrize("kl", ["exact", "paper"])
 @pytest.mark.parametrize("lam", [0.25, 8.0])
 def test_pb_neg_agrees_with_the_cpu_solver(rng, kl, lam):
-    from pacsent.maths.pb_neg import solve
+    from pacsent.maths.pb_neg_objective import solve
 
     counts, A, _, m, noise = sentence_problem(rng)
     expected = solve(counts, A, m, noise, lam=lam, kl=kl, tol=1e-8)
@@ -361,7 +361,7 @@ def word_objective(x, counts, A, B, noise, var_P, lam):
 
 @pytest.fixture
 def word_problem(rng):
-    from pacsent.maths.pb_neg import noise_of
+    from pacsent.maths.pb_neg_objective import noise_of
 
     A, B = 0.5 * rng.normal(size=(2, 6, 3))
     counts = sparse.csr_matrix(rng.integers(0, 3, (8, 6)) + np.eye(8, 6, dtype=int))
@@ -710,7 +710,7 @@ def test_the_expectation_kernel_agrees_with_torch(cuda, rng):
 @pytest.mark.gpu
 @pytest.mark.parametrize("kl", ["exact", "paper"])
 def test_pb_neg_on_the_gpu_agrees_with_the_cpu_solver(cuda, rng, kl):
-    from pacsent.maths.pb_neg import solve
+    from pacsent.maths.pb_neg_objective import solve
 
     counts, A, _, m, noise = sentence_problem(rng, 200, 3000, 60)
     for lam in (0.25, 1.0, 8.0):

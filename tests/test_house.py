@@ -121,7 +121,7 @@ def test_pictures_are_on_their_own_paper_by_day_and_by_night():
 
 def test_the_way_of_one_text_goes_through_every_room_it_should():
     rooms = [file.partition("/")[0] for file, _, _ in house().way()]
-    first = [rooms.index(room) for room in ("cli", "words", "sentences", "text", "maths")]
+    first = [rooms.index(room) for room in ("cli", "words", "encoders", "text", "maths")]
     assert first == sorted(first)
     assert rooms.index("maths") > rooms.index("text")
     assert "_kernels" in rooms

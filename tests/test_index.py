@@ -40,7 +40,7 @@ def exact(vectorizer, texts, query, k, left_out=()):
 
 
 def test_search_is_exact_whatever_the_blocks(made, texts, monkeypatch):
-    from pacsent.sentences import index as module
+    from pacsent.encoders import index as module
 
     monkeypatch.setattr(module, "_BLOCK", 64)
     index = Index(made)
@@ -59,7 +59,7 @@ def test_search_is_exact_whatever_the_blocks(made, texts, monkeypatch):
 @pytest.mark.parametrize("n_queries", [1, 4, 5, 60])
 def test_the_order_is_that_of_the_cosines_in_double_precision(made, n_queries, monkeypatch):
     """A thousand texts whose cosines differ by less than single precision tells apart."""
-    from pacsent.sentences import index as module
+    from pacsent.encoders import index as module
 
     monkeypatch.setattr(module, "_BLOCK", 100)
     rng = np.random.default_rng(5)
@@ -138,7 +138,7 @@ def test_lists_find_most_of_the_nearest_with_exact_cosines(many, texts):
 
 
 def test_lists_are_taken_above_a_number_of_texts_unless_refused(many, monkeypatch):
-    from pacsent.sentences import index as module
+    from pacsent.encoders import index as module
 
     monkeypatch.setattr(module, "_MANY", len(many))
     texts = [many.search("word1", k=1)[0].text]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-sentences = pytest.importorskip("pacsent._kernels.sentences")
+sentences = pytest.importorskip("pacsent._kernels.pooling_kernels")
 
 
 @pytest.fixture

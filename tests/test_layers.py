@@ -16,23 +16,23 @@ ROOMS = {
     "__main__": {"cli"},
     "cli": {
         "bench", "certificates", "classify", "files", "loading", "maths", "progress", "scale",
-        "sentences", "serve", "storage", "text", "words",
+        "encoders", "serve", "storage", "text", "words",
     },
     "scale": {
-        "_kernels", "classify", "files", "loading", "progress", "seals", "sentences", "storage",
+        "_kernels", "classify", "files", "loading", "progress", "seals", "encoders", "storage",
         "text", "threads", "words",
     },
     "serve": {
-        "certificates", "classify", "files", "loading", "maths", "sentences", "storage", "words",
+        "certificates", "classify", "files", "loading", "maths", "encoders", "storage", "words",
     },
     "bench": {
-        "certificates", "classify", "files", "gpu", "maths", "progress", "sentences", "text",
+        "certificates", "classify", "files", "gpu", "maths", "progress", "encoders", "text",
         "threads", "words",
     },
-    "loading": {"certificates", "classify", "hub", "seals", "sentences", "storage", "words"},
-    "classify": {"_kernels", "maths", "sentences", "threads", "words"},
-    "certificates": {"files", "maths", "progress", "sentences", "threads", "words"},
-    "sentences": {
+    "loading": {"certificates", "classify", "hub", "seals", "encoders", "storage", "words"},
+    "classify": {"_kernels", "maths", "encoders", "threads", "words"},
+    "certificates": {"files", "maths", "progress", "encoders", "threads", "words"},
+    "encoders": {
         "_kernels", "files", "gpu", "maths", "progress", "storage", "text", "threads", "words",
     },
     "words": {

@@ -83,8 +83,8 @@ def test_a_negative_variance_is_refused():
 
 
 def test_compiled_expectations_agree_with_these():
-    from pacsent._kernels.negative_sampling import expected_logistic
-    from pacsent.maths.pb_neg import quadrature_rule
+    from pacsent._kernels.sampling_kernels import expected_logistic
+    from pacsent.maths.pb_neg_objective import quadrature_rule
 
     rule = quadrature_rule()
     for v in (0.005, 0.05, 0.2, 0.7, 3.0, 60.0):
@@ -93,7 +93,7 @@ def test_compiled_expectations_agree_with_these():
 
 
 def test_the_fits_of_the_expected_sigmoid_hold_at_every_variance():
-    from pacsent._kernels.negative_sampling import expected_sigmoids32
+    from pacsent._kernels.sampling_kernels import expected_sigmoids32
 
     a = np.linspace(-60.0, 60.0, 4001)
     out = np.empty((3, a.size), np.float32)

@@ -17,8 +17,8 @@ from pacsent import (
     WordVectors,
     make,
 )
-from pacsent.maths import pb_neg as posterior
-from pacsent.maths import w_pb_neg
+from pacsent.maths import pb_neg_objective as posterior
+from pacsent.maths import w_pb_neg_objective as w_pb_neg
 from pacsent.maths.logistic import gaussian_logistic
 from pacsent.maths.noise import alias
 
@@ -386,7 +386,7 @@ def test_inclusion_probabilities_add_up_and_stop_at_one(rng):
 
 @pytest.mark.parametrize("var_Q", [0.001, 0.05, 2.0])
 def test_sampled_kernel_is_its_numpy_line(rng, var_Q):
-    from pacsent._kernels.negative_sampling import sampled_noise_terms
+    from pacsent._kernels.sampling_kernels import sampled_noise_terms
 
     n = 700
     nu = np.sort(rng.uniform(0.5, 9.0, n))
@@ -580,7 +580,7 @@ def word_problem(rng):
 
 def test_word_training_takes_the_steps_of_the_formulas(word_problem):
     """One sentence at a time, against NumPy with the same random numbers."""
-    from pacsent._kernels import negative_sampling as kernels
+    from pacsent._kernels import sampling_kernels as kernels
 
     counts, A, B, var_P, noise = word_problem
     lam, k, epochs = 2.0, 3, 2
@@ -628,7 +628,7 @@ def noise_table(A, noise, n_negatives=5):
 
 def test_noise_gradients_are_unbiased_and_a_straight_line_quietens_them(word_problem):
     """The mean of many draws is the sum over all noise words; with the line they vary less."""
-    from pacsent._kernels.negative_sampling import _noise_gradients
+    from pacsent._kernels.sampling_kernels import _noise_gradients
 
     _, A, _, _, noise = word_problem
     H = np.float32(np.random.default_rng(3).normal(size=(4, A.shape[1])))
@@ -652,7 +652,7 @@ def test_noise_gradients_are_unbiased_and_a_straight_line_quietens_them(word_pro
 
 
 def test_the_line_that_quietens_is_the_one_through_the_last_draws(word_problem):
-    from pacsent._kernels.negative_sampling import _noise_gradients
+    from pacsent._kernels.sampling_kernels import _noise_gradients
 
     _, A, _, _, noise = word_problem
     H = np.float32(np.random.default_rng(3).normal(size=(4, A.shape[1])))
@@ -670,7 +670,7 @@ def test_the_line_that_quietens_is_the_one_through_the_last_draws(word_problem):
 def test_normal_numbers_of_a_kernel_are_normal(size):
     from scipy import stats
 
-    from pacsent._kernels.negative_sampling import _fill_normal
+    from pacsent._kernels.sampling_kernels import _fill_normal
 
     state, out = np.array([2**62 + 12345], dtype=np.uint64), np.empty(size, np.float32)
     drawn = []
@@ -688,7 +688,7 @@ def test_normal_numbers_of_a_kernel_are_normal(size):
 
 
 def test_lazy_words_equal_words_caught_up_after_every_step(word_problem):
-    from pacsent._kernels.negative_sampling import catch_up, word_sgd
+    from pacsent._kernels.sampling_kernels import catch_up, word_sgd
 
     counts, A, _, var_P, noise = word_problem
     n_tokens = counts.sum(axis=1).A1.astype(np.int64)
@@ -716,7 +716,7 @@ def test_lazy_words_equal_words_caught_up_after_every_step(word_problem):
 
 def test_a_thread_that_lags_does_not_turn_a_words_clock_back(word_problem):
     """Two halves of an epoch in either order: the penalty acts once for the time that passed."""
-    from pacsent._kernels.negative_sampling import word_sgd
+    from pacsent._kernels.sampling_kernels import word_sgd
 
     counts, A, _, var_P, noise = word_problem
     n = counts.shape[0]
@@ -748,7 +748,7 @@ def test_a_step_of_the_precision_is_the_flow_it_says(rng):
 
 
 def test_sentences_step_together_only_as_far_as_their_common_words_allow():
-    from pacsent._kernels.negative_sampling import common_step
+    from pacsent._kernels.sampling_kernels import common_step
 
     n = 40
     apart, same = np.arange(n), np.zeros(n, dtype=np.int64)

@@ -36,7 +36,7 @@ def test_dotted_names_lead_somewhere():
         first, *rest = name.split(".")
         if not rest:
             continue
-        homes = (pacsent, pacsent.maths, pacsent.sentences, pacsent.certificates)
+        homes = (pacsent, pacsent.maths, pacsent.encoders, pacsent.certificates)
         home = next(getattr(place, first) for place in homes if first in dir(place))
         [attribute] = rest
         fields = getattr(home, "__dataclass_fields__", {})

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent import Vocabulary, WordVectors, make
-from pacsent.maths import w_pb_neg
+from pacsent.maths import w_pb_neg_objective as w_pb_neg
 
 
 @pytest.fixture

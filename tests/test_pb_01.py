@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent import make
 from pacsent.certificates import simulation
-from pacsent.maths import pb_01
+from pacsent.maths import pb_01_objective as pb_01
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.risks import gibbs_risk
 

@@ -10,7 +10,7 @@ import pytest
 
 from pacsent.bench import evaluation, figures, report, reproduction
 from pacsent.bench.findings import findings
-from pacsent.bench.rows import ROWS
+from pacsent.bench.method_rows import ROWS
 
 
 def classification(row, dataset, accuracy, lam=None):

@@ -20,7 +20,8 @@ pq = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("fsspec")
 
 from pacsent import scale  # noqa: E402
-from pacsent.scale import places, rows, thrift  # noqa: E402
+from pacsent.scale import places, thrift  # noqa: E402
+from pacsent.scale import table_batches as rows  # noqa: E402
 from pacsent.scale.digests import XXH64  # noqa: E402
 from pacsent.scale.jobs import text_bytes  # noqa: E402
 
@@ -331,7 +332,7 @@ def test_a_model_or_column_that_is_wrong_is_told_before_or_by_name(folder, tmp_p
 _KILLED = """
 import os, signal, sys
 from pacsent import scale
-from pacsent.scale import rows
+from pacsent.scale import table_batches as rows
 read = rows.read
 def slow(*given):
     for some in read(*given):
@@ -371,7 +372,7 @@ def test_a_process_that_is_killed_costs_only_its_file(folder, tmp_path, model):
     code = f"""
 import os, signal
 from pacsent import scale
-from pacsent.scale import shard
+from pacsent.scale import shard_writer as shard
 
 def deadly(task, advance=None, right=shard.run_shard):
     if task.shard.source.endswith("p2.parquet"):

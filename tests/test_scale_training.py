@@ -12,7 +12,7 @@ import pytest
 
 from pacsent import Corpus, SkipGram, scale
 from pacsent.scale import Alone, Schedule, Threads, train_worker
-from pacsent.scale.training import (
+from pacsent.scale.distributed_training import (
     DEALS,
     MERGES,
     _Curvature,
@@ -250,7 +250,7 @@ if __name__ == "__main__":
 def test_the_module_for_torchrun_takes_its_place_from_the_environment(corpus, tmp_path):
     pytest.importorskip("torch")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
-               "2", "-m", "pacsent.scale.worker", str(corpus.directory), str(tmp_path / "w"),
+               "2", "-m", "pacsent.scale.ray_worker", str(corpus.directory), str(tmp_path / "w"),
                "--n-dims", "4", "--n-epochs", "1"]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from pacsent import Corpus, SkipGram, load
-from pacsent._kernels import skipgram as kernels
+from pacsent._kernels import skipgram_kernels as kernels
 from pacsent.maths.noise import alias_thresholds
 from pacsent.words import skipgram as skipgram_module
 from pacsent.words.skipgram import forget

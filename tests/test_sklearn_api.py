@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
 from pacsent import METHODS, WordVectors, make
-from pacsent.sentences.base import EmptySentenceWarning, SentenceVectorizer
+from pacsent.encoders.sentence_vectorizer import EmptySentenceWarning, SentenceVectorizer
 
 LABELS = [1, 0, 0, 1, 0, 0, 1, 0, 1, 1]
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from pacsent import Vocabulary, WordVectors, load, make, save
-from pacsent._kernels.spelling import LONGEST, edits
+from pacsent._kernels.spelling_kernels import LONGEST, edits
 from pacsent.cli import cli
 from pacsent.words.spelling import Spelling
 

@@ -502,7 +502,7 @@ def test_training_on_another_script_names_the_normalisation(tmp_path):
 
 def test_zero_vectors_of_another_script_name_the_cause(toy_word_vectors):
     from pacsent import make
-    from pacsent.sentences import EmptySentenceWarning
+    from pacsent.encoders import EmptySentenceWarning
 
     vectorizer = make("Average", toy_word_vectors).fit(["good film"])
     with pytest.warns(EmptySentenceWarning, match=r"1 give no word at all.*in another script"):

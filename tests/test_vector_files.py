@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from pacsent.sentences import vector_files
+from pacsent.encoders import vector_files
 
 
 @pytest.fixture

@@ -15,18 +15,18 @@ _HOMES = {
     "Corpus": "words.corpus",
     "WordVectors": "words.vectors",
     "SkipGram": "words.skipgram",
-    "METHODS": "sentences.methods",
-    "make": "sentences.methods",
-    "AverageVectorizer": "sentences.closed_forms",
-    "IDFVectorizer": "sentences.closed_forms",
-    "PBNegVectorizer": "sentences.pb_neg",
-    "WordPBNegVectorizer": "sentences.w_pb_neg",
-    "PVDBOWVectorizer": "sentences.pv_dbow",
-    "PB01Vectorizer": "sentences.pb_01",
-    "Index": "sentences.index",
-    "SIFVectorizer": "sentences.weighted",
-    "SIFSumVectorizer": "sentences.weighted",
-    "BothVectorizer": "sentences.weighted",
+    "METHODS": "encoders.methods",
+    "make": "encoders.methods",
+    "AverageVectorizer": "encoders.closed_forms",
+    "IDFVectorizer": "encoders.closed_forms",
+    "PBNegVectorizer": "encoders.pb_neg",
+    "WordPBNegVectorizer": "encoders.w_pb_neg",
+    "PVDBOWVectorizer": "encoders.pv_dbow",
+    "PB01Vectorizer": "encoders.pb_01",
+    "Index": "encoders.index",
+    "SIFVectorizer": "encoders.sif",
+    "SIFSumVectorizer": "encoders.sif",
+    "BothVectorizer": "encoders.sif",
     "Certificate": "certificates.certifying",
     "certify": "certificates.certifying",
     "TextClassifier": "classify.classifier",
@@ -39,7 +39,7 @@ _HOMES = {
 _MODULES = {
     "text": "text",
     "words": "words",
-    "sentences": "sentences",
+    "encoders": "encoders",
     "certificates": "certificates",
     "classify": "classify",
     "maths": "maths",
@@ -61,10 +61,10 @@ if TYPE_CHECKING:
         bench,
         certificates,
         classify,
+        encoders,
         gpu,
         maths,
         scale,
-        sentences,
         serve,
         text,
         words,
@@ -75,16 +75,16 @@ if TYPE_CHECKING:
     from pacsent.certificates.certificate import Certificate
     from pacsent.certificates.certifying import certify
     from pacsent.classify.classifier import TextClassifier
+    from pacsent.encoders.closed_forms import AverageVectorizer, IDFVectorizer
+    from pacsent.encoders.index import Index
+    from pacsent.encoders.methods import METHODS, make
+    from pacsent.encoders.pb_01 import PB01Vectorizer
+    from pacsent.encoders.pb_neg import PBNegVectorizer
+    from pacsent.encoders.pv_dbow import PVDBOWVectorizer
+    from pacsent.encoders.sif import BothVectorizer, SIFSumVectorizer, SIFVectorizer
+    from pacsent.encoders.w_pb_neg import WordPBNegVectorizer
     from pacsent.loading import load, push_to_hub, save
     from pacsent.maths import bounds, gaussians
-    from pacsent.sentences.closed_forms import AverageVectorizer, IDFVectorizer
-    from pacsent.sentences.index import Index
-    from pacsent.sentences.methods import METHODS, make
-    from pacsent.sentences.pb_01 import PB01Vectorizer
-    from pacsent.sentences.pb_neg import PBNegVectorizer
-    from pacsent.sentences.pv_dbow import PVDBOWVectorizer
-    from pacsent.sentences.w_pb_neg import WordPBNegVectorizer
-    from pacsent.sentences.weighted import BothVectorizer, SIFSumVectorizer, SIFVectorizer
     from pacsent.words import formats
     from pacsent.words.corpus import Corpus
     from pacsent.words.skipgram import SkipGram

@@ -332,7 +332,7 @@ def _load_classifier(path, config, how, word_vectors):
 
 
 def _load_index(path, config, how, word_vectors):
-    from pacsent.sentences.index import Index
+    from pacsent.encoders.index import Index
 
     vectorizer = _load_inner(path, config, how, word_vectors)
     tensors = read_tensors(path / TENSORS, config.get("files", {}).get(TENSORS))
@@ -429,7 +429,7 @@ def _damaged(path, error) -> str:
 
 
 def _estimator_class(name, path):
-    from pacsent.sentences.methods import ESTIMATORS
+    from pacsent.encoders.methods import ESTIMATORS
 
     # a name in a file may only ever select one of our own estimators
     found = ESTIMATORS.get(name) if isinstance(name, str) else None

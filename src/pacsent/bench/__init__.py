@@ -6,11 +6,11 @@ __getattr__, __dir__ = offer(
     __name__,
     {
         "datasets": "datasets",
-        "rows": "rows",
+        "method_rows": "method_rows",
         "evaluation": "evaluation",
         "reproduction": "reproduction",
         "report": "report",
-        "demo": "demo",
+        "generated_demo": "generated_demo",
         "mteb": "mteb",
         "evaluate": "evaluation",
     },

@@ -140,7 +140,7 @@ def _versions() -> dict[str, str]:
 
 
 def _measured() -> dict[str, float]:
-    from pacsent.sentences import make
+    from pacsent.encoders import make
 
     start = time.perf_counter()
     vectorizer = make("SIF-sum", "english").fit([])

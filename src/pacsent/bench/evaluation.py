@@ -15,7 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import pacsent
-from pacsent.bench.rows import PAPER_DATASETS, ROWS, Features, Row, Texts, features, from_estimator
+from pacsent.bench.method_rows import (
+    PAPER_DATASETS,
+    ROWS,
+    Features,
+    Row,
+    Texts,
+    features,
+    from_estimator,
+)
 from pacsent.files import replacing
 from pacsent.maths import regressions
 from pacsent.progress import bar
@@ -274,7 +282,7 @@ def paper_score(row: Row, dataset: str) -> float | None:
 
     Examples
     --------
-    >>> from pacsent.bench.rows import ROWS
+    >>> from pacsent.bench.method_rows import ROWS
     >>> paper_score(ROWS['tf-idf'], 'nothing') is None
     True
     """
@@ -508,7 +516,7 @@ def _row_of(method):
         return Row(label, label, label), extract
     if method in ROWS:
         return ROWS[method], features
-    from pacsent.sentences.methods import METHODS
+    from pacsent.encoders.methods import METHODS
 
     if method not in METHODS:
         raise ValueError(
@@ -813,7 +821,7 @@ def document_map(row: Row, prepared: "Prepared", *, n_documents: int = 800, seed
 def certificate(row: Row, prepared: "Prepared") -> dict:
     """Continuation certificate of the training texts, a tenth of them held back to check it."""
     from pacsent.certificates.certifying import certify
-    from pacsent.sentences.methods import make
+    from pacsent.encoders.methods import make
 
     source, _, _ = prepared.part(0)
     started = time.perf_counter()

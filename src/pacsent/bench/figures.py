@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from pacsent.bench.rows import ROWS
+from pacsent.bench.method_rows import ROWS
 
 # where a result does not say how many texts it was tested on
 N_TEST = {"20news": 7532, "imdb": 25_000, "subj": 2_000, "mr": 2_132, "trec": 500}

@@ -13,7 +13,7 @@ import numpy as np
 
 import pacsent
 from pacsent.bench.evaluation import unit_length
-from pacsent.sentences.methods import make
+from pacsent.encoders.methods import make
 
 
 class Encoder:

@@ -12,7 +12,7 @@ from typing import Any
 from pacsent.bench.evaluation import score_text
 from pacsent.bench.figures import bundle, figures
 from pacsent.bench.findings import findings, tied
-from pacsent.bench.rows import PAPER_DATASETS, ROWS
+from pacsent.bench.method_rows import PAPER_DATASETS, ROWS
 from pacsent.certificates.wording import rounded_up
 from pacsent.files import replacing
 

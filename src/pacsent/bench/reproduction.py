@@ -12,7 +12,7 @@ import pacsent
 from pacsent import progress
 from pacsent.bench import datasets, evaluation
 from pacsent.bench.evaluation import N_FOLDS, PROTOCOL, SEEDS, Prepared, Protocol
-from pacsent.bench.rows import PAPER_DATASETS, ROWS, Row
+from pacsent.bench.method_rows import PAPER_DATASETS, ROWS, Row
 from pacsent.certificates.wording import rounded_up
 from pacsent.files import replacing
 from pacsent.maths import regressions

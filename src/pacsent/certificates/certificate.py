@@ -20,7 +20,7 @@ from pacsent.maths import bounds
 from pacsent.maths.means import MEAN_BOUNDS
 
 if TYPE_CHECKING:
-    from pacsent.sentences.base import SentenceVectorizer
+    from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 
 KINDS = ("continuation", "A", "A'", "B", "C")
 PROVENANCES = ("checked", "unknown")

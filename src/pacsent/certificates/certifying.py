@@ -18,12 +18,12 @@ from sklearn.base import is_classifier
 import pacsent
 from pacsent.certificates.certificate import ASSUMPTIONS, KINDS, Certificate
 from pacsent.certificates.continuation import certify_continuation
-from pacsent.certificates.documents import certify_documents
+from pacsent.certificates.document_certificate import certify_documents
 from pacsent.certificates.provenance import Provenance, provenance_of, refuse_overlap
-from pacsent.certificates.squares import certify_squares
+from pacsent.certificates.squared_certificate import certify_squares
 from pacsent.certificates.terms import GibbsPosterior, Terms
+from pacsent.certificates.word_certificate import certify_words
 from pacsent.certificates.wording import rounded_up, vacuous_reason
-from pacsent.certificates.words import certify_words
 from pacsent.maths.means import MEAN_BOUNDS
 from pacsent.maths.risks import paper_weights
 from pacsent.threads import n_threads

@@ -21,11 +21,11 @@ from pacsent.certificates.certificate import KINDS
 from pacsent.certificates.certifying import certify
 from pacsent.certificates.continuation import cut
 from pacsent.certificates.terms import vectors_of
+from pacsent.encoders.closed_forms import AverageVectorizer
 from pacsent.files import replacing
 from pacsent.maths import bounds
 from pacsent.maths.risks import gibbs_risk, word_scores
 from pacsent.progress import bar
-from pacsent.sentences.closed_forms import AverageVectorizer
 from pacsent.words.encoded import Encoded
 from pacsent.words.generative import generate
 from pacsent.words.vectors import WordVectors
@@ -440,7 +440,7 @@ class _Population:
 
     def learned(self, sample):
         """Word posteriors that depend on the sample: a word leans to the documents it is in."""
-        from pacsent.certificates.documents import source_variances
+        from pacsent.certificates.document_certificate import source_variances
 
         words = self.language.words
         counts = words.vocabulary.count(sample)
@@ -455,7 +455,7 @@ class _Population:
 
     def true_risk(self, rng, gibbs):
         """Mean over the whole population, each document halved at random (twice)."""
-        from pacsent.certificates.documents import mixed
+        from pacsent.certificates.document_certificate import mixed
 
         words = self.language.words
         total = 0.0

@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from pacsent.classify import fitting, promises, sets
 from pacsent.classify.explain import Explanation, explain, worth
 from pacsent.classify.ngrams import NGrams, fingerprints, names
+from pacsent.encoders import SentenceVectorizer, make
 from pacsent.maths.temperature import log_probabilities
-from pacsent.sentences import SentenceVectorizer, make
 from pacsent.threads import in_order, n_threads
 from pacsent.words import WordVectors
 from pacsent.words.storing import load_words

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pacsent.classify.ngrams import word_hashes
-from pacsent.sentences import AverageVectorizer
+from pacsent.encoders import AverageVectorizer
 
 if TYPE_CHECKING:
     from rich.text import Text

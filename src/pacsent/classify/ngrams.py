@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from scipy import sparse
 
-from pacsent._kernels import ngrams as kernels
+from pacsent._kernels import ngram_kernels as kernels
 
 MARKS = '!?,.-:;()"'
 _FOREIGN_MARK = re.compile(r"[^\x00-\x7f\w]")

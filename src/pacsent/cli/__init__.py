@@ -11,21 +11,22 @@ import warnings
 import click
 
 from pacsent.cli import (
-    bench,
-    certificates,
-    classify,
-    doctor,
-    models,
-    search,
-    sentences,
-    serve,
-    words,
+    bench_commands,
+    certificate_commands,
+    classify_commands,
+    doctor_command,
+    embed_commands,
+    model_commands,
+    search_commands,
+    serve_commands,
+    word_commands,
 )  # fmt: skip
-from pacsent.cli.common import cli, end_on_sigterm, one_line_warning, status_of
+from pacsent.cli.command_line import cli, end_on_sigterm, one_line_warning, status_of
 
 __all__ = [
-    "bench", "certificates", "classify", "cli", "doctor", "main", "models", "search", "sentences",
-    "serve", "words",
+    "bench_commands", "certificate_commands", "classify_commands", "cli", "doctor_command",
+    "embed_commands", "main", "model_commands", "search_commands", "serve_commands",
+    "word_commands",
 ]  # fmt: skip
 
 

@@ -3,17 +3,17 @@
 Needs the `[gpu]` extra (PyTorch) and an NVIDIA GPU; without one, a line says so. The functions are
 called by the estimators' `device="cuda"`.
 
-    skipgram   both tables of Skip-gram, from a corpus file of any size
-    sentences  PB-neg and w-PB-neg, solved over the whole vocabulary
-    logistic   the evaluation grid's logistic regressions
-    device     is there a GPU, is there memory; kernels compiled at run time
+    gpu_skipgram   both tables of Skip-gram, from a corpus file of any size
+    gpu_sentences  PB-neg and w-PB-neg, solved over the whole vocabulary
+    gpu_logistic   the evaluation grid's logistic regressions
+    device         is there a GPU, is there memory; kernels compiled at run time
 """
 
 from pacsent.gpu.device import require
-from pacsent.gpu.logistic import fit as fit_logistic
-from pacsent.gpu.logistic import fit_grid
-from pacsent.gpu.sentences import fit_w_pb_neg, solve_pb_neg
-from pacsent.gpu.skipgram import train_skipgram
+from pacsent.gpu.gpu_logistic import fit as fit_logistic
+from pacsent.gpu.gpu_logistic import fit_grid
+from pacsent.gpu.gpu_sentences import fit_w_pb_neg, solve_pb_neg
+from pacsent.gpu.gpu_skipgram import train_skipgram
 
 __all__ = [
     "fit_grid",

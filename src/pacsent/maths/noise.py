@@ -22,7 +22,7 @@ def alias(p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     >>> keep.tolist(), other.tolist()
     ([1.0, 0.5], [0, 0])
     """
-    from pacsent._kernels.alias import alias_table
+    from pacsent._kernels.alias_kernels import alias_table
 
     p = np.asarray(p, dtype=float)
     keep, other = np.empty(p.size), np.empty(p.size, dtype=np.int32)

@@ -104,7 +104,7 @@ def gibbs_risk(
     -----
     For large vocabularies `noise_risk` gives R- alone, many times faster.
     """
-    from pacsent._kernels.risks import noise_error_terms, own_words
+    from pacsent._kernels.risk_kernels import noise_error_terms, own_words
 
     mu, var_Q = np.atleast_2d(np.asarray(mu, dtype=float)), np.atleast_1d(var_Q).astype(float)
     counts = sparse.csr_matrix(counts, dtype=float)
@@ -146,7 +146,7 @@ def gibbs_risk(
 @lru_cache
 def _fine_table() -> np.ndarray:
     """Phi and phi / FINE_STEPS at the nodes, (n_nodes, 2); see `noise_error_terms`."""
-    from pacsent._kernels.risks import FINE_LIMIT, FINE_STEPS
+    from pacsent._kernels.risk_kernels import FINE_LIMIT, FINE_STEPS
 
     nodes = np.arange(-FINE_LIMIT * FINE_STEPS, FINE_LIMIT * FINE_STEPS + 1) / FINE_STEPS
     slopes = np.exp(-0.5 * nodes**2) / (np.sqrt(2 * np.pi) * FINE_STEPS)
@@ -155,7 +155,7 @@ def _fine_table() -> np.ndarray:
 
 def word_scores(mu: np.ndarray, encoded: "Encoded", A_hat: np.ndarray) -> np.ndarray:
     """mu_s.A_w of each token of `encoded`, (n_tokens,), in float64."""
-    from pacsent._kernels.risks import token_scores
+    from pacsent._kernels.risk_kernels import token_scores
 
     scores = np.empty(encoded.ids.size)
     table = A_hat if A_hat.dtype != np.float16 else A_hat.astype(np.float32)
@@ -268,7 +268,7 @@ class _NoiseTable:
     """The whole vocabulary as noise: rows, their lengths, probabilities, the bias."""
 
     def __init__(self, A_hat, p_noise, bias, single):
-        from pacsent._kernels.risks import LIMIT, STEPS
+        from pacsent._kernels.risk_kernels import LIMIT, STEPS
 
         norms = row_norms(A_hat)
         zero = norms == 0
@@ -304,7 +304,7 @@ class _NoiseTable:
         return risk + self.always
 
     def _errors(self, scores, sd, out) -> None:
-        from pacsent._kernels.risks import noise_errors
+        from pacsent._kernels.risk_kernels import noise_errors
 
         if self.single:
             bias = np.float32(self.bias)

@@ -25,8 +25,9 @@ import numpy as np
 
 from pacsent import progress
 from pacsent.files import replacing
-from pacsent.scale import places, rows
-from pacsent.scale.shards import locally
+from pacsent.scale import places
+from pacsent.scale import table_batches as rows
+from pacsent.scale.shard_runner import locally
 from pacsent.words.corpus import Corpus
 from pacsent.words.vocabulary import Vocabulary, digest_of, frozen, raw_bytes
 
@@ -97,7 +98,7 @@ class _Renumber(NamedTuple):
         done = Path(f"{self.folder}.done")
         if done.exists():
             return tuple(json.loads(done.read_text()))
-        from pacsent._kernels import text as kernels
+        from pacsent._kernels import text_kernels as kernels
 
         part = Corpus.open(self.folder)
         common = _read_vocabulary(self.vocabulary, self.normalise)

@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 from pacsent.scale.jobs import Embed
-from pacsent.scale.rows import pyarrow
-from pacsent.scale.shards import outcome
+from pacsent.scale.shard_runner import outcome
+from pacsent.scale.table_batches import pyarrow
 
 _RETRIES = 3  # of a file whose actor or node was lost
 

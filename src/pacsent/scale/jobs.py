@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pacsent import loading, storage
-from pacsent.scale.rows import pyarrow
+from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
+from pacsent.scale.table_batches import pyarrow
 from pacsent.seals import digest_of_json
-from pacsent.sentences.base import SentenceVectorizer
 from pacsent.words.encoded import Encoded
 
 UNIT = 1 << 13  # texts worked on at once
@@ -102,7 +102,7 @@ class Embed:
 
     def vectorizer(self) -> Any:
         """The method, ready for texts."""
-        from pacsent.sentences.methods import check_gives_vectors, ready
+        from pacsent.encoders.methods import check_gives_vectors, ready
 
         opened = loading.load(self.model, unknown=self.unknown)
         check_gives_vectors(opened, self.model)

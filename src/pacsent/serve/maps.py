@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pacsent.encoders import SentenceVectorizer
 from pacsent.files import replacing
 from pacsent.maths.plane import main_plane
-from pacsent.sentences import SentenceVectorizer
 
 _HERE = Path(__file__).parent
 _LONGEST = 160  # characters of a text that the page keeps

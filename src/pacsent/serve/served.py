@@ -12,9 +12,9 @@ import numpy as np
 
 from pacsent.certificates import Certificate
 from pacsent.classify import ErrorCertificate, TextClassifier
+from pacsent.encoders import METHODS, Index, SentenceVectorizer, make
 from pacsent.loading import certificate_from_json, load
 from pacsent.maths.plane import main_plane
-from pacsent.sentences import METHODS, Index, SentenceVectorizer, make
 from pacsent.storage import place
 from pacsent.words import WordVectors
 

@@ -7,7 +7,7 @@ __getattr__, __dir__ = offer(
     {
         "Source": "reading",
         "read_lines": "reading",
-        "as_sentences": "sentences",
+        "as_sentences": "texts",
         "check_input": "reading",
         "total_size": "reading",
         "pieces": "reading",

@@ -129,7 +129,7 @@ def _clean_texts(sources: Iterable[Source], n: int, normalise: str = "paper") ->
 def _cleaned_paper(named: tuple[str, int, bytes]) -> bytes:
     import numpy as np
 
-    from pacsent._kernels import text as kernels
+    from pacsent._kernels import text_kernels as kernels
 
     data = np.frombuffer(named[2], dtype=np.uint8)
     (out,) = _room(out=(6 * data.size + 8, np.uint8))
@@ -203,7 +203,7 @@ def _filtered(piece) -> tuple[Iterable[bytes], Iterable[bytes], int]:
     """What comes of the first records if they are kept, of the others, and the state after them."""
     import numpy as np
 
-    from pacsent._kernels import text as kernels
+    from pacsent._kernels import text_kernels as kernels
 
     if not isinstance(piece, bytes):
         return _filtered_file(*piece)
@@ -224,7 +224,7 @@ def _filtered_file(file, folder: str | None) -> tuple[Iterable[bytes], Iterable[
     """As _filtered for one huge record: all arrays lie in files, which the system may page out."""
     import numpy as np
 
-    from pacsent._kernels import text as kernels
+    from pacsent._kernels import text_kernels as kernels
 
     stack = contextlib.ExitStack()
     stack.enter_context(file)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pacsent.text.reading import PACKED, read_lines
-from pacsent.text.sentences import as_sentences
+from pacsent.text.texts import as_sentences
 
 _LONGEST = 2**31 - 1  # characters of a value of a table
 

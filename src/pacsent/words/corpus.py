@@ -17,7 +17,7 @@ import numpy as np
 from pacsent import progress, threads
 from pacsent.files import check_output, replacing_folder
 from pacsent.text import normalise, reading
-from pacsent.text.sentences import as_sentences
+from pacsent.text.texts import as_sentences
 from pacsent.words.encoded import Encoded
 from pacsent.words.reading_ids import reader
 from pacsent.words.vocabulary import (
@@ -356,7 +356,7 @@ class _Counter:
     """One thread's words, counts and files of provisional ids."""
 
     def __init__(self, number: int, folder: Path):
-        from pacsent._kernels import text as kernels
+        from pacsent._kernels import text_kernels as kernels
 
         self.kernels = kernels
         self.number = number

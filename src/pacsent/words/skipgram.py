@@ -366,7 +366,7 @@ class _Training:
     """One run on the CPU: the tables, how far it has come, the workers, the checkpoints."""
 
     def __init__(self, corpus, settings, n_workers):
-        from pacsent._kernels import skipgram as kernels
+        from pacsent._kernels import skipgram_kernels as kernels
 
         self.kernels, self.corpus, self.settings = kernels, corpus, settings
         # deterministic: one thread hands out chunks, of which every shard trains a piece

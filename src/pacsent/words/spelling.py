@@ -21,7 +21,7 @@ class Spelling:
     """
 
     def __init__(self, data: np.ndarray, starts: np.ndarray):
-        from pacsent._kernels import spelling as kernels
+        from pacsent._kernels import spelling_kernels as kernels
 
         self._data, self._starts = np.asarray(data), np.asarray(starts)
         self._masks = np.empty(self._starts.size - 1, dtype=np.uint32)
@@ -38,7 +38,7 @@ class Spelling:
         return found
 
     def _nearest(self, word: bytes) -> int:
-        from pacsent._kernels import spelling as kernels
+        from pacsent._kernels import spelling_kernels as kernels
 
         if not SHORTEST <= len(word) <= kernels.LONGEST:
             return -1

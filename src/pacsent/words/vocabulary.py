@@ -15,7 +15,7 @@ from scipy import sparse
 
 from pacsent.maths.noise import noise_probabilities
 from pacsent.text.normalise import TOKENISERS, tokenise_unicode
-from pacsent.text.sentences import as_sentences
+from pacsent.text.texts import as_sentences
 from pacsent.threads import in_order
 from pacsent.words.encoded import Encoded
 from pacsent.words.spelling import Spelling
@@ -208,7 +208,7 @@ class Vocabulary:
         arrays = self._arrays
         self.word_arrays()
         if "hash_table" not in arrays:
-            from pacsent._kernels import text as kernels
+            from pacsent._kernels import text_kernels as kernels
 
             table = np.zeros((n_slots(self._n_words), 2), dtype=np.uint64)
             with np.errstate(over="ignore"):  # the hash wraps around on purpose
@@ -237,7 +237,7 @@ class Vocabulary:
 
     def check_lookup(self) -> None:
         """Raise ValueError unless every word is found at its own number."""
-        from pacsent._kernels import text as kernels
+        from pacsent._kernels import text_kernels as kernels
 
         with np.errstate(over="ignore"):
             found = kernels.find_words(*map(frozen, self.word_arrays()), self._table())
@@ -283,7 +283,7 @@ class Vocabulary:
         """Id of a word, -1 where it is unknown."""
         if self._index is not None:
             return self._index.get(word, -1)
-        from pacsent._kernels import text as kernels
+        from pacsent._kernels import text_kernels as kernels
 
         data, starts = joined([word])
         with np.errstate(over="ignore"):
@@ -463,7 +463,7 @@ class Vocabulary:
 
     def _encode(self, batch: "_Batch", words) -> Encoded:
         """One batch: by the compiled tokenisers where they apply, else by the dict."""
-        from pacsent._kernels import text as kernels
+        from pacsent._kernels import text_kernels as kernels
 
         if batch.raw and self.normalise == "paper":
             return self._encode_paper(*as_ascii(batch.sentences), words)
@@ -484,7 +484,7 @@ class Vocabulary:
 
     def _encode_paper(self, data: np.ndarray, bounds: np.ndarray, words) -> Encoded:
         """Bytes to ids by the compiled tokeniser; what is not ASCII separates."""
-        from pacsent._kernels import text as kernels
+        from pacsent._kernels import text_kernels as kernels
 
         ids = np.empty(data.size, dtype=np.int32)
         offsets = np.zeros(bounds.size, dtype=np.int64)
@@ -597,7 +597,7 @@ def _other_tokens(sentences: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndar
 
 def _plain_tokens(sentences: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The same, compiled, for sentences in ASCII."""
-    from pacsent._kernels import text as kernels
+    from pacsent._kernels import text_kernels as kernels
 
     data, bounds = as_ascii(sentences)
     out = np.empty(data.size, dtype=np.uint8)

@@ -6,4 +6,6 @@ three books each. None of the books is in the corpus that the English model was 
 
 from pacsent.lazy import offer
 
-__getattr__, __dir__ = offer(__name__, {"passages": "shelf", "Passage": "shelf", "run": "demo"})
+__getattr__, __dir__ = offer(
+    __name__, {"passages": "passages_data", "Passage": "passages_data", "run": "books_demo"}
+)

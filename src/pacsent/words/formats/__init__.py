@@ -7,10 +7,10 @@ format and what its reader was checked against.
 
 from itertools import islice
 
-from pacsent.words.formats.common import CONTEXT, FORMATS
 from pacsent.words.formats.detection import detect
 from pacsent.words.formats.gensim import from_gensim
-from pacsent.words.formats.reading import ENCODING_ERRORS, read
+from pacsent.words.formats.streams import ENCODING_ERRORS, read
+from pacsent.words.formats.table_parts import CONTEXT, FORMATS
 from pacsent.words.formats.writing import WRITABLE, check_targets, format_of_name, write
 from pacsent.words.vectors import WordVectors
 

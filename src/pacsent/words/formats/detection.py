@@ -6,10 +6,10 @@ import zipfile
 from pathlib import Path
 
 from pacsent import storage
-from pacsent.words.formats.common import FORMATS, HEADER, PEEK, Stream, is_number, without_mark
 from pacsent.words.formats.fasttext import MAGIC, is_old
 from pacsent.words.formats.folders import senna_files
 from pacsent.words.formats.static import static_folder
+from pacsent.words.formats.table_parts import FORMATS, HEADER, PEEK, Stream, is_number, without_mark
 
 _PICKLE_ADVICE = (
     "Loading a pickle can run any code, so pacsent never does. If you trust it, open it with the "

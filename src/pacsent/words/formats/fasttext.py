@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pacsent.words.formats import common
-from pacsent.words.formats.common import LONGEST_WORD, PEEK, Parts, Table, opened
+from pacsent.words.formats import table_parts as common
+from pacsent.words.formats.table_parts import LONGEST_WORD, PEEK, Parts, Table, opened
 from pacsent.words.vectors import Subwords
 
 if TYPE_CHECKING:
-    from pacsent.words.formats.common import Options
+    from pacsent.words.formats.table_parts import Options
 
 MAGIC = struct.pack("<i", 793712314)
 _MODELS = {1: "cbow", 2: "skip-gram", 3: "supervised"}

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pacsent import storage
-from pacsent.words.formats.common import PEEK, Parts, Stream, decoded, opened
+from pacsent.words.formats.table_parts import PEEK, Parts, Stream, decoded, opened
 from pacsent.words.formats.text_tables import text_table
 
 if TYPE_CHECKING:
-    from pacsent.words.formats.common import Options
+    from pacsent.words.formats.table_parts import Options
 
 
 def senna_files(folder: Path) -> tuple[Path, Path] | None:

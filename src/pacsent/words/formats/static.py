@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pacsent.storage import TENSORS, read_tensors
-from pacsent.words.formats.common import Parts
+from pacsent.words.formats.table_parts import Parts
 
 if TYPE_CHECKING:
-    from pacsent.words.formats.common import Options
+    from pacsent.words.formats.table_parts import Options
 
 TOKENIZER = "tokenizer.json"
 _PLACES = ("", "0_StaticEmbedding")  # sentence-transformers puts a module into a folder of its own

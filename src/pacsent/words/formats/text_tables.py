@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.words.formats.common import Table, is_number
+from pacsent.words.formats.table_parts import Table, is_number
 
 LARGE = 1 << 23  # bytes from which text is read by compiled code
 
@@ -70,7 +70,7 @@ def _parsed_lines(block, n_dims, path, first_line, worded, compiled):
 
 
 def _parsed_compiled(block, n_dims, path, first_line):
-    from pacsent._kernels import formats as kernels
+    from pacsent._kernels import format_kernels as kernels
 
     n_lines = block.count(b"\n")
     # a number takes two bytes at least: a wrong first line must not cost memory

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pacsent.words.formats import common
-from pacsent.words.formats.common import (
+from pacsent.words.formats import table_parts as common
+from pacsent.words.formats.detection import detect
+from pacsent.words.formats.table_parts import (
     CONTEXT,
     FORMATS,
     HEADER,
@@ -18,11 +19,10 @@ from pacsent.words.formats.common import (
     skip_mark,
     without_mark,
 )
-from pacsent.words.formats.detection import detect
 from pacsent.words.formats.text_tables import text_table
 
 if TYPE_CHECKING:
-    from pacsent.words.formats.common import Options
+    from pacsent.words.formats.table_parts import Options
 
 
 def read_word2vec_pair(

@@ -9,7 +9,7 @@ import numpy as np
 
 from pacsent import progress
 from pacsent.files import check_output, replacing
-from pacsent.words.formats.common import CONTEXT
+from pacsent.words.formats.table_parts import CONTEXT
 from pacsent.words.storing import save_words
 from pacsent.words.vectors import WordVectors
 

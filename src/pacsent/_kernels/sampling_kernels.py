@@ -1,0 +1,917 @@
+"""Kernels of the methods with negative sampling. Nothing here draws a random number of its own.
+
+`rule` is the tuple (limits, starts, nodes, weights, series) of `maths.pb_neg.quadrature_rule`: for
+variances up to limits[i], the Gauss-Hermite nodes starts[i]:starts[i + 1]; beyond the last limit
+an alternating series. Sums may be reassociated by the compiler (`reassoc`), nothing else.
+"""
+
+import math
+
+import numpy as np
+
+from pacsent._kernels.compiling import njit
+from pacsent._kernels.skipgram_kernels import fetch_rows
+
+_F = np.float32
+_SQRT_HALF = math.sqrt(0.5)
+_ROOT_TWO_PI = math.sqrt(2.0 * math.pi)
+_FLAGS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc"}}
+
+
+# ------------------------------------------------------------------------------------------------
+# Expectations of the logistic loss
+# ------------------------------------------------------------------------------------------------
+
+
+@njit(**_FLAGS)
+def _erfcx(t):
+    """e^(t^2) erfc(t) for t >= 0."""
+    if t < 25.0:
+        return math.exp(t * t) * math.erfc(t)
+    x = 0.5 / (t * t)  # asymptotic series, 1e-12 from here on
+    return (1.0 - x * (1.0 - x * (3.0 - x * (15.0 - x * 105.0)))) / (t * math.sqrt(math.pi))
+
+
+@njit(**_FLAGS)
+def _tail(a, s, z, k):
+    """E[e^(-kx); x > 0], as in logistic._tail."""
+    t = (k * s - z) * _SQRT_HALF
+    if t > 0.0:
+        return 0.5 * math.exp(-0.5 * z * z) * _erfcx(t)
+    return 0.5 * math.exp(k * (0.5 * k * s * s - a)) * math.erfc(t)
+
+
+@njit(**_FLAGS)
+def _by_series(a, v, series):
+    """(f, f1, f2) for one score x ~ N(a, v), v large."""
+    s = math.sqrt(v)
+    z = a / s
+    phi = 0.5 * math.erfc(-z * _SQRT_HALF)
+    f = a * phi + s * math.exp(-0.5 * z * z) / _ROOT_TWO_PI
+    f1 = phi
+    f2 = 0.0
+    for i in range(series.size):
+        k = i + 1.0
+        above = _tail(a, s, z, k)
+        below = _tail(-a, s, -z, k)
+        f += series[i] * (above + below) / k
+        f1 += series[i] * (below - above)
+        f2 += series[i] * k * (above + below)
+    return f, f1, f2
+
+
+@njit(**_FLAGS)
+def expected_logistic(a, v, rule):
+    """(f, f1, f2) for one score x ~ N(a, v), as logistic.gaussian_logistic."""
+    limits, starts, nodes, weights, series = rule
+    level = 0
+    while level < limits.size and v > limits[level]:
+        level += 1
+    if level == limits.size:
+        return _by_series(a, v, series)
+    f = 0.0
+    f1 = 0.0
+    f2 = 0.0
+    s = math.sqrt(v)
+    for j in range(starts[level], starts[level + 1]):
+        x = a + s * nodes[j]
+        e = math.exp(-abs(x))
+        p = 1.0 / (1.0 + e)  # sigmoid(|x|)
+        f += weights[j] * (max(x, 0.0) + math.log1p(e))
+        f1 += weights[j] * (p if x >= 0.0 else e * p)
+        f2 += weights[j] * e * p * p
+    return f, f1, f2
+
+
+# ------------------------------------------------------------------------------------------------
+# PB-neg: the two halves of the data term, for many sentences
+# ------------------------------------------------------------------------------------------------
+
+
+@njit(**_FLAGS)
+def noise_terms(scores, var_Q, nu, kp, rule, value, trace):
+    """Overwrite scores a with kp * f1(a, v), v = var_Q * nu; sums of kp f and kp nu f2 per row.
+
+    f, f1, f2 = gaussian_logistic(scores, var_Q[:, None] * nu)
+    value[:] = f @ kp;  trace[:] = f2 @ (kp * nu);  scores[:] = kp * f1
+    """
+    for s in range(scores.shape[0]):
+        total = 0.0
+        spread = 0.0
+        for u in range(scores.shape[1]):
+            f, f1, f2 = expected_logistic(scores[s, u], var_Q[s] * nu[u], rule)
+            total += kp[u] * f
+            spread += kp[u] * nu[u] * f2
+            scores[s, u] = kp[u] * f1
+        value[s] = total
+        trace[s] = spread
+
+
+@njit(**_FLAGS)
+def true_terms(counts, table, mu, var_Q, rule, grad, value, trace):
+    """Add the loss of the sentences' own words, in place; table = (A, nu).
+
+    counts = (rows, indptr, indices, weights), some rows of a sparse matrix; W is their dense form:
+    f, f1, f2 = gaussian_logistic(mu @ A.T, v);  v = var_Q[:, None] * nu
+    value += (W * (f - mu @ A.T)).sum(1); grad += (W * (f1 - 1)) @ A; trace += (W * f2) @ nu
+    """
+    rows, indptr, indices, weights = counts
+    A, nu = table
+    n_dims = A.shape[1]
+    cell = np.zeros(2, mu.dtype)  # numbers of mu's own type, so that loops stay in one precision
+    for s in range(mu.shape[0]):
+        total = 0.0
+        spread = 0.0
+        mean, slope = mu[s], grad[s]
+        for j in range(indptr[rows[s]], indptr[rows[s] + 1]):
+            w = indices[j]
+            row = A[w]
+            a = cell[0]
+            for d in range(n_dims):
+                a += mean[d] * row[d]
+            f, f1, f2 = expected_logistic(float(a), float(var_Q[s] * nu[w]), rule)
+            total += weights[j] * (f - a)
+            spread += weights[j] * nu[w] * f2
+            cell[1] = weights[j] * (f1 - 1.0)
+            step = cell[1]
+            for d in range(n_dims):
+                slope[d] += step * row[d]
+        value[s] += total
+        trace[s] += spread
+
+
+# ------------------------------------------------------------------------------------------------
+# PB-neg, fast: single precision, a sample of the noise words with a control variate
+# ------------------------------------------------------------------------------------------------
+
+
+@njit(inline="always", **_FLAGS)
+def _sigmoid32(x):
+    """1 / (1 + e^-x) to 4e-6 relative, in operations that the compiler turns into vectors."""
+    t = x * _F(-1.4426950408889634)
+    # 2^-80 is as good as 0, and times a weight it is not subnormal, which would be slow
+    t = _F(-80.0) if t < _F(-80.0) else t
+    t = _F(80.0) if t > _F(80.0) else t
+    shifted = t + _F(12582912.0)  # 1.5 * 2^23: the last bits now hold round(t)
+    r = t - (shifted - _F(12582912.0))
+    p = _F(0.0013333558)  # 2^r on [-1/2, 1/2]
+    p = p * r + _F(0.009618129)
+    p = p * r + _F(0.05550411)
+    p = p * r + _F(0.24022651)
+    p = p * r + _F(0.6931472)
+    p = p * r + _F(1.0)
+    whole = np.int32(np.float32(shifted).view(np.int32) - np.int32(0x4B400000) + np.int32(127))
+    return _F(1.0) / (_F(1.0) + p * np.int32(whole << np.int32(23)).view(np.float32))
+
+
+@njit(**_FLAGS)
+def _small_variance32(scores, shifts, v, f1, f2):
+    """f1, f2 = gaussian_logistic(scores + shifts, 2 * v)[1:] for v <= 0.1, in place.
+
+    Taylor: E g(a + sqrt(2v) Z) = g + v g^(2) + v^2/2 g^(4) + v^3/6 g^(6) + ...
+    """
+    for i in range(scores.size):
+        x = _sigmoid32(scores[i] + shifts[i])
+        p = x * (_F(1.0) - x)
+        q = p * (_F(1.0) - x - x)
+        # sigmoid^(n) = p gn for odd n, q gn for even n
+        g3 = _F(1.0) - _F(6.0) * p
+        g4 = _F(1.0) - _F(12.0) * p
+        g5 = _F(1.0) + p * (_F(-30.0) + _F(120.0) * p)
+        g6 = _F(1.0) + p * (_F(-60.0) + _F(360.0) * p)
+        g7 = _F(1.0) + p * (_F(-126.0) + p * (_F(1680.0) - _F(5040.0) * p))
+        v2 = v[i] * _F(0.5)
+        v3 = v[i] * _F(0.33333334)
+        f1[i] = x + v[i] * q * (_F(1.0) + v2 * (g4 + v3 * g6))
+        f2[i] = p * (_F(1.0) + v[i] * (g3 + v2 * (g5 + v3 * g7)))
+
+
+@njit(**_FLAGS)
+def _fitted32(scores, shifts, v, fit, f1, f2):
+    """f1, f2 = gaussian_logistic(scores + shifts, v)[1:] for start <= v <= 2 start, in place.
+
+    fit = (start, scale, coefficients) is one of `logistic.sigmoid_fits`.
+    """
+    start, scale, c = fit
+    by = _F(2.0) / start
+    for i in range(scores.size):
+        x = _sigmoid32(scale * (scores[i] + shifts[i]))
+        p = x * (_F(1.0) - x)
+        t = v[i] * by - _F(3.0)
+        y = _F(4.0) * p
+        g = _F(0.0)
+        slope = _F(0.0)
+        for k in range(6, -1, -1):
+            term = c[k, 4]
+            term = term * t + c[k, 3]
+            term = term * t + c[k, 2]
+            term = term * t + c[k, 1]
+            term = term * t + c[k, 0]
+            slope = slope * y + g
+            g = g * y + term
+        f1[i] = x + p * (_F(1.0) - x - x) * g
+        bend = (_F(1.0) - _F(6.0) * p) * g + y * (_F(1.0) - y) * slope
+        f2[i] = scale * p * (_F(1.0) + bend)
+
+
+@njit(**_FLAGS)
+def _by_series32(scores, shifts, v, series, f1, f2):
+    """f1, f2 = gaussian_logistic(scores + shifts, v)[1:] where v is large, in place."""
+    for i in range(scores.size):
+        _, slope, bend = _by_series(float(scores[i] + shifts[i]), float(v[i]), series)
+        f1[i] = slope
+        f2[i] = bend
+
+
+@njit(**_FLAGS)
+def expected_sigmoids32(scores, shifts, var, nu, fits, out):
+    """out[:2] = gaussian_logistic(scores + shifts, var * nu)[1:]; out[2] is room to work.
+
+    nu as in `stretch`; fits = logistic.sigmoid_fits()
+    """
+    starts, scales, coefficients, series = fits
+    f1, f2, spare = out[0], out[1], out[2]
+    least, most = var * nu[0], var * nu[-1]
+    if most <= _F(0.2):
+        for i in range(nu.size):
+            spare[i] = _F(0.5) * var * nu[i]
+        _small_variance32(scores, shifts, spare, f1, f2)
+        return
+    for i in range(nu.size):
+        spare[i] = var * nu[i]
+    j = 0
+    while j + 1 < starts.size and starts[j + 1] <= least:
+        j += 1
+    if most <= _F(2.001) * starts[j]:
+        _fitted32(scores, shifts, spare, (starts[j], scales[j], coefficients[j]), f1, f2)
+    else:
+        _by_series32(scores, shifts, spare, series, f1, f2)
+
+
+@njit(**_FLAGS)
+def stretch(nu, begin, longest):
+    """Where the stretch of increasing nu that starts at `begin` ends: they have a fit in common."""
+    end = begin + 1
+    while end < nu.size and end < begin + longest and nu[end] <= _F(1.4142) * nu[begin]:
+        end += 1
+    return end
+
+
+@njit(**_FLAGS)
+def own_slopes(counts, table, mu, var_Q, fits, grad, trace):
+    """Add the gradient of the loss of the sentences' own words, and its trace, in place.
+
+    As `true_terms` without values, in single precision.
+    """
+    rows, indptr, indices, weights = counts
+    A, nu = table
+    n_dims = A.shape[1]
+    score, shift, out = np.zeros(1, _F), np.zeros(1, _F), np.empty((3, 1), _F)
+    for s in range(mu.shape[0]):
+        mean, slope = mu[s], grad[s]
+        for j in range(indptr[rows[s]], indptr[rows[s] + 1]):
+            fetch_rows(A, indices, j + 2, j + 3)
+            w = indices[j]
+            row = A[w]
+            a = _F(0.0)
+            for d in range(n_dims):
+                a += mean[d] * row[d]
+            score[0] = a
+            own = nu[w : w + 1]
+            expected_sigmoids32(score, shift, _F(var_Q[s]), own, fits, out)
+            trace[s] += weights[j] * nu[w] * out[1, 0]
+            step = _F(weights[j] * (out[0, 0] - 1.0))
+            for d in range(n_dims):
+                slope[d] += step * row[d]
+
+
+@njit(**_FLAGS)
+def _less_control(d, low, D, begin, control, sample, expected):
+    """Overwrite d with w * (f1 - control); (sum for the trace, sum for the error).
+
+    The rows of the tables are what `sampled_noise_terms` calls them. Whole tables and a column to
+    begin with, because of a part of a table the compiler does not know that its rows are dense.
+    """
+    spread = _F(0.0)
+    squares = _F(0.0)
+    for i in range(d.size):
+        x, u = d[i], begin + i
+        rest = expected[0, i] - control[1, u] - control[2, u] * x - control[4, u] * low[i] * low[i]
+        rest -= D * (control[3, u] + control[7, u] * x)
+        bend = expected[1, i] - control[5, u] - control[6, u] * x - control[7, u] * D
+        spread += sample[1, u] * sample[0, u] * bend
+        squares += sample[2, u] * rest * rest
+        d[i] = sample[1, u] * rest
+    return spread, squares
+
+
+@njit(**_FLAGS)
+def sampled_noise_terms(shifts, low, var_Q, centre, sample, fits, trace, error):
+    """Overwrite shifts d with w * (f1 - control); sums for the trace and for the error per row.
+
+    centre = (var_0, control), the rows of control being a, b0, b1, b2, b3, t0, t1, t2; the rows of
+    sample are nu, w, e, sorted by nu; low = the shifts' part along a few directions;
+    D = var_Q - var_0
+    f, f1, f2 = gaussian_logistic(a + shifts, var_Q[:, None] * nu)
+    rest = f1 - b0 - b1 * shifts - b2 * D[:, None] - b3 * low**2 - t2 * D[:, None] * shifts
+    trace[:] = (f2 - t0 - t1 * shifts - t2 * D[:, None]) @ (w * nu)
+    error[:] = rest**2 @ e;  shifts[:] = w * rest
+    """
+    var_0, control = centre
+    nu = sample[0]
+    size = 512
+    buffer = np.empty((3, size), np.float32)
+    trace[:] = 0.0
+    error[:] = 0.0
+    begin = 0
+    while begin < nu.size:
+        end = stretch(nu, begin, size)
+        scores, lengths = control[0, begin:end], nu[begin:end]
+        for s in range(shifts.shape[0]):
+            var = _F(var_Q[s])
+            d = shifts[s, begin:end]
+            expected_sigmoids32(scores, d, var, lengths, fits, buffer)
+            spread, squares = _less_control(
+                d, low[s, begin:end], _F(var_Q[s] - var_0), begin, control, sample, buffer
+            )
+            trace[s] += spread
+            error[s] += squares
+        begin = end
+
+
+# ------------------------------------------------------------------------------------------------
+# Random numbers: xorshift64 with a state handed in, noise words by Walker's alias method
+# ------------------------------------------------------------------------------------------------
+
+_13, _7, _17 = np.uint64(13), np.uint64(7), np.uint64(17)
+_32, _11, _LOW = np.uint64(32), np.uint64(11), np.uint64(0xFFFFFFFF)
+
+
+@njit(inline="always", **_FLAGS)
+def _next(state):
+    """The next 64 random bits; state is one number, not 0, changed in place."""
+    x = state[0]
+    x ^= x << _13
+    x ^= x >> _7
+    x ^= x << _17
+    state[0] = x
+    return x
+
+
+@njit(inline="always", **_FLAGS)
+def _log32(u):
+    """log(u) for normal u > 0 to 1e-6, in operations that the compiler turns into vectors."""
+    bits = np.float32(u).view(np.int32) - np.int32(0x3F3504F3)  # as if sqrt(1/2) were the unit
+    whole = bits >> np.int32(23)
+    m = np.int32((bits & np.int32(0x007FFFFF)) + np.int32(0x3F3504F3)).view(np.float32) - _F(1.0)
+    p = _F(0.070376836)  # log(1 + m) on [sqrt(1/2) - 1, sqrt(2) - 1]
+    p = p * m + _F(-0.11514610)
+    p = p * m + _F(0.11676998)
+    p = p * m + _F(-0.12420141)
+    p = p * m + _F(0.14249323)
+    p = p * m + _F(-0.16668057)
+    p = p * m + _F(0.20000714)
+    p = p * m + _F(-0.24999994)
+    p = p * m + _F(0.33333331)
+    rest = m - _F(0.5) * m * m + p * m * m * m
+    return np.float32(whole) * _F(0.6931471805599453) + rest
+
+
+@njit(**_FLAGS)
+def _fill_normal(state, out):
+    """Independent standard normal numbers, in place (Box and Muller, in single precision)."""
+    half = (out.size + 1) // 2
+    first, second = np.empty(half, np.uint32), np.empty(half, np.uint32)
+    for i in range(half):
+        bits = _next(state)
+        first[i], second[i] = np.uint32(bits >> _32), np.uint32(bits & _LOW)
+    pairs = np.empty((2, half), np.float32)
+    x, y = pairs[0], pairs[1]
+    for i in range(half):
+        u = (np.float32(first[i]) + _F(0.5)) * _F(2.0**-32)
+        radius = np.sqrt(_F(-2.0) * min(_log32(u), _F(0.0)))
+        # an angle within an eighth of a turn of 0; two bits turn it anywhere
+        t = np.float32(np.int32(second[i] >> np.uint32(2)) - np.int32(1 << 29))
+        t *= _F(1.4629180792671596e-09)  # pi / 2^31
+        q = t * t
+        sine = t + t * q * (_F(-1 / 6) + q * (_F(1 / 120) - q * _F(1 / 5040)))
+        cosine = _F(1.0) - q * (_F(0.5) - q * (_F(1 / 24) - q * (_F(1 / 720) - q * _F(1 / 40320))))
+        sign = _F(1.0) - _F(2.0) * np.float32(np.int32(second[i] & np.uint32(1)))
+        turned = (second[i] & np.uint32(2)) != np.uint32(0)
+        x[i] = radius * sign * (sine if turned else cosine)
+        y[i] = radius * sign * (cosine if turned else sine)
+    out[:half] = x
+    out[half:] = y[: out.size - half]
+
+
+@njit(inline="always", **_FLAGS)
+def _draw(state, keep, other):
+    """One index with the probabilities of the alias table (keep, other)."""
+    bits = _next(state)
+    i = np.int64(((bits >> _32) * np.uint64(keep.size)) >> _32)
+    if float(bits & _LOW) >= keep[i] * 4294967296.0:
+        i = np.int64(other[i])
+    return i
+
+
+@njit(**_FLAGS)
+def _sigmoid(x):
+    if x >= 0.0:
+        return 1.0 / (1.0 + math.exp(-x))
+    e = math.exp(x)
+    return e / (1.0 + e)
+
+
+# ------------------------------------------------------------------------------------------------
+# PB-neg by stochastic gradients
+# ------------------------------------------------------------------------------------------------
+
+
+@njit(**_FLAGS)
+def _step_along(h, row, target, scale, grad):
+    """Add scale[0] * (sigmoid(h.row) - target) * row to grad, in place; sigmoid' there."""
+    a = h[0] * row[0]
+    for d in range(1, h.size):
+        a += h[d] * row[d]
+    p = _sigmoid(a)
+    scale[1] = scale[0] * (p - target)
+    step = scale[1]
+    for d in range(h.size):
+        grad[d] += step * row[d]
+    return p * (1.0 - p)
+
+
+@njit(**_FLAGS)
+def _meet_four(h, A, picked, errors):
+    """Into errors: sigmoid(h.row) of the four rows of A that are picked, h read once for all."""
+    r0, r1, r2, r3 = A[picked[0]], A[picked[1]], A[picked[2]], A[picked[3]]
+    a0, a1, a2, a3 = h[0] * r0[0], h[0] * r1[0], h[0] * r2[0], h[0] * r3[0]
+    for d in range(1, h.size):
+        a0 += h[d] * r0[d]
+        a1 += h[d] * r1[d]
+        a2 += h[d] * r2[d]
+        a3 += h[d] * r3[d]
+    errors[0], errors[1] = _sigmoid(a0), _sigmoid(a1)
+    errors[2], errors[3] = _sigmoid(a2), _sigmoid(a3)
+
+
+@njit(**_FLAGS)
+def _add_four(A, picked, errors, grad):
+    """Add the four rows of A that are picked, times their errors, to grad."""
+    r0, r1, r2, r3 = A[picked[0]], A[picked[1]], A[picked[2]], A[picked[3]]
+    e0, e1, e2, e3 = errors[0], errors[1], errors[2], errors[3]
+    for d in range(grad.size):
+        grad[d] += e0 * r0[d] + e1 * r1[d] + e2 * r2[d] + e3 * r3[d]
+
+
+@njit(**_FLAGS)
+def _add_rows(A, picked, amounts, grad):
+    """Add the rows of A that are picked, times their amounts, to grad; by fours, fetched ahead."""
+    whole = picked.size - picked.size % 4
+    for k in range(0, whole, 4):
+        fetch_rows(A, picked, k + 4, k + 8)
+        _add_four(A, picked[k:], amounts[k:], grad)
+    for k in range(whole, picked.size):
+        amount, row = amounts[k], A[picked[k]]
+        for d in range(grad.size):
+            grad[d] += amount * row[d]
+
+
+@njit(**_FLAGS)
+def _pick_noise(n, A, noise, state, picked):
+    """The next n noise words; their rows are fetched."""
+    words, keep, other, _ = noise
+    for k in range(n):
+        picked[k] = words[_draw(state, keep, other)]
+    fetch_rows(A, picked, 0, n)
+
+
+@njit(**_FLAGS)
+def _step_from_noise(h, n_draws, A, noise, state, scale, memory, grad):
+    """`_step_along` n_draws noise words, by fours; the next are picked before these are met."""
+    picked, errors = memory
+    _pick_noise(min(4, n_draws), A, noise, state, picked[0])
+    for begin in range(0, n_draws, 4):
+        these, others = picked[begin // 4 % 2], picked[1 - begin // 4 % 2]
+        _pick_noise(min(4, max(0, n_draws - begin - 4)), A, noise, state, others)
+        if begin + 4 <= n_draws:
+            _meet_four(h, A, these, errors)
+            for k in range(4):
+                errors[k] *= scale[0]
+            _add_four(A, these, errors, grad)
+        else:
+            for k in range(n_draws - begin):
+                _step_along(h, A[these[k]], 0.0, scale, grad)
+
+
+@njit(**_FLAGS)
+def relaxed(z, c, b, t):
+    """z after time t of z' = c - (c - b) z: precision relative to the prior's, data gradient b."""
+    rate = c - b
+    x = rate * t
+    phi = t if abs(x) < 1e-12 else -math.expm1(-x) / rate
+    return z * math.exp(-x) + c * phi
+
+
+@njit(**_FLAGS)
+def pb_neg_sgd(counts, A, m, penalties, noise, schedule, mu, rho):
+    """Minimise PB-neg of each sentence by sampled gradients, in place, from the given mu and rho.
+
+    counts = (indptr, indices, shares, n_tokens, seeds); penalties = (n_sentences, 4), the columns
+    kappa, c, A, B; noise = (words, keep, other, n_negatives); schedule = (steps, literal).
+    Each step draws one eps and n_negatives noise words per token; it follows the penalty's own
+    flow with the data gradient held fixed or, if literal, subtracts step * gradient.
+    """
+    indptr, indices, shares, n_tokens, seeds = counts
+    n_negatives = noise[3]
+    steps, literal = schedule
+    n_dims = A.shape[1]
+    memory = (np.empty((2, 4), np.int64), np.empty(4, A.dtype))
+    state = np.empty(1, np.uint64)
+    eps, h, g = np.empty(n_dims, A.dtype), np.empty(n_dims, A.dtype), np.empty(n_dims, A.dtype)
+    scale = np.empty(2, A.dtype)
+    for s in range(mu.shape[0]):
+        kappa, c, up, down = penalties[s]
+        state[0] = seeds[s]
+        n_draws = n_negatives * math.ceil(n_tokens[s])
+        mean, prior = mu[s], m[s]
+        for t in range(steps.size):
+            eta = steps[t]
+            deviation = math.exp(0.5 * min(rho[s], 700.0))
+            _fill_normal(state, eps)
+            for d in range(n_dims):
+                h[d] = mean[d] + deviation * eps[d]
+                g[d] = 0.0
+            for j in range(indptr[s], indptr[s + 1]):
+                scale[0] = shares[j]
+                _step_along(h, A[indices[j]], 1.0, scale, g)
+            scale[0] = n_negatives / n_draws
+            _step_from_noise(h, n_draws, A, noise, state, scale, memory, g)
+            along = 0.0
+            for d in range(n_dims):
+                along += g[d] * eps[d]
+            b = 0.5 * deviation * along
+            if literal:
+                for d in range(n_dims):
+                    mean[d] -= eta * (g[d] + kappa * (mean[d] - prior[d]))
+                rho[s] -= eta * (b + c * (up * math.exp(min(rho[s], 700.0)) - down))
+            else:
+                fade = math.exp(-eta * kappa)
+                phi = -math.expm1(-eta * kappa) / kappa
+                for d in range(n_dims):
+                    mean[d] = prior[d] + fade * (mean[d] - prior[d]) - phi * g[d]
+                rho_P = math.log(down / up)
+                z = relaxed(math.exp(rho_P - rho[s]), c * down, b, eta)
+                rho[s] = rho_P - math.log(z)
+
+
+# ------------------------------------------------------------------------------------------------
+# w-PB-neg by stochastic gradients
+# ------------------------------------------------------------------------------------------------
+
+
+MOST_DRAWS = 320  # noise words of one step: more of them hardly quieten the gradient
+
+
+@njit(**_FLAGS)
+def catch_up(D, z, clock, rates, c, now):
+    """Let the penalty act on every word since it was last touched, in place; z = var_P/var."""
+    for v in range(z.size):
+        gap = now - clock[v]
+        if gap > 0.0:
+            fade = math.exp(-rates[v] * gap)
+            for d in range(D.shape[1]):
+                D[v, d] *= fade
+            z[v] = 1.0 + (z[v] - 1.0) * math.exp(-c * gap)
+            clock[v] = now
+
+
+@njit(**_FLAGS)
+def common_step(begin, size, sentences, eta, budget, total):
+    """(sentences from `begin` on that may step together, factor of their step).
+
+    Sentence i moves its own h, and that of each sentence j it shares words with by K_ij =
+    sum_v share_iv share_jv; so all are stable if eta * stiffness_i * sum_j K_ij weight_j <= budget
+    for every i, 2 being the limit for one thread. The block is halved until that holds; a sentence
+    for which it does not hold even alone takes a shorter step. `total` is one 0 for each word,
+    and is that again afterwards.
+    """
+    order, indptr, indices, shares, _, weights, _, stiffness = sentences
+    while True:
+        for i in range(size):
+            s = order[begin + i]
+            for j in range(indptr[s], indptr[s + 1]):
+                total[indices[j]] += weights[s] * shares[j]
+        worst = 0.0
+        for i in range(size):
+            s = order[begin + i]
+            along = 0.0
+            for j in range(indptr[s], indptr[s + 1]):
+                along += shares[j] * total[indices[j]]
+            worst = max(worst, eta * stiffness[s] * along)
+        for i in range(size):
+            s = order[begin + i]
+            for j in range(indptr[s], indptr[s + 1]):
+                total[indices[j]] = 0.0
+        if worst <= budget:
+            return size, 1.0
+        if size == 1:
+            return size, budget / worst
+        size = (size + 1) // 2
+
+
+@njit(inline="always", **_FLAGS)
+def _fade(x):
+    """exp(-x) for x >= 0, which is mostly small here."""
+    if x < 0.01:
+        return 1.0 - x * (1.0 - x * (0.5 - x * (1.0 / 6.0 - x * (1.0 / 24.0))))
+    return math.exp(-x)
+
+
+@njit(**_FLAGS)
+def _read_sentence(s, now, sentences, words, prior, e, h):
+    """Write h_S = m + sum share_v D_v + deviation * e, words as of `now`."""
+    _, indptr, indices, shares, _, _, m, _ = sentences
+    D, z, clock = words
+    rates, var_P, c = prior
+    for d in range(h.size):
+        h[d] = m[s, d]
+    spread = 0.0
+    begin, end = indptr[s], indptr[s + 1]
+    amounts = np.empty(end - begin, np.float32)
+    for j in range(begin, end):
+        v = indices[j]
+        gap = max(0.0, now - clock[v])
+        amounts[j - begin] = np.float32(shares[j] * _fade(rates[v] * gap))
+        precision = 1.0 + (z[v] - 1.0) * _fade(c * gap)
+        spread += shares[j] ** 2 * var_P[v] / precision
+    _add_rows(D, indices[begin:end], amounts, h)
+    amount = np.float32(math.sqrt(spread))
+    for d in range(h.size):
+        h[d] += amount * e[d]
+
+
+@njit(**_FLAGS)
+def _gather_noise(A, noise, state, picked, X, nu):
+    """Draw a noise word for every row of X, and copy its row of A there and its length to nu."""
+    for j in range(len(X)):
+        picked[j] = _draw(state, noise[0], noise[1])
+    lengths = noise[5]
+    for j in range(len(X)):
+        fetch_rows(A, picked[: len(X)], j + 2, j + 3)
+        row, to = A[picked[j]], X[j]
+        for d in range(row.size):
+            to[d] = row[d]
+        nu[j] = lengths[picked[j]]
+
+
+@njit(**_FLAGS)
+def _less_line(scores, nu, share, line, sums):
+    """Overwrite the scores a of one sentence with share * (sigmoid(a) - level - slope * a).
+
+    sums get what a regression of the sigmoids on the scores needs; the trace of the Hessian.
+    """
+    level, slope = np.float32(line[0]), np.float32(line[1])
+    x_sum, a_sum, aa_sum, xa_sum = _F(0.0), _F(0.0), _F(0.0), _F(0.0)
+    spread = _F(0.0)
+    for j in range(scores.size):
+        a = scores[j]
+        x = _sigmoid32(a)
+        x_sum += x
+        a_sum += a
+        aa_sum += a * a
+        xa_sum += x * a
+        spread += x * (_F(1.0) - x) * nu[j]
+        scores[j] = share * (x - level - slope * a)
+    sums[0] += x_sum
+    sums[1] += a_sum
+    sums[2] += aa_sum
+    sums[3] += xa_sum
+    return share * spread
+
+
+@njit(**_FLAGS)
+def _fit_line(sums, n, line):
+    """The straight line through n points, from the sums of `_less_line`; in place."""
+    x, a = sums[0] / n, sums[1] / n
+    spread = sums[2] / n - a * a
+    slope = 0.0
+    if spread > 1e-6 * (1.0 + a * a):
+        slope = min(max((sums[3] / n - x * a) / spread, 0.0), 0.25)  # no sigmoid is steeper
+    line[0], line[1] = x - slope * a, slope
+
+
+@njit(**_FLAGS)
+def _noise_gradients(H, n_draws, A, noise, memory, G, trace):
+    """Write the sampled gradients of the noise words' loss in h, and the traces of its Hessians.
+
+    The same n_draws words for all rows of H, weighted to stand for n_negatives each. What a
+    straight line knows of their sigmoids is not left to chance: (level + slope * h.A_j) A_j is
+    subtracted, and its expectation level * E A_j + slope * E[A_j A_j'] h added; the line is the
+    one that fitted the words of the call before, so that the gradient is unbiased.
+    """
+    n_negatives, mean_row, moment = noise[2], noise[3], noise[4]
+    state, line = memory
+    size, n_dims = H.shape
+    tile = min(n_draws, 512)
+    X, nu = np.empty((tile, n_dims), np.float32), np.empty(tile, np.float32)
+    picked, sums = np.empty(tile, np.int64), np.zeros(4)
+    scores, extra = np.empty(size * tile, np.float32), np.empty((size, n_dims), np.float32)
+    share = np.float32(n_negatives / n_draws)
+    level, slope = np.float32(n_negatives * line[0]), np.float32(n_negatives * line[1])
+    np.dot(H, moment, extra)
+    for i in range(size):
+        trace[i] = 0.0
+        for d in range(n_dims):
+            G[i, d] = level * mean_row[d] + slope * extra[i, d]
+    for t in range(0, n_draws, tile):
+        T = min(tile, n_draws - t)
+        _gather_noise(A, noise, state, picked, X[:T], nu)
+        part = scores[: size * T].reshape(size, T)
+        np.dot(H, X[:T].T, part)
+        for i in range(size):
+            trace[i] += _less_line(part[i], nu, share, line, sums)
+        np.dot(part, X[:T], extra)
+        for i in range(size):
+            for d in range(n_dims):
+                G[i, d] += extra[i, d]
+    _fit_line(sums, size * n_draws, line)
+
+
+@njit(**_FLAGS)
+def _own_gradient(s, sentences, A, lengths, h, g):
+    """Add the gradient of the loss of the sentence's own words to g; the trace of its Hessian."""
+    _, indptr, indices, shares, _, _, _, _ = sentences
+    begin, end = indptr[s], indptr[s + 1]
+    whole = end - (end - begin) % 4
+    errors, scale = np.empty(4, np.float32), np.empty(2, np.float32)
+    trace = 0.0
+    for j in range(begin, whole, 4):
+        fetch_rows(A, indices[:end], j + 4, j + 8)
+        _meet_four(h, A, indices[j:], errors)
+        for k in range(4):
+            p, share = errors[k], shares[j + k]
+            trace += share * p * (1.0 - p) * lengths[indices[j + k]]
+            errors[k] = share * (p - 1.0)
+        _add_four(A, indices[j:], errors, g)
+    for j in range(whole, end):
+        scale[0] = shares[j]
+        trace += shares[j] * _step_along(h, A[indices[j]], 1.0, scale, g) * lengths[indices[j]]
+    return trace
+
+
+@njit(**_FLAGS)
+def _move_words(s, moment, weight, sentences, words, prior, g, trace):
+    """One step of the words of sentence s, in place: g is the gradient in h, trace/2 that in s^2.
+
+    The mean follows D' = -rate D - gradient; z = var_P/var, the precision relative to the prior's,
+    follows z' = c (1 - z) + trace/2 * share^2 var_P, which is linear, so no step can overshoot.
+    """
+    now, eta, lasts, last = moment
+    _, indptr, indices, shares, _, _, _, _ = sentences
+    D, z, clock = words
+    rates, var_P, c = prior
+    for j in range(indptr[s], indptr[s + 1]):
+        v = indices[j]
+        fetch_rows(D, indices, j + 2, j + 3)
+        # another thread may be ahead: the clock of a word never runs backwards
+        until = max(clock[v], now + eta)
+        gone = until - clock[v]
+        fade = np.float32(_fade(rates[v] * gone))
+        amount = np.float32(weight * shares[j] * lasts[v])
+        row = D[v]
+        for d in range(g.size):
+            row[d] = fade * row[d] - amount * g[d]
+        push = 0.5 * weight * trace * shares[j] ** 2 * var_P[v]
+        z[v] = 1.0 + (z[v] - 1.0) * _fade(c * gone) + push * last
+        clock[v] = until
+
+
+@njit(**_FLAGS)
+def _lasting(rate, eta):
+    """How long a push counts that fades at this rate while it acts for eta."""
+    return -math.expm1(-rate * eta) / rate
+
+
+@njit(**_FLAGS)
+def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
+    """Move the posteriors of the words downhill, sentence by sentence, in place.
+
+    Loss of a step: mean over the tokens of sampled l_neg(h_S), h_S = m + sum_v share_v D_v + s eps,
+    s^2 = sum_v share_v^2 var_v, plus the penalty of all words, which is caught up when a word is
+    met. begins: places in the order of the epoch where blocks start. All sentences of a block read
+    the words before any of them moves one, and use the same noise words: as many as the longest
+    has, n_negatives * n_tokens, but at most MOST_DRAWS. A block whose sentences have too much in
+    common to step together is cut into smaller ones (`common_step`). With blocks of one sentence
+    the steps are strictly one by one.
+
+    sentences = (order, indptr, indices, shares, n_tokens, weights, m, stiffness), the last an upper
+    bound on the curvature of each sentence's loss in h; words = (D, z, clock), z = var_P/var;
+    prior = (rates, var_P, c); noise = (keep, other, n_negatives, E A_j, E A_j A_j');
+    schedule = (clock at the start of the epoch, step, block size, budget of `common_step`);
+    memory = (state of the random numbers, line of `_noise_gradients`), both changed
+    """
+    order, _, _, _, n_tokens, weights, _, _ = sentences
+    start, eta, block, budget = schedule
+    state, _ = memory
+    n_dims = A.shape[1]
+    H = np.empty((block, n_dims), np.float32)
+    G = np.empty((block, n_dims), np.float32)
+    e = np.empty(n_dims, np.float32)
+    trace, total = np.empty(block), np.zeros(A.shape[0])
+    lengths, lasts = np.empty(A.shape[0], np.float32), np.empty(A.shape[0])
+    for v in range(A.shape[0]):  # what each word needs, once and not at every meeting
+        row, square = A[v], _F(0.0)
+        for d in range(n_dims):
+            square += row[d] * row[d]
+        lengths[v] = square
+        lasts[v] = _lasting(prior[0][v], eta)
+    last = _lasting(prior[2], eta)
+    for first in begins:
+        begin, end = first, min(first + block, order.size)
+        while begin < end:
+            size, factor = common_step(begin, end - begin, sentences, eta, budget, total)
+            n_draws = 0
+            for i in range(size):
+                s = order[begin + i]
+                n_draws = min(max(n_draws, noise[2] * n_tokens[s]), MOST_DRAWS)
+                _fill_normal(state, e)
+                _read_sentence(s, start + eta * begin, sentences, words, prior, e, H[i])
+            _noise_gradients(H[:size], n_draws, A, (*noise, lengths), memory, G, trace)
+            for i in range(size):
+                s = order[begin + i]
+                trace[i] += _own_gradient(s, sentences, A, lengths, H[i], G[i])
+            for i in range(size):
+                s = order[begin + i]
+                moment = (start + eta * (begin + i), eta, lasts, last)
+                _move_words(s, moment, factor * weights[s], sentences, words, prior, G[i], trace[i])
+            begin += size
+
+
+# ------------------------------------------------------------------------------------------------
+# PV-DBOW
+# ------------------------------------------------------------------------------------------------
+
+
+@njit(**_FLAGS)
+def _pick(j, ids, state, A, noise, picked):
+    """The words that token j meets: itself, then fresh noise words; they are fetched."""
+    picked[0] = ids[j]
+    fetch_rows(A, picked, 0, 1)
+    _pick_noise(noise[3], A, noise, state, picked[1:])
+
+
+@njit(**_FLAGS)
+def _move_rows(h, A, picked, errors, eta, step):
+    """Move the rows of A that are picked against h, by eta times their errors."""
+    for k in range(picked.size):
+        step[0] = eta * errors[k]
+        move, row = step[0], A[picked[k]]
+        for d in range(h.size):
+            row[d] -= move * h[d]
+
+
+@njit(**_FLAGS)
+def pv_dbow(rows, sentences, A, noise, eta, train_words, vectors):
+    """One pass over some sentences: each token moves its sentence's vector, and A if asked.
+
+    loss of a token = softplus(-h.A_w) + sum_j softplus(h.A_{n_j}), n_negatives fresh noise words.
+    sentences = (ids, offsets, states), a state of random numbers for each sentence;
+    noise = (words, keep, other, n_negatives). A token's words are picked, and fetched, while the
+    token before it is worked on: rows come from anywhere in a large table. They are met by fours.
+    """
+    ids, offsets, states = sentences
+    n_met = noise[3] + 1
+    n_dims = A.shape[1]
+    scale = np.ones(2, A.dtype)
+    grad = np.empty(n_dims, A.dtype)
+    errors = np.empty(n_met, A.dtype)
+    picked = np.empty((2, n_met), np.int64)
+    for s in rows:
+        h = vectors[s]
+        state = states[s : s + 1]
+        begin, end = offsets[s], offsets[s + 1]
+        if begin < end:
+            _pick(begin, ids, state, A, noise, picked[begin % 2])
+        for j in range(begin, end):
+            if j + 1 < end:
+                _pick(j + 1, ids, state, A, noise, picked[(j + 1) % 2])
+            these = picked[j % 2]
+            for d in range(n_dims):
+                grad[d] = 0.0
+            whole = n_met - n_met % 4
+            for k in range(0, whole, 4):
+                _meet_four(h, A, these[k:], errors[k:])
+                if k == 0:
+                    errors[0] -= 1.0
+                _add_four(A, these[k:], errors[k:], grad)
+            for k in range(whole, n_met):
+                scale[0] = 1.0
+                _step_along(h, A[these[k]], 1.0 if k == 0 else 0.0, scale, grad)
+                errors[k] = scale[1]
+            if train_words:
+                _move_rows(h, A, these, errors, eta, scale)
+            scale[0] = eta
+            move = scale[0]
+            for d in range(n_dims):
+                h[d] -= move * grad[d]

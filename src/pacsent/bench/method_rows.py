@@ -1,0 +1,232 @@
+"""The rows of the table: methods with their settings, what the paper reports, and their vectors.
+
+The paper's methods, ours, and what a user would pick instead (tf-idf, model2vec).
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pacsent.text.normalise import tokenise_paper
+from pacsent.words.encoded import Encoded
+
+LAMS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+SLOW_LAMS = (0.5, 2.0, 8.0)  # for slow rows that are not in the paper
+
+
+# ------------------------------------------------------------------------------------------------
+# The rows of the table
+# ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: a method with its settings, and what the paper reports for it."""
+
+    name: str
+    label: str
+    method: str
+    params: dict = field(default_factory=dict)
+    lams: tuple[float, ...] = ()
+    paper: tuple[float, float, float] | None = None  # 20news, IMDb, SUBJ
+    random: bool = False  # whether the vectors depend on random numbers
+    few_labels: bool = False
+
+    @property
+    def in_paper(self) -> bool:
+        return self.paper is not None
+
+
+def _rows() -> dict[str, Row]:
+    rows = [
+        Row(
+            "Average-0",
+            "Average α=0",
+            "Average",
+            {"alpha": 0.0},
+            paper=(0.748, 0.842, 0.908),
+            few_labels=True,
+        ),
+        Row("Average-1", "Average α=1", "Average", {"alpha": 1.0}, paper=(0.745, 0.838, 0.904)),
+        Row(
+            "IDF-Average-0",
+            "IDF-Average 1/λ=0",
+            "IDF-Average",
+            {"lam": float("inf")},
+            paper=(0.737, 0.823, 0.907),
+        ),
+        Row(
+            "IDF-Average-1",
+            "IDF-Average 1/λ=1",
+            "IDF-Average",
+            {"lam": 1.0},
+            paper=(0.735, 0.821, 0.906),
+        ),
+        Row(
+            "i-Average-0", "i-Average α=0", "i-Average", {"alpha": 0.0}, paper=(0.752, 0.842, 0.906)
+        ),
+        Row(
+            "i-IDF-Average-0",
+            "i-IDF-Average 1/λ=0",
+            "i-IDF-Average",
+            {"lam": float("inf")},
+            paper=(0.737, 0.822, 0.902),
+        ),
+        Row("PB-L2", "PB-L2", "PB-L2", lams=LAMS, paper=(0.753, 0.841, 0.905), few_labels=True),
+        Row("PB-IDF-L2", "PB-IDF-L2", "PB-IDF-L2", lams=LAMS, paper=(0.735, 0.823, 0.907)),
+        Row("i-PB-L2", "i-PB-L2", "i-PB-L2", lams=LAMS, paper=(0.748, 0.841, 0.908)),
+        Row("i-PB-IDF-L2", "i-PB-IDF-L2", "i-PB-IDF-L2", lams=LAMS, paper=(0.737, 0.823, 0.906)),
+        Row("PB-neg", "PB-neg", "PB-neg", lams=LAMS, paper=(0.750, 0.842, 0.907), few_labels=True),
+        Row(
+            "w-PB-neg",
+            "w-PB-neg",
+            "w-PB-neg",
+            {"prior_variance": "paper"},
+            lams=LAMS,
+            paper=(0.752, 0.843, 0.902),
+            random=True,
+            few_labels=True,
+        ),
+        Row("i-PB-neg", "i-PB-neg", "i-PB-neg", lams=LAMS, paper=(0.748, 0.842, 0.910)),
+        Row(
+            "i-w-PB-neg",
+            "i-w-PB-neg",
+            "i-w-PB-neg",
+            {"prior_variance": "paper"},
+            lams=LAMS,
+            paper=(0.750, 0.844, 0.910),
+            random=True,
+        ),
+        Row("PB-L2-token", "PB-L2, λ per token", "PB-L2", {"lam_mode": "per-token"}, lams=LAMS),
+        Row(
+            "PB-neg-token",
+            "PB-neg, λ per token",
+            "PB-neg",
+            {"lam_mode": "per-token"},
+            lams=SLOW_LAMS,
+        ),
+        Row("PB-01", "PB-01", "PB-01", lams=SLOW_LAMS),
+        Row("PV-DBOW", "PV-DBOW", "PV-DBOW", {"n_epochs": 10}, random=True),
+        Row("both", "both roles side by side", "both", few_labels=True),
+        Row("SIF", "SIF", "SIF", {"learn_from": "texts"}),
+        Row("uSIF", "uSIF", "uSIF", {"learn_from": "texts"}),
+        Row("SIF-sum", "SIF-sum (frozen)", "SIF-sum"),
+        Row("tf-idf", "tf-idf", "tf-idf", few_labels=True),
+        Row("model2vec", "model2vec", "model2vec"),
+    ]
+    return {row.name: row for row in rows}
+
+
+ROWS = _rows()
+PAPER_DATASETS = ("20news", "imdb", "subj")
+
+
+# ------------------------------------------------------------------------------------------------
+# Features
+# ------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Features:
+    """Vectors of the training and test texts, and what they cost."""
+
+    train: np.ndarray
+    test: np.ndarray
+    fit_seconds: float
+    encode_seconds: float
+    vectorizer: object = None
+    normalised: bool = False  # unit length by construction: nothing to choose
+
+
+@dataclass
+class Texts:
+    """One dataset, tokenised once: what the extractors of features read."""
+
+    words: Any
+    train_texts: list[str]
+    test_texts: list[str]
+    train: Encoded | None = None
+    test: Encoded | None = None
+    n_jobs: int | None = None
+    device: str | None = None
+
+
+def _from_method(row: Row, source: Texts, lam, seed) -> Features:
+    from pacsent.encoders.methods import make
+
+    params = dict(row.params)
+    if lam is not None:
+        params["lam"] = lam
+    vectorizer = make(row.method, source.words, **params)
+    known = vectorizer.get_params(deep=False)
+    extra = {"on_empty": "ignore", "n_jobs": source.n_jobs, "random_state": seed}
+    if source.device is not None:
+        extra["device"] = source.device
+    vectorizer.set_params(**{key: value for key, value in extra.items() if key in known})
+    return from_estimator(vectorizer, source.train, source.test)
+
+
+def from_estimator(vectorizer: Any, train: Any, test: Any) -> Features:
+    """Features of both parts by a vectorizer fitted on the first, and the seconds of each step."""
+    started = time.perf_counter()
+    vectorizer.fit(train)
+    fitted = time.perf_counter()
+    F_train, F_test = vectorizer.transform(train), vectorizer.transform(test)
+    done = time.perf_counter()
+    return Features(F_train, F_test, fitted - started, done - fitted, vectorizer)
+
+
+def _tf_idf(row, source, lam, seed) -> Features:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(
+        analyzer=tokenise_paper, sublinear_tf=True, min_df=2, dtype=np.float32
+    )
+    started = time.perf_counter()
+    train = vectorizer.fit_transform(source.train_texts)
+    fitted = time.perf_counter()
+    test = vectorizer.transform(source.test_texts)
+    return Features(
+        train, test, fitted - started, time.perf_counter() - fitted, vectorizer, normalised=True
+    )
+
+
+def _model2vec(row, source, lam, seed) -> Features:
+    """model2vec's own tokeniser and pooling over our input vectors, with its Zipf weights."""
+    try:
+        from model2vec import StaticModel
+        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+    except ImportError:
+        raise ImportError(
+            "The row model2vec needs model2vec, which is not installed. "
+            "Run: pip install 'pacsent[bench]'"
+        ) from None
+    started = time.perf_counter()
+    words = source.words.vocabulary.words
+    numbers = {word: i for i, word in enumerate([*words, "[UNK]"])}
+    tokenizer = Tokenizer(models.WordLevel(numbers, "[UNK]"))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    vectors = np.zeros((tokenizer.get_vocab_size(), source.words.n_dims), dtype=np.float32)
+    # its distillation weighs the word of rank r by log(1 + r)
+    rank = np.log1p(np.arange(1, len(words) + 1, dtype=np.float32))[:, None]
+    vectors[: len(words)] = np.asarray(source.words.input_vectors, dtype=np.float32) * rank
+    model = StaticModel(vectors, tokenizer, normalize=False)
+    fitted = time.perf_counter()
+    train = np.nan_to_num(np.asarray(model.encode(source.train_texts), dtype=np.float32))
+    test = np.nan_to_num(np.asarray(model.encode(source.test_texts), dtype=np.float32))
+    return Features(train, test, fitted - started, time.perf_counter() - fitted)
+
+
+_EXTRACTORS: dict[str, Callable[..., Features]] = {
+    "tf-idf": _tf_idf,
+    "model2vec": _model2vec,
+}
+
+
+def features(row: Row, source: Texts, lam: float | None = None, seed: int = 0) -> Features:
+    """The vectors of one row, at one lam where it has several."""
+    return _EXTRACTORS.get(row.method, _from_method)(row, source, lam, seed)

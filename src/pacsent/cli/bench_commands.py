@@ -1,0 +1,250 @@
+"""Commands that score: evaluate, reproduce, demo."""
+
+import click
+
+from pacsent.cli.command_line import (
+    ModelPath,
+    cli,
+    device_option,
+    json_option,
+    n_jobs_option,
+    overwrite_option,
+    quiet_option,
+    seeds_option,
+)
+from pacsent.cli.printing import echo_json, table, terminal_width
+
+# ------------------------------------------------------------------------------------------------
+# scores: evaluate, reproduce, demo
+# ------------------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("method")
+@click.argument("words", type=ModelPath(exists=True))
+@click.argument("dataset")
+@click.option("--data", type=click.Path(), help="Folder of the datasets.  [default: $PACSENT_DATA]")
+@click.option("--test", type=click.Path(), help="A second file: the test part of your own DATASET.")
+@click.option("--text-column", help="Column of a CSV that holds the text.")
+@click.option("--label-column", help="Column of a CSV that holds the label.")
+@click.option("--lam", "lams", type=float, multiple=True, help="Value to choose from; repeatable.")
+@seeds_option
+@click.option("--save-classifiers", type=click.Path(), help="Folder to keep the classifiers in.")
+@device_option
+@n_jobs_option
+@click.option("--no-verify", is_flag=True, help="Accept a dataset whose content is not the known.")
+@overwrite_option
+@json_option
+@quiet_option
+def evaluate(
+    method, words, dataset, data, test, text_column, label_column, lams, seeds,
+    save_classifiers, device, n_jobs, no_verify, overwrite, as_json, quiet,
+):  # fmt: skip
+    """Score METHOD with WORDS on DATASET by the paper's protocol.
+
+    METHOD is a row of the table (pacsent reproduce --list) or a method of the paper. DATASET is
+    the name of a benchmark dataset, or your own file: lines of label<TAB>text, or a CSV with
+    --text-column and --label-column. lam, C and L2 normalisation are chosen by five-fold
+    cross-validation on the training part.
+    """
+    from pathlib import Path
+
+    from pacsent.bench import datasets
+    from pacsent.bench import evaluation as scores
+    from pacsent.files import check_output
+    from pacsent.words import formats
+
+    if save_classifiers is not None:
+        check_output(save_classifiers, [words, dataset], overwrite=overwrite, folder=True)
+    if dataset in datasets.DATASETS:
+        loaded = datasets.load(dataset, data, verify=not no_verify)
+        if not isinstance(loaded, datasets.Dataset):
+            raise click.UsageError(f"{dataset} has pairs, not classes: see pacsent reproduce.")
+    elif Path(dataset).exists():
+        loaded = datasets.read_labelled(
+            dataset, text_column=text_column, label_column=label_column, test=test
+        )
+    else:
+        raise click.UsageError(
+            f"DATASET must be one of {', '.join(datasets.DATASETS)} or a file. Got {dataset!r}."
+        )
+    result = scores.evaluate(
+        method,
+        loaded,
+        formats.read(words, verbose=not quiet),
+        lams=lams or None,
+        seeds=range(seeds),
+        save_classifiers=save_classifiers,
+        device=device,
+        n_jobs=n_jobs,
+        verbose=not quiet,
+    )
+    if as_json:
+        click.echo(result.to_json(), nl=False)
+        return
+    click.echo(str(result))
+    for score in result.scores:
+        chosen = {key: score[key] for key in ("lam", "C", "normalise") if score[key] is not None}
+        settings = ", ".join(f"{key}={value}" for key, value in chosen.items())
+        click.echo(f"  seed {score['seed']}: {score['accuracy']:.4f} ({settings})")
+
+
+def _list_rows(context, parameter, wanted):
+    if wanted and not context.resilient_parsing:
+        from pacsent.bench.method_rows import ROWS
+
+        for row in ROWS.values():
+            click.echo(f"{row.name:18}{row.label}{'' if row.in_paper else '  (not in the paper)'}")
+        context.exit()
+
+
+@cli.command()
+@click.option("--data", type=click.Path(), help="Folder of the datasets.  [default: $PACSENT_DATA]")
+@click.option("--words", required=True, type=ModelPath(exists=True), help="The word vectors.")
+@click.option("-o", "--output", required=True, type=click.Path(), help="Folder to write.")
+@click.option("--only", help="Rows, datasets or kinds, separated by commas: PB-L2,imdb.")
+@seeds_option
+@click.option("--quick", is_flag=True, help="A small grid and one seed: does everything work?")
+@click.option("--save-classifiers", is_flag=True, help="Keep the classifiers in OUT/classifiers.")
+@device_option
+@n_jobs_option
+@click.option(
+    "--format",
+    "table_format",
+    type=click.Choice(["text", "md", "latex", "html"]),
+    default="text",
+    show_default=True,
+    help="How the table is printed.",
+)
+@click.option(
+    "--time-limit", type=float, help="Seconds after which no further result is begun; run again."
+)
+@click.option("--no-report", is_flag=True, help="Write result files only, no index.html or plots.")
+@click.option("--no-verify", is_flag=True, help="Accept datasets whose content is not the known.")
+@json_option
+@quiet_option
+@click.option(
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list_rows,
+    help="List the rows of the table and leave.",
+)
+def reproduce(
+    data, words, output, only, seeds, quick, save_classifiers, device, n_jobs, table_format,
+    time_limit, no_report, no_verify, as_json, quiet,
+):  # fmt: skip
+    """Run the paper's experiment again and print its table with ours beside it.
+
+    Each result is one JSON file in OUT/results; a run that was interrupted goes on where it
+    stopped. OUT/index.html is the report, one file that opens offline. --only takes rows,
+    datasets and kinds (paper, classification, few-labels, similarity, certificate, map).
+    """
+    from pathlib import Path
+
+    from pacsent.bench import datasets, report, reproduction
+    from pacsent.words import formats
+
+    folder = datasets.data_folder(data)
+    if not no_report:
+        report.require_matplotlib()
+    run = reproduction.reproduce(
+        folder,
+        formats.read(words),
+        output,
+        only=only.split(",") if only else None,
+        seeds=range(seeds),
+        quick=quick,
+        save_classifiers=save_classifiers,
+        device=device,
+        n_jobs=n_jobs,
+        verify=not no_verify,
+        verbose=not quiet,
+        time_limit=time_limit,
+        report=None if quiet else lambda line: click.echo(line, err=True),
+    )
+    results = reproduction.read_results(Path(output) / "results")
+    if not results:
+        reasons = " ".join(run["skipped"].values()) or "The time was up before the first."
+        raise ValueError(f"No result could be made. {reasons}")
+    if not no_report:
+        report.write(results, output, reproduction.last_run(output) or run)
+        click.echo(f"Report: {Path(output) / 'index.html'}", err=True)
+    if as_json:
+        page = None if no_report else Path(output) / "index.html"
+        echo_json({"output": output, "report": page, "run": run, "results": results})
+    elif table_format == "text":
+        click.echo(table(*report.cells(results), width=terminal_width()))
+    else:
+        click.echo(report.table(results, table_format))
+    minutes, memory = run["seconds"] / 60, run["peak_memory_bytes"] / 2**30
+    click.echo(
+        f"{run['n_done']} results made, {run['n_kept']} kept, {minutes:.1f} minutes, "
+        f"peak memory {memory:.1f} GB",
+        err=True,
+    )
+
+
+@cli.command()
+@click.option("-o", "--output", default="demo", show_default=True, help="Folder to write.")
+@click.option("--random-state", default=0, show_default=True, help="Seed.")
+@n_jobs_option
+@overwrite_option
+@click.option(
+    "--generated",
+    is_flag=True,
+    help="On text drawn from the paper's generative model: every method, and the true risk.",
+)
+@json_option
+@click.option("--quiet", is_flag=True, help="Results only.")
+def demo(output, random_state, n_jobs, overwrite, generated, as_json, quiet):
+    """Show everything, end to end, on passages of thirty books with the English model.
+
+    Finds passages by meaning, learns who wrote what, promises how often it will be wrong, and
+    watches the promise hold on passages of the same books and the alarm go off on other books.
+    With --generated: draws a corpus, trains word vectors, fits every method, and prints accuracy,
+    the true risk (known, because the text was drawn) and the certificate. OUT/index.html is the
+    report.
+    """
+    from pathlib import Path
+
+    from pacsent.files import check_output
+
+    check_output(output, overwrite=overwrite, folder=True)
+
+    def say(line):
+        if not quiet:
+            click.echo(line, err=True)
+
+    if generated:
+        from pacsent.bench import generated_demo as example
+
+        made = example.run(output, random_state=random_state, n_jobs=n_jobs, say=say)
+        told = [made["table"]]
+    else:
+        from pacsent.bench import books
+
+        made = books.run(output, random_state=random_state, n_jobs=n_jobs, say=say)
+        told = [
+            f"{what}: promised at most {made[key]['promised']:.3f}, wrong {made[key]['error']:.3f}"
+            + (", alarm" if made[key]["alarm"] else ", no alarm")
+            for what, key in (("the same books", "holds"), ("other books", "breaks"))
+        ]
+    if as_json:
+        made.pop("table", None)
+        echo_json({"report": Path(output) / "index.html", **made})
+    else:
+        click.echo("\n".join(told))
+    say(
+        f"""
+Report: {Path(output) / "index.html"}
+
+On your own text:
+  pacsent embed english < lines.txt > vectors.tsv
+  pacsent words english whale                    neighbours of a word
+  pacsent certify english new.txt                a promise about words nobody has seen
+  pacsent train mine.txt -o words                word vectors of your own, both tables
+  pacsent fit PB-L2 words mine.txt -o model      sentence vectors
+  pacsent evaluate PB-L2 words labelled.tsv      lines of label<TAB>text"""
+    )

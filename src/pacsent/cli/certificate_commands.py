@@ -1,0 +1,263 @@
+"""Commands about promises: bound, certify, simulate."""
+
+import warnings
+
+import click
+
+from pacsent.cli.command_line import (
+    cli,
+    device_option,
+    echo_warnings,
+    json_option,
+    n_jobs_option,
+    overwrite_option,
+    quiet_option,
+)
+from pacsent.cli.embed_commands import check_parameters
+from pacsent.cli.printing import echo_json, noted, table, terminal_width
+
+# ------------------------------------------------------------------------------------------------
+# promises: bound, certify, simulate
+# ------------------------------------------------------------------------------------------------
+
+
+def _probability(context, parameter, value):
+    if not 0 < value < 1:
+        raise click.BadParameter(f"{value:g} is not strictly between 0 and 1.")
+    return value
+
+
+@cli.command()
+@click.option("--risk", type=click.FloatRange(0, 1), required=True, help="Empirical risk.")
+@click.option("--kl", type=click.FloatRange(min=0), required=True, help="KL(Q||P) in nats.")
+@click.option("--n", type=click.IntRange(min=1), required=True, help="Independent examples.")
+@click.option(
+    "--delta", type=float, default=0.05, show_default=True, callback=_probability,
+    help="Chance that the bound fails.",
+)  # fmt: skip
+@click.option(
+    "--lam", type=click.FloatRange(min=0, min_open=True),
+    help="Catoni's lambda, fixed before the sample is seen.  [default: n]",
+)  # fmt: skip
+@json_option
+def bound(risk, kl, n, delta, lam, as_json):
+    """All PAC-Bayes bounds on one set of numbers, as a table."""
+    from pacsent.maths import bounds
+
+    rows = bounds.compare(risk, kl, n, delta, lam=lam)
+    if as_json:
+        given = {"empirical_risk": risk, "kl": kl, "n": n, "delta": delta}
+        found = [{"bound": row.name, "value": row.value, "note": row.note} for row in rows]
+        echo_json({**given, "bounds": found})
+        return
+    click.echo(f"risk {risk:g} on n = {n:,}, KL {kl:g} nats, delta {delta:g}")
+    lines = [(row.name, f"{row.value:.6f}", row.note) for row in rows]
+    click.echo(noted(lines, width=terminal_width()))
+
+
+def _vectorizer(model, method):
+    from pacsent.encoders.methods import check_gives_vectors, make
+    from pacsent.loading import load
+
+    loaded = load(model)
+    check_gives_vectors(loaded, model)
+    if not hasattr(loaded, "transform"):
+        return make(method or "PB-L2", loaded)
+    if method is not None:
+        raise click.UsageError(
+            f"--method is for a MODEL that holds word vectors only. Got {method} for {model}, "
+            "which holds a fitted method. Leave --method out."
+        )
+    return loaded
+
+
+@cli.command()
+@click.argument("model")
+@click.argument("text")
+@click.option("-o", "--output", type=click.Path(), help="Also write the certificate as JSON.")
+@click.option(
+    "--kind", type=click.Choice(["continuation", "A", "A'", "B", "C"]), default="continuation",
+    show_default=True,
+    help="continuation: what follows in new documents. A: further words of these documents, if "
+    "words were independent. A': words of these texts, no assumption. B: new documents, for "
+    "w-PB-neg. C: squared loss.",
+)  # fmt: skip
+@click.option("--method", show_default="PB-L2",
+              help="The method, where MODEL holds word vectors only.")  # fmt: skip
+@click.option(
+    "--delta", type=float, default=0.05, show_default=True, callback=_probability,
+    help="Chance that the bound fails.",
+)  # fmt: skip
+@click.option("--n-candidates", type=click.IntRange(min=1), default=1, show_default=True,
+              help="Methods, settings or seeds tried, this one too; each is paid.")  # fmt: skip
+@click.option("--bound", type=click.Choice(["betting", "maurer-pontil", "chernoff"]),
+              default="betting", show_default=True, help="On the documents' losses.")  # fmt: skip
+@click.option("--share", type=float, default=0.8, show_default=True, callback=_probability,
+              help="First part of a document that makes its vector (continuation).")  # fmt: skip
+@click.option("--anytime", is_flag=True, help="Keep the order; the bound may be watched.")
+@click.option("--posterior", default="auto", show_default=True,
+              type=click.Choice(["auto", "prior", "vectorizer", "bound"]),
+              help="Which posterior is certified (A, A', B, C).")  # fmt: skip
+@click.option("--bias", type=float, help="Added to every score.  [default: ln of the negatives]")
+@click.option("--split", type=float,
+              help="Share of the documents (A, A', C: of the words) set aside.")  # fmt: skip
+@click.option("--holdout", type=float, help="Share of them kept back, to compare with the bound.")
+@click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse",
+              show_default=True, help="Documents that the vectors have seen.")  # fmt: skip
+@click.option("--no-calibrate", is_flag=True, help="Leave the vector as it is.")
+@click.option("--random-state", type=click.IntRange(min=0),
+              help="Seed of the split.  [default: drawn, and recorded]")  # fmt: skip
+@n_jobs_option
+@device_option
+@overwrite_option
+@json_option
+@quiet_option
+def certify(model, text, output, method, overwrite, as_json, no_calibrate, quiet, **options):
+    """Certify how well MODEL tells unseen words of TEXT (a document a line) from noise.
+
+    The word vectors must not have been trained on TEXT: documents they have seen are refused (exit
+    status 1), and where nobody recorded what they saw the certificate says so. A method that
+    learns from text is fitted again on the documents set aside. Exit status 0 also for a bound
+    that is no better than guessing; a warning on stderr says so.
+    """
+    from pacsent.certificates.certifying import certify as certified
+    from pacsent.files import check_output, replacing
+    from pacsent.text.reading import read_lines
+
+    check_output(output, [model, text], overwrite=overwrite)
+    vectorizer = _vectorizer(model, method)
+    device = options.pop("device")
+    if device is not None:
+        check_parameters(vectorizer, {"device": device})
+        vectorizer.set_params(device=device)
+    if not quiet and vectorizer.learns_from_text:
+        click.echo(
+            f"certify: {vectorizer.method_name} is fitted again on a part of {text} that is not "
+            "certified; what it learned before is not used.",
+            err=True,
+        )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        certificate = certified(
+            vectorizer, list(read_lines(text)), calibrate=not no_calibrate, verbose=not quiet,
+            **options,
+        )  # fmt: skip
+    echo_warnings(caught)
+    if output:
+        with replacing(output) as file:
+            file.write((certificate.to_json() + "\n").encode())
+    click.echo(certificate.to_json() if as_json else str(certificate))
+
+
+@cli.command()
+@click.argument("certificate", type=click.Path(exists=True, allow_dash=True))
+@click.argument("text", required=False)
+@click.argument("model", required=False)
+@click.option("--method", show_default="PB-L2",
+              help="The method, where MODEL holds word vectors only.")  # fmt: skip
+@json_option
+@quiet_option
+def verify(certificate, text, model, method, as_json, quiet):
+    """Check a CERTIFICATE (JSON): its parts alone, or with TEXT and MODEL every ingredient.
+
+    Of vectors (`pacsent certify -o`) or of a classifier (`pacsent classify certify --json`), which
+    is checked alone. Exit status 1, and one line, where something does not fit.
+    """
+    from pacsent.classify.promises import ErrorCertificate
+    from pacsent.loading import certificate_from_json
+    from pacsent.text.reading import read_lines
+
+    if (text is None) != (model is None):
+        raise click.UsageError("Give TEXT and MODEL together, or neither.")
+    with click.open_file(certificate, encoding="utf-8") as file:
+        written = file.read()
+    found = certificate_from_json(written, certificate, verify=text is None)
+    if text is None:
+        checked = "the bound follows from its parts"
+    else:
+        if isinstance(found, ErrorCertificate):
+            raise click.UsageError("A certificate of a classifier is checked alone, without TEXT.")
+        if not quiet:
+            click.echo("verify: certifying once more ...", err=True)
+        found.verify(list(read_lines(text)), _vectorizer(model, method))
+        checked = "the parts follow from the text and the model, and the bound from the parts"
+    if as_json:
+        echo_json({"verified": True, "checked": checked})
+    else:
+        click.echo(f"Verified: {checked}.\n{found}")
+
+
+_COVERAGE = (
+    "kind, setting", "replicates", "violations", "95 % interval", "bound", "true",
+    "paper's violations", "paper's bound", "paper's true",
+)  # fmt: skip
+
+
+def _covered(c) -> list[str]:
+    """A line of the table of `simulate`."""
+    return [
+        f"{c.kind}, {c.setting}", f"{c.n_replicates:,}", f"{c.n_violations:,}",
+        f"[{c.low:.4f}, {c.high:.4f}]", f"{c.mean_bound:.4g}", f"{c.mean_risk:.4g}",
+        f"{c.paper_violations:,}", f"{c.paper_mean_bound:.4f}", f"{c.paper_mean_risk:.4f}",
+    ]  # fmt: skip
+
+
+@cli.command()
+@click.option("--kind", type=click.Choice(["continuation", "A", "A'", "B", "C", "all"]),
+              default="all",
+              show_default=True, help="Which certificate.")  # fmt: skip
+@click.option("--setting", type=click.Choice(["topics", "memorising", "drift", "all"]),
+              default="all", show_default=True,
+              help="Vectors that know topics, that memorise; or text that drifts.")  # fmt: skip
+@click.option(
+    "--replicates",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Independent corpora.",
+)
+@click.option(
+    "--delta", type=float, default=0.05, show_default=True, callback=_probability,
+    help="Chance that a bound may fail.",
+)  # fmt: skip
+@click.option(
+    "--random-state", type=click.IntRange(min=0), default=0, show_default=True, help="Seed."
+)
+@click.option("--figure", metavar="FILE.png", help="Also draw true risk against claimed bound.")
+@json_option
+@overwrite_option
+@quiet_option
+def simulate(kind, setting, replicates, delta, random_state, figure, as_json, overwrite, quiet):
+    """Count how often certificates fail where the truth is known, beside the paper's own bound.
+
+    Documents are drawn from the paper's generative model; in the setting drift with words that
+    come in bursts and topics that change, where A, as if words were independent, must fail. Exit
+    status 1 if a certificate failed more often than delta allows where its assumption holds.
+    """
+    from pacsent.certificates import simulation
+    from pacsent.files import check_output
+
+    if figure:
+        check_output(figure, overwrite=overwrite)
+    kinds = list(simulation.KINDS) if kind == "all" else [kind]
+    settings = list(simulation.SETTINGS) if setting == "all" else [setting]
+    found, drawn = [], {}
+    for one in kinds:
+        for name in settings:
+            if name == "drift" and one not in ("continuation", "A"):
+                continue
+            coverage, pairs = simulation.simulate(
+                one, name, replicates, delta=delta, random_state=random_state,
+                verbose=not quiet, return_replicates=True,
+            )  # fmt: skip
+            found.append(coverage)
+            if one not in ("C", "continuation") and name != "drift":
+                drawn[f"{one}, {name}"] = pairs
+    if figure:
+        simulation.figure(drawn, figure)
+    if as_json:
+        echo_json({"delta": delta, "coverage": [c.to_dict() for c in found]})
+    else:
+        click.echo(table(_COVERAGE, list(map(_covered, found)), width=terminal_width()))
+    kept = [c.keeps_promise for c in found if (c.kind, c.setting) != ("A", "drift")]
+    return 0 if all(kept) else 1

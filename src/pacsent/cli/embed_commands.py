@@ -1,0 +1,294 @@
+"""Commands about sentences: fit, embed."""
+
+import os
+import warnings
+
+import click
+
+from pacsent.cli import many_files as shards
+from pacsent.cli.command_line import (
+    ModelPath,
+    cli,
+    device_option,
+    echo_warnings,
+    in_shell_words,
+    json_lines_option,
+    json_option,
+    n_jobs_option,
+    overwrite_option,
+    quiet_option,
+)
+from pacsent.cli.many_files import shard_options
+from pacsent.cli.printing import echo_json
+
+# ------------------------------------------------------------------------------------------------
+# sentences: fit, embed
+# ------------------------------------------------------------------------------------------------
+
+
+def _list_methods(context, parameter, wanted):
+    if wanted and not context.resilient_parsing:
+        from pacsent.encoders.methods import METHODS
+
+        click.echo("\n".join(METHODS))
+        context.exit()
+
+
+def _model_names(command):
+    return click.option(
+        "--model-names",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_list_methods,
+        help="List the methods and stop.",
+    )(command)
+
+
+@cli.command()
+@click.argument("method")
+@click.argument("words", type=ModelPath(exists=True))
+@click.argument("text", type=click.Path(exists=True, allow_dash=True))
+@click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the model.")
+@click.option("--lam", type=float, help="Weight of the data against the prior; inf is allowed.")
+@click.option(
+    "--lam-mode",
+    type=click.Choice(["fixed", "per-token"]),
+    help="Lambda is --lam, or --lam times the number of words of a sentence.",
+)
+@click.option("--alpha", type=float, help="Weight of the prior, for Average and i-Average.")
+@click.option("--prior-variance", type=float, help="Variance of each word's prior.")
+@click.option(
+    "--variance",
+    type=click.Choice(["exact", "paper-loss", "printed"]),
+    help="Which variance the closed forms report.",
+)
+@click.option("--kl", type=click.Choice(["exact", "paper"]), help="The KL of PB-neg's objective.")
+@click.option("--unit-prior", is_flag=True, default=None, help="PB-IDF-L2's other reading.")
+@click.option(
+    "--unseen",
+    type=click.Choice(["clamp", "drop"]),
+    help="What IDF does with words that TEXT does not hold.",
+)
+@click.option("--subsample", type=float, help="Sub-sampling threshold, such as 1e-4; 0 for none.")
+@click.option("--n-negatives", type=int, help="Noise words for each word.")
+@click.option("--noise-power", type=float, help="Exponent of the counts in the noise distribution.")
+@click.option("--n-epochs", type=int, help="Passes over TEXT, for solvers that make passes.")
+@click.option("--learning-rate", type=float, help="Step size, for solvers that make steps.")
+@click.option("--solver", help="How the objective is minimised, for methods that are not closed.")
+@click.option("--random-state", type=int, help="Seed.")
+@n_jobs_option
+@device_option
+@click.option("--batch-size", type=click.IntRange(min=1), help="Sentences worked on at once.")
+@click.option(
+    "--on-empty",
+    type=click.Choice(["warn", "error", "ignore"]),
+    help="What to do about sentences without a known word.",
+)
+@click.option(
+    "--words-by",
+    type=click.Choice(["copy", "reference"]),
+    default="copy",
+    show_default=True,
+    help="Keep the word vectors in the model's folder, or only where WORDS is.",
+)
+@overwrite_option
+@json_option
+@quiet_option
+@_model_names
+def fit(method, words, text, output, words_by, overwrite, as_json, quiet, **given):
+    """Fit METHOD with the word vectors WORDS on the sentences of TEXT (one a line, - for stdin).
+
+    WORDS is a folder of pacsent, a file of any format that `pacsent convert` reads, or `english`,
+    which comes with the package. Options
+    that are left out have the method's own defaults.
+    """
+    from pacsent.encoders.methods import METHODS, make
+    from pacsent.loading import save
+    from pacsent.progress import bar
+    from pacsent.storage import check_place
+    from pacsent.text.reading import read_lines
+    from pacsent.words import formats
+
+    if method not in METHODS:
+        raise click.BadParameter(f"one of {', '.join(METHODS)}", param_hint="METHOD")
+    check_place(output, [words, text], overwrite=overwrite)
+    params = {name: value for name, value in given.items() if value is not None}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        vectors = formats.read(words, verbose=not quiet)
+        check_parameters(make(method, vectors), params)
+        try:
+            vectorizer = make(method, vectors, **params)
+        except ValueError as error:
+            raise click.UsageError(in_shell_words(str(error))) from None
+        if "verbose" in vectorizer.get_params(deep=False):
+            vectorizer.set_params(verbose=not quiet)
+        with bar(f"fit {method}", unit="sentences", enabled=not quiet) as shown:
+
+            def sentences():
+                for sentence in read_lines(text):
+                    shown.advance()
+                    yield sentence
+
+            vectorizer.fit(sentences())
+        save(vectorizer, output, words=words_by, overwrite=overwrite)
+    echo_warnings(caught)
+    result = {
+        "method": method,
+        "words": str(words),
+        "output": str(output),
+        **_counts(vectorizer),
+    }
+    if as_json:
+        echo_json(result)
+    else:
+        click.echo(f"wrote  {output}: {method}, {_report(vectorizer)}")
+
+
+def check_parameters(vectorizer, params):
+    """Refuse options that the method does not have, by the names they have in the shell."""
+    known = vectorizer.get_params(deep=False)
+    for name in params:
+        if name not in known:
+            option = "--" + name.replace("_", "-")
+            raise click.UsageError(f"{vectorizer.method_name} takes no {option}.")
+
+
+def _counts(vectorizer) -> dict:
+    return {
+        "n_sentences": vectorizer.n_sentences_,
+        "n_empty": vectorizer.n_empty_,
+        "coverage": vectorizer.coverage_,
+    }
+
+
+def _report(vectorizer) -> str:
+    n, empty, coverage = vectorizer.n_sentences_, vectorizer.n_empty_, vectorizer.coverage_
+    known = "no words at all" if coverage != coverage else f"{100 * coverage:.1f} % of words known"
+    cause = vectorizer._tokenless_cause()
+    return f"{n:,} sentences, {known}, {empty:,} without a known word{cause}"
+
+
+def ready(method, words):
+    """A method that needs no text to be ready for sentences."""
+    from pacsent.encoders import methods
+
+    if method not in methods.METHODS:
+        raise click.BadParameter(f"one of {', '.join(methods.METHODS)}", param_hint="--method")
+    try:
+        return methods.ready(method, words)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+@cli.command()
+@click.argument("model", type=ModelPath(exists=True, file_okay=False))
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    help="File ending in .npy or .tsv (means), .npz, .jsonl or .parquet (means and variances). "
+    "Tab-separated means on stdout when left out. For many files or a table: a folder, or an "
+    "address such as s3://bucket/folder.",
+)
+@click.option(
+    "--ids", is_flag=True, help="Lines are ID<TAB>TEXT; the ids go with the vectors, as `id`."
+)
+@click.option("--keep-text", is_flag=True, help="The texts go with the vectors, as `text`.")
+@click.option("--method", help="The method, where MODEL holds word vectors.  [default: SIF-sum]")
+@click.option(
+    "--unknown",
+    type=click.Choice(["drop", "nearest"]),
+    help="Leave unknown words out, or read them as the known word they misspell.  [default: drop]",
+)
+@n_jobs_option
+@device_option
+@click.option("--batch-size", type=click.IntRange(min=1), help="Sentences worked on at once.")
+@click.option(
+    "--on-empty",
+    type=click.Choice(["warn", "error", "ignore"]),
+    help="What to do about sentences without a known word: mean 0 and a count, or stop.",
+)
+@shard_options
+@overwrite_option
+@json_lines_option
+@quiet_option
+@_model_names
+def embed(model, sources, output, quiet, overwrite, as_json, **given):
+    """Turn the sentences of SOURCE (one a line, stdin when left out) into vectors by MODEL.
+
+    MODEL is a folder that `pacsent fit` wrote, or word vectors (`english` comes with the package)
+    for a --method that learns nothing from text. Works on a stream: memory does not grow with the
+    text. Ends with a line on stderr that says how many words were known and how many sentences had
+    none (mean 0, variance missing).
+
+    The keys are the same in .npz, .jsonl and .parquet: `mean` and `variance`, and before them `id`
+    with --ids and `text` with --keep-text. In a .tsv the id is the first column and the text the
+    last.
+
+    Many files, folders, globs, tables (.parquet, .jsonl, .csv, .tsv) and addresses (s3://, gs://,
+    hf://) are worked on file by file: -o is then a folder that gets one output for each, written
+    whole or not at all, and a manifest.json with digests, counts and failures. Run again, it goes
+    on where it was.
+    """
+    how = shards.taken(given)
+    if shards.wanted(sources, output, how, ids=given["ids"]):
+        manner = {"overwrite": overwrite, "quiet": quiet, "as_json": as_json}
+        shards.embed(model, sources, output, how, given, **manner)
+        return
+    text = sources[0] if sources else "-"
+    if text != "-" and not os.path.exists(text):
+        raise click.BadParameter(f"Path {text!r} does not exist.", param_hint="'[SOURCE]...'")
+    vectorizer = _embed_text(model, text, output, overwrite, quiet, as_json=as_json, **given)
+    if as_json and output not in (None, "-"):
+        echo_json({"model": model, "output": output, **_counts(vectorizer)})
+    if not quiet:
+        click.echo(_report(vectorizer), err=True)
+
+
+def _embed_text(
+    model, text, output, overwrite, quiet, *, method, unknown, ids, keep_text, as_json, **given
+):
+    """One text, a sentence a line, to one file or stdout; the vectorizer that did it."""
+    from pacsent.encoders import vector_files
+    from pacsent.encoders.methods import check_gives_vectors
+    from pacsent.files import check_output
+    from pacsent.loading import load
+    from pacsent.progress import bar
+    from pacsent.text.reading import read_lines
+
+    if output is not None and output != "-":
+        try:
+            vector_files.check_name(output, ids=ids, texts=keep_text)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="-o") from None
+    check_output(output, [model, text], overwrite=overwrite)
+    vectorizer = load(model, unknown=unknown)
+    check_gives_vectors(vectorizer, model)
+    if hasattr(vectorizer, "stream"):
+        if method is not None:
+            raise click.UsageError("--method is for word vectors. MODEL holds a fitted method.")
+    else:
+        vectorizer = ready(method or "SIF-sum", vectorizer)
+    params = {name: value for name, value in given.items() if value is not None}
+    check_parameters(vectorizer, params)
+    vectorizer.set_params(**params)
+    vectorizer._validate_params()
+    n_dims = len(vectorizer.get_feature_names_out())
+    carried = vector_files.Carried(ids=ids, texts=keep_text)
+
+    def batches():
+        for means, variances in vectorizer.stream(carried.read(read_lines(text))):
+            yield means, variances, carried.take(len(variances))
+            shown.advance(len(variances))
+
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        bar("embed", unit="sentences", enabled=not quiet) as shown,
+    ):
+        warnings.simplefilter("always", UserWarning)
+        vector_files.write(batches(), output, n_dims, overwrite=overwrite, lines=as_json)
+    echo_warnings(w for w in caught if w.category.__name__ != "EmptySentenceWarning")
+    return vectorizer

@@ -1,0 +1,139 @@
+"""Commands about being looked at: serve, map."""
+
+from functools import partial
+
+import click
+
+from pacsent.cli.command_line import ModelPath, cli, json_option, overwrite_option, quiet_option
+from pacsent.cli.printing import echo_json
+
+_json_at_start = partial(
+    json_option, help="Print one JSON object once it serves: its address, workers and model."
+)
+_CLASSIFIED = "Folder of a classifier, for /classify."
+_POSITIVE = click.IntRange(min=1)
+
+
+@cli.command()
+@click.argument("model", type=ModelPath(exists=True, file_okay=False))
+@click.option("--host", default="127.0.0.1", show_default=True, help="0.0.0.0 for everybody.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True,
+              help="0 takes a free one; the log names it.")  # fmt: skip
+@click.option("--method", default="SIF-sum", show_default=True,
+              help="The method, where MODEL holds word vectors.")  # fmt: skip
+@click.option("--classifier", type=click.Path(exists=True, file_okay=False), help=_CLASSIFIED)
+@click.option("--index", type=click.Path(exists=True, file_okay=False),
+              help="Folder of an index, for /search.")  # fmt: skip
+@click.option("--certificate", "certificates", multiple=True,
+              type=click.Path(exists=True, dir_okay=False),
+              help="JSON file of a certificate; may be given again.")  # fmt: skip
+@click.option("--name", help="What clients call the model.  [default: name of its folder]")
+@click.option("--workers", type=_POSITIVE, default=1, show_default=True,
+              help="Processes; they share the memory of one model.")  # fmt: skip
+@click.option("--api-key-file", type=click.Path(exists=True, dir_okay=False),
+              help="API keys, one a line; without it everybody may ask.")  # fmt: skip
+@click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN",
+              help="Web pages from there may call the server; * for all.")  # fmt: skip
+@click.option("--reload-model", is_flag=True,
+              help="Swap in the new model when its folder changes; SIGHUP: now.")  # fmt: skip
+@click.option("--max-body", type=_POSITIVE, default=8 << 20, show_default=True,
+              help="Bytes of a request.")  # fmt: skip
+@click.option("--max-texts", type=_POSITIVE, default=2048, show_default=True,
+              help="Texts of a request.")  # fmt: skip
+@click.option("--max-tokens", type=_POSITIVE, default=1_000_000, show_default=True,
+              help="Words of a request.")  # fmt: skip
+@click.option("--max-concurrent", type=_POSITIVE, default=256, show_default=True,
+              help="Requests that a worker answers at once.")  # fmt: skip
+@click.option("--timeout", type=click.FloatRange(min=0.1), default=30.0, show_default=True,
+              help="Seconds for a request.")  # fmt: skip
+@click.option("--raw-length", is_flag=True,
+              help="/v1/embeddings gives the means as they are, not of length one.")  # fmt: skip
+@_json_at_start
+def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_length, **options):
+    """Serve MODEL by HTTP: OpenAI's /v1/embeddings, and our own addresses.
+
+    MODEL is word vectors such as `english`, a fitted method, a classifier or an index. A page to
+    try it is at /, the addresses are listed at /docs. The log goes to stderr, one JSON object a
+    line, without the texts.
+    """
+    try:
+        from pacsent.serve import Settings, Sources, Supervisor, open_served, read_keys
+    except ImportError as error:
+        raise ImportError(
+            f"The server needs packages that are not there ({error.name}). Install them: "
+            "pip install 'pacsent[serve]'"
+        ) from None
+    settings = Settings(
+        keys=read_keys(api_key_file) if api_key_file else (),
+        origins=origins,
+        unit_length=not raw_length,
+        **{name: options[name] for name in ("max_body", "max_texts", "max_tokens",
+                                            "max_concurrent", "timeout")},
+    )  # fmt: skip
+    kept = ("method", "classifier", "index", "certificates", "name")
+    sources = Sources(model, **{name: options[name] for name in kept})
+    supervisor = Supervisor(
+        partial(open_served, sources),
+        settings,
+        (host, port),
+        workers,
+        sources.signature if reload_model else None,
+        echo_json if options["as_json"] else None,
+    )
+    click.get_current_context().exit(supervisor.run())
+
+
+@cli.command("map")
+@click.argument("model", type=ModelPath(exists=True, file_okay=False))
+@click.argument("texts", type=click.Path(exists=True, allow_dash=True))
+@click.option("-o", "--output", type=click.Path(), help="The page, FILE.html.")
+@click.option("--atlas", type=click.Path(), help="A table for Embedding Atlas, FILE.parquet.")
+@click.option("--method", default="SIF-sum", show_default=True,
+              help="The method, where MODEL holds word vectors.")  # fmt: skip
+@click.option("--text-column", help="Column of the text in tables.  [default: text]")
+@click.option("--label-column", help="Column of the class, for the colours.")
+@click.option("--title", default="A map of texts", show_default=True, help="Of the page.")
+@overwrite_option
+@quiet_option
+@json_option
+def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
+    """A map of TEXTS by the vectors of MODEL: one page to pan, zoom, search and click.
+
+    Points are sized by the spread of their posteriors and coloured by class: by a column, or by
+    the answers of MODEL where it is a classifier.
+    """
+    from pacsent.cli.search_commands import vectorizer_of
+    from pacsent.files import check_output
+    from pacsent.loading import load
+    from pacsent.serve.maps import make_map, write_atlas, write_html
+    from pacsent.text.tables import read_labelled_texts, stream_texts
+
+    if output is None and atlas is None:
+        raise click.UsageError("Say where the map goes: -o FILE.html, or --atlas FILE.parquet.")
+    for path in filter(None, (output, atlas)):
+        check_output(path, [texts], overwrite=overwrite)
+    text_column, label_column = how["text_column"], how["label_column"]
+    labels = None
+    if label_column is not None:
+        read, labels = read_labelled_texts(
+            texts, text_column=text_column or "text", label_column=label_column
+        )
+    else:
+        read = list(stream_texts(texts, text_column=text_column))
+    loaded = load(model)
+    if hasattr(loaded, "classes_"):
+        vectorizer = loaded.vectorizer_
+        if vectorizer is None:
+            raise ValueError(f"{model} classifies by n-grams alone, so texts have no place. Give a "
+                             "model with vectors.")  # fmt: skip
+        labels = loaded.predict(read).tolist() if labels is None else labels
+    else:
+        vectorizer = getattr(loaded, "vectorizer", None) or vectorizer_of(model, how["method"])
+    made = make_map(vectorizer.set_params(on_empty="ignore"), read, labels)
+    for path, write in ((output, partial(write_html, title=how["title"])), (atlas, write_atlas)):
+        if path is not None:
+            write(made, path)
+            if not quiet:
+                click.echo(f"wrote  {path}: {len(read):,} texts", err=True)
+    if as_json:
+        echo_json({"texts": len(read), "page": output, "atlas": atlas})

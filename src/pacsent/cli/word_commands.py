@@ -1,0 +1,415 @@
+"""Commands about text and words: clean, train, words, convert."""
+
+import contextlib
+import textwrap
+import warnings
+
+import click
+
+from pacsent.cli.command_line import (
+    ModelPath,
+    cli,
+    device_option,
+    echo_warnings,
+    json_option,
+    n_jobs_option,
+    one_line_warning,
+    overwrite_option,
+    quiet_option,
+)
+from pacsent.cli.printing import echo_json, table, terminal_width
+
+# ------------------------------------------------------------------------------------------------
+# text: clean
+# ------------------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
+@click.option("-o", "--output", metavar="OUT", help="File to write.  [default: standard output]")
+@click.option("--wiki", is_flag=True, help="INPUT is a MediaWiki dump: keep its visible text only.")
+@click.option(
+    "--normalise",
+    type=click.Choice(["paper", "unicode"]),
+    default="paper",
+    show_default=True,
+    help="paper: a-z only, digits spelled. unicode: words in any script, NFKC and case folded.",
+)
+@n_jobs_option
+@overwrite_option
+@json_option
+@quiet_option
+def clean(inputs, output, as_json, quiet, **how):
+    """Clean text as the paper does: letters a-z in lower case, digits spelled, single spaces.
+
+    Other letters are no letters to the paper ("Café" becomes "caf"): --normalise unicode keeps
+    them, and `pacsent train --normalise unicode` reads what it writes.
+
+    Each INPUT is a plain file, a .gz, .bz2, .xz or .zst archive, or - for standard input. Lines
+    stay lines; with --wiki all articles of a dump go on one line, byte for byte as by the filter
+    of the paper.
+    """
+    from pacsent.text.cleaning import clean_files
+
+    if as_json and output in (None, "-"):
+        raise click.UsageError(
+            "--json tells what was written to a file; the text itself is on standard output. Name "
+            "the file: -o OUT."
+        )
+    n_bytes = clean_files(inputs, output, verbose=not quiet, **how)
+    if as_json:
+        echo_json({"inputs": inputs, "output": output, "bytes": n_bytes})
+
+
+# ------------------------------------------------------------------------------------------------
+# words: train, words
+# ------------------------------------------------------------------------------------------------
+
+
+def _seconds(context, parameter, value):
+    """300, 300s, 5m or 2h, in seconds."""
+    units = {"s": 1, "m": 60, "h": 3600}
+    number, unit = (value[:-1], value[-1]) if value[-1:] in units else (value, "s")
+    try:
+        seconds = float(number) * units[unit]
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise click.BadParameter(f"{value!r} is not a time such as 90s, 5m or 2h.")
+    return seconds
+
+
+def _flag(context, name):
+    """The option or argument as it is typed."""
+    (found,) = (parameter for parameter in context.command.params if parameter.name == name)
+    return max(found.opts, key=len) if isinstance(found, click.Option) else name.upper()
+
+
+@cli.command()
+@click.argument("text", nargs=-1, type=click.Path(exists=True, allow_dash=True))
+@click.option("-o", "--output", type=click.Path(), help="Folder to write the word vectors to.")
+@click.option(
+    "--resume",
+    type=click.Path(),
+    metavar="DIR",
+    help="Go on with the training whose --output was DIR, after an interruption of any kind.",
+)
+@click.option("--n-dims", default=300, show_default=True, help="Length of a vector.")
+@click.option(
+    "--window", default=5, show_default=True, help="Words on either side, reduced to 1..N."
+)
+@click.option("--subsample", default=1e-4, show_default=True, help="Skip frequent words; 0: none.")
+@click.option("--n-epochs", default=5, show_default=True, help="Passes over the text.")
+@click.option("--n-negatives", default=15, show_default=True, help="Noise terms for each pair.")
+@click.option(
+    "--noise-power", default=0.75, show_default=True, help="Noise is drawn by count ** this."
+)
+@click.option("--learning-rate", default=0.025, show_default=True, help="At the start.")
+@click.option("--min-count", default=5, show_default=True, help="Leave rarer words out.")
+@click.option(
+    "--negatives",
+    type=click.Choice(["shared", "pair"]),
+    default="shared",
+    show_default=True,
+    help="Noise words for a few centre words together (fast), or for every pair (word2vec).",
+)
+@click.option(
+    "--normalise",
+    type=click.Choice(["paper", "unicode"]),
+    default="paper",
+    show_default=True,
+    help="How text becomes words.",
+)
+@n_jobs_option
+@click.option(
+    "--deterministic", is_flag=True, help="Same seed, same vectors, with several threads too."
+)
+@click.option(
+    "--random-state", type=click.IntRange(0, 2**32 - 1), help="Seed. A new one when left out."
+)
+@device_option
+@click.option(
+    "--checkpoint-every",
+    default="5m",
+    show_default=True,
+    callback=_seconds,
+    help="Time between checkpoints.",
+)
+@overwrite_option
+@json_option
+@quiet_option
+@click.pass_context
+def train(context, text, output, resume, overwrite, as_json, quiet, device, **parameters):
+    """Train word vectors on TEXT, both tables: Skip-gram with negative sampling.
+
+    TEXT is one or more files, raw or cleaned, plain or packed, or - for standard input; each line
+    is a document. While it trains, DIR.training beside the --output folder DIR holds the corpus
+    and the checkpoints; it is deleted at the end.
+    """
+    import time
+    from pathlib import Path
+
+    if resume is not None:
+        given = [
+            parameter.name
+            for parameter in context.command.params
+            if context.get_parameter_source(parameter.name)
+            is click.core.ParameterSource.COMMANDLINE
+        ]
+        extra = set(given) - {"resume", "n_jobs", "overwrite", "quiet", "as_json"}
+        if extra:
+            raise click.UsageError(
+                "--resume takes its settings from the interrupted training; leave out "
+                + ", ".join(sorted(_flag(context, name) for name in extra))
+                + "."
+            )
+        output = resume.rstrip("/").removesuffix(".training")
+    elif not text or output is None:
+        raise click.UsageError("TEXT and --output are needed, or --resume DIR.")
+    from pacsent import storage
+    from pacsent.words.skipgram import SkipGram, forget
+    from pacsent.words.storing import save_words
+
+    folder = Path(output)
+    work = folder.with_name(folder.name + ".training")
+    storage.check_place(folder, text, overwrite=overwrite)
+    if resume is None and (work / "state.json").exists():
+        raise ValueError(
+            f"{work} must not be there when a training starts. It holds an unfinished one. "
+            f"Go on with: pacsent train --resume {folder}, or delete it."
+        )
+    started = time.monotonic()
+
+    with warnings.catch_warnings():
+        warnings.showwarning = one_line_warning
+        try:
+            if resume is not None:
+                model = SkipGram.resume(work, n_jobs=parameters["n_jobs"], verbose=not quiet)
+            else:
+                parameters["device"] = device or "cpu"
+                model = SkipGram(**parameters, checkpoint_dir=work, verbose=not quiet)
+                model.fit("-" if text == ("-",) else [Path(name) for name in text])
+            save_words(model.word_vectors_, folder, overwrite=overwrite)
+        except BaseException as error:
+            if not (work / "state.json").exists():
+                with contextlib.suppress(OSError):
+                    work.rmdir()  # nothing to go on with
+            elif isinstance(error, KeyboardInterrupt):
+                click.echo(f"Go on with: pacsent train --resume {folder}", err=True)
+            raise
+    forget(work)
+    seconds = time.monotonic() - started
+    words = model.word_vectors_
+    result = {
+        "n_words": words.n_words,
+        "n_dims": words.n_dims,
+        "n_tokens": words.vocabulary.n_tokens,
+        "loss": model.loss_,
+        "seconds": round(seconds, 2),
+        "output": str(folder),
+    }
+    if as_json:
+        echo_json(result)
+        return
+    losses = ", ".join(f"{loss:.4f}" for loss in model.loss_)
+    click.echo(f"wrote {folder}: {words.n_words:,} words, {words.n_dims} dimensions, both tables")
+    click.echo(f"loss of a pair, by epoch: {losses} nats; {seconds:.1f} s in all")
+
+
+@cli.command()
+@click.argument("model", type=ModelPath(exists=True))
+@click.argument("word", nargs=-1)
+@click.option("-n", default=10, show_default=True, type=click.IntRange(1), help="Neighbours.")
+@click.option(
+    "--evaluate",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="Score on the task files in DIR: WordSim-353, SimLex-999, analogies.",
+)
+@json_option
+@quiet_option
+def words(model, word, n, evaluate, as_json, quiet):
+    """Neighbours of each WORD within and across the two tables of MODEL, or --evaluate it.
+
+    MODEL is a folder or file of word vectors, or `english`, which comes with the package. Within a
+    table neighbours are words used alike; across, words that occur near the WORD.
+    """
+    if bool(word) == bool(evaluate):
+        raise click.UsageError("One of WORD and --evaluate DIR is needed.")
+    from pacsent.words import formats
+
+    vectors = formats.read(model, verbose=not quiet)
+    if evaluate:
+        from pacsent.words.tasks import N_FREQUENT, evaluate_words
+
+        results = evaluate_words(vectors, evaluate, verbose=not quiet)
+        if as_json:
+            echo_json({"model": model, "tasks": results})
+            return
+        click.echo(f"{'task':<14}{'input':>8}{'output':>8}   covered")
+        for row in results:
+            out = "-" if row["output"] is None else f"{row['output']:.1f}"
+            covered = f"{row['covered']:,} of {row['n']:,}"
+            click.echo(f"{row['task']:<14}{row['input']:>8.1f}{out:>8}   {covered}")
+        about = (
+            "similarity: Spearman x 100; analogies: % right by 3CosAdd among the "
+            f"{N_FREQUENT:,} most frequent words"
+        )
+        click.echo("\n".join(textwrap.wrap(about, terminal_width() or 200)))
+        return
+    ways = [("input", "input"), ("output", "output"), ("input", "output"), ("output", "input")]
+    if vectors.output_vectors is None:
+        ways = ways[:1]
+    found = {
+        one: {
+            f"{table} -> {among}": vectors.most_similar(one, n, table=table, among=among)
+            for table, among in ways
+        }
+        for one in word
+    }
+    if as_json:
+        echo_json({"model": model, "neighbours": found})
+        return
+    for one, columns in found.items():
+        click.echo(one)
+        rows = [
+            [f"{neighbour[:18]:<18} {cosine:.3f}" for neighbour, cosine in row]
+            for row in zip(*columns.values())
+        ]
+        width = terminal_width()
+        shown = table(["", *columns], [["", *row] for row in rows], left=5, width=width)
+        click.echo(shown)
+
+
+# ------------------------------------------------------------------------------------------------
+# files: convert
+# ------------------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("source", type=ModelPath(exists=True))
+@click.argument("destination", type=click.Path())
+@click.option("--to", help="word2vec-text, word2vec-binary or pacsent. By the name when left out.")
+@click.option("--from", "format", help="The format of SOURCE. By its contents when left out.")
+@click.option("--counts", type=click.Path(), help="`word count` lines that belong to SOURCE.")
+@click.option("--save-counts", type=click.Path(), help="Write `word count` lines here as well.")
+@click.option(
+    "--context",
+    default="auto",
+    show_default=True,
+    help="File with the output table; auto: context_SOURCE, if it is there; none: leave it out.",
+)
+@click.option("--normalise", type=click.Choice(["paper", "unicode"]), help="How text is tokenised.")
+@click.option(
+    "--trained-on",
+    metavar="TEXT",
+    multiple=True,
+    help="A text, a document a line, that SOURCE was trained on: certificates can then be checked "
+    "for overlap with it. May be given several times.",
+)
+@click.option("--dtype", type=click.Choice(["float16", "float32"]), help="Change the precision.")
+@click.option("--n-words", type=click.IntRange(1), help="Keep the first, most frequent words.")
+@click.option("--dims", type=click.IntRange(1), help="Keep so many dimensions, the best first.")
+@click.option("--int8", "bits", flag_value=8, type=int, help="8 bits a number, packed.")
+@click.option("--int4", "bits", flag_value=4, type=int, help="4 bits a number, packed.")
+@click.option("--int2", "bits", flag_value=2, type=int, help="2 bits a number, packed.")
+@click.option("--binary", "bits", flag_value=1, type=int, help="1 bit a number, packed.")
+@click.option(
+    "--encoding-errors",
+    type=click.Choice(["strict", "replace", "backslashreplace"]),
+    default="strict",
+    show_default=True,
+    help="What to do with words that are not UTF-8.",
+)
+@click.option(
+    "--duplicates",
+    type=click.Choice(["error", "first"]),
+    default="error",
+    show_default=True,
+    help="What to do with a word that occurs twice.",
+)
+@overwrite_option
+@json_option
+@quiet_option
+def convert(
+    source, destination, to, format, counts, save_counts, context, dtype, overwrite, as_json,
+    quiet, n_words, dims, bits, trained_on, **how,
+):  # fmt: skip
+    """Convert word vectors from any known format: SOURCE to DESTINATION.
+
+    Reads word2vec text and binary (with context_SOURCE as output table), fastText .bin, GloVe,
+    SENNA, .npy tables with vocab.tsv, and pacsent's own folder. Writes word2vec text (.txt, .vec),
+    word2vec binary (.bin) or pacsent's own folder (no suffix). With --dims both tables are rotated
+    together, so that products of rows stay; packed numbers are for pacsent's own folder only.
+    With --trained-on the folder also keeps a fingerprint of the text the vectors have seen.
+    """
+    import warnings
+    from pathlib import Path
+
+    from pacsent.text.reading import check_input, read_lines
+    from pacsent.words import formats
+
+    if to is not None and to not in formats.WRITABLE:
+        raise click.BadParameter(f"one of {', '.join(formats.WRITABLE)}", param_hint="--to")
+    if format is not None and format not in formats.FORMATS:
+        raise click.BadParameter(f"one of {', '.join(formats.FORMATS)}", param_hint="--from")
+    format = format or formats.detect(source)  # a mistake in SOURCE comes first
+    to = to or formats.format_of_name(destination)
+    if bits is not None and to != "pacsent":
+        raise click.UsageError("Packed numbers are for pacsent's own folder: --to pacsent.")
+    if trained_on and to != "pacsent":
+        raise click.UsageError("Only pacsent's own folder keeps --trained-on: --to pacsent.")
+    for text in trained_on:
+        check_input(text)
+    formats.check_targets(  # before a large file is read for nothing
+        destination,
+        [source, counts, context, Path(source).with_name(formats.CONTEXT + Path(source).name)],
+        save_counts=save_counts,
+        overwrite=overwrite,
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        words = formats.read(
+            source,
+            format=format,
+            counts=counts,
+            context=None if context == "none" else context,
+            verbose=not quiet,
+            **how,
+        )
+    echo_warnings(caught)
+    if trained_on:
+        words = words.trained_on(line for text in trained_on for line in read_lines(text))
+    if dtype is not None:
+        words = words.astype(dtype)
+    if (n_words, dims, bits) != (None, None, None):
+        from pacsent.words.packing import compress
+
+        words = compress(words, n_words=n_words, n_dims=dims, bits=bits)
+    found = formats.describe(words)
+    if not as_json:
+        tables = "input and output tables" if len(found["tables"]) == 2 else "input table only"
+        known = "counts known" if found["counts_known"] else "counts unknown"
+        subwords = f", {found['subwords']:,} subword buckets" if found["subwords"] else ""
+        click.echo(
+            f"read   {source}: {formats.FORMATS[format]}, {words.n_words:,} words, "
+            f"{words.n_dims} dimensions, {found['dtype']}, {tables}, {known}{subwords}"
+        )
+    written = formats.write(
+        words,
+        destination,
+        format=to,
+        save_counts=save_counts,
+        overwrite=overwrite,
+        verbose=not quiet,
+    )
+    if as_json:
+        result = {"source": source, "format": format, **found, "to": to}
+        echo_json({**result, "written": written})
+        return
+    for path in written:
+        click.echo(f"wrote  {path}" + (f": {formats.FORMATS[to]}" if path == written[0] else ""))
+    if to != "pacsent" and found["counts_known"] and save_counts is None:
+        click.echo("note   this format keeps no counts: add --save-counts FILE to keep them")
+    if to != "pacsent" and found["subwords"]:
+        click.echo("note   this format keeps no subword vectors: unknown words will have none")

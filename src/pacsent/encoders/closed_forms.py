@@ -1,0 +1,332 @@
+"""Posteriors in closed form: Average, PB-L2, IDF-Average, PB-IDF-L2 (`maths.gaussians`)."""
+
+from numbers import Real
+from typing import ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
+from pacsent.maths.gaussians import VARIANCES, idf, l2_coefficients, l2_lam
+from pacsent.words.vectors import WordVectors
+
+# ------------------------------------------------------------------------------------------------
+# Closed forms
+# ------------------------------------------------------------------------------------------------
+
+
+class ClosedForm(SentenceVectorizer):
+    """Posteriors that are weighted sums of rows: mu = c_A sum beta_w A_w + c_B sum p_w B_w."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        **SentenceVectorizer._parameter_constraints,
+        "lam": [Interval(Real, 0, None, closed="right")],
+        "lam_mode": [StrOptions({"fixed", "per-token"})],
+        "prior_variance": [Interval(Real, 0, None, closed="neither")],
+        "variance": [StrOptions(set(VARIANCES))],
+        "subsample": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def _token_weights(self) -> np.ndarray:
+        """How much of each word is kept, (n_words,); empty where all of it is."""
+        if not self.subsample:
+            return np.empty(0)
+        return self.word_vectors.vocabulary.keep_probabilities(self.subsample)
+
+    def _posterior(self, encoded):
+        return self._prepared()(encoded)
+
+    def _batch_size(self, n_sentences, n_jobs):
+        if n_sentences is None or n_jobs == 1:
+            return self.batch_size
+        # several batches a thread, or the last one is waited for alone
+        return max(1, min(self.batch_size, max(64, n_sentences // (8 * n_jobs))))
+
+    def _pool(self, encoded, parts, out):
+        """Sum of scale * weights[w] * table[w] over tokens and over (table, weights, scale)."""
+        from pacsent._kernels.pooling_kernels import pool_rows
+
+        if out is None:
+            out = np.empty((encoded.n_sentences, self._n_features_out), self._dtype)
+        add = False
+        for table, weights, scale in parts:
+            if table is not None and (not add or scale.any()):
+                scale = scale.astype(out.dtype)
+                pool_rows(encoded.ids, encoded.offsets, table, weights, scale, out, add)
+                add = True
+        return out
+
+
+def _sums(encoded, weights):
+    """Sum of the words' weights in each sentence; their number where there are no weights."""
+    if not weights.size:
+        return np.diff(encoded.offsets).astype(np.float64)
+    from pacsent._kernels.pooling_kernels import sum_weights
+
+    sums = np.empty(encoded.n_sentences)
+    sum_weights(encoded.ids, encoded.offsets, weights, sums)
+    return sums
+
+
+def for_kernel(table: np.ndarray) -> np.ndarray:
+    """A table as the kernels take it: float16 as its bits, or widened once where they cannot."""
+    from pacsent._kernels.pooling_kernels import HALF_PRECISION
+
+    if table is None:
+        return None
+    table = np.ascontiguousarray(table)
+    if table.dtype == np.float16 and HALF_PRECISION:
+        return table.view(np.uint16)
+    return table.astype(np.float64 if table.dtype == np.float64 else np.float32, copy=False)
+
+
+class AverageVectorizer(ClosedForm):
+    """Sentence vectors as exact posterior means under squared loss (Average, PB-L2).
+
+        mu_S = (mean of A_hat + alpha * mean of B_hat) / (1 + alpha),  alpha = n_tokens/(var_P*lam)
+        var_Q = 1 / (lam * (1 + alpha))
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+    lam : float, default=1.0
+        Weight of the data. Larger values pull from the prior to the mean of `A_hat`; `inf` gives
+        that mean.
+    alpha : float or None, default=None
+        Weight of the prior, the same for every length. Given, it replaces `lam`.
+    lam_mode : {"fixed", "per-token"}, default="fixed"
+        With "per-token", lambda is `lam * n_tokens` and alpha is 1/(lam * prior_variance) at every
+        length. With "fixed", as in the paper, longer sentences lean more to the prior.
+    prior_variance : float, default=1.0
+        Variance of each word's prior. Larger values let a sentence move further from it.
+    prior_mean : {"mean", "sum"}, default="mean"
+        The prior's mean is the mean of `B_hat` over the tokens, as the product of their experts
+        is, or their sum, as in the paper's first example.
+    largest_loss : float, default=1.0
+        The loss is divided by this, as a footnote of the paper wants for losses above 1: lambda
+        becomes lam / largest_loss.
+    variance : {"exact", "paper-loss", "printed"}, default="exact"
+        Which variance `posterior` reports: the minimiser under the true KL; under the penalty the
+        paper writes; or the formula the paper prints. The means are the same.
+    swap_roles : bool, default=False
+        Whether output vectors take the place of input vectors and the reverse (`i-`).
+    subsample : float, default=0
+        Threshold of the source's sub-sampling, such as 1e-4, used here too: every token counts
+        with its chance to be kept, so frequent words weigh less. 0 counts every token fully.
+    on_empty : {"warn", "error", "ignore"}, default="warn"
+        What to do about sentences without a known word: mean 0, variance nan, and one warning;
+        or stop.
+    batch_size : int, default=1024
+        Sentences worked on at once. The result does not depend on it.
+    n_jobs : int or None, default=None
+        Threads; None or -1 for all cores. The result does not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import AverageVectorizer, Vocabulary, WordVectors
+    >>> vocabulary = Vocabulary(["good", "film"])
+    >>> words = WordVectors(vocabulary, np.eye(2), -np.eye(2))
+    >>> vectorizer = AverageVectorizer(words, lam=2.0).fit(["a good film"])
+    >>> vectorizer.transform(["Good, good film!"])
+    array([[-0.13333333, -0.06666667]])
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **ClosedForm._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="left"), None],
+        "prior_mean": [StrOptions({"mean", "sum"})],
+        "largest_loss": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        word_vectors: WordVectors,
+        *,
+        lam: float = 1.0,
+        alpha: float | None = None,
+        lam_mode: str = "fixed",
+        prior_variance: float = 1.0,
+        prior_mean: str = "mean",
+        largest_loss: float = 1.0,
+        variance: str = "exact",
+        swap_roles: bool = False,
+        subsample: float = 0.0,
+        on_empty: str = "warn",
+        batch_size: int = 1024,
+        n_jobs: int | None = None,
+    ):
+        self.word_vectors = word_vectors
+        self.prior_mean = prior_mean
+        self.largest_loss = largest_loss
+        self.lam = lam
+        self.alpha = alpha
+        self.lam_mode = lam_mode
+        self.prior_variance = prior_variance
+        self.variance = variance
+        self.swap_roles = swap_roles
+        self.subsample = subsample
+        self.on_empty = on_empty
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
+
+    @property
+    def _paper_name(self):
+        return "PB-L2" if self.alpha is None else "Average"
+
+    def _needs_prior_table(self):
+        return self.alpha != 0 if self.alpha is not None else not np.isinf(self.lam)
+
+    def _prepared(self):
+        A_hat, B_hat = map(for_kernel, self._tables())
+        keep = self._token_weights()
+        weights = keep.astype(self._dtype)
+        lam = self.lam / self.largest_loss
+        settings = {"lam": lam, "alpha": self.alpha, "lam_mode": self.lam_mode}
+        var_P, summed = self.prior_variance, self.prior_mean == "sum"
+
+        def posterior(encoded, out=None):
+            n_tokens = _sums(encoded, keep)
+            lam = l2_lam(n_tokens, var_P=var_P, **settings)
+            c_A, c_B, var_Q = l2_coefficients(
+                n_tokens, np.ones_like(n_tokens), n_tokens / var_P, lam, self.variance
+            )
+            share = c_A / np.maximum(n_tokens, np.finfo(float).tiny)  # beta_w = 1 / n_tokens
+            prior = c_B / var_P * (n_tokens if summed else 1.0)
+            parts = [(A_hat, weights, share), (B_hat, weights, prior)]
+            return self._pool(encoded, parts, out), var_Q
+
+        return posterior
+
+
+class IDFVectorizer(ClosedForm):
+    """Posterior means where rare words weigh more (IDF-Average, PB-IDF-L2).
+
+        mu_S = sum of IDF * (A_hat + B_hat/lam) / ((1 + 1/lam) * b),     b = sum of IDF(w)
+        var_Q = 1 / (b * (1 + lam)),                                     prior_variance = 1
+
+    IDF(w) = ln(n_sentences / number of training sentences with w) + 1, learned by `fit`.
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+    lam : float, default=1.0
+        Weight of the data. Larger values pull from the prior to `A_hat`; `inf` leaves the prior
+        out. The loss is a sum over tokens, so the balance is the same at every length.
+    lam_mode : {"fixed", "per-token"}, default="fixed"
+        With "per-token", lambda is `lam * n_tokens`: the prior fades with the length.
+    prior_variance : float, default=1.0
+        The prior of a word has variance prior_variance / IDF(w).
+    unit_prior : bool, default=False
+        The other reading of the paper: the prior of a word has variance prior_variance.
+    unseen : {"clamp", "drop"}, default="clamp"
+        A word that no training sentence holds counts as if one did, or is dropped.
+    variance : {"exact", "paper-loss", "printed"}, default="exact"
+        As in AverageVectorizer.
+    swap_roles, subsample, on_empty, batch_size, n_jobs
+        As in AverageVectorizer.
+
+    Attributes
+    ----------
+    idf_ : array, shape (n_words,)
+        The weights; 0 for dropped words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import Vocabulary, WordVectors
+    >>> words = WordVectors(
+    ...     Vocabulary(["good", "film", "quiet"], [30, 40, 20]),
+    ...     input_vectors=np.array([[0.5, 0.5], [1.0, 0.0], [0.0, -1.0]], dtype=np.float32),
+    ...     output_vectors=np.array([[1.0, 0.5], [0.0, 1.0], [-1.0, 0.5]], dtype=np.float32),
+    ... )
+    >>> vectorizer = IDFVectorizer(words).fit(["a good film", "a quiet film"])
+    >>> means, variances = vectorizer.posterior(["good quiet film"])
+    >>> means.round(3), variances.round(3)
+    (array([[0.21, 0.21]], dtype=float32), array([0.114]))
+    """
+
+    learns_from_text: ClassVar[bool] = True
+
+    _parameter_constraints: ClassVar[dict] = {
+        **ClosedForm._parameter_constraints,
+        "unit_prior": ["boolean"],
+        "unseen": [StrOptions({"clamp", "drop"})],
+    }
+
+    def __init__(
+        self,
+        word_vectors: WordVectors,
+        *,
+        lam: float = 1.0,
+        lam_mode: str = "fixed",
+        prior_variance: float = 1.0,
+        unit_prior: bool = False,
+        unseen: str = "clamp",
+        variance: str = "exact",
+        swap_roles: bool = False,
+        subsample: float = 0.0,
+        on_empty: str = "warn",
+        batch_size: int = 1024,
+        n_jobs: int | None = None,
+    ):
+        self.word_vectors = word_vectors
+        self.lam = lam
+        self.lam_mode = lam_mode
+        self.prior_variance = prior_variance
+        self.unit_prior = unit_prior
+        self.unseen = unseen
+        self.variance = variance
+        self.swap_roles = swap_roles
+        self.subsample = subsample
+        self.on_empty = on_empty
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
+
+    _learns_from_tables = False  # counts of words are all it learns
+
+    @property
+    def _paper_name(self):
+        return "IDF-Average" if self.lam == float("inf") else "PB-IDF-L2"
+
+    def _needs_prior_table(self):
+        return not np.isinf(self.lam)
+
+    def _fit(self, encoded):
+        from pacsent._kernels.pooling_kernels import document_frequency
+
+        frequency = np.zeros(self.word_vectors.n_words, dtype=np.int64)
+        document_frequency(encoded.ids, encoded.offsets, frequency)
+        self.idf_ = idf(frequency, encoded.n_sentences, self.unseen)
+
+    def _state(self):
+        return {**super()._state(), "idf": self.idf_}
+
+    def _restore(self, state):
+        super()._restore(state)
+        self.idf_ = self._taken(state, "idf", np.float64, (self.word_vectors.n_words,))
+
+    def _is_empty(self, encoded):
+        if self.unseen == "drop":
+            return _sums(encoded, (self.idf_ > 0).astype(np.float64)) == 0
+        return super()._is_empty(encoded)
+
+    def _prepared(self):
+        A_hat, B_hat = map(for_kernel, self._tables())
+        keep = self._token_weights()
+        if self.unseen == "drop":
+            keep = (self.idf_ > 0) * (keep if keep.size else 1.0)
+        weights = keep * self.idf_ if keep.size else self.idf_
+        experts = keep if self.unit_prior else weights
+        weights_A, weights_B = weights.astype(self._dtype), experts.astype(self._dtype)
+        var_P = self.prior_variance
+
+        def posterior(encoded, out=None):
+            n_tokens, b = _sums(encoded, keep), _sums(encoded, weights)
+            precision = _sums(encoded, experts) / var_P
+            lam = l2_lam(n_tokens, lam=self.lam, lam_mode=self.lam_mode)
+            c_A, c_B, var_Q = l2_coefficients(n_tokens, b, precision, lam, self.variance)
+            parts = [(A_hat, weights_A, c_A), (B_hat, weights_B, c_B / var_P)]
+            return self._pool(encoded, parts, out), var_Q
+
+        return posterior

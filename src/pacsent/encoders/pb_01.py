@@ -1,0 +1,230 @@
+"""PB-01: posteriors that minimise the zero-one Gibbs risk or its bound. Formulas: `maths.pb_01`."""
+
+import math
+from numbers import Integral, Real
+from typing import ClassVar
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from pacsent.encoders.pb_neg import PBNegVectorizer
+from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
+from pacsent.maths.noise import noise_probabilities
+from pacsent.maths.pb_01_objective import OBJECTIVES, Documents, ZeroOneLoss, minimise, single
+from pacsent.maths.risks import paper_weights, row_norms
+from pacsent.threads import one_blas_thread
+from pacsent.words.vectors import WordVectors
+
+_START_LAM = 8.0  # per token; the PB-neg optimum of a larger lambda lies far away, and is slow
+
+
+class PB01Vectorizer(SentenceVectorizer):
+    """Posteriors that minimise the zero-one Gibbs risk plus KL/lam; our own method.
+
+        w+ mean_w Phi(-z_w) + w- sum_u p_n(u) Phi(z_u) + KL(Q||P_S) / lam
+        z_w = (mu.A_w + bias) / (sd_Q |A_w|),   P_S = N(mean of B_hat, prior_variance/n_tokens I)
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+    lam : float, default=1.0
+        Weight of the data. Larger values let a sentence move further from its prior.
+    lam_mode : {"fixed", "per-token"}, default="per-token"
+        Whether lambda is `lam`, or `lam * n_tokens`.
+    prior_variance : float, default=1.0
+        Variance of each word's prior; that of the sentence is prior_variance / n_tokens.
+    objective : {"risk", "bound"}, default="risk"
+        "bound" replaces risk + KL/lam by the kl bound on R+ plus R-; `lam` is then not used, except
+        by the PB-neg start. Here its prior has seen the sentence, so it is no certificate.
+    bias : float or None, default=None
+        Added to every score; None is ln(n_negatives), which undoes the offset of Skip-gram.
+    weighting : {"balanced", "paper"}, default="balanced"
+        True words and noise weigh 1/2 each, or 1/(k+1) and k/(k+1) with k = n_negatives.
+    n_negatives : int, default=15
+    noise_power : float, default=0.75
+        p_n is the training counts to this power.
+    n_noise : int, default=2048
+        Noise words, drawn once from p_n, that stand for all of them while searching; a smaller
+        vocabulary is used whole.
+    delta : float, default=0.05
+        For objective="bound".
+    max_iter : int, default=60
+    tol : float, default=1e-3
+    swap_roles, on_empty, batch_size, n_jobs
+        As in AverageVectorizer.
+    random_state : int or None, default=0
+        Seed of the noise words.
+
+    Attributes
+    ----------
+    start_ : PBNegVectorizer
+        Where the search starts, fitted on the same sentences; with lambda per token its `lam` is
+        at most 8, because the search may start anywhere.
+    noise_words_, noise_weights_ : arrays
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import Vocabulary, WordVectors
+    >>> words = WordVectors(
+    ...     Vocabulary(["good", "film", "quiet"], [30, 40, 20]),
+    ...     input_vectors=np.array([[0.5, 0.5], [1.0, 0.0], [0.0, -1.0]], dtype=np.float32),
+    ...     output_vectors=np.array([[1.0, 0.5], [0.0, 1.0], [-1.0, 0.5]], dtype=np.float32),
+    ... )
+    >>> vectorizer = PB01Vectorizer(words, random_state=0).fit(["a good film", "a quiet film"])
+    >>> vectorizer.transform(["good film"]).shape
+    (1, 2)
+    """
+
+    _paper_name = "PB-01"
+    learns_from_text: ClassVar[bool] = True
+
+    _parameter_constraints: ClassVar[dict] = {
+        **SentenceVectorizer._parameter_constraints,
+        "lam": [Interval(Real, 0, None, closed="neither")],
+        "lam_mode": [StrOptions({"fixed", "per-token"})],
+        "prior_variance": [Interval(Real, 0, None, closed="neither")],
+        "objective": [StrOptions(set(OBJECTIVES))],
+        "bias": [Real, None],
+        "weighting": [StrOptions({"balanced", "paper"})],
+        "n_negatives": [Interval(Integral, 1, 10_000, closed="both")],
+        "noise_power": [Interval(Real, 0, None, closed="left")],
+        "n_noise": [Interval(Integral, 1, None, closed="left")],
+        "delta": [Interval(Real, 0, 1, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        word_vectors: WordVectors,
+        *,
+        lam: float = 1.0,
+        lam_mode: str = "per-token",
+        prior_variance: float = 1.0,
+        objective: str = "risk",
+        bias: float | None = None,
+        weighting: str = "balanced",
+        n_negatives: int = 15,
+        noise_power: float = 0.75,
+        n_noise: int = 2048,
+        delta: float = 0.05,
+        max_iter: int = 60,
+        tol: float = 1e-3,
+        swap_roles: bool = False,
+        on_empty: str = "warn",
+        batch_size: int = 256,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+    ):
+        self.word_vectors = word_vectors
+        self.lam = lam
+        self.lam_mode = lam_mode
+        self.prior_variance = prior_variance
+        self.objective = objective
+        self.bias = bias
+        self.weighting = weighting
+        self.n_negatives = n_negatives
+        self.noise_power = noise_power
+        self.n_noise = n_noise
+        self.delta = delta
+        self.max_iter = max_iter
+        self.tol = tol
+        self.swap_roles = swap_roles
+        self.on_empty = on_empty
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _new_start(self):
+        per_token = self.lam_mode == "per-token"
+        return PBNegVectorizer(
+            self.word_vectors,
+            lam=min(self.lam, _START_LAM) if per_token else self.lam,
+            lam_mode=self.lam_mode,
+            prior_variance=self.prior_variance,
+            n_negatives=self.n_negatives,
+            noise_power=self.noise_power,
+            tol=1e-2,
+            swap_roles=self.swap_roles,
+            on_empty="ignore",
+            n_jobs=1,
+            random_state=0,
+        )
+
+    def _fit(self, encoded):
+        self.start_ = self._new_start().fit(encoded)
+        p_noise = noise_probabilities(self.start_.noise_counts_, self.noise_power)
+        support = np.flatnonzero(p_noise)
+        if support.size <= self.n_noise:
+            self.noise_words_, self.noise_weights_ = support, p_noise[support]
+            return
+        rng = check_random_state(self.random_state)
+        drawn = rng.choice(support, self.n_noise, p=p_noise[support])
+        self.noise_words_, times = np.unique(drawn, return_counts=True)
+        self.noise_weights_ = times / self.n_noise
+
+    def _state(self):
+        start = {f"start_{key}": value for key, value in self.start_._state().items()}
+        own = {"noise_words": self.noise_words_, "noise_weights": self.noise_weights_}
+        return {**super()._state(), **own, **start}
+
+    def _restore(self, state):
+        super()._restore(state)
+        self.noise_words_ = words = self._taken(state, "noise_words", "words", (None,))
+        self.noise_weights_ = self._taken(state, "noise_weights", np.float64, words.shape)
+        self.start_ = self._new_start()
+        self.start_._restore(
+            {key.removeprefix("start_"): v for key, v in state.items() if key.startswith("start_")}
+        )
+
+    def _current_start(self):
+        """PB-neg with the parameters as they are now, which may differ from those of `fit`."""
+        now = self._new_start().get_params(deep=False)
+        changed = {k: v for k, v in now.items() if getattr(self.start_, k) != v}
+        return self.start_.set_params(**changed)
+
+    def _prepared(self):
+        A_hat, B_hat = map(single, self._tables())
+        start = self._current_start()._prepared()
+        k = self.n_negatives
+        loss = ZeroOneLoss(
+            A_hat,
+            self.noise_weights_,
+            bias=math.log(k) if self.bias is None else self.bias,
+            weights=(0.5, 0.5) if self.weighting == "balanced" else paper_weights(k),
+            noise_words=self.noise_words_,
+            noise_table=A_hat[self.noise_words_].astype(float),
+            norms=row_norms(A_hat),
+            objective=self.objective,
+            delta=self.delta,
+        )
+
+        def posterior(encoded, out=None):
+            n = encoded.n_sentences
+            full = np.flatnonzero(np.diff(encoded.offsets) > 0)
+            means = np.zeros((n, self.word_vectors.n_dims), self._dtype) if out is None else out
+            means[...], variances = 0.0, np.full(n, np.nan)
+            if full.size:
+                counts = self.word_vectors.vocabulary.count(encoded)[full]
+                n_tokens = np.asarray(counts.sum(axis=1)).ravel()
+                m = np.asarray(counts.astype(B_hat.dtype) @ B_hat) / n_tokens[:, None]
+                var_P = self.prior_variance / n_tokens
+                lam = self.lam * (n_tokens if self.lam_mode == "per-token" else np.ones(full.size))
+                # steps that overflow are not taken; the batches are the threads
+                with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
+                    mu, var_Q = (part[full] for part in start(encoded)[:2])
+                    lost = ~(np.isfinite(mu).all(axis=1) & np.isfinite(var_Q) & (var_Q > 0))
+                    mu[lost], var_Q[lost] = m[lost], var_P[lost]  # start at the prior then
+                    documents = Documents(counts, m, var_P, lam)
+                    means[full], variances[full], _, _ = minimise(
+                        mu, var_Q, documents, loss, tol=self.tol, max_iter=self.max_iter
+                    )
+            return means, variances
+
+        return posterior
+
+    def _posterior(self, encoded):
+        return self._prepared()(encoded)

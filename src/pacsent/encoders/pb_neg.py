@@ -1,0 +1,394 @@
+"""PB-neg: one posterior for each sentence under the negative sampling loss, solved exactly."""
+
+import warnings
+from numbers import Real
+from threading import Lock
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from pacsent.encoders.sampled_methods import POSITIVE, NegativeSampling, refuse_no_penalty
+from pacsent.maths import pb_neg_objective as posterior
+from pacsent.threads import one_blas_thread
+from pacsent.words.devices import DeviceName
+from pacsent.words.encoded import Encoded
+from pacsent.words.vectors import WordVectors
+
+_DOUBLE_BELOW = 1e-4  # of tol: single precision and a sample of the noise words end there
+_GPU_BATCH = 1 << 16  # sentences handed to a GPU at once; it makes its own batches
+_LOCK = Lock()  # of what the batches share, which the first that needs it makes
+
+
+class _Report(NamedTuple):
+    """How the sentences of one batch were solved."""
+
+    n_iter: np.ndarray
+    gradient_norm: np.ndarray
+    error: np.ndarray
+    n_unconverged: int
+    n_diverging: int
+
+
+class PBNegVectorizer(NegativeSampling):
+    """Sentence vectors as posterior means under the negative sampling loss (PB-neg).
+
+        mu_S, var_Q = argmin of
+            (1/n) sum_w E[softplus(-h.A_w)] + n_negatives * E_{u ~ noise} E[softplus(h.A_u)]
+            + n/(2 var_P lam) |mu_S - mean of B_hat|^2 + V(var_Q),      h ~ N(mu_S, var_Q I)
+
+    Each sentence is a convex problem of its own, so new sentences need no training: `fit` only
+    learns the noise distribution, count^noise_power over the training sentences.
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+    lam : float, default=1.0
+        Weight of the data. Larger values let a sentence move further from the mean of `B_hat`.
+    lam_mode : {"fixed", "per-token"}, default="fixed"
+        With "per-token", lambda is `lam * n_tokens`. With "fixed", as in the paper, the posterior
+        of a long sentence is its prior plus a displacement of order lam/n_tokens.
+    prior_variance : float, default=1.0
+        Variance of each word's prior. Larger values let a sentence move further from it.
+    kl : {"exact", "paper"}, default="exact"
+        The true KL divergence from the prior, or the penalty that the paper prints, which counts
+        its logarithm n_tokens times. They differ in the variance, and through it in the mean.
+    solver : {"exact", "sgd", "sgd-literal"}, default="exact"
+        "exact" minimises the objective with noise words and h integrated out. "sgd" follows the
+        paper's schedule, one sampled gradient per epoch, with steps that are stable at every
+        length. "sgd-literal" takes the paper's own steps, which diverge for long sentences: for
+        comparison only, and it warns.
+    n_negatives : int, default=15
+        Noise words per token.
+    noise_power : float, default=0.75
+        The noise distribution is count^noise_power over the training sentences.
+    subsample : float, default=0
+        Threshold of the source's sub-sampling, such as 1e-4, used here too: every token counts
+        with its chance to be kept, so frequent words weigh less. 0 counts every token fully.
+    n_epochs : int, default=40
+        Passes of the stochastic solvers.
+    learning_rate : float, default=0.025
+        First step of the stochastic solvers; it falls linearly, epoch by epoch.
+    max_iter : int, default=200
+        Most evaluations of the objective per sentence.
+    tol : float, default=1e-3
+        Relative error of mu_S - (prior mean) at which a sentence counts as solved, as the
+        gradient and the strong convexity of the objective bound it.
+    device : "cpu", "cuda" or "cuda:<number>", default="cpu"
+        "cuda" solves on a GPU (extra `[gpu]`), all noise words summed, in single precision.
+    swap_roles : bool, default=False
+        Whether output vectors take the place of input vectors and the reverse (`i-`).
+    on_empty : {"warn", "error", "ignore"}, default="warn"
+    batch_size : int, default=1024
+        Sentences worked on at once. The result does not depend on it (to 1e-5).
+    n_jobs : int or None, default=None
+        Threads; None or -1 for all cores. The result does not depend on it.
+    random_state : int, RandomState instance or None, default=0
+        Draws the sample of the noise words in `fit`.
+
+    Attributes
+    ----------
+    noise_counts_ : array, shape (n_words,)
+        Counts of the training sentences; the noise distribution is their power.
+    noise_sample_ : (words, inclusion probabilities) or None
+        The noise words that stand for all, in single precision, or all of them where few are
+        enough; None with tol < 1e-4, where all are used in double precision.
+    n_iter_, gradient_norm_ : array, shape (n_sentences,)
+        Evaluations of the objective, and the largest entry of its gradient, for each sentence of
+        the last `transform` or `posterior`; 0 and nan for sentences without a known word.
+    error_ : array, shape (n_sentences,)
+        Estimated relative error of mu_S - (prior mean) there that comes from summing over a
+        sample of the noise words; 0 where all of them were used.
+    n_unconverged_ : int
+        Sentences there that did not reach `tol` within `max_iter`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import Vocabulary, WordVectors
+    >>> words = WordVectors(
+    ...     Vocabulary(["good", "film", "quiet"], [30, 40, 20]),
+    ...     input_vectors=np.array([[0.5, 0.5], [1.0, 0.0], [0.0, -1.0]], dtype=np.float32),
+    ...     output_vectors=np.array([[1.0, 0.5], [0.0, 1.0], [-1.0, 0.5]], dtype=np.float32),
+    ... )
+    >>> vectorizer = PBNegVectorizer(words, lam=1.0).fit(["a good film", "a quiet film"])
+    >>> means, variances = vectorizer.posterior(["good film"])
+    >>> means.round(2), vectorizer.n_unconverged_
+    (array([[-0.85,  0.91]], dtype=float32), 0)
+    """
+
+    _paper_name = "PB-neg"
+    _parameter_constraints: ClassVar[dict] = {
+        **NegativeSampling._parameter_constraints,
+        "lam_mode": [StrOptions({"fixed", "per-token"})],
+        "prior_variance": [POSITIVE],
+        "kl": [StrOptions(set(posterior.KLS))],
+        "solver": [StrOptions({"exact", "sgd", "sgd-literal"})],
+        "subsample": [Interval(Real, 0, None, closed="left")],
+        "device": [DeviceName()],
+    }
+
+    def __init__(
+        self,
+        word_vectors: WordVectors,
+        *,
+        lam: float = 1.0,
+        lam_mode: str = "fixed",
+        prior_variance: float = 1.0,
+        kl: str = "exact",
+        solver: str = "exact",
+        n_negatives: int = 15,
+        noise_power: float = 0.75,
+        subsample: float = 0.0,
+        n_epochs: int = 40,
+        learning_rate: float = 0.025,
+        max_iter: int = 200,
+        tol: float = 1e-3,
+        device: str = "cpu",
+        swap_roles: bool = False,
+        on_empty: str = "warn",
+        batch_size: int = 1024,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+    ):
+        self.word_vectors = word_vectors
+        self.lam = lam
+        self.lam_mode = lam_mode
+        self.prior_variance = prior_variance
+        self.kl = kl
+        self.solver = solver
+        self.n_negatives = n_negatives
+        self.noise_power = noise_power
+        self.subsample = subsample
+        self.n_epochs = n_epochs
+        self.learning_rate = learning_rate
+        self.max_iter = max_iter
+        self.tol = tol
+        self.device = device
+        self.swap_roles = swap_roles
+        self.on_empty = on_empty
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # ---- fitting -------------------------------------------------------------------------------
+
+    def _fit(self, encoded):
+        refuse_no_penalty(self, "PB-neg")
+        if self.device != "cpu":
+            from pacsent import gpu
+
+            gpu.require(self.device)
+            if self.solver != "exact":
+                raise ValueError(
+                    f"solver must be 'exact' with device={self.device!r}. Got {self.solver!r} "
+                    "instead. Use device='cpu'."
+                )
+        super()._fit(encoded)
+        _, _, means = self._problem(_spread(encoded, 2048))
+        self.centre_ = means.mean(axis=0, dtype=float)
+        self.noise_sample_ = None
+        if self._sampling():
+            with one_blas_thread():  # small products: more threads would mostly wait
+                self._draw(_spread(encoded, 256))
+
+    def _sampling(self):
+        """Whether single precision and a sample of the noise words may be good enough."""
+        return self.device == "cpu" and self.solver == "exact" and self.tol >= _DOUBLE_BELOW
+
+    def _draw(self, pilot):
+        """Draw the sample of the noise words by which all sentences will be solved."""
+        A_hat, _ = self._float_tables()
+        counts, n_tokens, means = self._problem(pilot)
+        self._sample = posterior.draw_sample(
+            self._noise_of(np.float32),
+            counts,
+            A_hat,
+            means,
+            lam=self._lam(n_tokens),
+            var_P=self.prior_variance,
+            kl=self.kl,
+            error=0.9 * self.tol,
+            rng=check_random_state(self.random_state),
+        )
+        chosen = self._sample.chosen
+        self.noise_sample_ = self._sample.noise.words[chosen], self._sample.inclusion
+
+    def _noise_of(self, dtype):
+        A_hat, B_hat = self._float_tables()
+        single = dtype == np.float32
+        return posterior.noise_of(
+            self.noise_counts_,
+            A_hat,
+            self.centre_,
+            n_negatives=self.n_negatives,
+            noise_power=self.noise_power,
+            dtype=dtype,
+            directions=posterior.main_directions(self.noise_counts_, B_hat) if single else None,
+        )
+
+    def _prepare(self):
+        """What all batches share, made anew after loading."""
+        if self.solver != "exact":
+            self._alias_table()
+            return
+        if not hasattr(self, "_nu"):
+            self._nu = posterior.squared_lengths(self._float_tables()[0])
+        if not self._sampled():
+            if not hasattr(self, "_noise"):
+                self._noise = self._noise_of(np.float64)
+        elif not hasattr(self, "_sample"):
+            self._sample = posterior.sample_of(self._noise_of(np.float32), *self.noise_sample_)
+
+    def _sampled(self):
+        return self.noise_sample_ is not None and self._sampling()
+
+    def _state(self):
+        words, inclusion = self.noise_sample_ or (np.empty(0, dtype=np.int64), np.empty(0))
+        learned = {"centre": self.centre_, "sample_words": words, "sample_inclusion": inclusion}
+        return {**super()._state(), **learned}
+
+    def _restore(self, state):
+        super()._restore(state)
+        self.centre_ = self._taken(state, "centre", np.float64, (self.word_vectors.n_dims,))
+        words = self._taken(state, "sample_words", "words", (None,))
+        inclusion = self._taken(state, "sample_inclusion", np.float64, words.shape)
+        self.noise_sample_ = (words, inclusion) if words.size else None
+
+    # ---- solving -------------------------------------------------------------------------------
+
+    def _problem(self, encoded):
+        """(counts, n_tokens, prior means) of one batch; sub-sampling weighs the counts."""
+        _, B_hat = self._float_tables()
+        counts = self.word_vectors.vocabulary.count(encoded)
+        if self.subsample:
+            keep = self.word_vectors.vocabulary.keep_probabilities(self.subsample)
+            counts.data *= keep[counts.indices]
+        n_tokens = np.asarray(counts.sum(axis=1), dtype=float).ravel()
+        # in double precision, the rows that occur widened, not the whole table
+        words, places = np.unique(counts.indices, return_inverse=True)
+        shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
+        share = sparse.csr_matrix(
+            (shares, places, counts.indptr), shape=(counts.shape[0], words.size)
+        )
+        return counts, n_tokens, share @ B_hat[words].astype(float)
+
+    def _lam(self, n_tokens):
+        return self.lam * (n_tokens if self.lam_mode == "per-token" else np.ones_like(n_tokens))
+
+    def _solve(self, counts, n_tokens, means):
+        A_hat, _ = self._float_tables()
+        settings = {"lam": self._lam(n_tokens), "var_P": self.prior_variance, "kl": self.kl}
+        if self.solver != "exact":
+            steps = posterior.learning_rates(self.n_epochs, self.learning_rate)
+            literal = self.solver == "sgd-literal"
+            settings.update(steps=steps, seed=self.seed_, literal=literal)
+            return posterior.solve_sgd(counts, A_hat, means, self._alias_table(), **settings)
+        if self.device != "cpu":
+            from pacsent import gpu
+
+            settings.update(tol=self.tol, max_iter=self.max_iter, device=self.device)
+            return gpu.solve_pb_neg(counts, A_hat, means, self._noise, **settings)
+        exact = not self._sampled()
+        solve = posterior.solve if exact else posterior.solve_sampled
+        return solve(
+            counts,
+            A_hat,
+            means,
+            self._noise if exact else self._sample,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            nu=self._nu,
+            **settings,
+        )
+
+    def _prepared(self):
+        with _LOCK:
+            self._prepare()
+
+        def posterior(encoded, out=None):
+            with one_blas_thread():  # the batches are the threads
+                means, variances, report = self._solved(encoded)
+            if out is None:
+                return means, variances, report
+            out[...] = means
+            return out, variances, report
+
+        return posterior
+
+    def _posterior(self, encoded):
+        return self._prepared()(encoded)[:2]
+
+    def _solved(self, encoded):
+        """(means, variances, _Report) of one batch."""
+        n = encoded.n_sentences
+        full = np.flatnonzero(np.diff(encoded.offsets) > 0)
+        means, variances = np.zeros((n, self.word_vectors.n_dims), self._dtype), np.full(n, np.nan)
+        n_iter, norm = np.zeros(n, dtype=np.int64), np.full(n, np.nan)
+        error = np.full(n, np.nan)
+        n_unconverged = n_diverging = 0
+        if full.size:
+            counts, n_tokens, m = self._problem(encoded)
+            solution = self._solve(counts[full], n_tokens[full], m[full])
+            means[full], variances[full] = solution.mu, solution.var_Q
+            n_iter[full], norm[full] = solution.n_iter, solution.gradient_norm
+            error[full] = solution.error
+            n_unconverged = int(np.sum(~solution.converged))
+            settings = {"lam": self._lam(n_tokens[full]), "var_P": self.prior_variance}
+            settings["learning_rate"] = self.learning_rate
+            n_diverging = int(np.sum(posterior.diverging(n_tokens[full], **settings)))
+        return means, variances, _Report(n_iter, norm, error, n_unconverged, n_diverging)
+
+    def _n_threads(self):
+        return super()._n_threads() if self.device == "cpu" else 1
+
+    def _batch_size(self, n_sentences, n_jobs):
+        return self.batch_size if self.device == "cpu" else max(self.batch_size, _GPU_BATCH)
+
+    def _batches(self, X, *where):
+        """The base class's batches; when the last is taken, how the sentences were solved."""
+        reports = []
+        for *batch, report in super()._batches(X, *where):
+            reports.append(report)
+            yield batch
+        self._record(reports)
+
+    def _record(self, reports: list[_Report]):
+        """Set the attributes that say how the sentences were solved, and warn where need be."""
+        n_sentences = sum(report.n_iter.size for report in reports)
+        n_unconverged = sum(report.n_unconverged for report in reports)
+        n_diverging = sum(report.n_diverging for report in reports)
+        empty = [np.empty(0)]
+        self.n_iter_ = np.concatenate([np.empty(0, dtype=np.int64), *(r.n_iter for r in reports)])
+        self.gradient_norm_ = np.concatenate(empty + [r.gradient_norm for r in reports])
+        self.error_ = np.concatenate(empty + [r.error for r in reports])
+        self.n_unconverged_ = n_unconverged
+        if self.solver == "sgd-literal":
+            if n_diverging:
+                warnings.warn(
+                    f"{n_diverging:,} of {n_sentences:,} sentences are too long for "
+                    "the paper's update (n_tokens > 184 * lam with its learning rate): their "
+                    "vectors diverge. Use solver='exact' or solver='sgd'.",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
+        elif n_unconverged:
+            warnings.warn(
+                f"{n_unconverged:,} of {n_sentences:,} sentences did not reach tol="
+                f"{self.tol:g} within max_iter={self.max_iter} evaluations; see n_iter_ and "
+                "gradient_norm_. Raise max_iter or tol, or lower lam.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+def _spread(encoded: Encoded, n: int) -> Encoded:
+    """At most n sentences that are not empty, evenly spread."""
+    lengths = np.diff(encoded.offsets)
+    rows = np.flatnonzero(lengths > 0)
+    if rows.size > n:
+        rows = rows[np.linspace(0, rows.size - 1, n).astype(int)]
+    return encoded.take(rows)

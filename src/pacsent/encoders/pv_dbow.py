@@ -1,0 +1,192 @@
+"""PV-DBOW: paragraph vectors, what PB-neg becomes without prior and expectation."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+
+from pacsent.encoders.sampled_methods import NegativeSampling
+from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
+from pacsent.maths import pb_neg_objective as posterior
+from pacsent.progress import bar
+from pacsent.words.vectors import WordVectors
+
+
+class PVDBOWVectorizer(NegativeSampling):
+    """Paragraph vectors by negative sampling (PV-DBOW), starting from the word vectors.
+
+        minimise the sum over sentences and tokens of
+            softplus(-h_S.A_w) + sum over noise words of softplus(h_S.A_u),      in h_S and A
+
+    What PB-neg becomes without a prior (lam to infinity), without an expectation over h, and with
+    word vectors that are trained too. `fit` trains A on the training sentences; `transform` infers
+    the vector of any sentence with A fixed, from random numbers that depend on its words only, so
+    the same sentence always gets the same vector. There is no posterior: variances are 0.
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+        `A` starts at its input vectors (output vectors with `swap_roles`).
+    start : {"vectors", "scratch"}, default="vectors"
+        Where A starts: at the word vectors, or at zero, as word2vec's output table does, so that
+        nothing but the training sentences is learned from.
+    train_words : bool, default=True
+        Whether `fit` trains the word vectors, or leaves them as they are.
+    n_negatives, noise_power, n_epochs, learning_rate
+        As in PBNegVectorizer; the learning rate falls linearly to 0.
+    swap_roles, on_empty, batch_size
+        As in PBNegVectorizer.
+    n_jobs : int or None, default=None
+        Threads; None or -1 for all cores. With more than one, training is not repeatable to the
+        last digit: threads update common words without locks. Inference always is.
+    random_state : int, RandomState instance or None, default=0
+    verbose : bool, default=False
+        Whether to show progress on stderr.
+
+    Attributes
+    ----------
+    words_ : array of int, shape (n_trained,)
+        The words of the training sentences.
+    word_vectors_ : array, shape (n_trained, n_dims)
+        Their trained vectors; all others keep theirs.
+    noise_counts_ : array, shape (n_words,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import Vocabulary, WordVectors
+    >>> words = WordVectors(
+    ...     Vocabulary(["good", "film", "quiet"], [30, 40, 20]),
+    ...     input_vectors=np.array([[0.5, 0.5], [1.0, 0.0], [0.0, -1.0]], dtype=np.float32),
+    ...     output_vectors=np.array([[1.0, 0.5], [0.0, 1.0], [-1.0, 0.5]], dtype=np.float32),
+    ... )
+    >>> vectorizer = PVDBOWVectorizer(words, n_epochs=2, n_jobs=1, random_state=0)
+    >>> vectorizer.fit_transform(["a good film", "a quiet film"]).shape
+    (2, 2)
+    """
+
+    _paper_name = "PV-DBOW"
+    _parameter_constraints: ClassVar[dict] = {
+        **SentenceVectorizer._parameter_constraints,
+        "train_words": ["boolean"],
+        "start": [StrOptions({"vectors", "scratch"})],
+        "n_negatives": NegativeSampling._parameter_constraints["n_negatives"],
+        "noise_power": NegativeSampling._parameter_constraints["noise_power"],
+        "n_epochs": NegativeSampling._parameter_constraints["n_epochs"],
+        "learning_rate": NegativeSampling._parameter_constraints["learning_rate"],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        word_vectors: WordVectors,
+        *,
+        train_words: bool = True,
+        start: str = "vectors",
+        n_negatives: int = 15,
+        noise_power: float = 0.75,
+        n_epochs: int = 40,
+        learning_rate: float = 0.025,
+        swap_roles: bool = False,
+        on_empty: str = "warn",
+        batch_size: int = 1024,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: bool | int = False,
+    ):
+        self.word_vectors = word_vectors
+        self.train_words = train_words
+        self.start = start
+        self.n_negatives = n_negatives
+        self.noise_power = noise_power
+        self.n_epochs = n_epochs
+        self.learning_rate = learning_rate
+        self.swap_roles = swap_roles
+        self.on_empty = on_empty
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _needs_prior_table(self):
+        return False
+
+    def _first_table(self) -> np.ndarray:
+        """A before training: a copy of the word vectors, or zeros."""
+        A = np.array(self._tables()[0], dtype=self._dtype)
+        if self.start == "scratch":
+            A[:] = 0
+        return A
+
+    def _start(self, counts):
+        """Random states and small random vectors, from the sentences' words alone."""
+        seeds = posterior.sentence_seeds(counts, self.seed_)
+        n_dims = self.word_vectors.n_dims
+        start = [np.random.default_rng(seed).random(n_dims) - 0.5 for seed in seeds]
+        return seeds, (np.array(start).reshape(-1, n_dims) / n_dims).astype(self._dtype)
+
+    def _fit(self, encoded):
+        from pacsent._kernels.sampling_kernels import pv_dbow
+
+        super()._fit(encoded)
+        A = self._first_table()
+        self.words_ = np.flatnonzero(self.noise_counts_)
+        if self.train_words:
+            states, vectors = self._start(self.word_vectors.vocabulary.count(encoded))
+            sentences = (encoded.ids, encoded.offsets, states)
+            rng, n_threads = np.random.default_rng(self.seed_), self._n_threads()
+            with (
+                bar("PV-DBOW", total=self.n_epochs, unit="epochs", enabled=self.verbose) as shown,
+                ThreadPoolExecutor(n_threads) as pool,
+            ):
+                for eta in posterior.learning_rates(self.n_epochs, self.learning_rate):
+                    order = rng.permutation(encoded.n_sentences)
+                    work = [
+                        pool.submit(
+                            pv_dbow, order[t::n_threads], sentences, A, self._alias_table(), eta,
+                            True, vectors,
+                        )
+                        for t in range(n_threads)
+                    ]  # fmt: skip
+                    for future in work:
+                        future.result()
+                    shown.advance()
+        self.word_vectors_ = A[self.words_]
+        self._pooled = A
+
+    def _state(self):
+        return {**super()._state(), "words": self.words_, "trained": self.word_vectors_}
+
+    def _restore(self, state):
+        super()._restore(state)
+        self.words_ = self._taken(state, "words", "words", (None,))
+        shape = (self.words_.size, self.word_vectors.n_dims)
+        self.word_vectors_ = self._taken(state, "trained", self._dtype, shape)
+
+    def _trained_table(self):
+        if not hasattr(self, "_pooled"):
+            A = self._first_table()
+            A[self.words_] = self.word_vectors_
+            self._pooled = A
+        return self._pooled
+
+    def _batches(self, X, *where):
+        self._trained_table(), self._alias_table()  # before the threads need them
+        return super()._batches(X, *where)
+
+    def _posterior(self, encoded):
+        from pacsent._kernels.sampling_kernels import pv_dbow
+
+        counts = self.word_vectors.vocabulary.count(encoded)
+        states, vectors = self._start(counts)
+        # sorted, so that the order of the words changes nothing
+        ids = np.repeat(counts.indices, counts.data.astype(np.int64))
+        sentences = (ids, encoded.offsets, states)
+        rows = np.arange(encoded.n_sentences)
+        for eta in posterior.learning_rates(self.n_epochs, self.learning_rate):
+            pv_dbow(
+                rows, sentences, self._trained_table(), self._alias_table(), eta, False, vectors
+            )
+        return vectors, np.zeros(encoded.n_sentences)

@@ -1,0 +1,451 @@
+"""Weighted means for similarity and search: SIF, uSIF, SIF-sum, and both tables side by side.
+
+Everything is learned from the table and its counts, so that `fit` is free and a new sentence costs
+what Average costs; `learn_from="texts"` takes the texts given to `fit` instead (`maths.weights`).
+"""
+
+from numbers import Integral, Real
+from typing import ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from pacsent.encoders.closed_forms import ClosedForm, for_kernel
+from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
+from pacsent.maths.gaussians import l2_coefficients
+from pacsent.maths.weights import (
+    damping,
+    directions_only,
+    heaviest,
+    main_directions,
+    moments,
+    sentence_moment,
+    sif_weights,
+    usif_a,
+)
+from pacsent.words.vectors import WordVectors
+
+_BLOCK = 1 << 14  # rows of a table handled at once
+
+
+class _Weighted(ClosedForm):
+    """Posteriors under a squared loss in which a token is its word only by the word's weight.
+
+    loss = 1/n sum_w E(weight(w)/2 |T_w - h|^2 + (1 - weight(w))/2 |h|^2)
+           + KL(Q || N(0, var_P I)) / lam
+    mu_S = sum_w weight(w) T_w / n / (1 + 1/(lam var_P)),   var_Q = 1 / (lam + 1/var_P)
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **SentenceVectorizer._parameter_constraints,
+        "lam": [Interval(Real, 0, None, closed="right")],
+        "prior_variance": [Interval(Real, 0, None, closed="neither")],
+        "learn_from": [StrOptions({"table", "texts"})],
+    }
+
+    def _needs_prior_table(self):
+        return False
+
+    @property
+    def learns_from_text(self) -> bool:  # type: ignore[override]
+        """Whether `fit` reads the texts it is given."""
+        return self.learn_from == "texts"
+
+    def _shares(self) -> np.ndarray:
+        """Share of each word in the source corpus, (n_words,)."""
+        vocabulary = self.word_vectors.vocabulary
+        counts = vocabulary._known_counts(type(self).__name__)
+        return counts / max(counts.sum(), 1)
+
+    def _posterior_of(self, pool):
+        """The function encoded, out -> (means, variances), where pool(encoded, scale, out) sums."""
+
+        # the same for every sentence that has a token
+        c_A, _, var_Q = l2_coefficients(np.ones(1), 1.0, 1.0 / self.prior_variance, self.lam)
+
+        def posterior(encoded, out=None):
+            n_tokens = encoded.offsets[1:] - encoded.offsets[:-1]
+            means = pool(encoded, c_A / np.maximum(n_tokens, 1), out)  # no token: an empty sum
+            return means, np.where(n_tokens > 0, var_Q, np.nan)
+
+        return posterior
+
+
+class SIFVectorizer(_Weighted):
+    """Means where frequent words weigh less, minus the directions all sentences share.
+
+        mu_S = (I - sum_k c_k u_k u_k') sum_w weight(w) A_w / n_tokens / (1 + 1/(lam var_P))
+        weight(w) = a / (a + p(w)),   var_Q = 1 / (lam + 1/var_P)
+
+    Smooth inverse frequency (Arora, Liang and Ma, 2017), and with `weights="uSIF"` its
+    unsupervised form (Ethayarajh, 2018); at lam = inf the vectors are theirs. A token of weight w
+    counts as its word by w and as nothing in particular, a vector around 0, by 1 - w.
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+        With counts.
+    weights : {"SIF", "uSIF"}, default="SIF"
+        a / (a + p(w)); or a / (a/2 + p(w)) with `a` computed from the vocabulary.
+    a : float, default=1e-3
+        Where weights start to fall; not used by uSIF.
+    n_directions : int or None, default=None
+        Directions removed: 1 for SIF; 5 for uSIF, each by its share c_k of their variance.
+    sentence_length : float, default=11
+        Words of a typical sentence, where it is not taken from texts.
+    learn_from : {"table", "texts"}, default="table"
+        Where the shared directions come from: sentences of independent words of the source, which
+        the table and its counts describe, or the texts given to `fit`.
+    lam : float, default=inf
+        Weight of the data. It changes the length of the means and the variance, not a direction.
+    prior_variance : float, default=1.0
+        Of the prior around 0.
+    swap_roles, on_empty, batch_size, n_jobs
+        As in AverageVectorizer.
+
+    Attributes
+    ----------
+    a_ : float
+    directions_ : array, shape (n_directions, n_dims)
+    shares_ : array, shape (n_directions,)
+        How much of each is removed, c_k above.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import SIFVectorizer, Vocabulary, WordVectors
+    >>> words = WordVectors(Vocabulary(["the", "good", "film"], [998, 1, 1]), np.eye(3))
+    >>> SIFVectorizer(words, n_directions=0).fit([]).transform(["the good film"]).round(2)
+    array([[0.  , 0.17, 0.17]])
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **_Weighted._parameter_constraints,
+        "weights": [StrOptions({"SIF", "uSIF"})],
+        "a": [Interval(Real, 0, None, closed="neither")],
+        "n_directions": [Interval(Integral, 0, None, closed="left"), None],
+        "sentence_length": [Interval(Real, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        word_vectors: WordVectors,
+        *,
+        weights: str = "SIF",
+        a: float = 1e-3,
+        n_directions: int | None = None,
+        sentence_length: float = 11,
+        learn_from: str = "table",
+        lam: float = float("inf"),
+        prior_variance: float = 1.0,
+        swap_roles: bool = False,
+        on_empty: str = "warn",
+        batch_size: int = 1024,
+        n_jobs: int | None = None,
+    ):
+        self.word_vectors = word_vectors
+        self.weights = weights
+        self.a = a
+        self.n_directions = n_directions
+        self.sentence_length = sentence_length
+        self.learn_from = learn_from
+        self.lam = lam
+        self.prior_variance = prior_variance
+        self.swap_roles = swap_roles
+        self.on_empty = on_empty
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
+
+    @property
+    def _paper_name(self):
+        return self.weights if isinstance(self.weights, str) else ""
+
+    def _fit(self, encoded):
+        p, length = self._shares(), float(self.sentence_length)
+        if self.learn_from == "texts":
+            _check_texts(self, encoded)
+            length = max(1.0, encoded.ids.size / max(1, encoded.n_sentences))
+        self.a_ = float(self.a) if self.weights == "SIF" else float(usif_a(p, length))
+        weights = self._word_weights(p)
+        n_directions = self.n_directions
+        if n_directions is None:
+            n_directions = 1 if self.weights == "SIF" else 5
+        if self.learn_from == "texts":
+            n = encoded.n_sentences
+            n_tokens = np.maximum(np.diff(encoded.offsets), 1)
+            vectors = self._summing(weights)(encoded, 1.0 / n_tokens, None)
+            second = moments(vectors, np.full(n, 1.0 / n))[1]
+        else:
+            some = heaviest(p * weights)  # the others hardly occur, and are most of the table
+            A, p, weights = self._tables()[0][some], p[some], weights[some]
+            _, second = moments(A, p * weights**2)
+            second = sentence_moment((p * weights) @ A.astype(float), second, length)
+        self.directions_, shares = main_directions(second, n_directions)
+        self.shares_ = shares if self.weights == "uSIF" else np.ones(len(shares))
+
+    def _state(self):
+        own = {"a": np.float64(self.a_), "directions": self.directions_, "shares": self.shares_}
+        return {**super()._state(), **own}
+
+    def _restore(self, state):
+        super()._restore(state)
+        self.a_ = float(self._taken(state, "a", np.float64, ()))
+        shape = (None, self.word_vectors.n_dims)
+        self.directions_ = self._taken(state, "directions", np.float64, shape)
+        self.shares_ = self._taken(state, "shares", np.float64, (len(self.directions_),))
+
+    def _word_weights(self, p):
+        # a/(a/2 + p) = 2 (a/2) / (a/2 + p)
+        return sif_weights(p, self.a_) if self.weights == "SIF" else 2 * sif_weights(p, self.a_ / 2)
+
+    def _summing(self, weights):
+        """The function encoded, scale, out -> scale * sum of weight(w) A_w."""
+        A_hat = for_kernel(self._tables()[0])
+        weights = weights.astype(self._dtype)
+        return lambda encoded, scale, out: self._pool(encoded, [(A_hat, weights, scale)], out)
+
+    def _prepared(self):
+        summing = self._summing(self._word_weights(self._shares()))
+        U = self.directions_.astype(self._dtype)  # (n_directions, n_dims)
+        removed = (self.directions_ * self.shares_[:, None]).astype(self._dtype)
+
+        def pool(encoded, scale, out):
+            means = summing(encoded, scale, out)
+            # one product for each direction: a sentence's vector does not depend on its batch
+            parts = [np.einsum("ij,j->i", means, u) for u in U]
+            for part, direction in zip(parts, removed):
+                means -= part[:, None] * direction
+            return means
+
+        return self._posterior_of(pool)
+
+
+class SIFSumVectorizer(_Weighted):
+    """The recipe for similarity and search: unit rows of both tables summed, shared parts damped.
+
+        T_w = ((A_w - a0)/|A_w - a0| + (B_w - b0)/|B_w - b0|) D
+        mu_S = sum_w weight(w) T_w / n_tokens / (1 + 1/(lam var_P)),  weight(w)^2 = a/(a + p(w))
+
+    a0 and b0 are the means of the tables, D evens out dimensions and damps the directions that
+    words share (`maths.weights.damping`), all under the distribution p(w) weight(w). Made for
+    cosines: the vectors are not in the coordinates of either table.
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+        With both tables and counts.
+    a : float, default=1.5e-3
+        Where weights start to fall.
+    aperture : float, default=2.5
+        How strongly shared directions are damped; 0 only evens out dimensions.
+    learn_from : {"table", "texts"}, default="table"
+        Whether a0, b0 and D are those of the source's words or of the texts given to `fit`.
+    lam, prior_variance, on_empty, batch_size, n_jobs
+        As in SIFVectorizer.
+
+    Attributes
+    ----------
+    centres_ : array, shape (2, n_dims)
+    map_ : array, shape (n_dims, n_dims)
+        D above.
+
+    Notes
+    -----
+    The first use makes T once, a table of float32 numbers as large as one of the two, and keeps it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import Vocabulary, WordVectors, make
+    >>> words = WordVectors(Vocabulary(["good", "film"], [1, 3]), np.eye(2), -np.eye(2))
+    >>> make("SIF-sum", words).fit_transform(["a good film"]).shape
+    (1, 2)
+    """
+
+    in_table_space: ClassVar[bool] = False
+    swap_roles = False  # the sum is the same either way
+    _remade: ClassVar[tuple[str, ...]] = ("_folded",)
+
+    _paper_name = "SIF-sum"
+    _parameter_constraints: ClassVar[dict] = {
+        **{k: v for k, v in _Weighted._parameter_constraints.items() if k != "swap_roles"},
+        "a": [Interval(Real, 0, None, closed="neither")],
+        "aperture": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        word_vectors: WordVectors,
+        *,
+        a: float = 1.5e-3,
+        aperture: float = 2.5,
+        learn_from: str = "table",
+        lam: float = float("inf"),
+        prior_variance: float = 1.0,
+        on_empty: str = "warn",
+        batch_size: int = 1024,
+        n_jobs: int | None = None,
+    ):
+        self.word_vectors = word_vectors
+        self.a = a
+        self.aperture = aperture
+        self.learn_from = learn_from
+        self.lam = lam
+        self.prior_variance = prior_variance
+        self.on_empty = on_empty
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
+
+    def _needs_prior_table(self):
+        return True
+
+    def _word_weights(self):
+        return np.sqrt(sif_weights(self._shares(), self.a))
+
+    def _fit(self, encoded):
+        weights = self._word_weights()
+        counts = self._shares()
+        if self.learn_from == "texts":
+            _check_texts(self, encoded)
+            counts = np.bincount(encoded.ids, minlength=weights.size)
+        q = counts * weights
+        some = heaviest(q)  # the others hardly occur, and are most of the table
+        q = q[some] / max(q[some].sum(), np.finfo(float).tiny)
+        tables = [table[some] for table in self._tables()]
+        self.centres_ = np.stack([q @ table.astype(float) for table in tables])
+        self.map_ = damping(*moments(_Summed(tables, self.centres_), q), self.aperture)
+
+    def _state(self):
+        return {**super()._state(), "centres": self.centres_, "map": self.map_}
+
+    def _restore(self, state):
+        super()._restore(state)
+        n_dims = self.word_vectors.n_dims
+        self.centres_ = self._taken(state, "centres", np.float64, (2, n_dims))
+        self.map_ = self._taken(state, "map", np.float64, (n_dims, n_dims))
+
+    def table(self) -> np.ndarray:
+        """T above, (n_words, n_dims): what the words of a sentence are replaced by."""
+        folded = self.__dict__.get("_folded")
+        if folded is None:  # two threads may both make it: the same numbers
+            summed = _Summed(self._tables(), self.centres_)
+            map_ = self.map_.astype(self._dtype)
+            folded = np.empty(summed.shape, self._dtype)
+            for start in range(0, len(folded), _BLOCK):
+                folded[start : start + _BLOCK] = summed[start : start + _BLOCK] @ map_
+            self._folded = folded
+        return folded
+
+    def _prepared(self):
+        table, weights = self.table(), self._word_weights().astype(self._dtype)
+
+        def pool(encoded, scale, out):
+            if out is None:
+                out = np.empty((encoded.n_sentences, table.shape[1]), table.dtype)
+            return self._pool(encoded, [(table, weights, scale)], out)
+
+        return self._posterior_of(pool)
+
+
+class BothVectorizer(_Weighted):
+    """The plain means of both tables side by side, 2 n_dims numbers for a sentence.
+
+        mu_S = (mean of A_hat, mean of B_hat) / (1 + 1/(lam var_P)),   var_Q = 1/(lam + 1/var_P)
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+        With both tables.
+    lam : float, default=inf
+        Weight of the data; `inf` gives the means themselves.
+    prior_variance, on_empty, batch_size, n_jobs
+        As in SIFVectorizer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import Vocabulary, WordVectors, make
+    >>> words = WordVectors(Vocabulary(["good", "film"]), np.eye(2), -np.eye(2))
+    >>> make("both", words).fit_transform(["good film"])
+    array([[ 0.5,  0.5, -0.5, -0.5]])
+    """
+
+    in_table_space: ClassVar[bool] = False
+    swap_roles = False  # the order of the halves is no role
+
+    _paper_name = "both"
+    _parameter_constraints: ClassVar[dict] = {
+        k: v
+        for k, v in _Weighted._parameter_constraints.items()
+        if k not in ("swap_roles", "learn_from")
+    }
+
+    def __init__(
+        self,
+        word_vectors: WordVectors,
+        *,
+        lam: float = float("inf"),
+        prior_variance: float = 1.0,
+        on_empty: str = "warn",
+        batch_size: int = 1024,
+        n_jobs: int | None = None,
+    ):
+        self.word_vectors = word_vectors
+        self.lam = lam
+        self.prior_variance = prior_variance
+        self.on_empty = on_empty
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
+
+    def _needs_prior_table(self):
+        return True
+
+    learns_from_text = False
+
+    @property
+    def _n_features_out(self):
+        return 2 * self.word_vectors.n_dims
+
+    def _prepared(self):
+        n_dims = self.word_vectors.n_dims
+        tables = [for_kernel(table) for table in self._tables()]
+        ones = np.empty(0, self._dtype)
+
+        def pool(encoded, scale, out):
+            if out is None:
+                out = np.empty((encoded.n_sentences, 2 * n_dims), self._dtype)
+            for half, table in zip((out[:, :n_dims], out[:, n_dims:]), tables):
+                self._pool(encoded, [(table, ones, scale)], half)
+            return out
+
+        return self._posterior_of(pool)
+
+
+class _Summed:
+    """Unit rows of two centred tables, summed where they are asked for."""
+
+    def __init__(self, tables, centres):
+        self.tables, self.centres = tables, centres
+        self.shape = tables[0].shape
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        parts = [
+            directions_only(
+                np.asarray(table[rows], dtype=np.float64 if table.dtype == np.float64 else "f4"),
+                centre.astype(np.float64 if table.dtype == np.float64 else np.float32),
+            )
+            for table, centre in zip(self.tables, self.centres)
+        ]
+        return parts[0] + parts[1]
+
+
+def _check_texts(vectorizer, encoded):
+    if encoded.ids.size == 0:
+        raise ValueError(
+            f"{type(vectorizer).__name__} with learn_from='texts' must be fitted on sentences with "
+            f"known words. Got {encoded.n_sentences:,} sentences without any instead. Pass texts, "
+            "or learn_from='table'."
+        )

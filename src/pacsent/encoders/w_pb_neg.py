@@ -1,0 +1,278 @@
+"""w-PB-neg: one posterior for each word, shared by all sentences. Formulas: `maths.w_pb_neg`."""
+
+import warnings
+from numbers import Integral
+from typing import ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from pacsent.encoders.sampled_methods import POSITIVE, NegativeSampling, refuse_no_penalty
+from pacsent.maths import pb_neg_objective as posterior
+from pacsent.maths import w_pb_neg_objective as w_pb_neg
+from pacsent.progress import bar
+from pacsent.threads import one_blas_thread
+from pacsent.words.devices import DeviceName
+from pacsent.words.vectors import WordVectors
+
+
+class WordPBNegVectorizer(NegativeSampling):
+    """Sentence vectors as means of word posteriors, learned from the training texts (w-PB-neg).
+
+        mu_S = mean of mu_w over the tokens of S;  var_S = sum over types of (count/n)^2 var_w
+
+    Every word of the training sentences has a posterior N(mu_w, var_w I), all learned together
+    under the negative sampling loss of the sentences; see `pacsent.maths.w_pb_neg_objective`. A
+    new sentence costs no more than an average. Words that training never met keep their prior mean, `B_hat`,
+    as if it were certain.
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+    lam : float, default=1.0
+        Weight of the data. Larger values let words move further from their prior means.
+    prior_variance : "matched", "paper" or float, default="matched"
+        "paper": the prior variance of a word is T/count(w), T the number of training tokens. That
+        is so wide that a draw from a posterior is noise; only the means are of use.
+        "matched": s T/count(w), s such that the median training sentence has the variance
+        1/n_tokens, as in PB-neg, and the data weigh lam/s: so the means are held as in the paper,
+        and the posteriors are of use too. A number: that times (median p)/p(w), p = count/T, with
+        the data weighing lam, which then ought to be of the order of the number of sentences.
+    prior_shape : {"frequency", "constant"}, default="frequency"
+        Frequent words are held tighter, in proportion to their frequency; or all words alike, by
+        the variance of the median word, which the paper names as the contrast.
+    weighting : {"sentence", "token"}, default="sentence"
+        Whether every training sentence counts the same, or every token.
+    solver : {"sgd", "exact"}, default="sgd"
+        Stochastic gradients with exponential-integrator steps, one per sentence and epoch; or
+        L-BFGS on the expected loss, for small problems.
+    n_negatives, noise_power
+        As in PBNegVectorizer.
+    n_epochs : int, default=40
+    learning_rate : float, default=0.025
+    block_size : int, default=64
+        Sentences whose gradients are taken together, with common noise words. 1 is the strict
+        order of the paper, and slower.
+    max_iter, tol
+        Of the exact solver: most iterations, and the largest entry of the scaled gradient.
+    device : "cpu", "cuda" or "cuda:<number>", default="cpu"
+        "cuda" trains on a GPU (extra `[gpu]`): the same schedule with noise words and h integrated
+        out, up to 256 sentences side by side.
+    swap_roles, on_empty, batch_size
+        As in PBNegVectorizer.
+    n_jobs : int or None, default=None
+        Threads; None or -1 for all cores. With more than one, training is not repeatable to the
+        last digit: threads update common words without locks.
+    random_state : int, RandomState instance or None, default=0
+    verbose : bool, default=False
+        Whether to show progress on stderr.
+
+    Attributes
+    ----------
+    words_ : array of int, shape (n_trained,)
+        The words of the training sentences.
+    word_means_ : array, shape (n_trained, n_dims)
+    word_variances_, prior_variances_ : array, shape (n_trained,)
+    prior_scale_ : float
+        s above; 1 unless `prior_variance` is "matched". The data weigh `lam / prior_scale_`.
+    n_iter_ : int
+        Epochs, or iterations of the exact solver.
+    gradient_norm_ : float
+        Of the exact solver; nan otherwise.
+    noise_counts_ : array, shape (n_words,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import Vocabulary, WordVectors
+    >>> words = WordVectors(
+    ...     Vocabulary(["good", "film", "quiet"], [30, 40, 20]),
+    ...     input_vectors=np.array([[0.5, 0.5], [1.0, 0.0], [0.0, -1.0]], dtype=np.float32),
+    ...     output_vectors=np.array([[1.0, 0.5], [0.0, 1.0], [-1.0, 0.5]], dtype=np.float32),
+    ... )
+    >>> vectorizer = WordPBNegVectorizer(words, n_epochs=2, n_jobs=1, random_state=0)
+    >>> vectorizer.fit_transform(["a good film", "a quiet film"]).shape
+    (2, 2)
+    """
+
+    _paper_name = "w-PB-neg"
+    _parameter_constraints: ClassVar[dict] = {
+        **NegativeSampling._parameter_constraints,
+        "prior_variance": [StrOptions({"matched", "paper"}), POSITIVE],
+        "prior_shape": [StrOptions({"frequency", "constant"})],
+        "weighting": [StrOptions(set(w_pb_neg.WEIGHTINGS))],
+        "solver": [StrOptions({"sgd", "exact"})],
+        "block_size": [Interval(Integral, 1, None, closed="left")],
+        "device": [DeviceName()],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        word_vectors: WordVectors,
+        *,
+        lam: float = 1.0,
+        prior_variance: float | str = "matched",
+        prior_shape: str = "frequency",
+        weighting: str = "sentence",
+        solver: str = "sgd",
+        n_negatives: int = 15,
+        noise_power: float = 0.75,
+        n_epochs: int = 40,
+        learning_rate: float = 0.025,
+        block_size: int = 64,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        device: str = "cpu",
+        swap_roles: bool = False,
+        on_empty: str = "warn",
+        batch_size: int = 1024,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: bool | int = False,
+    ):
+        self.word_vectors = word_vectors
+        self.lam = lam
+        self.prior_variance = prior_variance
+        self.prior_shape = prior_shape
+        self.weighting = weighting
+        self.solver = solver
+        self.n_negatives = n_negatives
+        self.noise_power = noise_power
+        self.n_epochs = n_epochs
+        self.learning_rate = learning_rate
+        self.block_size = block_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.device = device
+        self.swap_roles = swap_roles
+        self.on_empty = on_empty
+        self.batch_size = batch_size
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _fit(self, encoded):
+        refuse_no_penalty(self, "w-PB-neg")
+        super()._fit(encoded)
+        A_hat, B_hat = self._float_tables()
+        words, p = self._noise_probabilities()
+        counts = self.word_vectors.vocabulary.count(encoded).tocsc()[:, words].tocsr()
+        counts = counts[np.diff(counts.indptr) > 0]
+        self.prior_scale_ = 1.0
+        if self.prior_variance == "matched":
+            self.prior_scale_ = w_pb_neg.matched_scale(counts, self.prior_shape)
+        scale = None if isinstance(self.prior_variance, str) else self.prior_variance
+        var_P = w_pb_neg.prior_variances(self.noise_counts_, scale, self.prior_shape)[words]
+        var_P = self.prior_scale_ * var_P
+        settings = {
+            "n_negatives": self.n_negatives,
+            "lam": self.lam / self.prior_scale_,
+            "weighting": self.weighting,
+            "n_threads": self._n_threads(),
+        }
+        with one_blas_thread():
+            if self.device != "cpu":
+                found = self._fit_on_gpu(counts, A_hat[words], B_hat[words], var_P)
+            elif self.solver == "exact":
+                found = w_pb_neg.solve(
+                    counts, A_hat[words], B_hat[words], var_P, p,
+                    tol=self.tol, max_iter=self.max_iter, **settings,
+                )  # fmt: skip
+            else:
+                with bar("w-PB-neg", total=self.n_epochs, unit="epochs", enabled=self.verbose) as b:
+                    found = w_pb_neg.train(
+                        counts, A_hat[words].astype(np.float32), B_hat[words].astype(np.float32),
+                        var_P, p, n_epochs=self.n_epochs, learning_rate=self.learning_rate,
+                        block=self.block_size, rng=np.random.default_rng(self.seed_),
+                        callback=lambda epoch: b.advance(), **settings,
+                    )  # fmt: skip
+        if not (np.isfinite(found.mu).all() and np.isfinite(found.rho).all()):
+            raise ValueError(
+                f"learning_rate must be small enough for training to end at numbers. Got "
+                f"{self.learning_rate} instead, and posteriors that are not finite. Lower it, and "
+                "check the word vectors for numbers that are not finite."
+            )
+        self.words_, self.prior_variances_ = words, var_P
+        self.word_means_, self.word_variances_ = found.mu.astype(self._dtype), np.exp(found.rho)
+        self.n_iter_, self.gradient_norm_ = found.n_iter, found.gradient_norm
+        unsolved = not found.gradient_norm <= self.tol
+        if self.device != "cpu":  # which stops by the size of its steps
+            unsolved = found.n_iter >= self.max_iter
+        if self.solver == "exact" and unsolved:
+            warnings.warn(
+                f"The scaled gradient is {found.gradient_norm:.2g} after {found.n_iter} iterations,"
+                f" not below tol={self.tol:g}. Raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+
+    def _fit_on_gpu(self, counts, A, B, var_P):
+        from pacsent import gpu
+
+        frequency = np.asarray(counts.sum(axis=0)).ravel()
+        noise = posterior.noise_of(
+            frequency, A, B.mean(axis=0),
+            n_negatives=self.n_negatives, noise_power=self.noise_power,
+        )  # fmt: skip
+        most = w_pb_neg.most_together(
+            counts, A, noise.kp / self.n_negatives, n_negatives=self.n_negatives,
+            weighting=self.weighting, learning_rate=self.learning_rate,
+        )  # fmt: skip
+        _, mu, var_Q, n_iter = gpu.fit_w_pb_neg(
+            counts, A, B, noise, var_P, lam=self.lam / self.prior_scale_, n_epochs=self.n_epochs,
+            learning_rate=self.learning_rate, weighting=self.weighting, solver=self.solver,
+            tol=self.tol, max_iter=self.max_iter, random_state=self.seed_, device=self.device,
+            batch_size=min(256, most),
+        )  # fmt: skip
+        return w_pb_neg.WordSolution(mu, np.log(var_Q), n_iter, float("nan"))
+
+    def _state(self):
+        learned = {
+            "words": self.words_,
+            "word_means": self.word_means_,
+            "word_variances": self.word_variances_,
+            "prior_variances": self.prior_variances_,
+            "training": np.array([self.n_iter_, self.gradient_norm_, self.prior_scale_]),
+        }
+        return {**super()._state(), **learned}
+
+    def _restore(self, state):
+        super()._restore(state)
+        self.words_ = words = self._taken(state, "words", "words", (None,))
+        shape = (words.size, self.word_vectors.n_dims)
+        self.word_means_ = self._taken(state, "word_means", self._dtype, shape)
+        self.word_variances_ = self._taken(state, "word_variances", np.float64, words.shape)
+        self.prior_variances_ = self._taken(state, "prior_variances", np.float64, words.shape)
+        training = self._taken(state, "training", np.float64, (None,), finite=False).tolist()
+        n_iter, self.gradient_norm_, *scale = training
+        self.n_iter_, self.prior_scale_ = int(n_iter), scale[0] if scale else 1.0
+
+    def _pooling_tables(self):
+        """(means, variances) of all words: learned ones, and the prior mean of the others."""
+        if not hasattr(self, "_pooled"):
+            _, B_hat = self._float_tables()
+            means = B_hat.astype(self._dtype)  # a copy
+            means[self.words_] = self.word_means_
+            variances = np.zeros(self.word_vectors.n_words)
+            variances[self.words_] = self.word_variances_
+            self._pooled = means, variances
+        return self._pooled
+
+    def _batches(self, X, *where):
+        self._pooling_tables()  # before the threads need them
+        return super()._batches(X, *where)
+
+    def _posterior(self, encoded):
+        from pacsent._kernels.pooling_kernels import pool_rows
+
+        table, word_variances = self._pooling_tables()
+        n_tokens = np.maximum(np.diff(encoded.offsets), 1)
+        means = np.empty((encoded.n_sentences, self.word_vectors.n_dims), self._dtype)
+        ones = np.ones(self.word_vectors.n_words, self._dtype)
+        scale = (1.0 / n_tokens).astype(self._dtype)
+        pool_rows(encoded.ids, encoded.offsets, table, ones, scale, means, False)
+        counts = self.word_vectors.vocabulary.count(encoded)
+        variances = (counts.power(2) @ word_variances) / n_tokens.astype(float) ** 2
+        return means, variances

@@ -1,0 +1,529 @@
+"""Posteriors of words under the negative sampling loss (w-PB-neg), and the loss of PV-DBOW.
+
+Formulas only. Every word v of the training sentences has a posterior N(mu_v, e^rho_v I) and a
+prior N(B_v, var_P[v] I). A sentence with counts c_v is h_S = sum_v share_v h_v, share_v = c_v/n,
+hence Gaussian with mean sum share_v mu_v and variance s_S^2 = sum share_v^2 e^rho_v: a word that
+occurs twice is drawn once.
+
+    loss = sum_S omega_S (1/n) sum_{w in S} E l_neg(h_S, A_w)
+           + 1/(2 lam) sum_v [|mu_v - B_v|^2/var_P[v] + d (log var_P[v] - rho_v + e^rho_v/var_P[v])]
+
+omega_S is n/N (weighting="token", N tokens in all) or 1/M (weighting="sentence", M sentences).
+The loss is strictly convex in all mu_v and rho_v together.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import optimize, sparse
+
+from pacsent.maths.arrays import Numbers
+from pacsent.maths.logistic import gaussian_logistic
+from pacsent.maths.noise import alias
+from pacsent.maths.pb_neg_objective import (
+    learning_rates,
+    negative_sampling_loss,
+    quadrature_rule,
+    squared_lengths,
+)
+
+WEIGHTINGS = ("sentence", "token")
+
+
+class WordObjective(NamedTuple):
+    """Parts of the loss and its gradients, one row or entry per word."""
+
+    data: float
+    mean_penalty: float
+    var_penalty: float
+    kl: float  # sum of KL(Q_v || P_v), in nats
+    grad_mu: np.ndarray  # (n_words, n_dims)
+    grad_rho: np.ndarray  # (n_words,)
+
+    @property
+    def total(self) -> float:
+        return self.data + self.mean_penalty + self.var_penalty
+
+
+def prior_variances(
+    counts: ArrayLike, scale: float | None = None, shape: str = "frequency"
+) -> np.ndarray:
+    """Variance of each word's prior; inf for words that do not occur.
+
+    T/count, T the number of tokens: the paper's, under which frequent words are held tighter. Or,
+    with a `scale`, scale * (median p)/p, p = count/T: the same shape at a size of one's choice.
+    With `shape="constant"`, the paper's contrast, all words that occur have the median word's.
+
+    Examples
+    --------
+    >>> prior_variances([3, 1, 0])
+    array([1.33333333, 4.        ,        inf])
+    """
+    counts = np.asarray(counts, dtype=float)
+    if shape == "constant":
+        alike = np.median(prior_variances(counts, scale)[counts > 0])
+        return np.where(counts > 0, alike, np.inf)
+    with np.errstate(divide="ignore"):
+        inverse = counts.sum() / counts  # 1/p
+    if scale is None:
+        return inverse
+    return scale * inverse / np.median(inverse[counts > 0])
+
+
+def matched_scale(counts: sparse.csr_matrix, shape: str = "frequency") -> float:
+    """The s for which prior variances s T/count make the median sentence's variance 1/n_tokens.
+
+    That is the variance of PB-neg's prior, under which a score h.A_w is about as wide as it is
+    long; with s = 1, the paper's, the median sentence's variance is in the hundreds.
+
+    Parameters
+    ----------
+    counts : sparse array, shape (n_sentences, n_words), no empty row
+    """
+    n_tokens = np.asarray(counts.sum(axis=1), dtype=float).ravel()
+    inverse = prior_variances(np.asarray(counts.sum(axis=0)).ravel(), shape=shape)
+    spread = counts.power(2) @ np.where(np.isfinite(inverse), inverse, 0.0) / n_tokens**2
+    return float(np.median(1.0 / (n_tokens * spread)))
+
+
+def sentence_weights(n_tokens: ArrayLike, weighting: str) -> np.ndarray:
+    """omega_S; see the top of this module.
+
+    Examples
+    --------
+    >>> sentence_weights([1, 3], 'token'), sentence_weights([1, 3], 'sentence')
+    (array([0.25, 0.75]), array([0.5, 0.5]))
+    """
+    n_tokens = np.asarray(n_tokens, dtype=float)
+    if weighting == "token":
+        return n_tokens / n_tokens.sum()
+    if weighting == "sentence":
+        return np.where(n_tokens > 0, 1.0 / np.count_nonzero(n_tokens), 0.0)
+    raise ValueError(f"weighting must be one of {WEIGHTINGS}. Got {weighting!r} instead.")
+
+
+def _penalties(mu, rho, B_hat, var_P, lam):
+    d = mu.shape[1]
+    away = mu - B_hat
+    squares = np.sum(away**2, axis=1) / var_P
+    spread = d * (np.log(var_P) - rho + np.exp(rho) / var_P)
+    return {
+        "mean_penalty": 0.5 / lam * squares.sum(),
+        "var_penalty": 0.5 / lam * spread.sum(),
+        "kl": 0.5 * (squares.sum() + spread.sum() - d * len(rho)),
+        "grad_mu": away / (var_P[:, None] * lam),
+        "grad_rho": 0.5 * d / lam * (np.exp(rho) / var_P - 1.0),
+    }
+
+
+def sampled_objective(
+    mu: np.ndarray,
+    rho: np.ndarray,
+    eps: np.ndarray,
+    sentences: Sequence[np.ndarray],
+    negatives: Sequence[np.ndarray],
+    tables: tuple[np.ndarray, np.ndarray],
+    var_P: np.ndarray,
+    *,
+    lam: float,
+    weighting: str = "token",
+) -> WordObjective:
+    """The loss for one draw of the noise words and of every h_v = mu_v + e^(rho_v/2) eps_v.
+
+    Parameters
+    ----------
+    mu : array, shape (n_words, n_dims)
+    rho, var_P : array, shape (n_words,)
+    eps : array, shape (n_sentences, n_words, n_dims)
+        One draw for each sentence and word.
+    sentences : list of token lists
+    negatives : list of arrays, shape (n_tokens, n_negatives)
+    tables : (A_hat, B_hat), arrays of shape (n_words, n_dims)
+    """
+    A_hat, B_hat = tables
+    parts = _penalties(mu, rho, B_hat, np.asarray(var_P, dtype=float), lam)
+    omega = sentence_weights([len(S) for S in sentences], weighting)
+    deviation = np.exp(0.5 * rho)
+    data = 0.0
+    for s, S in enumerate(sentences):
+        share = np.bincount(S, minlength=len(rho)) / len(S)
+        h = share @ (mu + deviation[:, None] * eps[s])
+        loss, g = negative_sampling_loss(h, np.asarray(S), np.asarray(negatives[s]), A_hat)
+        data += omega[s] * loss / len(S)
+        step = omega[s] * share[:, None] * g / len(S)  # (n_words, n_dims)
+        parts["grad_mu"] = parts["grad_mu"] + step
+        parts["grad_rho"] = parts["grad_rho"] + 0.5 * deviation * np.sum(step * eps[s], axis=1)
+    return WordObjective(data=data, **parts)
+
+
+def expected_objective(
+    mu: np.ndarray,
+    rho: np.ndarray,
+    counts: sparse.csr_matrix,
+    A_hat: np.ndarray,
+    B_hat: np.ndarray,
+    var_P: np.ndarray,
+    noise: np.ndarray,
+    *,
+    n_negatives: int = 15,
+    lam: float = 1.0,
+    weighting: str = "token",
+) -> WordObjective:
+    """The loss with the noise words and all h_v integrated out.
+
+    Parameters
+    ----------
+    counts : sparse array, shape (n_sentences, n_words)
+    noise : array, shape (n_words,)
+        Probabilities of the noise words.
+    """
+    n_tokens = np.asarray(counts.sum(axis=1)).ravel()
+    share = sparse.diags(1.0 / np.maximum(n_tokens, 1.0)) @ counts.tocsr()
+    omega = sentence_weights(n_tokens, weighting)
+    means = share @ mu
+    variances = share.power(2) @ np.exp(rho)
+    nu = np.sum(A_hat**2, axis=1)
+    a = means @ A_hat.T  # (n_sentences, n_words)
+    f, f1, f2 = gaussian_logistic(a, variances[:, None] * nu)
+    noise = n_negatives * np.asarray(noise)
+    share_dense = share.toarray()
+    data = f @ noise + np.sum(share_dense * (f - a), axis=1)
+    grad = (noise * f1 + share_dense * (f1 - 1.0)) @ A_hat  # (n_sentences, n_dims)
+    trace = f2 @ (noise * nu) + (share_dense * f2) @ nu
+    parts = _penalties(mu, rho, B_hat, np.asarray(var_P, dtype=float), lam)
+    parts["grad_mu"] = parts["grad_mu"] + share.T @ (omega[:, None] * grad)
+    parts["grad_rho"] = parts["grad_rho"] + 0.5 * np.exp(rho) * (share.power(2).T @ (omega * trace))
+    return WordObjective(data=float(omega @ data), **parts)
+
+
+# ------------------------------------------------------------------------------------------------
+# The penalty over time: one step, and many steps at once
+# ------------------------------------------------------------------------------------------------
+
+
+def mean_flow(D: np.ndarray, rate: Numbers, tau: Numbers) -> np.ndarray:
+    """D = mu - B after the penalty alone acted for time tau; rate = 1/(var_P lam).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mean_flow(np.array([1.0]), rate=1.0, tau=0.0)
+    array([1.])
+    """
+    return D * np.exp(-rate * tau)
+
+
+def mean_euler(D: np.ndarray, rate: float, steps: ArrayLike) -> np.ndarray:
+    """D after plain steps D -= eta rate D for each eta in steps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mean_euler(np.array([1.0]), rate=1.0, steps=[0.5, 0.5]).round(6)
+    array([0.25])
+    """
+    return D * np.exp(np.sum(np.log1p(-np.asarray(steps) * rate)))
+
+
+def rho_flow(u: Numbers, tau: Numbers) -> Any:
+    """u = rho - log var_P after the penalty alone acted for tau = (d/(2 lam)) * time.
+
+    Examples
+    --------
+    >>> float(rho_flow(0.0, 1.0)) == 0.0  # at the prior's variance nothing moves
+    True
+    """
+    return -np.log1p(np.expm1(-u) * np.exp(-tau))
+
+
+def mean_step(D: np.ndarray, rate: Numbers, gradient: Numbers, eta: float) -> np.ndarray:
+    """D after time eta of D' = -rate D - gradient, the data gradient held fixed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mean_step(np.array([1.0]), rate=1.0, gradient=-1.0, eta=5.0)  # stays where they balance
+    array([1.])
+    """
+    return D * np.exp(-rate * eta) + np.expm1(-rate * eta) / rate * gradient
+
+
+def rho_step(u: Numbers, c: Numbers, gradient: Numbers, eta: float) -> Any:
+    """u after time eta of the penalty's flow with the data gradient in rho held fixed.
+
+    z = e^-u obeys z' = c - (c - gradient) z, c = d/(2 lam), which is linear.
+    """
+    x = (c - gradient) * eta
+    phi = eta * np.where(np.abs(x) < 1e-12, 1.0, -np.expm1(-x) / np.where(x == 0, 1.0, x))
+    return -np.log(np.exp(-u - x) + c * phi)
+
+
+def precision_step(u: Numbers, c: Numbers, push: Numbers, eta: float) -> Any:
+    """u after time eta of the penalty's flow with the data's gradient in the variance held fixed.
+
+    push = var_P dL/dvar, never negative; z = e^-u obeys z' = c (1 - z) + push, so that no step,
+    however large, can overshoot.
+    """
+    return -np.log1p(np.expm1(-u) * np.exp(-c * eta) - push * np.expm1(-c * eta) / c)
+
+
+# ------------------------------------------------------------------------------------------------
+# Solvers
+# ------------------------------------------------------------------------------------------------
+
+
+class WordSolution(NamedTuple):
+    """Posteriors of the words, and how they were found."""
+
+    mu: np.ndarray  # (n_words, n_dims)
+    rho: np.ndarray  # (n_words,)
+    n_iter: int
+    gradient_norm: float
+
+
+def second_moment(A: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """E[A_j A_j'] over the noise words j, shape (n_dims, n_dims), in the precision of A.
+
+    Examples
+    --------
+    >>> second_moment(np.eye(2), np.array([0.25, 0.75]))
+    array([[0.25, 0.  ],
+           [0.  , 0.75]])
+    """
+    weighted = A * np.sqrt(noise, dtype=A.dtype)[:, None]
+    return weighted.T @ weighted
+
+
+def stiffness(
+    share: sparse.csr_matrix,
+    n_tokens: np.ndarray,
+    A: np.ndarray,
+    moment: np.ndarray,
+    n_negatives: int,
+) -> np.ndarray:
+    """Upper bound on the curvature in h of each sentence's sampled loss.
+
+    sigmoid' <= 1/4; the rest is the largest eigenvalue of the second moment of the noise words,
+    with an allowance for their number (that of Marchenko and Pastur), and |A_w|^2 of its own.
+    """
+    from pacsent._kernels.sampling_kernels import MOST_DRAWS
+
+    moment = np.asarray(moment, dtype=float)
+    largest, total = np.linalg.eigvalsh(moment)[-1], np.trace(moment)
+    n_draws = np.minimum(n_negatives * n_tokens, MOST_DRAWS)
+    sampled = (np.sqrt(max(largest, 0.0)) + np.sqrt(total / n_draws)) ** 2
+    return 0.25 * (n_negatives * sampled + share @ squared_lengths(np.asarray(A, dtype=float)))
+
+
+def most_together(
+    counts: sparse.csr_matrix,
+    A: np.ndarray,
+    noise: np.ndarray,
+    *,
+    n_negatives: int,
+    weighting: str,
+    learning_rate: float,
+) -> int:
+    """How many sentences, drawn at random, may step together without overshooting; at least 1."""
+    n_tokens = np.asarray(counts.sum(axis=1)).ravel().astype(float)
+    share = sparse.diags(1.0 / n_tokens) @ counts
+    weights = sentence_weights(n_tokens, weighting)  # they sum to 1
+    common = share @ (share.T @ weights)  # expected, per sentence beside it
+    stiff = stiffness(share, n_tokens, A, second_moment(A, noise), n_negatives)
+    worst = np.max(stiff * common)
+    return max(1, int(1.0 / (learning_rate * worst)))
+
+
+def train(
+    counts: sparse.csr_matrix,
+    A: np.ndarray,
+    B: np.ndarray,
+    var_P: np.ndarray,
+    noise: np.ndarray,
+    *,
+    n_negatives: int = 15,
+    lam: float = 1.0,
+    weighting: str = "sentence",
+    n_epochs: int = 40,
+    learning_rate: float = 0.025,
+    block: int = 32,
+    n_threads: int = 1,
+    rng: np.random.Generator,
+    callback: Callable | None = None,
+) -> WordSolution:
+    """Posteriors of the words by stochastic gradients, one step per sentence and epoch.
+
+    A step takes the sampled data gradient of one sentence with weight 1 (or n M/N, for
+    weighting="token") and the whole penalty, which words that do not occur feel lazily: exactly,
+    by its flow, when they are next met. Sentences come in a fresh order every epoch.
+
+    Parameters
+    ----------
+    counts : sparse array, shape (n_sentences, n_words), whole numbers, no empty row
+    A, B : array, shape (n_words, n_dims), float32
+    var_P, noise : array, shape (n_words,)
+        Prior variances and probabilities of the noise words.
+    block : int
+        Sentences whose gradients are taken at the same state of the words and with common noise
+        words: n_negatives for each token of the longest, at most 320, weighted to stand for
+        n_negatives per token of each, with a control variate that is linear in the scores.
+        Where its sentences share so many words that a common step would overshoot, a block is cut
+        into smaller ones. 1 is strictly one by one.
+    n_threads : int
+        Threads work on the same words without locks: with more than one, the result differs a
+        little from run to run.
+    rng : numpy Generator
+    callback : function of the epoch, or None
+    """
+    from pacsent._kernels.sampling_kernels import catch_up, word_sgd
+
+    n_sentences, n_dims = counts.shape[0], A.shape[1]
+    n_tokens = np.asarray(counts.sum(axis=1)).ravel()
+    shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
+    share = sparse.csr_matrix((shares, counts.indices, counts.indptr), shape=counts.shape)
+    m = (share.astype(np.float32) @ B).astype(np.float32)
+    weights = sentence_weights(n_tokens, weighting) * n_sentences
+    D = np.zeros(A.shape, dtype=np.float32)
+    z, clock = np.ones(len(A)), np.zeros(len(A))  # z = var_P/var
+    prior = (1.0 / (var_P * lam), var_P, 0.5 * n_dims / lam)
+    moment = second_moment(A, noise)
+    table = (*alias(noise), n_negatives, np.float32(noise @ A), np.float32(moment))
+    stiff = stiffness(share, n_tokens, A, moment, n_negatives)
+    lines = np.tile([0.5, 0.0], (n_threads, 1))  # of the sigmoids on the scores
+    states = np.maximum(rng.integers(0, 2**63, (n_threads, 1), dtype=np.uint64), np.uint64(1))
+    now = 0.0
+    with ThreadPoolExecutor(n_threads) as pool:
+        for epoch, eta in enumerate(learning_rates(n_epochs, learning_rate)):
+            order = rng.permutation(n_sentences)
+            sentences = (
+                order, counts.indptr, counts.indices, shares, n_tokens.astype(np.int64), weights, m,
+                stiff,
+            )  # fmt: skip
+            begins = np.arange(0, n_sentences, block)
+            work = [
+                pool.submit(
+                    word_sgd, begins[t::n_threads], sentences, A, (D, z, clock), prior, table,
+                    (now, eta, block, 1.0 / n_threads), (states[t], lines[t]),
+                )
+                for t in range(n_threads)
+            ]  # fmt: skip
+            for future in work:
+                future.result()
+            now += eta * n_sentences
+            catch_up(D, z, clock, prior[0], prior[2], now)
+            if callback is not None:
+                callback(epoch)
+    return WordSolution(B + D, np.log(var_P) - np.log(z), n_epochs, float("nan"))
+
+
+def solve(
+    counts: sparse.csr_matrix,
+    A: np.ndarray,
+    B: np.ndarray,
+    var_P: np.ndarray,
+    noise: np.ndarray,
+    *,
+    n_negatives: int = 15,
+    lam: float = 1.0,
+    weighting: str = "token",
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    n_threads: int = 1,
+) -> WordSolution:
+    """Posteriors of the words by L-BFGS on the expected loss, in double precision.
+
+    Every evaluation sums over all pairs of a sentence and a noise word: for small and middling
+    problems. `tol` bounds the largest entry of the gradient, relative to where it started at the
+    priors, in coordinates in which the typical curvature is 1; `gradient_norm` is that ratio.
+    """
+    from pacsent._kernels.sampling_kernels import noise_terms, true_terms
+
+    A, B, var_P = (np.ascontiguousarray(x, dtype=float) for x in (A, B, var_P))
+    n_tokens = np.asarray(counts.sum(axis=1)).ravel()
+    shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
+    share = sparse.csr_matrix((shares, counts.indices, counts.indptr), shape=counts.shape)
+    share_2 = share.power(2)
+    omega = sentence_weights(n_tokens, weighting)
+    nu, kp = np.einsum("wd,wd->w", A, A), n_negatives * np.asarray(noise, dtype=float)
+    rule = quadrature_rule()
+    n_words, n_dims = A.shape
+    rates, c = 1.0 / (var_P * lam), 0.5 * n_dims / lam
+    support = np.flatnonzero(kp)
+    A_noise, nu_noise, kp_noise = np.ascontiguousarray(A[support]), nu[support], kp[support]
+    chunk = max(1, min(256, (1 << 22) // support.size))
+
+    def part(rows, means, variances):
+        scores = means @ A_noise.T
+        value, trace = np.empty((2, rows.size))
+        noise_terms(scores, variances, nu_noise, kp_noise, rule, value, trace)
+        grad = scores @ A_noise
+        own = (rows, share.indptr, share.indices, share.data)
+        true_terms(own, (A, nu), means, variances, rule, grad, value, trace)
+        return value, grad, trace
+
+    # the data's share of the curvature, for coordinates in which no word is much stiffer
+    typical = 0.06 * (kp @ nu) / n_dims
+    stiffness = np.sqrt(rates + typical * (share_2.T @ omega))
+    scale = np.concatenate([np.repeat(stiffness, n_dims), np.full(n_words, np.sqrt(c))])
+
+    def loss(x):
+        x = x / scale
+        D, u = x[: n_words * n_dims].reshape(n_words, n_dims), x[n_words * n_dims :]
+        var = var_P * np.exp(u)
+        means, variances = share @ (B + D), share_2 @ var
+        blocks = [np.arange(i, min(i + chunk, len(means))) for i in range(0, len(means), chunk)]
+        with ThreadPoolExecutor(n_threads) as pool:
+            found = pool.map(lambda rows: part(rows, means[rows], variances[rows]), blocks)
+            value, grad, trace = (np.concatenate(parts) for parts in zip(*found))
+        total = omega @ value + 0.5 * rates @ np.sum(D * D, axis=1) + c * np.sum(np.exp(u) - u)
+        grad_D = share.T @ (omega[:, None] * grad) + rates[:, None] * D
+        grad_u = 0.5 * var * (share_2.T @ (omega * trace)) + c * np.expm1(u)
+        return total, np.concatenate([grad_D.ravel(), grad_u]) / scale
+
+    x, n_iter = np.zeros(scale.size), 0
+    steepest = max(np.abs(loss(x)[1]).max(), np.finfo(float).tiny)
+    for _ in range(4):  # scipy's line search may give up a little early: forget and go on
+        options = {"maxiter": max_iter - n_iter, "maxfun": 2 * max_iter, "maxcor": 20}
+        found = optimize.minimize(
+            lambda y: tuple(part / steepest for part in loss(y)), x, jac=True,
+            method="L-BFGS-B", options={**options, "ftol": 0.0, "gtol": tol},
+        )  # fmt: skip
+        x, n_iter = found.x, n_iter + int(found.nit)
+        if np.abs(found.jac).max() <= tol or n_iter >= max_iter:
+            break
+    x = found.x / scale
+    mu = B + x[: n_words * n_dims].reshape(n_words, n_dims)
+    rho = np.log(var_P) + x[n_words * n_dims :]
+    return WordSolution(mu, rho, n_iter, float(np.abs(found.jac).max()))
+
+
+# ------------------------------------------------------------------------------------------------
+# PV-DBOW
+# ------------------------------------------------------------------------------------------------
+
+
+def pv_dbow_objective(
+    h: np.ndarray, sentences: Sequence[np.ndarray], negatives: Sequence[np.ndarray], A: np.ndarray
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """(loss, gradient in h, gradient in A): l_neg summed over sentences and tokens.
+
+    Parameters
+    ----------
+    h : array, shape (n_sentences, n_dims)
+        Vectors of the sentences.
+    sentences : list of token lists
+    negatives : list of arrays, shape (n_tokens, n_negatives)
+    A : array, shape (n_words, n_dims)
+        Vectors of the words, which are trained too.
+    """
+    loss, grad_h, grad_A = 0.0, np.zeros_like(h), np.zeros_like(A)
+    for s, S in enumerate(sentences):
+        tokens, noise = np.asarray(S), np.asarray(negatives[s])
+        value, grad_h[s] = negative_sampling_loss(h[s], tokens, noise, A)
+        loss += value
+        np.add.at(grad_A, tokens, -np.outer(1.0 / (1.0 + np.exp(A[tokens] @ h[s])), h[s]))
+        np.add.at(grad_A, noise, (1.0 / (1.0 + np.exp(-(A[noise] @ h[s]))))[..., None] * h[s])
+    return loss, grad_h, grad_A

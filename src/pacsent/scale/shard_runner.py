@@ -1,0 +1,461 @@
+"""Shard to shard: one output for each input, whole or not at all, and a manifest of them all.
+
+Every core works on a file of its own, in a process of its own that opens the model memory-mapped;
+where there are fewer files than cores, several threads share a file. Memory does not grow with the
+rows. A run that was stopped goes on where it was: files that the manifest has and that did not
+change are not read again.
+"""
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+import pacsent
+from pacsent import progress, threads
+from pacsent.files import check_output
+from pacsent.scale import places
+from pacsent.scale import table_batches as rows
+from pacsent.scale.jobs import Embed, Predict
+from pacsent.scale.places import Shard
+from pacsent.scale.shard_writer import WRITERS, Record, ShardTask, Stopped
+
+MANIFEST = "manifest.json"
+_SAVE_EVERY = 2.0  # seconds between two writings of the manifest
+
+
+def embed_shards(
+    model: Any,
+    sources: Iterable,
+    target: Any,
+    *,
+    text_column: str = "text",
+    carry: Iterable[str] = (),
+    method: str | None = None,
+    unknown: str | None = None,
+    params: dict | None = None,
+    **how: Any,
+) -> "Manifest":
+    """Turn the texts of many files into vectors, file by file.
+
+    Parameters
+    ----------
+    model : str or path
+        A folder that `pacsent.save` wrote, or "english".
+    sources : iterable of str or path
+        Files, folders and globs, here or at an address that fsspec reaches (s3://, gs://, hf://).
+        Parquet, JSON lines, CSV and TSV with a header, lines of text; all but Parquet packed or
+        not (.gz, .bz2, .xz, .zst).
+    target : str or path
+        The folder that gets an output for each input, and manifest.json. For a single file also
+        the name of the output, ending in .parquet or .jsonl; then no manifest is written.
+    text_column : str, default="text"
+    carry : iterable of str
+        Columns that go along with the vectors; ["*"] takes all.
+    method, unknown, params
+        As `scale.Embed`.
+    **how
+        Further arguments of `run`: format, on_error, n_jobs, overwrite, verbose.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.txt").write_text("a glass of wine\\nsome beer\\n")
+    >>> manifest = embed_shards("english", [folder / "a.txt"], folder / "vectors")
+    >>> manifest.totals()["rows"], manifest.totals()["failed"]
+    (2, 0)
+    """
+    job = Embed(os.fspath(model), method, unknown, dict(params or {}))
+    return run(job, sources, target, rows.Columns(text_column, tuple(carry)), **how)
+
+
+def predict_shards(
+    model: Any,
+    sources: Iterable,
+    target: Any,
+    *,
+    text_column: str = "text",
+    carry: Iterable[str] = (),
+    error: float = 0.05,
+    delta: float = 0.05,
+    **how: Any,
+) -> "Manifest":
+    """The classes of the texts of many files; arguments as of `embed_shards` and `Predict`.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from pacsent import TextClassifier, save
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> classifier = TextClassifier().fit(["red wine", "some beer"] * 10, ["wine", "beer"] * 10)
+    >>> _ = save(classifier, folder / "model")
+    >>> _ = (folder / "a.txt").write_text("a glass of wine\\nmore beer\\n")
+    >>> manifest = predict_shards(folder / "model", [folder / "a.txt"], folder / "answers")
+    >>> manifest.totals()["rows"], manifest.totals()["failed"]
+    (2, 0)
+    """
+    job = Predict(os.fspath(model), error, delta)
+    return run(job, sources, target, rows.Columns(text_column, tuple(carry)), **how)
+
+
+def run(
+    job: Embed | Predict,
+    sources: Iterable,
+    target: Any,
+    columns: rows.Columns = rows.Columns(),  # noqa: B008 (a tuple)
+    *,
+    format: str = "parquet",
+    on_error: str = "report",
+    n_jobs: int | None = None,
+    overwrite: bool = False,
+    verbose: bool = False,
+    engine: Callable | None = None,
+) -> "Manifest":
+    """Work on all files that are not finished yet; the manifest.
+
+    Parameters
+    ----------
+    format : {"parquet", "jsonl"}
+    on_error : {"report", "stop"}
+        "report": a bad row keeps its place with an empty text, a bad file gets no output, the
+        manifest names both, and the rest goes on. "stop": the first one ends the run.
+    n_jobs : int or None
+        Cores; None takes all.
+    overwrite : bool, default=False
+        Replace what another model or other settings have written to the target.
+    engine : callable, optional
+        What works on the tasks in place of this machine's cores.
+    """
+    _check_choice("format", format, WRITERS)
+    _check_choice("on_error", on_error, ("report", "stop"))
+    sources = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
+    taken = set(columns.carry) & set(job.names())
+    if taken:
+        raise ValueError(
+            f"Columns to carry must have other names than what is written. Got "
+            f"{', '.join(sorted(taken))}, as in the output, instead. Rename them first."
+        )
+    found = places.find(sources)
+    _check_apart([*sources, job.model], found.shards, target)
+    settings = {**job.settings(), "columns": list(columns), "format": format}
+    if str(target).endswith(f".{format}"):
+        manifest = Manifest.of_one(target, settings, found, overwrite=overwrite)
+    else:
+        manifest = Manifest.at(target, settings, overwrite=overwrite)
+    manifest.begin(found)
+    todo = [shard for shard in found.shards if not manifest.is_finished(shard, format)]
+    todo.sort(key=lambda shard: -shard.size)  # a large file that begins last is waited for
+    if todo:
+        job.check()
+    tasks = [
+        ShardTask(job, shard, manifest.output_of(shard, format), format, columns, on_error, 1)
+        for shard in todo
+    ]
+    n_done = len(found.shards) - len(todo)
+    with progress.bar(job.command, unit="texts", enabled=verbose) as shown:
+        try:
+            for task, result in (engine or locally)(tasks, n_jobs, shown):
+                n_done += 1
+                manifest.add(task.shard, result)
+                note = f"{n_done:,} of {len(found.shards):,} files"
+                shown.update(shown.completed, note)
+                if isinstance(result, BaseException) and on_error == "stop":
+                    raise (
+                        result
+                        if isinstance(result, Stopped)
+                        else Stopped(f"{task.shard.source}: {result}")
+                    )
+        finally:
+            manifest.save()
+    return manifest
+
+
+def _check_choice(name, value, known) -> None:
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(known)}. Got {value!r} instead.")
+
+
+def _check_apart(sources, shards: list[Shard], target) -> None:
+    """The target must not be among what is read, or the next run would read its own output."""
+    if places.is_address(target):
+        here = [str(s).rstrip("/") for s in sources if places.is_address(s)]
+        inside = any((str(target).rstrip("/") + "/").startswith(s + "/") for s in here)
+    else:
+        place = os.path.realpath(places.local(target)) + os.sep
+        inside = any(
+            os.path.realpath(places.local(shard.source)).startswith(place)
+            for shard in shards
+            if not places.is_address(shard.source)
+        ) or any(
+            os.path.isdir(places.local(source))
+            and place.startswith(os.path.realpath(places.local(source)) + os.sep)
+            for source in sources
+            if not places.is_address(source)
+        )
+    if inside:
+        raise ValueError(
+            f"The target must lie apart from the sources, which are never overwritten. Got "
+            f"{target} instead. Choose another folder."
+        )
+
+
+# ------------------------------------------------------------------------------------------------
+# the manifest
+# ------------------------------------------------------------------------------------------------
+
+
+class Manifest:
+    """What a target holds: for each file its source, digest, counts, coverage and bad rows.
+
+    Attributes
+    ----------
+    path : str or None
+        manifest.json in the target; None where the target is a file.
+    settings : dict
+        The model and everything else that the outputs depend on.
+    files : dict of str to Record
+        Finished files by their name.
+    failed : dict of str to str
+        Source to error, for files without an output.
+    ignored : list of str
+        Files in the sources that are of no kind which can be read.
+
+    Examples
+    --------
+    >>> Manifest("vectors/", {}).totals()["rows"]
+    0
+    """
+
+    def __init__(self, target: Any, settings: dict):
+        self.target, self.settings = str(target), settings
+        self.path: str | None = places.join(target, MANIFEST)
+        self.files: dict[str, Record] = {}
+        self.failed: dict[str, str] = {}
+        self.ignored: list[str] = []
+        self._saved_at = 0.0
+
+    @classmethod
+    def of_one(
+        cls, target: Any, settings: dict, found: places.Found, *, overwrite: bool
+    ) -> "Manifest":
+        """For a target that is a file: nothing is written but that file."""
+        if len(found.shards) != 1:
+            raise ValueError(
+                f"{len(found.shards):,} files must go to a folder, an output for each. Got the "
+                f"file {target} instead. Name a folder."
+            )
+        if not places.is_address(target):
+            check_output(places.local(target), [found.shards[0].source], overwrite=overwrite)
+        elif not overwrite and places.size_of(target) is not None:
+            raise FileExistsError(
+                f"{target} exists. Choose another name, or pass overwrite=True to replace it."
+            )
+        manifest = cls(target, settings)
+        manifest.path = None
+        return manifest
+
+    @classmethod
+    def at(cls, target: Any, settings: dict, *, overwrite: bool = False) -> "Manifest":
+        """The manifest of a target that an earlier run left, or a new one."""
+        manifest = cls(target, json.loads(json.dumps(settings)))
+        raw = places.read_bytes(manifest.path)
+        if raw is None:
+            places.check_free(target, overwrite)
+            return manifest
+        try:
+            known = json.loads(raw)
+            files = {name: Record(**record) for name, record in known["files"].items()}
+            before = known["settings"]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ValueError(
+                f"{manifest.path} must be the manifest of an earlier run. Got something else "
+                "instead. Choose another target."
+            ) from None
+        if before == manifest.settings:
+            manifest.files = files
+        elif not overwrite:
+            other = [k for k in manifest.settings if before.get(k) != manifest.settings[k]]
+            raise ValueError(
+                f"{target} was made with another {', '.join(other)}. Choose another target, or "
+                "pass overwrite=True to make it anew."
+            )
+        return manifest
+
+    def begin(self, found: places.Found) -> None:
+        """Forget files that are no longer among the sources."""
+        names = {shard.name for shard in found.shards}
+        self.files = {name: record for name, record in self.files.items() if name in names}
+        self.ignored = found.ignored
+
+    def output_of(self, shard: Shard, format: str) -> str:
+        if self.path is None:
+            return self.target
+        return places.join(self.target, f"{shard.name}.{format}")
+
+    def is_finished(self, shard: Shard, format: str) -> bool:
+        """Whether the output is there, whole, and of the file as it is now."""
+        record = self.files.get(shard.name)
+        if record is None:
+            return False
+        same = (record.source, record.size, record.version) == (
+            shard.source, shard.size, shard.version,
+        )  # fmt: skip
+        if same and places.size_of(self.output_of(shard, format)) == record.bytes:
+            return True
+        del self.files[shard.name]
+        return False
+
+    def add(self, shard: Shard, result: "Record | BaseException") -> None:
+        """A file that is finished, or failed."""
+        if isinstance(result, Record):
+            self.files[shard.name] = result
+        else:
+            self.failed[shard.source] = str(result) or type(result).__name__
+        if time.monotonic() - self._saved_at > _SAVE_EVERY:
+            self.save()
+
+    def totals(self) -> dict[str, Any]:
+        """Sums over all files."""
+        found: dict[str, Any] = {"files": len(self.files), "failed": len(self.failed)}
+        for name in ("rows", "empty", "bad_rows", "known", "unknown", "bytes"):
+            found[name] = sum(getattr(record, name) for record in self.files.values())
+        n = found["known"] + found["unknown"]
+        found["coverage"] = round(found["known"] / n, 6) if n else None
+        return found
+
+    def save(self) -> None:
+        """Write it, beside and moved."""
+        if self.path is None:
+            return
+        files = {name: asdict(record) for name, record in sorted(self.files.items())}
+        about = {
+            "pacsent": pacsent.__version__,
+            "settings": self.settings,
+            "totals": self.totals(),
+            "failed": self.failed,
+            "ignored": self.ignored,
+            "files": files,
+        }
+        with places.whole_file(self.path) as file:
+            file.write(json.dumps(about, indent=1).encode())
+        self._saved_at = time.monotonic()
+
+
+# ------------------------------------------------------------------------------------------------
+# all cores of this machine
+# ------------------------------------------------------------------------------------------------
+
+_COUNTER: Any = None  # texts done by all processes together
+
+
+def locally(tasks: list, n_jobs: int | None, shown: Any) -> Iterator[tuple]:
+    """(task, what `task.work` returned, or its error) for each, as they are finished."""
+    n_cores = threads.n_threads(n_jobs)
+    on_gpu = bool(tasks) and tasks[0].on_gpu
+    n_workers = 1 if on_gpu else max(1, min(n_cores, len(tasks)))
+    share = 1 if on_gpu else max(1, n_cores // n_workers)
+    tasks = [task._replace(n_threads=share) for task in tasks]
+    if n_workers == 1:
+        for task in tasks:
+            yield task, outcome(task, shown.advance)
+        return
+    waiting = list(reversed(tasks))
+    while waiting:
+        suspects: list[ShardTask] = []
+        with _pool(n_workers) as (pool, counter):
+            yield from _in_pool(pool, counter, n_workers, waiting, suspects, shown)
+        for task in suspects:  # one of these ended its process: which, is found one by one
+            with _pool(1) as (pool, counter):
+                future = pool.submit(_in_process, task)
+                try:
+                    yield task, future.result()
+                except BrokenProcessPool:
+                    yield task, RuntimeError("the process that worked on it was killed")
+
+
+def _in_pool(pool, counter, n_workers, waiting, suspects, shown) -> Iterator[tuple]:
+    """Work until all is done or a process dies; what was under way then is in `suspects`."""
+    running: dict[Future, ShardTask] = {}
+    before = shown.completed
+    while waiting or running:
+        while waiting and len(running) < n_workers + 1:
+            try:
+                running[pool.submit(_in_process, waiting[-1])] = waiting[-1]
+            except BrokenProcessPool:
+                break
+            waiting.pop()
+        done, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
+        shown.update(before + counter.value)
+        for future in done:
+            task = running.pop(future)
+            try:
+                yield task, future.result()
+            except BrokenProcessPool:
+                suspects.append(task)
+        if suspects:
+            suspects += running.values()
+            return
+
+
+@contextmanager
+def _pool(n_workers: int):
+    context = multiprocessing.get_context("spawn")
+    counter = context.Value("q", 0)
+    pool = ProcessPoolExecutor(
+        n_workers, mp_context=context, initializer=_begin_process, initargs=(counter, os.getpid())
+    )
+    try:
+        yield pool, counter
+        pool.shutdown()
+    except BaseException:
+        processes = list((pool._processes or {}).values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+        raise
+
+
+def _begin_process(counter, parent: int) -> None:
+    global _COUNTER
+    _COUNTER = counter
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is half written is removed
+
+    def watch():
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)  # nobody waits for us any more
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _in_process(task: ShardTask) -> "Record | BaseException":
+    def advance(n):
+        with _COUNTER.get_lock():
+            _COUNTER.value += n
+
+    return outcome(task, advance)
+
+
+def outcome(task: Any, advance: Callable[[int], None]) -> Any:
+    """What `task.work` returns, or what is wrong with its file; mistakes of ours go on."""
+    with warnings.catch_warnings():
+        try:
+            return task.work(advance)
+        except (ValueError, OSError, MemoryError, OverflowError) as error:
+            return error
+        except Exception as error:  # a store has errors of its own, which may not travel
+            if not getattr(task, "is_far", False):
+                raise
+            return OSError(f"{type(error).__name__}: {error}")

@@ -1,0 +1,109 @@
+"""Read word vectors in any known format."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from pacsent.storage import place
+from pacsent.words.formats.detection import detect
+from pacsent.words.formats.fasttext import read_fasttext
+from pacsent.words.formats.folders import read_counts, read_npy, read_senna
+from pacsent.words.formats.static import read_static
+from pacsent.words.formats.table_parts import FORMATS, Options
+from pacsent.words.formats.word2vec import read_glove, read_word2vec_pair
+from pacsent.words.storing import load_words
+from pacsent.words.vectors import WordVectors
+
+ENCODING_ERRORS = ("strict", "replace", "backslashreplace")
+
+
+def read(
+    path: str | os.PathLike,
+    *,
+    format: str | None = None,
+    normalise: str | Callable[[str], list[str]] | None = None,
+    counts: str | os.PathLike | None = None,
+    context: str | os.PathLike | None = "auto",
+    encoding_errors: str = "strict",
+    duplicates: str = "error",
+    verbose: bool = False,
+) -> WordVectors:
+    """Read word vectors in any known format.
+
+    Parameters
+    ----------
+    path : str or path
+        A file (plain, .gz, .bz2, .xz or .zst), a folder, or "english", which comes with the
+        package.
+    format : str, optional
+        One of `FORMATS`; recognised by the contents when left out.
+    normalise : {"paper", "unicode"} or callable, optional
+        How raw text becomes tokens of this vocabulary. When left out: what a folder of ours
+        says, "paper" for everything else.
+    counts : path, optional
+        A file with `word count` on each line (word2vec's -save-vocab, GloVe's vocab.txt, a
+        .tsv). Without it counts are None where the format keeps none: never invented.
+    context : "auto", None or path, default="auto"
+        The output table of a word2vec file. "auto" takes `context_FILE` beside `FILE` if it is
+        there; None leaves the output table out.
+    encoding_errors : {"strict", "replace", "backslashreplace"}, default="strict"
+        What to do with words that are not UTF-8: refuse the file, or replace the bad bytes.
+    duplicates : {"error", "first"}, default="error"
+        What to do with a word that occurs twice: refuse the file, or keep its first vector
+        and warn.
+    verbose : bool, default=False
+        Show progress on stderr.
+
+    Returns
+    -------
+    WordVectors
+        `.npy` tables and our own folder are memory-mapped, everything else is read.
+    """
+    path = place(path)
+    for name, value, known in (
+        ("encoding_errors", encoding_errors, ENCODING_ERRORS),
+        ("duplicates", duplicates, ("error", "first")),
+        ("format", format, (None, *FORMATS)),
+    ):
+        if value not in known:
+            shown = ", ".join(repr(k) for k in known if k is not None)
+            raise ValueError(f"{name} must be one of {shown}. Got {value!r} instead.")
+    format = format or detect(path)
+    _refuse_unused(path, format, counts, context)
+    options = Options(encoding_errors, duplicates, verbose)
+    if format == "pacsent":
+        words = load_words(path, normalise=normalise)
+        if not isinstance(words, WordVectors):
+            raise ValueError(
+                f"{path} must hold word vectors. Got a fitted {type(words).__name__} instead. "
+                "Open it with pacsent.load."
+            )
+        return words
+    if format.startswith("word2vec"):
+        parts = read_word2vec_pair(path, format, context, options)
+    else:
+        reader = {
+            "fasttext": read_fasttext,
+            "glove": read_glove,
+            "senna": read_senna,
+            "npy": read_npy,
+            "static": read_static,
+        }[format]
+        parts = reader(path, options)
+    if counts is not None:
+        parts.counts = read_counts(Path(counts), parts.words, encoding_errors)
+    return parts.word_vectors(normalise or "paper", {"format": FORMATS[format], **parts.training})
+
+
+def _refuse_unused(path, format, counts, context) -> None:
+    """An option that would be passed over in silence is a mistake."""
+    if format == "pacsent" and counts is not None:
+        raise ValueError(
+            f"counts must be left out for a folder of pacsent, which holds its own. Got {counts} "
+            f"for {path} instead."
+        )
+    if not format.startswith("word2vec") and context not in ("auto", None):
+        raise ValueError(
+            "context must be left out for every format but word2vec's, which keeps its output "
+            f"table in a second file. Got {context} for {path} ({FORMATS[format]}) instead."
+        )
