@@ -24,8 +24,8 @@ class WordPBNegVectorizer(NegativeSampling):
 
     Every word of the training sentences has a posterior N(mu_w, var_w I), all learned together
     under the negative sampling loss of the sentences; see `pacsent.maths.w_pb_neg_objective`. A
-    new sentence costs no more than an average. Words that training never met keep their prior mean, `B_hat`,
-    as if it were certain.
+    new sentence costs no more than an average. Words that training never met keep their
+    prior mean, `B_hat`, as if it were certain.
 
     Parameters
     ----------

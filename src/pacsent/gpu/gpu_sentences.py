@@ -5,7 +5,8 @@
 
 Nothing is sampled: the noise words are integrated over the vocabulary and h over its Gaussian, as
 in `pacsent.maths.pb_neg_objective`. Single precision on a GPU, sums in double; the
-means agree with the CPU's to about 1e-5. Sentences are worked on in batches as large as memory allows.
+means agree with the CPU's to about 1e-5. Sentences are worked on in batches as large as memory
+allows.
 """
 
 import ctypes
