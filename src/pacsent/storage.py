@@ -19,11 +19,12 @@ is checked all the same.
 import json
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 import pacsent
 from pacsent import files, hub, seals
@@ -347,6 +348,88 @@ def read_tensors(path: str | os.PathLike, record: dict | None = None) -> Tensors
     if record is not None:
         tensors.seal = _seal(path, mapped[data_start:], record, entries)
     return tensors
+
+
+def checked_tensor(
+    tensors: Mapping[str, np.ndarray],
+    name: str,
+    dtype: DTypeLike,
+    shape: tuple[int | None, ...],
+    *,
+    finite: bool = True,
+    low: int | float | None = None,
+    below: int | float | None = None,
+) -> np.ndarray:
+    """An array of a saved state, if it has the type, shape and values that its user relies on.
+
+    Every class that can be loaded takes its arrays through this function: a file written on
+    purpose, with right digests, must not send compiled code out of its arrays.
+
+    Parameters
+    ----------
+    tensors : mapping of str to array
+    name : str
+    dtype : dtype
+        The kind (integer, unsigned, float, bool) must agree; another width is converted, provided
+        that every value fits.
+    shape : tuple of int or None
+        None stands for any length.
+    finite : bool, default=True
+        Refuse NaN and infinity. False leaves the numbers of a memory-mapped table unread: call
+        `check_finite` before their first use.
+    low, below : number, optional
+        Refuse values under `low`, and values of `below` and more: ids, labels, counts.
+
+    Examples
+    --------
+    >>> checked_tensor({"ids": np.array([0, 7])}, "ids", np.int64, (None,), low=0, below=5)
+    Traceback (most recent call last):
+    ...
+    ValueError: ids must be at least 0 and below 5. Got 7 instead
+    """
+    if name not in tensors:
+        raise ValueError(f"it has no {name}")
+    found, wanted = np.asarray(tensors[name]), np.dtype(dtype)
+    if found.dtype.kind != wanted.kind:
+        raise ValueError(f"{name} must be {wanted}. Got {found.dtype} instead")
+    if found.ndim != len(shape) or any(
+        expected is not None and n != expected for n, expected in zip(found.shape, shape)
+    ):
+        right = ", ".join("any" if n is None else str(n) for n in shape)
+        raise ValueError(f"{name} must have shape ({right}). Got {found.shape} instead")
+    if wanted.kind in "iu" and found.size and found.itemsize > wanted.itemsize:
+        limits = np.iinfo(wanted)
+        if found.min() < limits.min or found.max() > limits.max:
+            raise ValueError(f"{name} must fit into {wanted}. Got larger numbers instead")
+    if finite and wanted.kind == "f":
+        check_finite(found, name)
+    if found.size and (low is not None or below is not None):
+        _check_range(found, name, low, below)
+    return found.astype(wanted, copy=False)
+
+
+def check_finite(array: np.ndarray, name: str) -> None:
+    """Raise ValueError where an array of a saved state holds NaN or infinity.
+
+    Examples
+    --------
+    >>> check_finite(np.array([1.0, np.nan]), "idf")
+    Traceback (most recent call last):
+    ...
+    ValueError: idf must be finite numbers. Got NaN or infinity instead
+    """
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite numbers. Got NaN or infinity instead")
+
+
+def _check_range(array, name, low, below):
+    smallest, largest = array.min(), array.max()
+    under = low is not None and not smallest >= low
+    over = below is not None and not largest < below
+    if under or over:
+        parts = [f"at least {low}"] * (low is not None) + [f"below {below}"] * (below is not None)
+        wrong = smallest if under else largest
+        raise ValueError(f"{name} must be {' and '.join(parts)}. Got {wrong} instead")
 
 
 def _read_header(path, again) -> tuple[bytes, int]:

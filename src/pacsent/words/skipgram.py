@@ -34,9 +34,8 @@ from pacsent.progress import bar
 from pacsent.threads import n_threads
 from pacsent.words.corpus import Corpus
 from pacsent.words.devices import DeviceName
-from pacsent.words.fingerprint import Fingerprint
 from pacsent.words.reading_ids import reader
-from pacsent.words.vectors import WordVectors
+from pacsent.words.vectors import trained_words
 
 logger = logging.getLogger(__name__)
 
@@ -320,13 +319,7 @@ class SkipGram(BaseEstimator):
                 "subsample=0."
             )
         self.loss_ = losses
-        self.word_vectors_ = WordVectors(
-            corpus.vocabulary,
-            *tables,
-            corpus_digest=corpus.digest,
-            fingerprint=Fingerprint.of_corpus(corpus),
-            training={"method": "skip-gram with negative sampling", **told, "loss": losses[-1]},
-        )
+        self.word_vectors_ = trained_words(corpus, *tables, {**told, "loss": losses[-1]})
 
     def _train_on_gpu(self, corpus, settings, folder):
         from pacsent.gpu import train_skipgram

@@ -514,6 +514,31 @@ class Subwords:
         return rows[order].astype(np.int64), offsets
 
 
+def trained_words(
+    corpus: Any, input_vectors: np.ndarray, output_vectors: np.ndarray, training: dict
+) -> WordVectors:
+    """Word vectors trained on a `Corpus`, with the digest and fingerprint of its text.
+
+    Everything that trains makes its result here, so that a certificate can always tell whether its
+    texts are among those of the training.
+
+    Parameters
+    ----------
+    corpus : Corpus
+    input_vectors, output_vectors : array, shape (n_words, n_dims)
+    training : dict
+        Parameters, seed and loss of the training.
+    """
+    return WordVectors(
+        corpus.vocabulary,
+        input_vectors,
+        output_vectors,
+        corpus_digest=corpus.digest,
+        fingerprint=Fingerprint.of_corpus(corpus),
+        training={"method": "skip-gram with negative sampling", **training},
+    )
+
+
 def _frozen(name, table) -> np.ndarray:
     if not isinstance(table, np.ndarray):
         raise TypeError(
