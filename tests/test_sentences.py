@@ -24,7 +24,6 @@ def tables(texts):
     return {
         "DataFrame": pd.DataFrame({"text": texts}),
         "DataFrame with another index": pd.DataFrame({"text": texts}, index=range(7, 7 + len(X))),
-        "array of one column": np.array(texts)[:, None],
         "pyarrow Table": pa.table({"text": texts}),
     }
 
@@ -50,11 +49,12 @@ def refused():
     pa = pytest.importorskip("pyarrow")
     wide = {"id": [1, 2, 3, 4, 5], "text": [*X, "good"]}
     return {
-        "DataFrame of two columns": (pd.DataFrame(wide), "a table of 2 columns"),
+        "DataFrame of two columns": (pd.DataFrame(wide), "a table of 2 columns ('id', 'text')"),
         "DataFrame of no column": (pd.DataFrame(index=[1, 2]), "a table of 0 columns"),
         "more columns than rows": (pd.DataFrame([X * 3]), "a table of 12 columns"),
-        "pyarrow Table of two": (pa.table(wide), "a table of 2 columns"),
-        "array of two columns": (np.array([X, X]), "a table of 4 columns"),
+        "pyarrow Table of two": (pa.table(wide), "a table of 2 columns ('id', 'text')"),
+        "array of two dimensions": (np.array([X, X]), "of shape (2, 4)"),
+        "array of one column": (np.array(X)[:, None], "Pass one column: X[:, 0]."),
         "array of three dimensions": (np.zeros((2, 1, 1)), "of shape"),
         "dict": ({"good film": 1, "quiet film": 2}, "a dict"),
         "set": ({"good film"}, "a set"),
@@ -85,7 +85,7 @@ def test_no_method_hands_out_the_vectors_of_column_names(toy_word_vectors, metho
     vectorizer = make(method, toy_word_vectors).fit(X)
     expected = vectorizer.transform(X)
     assert_array_equal(vectorizer.transform(pd.DataFrame({"film": X})), expected)
-    with pytest.raises(ValueError, match=r"Got a table of 5 columns instead\. Pass the one column"):
+    with pytest.raises(ValueError, match=r"a table of 5 columns .* instead\. Pass the one column"):
         vectorizer.transform(pd.DataFrame([X + ["good"]] * 2))
 
 
@@ -115,7 +115,7 @@ def test_whatever_holds_no_sentences_is_refused_at_every_door(fitted, toy_word_v
             with pytest.raises((TypeError, ValueError)) as error:
                 door(X)
             assert message in str(error.value), (kind, door)
-            assert "must be an iterable of sentences. Got" in str(error.value), (kind, door)
+            assert "must be an iterable of texts. Got" in str(error.value), (kind, door)
             assert "\n" not in str(error.value)
 
 

@@ -13,7 +13,7 @@ ARGUMENTS = 7
 KERNEL_ARGUMENTS = 8  # a kernel is handed arrays, in groups that belong together
 
 # one loop of compiled code over the bytes of a file: taken apart, its state would travel in arrays
-LONG = {"_kernels/formats.py: parse_lines"}
+LONG = {"_kernels/format_kernels.py: parse_lines"}
 
 
 def functions(root: Path = PACKAGE):
@@ -84,7 +84,7 @@ ONE_OF_EACH = {
         {"text/reading.py", "bench/datasets.py"},
     ),
     "counts to noise": ((") ** power", "] ** noise_power", ") ** noise_power"), {"maths/noise.py"}),
-    "filling an alias table": (("small[n_small]", "stack[n_poor]"), {"_kernels/alias.py"}),
+    "filling an alias table": (("small[n_small]", "stack[n_poor]"), {"_kernels/alias_kernels.py"}),
     "the recursion of L-BFGS on the CPU": (("def two_loop", "_two_loop"), {"maths/lbfgs.py"}),
     "taking rows of an Encoded": (("np.diff(self.offsets)[rows]",), {"words/encoded.py"}),
 }

@@ -204,7 +204,7 @@ class TestMistakes:
             Vocabulary(["a"]).encode(["a", bad])
 
     def test_a_table(self):
-        with pytest.raises(ValueError, match=r"a table of 2 columns instead"):
+        with pytest.raises(TypeError, match=r"of shape \(2, 2\) instead"):
             Vocabulary(["a"]).encode(np.array([["a", "b"], ["c", "d"]]))
 
     def test_no_iterable(self):

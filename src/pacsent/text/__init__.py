@@ -8,6 +8,7 @@ __getattr__, __dir__ = offer(
         "Source": "reading",
         "read_lines": "reading",
         "as_sentences": "texts",
+        "as_texts": "texts",
         "check_input": "reading",
         "total_size": "reading",
         "pieces": "reading",

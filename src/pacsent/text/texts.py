@@ -1,58 +1,93 @@
-"""What may be handed in where sentences are asked for: one check for every door."""
+"""Texts from Python objects: the checks that every public class and function shares."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+_SHOWN = 6  # columns that a message names
 
-def as_sentences(X: Any, name: str = "X") -> Iterable:
-    """The sentences of `X`, to be iterated over, or one clear line that says why it has none.
+
+def as_texts(X: Any, name: str = "texts") -> list[str]:
+    """Return the texts of `X` as a list of str.
 
     Parameters
     ----------
-    X : list, tuple, array, Series, generator or table
-        Anything that yields one sentence after the other, each a str or a list of tokens. Of a
-        table (DataFrame, array of two dimensions, pyarrow Table) the one column that it has.
+    X : list, tuple, Series, array, generator or table with one column
+        One str per text. Tables are DataFrames of pandas and polars and pyarrow's Table; arrays
+        have one dimension. A generator is read once.
+    name : str, default="texts"
+        The name of the argument in error messages.
+
+    Raises
+    ------
+    TypeError, ValueError
+        One line that names what was passed: several columns, a set, a dict, bytes, an array of
+        two dimensions, a single str, a number, or an element that is not a str.
+
+    Examples
+    --------
+    >>> as_texts(np.array(["a quiet film", "good"]))
+    ['a quiet film', 'good']
+    >>> as_texts(["good", None])
+    Traceback (most recent call last):
+    ...
+    TypeError: texts must hold one str per text. Got None (a missing value) in row 1 ...
+    """
+    source = as_sentences(X, name)
+    texts = source.tolist() if isinstance(source, np.ndarray) else list(source)
+    if not set(map(type, texts)) <= {str}:
+        texts = [_as_str(text, row, name) for row, text in enumerate(texts)]
+    return texts
+
+
+def as_sentences(X: Any, name: str = "X") -> Iterable:
+    """Return the sentences of `X` to iterate over. Their elements are not checked.
+
+    This is `as_texts` for methods that also take lists of tokens, or that read a generator bit by
+    bit.
+
+    Parameters
+    ----------
+    X : list, tuple, Series, array, generator or table with one column
+        One sentence after the other, each a str or a list of tokens.
     name : str, default="X"
-        What the message calls it.
+        The name of the argument in error messages.
 
     Returns
     -------
     iterable
-        `X` itself, or the column of a table. Its elements are not looked at.
+        `X` itself, or the column of a table.
 
     Examples
     --------
-    >>> print(*as_sentences(np.array([["a quiet film"], ["good"]])), sep=", ")
+    >>> print(*as_sentences(np.array(["a quiet film", "good"])), sep=", ")
     a quiet film, good
     >>> as_sentences({"a quiet film": 1})
     Traceback (most recent call last):
     ...
-    TypeError: X must be an iterable of sentences. Got a dict instead. Pass the texts ...
+    TypeError: X must be an iterable of texts. Got a dict instead. Pass the texts alone ...
     """
     if type(X) is list:
         return X
-    rule = f"{name} must be an iterable of sentences."
+    rule = f"{name} must be an iterable of texts."
+    kind = type(X).__name__
     if isinstance(X, str):
         shown = X if len(X) <= 40 else X[:37] + "..."
         raise ValueError(
-            f"{rule} Got the single string {shown!r} instead. Pass [{shown!r}] to embed one "
-            "sentence."
+            f"{rule} Got the single string {shown!r} instead. Put it into a list: [{shown!r}]."
         )
     if isinstance(X, Mapping):
         raise TypeError(
-            f"{rule} Got a {type(X).__name__} instead. Pass the texts alone, such as "
-            "list(X.values()) or the column that holds them."
+            f"{rule} Got a {kind} instead. Pass the texts alone, such as its values as a list or "
+            "the column that holds them."
         )
     if isinstance(X, set | frozenset):
-        raise TypeError(
-            f"{rule} Got a {type(X).__name__} instead, which has no order. Pass a list."
-        )
+        raise TypeError(f"{rule} Got a {kind} instead, which has no order. Pass a list.")
     if isinstance(X, bytes | bytearray | memoryview):
-        raise TypeError(f"{rule} Got {type(X).__name__} instead. Decode them: X.decode('utf-8').")
+        raise TypeError(f"{rule} Got {kind} instead. Decode them with .decode('utf-8').")
     if hasattr(X, "collect") and hasattr(X, "collect_schema"):
-        raise TypeError(f"{rule} Got a {type(X).__name__} instead. Collect it first.")
+        raise TypeError(f"{rule} Got a {kind} instead. Collect it first.")
     X = _one_column(X, rule)
     if hasattr(X, "to_pylist"):  # pyarrow's arrays hold scalars of their own
         X = X.to_pylist()
@@ -64,7 +99,7 @@ def as_sentences(X: Any, name: str = "X") -> Iterable:
 
 
 def n_sentences(X: Any) -> int | None:
-    """Number of sentences of what `as_sentences` gave, where that is known beforehand.
+    """Return the number of sentences of what `as_sentences` returned, where it is known.
 
     Examples
     --------
@@ -77,25 +112,50 @@ def n_sentences(X: Any) -> int | None:
 def _one_column(X, rule):
     """The column of a table that has one; anything else as it is."""
     if hasattr(X, "column_names") and hasattr(X, "column"):  # pyarrow Table, RecordBatch
-        n_columns, column = len(X.column_names), lambda: X.column(0)
+        names, column = X.column_names, lambda: X.column(0)
     elif hasattr(X, "columns") and hasattr(X, "iloc"):  # pandas
-        n_columns, column = X.shape[1], lambda: X.iloc[:, 0]
+        names, column = X.columns, lambda: X.iloc[:, 0]
     elif hasattr(X, "columns") and hasattr(X, "get_column"):  # polars
-        n_columns, column = X.shape[1], lambda: X.get_column(X.columns[0])
+        names, column = X.columns, lambda: X.get_column(X.columns[0])
     elif (getattr(X, "ndim", None) or 0) > 1:
-        if X.ndim > 2 or not isinstance(X, np.ndarray):
-            raise TypeError(
-                f"{rule} Got a {type(X).__name__} of shape {X.shape} instead. Pass a list of str."
-            )
-        n_columns, column = X.shape[1], lambda: np.asarray(X)[:, 0]
+        raise TypeError(
+            f"{rule} Got a {type(X).__name__} of shape {X.shape} instead. "
+            + ("Pass one column: X[:, 0]." if X.ndim == 2 else "Pass a list of str.")
+        )
     else:
         return X
-    if n_columns != 1:
+    if len(names) != 1:
+        listed = ", ".join(repr(name) for name in list(names)[:_SHOWN])
+        more = ", ..." if len(names) > _SHOWN else ""
         raise ValueError(
-            f"{rule} Got a table of {n_columns} columns instead. Pass the one column that holds "
-            "the text."
+            f"{rule} Got a table of {len(names)} columns {f'({listed}{more}) ' if listed else ''}"
+            "instead. Pass the one column that holds the text."
         )
     return column()
+
+
+def _as_str(text, row, name) -> str:
+    """`text` as a plain str, or one line that says what is in this row."""
+    if isinstance(text, str):
+        return str.__str__(text)  # numpy's str_ and other subclasses
+    rule = f"{name} must hold one str per text."
+    where = f"in row {row} (rows count from 0) instead."
+    if _is_missing(text):
+        shown = "None" if text is None else type(text).__name__ + " " + str(text)
+        raise TypeError(f"{rule} Got {shown} (a missing value) {where} Drop it, or pass ''.")
+    if isinstance(text, list | tuple | np.ndarray):
+        raise TypeError(
+            f"{rule} Got a {type(text).__name__} {where} Join a list of tokens: ' '.join(tokens)."
+        )
+    step = "Decode it." if isinstance(text, bytes) else "Convert it to str or drop it."
+    raise TypeError(f"{rule} Got {_shown(text)} {where} {step}")
+
+
+def _is_missing(value) -> bool:
+    """Whether it is None, NaN, pandas' NA or NaT."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float) and value != value
 
 
 def _shown(X) -> str:
