@@ -231,3 +231,23 @@ def test_verify_names_the_file_that_is_no_certificate(tmp_path):
     done = pacsent("verify", tmp_path / "c.json")
     assert done.returncode == 1
     assert done.stderr.startswith(f"Error: {tmp_path / 'c.json'} must be a certificate")
+
+
+def test_a_model_on_the_hub_without_the_extra_is_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    done = CliRunner().invoke(cli, ["embed", "hf://owner/name"])
+    assert done.exit_code == 1
+    assert done.stderr == (
+        "Error: hf:// needs huggingface_hub, which is not installed. Run: pip install "
+        "'pacsent[hub]' (in a checkout: pip install '.[hub]')\n"
+    )
+
+
+def test_every_message_about_an_extra_names_the_checkout_too():
+    from pathlib import Path
+
+    import pacsent
+
+    sources = Path(pacsent.__file__).parent.rglob("*.py")
+    own = [p.name for p in sources if "pip install 'pacsent" in p.read_text("utf-8")]
+    assert own == ["lazy.py"]

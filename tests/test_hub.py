@@ -227,9 +227,9 @@ def test_who_may_not_write_is_told_so(elsewhere, words):
 
 def test_without_the_library_the_extra_is_named(words, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(ImportError, match=r"Install pacsent\[hub\]"):
+    with pytest.raises(ImportError, match=r"pip install 'pacsent\[hub\]'"):
         load("hf://ada/words")
-    with pytest.raises(ImportError, match=r"Install pacsent\[hub\]"):
+    with pytest.raises(ImportError, match=r"pip install 'pacsent\[hub\]'"):
         push_to_hub(words, "ada/words")
 
 

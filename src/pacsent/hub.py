@@ -9,6 +9,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from pacsent.lazy import install_hint
+
 SCHEME = "hf://"
 _ADDRESS = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 _FILES = ["*.json", "*.safetensors", "*.tsv", "README.md"]
@@ -21,7 +23,7 @@ def require() -> Any:
         import huggingface_hub
     except ImportError:
         raise ImportError(
-            "hf:// needs huggingface_hub, which is not installed. Install pacsent[hub]."
+            f"hf:// needs huggingface_hub, which is not installed. {install_hint('hub')}"
         ) from None
     return huggingface_hub
 

@@ -1,4 +1,4 @@
-"""Folders that offer names without importing anything until one is asked for."""
+"""Packages that import nothing until a name is asked for, and what to install for an extra."""
 
 import importlib
 import importlib.util
@@ -26,3 +26,14 @@ def offer(package: str, homes: dict[str, str]) -> tuple[Callable, Callable]:
         return sorted(homes)
 
     return __getattr__, __dir__
+
+
+def install_hint(extra: str) -> str:
+    """What to run for an optional dependency, from the package index and from a checkout.
+
+    Examples
+    --------
+    >>> install_hint("serve")
+    "Run: pip install 'pacsent[serve]' (in a checkout: pip install '.[serve]')"
+    """
+    return f"Run: pip install 'pacsent[{extra}]' (in a checkout: pip install '.[{extra}]')"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pacsent
+from pacsent.lazy import install_hint
 from pacsent.threads import n_processors, n_threads
 
 # extra -> what is missing without it
@@ -182,5 +183,5 @@ def _advice(found) -> list[str]:
     for name, there in found["extras"].items():
         if not there and name != "gpu":
             what = EXTRAS[name][1]
-            said.append(f"Not possible: {what}. Install it: pip install 'pacsent[{name}]'")
+            said.append(f"Not possible: {what}. {install_hint(name)}")
     return said

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pacsent.lazy import install_hint
 from pacsent.text.normalise import tokenise_paper
 from pacsent.words.encoded import Encoded
 
@@ -201,8 +202,7 @@ def _model2vec(row, source, lam, seed) -> Features:
         from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
     except ImportError:
         raise ImportError(
-            "The row model2vec needs model2vec, which is not installed. "
-            "Run: pip install 'pacsent[bench]'"
+            f"The row model2vec needs model2vec, which is not installed. {install_hint('bench')}"
         ) from None
     started = time.perf_counter()
     words = source.words.vocabulary.words

@@ -15,6 +15,7 @@ from pacsent.bench.findings import findings, tied
 from pacsent.bench.method_rows import PAPER_DATASETS, ROWS
 from pacsent.certificates.wording import rounded_up
 from pacsent.files import replacing
+from pacsent.lazy import install_hint
 
 TITLES = {
     "20news": "20news",
@@ -453,7 +454,7 @@ def _page(results, charts, run, title, again) -> str:
     if not charts:
         sections.append(
             "<p class='soft'>There are no figures because Altair is not installed. "
-            "Run: pip install 'pacsent[report]'</p>"
+            f"{install_hint('report')}</p>"
         )
     again = again or "pacsent reproduce --data DATA --words WORDS -o OUT"
     first = results[0].get("provenance", {})
@@ -496,8 +497,7 @@ def require_matplotlib() -> None:
 
     if importlib.util.find_spec("matplotlib") is None:
         raise ImportError(
-            "The report's plots need matplotlib, which is not installed. "
-            "Run: pip install 'pacsent[report]'"
+            f"The report's plots need matplotlib, which is not installed. {install_hint('report')}"
         )
 
 

@@ -23,6 +23,7 @@ from pacsent.certificates.continuation import cut
 from pacsent.certificates.terms import vectors_of
 from pacsent.encoders.closed_forms import AverageVectorizer
 from pacsent.files import replacing
+from pacsent.lazy import install_hint
 from pacsent.maths import bounds
 from pacsent.maths.risks import gibbs_risk, word_scores
 from pacsent.progress import bar
@@ -478,8 +479,7 @@ def figure(replicates: dict[str, Replicates], path: str | os.PathLike) -> None:
         from matplotlib.figure import Figure
     except ImportError:
         raise ImportError(
-            "The figure needs matplotlib, which is not installed. "
-            "Run: pip install 'pacsent[report]'"
+            f"The figure needs matplotlib, which is not installed. {install_hint('report')}"
         ) from None
     n_columns = min(3, len(replicates))
     n_rows = -(-len(replicates) // n_columns)

@@ -13,15 +13,15 @@ import pacsent
 MISTAKES = (ValueError, OSError, ImportError, MemoryError)  # of a user; anything else is a bug
 # families in the order of the flow, by the file that holds them; further files come after these
 FAMILIES = {
-    "words": "Words",
-    "sentences": "Sentences",
-    "search": "Search",
-    "certificates": "Certificates",
-    "classify": "Classifiers",
-    "serve": "Server and maps",
-    "bench": "Benchmarks",
-    "models": "Models",
-    "doctor": "This machine",
+    "word_commands": "Words",
+    "embed_commands": "Sentences",
+    "search_commands": "Search",
+    "certificate_commands": "Certificates",
+    "classify_commands": "Classifiers",
+    "serve_commands": "Server and maps",
+    "bench_commands": "Benchmarks",
+    "model_commands": "Models",
+    "doctor_command": "This machine",
 }
 
 
@@ -123,7 +123,11 @@ class ModelPath(click.Path):
     def convert(self, value, param, ctx):
         from pacsent.storage import place
 
-        return super().convert(os.fspath(place(value)), param, ctx)
+        try:
+            found = os.fspath(place(value))
+        except MISTAKES as error:  # hf://owner/name is fetched here
+            raise Mistake(error) from error
+        return super().convert(found, param, ctx)
 
 
 # ------------------------------------------------------------------------------------------------

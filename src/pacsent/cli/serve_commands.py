@@ -6,6 +6,7 @@ import click
 
 from pacsent.cli.command_line import ModelPath, cli, json_option, overwrite_option, quiet_option
 from pacsent.cli.printing import echo_json
+from pacsent.lazy import install_hint
 
 _json_at_start = partial(
     json_option, help="Print one JSON object once it serves: its address, workers and model."
@@ -60,8 +61,7 @@ def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_l
         from pacsent.serve import Settings, Sources, Supervisor, open_served, read_keys
     except ImportError as error:
         raise ImportError(
-            f"The server needs packages that are not there ({error.name}). Install them: "
-            "pip install 'pacsent[serve]'"
+            f"The server needs {error.name}, which is not installed. {install_hint('serve')}"
         ) from None
     settings = Settings(
         keys=read_keys(api_key_file) if api_key_file else (),

@@ -21,6 +21,7 @@ from typing import IO
 import numpy as np
 
 from pacsent import files
+from pacsent.lazy import install_hint
 
 _SEEKING = (".npy", ".npz", ".parquet")  # their beginning or end is written last
 
@@ -258,8 +259,7 @@ def _pyarrow():
         import pyarrow
     except ImportError:
         raise ImportError(
-            "Parquet files need pyarrow, which is not installed. "
-            "Run: pip install 'pacsent[parquet]'"
+            f"Parquet files need pyarrow, which is not installed. {install_hint('parquet')}"
         ) from None
     return pyarrow
 

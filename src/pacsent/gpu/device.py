@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pacsent.lazy import install_hint
+
 if TYPE_CHECKING:
     import torch
 
-INSTALL = "pip install 'pacsent[gpu]'"
 ON_CPU = "Use device='cpu' to run without one."
 
 
@@ -28,7 +29,7 @@ def require_torch() -> Any:
         import torch
     except ImportError as error:
         raise ImportError(
-            f"device='cuda' needs PyTorch, which is not installed. Run: {INSTALL}"
+            f"device='cuda' needs PyTorch, which is not installed. {install_hint('gpu')}"
         ) from error
     return torch
 
@@ -271,7 +272,7 @@ def _nvrtc():
             continue
     raise ImportError(
         "device='cuda' needs NVRTC, which comes with the CUDA build of torch and was not found "
-        f"beside it. Run: pip install --force-reinstall torch, or {INSTALL}"
+        f"beside it. Run: pip install --force-reinstall torch. Or {install_hint('gpu')}"
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
+from pacsent.lazy import install_hint
 from pacsent.scale.jobs import Embed
 from pacsent.scale.shard_runner import outcome
 from pacsent.scale.table_batches import pyarrow
@@ -17,8 +18,8 @@ def _ray():
         import ray
     except ImportError:
         raise ImportError(
-            "Ray is not installed. Run: pip install 'pacsent[ray]', on every machine of the "
-            "cluster."
+            "Ray is not installed. It is needed on every machine of the cluster. "
+            f"{install_hint('ray')}"
         ) from None
     return ray
 

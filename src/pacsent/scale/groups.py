@@ -11,6 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
+from pacsent.lazy import install_hint
+
 
 class Group(Protocol):
     """What training asks of a transport."""
@@ -124,7 +126,7 @@ class Distributed:
         except ImportError:
             raise ImportError(
                 "Training on several processes needs PyTorch, which is not installed. "
-                "Run: pip install 'pacsent[gpu]'"
+                f"{install_hint('gpu')}"
             ) from None
         self._distributed = distributed
         distributed.init_process_group(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from pacsent.files import replacing
+from pacsent.lazy import install_hint
 from pacsent.text.reading import PACKED
 
 KINDS = {
@@ -78,15 +79,14 @@ def filesystem(place: Any) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
     except ImportError:
         raise ImportError(
-            f"{place} is reached through fsspec, which is not installed. "
-            "Run: pip install 'pacsent[scale]'"
+            f"{place} is reached through fsspec, which is not installed. {install_hint('scale')}"
         ) from None
     try:
         return url_to_fs(str(place))
     except ImportError as error:
         raise ImportError(
-            f"{place} needs a package that is not installed ({error}). For s3:// run: "
-            "pip install 'pacsent[s3]'"
+            f"{place} needs a package that is not installed ({error}). For s3://: "
+            f"{install_hint('s3')}"
         ) from None
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from pacsent.lazy import install_hint
 from pacsent.scale.places import Shard, opened
 from pacsent.text.reading import Source, empty_file
 
@@ -60,7 +61,7 @@ def pyarrow() -> Any:
     except ImportError:
         raise ImportError(
             "Shards are read and written with pyarrow, which is not installed. "
-            "Run: pip install 'pacsent[scale]'"
+            f"{install_hint('scale')}"
         ) from None
     return pa
 

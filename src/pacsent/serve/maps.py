@@ -11,6 +11,7 @@ import numpy as np
 
 from pacsent.encoders import SentenceVectorizer
 from pacsent.files import replacing
+from pacsent.lazy import install_hint
 from pacsent.maths.plane import main_plane
 
 _HERE = Path(__file__).parent
@@ -87,7 +88,7 @@ def write_atlas(made: TextMap, path: str | os.PathLike) -> None:
         from pyarrow import parquet
     except ImportError:
         raise ImportError(
-            "Writing Parquet needs pyarrow. Install it: pip install 'pacsent[parquet]'."
+            f"Writing Parquet needs pyarrow, which is not installed. {install_hint('parquet')}"
         ) from None
     columns = {"text": made.texts, "x": made.places[:, 0], "y": made.places[:, 1],
                "variance": made.variances}  # fmt: skip

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from pacsent.lazy import install_hint
+
 # ------------------------------------------------------------------------------------------------
 # reading files, packed or not
 # ------------------------------------------------------------------------------------------------
@@ -292,8 +294,7 @@ def _zstandard():
         import zstandard
     except ImportError:
         raise ImportError(
-            "Reading .zst files needs zstandard, which is not installed. "
-            "Run: pip install 'pacsent[zstd]'"
+            f"Reading .zst files needs zstandard, which is not installed. {install_hint('zstd')}"
         ) from None
     return zstandard
 

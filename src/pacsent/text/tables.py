@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pacsent.lazy import install_hint
 from pacsent.text.labelled import checked_name, read_rows, table_rows, unpacked_suffix
 from pacsent.text.reading import read_lines
 
@@ -48,7 +49,7 @@ def _parquet_rows(path, columns):
         from pyarrow import parquet
     except ImportError:
         raise ImportError(
-            "Reading Parquet needs pyarrow. Install it: pip install 'pacsent[parquet]'."
+            f"Reading Parquet needs pyarrow, which is not installed. {install_hint('parquet')}"
         ) from None
     file = parquet.ParquetFile(path)
     for column in columns:
