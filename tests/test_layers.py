@@ -1,6 +1,7 @@
 """Data flows one way: who imports whom is a table, and the code is held against it exactly."""
 
 import ast
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -30,13 +31,15 @@ ROOMS = {
         "threads", "words",
     },
     "loading": {"certificates", "classify", "hub", "seals", "encoders", "storage", "words"},
-    "classify": {"_kernels", "maths", "encoders", "threads", "words"},
+    "classify": {"_kernels", "maths", "encoders", "parameter_checks", "threads", "words"},
     "certificates": {"files", "maths", "progress", "encoders", "threads", "words"},
     "encoders": {
-        "_kernels", "files", "gpu", "maths", "progress", "storage", "text", "threads", "words",
+        "_kernels", "files", "gpu", "maths", "parameter_checks", "progress", "storage", "text",
+        "threads", "words",
     },
     "words": {
-        "_kernels", "files", "gpu", "maths", "progress", "seals", "storage", "text", "threads",
+        "_kernels", "files", "gpu", "maths", "parameter_checks", "progress", "seals", "storage",
+        "text", "threads",
     },
     "text": {"_kernels", "files", "progress", "threads"},
     "gpu": {"files", "maths", "progress"},
@@ -49,6 +52,7 @@ ROOMS = {
     "hub": set(),
     "progress": set(),
     "threads": set(),
+    "parameter_checks": set(),
     "lazy": set(),
     "__init__": set(),
 }  # fmt: skip
@@ -119,6 +123,12 @@ def test_nothing_is_imported_by_a_computed_name_but_what_a_folder_offers():
         module for module, path in MODULES.items() if "import_module" in path.read_text()
     }  # `offer` reaches only into the folder it is called for
     assert users == {"lazy"}
+
+
+def test_private_interfaces_of_scikit_learn_are_used_in_one_file():
+    private = re.compile(r"sklearn[\w.]*\._|from sklearn[\w.]* import .*\b_")
+    users = {module for module, path in MODULES.items() if private.search(path.read_text())}
+    assert users == {"parameter_checks"}
 
 
 def test_one_place_alone_limits_the_threads_of_blas():

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,6 +18,7 @@ from pacsent.classify.explain import Explanation, explain, worth
 from pacsent.classify.ngrams import NGrams, fingerprints, names
 from pacsent.encoders import SentenceVectorizer, make
 from pacsent.maths.temperature import log_probabilities
+from pacsent.parameter_checks import Interval, StrOptions, fit_context
 from pacsent.threads import in_order, n_threads
 from pacsent.words import WordVectors
 from pacsent.words.storing import load_words
@@ -120,7 +120,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     # ---- fitting -------------------------------------------------------------------------------
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         texts: Iterable[str],

@@ -4,10 +4,10 @@ from numbers import Real
 from typing import ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.maths.gaussians import VARIANCES, idf, l2_coefficients, l2_lam
+from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.words.vectors import WordVectors
 
 # ------------------------------------------------------------------------------------------------

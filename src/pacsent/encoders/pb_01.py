@@ -6,13 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from pacsent.encoders.pb_neg import PBNegVectorizer
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.maths.noise import noise_probabilities
 from pacsent.maths.pb_01_objective import OBJECTIVES, Documents, ZeroOneLoss, minimise, single
 from pacsent.maths.risks import paper_weights, row_norms
+from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.threads import one_blas_thread
 from pacsent.words.vectors import WordVectors
 

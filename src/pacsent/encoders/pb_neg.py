@@ -9,12 +9,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from pacsent.encoders.sampled_methods import POSITIVE, NegativeSampling, refuse_no_penalty
 from pacsent.maths import pb_neg_objective as posterior
+from pacsent.parameter_checks import DeviceName, Interval, StrOptions
 from pacsent.threads import one_blas_thread
-from pacsent.words.devices import DeviceName
 from pacsent.words.encoded import Encoded
 from pacsent.words.vectors import WordVectors
 

@@ -4,11 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
 from pacsent.encoders.sampled_methods import NegativeSampling
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.maths import pb_neg_objective as posterior
+from pacsent.parameter_checks import StrOptions
 from pacsent.progress import bar
 from pacsent.words.vectors import WordVectors
 

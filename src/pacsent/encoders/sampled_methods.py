@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.maths.noise import alias, noise_probabilities
+from pacsent.parameter_checks import Interval
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 

@@ -18,13 +18,12 @@ from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    _fit_context,
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pacsent.parameter_checks import Interval, StrOptions, fit_context
 from pacsent.text.texts import as_sentences, n_sentences
 from pacsent.threads import in_order, n_threads
 from pacsent.words.encoded import Encoded, LowCoverageWarning, warn_if_few_known
@@ -178,7 +177,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         name = f"{self.method_name}: " if self._paper_name else ""
         return name + super().__repr__(N_CHAR_MAX).replace("\n", "\n" + " " * len(name))
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> "SentenceVectorizer":
         """Learn what the method needs from training sentences.
 
@@ -201,7 +200,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             self.fingerprint_ = Fingerprint.of(self.word_vectors.vocabulary, encoded, MOST // 4)
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
         """`fit(X)`, then `transform(X)`, tokenising once; so `X` may be a generator."""
         encoded = self._encode(X)

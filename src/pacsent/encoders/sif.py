@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from typing import ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from pacsent.encoders.closed_forms import ClosedForm, for_kernel
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
@@ -23,6 +22,7 @@ from pacsent.maths.weights import (
     sif_weights,
     usif_a,
 )
+from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.words.vectors import WordVectors
 
 _BLOCK = 1 << 14  # rows of a table handled at once

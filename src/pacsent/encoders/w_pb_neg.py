@@ -6,14 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from pacsent.encoders.sampled_methods import POSITIVE, NegativeSampling, refuse_no_penalty
 from pacsent.maths import pb_neg_objective as posterior
 from pacsent.maths import w_pb_neg_objective as w_pb_neg
+from pacsent.parameter_checks import DeviceName, Interval, StrOptions
 from pacsent.progress import bar
 from pacsent.threads import one_blas_thread
-from pacsent.words.devices import DeviceName
 from pacsent.words.vectors import WordVectors
 
 

@@ -24,16 +24,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from pacsent.files import replacing
 from pacsent.maths.noise import alias_thresholds
+from pacsent.parameter_checks import DeviceName, Interval, StrOptions, fit_context
 from pacsent.progress import bar
 from pacsent.threads import n_threads
 from pacsent.words.corpus import Corpus
-from pacsent.words.devices import DeviceName
 from pacsent.words.reading_ids import reader
 from pacsent.words.vectors import trained_words
 
@@ -193,7 +192,7 @@ class SkipGram(BaseEstimator):
         tags.target_tags.required = False
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> "SkipGram":
         """Train on a text.
 

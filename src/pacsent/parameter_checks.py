@@ -1,8 +1,17 @@
-"""Where work is done: the names that `device` takes."""
+"""How estimators check their parameters: all that we use of scikit-learn's private interfaces.
+
+scikit-learn's own estimators declare `_parameter_constraints` and decorate `fit` with
+`_fit_context`; ours do the same, so that a wrong parameter gets the message that its users know.
+Both are private there: they are imported here alone, and a weekly test runs against the newest
+release.
+"""
 
 import re
 
-from sklearn.utils._param_validation import StrOptions
+from sklearn.base import _fit_context as fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+
+__all__ = ["DeviceName", "Interval", "StrOptions", "fit_context"]
 
 
 class DeviceName(StrOptions):
