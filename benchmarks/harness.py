@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import pacsent
-from pacsent.certificates.wording import rounded_up
+from pacsent.maths.rounding import rounded_up
 
 RESULTS = Path(__file__).parent / "results"
 DATA = Path(__file__).parents[2] / "shared" / "data"  # beside the project

@@ -11,7 +11,7 @@ from pathlib import Path
 from pacsent.bench import report
 from pacsent.bench.method_rows import PAPER_DATASETS, ROWS
 from pacsent.bench.reproduction import last_run, read_results
-from pacsent.certificates.wording import rounded_up
+from pacsent.maths.rounding import rounded_up
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "reproduce"

@@ -240,7 +240,11 @@ class TestWords:
         assert narrow.risk_bound < wide.risk_bound
 
     def test_strings_and_short_documents(self, language):
-        texts = ["w0 w1 w2 w3 w4 w5", "", "w7", "w9 w9", "unknown words only"] * 30
+        texts = [
+            text
+            for i in range(30)
+            for text in (f"w0 w1 w2 w3 w4 w{i}", "", "w7", f"w9 w{i}", "unknown words only")
+        ]
         words = language.words
         vocabulary = Vocabulary(
             words.vocabulary.words, words.vocabulary.counts, normalise=str.split
@@ -331,13 +335,13 @@ class TestSplit:
 class TestSquares:
     def test_kappa_is_the_maximum(self):
         x = np.linspace(0, 1, 100_001)
-        assert_allclose(((1 + x) ** 4 / 32 - x**2 / 2).max(), squares.KAPPA, atol=1e-9)
+        assert_allclose(((1 + x) ** 4 / 32 - x**2 / 2).max(), bounds.KAPPA, atol=1e-9)
 
     def test_the_range_inequality_behind_it(self, rng):
         """range^2 / 8 <= kappa D^4 + D^2 r^2 / 2 for words within D of m and |h - m| = r."""
         D, r = rng.uniform(0.1, 3, 1000), rng.uniform(0, 9, 1000)
         span = np.where(r >= D, 2 * r * D, (r + D) ** 2 / 2)
-        assert np.all(span**2 / 8 <= squares.KAPPA * D**4 + D**2 * r**2 / 2 + 1e-12)
+        assert np.all(span**2 / 8 <= bounds.KAPPA * D**4 + D**2 * r**2 / 2 + 1e-12)
 
     def test_the_farthest_word(self, rng):
         A_hat = rng.standard_normal((50, 4)).astype(np.float32)
@@ -350,10 +354,22 @@ class TestSquares:
     def test_complexity_by_hand(self):
         # one document of 10 tokens, D = 2, tau = 0.05, three dimensions, lam = 5
         inside = 25 * 10 * 4 * 0.05 / 100
-        by_hand = np.log(20) + squares.KAPPA * 25 * 10 * 16 / 100 - 1.5 * np.log(1 - inside)
-        case = np.array([10.0]), np.array([2.0])
-        assert_allclose(squares.squares_complexity(5.0, *case, 0.05, 3, 0.05), by_hand)
-        assert squares.squares_complexity(5.0, *case, 0.2, 3, 0.05) == np.inf
+        by_hand = np.log(20) + bounds.KAPPA * 25 * 10 * 16 / 100 - 1.5 * np.log(1 - inside)
+        case = bounds.Distances.of(np.array([10.0]), np.array([2.0]))
+        complexity = bounds.squared_loss_complexity
+        assert_allclose(complexity(5.0, 10, 0.05, 0.05, 3, case), by_hand)
+        assert complexity(5.0, 10, 0.05, 0.2, 3, case) == np.inf
+
+    def test_the_moments_of_the_distances_are_enough(self, rng):
+        """Never below the sum over documents, and near it."""
+        n_s, D = rng.integers(1, 40, 200), rng.uniform(1.0, 3.0, 200)
+        n, lam, tau = int(n_s.sum()), 400.0, 0.02
+        inside = lam**2 * n_s * D**2 * tau / n**2
+        spread = bounds.KAPPA * lam**2 * (n_s * D**4).sum() / n**2
+        exact = np.log(20) + spread - 0.5 * 8 * np.log1p(-inside).sum()
+        found = bounds.squared_loss_complexity(lam, n, 0.05, tau, 8, bounds.Distances.of(n_s, D))
+        assert exact <= found <= exact * 1.05
+        assert inside.max() > 0.03
 
     def test_the_gibbs_posterior_is_the_best(self, vectorizer, documents):
         best = certify(vectorizer, documents, "C")

@@ -9,9 +9,10 @@ from scipy import stats
 import pacsent
 from pacsent import TextClassifier
 from pacsent.classify import StreamWatcher, certify, check_exchangeable, compare
-from pacsent.classify.promises import ErrorCertificate, bounds_from_counts, rounded_up
+from pacsent.classify.promises import ErrorCertificate, bounds_from_counts
 from pacsent.classify.sets import Calibration, Comparison, abstain, set_thresholds
 from pacsent.maths import binomial
+from pacsent.maths.rounding import rounded_up
 
 REPLICATES = 1000
 DELTA = 0.1

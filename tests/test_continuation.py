@@ -11,9 +11,10 @@ from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent import Certificate, Corpus, SkipGram, WordVectors, certify, load, make, save
-from pacsent.certificates import continuation, simulation, wording
+from pacsent.certificates import continuation, simulation
 from pacsent.certificates.certificate import packed_losses, unpacked_losses
 from pacsent.maths.means import betting, betting_path, maurer_pontil
+from pacsent.maths.rounding import percent, rounded_up
 
 
 @pytest.fixture(scope="module")
@@ -240,6 +241,33 @@ class TestProvenance:
         assert certify(fitted, documents, refit=True).verify()
 
 
+class TestDuplicates:
+    def test_a_thousand_copies_count_once(self, vectorizer, documents):
+        """One document is one example, however often it is given."""
+        one = documents.take(np.zeros(1000, dtype=int))
+        with pytest.warns(UserWarning, match="examples are too few"):
+            certificate = certify(vectorizer, one, random_state=0, calibrate=False)
+        assert (certificate.n, certificate.n_duplicates) == (1, 999)
+        assert certificate.risk_bound > 0.5
+        assert "999 documents repeat the known words of an earlier one" in str(certificate)
+        assert certificate.verify(one, vectorizer)
+
+    @pytest.mark.parametrize("kind", ["continuation", "A", "A'", "C"])
+    def test_copies_change_nothing(self, vectorizer, documents, kind):
+        twice = documents.take(np.concatenate([np.arange(600), np.arange(0, 600, 2)]))
+        once = certify(vectorizer, documents, kind, random_state=0)
+        again = certify(vectorizer, twice, kind, random_state=0)
+        assert (again.n_duplicates, again.n, again.risk_bound) == (300, once.n, once.risk_bound)
+
+    def test_other_case_and_unknown_words_make_no_other_text(self, toy_word_vectors):
+        encoder = make("Average", toy_word_vectors)
+        texts = ["good film", "Good film!", "good xyzzy film", "film good", "good"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            certificate = certify(encoder, texts, calibrate=False, random_state=0)
+        assert (certificate.n_duplicates, certificate.n, certificate.n_left_out) == (2, 2, 1)
+
+
 class TestVerify:
     def test_the_parts_are_recomputed_from_text_and_vectorizer(self, found, vectorizer, documents):
         certificate, _ = found
@@ -254,7 +282,7 @@ class TestVerify:
     @pytest.mark.parametrize(
         "change",
         [{"provenance": "checked"}, {"n_left_out": 7}, {"assumption": "None at all."},
-         {"n_documents": 9_000}, {"n_held_out": 5_000}],
+         {"n_held_out": 5_000}],
     )  # fmt: skip
     def test_no_field_may_be_changed(self, found, vectorizer, documents, change):
         forged = dataclasses.replace(found[0], **change)
@@ -267,7 +295,8 @@ class TestVerify:
         [
             ({"kind": "Z"}, "kind must be one of"),
             ({"delta": 1.5}, "delta must be strictly between 0 and 1"),
-            ({"n": 3}, "n must be 420, one loss a document"),
+            ({"n": 3}, "n_documents must be 3, the number of examples"),
+            ({"n": 3, "n_documents": 3}, "n must be 420, one loss a document"),
             ({"n": -3}, "n must be a positive whole number"),
             ({"n_choices": 0}, "n_choices must be a positive whole number"),
             ({"risk_bound": float("nan")}, r"risk_bound must be in \[0, 1\]"),
@@ -304,10 +333,10 @@ class TestVerify:
 
 class TestWords:
     def test_bounds_are_rounded_up_never_to_nearest(self, found):
-        assert wording.rounded_up(0.25001, 4) == "0.2501"
-        assert wording.rounded_up(0.25, 4) == "0.2500"
+        assert rounded_up(0.25001, 4) == "0.2501"
+        assert rounded_up(0.25, 4) == "0.2500"
         for bound in np.random.default_rng(0).random(200):
-            assert float(wording.percent(float(bound)).split()[0]) >= 100 * bound - 1e-9
+            assert float(percent(float(bound)).split()[0]) >= 100 * bound - 1e-9
         shown = re.search(r"wrong at most ([\d.]+) %", str(found[0])).group(1)
         assert float(shown) >= 100 * found[0].risk_bound
 
@@ -341,8 +370,13 @@ class TestRefusals:
         [
             ({"bound": "hope"}, "bound must be one of"),
             ({"share": 1.0}, "share must be strictly between 0 and 1"),
-            ({"n_candidates": 0}, "n_candidates must be an integer >= 1"),
-            ({"n_noise": 0}, "n_noise must be an integer >= 1"),
+            ({"n_candidates": 0}, "n_candidates must be an integer of at least 1"),
+            ({"n_candidates": 0.5}, "n_candidates must be an integer of at least 1. Got 0.5"),
+            ({"n_candidates": True}, "n_candidates must be an integer of at least 1. Got True"),
+            ({"noise_power": float("nan")}, "noise_power must be a finite number >= 0"),
+            ({"calibrate": "yes"}, "calibrate must be True or False"),
+            ({"holdout": "some"}, "split and holdout must be shares"),
+            ({"n_noise": 0}, "n_noise must be an integer of at least 1"),
             ({"overlap": "keep"}, "overlap must be 'refuse' or 'drop'"),
             ({"anytime": True, "kind": "A"}, "anytime must be used with kind='continuation'"),
             ({"bias": [0.0, 1.0]}, "bias must be one number for the continuation"),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from pacsent.bench.figures import interval
-from pacsent.certificates.wording import percent
+from pacsent.maths.rounding import percent
 
 
 def findings(results: Sequence[dict], titles: dict[str, str]) -> list[str]:

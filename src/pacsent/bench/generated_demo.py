@@ -16,9 +16,9 @@ import numpy as np
 from pacsent.bench import datasets, evaluation, report
 from pacsent.bench.method_rows import ROWS, Row
 from pacsent.bench.reproduction import write_json
-from pacsent.certificates.wording import rounded_up
 from pacsent.encoders.methods import METHODS, make
 from pacsent.maths import regressions
+from pacsent.maths.rounding import rounded_up
 from pacsent.text.normalise import clean
 from pacsent.words.storing import save_words
 

@@ -13,9 +13,9 @@ from pacsent.bench.evaluation import score_text
 from pacsent.bench.figures import bundle, figures
 from pacsent.bench.findings import findings, tied
 from pacsent.bench.method_rows import PAPER_DATASETS, ROWS
-from pacsent.certificates.wording import rounded_up
 from pacsent.files import replacing
 from pacsent.lazy import install_hint
+from pacsent.maths.rounding import rounded_up
 
 TITLES = {
     "20news": "20news",

@@ -13,9 +13,9 @@ from pacsent import progress
 from pacsent.bench import datasets, evaluation
 from pacsent.bench.evaluation import N_FOLDS, PROTOCOL, SEEDS, Prepared, Protocol
 from pacsent.bench.method_rows import PAPER_DATASETS, ROWS, Row
-from pacsent.certificates.wording import rounded_up
 from pacsent.files import replacing
 from pacsent.maths import regressions
+from pacsent.maths.rounding import rounded_up
 from pacsent.threads import n_cores
 
 # about how long things take, for the time left: per lam of a quick row, a slow row, w-PB-neg

@@ -7,6 +7,7 @@ in `wording.py`; the door is `certifying.certify`.
 
 import base64
 import binascii
+import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable
@@ -17,6 +18,7 @@ import numpy as np
 
 from pacsent.certificates import wording
 from pacsent.maths import bounds
+from pacsent.maths.checks import is_count, is_number
 from pacsent.maths.means import MEAN_BOUNDS
 
 if TYPE_CHECKING:
@@ -63,8 +65,9 @@ def packed_losses(losses: np.ndarray) -> str:
     >>> unpacked_losses(packed_losses(np.array([0.0, 1.0])))
     array([0., 1.])
     """
-    # a loss that is a multiple already must not move up by a rounding error
-    steps = np.ceil(np.clip(losses, 0.0, 1.0) * _STEPS - 1e-9)
+    losses = np.clip(losses, 0.0, 1.0)
+    steps = np.floor(losses * _STEPS)
+    steps += steps / _STEPS < losses  # by the very division that `unpacked_losses` does
     return base64.b64encode(steps.astype("<u2").tobytes()).decode()
 
 
@@ -132,7 +135,10 @@ class Certificate:
     step: float | None = None  # from the prior's mean (0) to the whole document's vector (1)
     posterior: str = ""
     lam: float | None = None  # C
-    complexity: float | None = None  # C: what is added to kl before dividing by lam
+    n_dims: int | None = None  # C
+    mean_square: float | None = None  # C: of the distance to the farthest word, over tokens
+    mean_fourth: float | None = None  # C: of the same distance to the fourth power
+    largest_square: float | None = None  # C: largest n_s times squared distance of a document
     share: float | None = None  # continuation: the first part of a document that makes its vector
     split: float | None = None  # share of the tokens (B, continuation: documents) set aside
     holdout: float | None = None
@@ -141,6 +147,7 @@ class Certificate:
     n_documents: int = 0
     n_left_out: int = 0  # documents too short to split
     n_overlapping: int = 0  # documents that the vectors had seen, left out
+    n_duplicates: int = 0  # documents with the same known words as an earlier one, left out
     provenance: str = "unknown"  # whether it was checked that the vectors had not seen the text
     provenance_note: str = ""
     candidates: list = field(default_factory=list)  # of several: name and bound of each
@@ -196,6 +203,7 @@ class Certificate:
         """
         if (texts is None) != (vectorizer is None):
             raise ValueError("texts and vectorizer must be given together. Got one of them only.")
+        self._check_types()
         self._check_ranges()
         for name, value in self.recompute().items():
             self._must_be(name, value)
@@ -234,11 +242,20 @@ class Certificate:
 
     def _must_be(self, name, value, tolerance=1e-9):
         stated = getattr(self, name)
-        if stated is None or not abs(stated - value) <= tolerance * max(1.0, abs(value)):
+        # relative: a margin of 1e-5 may not be off by a hundredth of itself
+        if stated is None or not abs(stated - value) <= tolerance * abs(value) + 1e-15:
             raise ValueError(
                 f"{name} must be {value:.12g}, by its own ingredients. Got {stated} instead. "
                 "This certificate was changed, or made by another formula."
             )
+
+    @property
+    def complexity(self) -> float:
+        """Kind C: what is added to the KL before it is divided by `lam`."""
+        return bounds.squared_loss_complexity(
+            self.lam, self.n, self.delta / self.n_choices, self.prior_variance, self.n_dims,
+            (self.mean_square, self.mean_fourth, self.largest_square),
+        )  # type: ignore[arg-type]  # fmt: skip
 
     def _check_ranges(self):
         """Refuse what cannot be, whatever the arithmetic says."""
@@ -251,60 +268,85 @@ class Certificate:
 
         if self.kind not in KINDS:
             refuse("kind", f"one of {KINDS}")
-        if not 0 < self.delta < 1:
-            refuse("delta", "strictly between 0 and 1")
-        for name in ("n", "n_choices", "n_documents"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                refuse(name, "a positive whole number")
-        for name in ("n_left_out", "n_overlapping", "random_state"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 0:
-                refuse(name, "a whole number >= 0")
         if self.provenance not in PROVENANCES:
             refuse("provenance", f"one of {PROVENANCES}")
-        largest = math.inf if self.kind == "C" else 1.0
-        for name in ("risk_bound", "empirical_risk", "trivial_value"):
-            if not 0 <= getattr(self, name) <= largest:  # also refuses nan
-                refuse(name, "in [0, 1]" if largest == 1 else "a number >= 0")
-        if not 0 <= self.kl < math.inf:
-            refuse("kl", "a finite number >= 0")
-        for name in ("noise_margin", "noise_risk", "prior_variance"):
+        squares = self.kind == "C"
+        for name, (right, rule) in _RANGES.items():
             value = getattr(self, name)
-            if value is not None and not 0 <= value < math.inf:
-                refuse(name, "a finite number >= 0")
-        if self.held_out_risk is not None and self.n_held_out is None:
-            refuse("n_held_out", "given where something was held out")
-        if not all(type(count) is int for count in self.paid.values()):
-            refuse("paid", "whole numbers, by what was chosen")
+            if squares and name in ("risk_bound", "empirical_risk", "trivial_value"):
+                right, rule = _at_least_zero, "a finite number >= 0"
+            needed = name in _OF_ALL or name in _OF_KIND[self.kind]
+            if value is None and needed:
+                refuse(name, "given for this kind")
+            if value is not None and not right(value):
+                refuse(name, rule)
+            if value is not None and squares and name in ("noise_risk", "noise_margin"):
+                refuse(name, "left out for this kind")
+        if (self.held_out_risk is None) != (self.n_held_out is None):
+            refuse("n_held_out", "given exactly where something was held out")
+        if self.held_out_risk is not None and not self.holdout:
+            refuse("holdout", "more than 0 where something was held out")
+        if self.held_out_risk is not None and not squares and self.held_out_risk > 1:
+            refuse("held_out_risk", "in [0, 1]")
+        if self.kind in ("B", "continuation") and self.n_documents != self.n:
+            refuse("n_documents", f"{self.n}, the number of examples")
+        if self.n_documents > self.n:
+            refuse("n_documents", f"at most {self.n}, the number of examples")
+        self._check_corrections(refuse)
+        self._check_options(refuse)
+        if squares:
+            self._check_moments(refuse)
+            inside = self.lam**2 * self.prior_variance * self.largest_square  # type: ignore[operator]
+            if not inside < self.n**2:
+                refuse("lam", "small enough for the complexity to be finite")
+            return
+        self._check_weights_and_losses(refuse)
+
+    def _check_moments(self, refuse):
+        """Of distances: what a largest value and means of powers can be to each other."""
+        total = self.n * self.mean_square  # type: ignore[operator]
+        if not total / self.n_documents * (1 - 1e-9) <= self.largest_square <= total * (1 + 1e-9):
+            refuse("largest_square", f"between {total / self.n_documents:.6g} and {total:.6g}")
+        if not self.mean_square**2 * (1 - 1e-9) <= self.mean_fourth:
+            refuse("mean_fourth", f"at least {self.mean_square**2:.6g}")
+
+    def _check_corrections(self, refuse):
+        if not all(is_count(count, least=1) for count in self.paid.values()):
+            raise ValueError(
+                f"paid must be whole numbers from 1, by what was chosen. Got {self.paid} instead. "
+                "This certificate does not pay for its choices."
+            )
         n_paid = math.prod(self.paid.values()) if self.paid else 1
-        if n_paid != self.n_choices or any(count < 1 for count in self.paid.values()):
+        if n_paid != self.n_choices:
             raise ValueError(
                 f"n_choices must be {n_paid}, the product of what was chosen {self.paid}. Got "
                 f"{self.n_choices} instead. This certificate does not pay for its choices."
             )
-        if self.kind == "C":
-            smallest = math.log(self.n_choices / self.delta)
-            if not (self.lam and self.lam > 0 and (self.complexity or 0) >= smallest - 1e-9):
-                raise ValueError(
-                    f"complexity must be at least ln(n_choices / delta) = {smallest:.6g}. Got "
-                    f"{self.complexity} instead. This certificate was loosened."
-                )
-            return
-        self._check_weights_and_losses(refuse)
+
+    def _check_options(self, refuse):
+        """Fields that are options of `certify` as well must agree with what it recorded."""
+        for name in ("delta", "noise_power", "random_state", "split", "holdout", "share"):
+            given = self.options.get(name)
+            if given is not None and getattr(self, name) not in (None, given):
+                refuse(name, f"{given}, which `options` records")
+        candidates = self.options.get("n_candidates", 1)
+        if self.paid.get("candidates", 1) != candidates:
+            refuse("paid", f"{candidates} candidates, which `options` records")
 
     def _check_weights_and_losses(self, refuse):
         weights = (0.5, 0.5) if self.weights is None else self.weights
-        if len(weights) != 2 or not all(isinstance(share, float | int) for share in weights):
+        if len(weights) != 2 or not all(is_number(share) for share in weights):
             refuse("weights", "two shares that add up to one")
-        for name in ("noise_risk", "noise_margin", "weights"):
-            if self.kind in ("A", "A'") and getattr(self, name) is None:
-                refuse(name, "given for this kind")
         if min(weights) < 0 or not math.isclose(sum(weights), 1.0, abs_tol=1e-12):
             refuse("weights", "two shares that add up to one")
         if not math.isclose(self.trivial_value, min(weights), abs_tol=1e-12):
             refuse("trivial_value", f"{min(weights)}, what guessing achieves")
-        if self.kind == "continuation" and self.losses is None:
+        if self.losses is None and (
+            self.kind == "continuation" or (self.kind, self.kl) == ("B", 0)
+        ):
             refuse("losses", "kept for this kind")
+        if self.kind == "continuation" and self.kl != 0:
+            refuse("kl", "0 for this kind")
         if self.losses is not None and self.kl == 0:
             if self.bound_name not in MEAN_BOUNDS:
                 refuse("bound_name", f"one of {tuple(MEAN_BOUNDS)}")
@@ -314,12 +356,13 @@ class Certificate:
             refuse("kl", "0 for Chernoff's bound")
 
     def to_json(self) -> str:
-        """One JSON object; `from_json` reads it back, every number exactly."""
-        return json.dumps(asdict(self), indent=1, ensure_ascii=False)
+        """One JSON object with a checksum; `from_json` reads it back, every number exactly."""
+        values = asdict(self)
+        return json.dumps({**values, "checksum": checksum(values)}, indent=1, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> "Certificate":
-        """The certificate that `to_json` wrote."""
+        """The certificate that `to_json` wrote; a file that was changed since is refused."""
         try:
             values = json.loads(text)
         except (ValueError, RecursionError):
@@ -332,12 +375,14 @@ class Certificate:
                 "Give the file that `pacsent certify -o` or to_json wrote."
             )
         known = {item.name: item for item in fields(cls)}
+        stated = values.pop("checksum", None)
         if values["format_version"] != 2 or not set(values) <= set(known):
             raise ValueError(
                 f"format_version must be 2. Got {values['format_version']} instead, with the "
                 f"fields {sorted(set(values) - set(known))}. Read it with the pacsent that wrote "
                 f"it ({values.get('pacsent_version', 'unknown')})."
             )
+        expected = checksum(values)
         if isinstance(values.get("weights"), list):
             values["weights"] = tuple(values["weights"])
         try:
@@ -346,17 +391,26 @@ class Certificate:
             raise ValueError(
                 f"The certificate is not whole ({error}). Give the file as it was written."
             ) from None
-        for name, item in known.items():
+        found._check_types()
+        if stated != expected:
+            raise ValueError(
+                f"checksum must be {expected!r}, by the other fields. Got {stated!r} instead. This "
+                "certificate was changed after it was written. Give the file as it was written."
+            )
+        return found
+
+    def _check_types(self):
+        for item in fields(self):
             rule = str(getattr(item.type, "__name__", item.type))
             kinds = _PLAIN.get(rule.removesuffix(" | None"))
-            value = getattr(found, name)
-            optional = rule.endswith("| None")
-            if kinds and not isinstance(value, kinds) and not (optional and value is None):
+            value = getattr(self, item.name)
+            optional = rule.endswith("| None") and value is None
+            wrong = not isinstance(value, kinds) or isinstance(value, bool) if kinds else False
+            if wrong and not optional:
                 raise ValueError(
-                    f"{name} must be of type {rule}. Got {value!r} instead. This certificate was "
-                    "changed."
+                    f"{item.name} must be of type {rule}. Got {value!r} instead. This certificate "
+                    "was changed."
                 )
-        return found
 
     def __str__(self) -> str:
         return wording.in_words(self)
@@ -372,4 +426,50 @@ _PLAIN = {
     "dict": (dict,),
     "list": (list,),
     "tuple": (tuple,),
+}
+
+
+def checksum(values: dict) -> str:
+    """SHA-256 of a certificate's fields: finds damage and changes, not forgery.
+
+    >>> checksum({"n": 3, "delta": 0.05}) == checksum({"delta": 0.05, "n": 3})
+    True
+    """
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _at_least_zero(x):
+    return 0 <= x < math.inf
+
+
+def _share(x):
+    return 0 <= x <= 1
+
+
+_RULES = (
+    (lambda x: 0 < x < 1, "strictly between 0 and 1", "delta share"),
+    (lambda x: is_count(x, least=1), "a positive whole number",
+     "n n_choices n_documents n_held_out n_dims"),
+    (is_count, "a whole number >= 0", "n_left_out n_overlapping n_duplicates random_state"),
+    (_share, "in [0, 1]", "risk_bound empirical_risk trivial_value positive_bound noise_risk step"),
+    (_at_least_zero, "a finite number >= 0", "kl noise_margin noise_power shift_norm held_out_risk "
+     "mean_square mean_fourth largest_square"),
+    (lambda x: 0 < x < math.inf, "a finite number > 0", "lam prior_variance"),
+    (math.isfinite, "a finite number", "bias scale"),
+    (lambda x: 0 <= x < 1, "at least 0 and below 1", "split holdout"),
+    (lambda x: x == 2, "2", "format_version"),
+)  # fmt: skip
+_RANGES = {name: (right, rule) for right, rule, names in _RULES for name in names.split()}
+_OF_ALL = (
+    "delta", "n", "n_choices", "n_documents", "n_left_out", "n_overlapping", "n_duplicates",
+    "random_state", "risk_bound", "empirical_risk", "trivial_value", "kl", "noise_power", "split",
+    "holdout", "format_version",
+)  # fmt: skip
+_WORDS = ("positive_bound", "noise_risk", "noise_margin", "weights", "bias", "scale", "shift_norm")
+_OF_KIND = {
+    "continuation": ("share", "bias", "scale", "shift_norm"),
+    "A": (*_WORDS, "prior_variance"),
+    "A'": (*_WORDS, "prior_variance"),
+    "B": ("noise_risk", "noise_margin", "bias", "scale", "shift_norm", "prior_variance"),
+    "C": ("lam", "n_dims", "prior_variance", "mean_square", "mean_fourth", "largest_square"),
 }

@@ -19,13 +19,15 @@ import pacsent
 from pacsent.certificates.certificate import ASSUMPTIONS, KINDS, Certificate
 from pacsent.certificates.continuation import certify_continuation
 from pacsent.certificates.document_certificate import certify_documents
-from pacsent.certificates.provenance import Provenance, provenance_of, refuse_overlap
+from pacsent.certificates.provenance import first_copies, provenance_of, refuse_overlap
 from pacsent.certificates.squared_certificate import certify_squares
 from pacsent.certificates.terms import GibbsPosterior, Terms
 from pacsent.certificates.word_certificate import certify_words
-from pacsent.certificates.wording import rounded_up, vacuous_reason
+from pacsent.certificates.wording import vacuous_reason
+from pacsent.maths.checks import check_count, check_probability, is_count, is_number
 from pacsent.maths.means import MEAN_BOUNDS
 from pacsent.maths.risks import paper_weights
+from pacsent.maths.rounding import rounded_up
 from pacsent.threads import n_threads
 from pacsent.words.vectors import WordVectors
 
@@ -195,11 +197,22 @@ def certify(
     terms = _terms(vectorizer, encoded, {**options, "n_jobs": n_jobs, "verbose": verbose})
     as_fitted = not refit and kind != "B"  # B's prior comes from the source; its Q may see all
     found = provenance_of(vectorizer, encoded, as_fitted=as_fitted)
-    if overlap == "drop":
-        encoded = encoded.take(np.flatnonzero(~found.seen))
-    else:
+    if overlap == "refuse":
         refuse_overlap(found)
-    terms = replace(terms, record={**terms.record, **_recorded(found, overlap)})
+    rows = np.flatnonzero(~found.seen)
+    rows = rows[first_copies(encoded.take(rows))]
+    recorded = {
+        "provenance": found.status,
+        "provenance_note": found.note,
+        "n_overlapping": int(found.seen.sum()),
+        "n_duplicates": int(encoded.n_sentences - found.seen.sum() - rows.size),
+    }
+    terms = replace(
+        terms,
+        record={**terms.record, **recorded},
+        posterior=_posterior_rows(terms, encoded.n_sentences, rows),
+    )
+    encoded = encoded.take(rows)
     certificate, measured = CERTIFIERS[kind](terms, encoded)
     if certificate.is_vacuous:
         warnings.warn(
@@ -238,7 +251,7 @@ def _best_of(candidates, texts, options, n_jobs, verbose, return_posterior):
     """The candidate with the smallest bound, all of them paid for."""
     if not candidates:
         raise ValueError("vectorizer must be an estimator or a list of them. Got an empty list.")
-    paid = options["n_candidates"] * len(candidates)
+    paid = check_count("n_candidates", options["n_candidates"]) * len(candidates)
     if options["random_state"] is None:
         options = {**options, "random_state": secrets.randbits(62)}
     settings = {**options, "n_candidates": paid, "n_jobs": n_jobs, "verbose": verbose}
@@ -272,18 +285,30 @@ def _check(vectorizer, o) -> None:
         if not right:
             raise ValueError(f"{name} must be {rule}. Got {o[name]!r} instead.")
 
-    kind, delta = o["kind"], o["delta"]
+    kind = o["kind"]
     must(kind in KINDS, "kind", f"one of {KINDS}")
-    must(isinstance(delta, int | float) and 0 < delta < 1, "delta", "strictly between 0 and 1")
+    check_probability("delta", o["delta"])
     seed = o["random_state"]
-    whole = seed is None or (isinstance(seed, int | np.integer) and seed >= 0)
-    must(whole, "random_state", "an integer >= 0 or None, because a certificate records its seed")
+    must(
+        seed is None or is_count(seed),
+        "random_state",
+        "an integer >= 0 or None, because a certificate records its seed",
+    )
     must(o["weighting"] in ("balanced", "paper"), "weighting", "'balanced' or 'paper'")
     must(o["bound"] in MEAN_BOUNDS, "bound", f"one of {tuple(MEAN_BOUNDS)}")
     must(o["overlap"] in ("refuse", "drop"), "overlap", "'refuse' or 'drop'")
     for name in ("n_candidates", "n_noise"):
-        must(isinstance(o[name], int | np.integer) and o[name] >= 1, name, "an integer >= 1")
-    must(0 < o["share"] < 1, "share", "strictly between 0 and 1")
+        check_count(name, o[name])
+    check_probability("share", o["share"])
+    power = o["noise_power"]
+    must(is_number(power) and power >= 0, "noise_power", "a finite number >= 0")
+    for name in ("calibrate", "refit", "anytime"):
+        must(isinstance(o[name], bool | np.bool_), name, "True or False")
+    must(
+        o["n_negatives"] is None or is_count(o["n_negatives"], 1),
+        "n_negatives",
+        "an integer of at least 1, or None",
+    )
     if o["anytime"] and (kind != "continuation" or o["bound"] != "betting"):
         raise ValueError(
             "anytime must be used with kind='continuation' and bound='betting', the only bound "
@@ -311,6 +336,7 @@ def _terms(vectorizer, encoded, o) -> Terms:
     variance = o["prior_variance"]
     n_candidates = int(o["n_candidates"])
     shown = {name: value for name, value in o.items() if name not in ("n_jobs", "verbose")}
+    shown |= {"split": split, "holdout": holdout}
     if isinstance(o["posterior"], tuple):
         shown.pop("posterior")  # arrays: given again by whoever verifies
     return Terms(
@@ -359,7 +385,9 @@ def _shares(kind, split, holdout) -> tuple[float, float]:
     split = SHARES[kind][0] if split is None else split
     holdout = SHARES[kind][1] if holdout is None else holdout
     least = 0.0 if kind in ("B", "continuation") else 1e-9
-    if not (least <= split < 1 and 0 <= holdout < 1 and split + holdout < 1):
+    if not (is_number(split) and is_number(holdout)) or not (
+        least <= split < 1 and 0 <= holdout < 1 and split + holdout < 1
+    ):
         raise ValueError(
             f"split and holdout must be shares with a positive rest. Got {split} and {holdout} "
             "instead."
@@ -372,12 +400,17 @@ def _shares(kind, split, holdout) -> tuple[float, float]:
     return float(split), float(holdout)
 
 
-def _recorded(found: Provenance, overlap: str) -> dict:
-    return {
-        "provenance": found.status,
-        "provenance_note": found.note,
-        "n_overlapping": int(found.seen.sum()) if overlap == "drop" else 0,
-    }
+def _posterior_rows(terms: Terms, n_texts: int, rows):
+    """A posterior that was given, one row per text, for the texts that are certified."""
+    if not isinstance(terms.posterior, tuple) or terms.kind == "B":
+        return terms.posterior
+    if any(len(a) != n_texts for a in terms.posterior):
+        shape = n_texts, terms.A_hat.shape[1]
+        raise ValueError(
+            f"posterior must be means of shape {shape} and variances of shape {shape[:1]}, one row "
+            f"per text. Got {', '.join(str(np.shape(a)) for a in terms.posterior)} instead."
+        )
+    return tuple(np.asarray(a)[rows] for a in terms.posterior)
 
 
 def _grid(name, value, above=-math.inf) -> list[float]:

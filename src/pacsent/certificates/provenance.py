@@ -4,6 +4,8 @@ Word vectors trained here, and vectorizers fitted here, carry a fingerprint of t
 (`words.fingerprint`). Documents in another order, or passages cut out of them, are noticed.
 """
 
+import hashlib
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,6 +48,32 @@ def provenance_of(vectorizer: Any, encoded: Encoded, *, as_fitted: bool) -> Prov
             f"seen document of {typical:,} words would be noticed with chance {chance:.2g}."
         )
     return Provenance(status, " ".join(notes), seen)
+
+
+def first_copies(encoded: Encoded) -> np.ndarray:
+    """Rows of the documents without those that repeat the known words of an earlier one.
+
+    Copies are not independent examples, so each is counted once. Documents of fewer than two known
+    words are kept: they are left out, and counted, elsewhere.
+
+    Examples
+    --------
+    >>> encoded = Encoded(np.array([4, 2, 4, 2, 7]), np.array([0, 2, 4, 5]), np.zeros(3, int))
+    >>> first_copies(encoded)
+    array([0, 2])
+    """
+    ids = np.ascontiguousarray(encoded.ids, dtype="<i4").tobytes()
+    edges = (4 * encoded.offsets).tolist()
+    seen: set[bytes] = set()
+    rows = []
+    for row, (start, stop) in enumerate(itertools.pairwise(edges)):
+        if stop - start >= 8:  # two words
+            digest = hashlib.blake2b(ids[start:stop], digest_size=16).digest()
+            if digest in seen:
+                continue
+            seen.add(digest)
+        rows.append(row)
+    return np.array(rows, dtype=np.int64)
 
 
 def refuse_overlap(found: Provenance) -> None:

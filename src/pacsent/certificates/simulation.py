@@ -406,7 +406,9 @@ class _Drifting(_Continuing):
     def replicate(self, rng, trial: _Trial):
         if self.kind == "continuation":
             return super().replicate(rng, trial)
-        sample = self.encoded.take(rng.integers(0, self.encoded.n_sentences, self.n_drawn))
+        # a document that is drawn twice counts once in a certificate
+        drawn = np.unique(rng.integers(0, self.encoded.n_sentences, self.n_drawn))
+        sample = self.encoded.take(drawn)
         head, tail = cut(sample, READ)
         words = self.language.words
         certificate, gibbs = trial(rng, words, head, "A")

@@ -19,20 +19,13 @@ from pacsent.certificates.terms import (
     given_posterior,
     vectors_of,
 )
+from pacsent.maths.bounds import Distances, squared_loss_complexity
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.words.encoded import Encoded
 
 if TYPE_CHECKING:
     from pacsent.certificates.certificate import Certificate
     from pacsent.certificates.terms import Terms
-
-# max over 0 <= x <= 1 of (1 + x)^4/32 - x^2/2, at x = sqrt(5) - 2: see docs/certificates.md
-KAPPA = (5 * math.sqrt(5) - 11) / 4
-
-
-# ------------------------------------------------------------------------------------------------
-# C: squared loss
-# ------------------------------------------------------------------------------------------------
 
 
 def certify_squares(terms: "Terms", encoded: Encoded) -> "tuple[Certificate, GibbsPosterior]":
@@ -50,7 +43,7 @@ def certify_squares(terms: "Terms", encoded: Encoded) -> "tuple[Certificate, Gib
     m = vectors_of(vectorizer, parts.prior).astype(float)
     if s.calibrate:
         m = _calibrated_squares(s, vectorizer, parts.prior, m)
-    D = farthest_word(A_hat, m)
+    D = Distances.of(n_s, farthest_word(A_hat, m))
     inner = priors.split_tokens(parts.prior, 0.75, 0.0, s.rng)
     if inner.rows.size:
         guess, _ = _word_moments(inner.sample, A_hat)
@@ -75,7 +68,6 @@ def certify_squares(terms: "Terms", encoded: Encoded) -> "tuple[Certificate, Gib
     # mean over the document's tokens of |A_w - mu|^2 / 2, plus n_dims var_Q / 2
     loss = 0.5 * (square + ((centre - mu) ** 2).sum(axis=1) + n_dims * var_Q)
     kl = float(kl_gaussians(mu, var_Q, m, np.full(len(m), tau)).sum())
-    complexity = squares_complexity(lam, n_s, D, tau, n_dims, s.share_of_delta)
     constant = s.p_noise @ np.asarray(A_hat, dtype=float)
     trivial = 0.5 * (square + ((centre - constant) ** 2).sum(axis=1))
     held_out = {}
@@ -97,7 +89,8 @@ def certify_squares(terms: "Terms", encoded: Encoded) -> "tuple[Certificate, Gib
         kl=kl * (1 + 1e-10) + 1e-13 * mu.size,
         n=n,
         lam=lam,
-        complexity=complexity * (1 + 1e-10),
+        n_dims=n_dims,
+        **D._asdict(),
         prior_variance=tau,
         posterior=kind,
         n_documents=int(parts.rows.size),
@@ -107,24 +100,6 @@ def certify_squares(terms: "Terms", encoded: Encoded) -> "tuple[Certificate, Gib
     var_P = np.full(len(m), tau)
     gibbs = GibbsPosterior(mu, var_Q, m, var_P, 0.0, s.p_noise, parts, 1.0, np.zeros(n_dims))
     return certificate, gibbs
-
-
-def squares_complexity(
-    lam: float, n_s: np.ndarray, D: np.ndarray, tau: float, n_dims: int, delta: float
-) -> float:
-    """What certificate C adds to the KL before dividing by lam; n_s tokens of each document.
-
-        ln(1/delta) + kappa lam^2 sum_s n_s D_s^4 / n^2
-                    - n_dims/2 sum_s ln(1 - lam^2 n_s D_s^2 tau / n^2)
-
-    Infinite where lam^2 n_s D_s^2 tau >= n^2 for some document.
-    """
-    n = np.sum(n_s)
-    inside = lam**2 * n_s * D**2 * tau / n**2
-    if np.any(inside >= 1):
-        return math.inf
-    spread = KAPPA * lam**2 * np.sum(n_s * D**4) / n**2
-    return float(-math.log(delta) + spread - 0.5 * n_dims * np.sum(np.log1p(-inside)))
 
 
 def farthest_word(A_hat: np.ndarray, m: np.ndarray) -> np.ndarray:
@@ -183,11 +158,11 @@ def _choose_squares(n_s, n, D, n_dims, s, distances, share):
             "prior_variance must be a single number for kind 'C'. Got a list instead. Leave it "
             "out: it is then chosen by the prior's part, which costs nothing."
         )
-    largest = float((D**2).mean())
+    largest = D.mean_square
     scale = n_s.sum() / max(share.sum(), 1.0)
     for tau in taus:
         for lam in n / largest * 2.0 ** np.arange(-14, 9, 0.5):
-            complexity = squares_complexity(lam, n_s, D, tau, n_dims, s.share_of_delta)
+            complexity = squared_loss_complexity(lam, n, s.share_of_delta, tau, n_dims, D)
             e = lam * share / n
             each = 0.5 * e / (1 + e * tau) * distances + 0.5 * n_dims * np.log1p(e * tau)
             value = (complexity + scale * each.sum()) / lam

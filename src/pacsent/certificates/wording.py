@@ -4,33 +4,14 @@ Bounds are rounded up, never to nearest, and a risk is shown with as many digits
 """
 
 import math
-from decimal import ROUND_CEILING, Decimal
 from html import escape
 from typing import TYPE_CHECKING
 
 from pacsent.maths import bounds
+from pacsent.maths.rounding import percent, rounded_up
 
 if TYPE_CHECKING:
     from pacsent.certificates.certificate import Certificate
-
-
-def rounded_up(value: float, digits: int = 2) -> str:
-    """A number that is never below `value`, with so many digits after the point.
-
-    >>> rounded_up(28.7101), rounded_up(28.71), rounded_up(0.5, 4)
-    ('28.72', '28.71', '0.5000')
-    """
-    # what repr shows: 28.71 is not moved up because its float lies a little above it
-    return str(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), ROUND_CEILING))
-
-
-def percent(value: float) -> str:
-    """A share in per cent, rounded up.
-
-    >>> percent(0.28711)
-    '28.72 %'
-    """
-    return f"{rounded_up(float(repr(float(value))) * 100)} %"
 
 
 def in_words(c: "Certificate") -> str:
@@ -59,7 +40,7 @@ def realised(c: "Certificate") -> str:
 
 
 def _beside(bound, risk) -> str:
-    return f"{abs(bound - risk):.4f} {'below' if risk <= bound else 'ABOVE'}"
+    return f"{rounded_up(abs(bound - risk))} {'below' if risk <= bound else 'ABOVE'}"
 
 
 def noise_in_words(c: "Certificate") -> str:
@@ -145,6 +126,11 @@ def measured(c: "Certificate") -> str:
         text += f" {c.n_left_out:,} documents of fewer than two known words were left out."
     if c.n_overlapping:
         text += f" {c.n_overlapping:,} documents that the vectors had seen were left out."
+    if c.n_duplicates:
+        text += (
+            f" {c.n_duplicates:,} documents repeat the known words of an earlier one; copies count "
+            "once."
+        )
     return text
 
 

@@ -13,8 +13,7 @@ import numpy as np
 from pacsent.classify import fitting
 from pacsent.classify.ngrams import fingerprints
 from pacsent.maths.binomial import upper_limit
-
-_DIGITS = 4
+from pacsent.maths.rounding import rounded_up
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class ErrorCertificate:
         lines = [
             f"With {100 * (1 - self.delta):g} % confidence, at most "
             f"{rounded_up(self.error_bound)} of new texts like these are answered wrongly "
-            f"({self.n_errors:,} of {self.n:,} held-out texts were: {self.error:.{_DIGITS}f})."
+            f"({self.n_errors:,} of {self.n:,} held-out texts were: {self.error:.4f})."
         ]
         if self.balanced_bound is not None:
             lines.append(
@@ -142,15 +141,6 @@ def _same(a, b):
     if a is None or b is None:
         return a is b
     return math.isclose(a, b, rel_tol=1e-9)
-
-
-def rounded_up(bound: float) -> str:
-    """A bound in print: never below the bound.
-
-    >>> rounded_up(0.12341)
-    '0.1235'
-    """
-    return f"{min(math.ceil(bound * 10**_DIGITS - 1e-9) / 10**_DIGITS, 1.0):.{_DIGITS}f}"
 
 
 def bounds_from_counts(

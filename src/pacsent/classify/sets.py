@@ -8,6 +8,7 @@ import numpy as np
 
 from pacsent.classify.promises import alike, check_delta, fresh
 from pacsent.maths.binomial import last_passed, n_needed, rank_for_sets, upper_limit
+from pacsent.maths.rounding import rounded_down, rounded_up
 
 
 @dataclass(frozen=True)
@@ -183,23 +184,15 @@ class Comparison:
         seen = f"(observed {self.difference:+.4f} on {self.n:,} texts)"
         sure = f"With {100 * (1 - self.delta):g} % confidence"
         if low > 0:
-            found = f"{sure}, a errs less than b, by at least {_down(low)} {seen}."
+            found = f"{sure}, a errs less than b, by at least {rounded_down(low)} {seen}."
         elif high < 0:
-            found = f"{sure}, b errs less than a, by at least {_down(-high)} {seen}."
+            found = f"{sure}, b errs less than a, by at least {rounded_down(-high)} {seen}."
         else:
             found = (
-                f"{sure}, the errors of b and a differ by {_down(low)} to {_up(high)} {seen}: "
-                "these texts are too few to say which is better."
+                f"{sure}, the errors of b and a differ by {rounded_down(low)} to "
+                f"{rounded_up(high)} {seen}: these texts are too few to say which is better."
             )
         return f"{found}\nNew texts being alike: {self.exchangeable}."
-
-
-def _down(x):
-    return f"{np.floor(x * 1e4) / 1e4:.4f}"
-
-
-def _up(x):
-    return f"{np.ceil(x * 1e4) / 1e4:.4f}"
 
 
 def compare(

@@ -224,11 +224,12 @@ def demo(output, random_state, n_jobs, overwrite, generated, as_json, quiet):
         told = [made["table"]]
     else:
         from pacsent.bench import books
+        from pacsent.maths.rounding import rounded_up
 
         made = books.run(output, random_state=random_state, n_jobs=n_jobs, say=say)
         told = [
-            f"{what}: promised at most {made[key]['promised']:.3f}, wrong {made[key]['error']:.3f}"
-            + (", alarm" if made[key]["alarm"] else ", no alarm")
+            f"{what}: promised at most {rounded_up(made[key]['promised'], 3)}, "
+            f"wrong {made[key]['error']:.3f}" + (", alarm" if made[key]["alarm"] else ", no alarm")
             for what, key in (("the same books", "holds"), ("other books", "breaks"))
         ]
     if as_json:

@@ -43,6 +43,7 @@ def _probability(context, parameter, value):
 def bound(risk, kl, n, delta, lam, as_json):
     """All PAC-Bayes bounds on one set of numbers, as a table."""
     from pacsent.maths import bounds
+    from pacsent.maths.rounding import rounded_up
 
     rows = bounds.compare(risk, kl, n, delta, lam=lam)
     if as_json:
@@ -51,7 +52,7 @@ def bound(risk, kl, n, delta, lam, as_json):
         echo_json({**given, "bounds": found})
         return
     click.echo(f"risk {risk:g} on n = {n:,}, KL {kl:g} nats, delta {delta:g}")
-    lines = [(row.name, f"{row.value:.6f}", row.note) for row in rows]
+    lines = [(row.name, rounded_up(row.value, 6), row.note) for row in rows]
     click.echo(noted(lines, width=terminal_width()))
 
 
@@ -195,10 +196,12 @@ _COVERAGE = (
 
 def _covered(c) -> list[str]:
     """A line of the table of `simulate`."""
+    from pacsent.maths.rounding import rounded_up
+
     return [
         f"{c.kind}, {c.setting}", f"{c.n_replicates:,}", f"{c.n_violations:,}",
-        f"[{c.low:.4f}, {c.high:.4f}]", f"{c.mean_bound:.4g}", f"{c.mean_risk:.4g}",
-        f"{c.paper_violations:,}", f"{c.paper_mean_bound:.4f}", f"{c.paper_mean_risk:.4f}",
+        f"[{c.low:.4f}, {c.high:.4f}]", rounded_up(c.mean_bound), f"{c.mean_risk:.4f}",
+        f"{c.paper_violations:,}", rounded_up(c.paper_mean_bound), f"{c.paper_mean_risk:.4f}",
     ]  # fmt: skip
 
 

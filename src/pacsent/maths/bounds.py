@@ -12,6 +12,7 @@ is then widened by more than that (`_up`). The kl inverse is solved for an infla
 side and its answer is checked by evaluation before it is returned.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -423,6 +424,58 @@ def thiemann(
         lam = _array("lam", lam, lambda x: (x > 0) & (x < 2), "strictly between 0 and 2")
     rest = 1.0 - lam / 2
     return _finish(_up((q + c / (n * lam)) / rest, 16), clip)
+
+
+# max over 0 <= x <= 1 of (1 + x)^4/32 - x^2/2, at x = sqrt(5) - 2: see docs/certificates.md
+KAPPA = (5 * math.sqrt(5) - 11) / 4
+
+
+class Distances(NamedTuple):
+    """How far the farthest word lies from the prior's mean of each document, D_s: three moments.
+
+    >>> Distances.of(np.array([3, 1]), np.array([2.0, 1.0])).mean_square
+    3.25
+    """
+
+    mean_square: float  # sum_s n_s D_s^2 / n
+    mean_fourth: float  # sum_s n_s D_s^4 / n
+    largest_square: float  # max_s n_s D_s^2
+
+    @classmethod
+    def of(cls, n_s: np.ndarray, D: np.ndarray) -> "Distances":
+        """Of documents with n_s tokens each."""
+        squares = n_s * D**2
+        n = float(np.sum(n_s))
+        return cls(
+            float(squares.sum() / n), float((squares * D**2).sum() / n), float(squares.max())
+        )
+
+
+def squared_loss_complexity(
+    lam: float, n: int, delta: float, variance: float, n_dims: int, distances: Distances
+) -> float:
+    """What the bound on the squared loss adds to the KL before dividing by lam; rounded up.
+
+        ln(1/delta) + KAPPA lam^2 mean_fourth / n - n_dims/2 sum_s ln(1 - x_s),
+        x_s = lam^2 n_s D_s^2 variance / n^2
+
+    -ln(1 - x)/x grows with x, so the sum is at most that of x_s times -ln(1 - largest)/largest.
+    Infinite where the largest x_s is not below 1.
+
+    Examples
+    --------
+    >>> near = squared_loss_complexity(10.0, 100, 0.05, 0.01, 2, Distances(1.0, 1.0, 5.0))
+    >>> round(near, 4)
+    3.0193
+    """
+    scale = lam**2 * variance / n
+    largest = scale * distances[2] / n
+    if not largest < 1:
+        return math.inf
+    factor = -math.log1p(-largest) / largest if largest > 0 else 1.0
+    spread = KAPPA * lam**2 * distances[1] / n
+    total = -math.log(delta) + spread + 0.5 * n_dims * factor * scale * distances[0]
+    return float(total * (1 + 1e-10))
 
 
 def binomial_tail(n_errors: Numbers, n: Numbers, delta: Numbers) -> Any:

@@ -14,6 +14,7 @@ from pacsent.bench.evaluation import unit_length
 from pacsent.certificates import certify
 from pacsent.classify import TextClassifier, check_exchangeable
 from pacsent.encoders.methods import make
+from pacsent.maths.rounding import rounded_up
 from pacsent.words.storing import load_words
 
 QUERIES = (
@@ -68,8 +69,8 @@ def run(
     say("\nwords: how well the vector of a passage's beginning tells what follows from noise")
     certificate = _certificate(words, shelf, random_state, n_jobs)
     say(
-        f"  promised: wrong at most {certificate.risk_bound:.4f} of the time (guessing: 0.5); on "
-        f"passages held back: {certificate.held_out_risk:.4f}"
+        f"  promised: wrong at most {rounded_up(certificate.risk_bound)} of the time (guessing: "
+        f"0.5); on passages held back: {certificate.held_out_risk:.4f}"
     )
     made = {
         "words": near,
@@ -140,8 +141,9 @@ def _tell(what, promise, say):
     kept = "kept" if promise["error"] <= promise["promised"] else "BROKEN"
     alarm = "ALARM: these are other texts" if promise["alarm"] else "no alarm"
     say(
-        f"  {what}: wrong at most {promise['promised']:.3f}, promised; {promise['error']:.3f}, "
-        f"counted on {promise['n_new']:,}: {kept}; {alarm} (p = {promise['p_value']:.2g})"
+        f"  {what}: wrong at most {rounded_up(promise['promised'], 3)}, promised; "
+        f"{promise['error']:.3f}, counted on {promise['n_new']:,}: {kept}; {alarm} "
+        f"(p = {promise['p_value']:.2g})"
     )
 
 
@@ -204,7 +206,7 @@ def _page(made) -> str:
         kept = p["error"] <= p["promised"]
         mark = '<span class="good">kept</span>' if kept else '<span class="bad">broken</span>'
         alike = '<span class="bad">alarm</span>' if p["alarm"] else "no alarm"
-        told = (what, f"at most {p['promised']:.3f}", f"{p['error']:.3f}", mark,
+        told = (what, f"at most {rounded_up(p['promised'], 3)}", f"{p['error']:.3f}", mark,
                 f"<span>{alike}, p = {p['p_value']:.2g}</span>")  # fmt: skip
         cells = zip(_PROMISES, told)
         row = "".join(f'<td data-name="{name}">{cell}</td>' for name, cell in cells)

@@ -1,0 +1,51 @@
+"""Bounds in print: upper bounds are rounded up, everywhere."""
+
+import re
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pacsent
+from pacsent.maths.rounding import percent, rounded_down, rounded_up
+
+# a replacement field that names a bound and has a format of its own: {found.bound:.4f}
+PLAIN = re.compile(r"\{[^{}]*(bound|promised|guarante|upper_limit)[^{}()]*:[^{}'\" ]*\.\d+[fge%]\}")
+
+
+def test_rounded_outwards():
+    for value in np.random.default_rng(0).random(300):
+        value = float(value)
+        assert Decimal(rounded_down(value)) <= Decimal(repr(value)) <= Decimal(rounded_up(value))
+        assert float(rounded_up(value)) - float(rounded_down(value)) < 1.001e-4
+        assert Decimal(percent(value).split()[0]) >= 100 * Decimal(repr(value))
+
+
+@pytest.mark.parametrize("value, shown", [(0.0, "0.0000"), (1.0, "1.0000"), (0.2, "0.2000")])
+def test_a_short_number_stays(value, shown):
+    assert rounded_up(value) == rounded_down(value) == shown
+
+
+def test_what_is_not_finite_is_named():
+    assert rounded_up(float("inf")) == "inf"
+
+
+def test_no_bound_is_printed_to_nearest():
+    found = [
+        f"{path.name}:{number}: {line.strip()}"
+        for path in sorted(Path(pacsent.__file__).parent.rglob("*.py"))
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if PLAIN.search(line)
+    ]
+    assert not found, "use pacsent.maths.rounding.rounded_up: " + "; ".join(found)
+
+
+def test_the_search_finds_what_it_is_for():
+    for line in (
+        'f"{c.risk_bound:.4f}"',
+        "f\"{made[key]['promised']:.3f}\"",
+        'f"{100 * bound:.1f}"',
+    ):
+        assert PLAIN.search(line)
+    assert not PLAIN.search('f"{rounded_up(bound)}, error {error:.4f}"')
