@@ -42,15 +42,9 @@ def configurations(quick: bool) -> list[dict]:
     found = [one(1), one(8), one(4, every=131_072), one(2, every=131_072)]
     if quick:
         return found
-    parts = {"deal": "in parts", "every": 131_072}
-    found = [one(1, seed=1), one(1, seed=2), *found, one(1, 300), one(8, 300), one(2, **parts)]
-    found += [one(8, every=32_768), one(8, every=131_072), one(8, **parts), one(8, 300, **parts)]
-    found += [one(8, **parts | {"every": n}) for n in (32_768, 524_288)]
-    found += [one(8, **parts | {"every": 524_288, "warm_up": 4}), one(8, warm_up=4), one(8, seed=1)]
-    found += [one(8, every=131_072, damping=3.0)]
-    found += [one(8, every=32_768, touches=256.0, longest=16)]
-    found += [one(8, merge="adaptive"), one(8, every=1 << 21, warm_up=4), one(8, merge="mean")]
-    found += [one(4, 300), one(8, touches=256.0, longest=8), one(2, 300)]
+    found = [one(1, seed=1), one(1, seed=2), *found, one(1, 300), one(8, 300)]
+    found += [one(8, every=32_768), one(8, every=131_072), one(8, warm_up=4), one(8, seed=1)]
+    found += [one(8, every=1 << 21, warm_up=4), one(4, 300), one(2, 300)]
     found += [one(8, seed=2), one(4, seed=1), one(2, seed=1), one(8, 300, every=32_768)]
     return found
 
@@ -119,8 +113,7 @@ def side_by_side(tasks: list[dict], start, n_cores: int, seconds: float) -> list
     return [row for row in rows if row is not None]
 
 
-SHOWN = {(8, "in turn"): "o", (4, "in turn"): "s", (2, "in turn"): "^", (8, "in parts"): "x",
-         (2, "in parts"): "+"}  # fmt: skip
+SHOWN = {8: "o", 4: "s", 2: "^"}
 
 
 def figure(path: Path, name: str) -> None:
@@ -137,12 +130,12 @@ def figure(path: Path, name: str) -> None:
         alone = [row[task] for row in rows if row["workers"] == 1]
         mean = sum(alone) / len(alone)
         axis.axhspan(mean - 1, mean + 1, alpha=0.15, label="one worker, ±1")
-        for (workers, deal), marker in SHOWN.items():
-            many = [row for row in rows if (row["workers"], row["deal"]) == (workers, deal)
-                    and row["merge"] == "curved" and row["damping"] == 1]  # fmt: skip
+        for workers, marker in SHOWN.items():
+            many = [row for row in rows if row["workers"] == workers
+                    and row.get("deal", "in turn") == "in turn"]  # fmt: skip
             axis.scatter([row["MB a worker and epoch"] for row in many],
                          [row[task] for row in many], marker=marker,
-                         label=f"{workers} workers, {deal}")  # fmt: skip
+                         label=f"{workers} workers")  # fmt: skip
         axis.set(xscale="log", xlabel="MB a worker and epoch", title=task)
         axis.minorticks_off()
         axis.set_xticks(ticks := [250, 500, 1000, 2000], [f"{tick:,}" for tick in ticks])

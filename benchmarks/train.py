@@ -29,7 +29,7 @@ from harness import finish, hidden, parser_for, wikipedia
 from pacsent import Corpus, SkipGram
 from pacsent._kernels import skipgram_kernels as kernels
 from pacsent.threads import n_cores
-from pacsent.words.skipgram import _Training
+from pacsent.words.skipgram import ChunkTraining
 from pacsent.words.tasks import evaluate_words
 
 WORDS_PER_LINE = 1_000
@@ -78,7 +78,7 @@ def gensim_rate(path, workers):
 def our_rate(corpus, workers, **changed):
     """Words per second (words of the text, as gensim counts) by both clocks, GFLOP a word."""
     parameters = SkipGram(**SETTINGS, n_epochs=1, **changed).get_params()
-    training = _Training(corpus, {**parameters, "seed": 1, "digest": corpus.digest}, workers)
+    training = ChunkTraining(corpus, {**parameters, "seed": 1, "digest": corpus.digest}, workers)
     with Clock() as clock:
         training.run(0, False)
     n_words = corpus.n_tokens + corpus.n_unknown

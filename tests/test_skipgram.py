@@ -424,9 +424,9 @@ def test_a_document_longer_than_a_chunk_is_trained_whole(monkeypatch):
         monkeypatch.setattr(skipgram_module, "_SMALLEST_CHUNK", size)
         monkeypatch.setattr(skipgram_module, "_LARGEST_CHUNK", size)
         pairs = []
-        finish = skipgram_module._Training.finish
+        finish = skipgram_module.ChunkTraining.finish
         monkeypatch.setattr(
-            skipgram_module._Training,
+            skipgram_module.ChunkTraining,
             "finish",
             lambda self, finish=finish, pairs=pairs: (
                 pairs.append(self.sums[:, 1].sum()) or finish(self)
@@ -610,7 +610,7 @@ class Stopped(Exception):
 def interrupted(corpus, folder, after, **settings):
     """A training that is stopped after some chunks, its checkpoint written."""
     model = SkipGram(**settings, checkpoint_dir=folder, checkpoint_every=1e9)
-    original = skipgram_module._Training._train_chunk
+    original = skipgram_module.ChunkTraining.train_chunk
 
     def stopping(self, number):
         if number == after:
@@ -620,7 +620,7 @@ def interrupted(corpus, folder, after, **settings):
         original(self, number)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(skipgram_module._Training, "_train_chunk", stopping)
+        patch.setattr(skipgram_module.ChunkTraining, "train_chunk", stopping)
         with pytest.raises(Stopped):
             model.fit(corpus)
 
@@ -674,13 +674,13 @@ def test_a_full_disk_keeps_the_checkpoint_before_and_training_goes_on(
     full = OSError(28, "No space left on device")
     monkeypatch.setattr(os, "fsync", lambda descriptor: (_ for _ in ()).throw(full))
     monkeypatch.setattr(skipgram_module, "_write_state", lambda folder, state: None)
-    original = skipgram_module._Training._train_chunk
+    original = skipgram_module.ChunkTraining.train_chunk
 
     def slowly(self, number):
         original(self, number)
         time.sleep(0.2)  # so that the time for a checkpoint comes between chunks
 
-    monkeypatch.setattr(skipgram_module._Training, "_train_chunk", slowly)
+    monkeypatch.setattr(skipgram_module.ChunkTraining, "train_chunk", slowly)
     model = SkipGram(**SMALL, n_jobs=1, checkpoint_dir=tmp_path, checkpoint_every=0.0)
     with pytest.warns(UserWarning, match="is full, so this checkpoint was not written"):
         model.fit(corpus)

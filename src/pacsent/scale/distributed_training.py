@@ -1,13 +1,12 @@
-"""Skip-gram on many workers: each trains its shard of a corpus, rows are brought together.
+"""Skip-gram on several workers: each trains a share of a corpus, and their changes are merged.
 
-The chunks of the text are dealt by a rule (`shard_of`) that knows the worker's number and nothing
-else, and the state of a training is a number of rounds and the tables as they were then: a document
-cannot be worked on twice, or never, whoever was lost and replaced in between.
+The chunks of the text are dealt to the workers in turn (`shard_of`). Which chunks a round holds
+follows from the number of the round alone, and the state of a training is a number of rounds and
+the tables at that time, so a worker that is lost and replaced neither repeats nor omits a document.
 
-After every round the changes of rows are added up over the workers: of all that changed, or of
-those of frequent words every time and of others only every 2nd, 4th, ... round (`periods`), so that
-about as many occurrences lie between two meetings of either. Every so many rounds all rows meet;
-then all workers have the same tables, and a checkpoint is one of them.
+After every round the changes of all rows that any worker changed are added up over the workers and
+shortened by the curvature of the loss (`_Curvature`). All workers then have the same tables, and a
+checkpoint is one of them.
 """
 
 import hashlib
@@ -26,112 +25,61 @@ import numpy as np
 
 from pacsent.scale.groups import Alone, Distributed, Group
 from pacsent.words.corpus import Corpus
-from pacsent.words.skipgram import SMALLEST_RATE, SkipGram, _read_state, _seed, _Training
-from pacsent.words.vectors import WordVectors
+from pacsent.words.skipgram import SMALLEST_RATE, ChunkTraining, SkipGram, read_state, settings_of
+from pacsent.words.vectors import WordVectors, trained_words
 
-DEALS = ("in turn", "in parts")
-MERGES = ("curved", "adaptive", "sum", "mean")
 _ROWS_AT_ONCE = 1 << 14  # rows whose changes are added up in one message
-_ROUNDS_TO_SAVE = 16
+_ROUNDS_TO_SAVE = 16  # rounds between two checkpoints
 _FIRST = 4096  # words of the first rounds
 _DIRECTIONS = 16
-_MOST_FREQUENT = 8192  # rows that are looked at for the curvature
-_LOOKED_AT = 16  # numbers of a row that tell whether it was changed
+_MOST_FREQUENT = 8192  # rows from which the curvature is estimated
+_COMPARED = 16  # numbers of a row that show whether it was changed
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """When rows meet, and how changes become one.
+    """How many words a worker trains between two merges.
 
     Parameters
     ----------
     every : int, default=65536
         Words that a worker trains in a round.
-    touches : float, default=0.0
-        A row meets the others once it is expected to have been met so often as a centre word by
-        all workers together; 0 lets every row meet in every round.
-    longest : int, default=1
-        Rounds after which every row meets, a power of two. Checkpoints are written every 16 rounds,
-        or every `longest`.
     warm_up : int, default=8
-        No round is longer than one such part of what was trained before it, so the first ones are
-        short: from vectors that are nearly zero, what is learned grows with what was learned. 0
-        makes all rounds equal.
-    merge : {"curved", "adaptive", "sum", "mean"}, default="curved"
-        How the changes of all workers become one. "curved": their sum, shortened in the directions
-        in which the loss is so curved that every worker has come most of the way alone; there the
-        mean is right. "adaptive": min(1, sum |d|^2 / |sum d|^2) of the sum. "mean": over the
-        workers that changed the row. "sum" diverges.
-    deal : {"in turn", "in parts"}, default="in turn"
-        Which text a worker trains: every so many-th piece, so that all workers are at the same
-        place of the text as one would be, or a part of it from one end to the other.
-    damping : float, default=1.0
-        What the curvature is multiplied by in "curved"; 1 is what the theory says.
+        A round is at most 1 / warm_up of the words that were trained before it, so the first rounds
+        are short: vectors that begin near zero learn from each other. 0 makes all rounds equally
+        long.
 
     Examples
     --------
-    >>> Schedule(every=32_768).merge
-    'curved'
+    >>> Schedule(every=32_768).warm_up
+    8
     """
 
     every: int = 65_536
-    touches: float = 0.0
-    longest: int = 1
     warm_up: int = 8
-    merge: str = "curved"
-    deal: str = "in turn"
-    damping: float = 1.0
 
     def __post_init__(self):
-        if self.merge not in MERGES:
-            raise ValueError(
-                f"merge must be one of {', '.join(MERGES)}. Got {self.merge!r} instead."
-            )
-        if self.deal not in DEALS:
-            raise ValueError(f"deal must be one of {', '.join(DEALS)}. Got {self.deal!r} instead.")
-        if self.longest < 1 or self.longest & (self.longest - 1):
-            raise ValueError(
-                f"longest must be a power of two. Got {self.longest!r} instead: 1, 2, 4, 8, ..."
-            )
-        for name, least in (("every", 1), ("touches", 0), ("warm_up", 0), ("damping", 0)):
+        for name, least in (("every", 1), ("warm_up", 0)):
             if not getattr(self, name) >= least:
                 raise ValueError(
                     f"{name} must be at least {least}. Got {getattr(self, name)!r} instead."
                 )
 
 
-def shard_of(n_chunks: int, n_workers: int, worker: int, deal: str = "in turn") -> range:
-    """The chunks of an epoch that a worker trains.
+def shard_of(n_chunks: int, n_workers: int, worker: int) -> range:
+    """The chunks of an epoch that a worker trains: every n_workers-th, so that all workers are at
+    the same place of the text.
 
     >>> [list(shard_of(7, 3, worker)) for worker in range(3)]
     [[0, 3, 6], [1, 4], [2, 5]]
-    >>> [list(shard_of(7, 3, worker, "in parts")) for worker in range(3)]
-    [[0, 1, 2], [3, 4, 5], [6]]
     """
-    if deal == "in turn":
-        return range(worker, n_chunks, n_workers)
-    size = -(-n_chunks // n_workers)
-    return range(min(n_chunks, worker * size), min(n_chunks, (worker + 1) * size))
-
-
-def periods(kept_per_round: np.ndarray, touches: float, longest: int) -> np.ndarray:
-    """After how many rounds each row meets: the power of two that gives it `touches` occurrences.
-
-    >>> periods(np.array([100.0, 4.0, 1.0, 0.001]), 4.0, 16).tolist()
-    [1, 1, 4, 16]
-    """
-    need = touches / np.maximum(kept_per_round, 1e-12)
-    power = np.ceil(np.log2(np.clip(need, 1.0, longest)))
-    return np.minimum(2 ** power.astype(np.int64), longest)
+    return range(worker, n_chunks, n_workers)
 
 
 def rounds_of(
     n_chunks: int, n_epochs: int, per_round: int, warm_up: int = 0
 ) -> list[tuple[int, int, int]]:
     """(epoch, first chunk, end) of every round, in chunks of a worker's shard.
-
-    With `warm_up`, no round is longer than that part of what was trained before it, so that the
-    first ones are short.
 
     >>> rounds_of(5, 2, 2)
     [(0, 0, 2), (0, 2, 4), (0, 4, 5), (1, 0, 2), (1, 2, 4), (1, 4, 5)]
@@ -150,151 +98,128 @@ def rounds_of(
     return found
 
 
-class _Worker(_Training):
-    """One worker: its tables, the tables as they were when the rows last met, its group."""
+class _Worker:
+    """One worker: its training, the tables after the last merge, its group."""
 
     def __init__(self, corpus, settings, group: Group, schedule: Schedule, n_threads: int = 1):
-        super().__init__(corpus, settings, 1)
-        self.group, self.schedule, self.n_threads = group, schedule, n_threads
-        self._cut(min(self.chunk, schedule.every, _FIRST if schedule.warm_up else self.chunk))
-        self.met_I, self.met_O = self.I.copy(), self.O.copy()
+        self.training = training = ChunkTraining(corpus, settings, 1)
+        self.settings, self.group, self.schedule = settings, group, schedule
+        self.n_threads = n_threads
+        first = _FIRST if schedule.warm_up else training.chunk
+        training.cut(min(training.chunk, schedule.every, first))
+        self.merged = {"I": training.I.copy(), "O": training.O.copy()}
         self.n_bytes = 0  # that this worker handed to the group
         self.round = 0
-        per_round = max(1, schedule.every // self.chunk)
-        self.shard = shard_of(self.chunks_per_epoch, group.size, group.rank, schedule.deal)
-        self.longest = -(-self.chunks_per_epoch // group.size)  # of the shards, in chunks
-        self.rounds = rounds_of(self.longest, settings["n_epochs"], per_round, schedule.warm_up)
+        per_round = max(1, schedule.every // training.chunk)
+        self.shard = shard_of(training.chunks_per_epoch, group.size, group.rank)
+        longest = -(-training.chunks_per_epoch // group.size)  # of the shards, in chunks
+        self.rounds = rounds_of(longest, settings["n_epochs"], per_round, schedule.warm_up)
         self.n_rounds = len(self.rounds)
         sizes = [stop - start for _, start, stop in self.rounds]
         self.chunks_before = np.concatenate([[0], np.cumsum(sizes)])
         vocabulary = corpus.vocabulary
         share = vocabulary.counts / vocabulary.counts.sum()
-        self.kept = share * vocabulary.keep_probabilities(settings["subsample"])
-        tokens = min(self.n_tokens, self.chunk * per_round * group.size)
-        self.periods = periods(self.kept * tokens, schedule.touches, schedule.longest)
+        kept = share * vocabulary.keep_probabilities(settings["subsample"])
         noise = vocabulary.noise_probabilities(settings["noise_power"])
-        self.met_as = {"I": self.kept, "O": self.kept + self.kept.sum() * noise}
+        self.frequency = {
+            "I": kept,
+            "O": kept + kept.sum() * noise,
+        }  # updates per token of the text
         n_dims = settings["n_dims"]
         self.curvatures = {
-            "I": _Curvature(group, n_dims, noise), "O": _Curvature(group, n_dims, self.kept)
+            "I": _Curvature(group, n_dims, noise), "O": _Curvature(group, n_dims, kept)
         }  # fmt: skip
 
-    # -- one round
-
     def chunks(self) -> list[int]:
-        """Numbers of the chunks that this worker trains in this round; those of the whole text."""
+        """Numbers of the chunks, counted over all epochs, that this worker trains in this round."""
         epoch, start, stop = self.rounds[self.round]
-        return [epoch * self.chunks_per_epoch + chunk for chunk in self.shard[start:stop]]
-
-    def _rate(self, n_words):
-        """By how far the workers are, which for parts is not the place in the text."""
-        if self.schedule.deal == "in parts" and self.group.size > 1:
-            epoch = self.rounds[self.round][0]
-            place = n_words - epoch * self.n_tokens - self.shard.start * self.chunk
-            n_words = (epoch + place / (self.longest * self.chunk)) * self.n_tokens
-        return super()._rate(n_words)
-
-    def _steps(self, name, rows) -> np.ndarray:
-        """Learning rate times expected pairs of each row, of all workers since it last met."""
-        now = self.round
-        left = max(SMALLEST_RATE, 1.0 - self.chunks_before[now - 1] / self.chunks_before[-1])
-        before = (now - 1) // self.periods[rows] * self.periods[rows]
-        tokens = (self.chunks_before[now] - self.chunks_before[before]) * self.chunk
-        pairs = (self.settings["window"] + 1) * tokens * self.group.size * self.met_as[name][rows]
-        return self.settings["learning_rate"] * left * pairs
+        before = epoch * self.training.chunks_per_epoch
+        return [before + chunk for chunk in self.shard[start:stop]]
 
     def train_round(self) -> None:
-        """Train this round's chunks, then bring together the rows whose turn it is."""
+        """Train the chunks of this round, then merge the changes of all workers."""
         chunks = self.chunks()
         if self.n_threads > 1:
             with ThreadPoolExecutor(self.n_threads) as pool:
-                list(pool.map(self._train_chunk, chunks))
+                list(pool.map(self.training.train_chunk, chunks))
         else:
             for chunk in chunks:
-                self._train_chunk(chunk)
+                self.training.train_chunk(chunk)
         self.round += 1
-        if self.round == self.n_rounds or self.round % self.schedule.longest == 0:
-            rows = np.arange(len(self.I))
-        else:
-            rows = np.flatnonzero(self.round % self.periods == 0)
         if self.group.size > 1:
-            if self.schedule.merge == "curved":
-                self.n_bytes += self.curvatures["I"].follow(self.O)
-                self.n_bytes += self.curvatures["O"].follow(self.I)
-            self._meet("I", self.I, self.met_I, rows)
-            self._meet("O", self.O, self.met_O, rows)
+            tables = {"I": self.training.I, "O": self.training.O}
+            self.n_bytes += self.curvatures["I"].follow(tables["O"])
+            self.n_bytes += self.curvatures["O"].follow(tables["I"])
+            for name, table in tables.items():
+                self._merge(name, table, self.merged[name])
         if self._at_checkpoint():
             for curvature in self.curvatures.values():
                 curvature.forget()
 
-    def _meet(self, name, table, met, rows) -> None:
-        """Bring rows together that anybody changed: everywhere the same afterwards."""
-        rows = rows[self._changed(table, met, rows)]
+    def _merge(self, name, table, merged) -> None:
+        """Merge the rows that any worker changed; they are the same in all workers afterwards."""
+        rows = np.flatnonzero(self._changed(table, merged))
         n_dims = self.settings["n_dims"]
-        curved = self.schedule.merge == "curved"
         for start in range(0, rows.size, _ROWS_AT_ONCE):
             some = rows[start : start + _ROWS_AT_ONCE]
-            # the changes, and beside them what the merge needs to know of each worker's own
-            sent = np.empty((some.size, n_dims + (not curved)), np.float32)
-            change = sent[:, :n_dims]
-            np.subtract(table[some, :n_dims], met[some, :n_dims], out=change)
-            if not curved:
-                squares = np.einsum("ij,ij->i", change, change)
-                sent[:, n_dims] = squares if self.schedule.merge == "adaptive" else squares > 0
-            self.group.total(sent)
-            self.n_bytes += sent.nbytes
-            if curved:
-                steps = self.schedule.damping * self._steps(name, some)
-                self.curvatures[name].shorten(change, steps)
-            else:
-                change *= _factor(self.schedule.merge, sent)[:, None]
-            change += met[some, :n_dims]
-            met[some, :n_dims] = table[some, :n_dims] = change
+            change = table[some, :n_dims] - merged[some, :n_dims]
+            self.group.total(change)
+            self.n_bytes += change.nbytes
+            self.curvatures[name].shorten(change, self._steps(name, some))
+            change += merged[some, :n_dims]
+            merged[some, :n_dims] = table[some, :n_dims] = change
 
-    def _changed(self, table, met, rows) -> np.ndarray:
-        """Which rows anybody changed.
+    def _steps(self, name, rows) -> np.ndarray:
+        """Learning rate times expected pairs of each row, of all workers in this round."""
+        now = self.round
+        left = max(SMALLEST_RATE, 1.0 - self.chunks_before[now - 1] / self.chunks_before[-1])
+        chunks = self.chunks_before[now] - self.chunks_before[now - 1]
+        tokens = chunks * self.training.chunk * self.group.size
+        pairs = (self.settings["window"] + 1) * tokens * self.frequency[name][rows]
+        return self.settings["learning_rate"] * left * pairs
+
+    def _changed(self, table, merged) -> np.ndarray:
+        """Which rows any worker changed.
 
         A change that leaves the first numbers of a row as they are is not lost: it stays in the
-        worker's table, and is found later; at the end all rows meet.
+        worker's table, and is found later; in the last round all rows are merged.
         """
         if self.round == self.n_rounds:
-            return np.ones(rows.size, dtype=bool)
-        own = (table[rows, :_LOOKED_AT] != met[rows, :_LOOKED_AT]).any(axis=1)
+            return np.ones(len(table), dtype=bool)
+        own = (table[:, :_COMPARED] != merged[:, :_COMPARED]).any(axis=1)
         counts = own.astype(np.uint8 if self.group.size < 256 else np.int32)
         self.group.total(counts)
         self.n_bytes += counts.nbytes
         return counts > 0
 
-    # -- all rounds
-
-    def run_rounds(self, advance: Callable[[int], None] = lambda n: None) -> None:
-        """To the end; checkpoints where all rows have met."""
+    def run(self, advance: Callable[[int], None] = lambda n: None) -> None:
+        """Train all rounds that are left, with checkpoints in between where a folder is kept."""
         while self.round < self.n_rounds:
-            before = self.words_done
+            before = self.training.words_done
             self.train_round()
-            advance(self.words_done - before)
-            if self.folder is not None and self._at_checkpoint():
+            advance(self.training.words_done - before)
+            if self.training.folder is not None and self._at_checkpoint():
                 self._checkpoint()
 
     def _at_checkpoint(self) -> bool:
-        """All rows have met, and it is time to write them down."""
-        every = max(self.schedule.longest, _ROUNDS_TO_SAVE)
-        return self.round % every == 0 and self.round < self.n_rounds
+        return self.round % _ROUNDS_TO_SAVE == 0 and self.round < self.n_rounds
 
     def _checkpoint(self) -> None:
-        own, words = self.sums, self.words_done
+        training = self.training
+        own, words = training.sums, training.words_done
         sums = own.copy()
         self.group.total(sums)
         if self.group.rank == 0:
-            self.sums, self.next_chunk = sums, self.round
-            self.save()
-            self.sums, self.words_done = own, words
-        self.group.total(np.zeros(1, np.float32))  # nobody goes on before it is written
+            training.sums, training.next_chunk = sums, self.round
+            training.save()
+            training.sums, training.words_done = own, words
+        self.group.total(np.zeros(1, np.float32))  # all workers wait until it is written
 
-    def keep_in_folder(self, folder: Path) -> None:
-        """Keep checkpoints in a folder; go on from what is there."""
-        self.folder, self.tables_file = folder, None
-        self.about = {
+    def keep_in(self, folder: Path) -> None:
+        """Keep checkpoints in a folder; continue from the one that is there."""
+        training = self.training
+        training.folder, training.tables_file = folder, None
+        training.about = {
             "format_version": 1,
             "settings": self.settings,
             "workers": self.group.size,
@@ -303,26 +228,26 @@ class _Worker(_Training):
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / "state.json").exists():
             return
-        state = _read_state(folder)
-        for name, value in self.about.items():
+        state = read_state(folder)
+        for name, value in training.about.items():
             if state.get(name) != json.loads(json.dumps(value)):
                 raise ValueError(
-                    f"{folder} holds a training with other {name}. Go on with the same, or choose "
-                    "another folder."
+                    f"The {name} must be those of the training in {folder}. Got others instead. "
+                    "Continue with the same, or choose another folder."
                 )
-        self.restore(folder, state)
-        self.round = self.next_chunk
-        self.met_I[...], self.met_O[...] = self.I, self.O
-        if self.group.rank:  # the first worker carries what all have lost and seen so far
-            self.sums, self.words_done = np.zeros_like(self.sums), 0
+        training.restore(folder, state)
+        self.round = training.next_chunk
+        self.merged["I"][...], self.merged["O"][...] = training.I, training.O
+        if self.group.rank:  # the first worker holds the sums of all workers so far
+            training.sums, training.words_done = np.zeros_like(training.sums), 0
 
 
 class _Curvature:
-    """In which directions the loss of some rows is curved, and how much.
+    """The directions in which the loss of some rows is curved most, and the curvature.
 
-    A row that is met with the rows of a table, each as often as `weights` says, has the Hessian
-    sum of weight * row row^T, but for a factor. Its first eigenvalue is ten times the second (all
-    rows of a table have a part in common) and a hundred times the mean. Workers that learn apart
+    The loss of a row that occurs with the rows of another table, each as often as `weights` says,
+    has the Hessian sum of weight * row row^T, up to a factor. Its first eigenvalue is ten times the
+    second (all rows of a table have a component in common) and a hundred times the mean. Workers
     learn the same in the first directions, where steps are large, and different things in others.
 
     Parameters
@@ -330,7 +255,7 @@ class _Curvature:
     group : Group
     n_dims : int
     weights : ndarray
-        How often the rows of that table are met; only the most frequent are looked at.
+        How often the rows of the other table occur; only the most frequent ones are used.
     """
 
     def __init__(self, group: Group, n_dims: int, weights: np.ndarray):
@@ -340,14 +265,14 @@ class _Curvature:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew, as a worker does that starts from a checkpoint."""
+        """Start again, as a worker does that continues from a checkpoint."""
         shape = self.n_dims, min(_DIRECTIONS, self.n_dims)
         random = np.random.default_rng(0).standard_normal(shape)
         self.basis = np.linalg.qr(random)[0].astype(np.float32)
         self.n_steps = 8  # of subspace iteration; one is enough once the basis is good
 
     def follow(self, table: np.ndarray) -> int:
-        """Look at the tables of all workers, which must call it together; the bytes it took."""
+        """Update by the tables of all workers, which must call it together; the bytes sent."""
         rows = table[: self.weights.size, : self.n_dims]
         n_bytes = 0
         for _ in range(self.n_steps):
@@ -365,10 +290,9 @@ class _Curvature:
     def shorten(self, total: np.ndarray, steps: np.ndarray) -> None:
         """Turn the sums of all workers' changes into what one worker would have learned, in place.
 
-        A worker that goes steps s towards a minimum of curvature h comes 1 - exp(-h s) of the way.
-        Of `size` workers that each go s / size of these steps, the sum comes size times
-        1 - exp(-h s / size) of it. What is not among the first directions is taken for as curved
-        as the last of these.
+        Steps s towards a minimum of curvature h cover 1 - exp(-h s) of the way. The sum over `size`
+        workers that each take s / size of these steps covers size times 1 - exp(-h s / size) of it.
+        All further directions are taken to be as curved as the last of the first ones.
         """
         size = self.group.size
         x = np.maximum(steps[:, None] * self.values, 1e-9)
@@ -378,18 +302,6 @@ class _Curvature:
         along *= factor - rest
         total *= rest
         total += along @ self.directions.T
-
-
-def _factor(merge: str, sent: np.ndarray) -> np.ndarray:
-    """What the sum of the changes of each row is multiplied by."""
-    if merge == "sum":
-        return np.ones(len(sent), np.float32)
-    beside = sent[:, -1]
-    if merge == "mean":
-        return 1.0 / np.maximum(beside, 1.0)
-    total = sent[:, :-1]
-    squared = np.einsum("ij,ij->i", total, total)
-    return np.minimum(1.0, beside / np.maximum(squared, 1e-30))
 
 
 def train_worker(
@@ -412,9 +324,9 @@ def train_worker(
         None is a group of one.
     schedule : Schedule, optional
     checkpoint_dir : path or None
-        A folder that all workers see. Where it holds a checkpoint the training goes on from it.
+        A folder that all workers see. A training that has a checkpoint there is continued.
     n_threads : int, default=1
-        Threads of this worker; with one there is one possible result.
+        Threads of this worker; with one thread the result is reproducible.
     **parameters
         Of `SkipGram`: n_dims, window, n_epochs, ...
 
@@ -422,15 +334,15 @@ def train_worker(
     -------
     words : WordVectors
     report : dict
-        rounds, bytes (that this worker handed to the group), pairs and loss of each epoch.
+        rounds, bytes (that this worker sent to the group), pairs and loss of each epoch.
 
     Examples
     --------
     >>> import tempfile
     >>> from pacsent.scale import Threads
     >>> corpus = Corpus.build(["a glass of wine"] * 200, tempfile.mkdtemp() + "/c")
-    >>> how = {"n_dims": 4, "n_epochs": 1, "subsample": 0, "random_state": 0}
-    >>> found = Threads.run(2, lambda group: train_worker(corpus, group, **how))
+    >>> options = {"n_dims": 4, "n_epochs": 1, "subsample": 0, "random_state": 0}
+    >>> found = Threads.run(2, lambda group: train_worker(corpus, group, **options))
     >>> bool((found[0][0].input_vectors == found[1][0].input_vectors).all())
     True
     """
@@ -439,34 +351,25 @@ def train_worker(
     model._validate_params()
     if model.device != "cpu" or model.deterministic:
         raise ValueError(
-            "Workers train on the CPU, each with one possible result where n_threads=1. Leave out "
-            "device and deterministic."
+            "device and deterministic must be left out: workers train on the CPU, and with "
+            f"n_threads=1 the result is reproducible. Got device={model.device!r}, "
+            f"deterministic={model.deterministic!r} instead."
         )
-    settings = model.get_params()
-    names = ("n_dims", "window", "subsample", "n_epochs", "n_negatives", "noise_power",
-             "learning_rate", "min_count", "negatives", "deterministic", "device")  # fmt: skip
-    settings = {name: settings[name] for name in names}
-    settings |= {"seed": _seed(model.random_state), "digest": corpus.digest}
+    settings = settings_of(model, corpus)
     _check_same(group, settings)
     worker = _Worker(corpus, settings, group, schedule or Schedule(), n_threads)
     if checkpoint_dir is not None:
-        worker.keep_in_folder(Path(checkpoint_dir))
-    worker.run_rounds(advance)
-    sums = worker.sums
+        worker.keep_in(Path(checkpoint_dir))
+    worker.run(advance)
+    sums = worker.training.sums
     group.total(sums)
-    input_vectors, output_vectors = worker.finish()
-    losses = [float(loss / pairs) for loss, pairs in sums]
-    told = {name: settings[name] for name in names if name not in ("deterministic", "device")}
-    words = WordVectors(
-        corpus.vocabulary,
-        input_vectors,
-        output_vectors,
-        corpus_digest=corpus.digest,
-        training={
-            "method": "skip-gram with negative sampling", **told, "seed": settings["seed"],
-            "workers": group.size, "schedule": vars(worker.schedule), "loss": losses[-1],
-        },
-    )  # fmt: skip
+    losses = worker.training.losses()
+    training = {
+        **settings, "workers": group.size, "schedule": vars(worker.schedule), "loss": losses[-1],
+    }  # fmt: skip
+    for name in ("deterministic", "device", "digest"):
+        del training[name]
+    words = trained_words(corpus, *worker.training.finish(), training)
     report = {
         "rounds": worker.n_rounds,
         "bytes": worker.n_bytes,
@@ -486,12 +389,12 @@ def _check_same(group: Group, settings: dict) -> None:
     if not np.allclose(square - mean**2, 0.0, atol=1e-6):
         raise ValueError(
             "All workers must have the same corpus and the same parameters, random_state included. "
-            f"Got others than worker {group.rank} has. Start them with the same command."
+            f"Got others than worker {group.rank} has instead. Start them with the same command."
         )
 
 
 # ------------------------------------------------------------------------------------------------
-# the workers of one machine, watched over
+# the workers of one machine
 # ------------------------------------------------------------------------------------------------
 
 
@@ -505,15 +408,15 @@ def train_words(
     timeout: float = 300.0,
     **parameters: Any,
 ) -> tuple[WordVectors, dict]:
-    """Train with so many worker processes of this machine; a lost one is replaced.
+    """Train with `n_workers` processes of this machine; a process that is lost is replaced.
 
-    When a worker is lost the others are ended as well, and all begin again from the last
-    checkpoint. On several machines torchrun does the same: see docs/scale.md.
+    When a worker is lost the others are ended as well, and all continue from the last checkpoint.
+    On several machines torchrun does the same: see docs/scale.md.
 
     Returns
     -------
     words, report
-        As `train_worker`; the report also says how often workers were lost.
+        As of `train_worker`; "lost" in the report counts how often workers were lost.
 
     Examples
     --------
@@ -539,7 +442,7 @@ def train_words(
                 return load(folder / "words"), {**report, "lost": lost}
     raise RuntimeError(
         f"Workers were lost {restarts + 1} times. The last checkpoint is in {folder}: call again "
-        "to go on from it."
+        "to continue from it."
     )
 
 
@@ -570,7 +473,7 @@ def _process(rank: int, meet: dict, corpus_dir: str, folder: Path, given: dict) 
 
 
 def run_worker(corpus_dir: str | os.PathLike, group: Group, folder: Path, **given: Any) -> None:
-    """Train as one worker; the first one saves what came of it in `folder`."""
+    """Train as one worker; the first one saves the word vectors and the report in `folder`."""
     from pacsent.loading import save
 
     corpus = Corpus.open(corpus_dir)
@@ -578,4 +481,4 @@ def run_worker(corpus_dir: str | os.PathLike, group: Group, folder: Path, **give
     if group.rank == 0:
         save(words, folder / "words", overwrite=True)
         (folder / "report.json").write_text(json.dumps(report))
-    group.total(np.zeros(1, np.float32))  # the others stay until it is saved
+    group.total(np.zeros(1, np.float32))  # the others wait until it is saved

@@ -229,9 +229,7 @@ class SkipGram(BaseEstimator):
                     verbose=bool(self.verbose),
                     overwrite=True,  # an unfinished one of this training
                 )
-            settings = {name: value for name, value in self.get_params().items() if name in _KEPT}
-            settings |= {"seed": seed, "digest": corpus.digest}
-            self._train(corpus, settings, folder, done=None)
+            self._train(corpus, settings_of(self, corpus, seed), folder, done=None)
         return self
 
     @classmethod
@@ -259,7 +257,7 @@ class SkipGram(BaseEstimator):
             Fitted.
         """
         folder = Path(checkpoint_dir)
-        done = _read_state(folder)
+        done = read_state(folder)
         settings = done["settings"]
         place = Path(done["corpus"])
         corpus = Corpus.open(place if place.is_absolute() else folder / place)
@@ -302,7 +300,7 @@ class SkipGram(BaseEstimator):
                     "deterministic=True must be used with negatives='shared' or n_jobs=1. Got "
                     f"negatives='pair' and n_jobs={n_workers} instead."
                 )
-            training = _Training(corpus, settings, n_workers)
+            training = ChunkTraining(corpus, settings, n_workers)
             if done is not None:
                 training.restore(folder, done)
             if folder is not None:
@@ -354,10 +352,17 @@ _KEPT = (
 _TOLD = tuple(name for name in _KEPT if name not in ("deterministic",))
 
 
-class _Training:
+def settings_of(model: SkipGram, corpus: Corpus, seed: int | None = None) -> dict:
+    """What decides the vectors that a model trains on a corpus; without a seed, one is drawn."""
+    settings = {name: value for name, value in model.get_params().items() if name in _KEPT}
+    seed = _seed(model.random_state) if seed is None else seed
+    return {**settings, "seed": seed, "digest": corpus.digest}
+
+
+class ChunkTraining:
     """One run on the CPU: the tables, how far it has come, the workers, the checkpoints."""
 
-    def __init__(self, corpus, settings, n_workers):
+    def __init__(self, corpus: Corpus, settings: dict, n_workers: int):
         from pacsent._kernels import skipgram_kernels as kernels
 
         self.kernels, self.corpus, self.settings = kernels, corpus, settings
@@ -367,7 +372,7 @@ class _Training:
         vocabulary = corpus.vocabulary
         self.n_tokens = int(corpus.n_tokens)
         piece = min(self.n_tokens // 64, _LARGEST_CHUNK)
-        self._cut(max(_SMALLEST_CHUNK, self.n_shards * piece))
+        self.cut(max(_SMALLEST_CHUNK, self.n_shards * piece))
         self.next_chunk = 0
         self.sums = np.zeros((settings["n_epochs"], 2))  # losses, pairs
         self.words_done = 0
@@ -378,12 +383,14 @@ class _Training:
         self.shape = self._shape(vocabulary)
         self._make_tables(len(vocabulary))
         self.memory = None  # of the shards
-        self.folder = None
+        self.folder: Path | None = None
+        self.about: dict = {}
+        self.tables_file: str | None = None
         self.lock = threading.Lock()
         self.stop = False
         self.error = None
 
-    def _cut(self, chunk):
+    def cut(self, chunk: int) -> None:
         """Cut the text into chunks of so many tokens."""
         self.chunk = chunk
         self.chunks_per_epoch = -(-self.n_tokens // chunk)
@@ -448,7 +455,8 @@ class _Training:
         ends = np.asarray(offsets[document:last_document])
         return ids[kept], np.searchsorted(ends, kept + low, side="right"), int(begin), int(end)
 
-    def _train_chunk(self, number):
+    def train_chunk(self, number: int) -> None:
+        """Train one chunk, whose number counts over all epochs."""
         epoch, part = divmod(number, self.chunks_per_epoch)
         start = part * self.chunk
         stop = min(start + self.chunk, self.n_tokens)
@@ -502,7 +510,7 @@ class _Training:
 
     # -- all chunks
 
-    def run(self, checkpoint_every, verbose):
+    def run(self, checkpoint_every: float, verbose: bool) -> None:
         """Train to the end, with a checkpoint every so many seconds where a folder is kept."""
         total = self.n_tokens * self.settings["n_epochs"]
         every = checkpoint_every if self.folder is not None else float("inf")
@@ -546,7 +554,7 @@ class _Training:
                     if number >= self.n_chunks:
                         return
                     self.next_chunk += 1
-                self._train_chunk(number)
+                self.train_chunk(number)
                 if (number + 1) % self.chunks_per_epoch == 0:
                     logger.info(
                         "epoch %d done, %s", (number + 1) // self.chunks_per_epoch, self._note()
@@ -563,12 +571,12 @@ class _Training:
         loss, pairs = self.sums[begun[-1]]
         return f"epoch {begun[-1] + 1}, loss {loss / pairs:.4f}"
 
-    def losses(self):
+    def losses(self) -> list[float]:
         """Mean loss of a pair, one number for each epoch; nan where no pair was met."""
         with np.errstate(invalid="ignore"):
             return [float(loss) for loss in self.sums[:, 0] / self.sums[:, 1]]
 
-    def finish(self):
+    def finish(self) -> tuple[np.ndarray, np.ndarray]:
         """The two tables, without the padding of their rows; no copy is made of them."""
         tables = []
         for table in (self.I, self.O):
@@ -579,21 +587,21 @@ class _Training:
                         f"learning_rate (now {self.settings['learning_rate']})."
                     )
             tables.append(_without_padding(table, self.settings["n_dims"]))
-        return tables
+        return tables[0], tables[1]
 
     # -- checkpoints
 
-    def keep_in(self, folder, model):
+    def keep_in(self, folder: Path, model: SkipGram) -> None:
         """Keep checkpoints in `folder`, from now on."""
         self.folder = folder
         self.about = _state_of(model, self.corpus, folder, self.settings)
-        self.tables_file = getattr(self, "tables_file", None)
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / _STATE).exists():
             _write_state(folder, self.about)
 
-    def save(self):
+    def save(self) -> None:
         """Write a checkpoint; the one before stays valid until this one is whole."""
+        assert self.folder is not None
         name = f"tables-{self.next_chunk}.f32"
         n_dims = self.settings["n_dims"]
         try:
@@ -627,11 +635,11 @@ class _Training:
             (self.folder / self.tables_file).unlink(missing_ok=True)
         self.tables_file = name
 
-    def restore(self, folder, state):
+    def restore(self, folder: Path, state: dict) -> None:
         """Go back to a checkpoint."""
         if "tables" not in state:  # interrupted before the first one: begin at the beginning
             return
-        self._cut(state["chunk"])  # as it was then: its number counts chunks of that size
+        self.cut(state["chunk"])  # as it was then: its number counts chunks of that size
         self.next_chunk = state["next_chunk"]
         self.words_done, self.sums = state["words_done"], np.array(state["sums"])
         self.tables_file = state["tables"]
@@ -679,7 +687,8 @@ def _seal(state) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
-def _read_state(folder):
+def read_state(folder: Path) -> dict:
+    """The state of an unfinished training, its checksum verified."""
     path = folder / _STATE
     if not path.is_file():
         raise FileNotFoundError(

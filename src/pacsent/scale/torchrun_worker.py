@@ -1,11 +1,11 @@
 """One worker of many machines, for torchrun.
 
 torchrun --nnodes 4 --nproc-per-node 8 --max-restarts 3 --rdzv-backend c10d \\
-    --rdzv-endpoint HOST:29500 -m pacsent.scale.ray_worker CORPUS FOLDER --n-dims 300 --n-epochs 5
+    --rdzv-endpoint HOST:29500 -m pacsent.scale.torchrun_worker CORPUS FOLDER --n-dims 300
 
-CORPUS is a folder made by `pacsent.Corpus.build`, the same on every machine. FOLDER is seen by all:
-checkpoints are kept there, and the word vectors, in FOLDER/words. A worker that is lost is replaced
-by torchrun, and all go on from the last checkpoint.
+CORPUS is a folder made by `pacsent.Corpus.build`, the same on every machine. FOLDER is visible to
+all machines: it holds the checkpoints, and the word vectors in FOLDER/words. A worker that is lost
+is replaced by torchrun, and all continue from the last checkpoint.
 """
 
 import argparse
@@ -32,15 +32,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--random-state", type=int, default=0)
     parser.add_argument("--n-threads", type=int, default=1)
     parser.add_argument("--every", type=int, default=Schedule.every)
-    parser.add_argument("--touches", type=float, default=Schedule.touches)
-    parser.add_argument("--longest", type=int, default=Schedule.longest)
-    parser.add_argument("--merge", default=Schedule.merge)
-    parser.add_argument("--deal", default=Schedule.deal)
     parser.add_argument("--warm-up", type=int, default=Schedule.warm_up)
-    parser.add_argument("--damping", type=float, default=Schedule.damping)
     given = vars(parser.parse_args(arguments))
-    names = ("every", "touches", "longest", "warm_up", "merge", "deal", "damping")
-    schedule = Schedule(**{name: given.pop(name) for name in names})
+    schedule = Schedule(given.pop("every"), given.pop("warm_up"))
     group = Distributed()
     try:
         run_worker(given.pop("corpus"), group, given.pop("folder"), schedule=schedule, **given)
