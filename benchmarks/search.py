@@ -80,7 +80,7 @@ def main():
     started = time.perf_counter()
     index.search(asked[0])  # the first search makes what later ones use
     preparing = time.perf_counter() - started
-    [X] = index._vectors
+    [X] = [block.vectors for block in index._rows.blocks]
     Q = index._unit(asked)
     names = searchers(index, X)
     batch: dict = {name: [] for name in names}

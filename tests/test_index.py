@@ -1,11 +1,18 @@
 """Index: exact search, adding, deleting, saving, and near duplicates."""
 
+import copy
+import pickle
+import threading
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
 from pacsent import Index, Vocabulary, WordVectors, load, make, save
 from pacsent.cli import cli
+from pacsent.encoders import index_rows
 
 N_WORDS = 500
 WORDS = [f"word{i}" for i in range(N_WORDS)]
@@ -40,9 +47,7 @@ def exact(vectorizer, texts, query, k, left_out=()):
 
 
 def test_search_is_exact_whatever_the_blocks(made, texts, monkeypatch):
-    from pacsent.encoders import index as module
-
-    monkeypatch.setattr(module, "_BLOCK", 64)
+    monkeypatch.setattr(index_rows.IndexRows.cut, "__defaults__", (64,))
     index = Index(made)
     assert index.add(texts[:300]).tolist() == list(range(300))
     assert index.add(iter(texts[300:])).tolist() == list(range(300, 700))
@@ -59,9 +64,7 @@ def test_search_is_exact_whatever_the_blocks(made, texts, monkeypatch):
 @pytest.mark.parametrize("n_queries", [1, 4, 5, 60])
 def test_the_order_is_that_of_the_cosines_in_double_precision(made, n_queries, monkeypatch):
     """A thousand texts whose cosines differ by less than single precision tells apart."""
-    from pacsent.encoders import index as module
-
-    monkeypatch.setattr(module, "_BLOCK", 100)
+    monkeypatch.setattr(index_rows.IndexRows.cut, "__defaults__", (100,))
     rng = np.random.default_rng(5)
     X = rng.normal(size=(1, 16)) + 1e-7 * rng.normal(size=(1000, 16))
     X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)
@@ -70,7 +73,8 @@ def test_the_order_is_that_of_the_cosines_in_double_precision(made, n_queries, m
     Q[0] = X[0]
     index = Index(made)
     index.add([f"word{i % 500}" for i in range(1000)])
-    index._vectors = [X]
+    [block] = index._rows.blocks
+    index._rows = index_rows.IndexRows((replace(block, vectors=X),))
     rows, cosines = index._nearest(Q, 30)
     exact = np.array([[float(np.dot(q.astype(object), x.astype(object))) for x in X] for q in Q])
     order = np.argsort(-exact, axis=1, kind="stable")[:, :30]
@@ -90,7 +94,7 @@ def test_texts_added_one_by_one_are_few_blocks(made, texts, tmp_path):
     for text in texts:
         single.add([text])
         opened.add([text])
-    assert len(single._vectors) <= 12 and len(opened._vectors) <= 12
+    assert len(single._rows.blocks) <= 12 and len(opened._rows.blocks) <= 12
     assert single.search(texts[:9]) == whole.search(texts[:9])
     assert opened.search(texts[3], k=2)[1].id == len(texts) + 3
 
@@ -110,7 +114,9 @@ def test_an_unknown_engine_is_refused(made):
 
 def test_faiss_that_is_not_there_is_refused_in_one_line(made, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "faiss", None)
-    with pytest.raises(ImportError, match=r"Install pacsent\[faiss\], or use engine='exact'"):
+    with pytest.raises(
+        ImportError, match=r"pip install 'pacsent\[faiss\]'.*, or use engine='exact'"
+    ):
         Index(made, engine="faiss")
     assert Index(made).engine_ == "exact"
 
@@ -144,7 +150,7 @@ def test_lists_are_taken_above_a_number_of_texts_unless_refused(many, monkeypatc
     texts = [many.search("word1", k=1)[0].text]
     for engine, after in (("auto", "faiss"), ("exact", "exact")):
         index = Index(many.vectorizer, engine)
-        index.add(many._texts[0])
+        index.add(many._rows.blocks[0].texts)
         assert index.engine_ == "exact"
         index.add(texts)
         assert index.engine_ == after
@@ -210,12 +216,134 @@ def test_near_duplicates_are_found_in_pairs(made, texts):
         next(index.duplicates(above=0))
 
 
-def test_what_makes_no_sense_is_refused(made):
+def test_texts_and_queries_are_those_of_every_other_class(made, texts):
     index = Index(made)
-    with pytest.raises(ValueError, match="Put it into a list"):
-        index.add("one text")
+    table = pd.DataFrame({"body": texts[:5]}, index=[4, 3, 2, 1, 0])
+    assert index.add(table).tolist() == [0, 1, 2, 3, 4]
+    assert [hits[0].text for hits in index.search(table, k=1)] == texts[:5]
+    for wrong in (set(texts[:5]), [["word1", "word2"]], np.array([texts[:2]]), "one text"):
+        with pytest.raises((TypeError, ValueError), match="texts must"):
+            index.add(wrong)
+    for wrong in (None, {"word1"}, np.array([["word1"]]), [None], b"word1"):
+        with pytest.raises((TypeError, ValueError), match="query must"):
+            index.search(wrong)
+    assert len(index) == 5
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.0, float("inf"), float("nan"), True, "3", None])
+def test_k_must_be_a_positive_integer(made, k):
     with pytest.raises(ValueError, match="k must be a positive integer"):
-        index.search("word1", k=0)
+        Index(made).search("word1", k=k)
+
+
+def test_memory_goes_by_the_texts_and_not_by_k(made, texts):
+    import tracemalloc
+
+    index = Index(made)
+    index.add(texts[:300])
+    few = index.search(texts[0], k=300)
+    tracemalloc.start()
+    assert index.search(texts[0], k=30_000_000) == index.search(texts[0], k=10**30) == few
+    assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("ids", [[True, False], np.array([False, True]), [1.0], np.array([1.0]),
+                                 "1", ["1"], b"1", None, 1.5, True, {1: 2}, [None]])  # fmt: skip
+def test_only_integers_delete_a_text(made, texts, ids):
+    index = Index(made)
+    index.add(texts[:3])
+    with pytest.raises(TypeError, match=r"ids must be integers. Got "):
+        index.delete(ids)
+    assert len(index) == 3
+
+
+def test_any_iterable_of_integers_deletes(made, texts):
+    index = Index(made)
+    index.add(texts[:9])
+    for ids in (0, {1}, (i for i in [2]), np.array([3, 4]), np.int32(5), range(6, 7), []):
+        index.delete(ids)
+    assert index.rows()[0].tolist() == [7, 8]
+    with pytest.raises(ValueError, match="Got 0 and 1 others instead"):
+        index.delete([0, 7, 2**70])
+    assert len(index) == 2 and index.text(7) == texts[7]
+    for number in (0, 7.0, "7", True, 99):
+        with pytest.raises(ValueError, match="number must be that of a text"):
+            index.text(number)
+
+
+def test_twelve_threads_add_delete_and_search(made, texts):
+    index, numbers, errors = Index(made), [], []
+
+    def work(i):
+        try:
+            for at in range(20):
+                [number] = index.add([texts[20 * i + at]])
+                numbers.append((int(number), texts[20 * i + at]))
+                assert index.search(texts[20 * i + at], k=1)[0].id == number
+            index.delete([number])
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert sorted(number for number, _ in numbers) == list(range(240)) and len(index) == 228
+    kept = set(index.rows()[0].tolist())
+    assert all(index.text(number) == text for number, text in numbers if number in kept)
+
+
+def test_word_vectors_and_names_stand_for_a_method(words, texts):
+    for given in (words, "english"):
+        index = Index(given)
+        index.add(["word1 word2", "the cat slept"])
+        assert index.vectorizer.method_name == "SIF-sum" and index.search("word1 cat")
+    for wrong in (None, 3, object(), Vocabulary(["a"]), [words]):
+        with pytest.raises(TypeError, match="vectorizer must be a method of pacsent"):
+            Index(wrong)
+
+
+def test_a_loaded_index_is_copied_before_its_first_search(made, texts, tmp_path):
+    index = Index(made)
+    index.add(texts[:50])
+    save(index, tmp_path / "index")
+    for copied in (
+        pickle.loads(pickle.dumps(load(tmp_path / "index"))),
+        copy.deepcopy(load(tmp_path / "index")),
+    ):
+        assert copied.search(texts[7]) == index.search(texts[7])
+        assert copied.add([texts[60]]).tolist() == [50] and len(index) == 50
+
+
+CHANGES = {
+    "ids that repeat": {"ids": lambda a: np.zeros_like(a)},
+    "negative ids": {"ids": lambda a: a - 1},
+    "a next number in use": {"next_id": lambda a: a - 1},
+    "ids of floats": {"ids": lambda a: a.astype(float)},
+    "fewer vectors": {"vectors": lambda a: a[:-1]},
+    "fewer dimensions": {"vectors": lambda a: a[:, :-1].copy()},
+    "fewer bytes": {"text_bytes": lambda a: a[:-1]},
+    "offsets that go back": {"text_offsets": lambda a: a[::-1].copy()},
+    "a nan": {"vectors": lambda a: np.where(a == a.max(), np.nan, a).astype(np.float32)},
+    "an infinity": {"vectors": lambda a: np.where(a == a.max(), np.inf, a).astype(np.float32)},
+    "long vectors": {"vectors": lambda a: 2 * a},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_loaded_is_checked_before_its_use(made, texts, tmp_path, monkeypatch, change):
+    index = Index(made)
+    index.add(texts[:5])
+    state = index._state()
+    for name, changed in CHANGES[change].items():
+        state[name] = changed(state[name])
+    monkeypatch.setattr(index, "_state", lambda: state)
+    save(index, tmp_path / "index")  # with fresh checksums
+    with pytest.raises(ValueError, match="damaged"):
+        load(tmp_path / "index").search("word1")
 
 
 def test_a_classifier_with_vectors_opens_again(words, texts, tmp_path):

@@ -4,9 +4,11 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, clone
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -115,7 +117,9 @@ def test_no_sentences_give_no_rows(vectorizer, tiny_corpus):
 
 def test_a_single_string_is_refused_with_advice(vectorizer, tiny_corpus):
     for call in (vectorizer.fit, vectorizer.fit_transform, vectorizer.fit(tiny_corpus).transform):
-        with pytest.raises(ValueError, match=r"Got the single string 'a quiet film' instead. Pass"):
+        with pytest.raises(
+            ValueError, match=r"Got the single string 'a quiet film' instead. Put it"
+        ):
             call("a quiet film")
 
 
@@ -181,6 +185,25 @@ def test_it_names_its_columns_and_gives_data_frames(vectorizer, tiny_corpus):
     frame = vectorizer.fit(tiny_corpus).set_output(transform="pandas").transform(tiny_corpus)
     assert list(frame.columns) == names
     assert list(vectorizer.get_feature_names_out()) == names
+
+
+def test_fit_transform_keeps_the_index_of_a_table(vectorizer, tiny_corpus):
+    texts = pd.Series(tiny_corpus, index=range(len(tiny_corpus) + 3, 3, -1))
+    vectorizer.set_output(transform="pandas")
+    frame = vectorizer.fit_transform(texts)
+    assert list(frame.index) == list(texts.index)
+    pd.testing.assert_frame_equal(frame, vectorizer.transform(texts), atol=1e-6)
+
+
+def test_a_column_transformer_keeps_rows_together(toy_word_vectors, tiny_corpus):
+    table = pd.DataFrame({"text": tiny_corpus, "row": range(len(tiny_corpus))}).sample(
+        frac=1, random_state=0
+    )
+    columns = [("vectors", make("Average", toy_word_vectors), "text")]
+    both = ColumnTransformer(columns, remainder="passthrough").set_output(transform="pandas")
+    found = both.fit_transform(table)
+    assert list(found["remainder__row"]) == list(table["row"])
+    pd.testing.assert_frame_equal(found, both.transform(table))
 
 
 def test_it_pickles(vectorizer, tiny_corpus):

@@ -1,16 +1,18 @@
-"""Texts in lists by nearness, by FAISS (extra `[faiss]`): for search among millions.
+"""Approximate search among millions of texts by FAISS (extra `[faiss]`).
 
-A query is compared with the texts of the lists nearest to it, numbers of eight bits each. What
-comes out is a choice of candidates, whose cosines the caller computes; a text in a list further
-away is not found.
+Rows are kept in inverted lists, one per centroid, as numbers of eight bits. A query is compared
+with the rows of the lists whose centroids are nearest to it. The result is a choice of candidates,
+whose cosines the caller computes exactly; a row in a list further away is not found.
 """
 
 from typing import Any
 
 import numpy as np
 
+from pacsent.lazy import install_hint
+
 SHARE = 1 / 16  # of the lists that a query looks into
-PER_LIST = 64  # rows by which the middle of a list is learned
+PER_LIST = 64  # rows by which a centroid is learned
 
 
 def available() -> bool:
@@ -23,44 +25,44 @@ def available() -> bool:
 
 
 def require() -> Any:
-    """FAISS, or an error that says how to get it."""
+    """Return the module `faiss`, or raise an error that says how to install it."""
     try:
         import faiss
     except ImportError:
         raise ImportError(
-            "engine='faiss' needs FAISS, which is not installed. Install pacsent[faiss], or use "
+            f"engine='faiss' needs FAISS, which is not installed. {install_hint('faiss')}, or use "
             "engine='exact'."
         ) from None
     return faiss
 
 
-class Lists:
-    """Unit rows in lists, by the middle they are nearest to.
+class InvertedLists:
+    """Unit rows in inverted lists, by the centroid that is nearest to each.
 
     Parameters
     ----------
-    middles : array, shape (n_lists, n_dims)
+    centroids : array, shape (n_lists, n_dims)
     sample : array, shape (n_rows, n_dims)
-        Rows like those that will be added; by them numbers are packed.
+        Rows like those that will be added; the ranges of the eight-bit numbers are theirs.
     n_learned : int
-        Rows there were when the middles were learned.
+        Number of rows in the index when the centroids were learned.
     """
 
-    def __init__(self, middles: np.ndarray, sample: np.ndarray, n_learned: int):
+    def __init__(self, centroids: np.ndarray, sample: np.ndarray, n_learned: int):
         faiss = require()
-        n_lists, n_dims = middles.shape
+        n_lists, n_dims = centroids.shape
         quantizer = faiss.IndexFlatIP(n_dims)
-        quantizer.add(np.ascontiguousarray(middles, dtype=np.float32))
+        quantizer.add(np.ascontiguousarray(centroids, dtype=np.float32))
         self._index = faiss.IndexIVFScalarQuantizer(
             quantizer, n_dims, n_lists, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT
         )
         self._index.train(np.ascontiguousarray(sample, dtype=np.float32))
-        self.middles, self.n_learned = middles, n_learned
+        self.centroids, self.n_learned = centroids, n_learned
         self._numbers: list[np.ndarray] = []
 
     @classmethod
-    def learned(cls, sample: np.ndarray, n_rows: int) -> "Lists":
-        """Empty lists for n_rows rows of which these are a sample, about 2 sqrt(n_rows) of them."""
+    def learned(cls, sample: np.ndarray, n_rows: int) -> "InvertedLists":
+        """Return about 2 sqrt(n_rows) empty lists for n_rows rows, by a sample of them."""
         faiss = require()
         n_lists = int(max(1, min(2 * n_rows**0.5, len(sample) // 39)))
         kmeans = faiss.Kmeans(sample.shape[1], n_lists, niter=8, spherical=True, seed=0)
@@ -76,7 +78,7 @@ class Lists:
         return np.concatenate([np.empty(0, np.int32), *self._numbers])
 
     def add(self, rows: np.ndarray, numbers: np.ndarray | None = None) -> None:
-        """Put rows into their lists, which are looked for unless given."""
+        """Put rows into their lists; `numbers` are the lists where they are known already."""
         rows = np.ascontiguousarray(rows, dtype=np.float32)
         if numbers is None:
             numbers = self._index.quantizer.assign(rows, 1)[:, 0]
@@ -87,10 +89,10 @@ class Lists:
         self._numbers.append(wide.astype(np.int32))
 
     def candidates(self, Q: np.ndarray, n: int, left_out: np.ndarray) -> np.ndarray:
-        """Numbers of n rows near each query, (n_queries, n); -1 where there are fewer."""
+        """Return n rows near each query, (n_queries, n); -1 where there are fewer."""
         faiss = require()
-        how = {"nprobe": max(1, round(SHARE * self._index.nlist))}
+        options = {"nprobe": max(1, round(SHARE * self._index.nlist))}
         if left_out.size:
             batch = faiss.IDSelectorBatch(left_out)
-            how["sel"] = faiss.IDSelectorNot(batch)
-        return self._index.search(Q, n, params=faiss.SearchParametersIVF(**how))[1]
+            options["sel"] = faiss.IDSelectorNot(batch)
+        return self._index.search(Q, n, params=faiss.SearchParametersIVF(**options))[1]

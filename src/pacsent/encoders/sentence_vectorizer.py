@@ -205,12 +205,12 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """`fit(X)`, then `transform(X)`, tokenising once; so `X` may be a generator."""
         encoded = self._encode(X)
         if self.on_empty != "warn":
-            return self.fit(encoded, y).transform(encoded)
+            return self.fit(encoded, y)._gather(encoded)[0]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EmptySentenceWarning)
             warnings.simplefilter("ignore", LowCoverageWarning)
             self.fit(encoded, y)
-        return self.transform(encoded)
+        return self._gather(encoded)[0]  # an array: scikit-learn gives it the index of X
 
     def transform(self, X: Any) -> np.ndarray:
         """Means of the posteriors.

@@ -1,5 +1,18 @@
-"""What formulas take where one number and an array of them both make sense."""
+"""Small things about arrays that several formulas share."""
 
 import numpy as np
 
 Numbers = float | np.ndarray  # one, or one for each row
+
+
+def unit_rows(X: np.ndarray) -> np.ndarray:
+    """Return the rows of `X` divided by their lengths; rows of zeros stay as they are.
+
+    Examples
+    --------
+    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    return X / np.where(lengths > 0, lengths, 1.0)
