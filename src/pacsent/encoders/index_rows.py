@@ -30,8 +30,8 @@ class IndexBlock:
 class IndexRows:
     """All blocks, and which numbers were deleted.
 
-    Adding and deleting return new `IndexRows`, so a search that is under way in another thread goes on
-    with what it began with. Numbers increase from row to row.
+    Adding and deleting return new `IndexRows`, so a search that is under way in another thread
+    goes on with what it began with. Numbers increase from row to row.
     """
 
     blocks: tuple[IndexBlock, ...] = ()
