@@ -112,7 +112,8 @@ def epoch(rows, order, texts, columns, state):
         weight = text_weights[i]
         if weight <= 0:
             continue
-        z[:] = intercepts
+        for c in range(n_columns):  # assigning whole arrays would compile their error messages too
+            z[c], a[c], u[c] = intercepts[c], dual[i, c], logits[i, c]
         q_sparse = _add_sparse(indptr[i], indptr[i + 1], indices, data, sparse_w, z)
         q_dense = _add_dense(dense[i], dense_w, z)
         label, fold = labels[i], folds[i]
@@ -122,10 +123,9 @@ def epoch(rows, order, texts, columns, state):
         for c in range(n_columns):
             q[c] = q_sparse + dense_variances[c] * q_dense + bias_variance
             margin[c] = sign[c] * z[c]
-        a[:] = dual[i]
-        u[:] = logits[i]
         _best(margin, q, C, a, u)
-        logits[i] = u
+        for c in range(n_columns):
+            logits[i, c] = u[c]
         total = np.float32(0.0)
         for c in range(n_columns):
             step = C[c] / (_ONE + _exp_minus(u[c])) - a[c]
@@ -140,7 +140,8 @@ def epoch(rows, order, texts, columns, state):
         for c in range(n_columns):
             intercepts[c] += bias_variance * change[c]
         _change_sparse(indptr[i], indptr[i + 1], indices, data, sparse_w, change)
-        change *= dense_variances
+        for c in range(n_columns):
+            change[c] *= dense_variances[c]
         for d in range(dense.shape[1]):
             x = dense[i, d]
             for c in range(n_columns):
