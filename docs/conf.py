@@ -32,7 +32,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "make_*.py", "drawing.py", "Thumbs.db", "sg_execution_times.rst"]
+exclude_patterns = ["_build", "make_*.py", "Thumbs.db", "sg_execution_times.rst"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "attrs_inline"]
 myst_heading_anchors = 4
 templates_path = ["_templates"]

@@ -14,7 +14,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from drawing import line, same_picture, sheet, text
+from pacsent.bench.drawing import line, same_picture, sheet, text
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent / "src" / "pacsent"

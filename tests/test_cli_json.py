@@ -165,14 +165,14 @@ def test_demo_tells_what_it_made(tmp_path, monkeypatch, generated):
     from pacsent.bench import books
     from pacsent.bench import generated_demo as example
 
-    promise = {"promised": 0.2, "error": 0.1, "alarm": False}
-    monkeypatch.setattr(books, "run", lambda *a, **k: {"holds": promise, "breaks": promise})
-    monkeypatch.setattr(example, "run", lambda *a, **k: {"table": "...", "results": [promise]})
+    row = {"bound": 0.2, "error": 0.1, "alarm": False}
+    monkeypatch.setattr(books, "run", lambda *a, **k: {"same_books": row, "other_books": row})
+    monkeypatch.setattr(example, "run", lambda *a, **k: {"table": "...", "results": [row]})
     more = ["--generated"] if generated else []
     done = CliRunner().invoke(cli, ["demo", "-o", str(tmp_path / "d"), "--quiet", "--json", *more])
     found = json.loads(done.stdout)
     assert found["report"].endswith("index.html") and "table" not in found
-    assert promise in (found.get("holds"), *found.get("results", []))
+    assert row in (found.get("same_books"), *found.get("results", []))
 
 
 def test_reproduce_tells_every_result(tmp_path, places, monkeypatch):

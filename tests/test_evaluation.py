@@ -15,6 +15,7 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer
 from pacsent import WordVectors, datasets, make, save
 from pacsent.bench import evaluation, reproduction
 from pacsent.bench.method_rows import ROWS, Features, Row
+from pacsent.certificates import VacuousBoundWarning
 
 
 @pytest.fixture(scope="module")
@@ -261,6 +262,15 @@ def test_the_row_space_changes_no_classifier(rng, kind):
     small = LogisticRegression(**settings).fit(inside.astype(float), y)
     small = small.decision_function(project(other))
     assert_allclose(small, whole, atol=1e-3 * np.abs(whole).max())
+
+
+def test_a_certificate_that_says_nothing_is_warned_about():
+    few = datasets.generate(30, n_topics=2, n_words=50, n_tokens=10)
+    noise = np.random.default_rng(0).standard_normal((2, few.vocabulary.n_words, 4))
+    words = WordVectors(few.vocabulary, *noise.astype(np.float32))
+    prepared = evaluation.Prepared(few.dataset(), words)
+    with pytest.warns(VacuousBoundWarning):
+        evaluation.certificate(ROWS["PB-L2"], prepared)
 
 
 def test_a_certificate_holds_on_the_documents_held_back(small_benchmark, words, tmp_path):

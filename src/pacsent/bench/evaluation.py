@@ -24,6 +24,7 @@ from pacsent.bench.method_rows import (
     features,
     from_estimator,
 )
+from pacsent.encoders.sentence_vectorizer import EmptySentenceWarning
 from pacsent.files import replacing
 from pacsent.maths import regressions
 from pacsent.progress import bar
@@ -389,7 +390,7 @@ def _details(kept, score, lams, source) -> dict:
     if posterior is not None and source.test is not None:
         some = np.arange(min(1000, source.test.n_sentences))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+            warnings.simplefilter("ignore", EmptySentenceWarning)
             variances = posterior(source.test.take(some))[1]
         details["variance_by_length"] = _by_length(np.diff(source.test.offsets)[some], variances)
     return details
@@ -825,10 +826,8 @@ def certificate(row: Row, prepared: "Prepared") -> dict:
 
     source, _, _ = prepared.part(0)
     started = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        vectorizer = make(row.method, prepared.words, on_empty="ignore", n_jobs=source.n_jobs)
-        found = certify(vectorizer, source.train, holdout=0.1, n_jobs=source.n_jobs)
+    vectorizer = make(row.method, prepared.words, on_empty="ignore", n_jobs=source.n_jobs)
+    found = certify(vectorizer, source.train, holdout=0.1, n_jobs=source.n_jobs)
     return {
         "kind": "certificate",
         "row": row.name,

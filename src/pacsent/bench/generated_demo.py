@@ -6,7 +6,6 @@ stands beside the promise.
 """
 
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -167,16 +166,14 @@ def _promise(method, words, target, random_state, n_jobs) -> dict:
     settings = {"n_epochs": 10, "random_state": random_state}
     known = vectorizer.get_params(deep=False)
     vectorizer.set_params(**{name: value for name, value in settings.items() if name in known})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        certificate, gibbs = certify(
-            vectorizer,
-            target.texts[:N_CERTIFIED],
-            "A",
-            random_state=random_state,
-            n_jobs=n_jobs,
-            return_posterior=True,
-        )
+    certificate, gibbs = certify(
+        vectorizer,
+        target.texts[:N_CERTIFIED],
+        "A",
+        random_state=random_state,
+        n_jobs=n_jobs,
+        return_posterior=True,
+    )
     drawn = target.phi(gibbs.parts.rows)
     phi = np.zeros((len(drawn), words.n_words))  # spelled digits are words that nothing draws
     for at, word in enumerate(words.vocabulary.words):

@@ -201,11 +201,10 @@ def reproduce(
 def demo(output, random_state, n_jobs, overwrite, generated, as_json, quiet):
     """Show everything, end to end, on passages of thirty books with the English model.
 
-    Finds passages by meaning, learns who wrote what, promises how often it will be wrong, and
-    watches the promise hold on passages of the same books and the alarm go off on other books.
+    Searches passages by meaning, learns who wrote them, bounds how often that is wrong, and checks
+    the bound on new passages of the same books and of other books, where an alarm is raised.
     With --generated: draws a corpus, trains word vectors, fits every method, and prints accuracy,
-    the true risk (known, because the text was drawn) and the certificate. OUT/index.html is the
-    report.
+    the true risk (known, because the text was drawn) and the certificate. OUT/index.html shows it.
     """
     from pathlib import Path
 
@@ -228,9 +227,9 @@ def demo(output, random_state, n_jobs, overwrite, generated, as_json, quiet):
 
         made = books.run(output, random_state=random_state, n_jobs=n_jobs, say=say)
         told = [
-            f"{what}: promised at most {rounded_up(made[key]['promised'], 3)}, "
-            f"wrong {made[key]['error']:.3f}" + (", alarm" if made[key]["alarm"] else ", no alarm")
-            for what, key in (("the same books", "holds"), ("other books", "breaks"))
+            f"{what}: error at most {rounded_up(made[key]['bound'], 3)}, measured "
+            f"{made[key]['error']:.3f}" + (", alarm" if made[key]["alarm"] else ", no alarm")
+            for what, key in (("same books", "same_books"), ("other books", "other_books"))
         ]
     if as_json:
         made.pop("table", None)
@@ -244,7 +243,7 @@ Report: {Path(output) / "index.html"}
 On your own text:
   pacsent embed english < lines.txt > vectors.tsv
   pacsent words english whale                    neighbours of a word
-  pacsent certify english new.txt                a promise about words nobody has seen
+  pacsent certify english new.txt                a guarantee about new documents
   pacsent train mine.txt -o words                word vectors of your own, both tables
   pacsent fit PB-L2 words mine.txt -o model      sentence vectors
   pacsent evaluate PB-L2 words labelled.tsv      lines of label<TAB>text"""

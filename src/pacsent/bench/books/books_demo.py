@@ -1,30 +1,36 @@
-"""The main job on real English: find passages, learn who wrote what, promise, and check it."""
+"""The demo: search passages of thirty books, learn their authors, and check the guarantee.
 
-import html
+Here is what is computed; `books_page` shows it.
+"""
+
 import os
 import time
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from pacsent.bench.books.passages_data import passages
-from pacsent.bench.evaluation import unit_length
+from pacsent.bench.books.passages_data import Passage, passages
+from pacsent.bench.evaluation import draw_labelled, unit_length
 from pacsent.certificates import certify
 from pacsent.classify import TextClassifier, check_exchangeable
 from pacsent.encoders.methods import make
-from pacsent.maths.rounding import rounded_up
+from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
+from pacsent.files import replacing
+from pacsent.maths.rounding import percent, rounded_up
 from pacsent.words.storing import load_words
+from pacsent.words.vectors import WordVectors
 
 QUERIES = (
     "a ship goes down in a storm at sea",
-    "he asked her to marry him",
-    "the detective finds a clue to the murder",
+    "the old house is said to be haunted by a ghost",
     "wolves and dogs in the frozen snow",
 )
 WORDS = ("whale", "marriage", "evolution")
+SIZES = (100, 300, 900, 2400)  # numbers of labels
 DELTA = 0.05
+N_MARKED = 5  # words of a hit
+N_BINS = 10
 
 
 def run(
@@ -34,188 +40,212 @@ def run(
     n_jobs: int | None = None,
     say: Callable[[str], object] = lambda line: None,
 ) -> dict:
-    """Everything once; a page with the results under `out`.
+    """Compute everything once and write an illustrated page to `out`/index.html.
 
     Parameters
     ----------
     out : path
     random_state : int, default=0
-        Decides the splits.
+        Determines the splits.
     n_jobs : int or None
         Threads; None takes every core.
     say : callable
-        Told what happens, a line at a time.
+        Called with each line of progress.
 
     Returns
     -------
     dict
-        found, words, holds, breaks, certificate, seconds.
+        words, found, curve, same_books, other_books, certificate, seconds.
     """
+    from pacsent.bench.books.books_page import page
+
     started = time.perf_counter()
-    words, shelf = load_words("english"), passages()
-    say(f"the English model: {words.n_words:,} words, {words.n_dims} dimensions, both tables")
+    words, books = load_words("english"), passages()
+    say(f"The English model: {words.n_words:,} words, {words.n_dims} dimensions.")
     near = {word: [w for w, _ in words.most_similar(word, 5)] for word in WORDS}
     for word, others in near.items():
         say(f"  {word}: {', '.join(others)}")
-    say(f"\n{len(shelf):,} passages of {len({p.book for p in shelf})} books, found by meaning")
-    found = _search(words, shelf, n_jobs, say)
-    say("\nwho wrote it? Learned from passages, with a promise about passages not seen")
-    old, new = _random_split(shelf, random_state)
-    holds = _promise(words, old, new, random_state, n_jobs)
-    _tell("passages of the same books", holds, say)
-    old, new = _other_books(shelf)
-    breaks = _promise(words, old, new, random_state, n_jobs)
-    _tell("passages of a third book of each author", breaks, say)
-    say("\nwords: how well the vector of a passage's beginning tells what follows from noise")
-    certificate = _certificate(words, shelf, random_state, n_jobs)
+    say(f"\nSearch by meaning in {len(books):,} passages of {len({p.book for p in books})} books.")
+    vectorizer = make("SIF-sum", words, on_empty="ignore", n_jobs=n_jobs).fit([])
+    vectors = unit_length(vectorizer.transform([p.text for p in books]))
+    found = search(vectorizer, vectors, books, QUERIES)
+    for entry in found:
+        best = entry["hits"][0]
+        say(f"  “{entry['query']}”\n    {best['author']}, {best['book']}: {best['text'][:60]}…")
+    say("\nLearn who wrote a passage; with 95 % confidence, the error rate is at most:")
+    old, new = random_split(books, random_state)
+    same_books = guarantee(words, old, new, random_state, n_jobs)
+    say(_line("passages of the same books", same_books))
+    other_books = guarantee(words, *by_book(books), random_state, n_jobs)
+    say(_line("a third book of each author", other_books))
+    curve = accuracy_curve(words, old, new, SIZES, random_state, n_jobs)
+    for point in curve:
+        say(f"  accuracy with {point['n_labels']:>5,} labels: {point['with vectors']:.3f}")
+    say("\nA certificate without labels: does a vector predict the words that follow?")
+    certificate = certify(
+        make("PB-L2", words, n_jobs=n_jobs), [p.text for p in books[::5]], delta=DELTA,
+        random_state=random_state, holdout=0.2, n_jobs=n_jobs,
+    )  # fmt: skip
     say(
-        f"  promised: wrong at most {rounded_up(certificate.risk_bound)} of the time (guessing: "
-        f"0.5); on passages held back: {certificate.held_out_risk:.4f}"
+        f"  error at most {percent(certificate.risk_bound)} (guessing: 50 %); on held-out "
+        f"passages: {100 * certificate.held_out_risk:.2f} %"
     )
     made = {
         "words": near,
         "found": found,
-        "holds": holds,
-        "breaks": breaks,
+        "curve": curve,
+        "same_books": same_books,
+        "other_books": other_books,
         "certificate": certificate,
         "seconds": time.perf_counter() - started,
     }
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    (out / "index.html").write_text(_page(made), encoding="utf-8")
+    with replacing(out / "index.html") as file:
+        file.write(page(made, map_of(vectors, books)).encode())
     return made
 
 
-def _search(words, shelf, n_jobs, say) -> list[dict]:
-    """The two passages nearest to each query."""
-    vectorizer = make("SIF-sum", words, n_jobs=n_jobs).fit([])
-    vectors = unit_length(vectorizer.transform([p.text for p in shelf]))
-    asked = unit_length(vectorizer.transform(QUERIES))
+def map_of(vectors: np.ndarray, books: Sequence[Passage]) -> list[dict]:
+    """The passages on the plane on which the mean vectors of the books differ most.
+
+    Returns a dict for each author: author, places (n, 2), and the middle of them.
+    """
+    names = np.array([p.book for p in books])
+    means = np.array([vectors[names == book].mean(axis=0) for book in dict.fromkeys(names)])
+    _, _, directions = np.linalg.svd(means - means.mean(axis=0), full_matrices=False)
+    signs = np.sign(directions[np.arange(2), np.abs(directions[:2]).argmax(axis=1)])
+    places = vectors @ (directions[:2] * signs[:, None]).T
+    authors = np.array([p.author for p in books])
+    return [
+        {"author": str(author), "places": places[authors == author],
+         "middle": np.median(places[authors == author], axis=0)}
+        for author in dict.fromkeys(authors)
+    ]  # fmt: skip
+
+
+def search(
+    vectorizer: SentenceVectorizer,
+    vectors: np.ndarray,
+    books: Sequence[Passage],
+    queries: Sequence[str],
+    k: int = 2,
+) -> list[dict]:
+    """The k passages nearest to each query, with the words that contribute most to the cosine.
+
+    A vector of SIF-sum is a sum over words, so the dot product with the query is one too.
+    """
     found = []
-    for query, cosines in zip(QUERIES, asked @ vectors.T):
-        best = [shelf[i] for i in np.argsort(-cosines)[:2]]
-        found.append({"query": query, "passages": best})
-        say(f"  “{query}”")
-        for passage in best:
-            say(f"    {passage.author}, {passage.book}: {passage.text[:60]}…")
+    asked = unit_length(vectorizer.transform(queries))
+    for query, direction in zip(queries, asked):
+        cosines = vectors @ direction
+        hits = []
+        for i in np.argsort(-cosines)[:k]:
+            tokens = sorted({t.strip(_MARKS).lower() for t in books[i].text.split()} - {""})
+            adds = vectorizer.transform(tokens) @ direction
+            best = [tokens[j] for j in np.argsort(-adds)[:N_MARKED] if adds[j] > 0]
+            hits.append({**books[i]._asdict(), "cosine": float(cosines[i]), "matching": best})
+        found.append({"query": query, "hits": hits})
     return found
 
 
-def _random_split(shelf, seed):
-    """Four fifths to learn from, the rest to try it on; both of all thirty books."""
-    order = np.random.default_rng(seed).permutation(len(shelf))
-    cut = len(shelf) * 4 // 5
-    return [shelf[i] for i in order[:cut]], [shelf[i] for i in order[cut:]]
+_MARKS = "“”‘’\"'.,;:!?()[]-—_"
 
 
-def _other_books(shelf):
-    """The first two books of each author to learn from, the third to try it on."""
-    books: dict[str, list[str]] = {}
-    for passage in shelf:
-        names = books.setdefault(passage.author, [])
-        if passage.book not in names:
-            names.append(passage.book)
-    known = {book for names in books.values() for book in names[:2]}
-    return [p for p in shelf if p.book in known], [p for p in shelf if p.book not in known]
+def random_split(books: Sequence[Passage], seed: int) -> tuple[list, list]:
+    """Four fifths to learn from, and the rest to test on; both from all thirty books."""
+    order = np.random.default_rng(seed).permutation(len(books))
+    cut = len(books) * 4 // 5
+    return [books[i] for i in order[:cut]], [books[i] for i in order[cut:]]
 
 
-def _promise(words, old, new, seed, n_jobs) -> dict:
-    """A classifier with its certificate, its error on new passages, and whether they are alike."""
+def by_book(books: Sequence[Passage]) -> tuple[list, list]:
+    """The first two books of each author to learn from, and the third to test on."""
+    of_author: dict[str, list[str]] = {}
+    for passage in books:
+        titles = of_author.setdefault(passage.author, [])
+        if passage.book not in titles:
+            titles.append(passage.book)
+    known = {book for titles in of_author.values() for book in titles[:2]}
+    return [p for p in books if p.book in known], [p for p in books if p.book not in known]
+
+
+def guarantee(
+    words: WordVectors,
+    old: Sequence[Passage],
+    new: Sequence[Passage],
+    seed: int,
+    n_jobs: int | None,
+) -> dict:
+    """A classifier with its guarantee, its error on new passages, and the test of exchangeability.
+
+    A quarter of `old` is the calibration set, from which the bound is computed.
+    """
     classifier = TextClassifier(words, n_jobs=n_jobs)
     texts, authors = [p.text for p in old], [p.author for p in old]
     classifier.fit(texts, authors, holdout=0.25, delta=DELTA, seed=seed)
-    fresh = [p.text for p in new]
-    error = float(np.mean(classifier.predict(fresh) != np.array([p.author for p in new])))
-    test = check_exchangeable(texts, fresh, words=words, seed=seed)
+    new_texts = [p.text for p in new]
+    probabilities = classifier.predict_proba(new_texts)
+    guesses = classifier.classes_[probabilities.argmax(axis=1)]
+    right = guesses == np.array([p.author for p in new])
+    test = check_exchangeable(texts, new_texts, words=words, seed=seed)
+    certificate = classifier.certificate_
     return {
-        "promised": float(classifier.certificate_.error_bound),
-        "error": error,
-        "n_held_back": classifier.certificate_.n,
+        "bound": float(certificate.error_bound),
+        "error": float(1 - right.mean()),
+        "n_fitted": len(texts) - certificate.n,
+        "n_calibration": certificate.n,
         "n_new": len(new),
         "alarm": bool(test.alarm),
         "p_value": float(test.p_value),
+        "told_apart": float(test.accuracy),
+        "reliability": reliability(probabilities.max(axis=1), right),
     }
 
 
-def _tell(what, promise, say):
-    kept = "kept" if promise["error"] <= promise["promised"] else "BROKEN"
-    alarm = "ALARM: these are other texts" if promise["alarm"] else "no alarm"
-    say(
-        f"  {what}: wrong at most {rounded_up(promise['promised'], 3)}, promised; "
-        f"{promise['error']:.3f}, counted on {promise['n_new']:,}: {kept}; {alarm} "
-        f"(p = {promise['p_value']:.2g})"
+def reliability(confidence: np.ndarray, right: np.ndarray) -> list[dict]:
+    """Mean probability and share of right answers, in bins of the probability.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> reliability(np.array([0.52, 0.58, 0.97]), np.array([True, False, True]))
+    [{'n': 2, 'probability': 0.55, 'right': 0.5}, {'n': 1, 'probability': 0.97, 'right': 1.0}]
+    """
+    bins = np.minimum((confidence * N_BINS).astype(int), N_BINS - 1)
+    return [
+        {"n": int((bins == b).sum()), "probability": round(float(confidence[bins == b].mean()), 4),
+         "right": round(float(right[bins == b].mean()), 4)}
+        for b in np.unique(bins)
+    ]  # fmt: skip
+
+
+def accuracy_curve(
+    words: WordVectors,
+    old: Sequence[Passage],
+    new: Sequence[Passage],
+    sizes: Sequence[int],
+    seed: int,
+    n_jobs: int | None,
+) -> list[dict]:
+    """Accuracy on new passages by number of labels, with and without the word vectors."""
+    authors = np.unique([p.author for p in old], return_inverse=True)[1]
+    truth, texts = np.array([p.author for p in new]), [p.text for p in new]
+    curve = []
+    for size in sizes:
+        some = [old[i] for i in draw_labelled(authors, size, seed)]
+        point: dict = {"n_labels": size}
+        for name, vectors in (("with vectors", words), ("n-grams alone", None)):
+            classifier = TextClassifier(vectors, n_jobs=n_jobs)
+            classifier.fit([p.text for p in some], [p.author for p in some])
+            point[name] = float(np.mean(classifier.predict(texts) == truth))
+        curve.append(point)
+    return curve
+
+
+def _line(what, made) -> str:
+    alarm = "alarm" if made["alarm"] else "no alarm"
+    return (
+        f"  {what}: {rounded_up(made['bound'], 3)}; measured on {made['n_new']:,} new passages: "
+        f"{made['error']:.3f}; exchangeability test: {alarm} (p = {made['p_value']:.2g})"
     )
-
-
-def _certificate(words, shelf, seed, n_jobs):
-    texts = [p.text for p in shelf[::5]]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return certify(
-            make("PB-L2", words, n_jobs=n_jobs), texts, delta=DELTA, random_state=seed,
-            holdout=0.2, n_jobs=n_jobs,
-        )  # fmt: skip
-
-
-# ------------------------------------------------------------------------------------------------
-# the page
-# ------------------------------------------------------------------------------------------------
-
-_STYLE = """
-:root { color-scheme: light dark; --paper: #fff; --ink: #1c1e21; --soft: #565c66; --line: #dcdcd6;
-  --good: #186a3b; --bad: #a93226; }
-@media (prefers-color-scheme: dark) { :root { --paper: #14161a; --ink: #e8e8e4; --soft: #a9b0bb;
-  --line: #363c46; --good: #7fd49a; --bad: #ff938c; } }
-body { font: 17px/1.55 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem;
-  background: var(--paper); color: var(--ink); }
-h1 { line-height: 1.2; } h2 { margin: 2.2rem 0 .6rem; } h3 { margin: 1.4rem 0 .3rem; }
-table { border-collapse: collapse; width: 100%; }
-td, th { padding: .35rem .8rem .35rem 0; text-align: left; vertical-align: top; }
-tr { border-bottom: 1px solid var(--line); }
-blockquote { color: var(--soft); margin: .6rem 0; padding-left: .9rem;
-  border-left: 3px solid var(--line); }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 14px; }
-.good { color: var(--good); } .bad { color: var(--bad); font-weight: bold; }
-@media (max-width: 40rem) { table.promises, .promises tbody { display: block; }
-  .promises tr:first-child { display: none; } .promises tr { display: block; padding: .5rem 0; }
-  .promises td { display: flex; justify-content: space-between; gap: 1rem; padding: .1rem 0; }
-  .promises td::before { content: attr(data-name); color: var(--soft); } }
-"""
-_PROMISES = ("new passages", "promised error", "error", "promise", "are they alike?")
-
-
-def _page(made) -> str:
-    parts = ["<h1>Thirty books, read by pacsent</h1>"]
-    parts.append("<h2>Words of the English model, and their neighbours</h2><table>")
-    for word, others in made["words"].items():
-        parts.append(f"<tr><td>{word}</td><td>{', '.join(map(html.escape, others))}</td></tr>")
-    parts.append("</table><h2>Passages found by meaning</h2>")
-    for entry in made["found"]:
-        parts.append(f"<h3>{html.escape(entry['query'])}</h3>")
-        for p in entry["passages"]:
-            where = html.escape(f"{p.author}, {p.book}")
-            parts.append(f"<blockquote>{html.escape(p.text)} <em>{where}</em></blockquote>")
-    parts.append(
-        "<h2>Who wrote it</h2><p>A classifier learns the ten authors, and a part of the passages "
-        'that it never sees gives its promise.</p><table class="promises"><tr>'
-        + "".join(f"<th>{name}</th>" for name in _PROMISES)
-        + "</tr>"
-    )
-    for what, key in (("of the same books", "holds"), ("of other books", "breaks")):
-        p = made[key]
-        kept = p["error"] <= p["promised"]
-        mark = '<span class="good">kept</span>' if kept else '<span class="bad">broken</span>'
-        alike = '<span class="bad">alarm</span>' if p["alarm"] else "no alarm"
-        told = (what, f"at most {rounded_up(p['promised'], 3)}", f"{p['error']:.3f}", mark,
-                f"<span>{alike}, p = {p['p_value']:.2g}</span>")  # fmt: skip
-        cells = zip(_PROMISES, told)
-        row = "".join(f'<td data-name="{name}">{cell}</td>' for name, cell in cells)
-        parts.append(f"<tr>{row}</tr>")
-    text = html.escape(str(made["certificate"]))
-    parts.append(f"</table><h2>A certificate about words</h2><pre>{text}</pre>")
-    head = (
-        "<!doctype html><html lang='en'><meta charset='utf-8'>"
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>Thirty books, read by pacsent</title><style>{_STYLE}</style>"
-    )
-    return head + "".join(parts) + f"<p>{made['seconds']:.0f} seconds.</p>\n"

@@ -1,8 +1,7 @@
-"""Plain SVG for the pages' pictures: a sheet that is legible by day, by night and on a phone.
+"""Plain SVG pictures that are legible in light mode, in dark mode and on a phone.
 
-The sheet has its own paper, so that a picture is readable on any background; colours follow the
-reader's setting. Layouts live in the scripts that draw: make_house.py, make_methods.py,
-make_front.py.
+A picture has its own background, and its colours follow the reader's setting. The demo page and the
+scripts that draw the figures of the documentation use it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,7 +9,7 @@ from html import escape
 from math import ceil, floor, log10
 from pathlib import Path
 
-# name: (by day, by night); pictures say class="name" and never a colour
+# name: (light mode, dark mode); pictures use class="name" and never a colour
 COLOURS = {
     "paper": ("#ffffff", "#14181f"),
     "ink": ("#1c2430", "#e8ecf2"),
@@ -39,13 +38,23 @@ STYLE = (
 )
 
 
-def sheet(width: float, height: float, title: str, parts: Iterable[str]) -> str:
-    """A whole picture; `title` is what a screen reader says."""
+def sheet(
+    width: float, height: float, title: str, parts: Iterable[str], *, style: str = STYLE
+) -> str:
+    """A whole picture with a background; `title` is what a screen reader reads.
+
+    A page that holds several pictures has the style once and passes an empty one.
+
+    Examples
+    --------
+    >>> sheet(10, 10, "a dot", ['<circle r="1"/>'], style="").splitlines()[-2]
+    '<circle r="1"/>'
+    """
     body = "\n".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
         f'width="{width:g}" height="{height:g}" role="img">\n<title>{escape(title)}</title>\n'
-        f'{STYLE}\n<rect class="paper" width="{width:g}" height="{height:g}" rx="8"/>\n'
+        f'{style}\n<rect class="paper" width="{width:g}" height="{height:g}" rx="8"/>\n'
         f"{body}\n</svg>\n"
     )
 
@@ -88,7 +97,13 @@ def ticks(low: float, high: float, wanted: int = 4) -> list[float]:
 class Panel:
     """Axes at a place of a sheet, linear or logarithmic, and what is drawn in them."""
 
-    def __init__(self, place: Sequence[float], x: Sequence[float], y: Sequence[float], log_x=False):
+    def __init__(
+        self,
+        place: Sequence[float],
+        x: Sequence[float],
+        y: Sequence[float],
+        log_x: bool = False,
+    ):
         self.left, self.top, self.width, self.height = place
         self.x, self.y, self.log_x = x, y, log_x
         self.parts: list[str] = []
@@ -99,7 +114,13 @@ class Panel:
         up = (y - self.y[0]) / (self.y[1] - self.y[0])
         return self.left + share * self.width, self.top + (1 - up) * self.height
 
-    def axes(self, x_says: str, y_says: str, x_ticks=None, y_ticks=None) -> "Panel":
+    def axes(
+        self,
+        x_says: str,
+        y_says: str,
+        x_ticks: Sequence[float] | None = None,
+        y_ticks: Sequence[float] | None = None,
+    ) -> "Panel":
         """Rules, numbers and names; the name of y stands above, where a phone has room."""
         for value in ticks(*self.y) if y_ticks is None else y_ticks:
             y = self.at(self.x[0], value)[1]
@@ -118,12 +139,26 @@ class Panel:
         self.parts.append(line([(self.left, below), (self.left + self.width, below)], "quiet", 1))
         return self
 
-    def curve(self, xs, ys, kind: str, dash: str = "", width: float = 2.4) -> "Panel":
+    def curve(
+        self,
+        xs: Iterable[float],
+        ys: Iterable[float],
+        kind: str,
+        dash: str = "",
+        width: float = 2.4,
+    ) -> "Panel":
         places = [self.at(x, y) for x, y in zip(xs, ys, strict=True)]
         self.parts.append(line(places, kind, width, dash))
         return self
 
-    def dots(self, xs, ys, kind: str, size: float = 3, faint: float = 1) -> "Panel":
+    def dots(
+        self,
+        xs: Iterable[float],
+        ys: Iterable[float],
+        kind: str,
+        size: float = 3,
+        faint: float = 1,
+    ) -> "Panel":
         for x, y in (self.at(x, y) for x, y in zip(xs, ys, strict=True)):
             self.parts.append(
                 f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{size:g}" '
