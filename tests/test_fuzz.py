@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from fuzz import mutations, running
+from fuzz import crafted, mutations, running
 from fuzz.targets import TARGETS
 
 N_CASES = 25
@@ -22,6 +22,29 @@ def test_damaged_files_are_read_or_refused_in_one_line(target):
         if what := running.one_case(target, number):
             found.setdefault(what, number)
     assert not found, f"python -m fuzz --target {target} --case {next(iter(found.values()))}"
+
+
+CRAFTED = [name for name in TARGETS if name.startswith("crafted-")]
+
+
+@pytest.mark.parametrize("target", CRAFTED)
+def test_every_array_of_a_folder_is_checked_before_use(target, tmp_path):
+    """Each array of a saved model in each wrong form, with right checksums: refused or used."""
+    found = {}
+    for tree in running.seeds(target):
+        arrays = crafted.arrays_of(tree)
+        for name, array in arrays.items():
+            for way in crafted.WAYS:
+                wrong = crafted.changed(array, way)
+                if wrong is None:
+                    continue
+                signed = crafted.signed(tree, "m", arrays | {name: wrong})
+                if what := running.outcome(target, signed):
+                    found[f"{name}, {way}"] = what
+            left = {other: a for other, a in arrays.items() if other != name}
+            if what := running.outcome(target, crafted.signed(tree, "m", left)):
+                found[f"without {name}"] = what
+    assert not found
 
 
 def test_a_case_is_made_again_from_its_number():

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -36,6 +37,28 @@ def test_few_bits_lose_what_the_theory_of_quantisers_says(bits, rng):
     share = {1: 0.3634, 2: 0.1175, 4: 0.009497, 8: 4.3e-5}[bits]  # of a normal variable (Max)
     assert_allclose(lost(table, pack(table, bits, n_head=0).unpack()), share, rtol=0.12)
     assert pack(table, bits, n_head=0).codes.nbytes == 300 * 128 * bits // 8
+
+
+def test_fewer_words_keep_what_the_vocabulary_does_with_unknown_ones(words):
+    spelled = replace(words, vocabulary=words.vocabulary.treating_unknown("nearest"))
+    assert compress(spelled, n_words=50).vocabulary.unknown == "nearest"
+    assert compress(words, n_words=50).vocabulary.unknown == "drop"
+
+
+def test_parts_that_are_finite_but_give_infinity_are_refused(rng):
+    packed = pack(rng.normal(size=(5, 4)).astype(np.float32), 4, n_head=2)
+    assert packed.surely_finite()
+    large = replace(packed, spread=np.full(4, 3e38, np.float32))
+    assert not large.surely_finite()
+    words = WordVectors(Vocabulary(list("abcde")), large)
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match=r"must be finite numbers"):
+        _ = words.input_vectors
+
+
+def test_a_part_of_another_type_is_refused(rng):
+    packed = pack(rng.normal(size=(5, 4)).astype(np.float32), 4, n_head=2)
+    with pytest.raises(ValueError, match=r"codes of a packed table must be uint8 .* Got int64"):
+        replace(packed, codes=packed.codes.astype(np.int64))
 
 
 def test_the_head_keeps_eight_bits(rng):

@@ -21,6 +21,7 @@ from pacsent import Corpus, SkipGram, load
 from pacsent._kernels import skipgram_kernels as kernels
 from pacsent.maths.noise import alias_thresholds
 from pacsent.words import skipgram as skipgram_module
+from pacsent.words.fingerprint import Fingerprint
 from pacsent.words.skipgram import forget
 
 SMALL = {"n_dims": 20, "window": 3, "n_epochs": 2, "n_negatives": 4, "min_count": 1, "subsample": 0}
@@ -518,6 +519,7 @@ def test_word_vectors_remember_how_they_were_made(corpus):
     model = SkipGram(**SMALL, random_state=0, n_jobs=1).fit(corpus)
     words = model.word_vectors_
     assert words.corpus_digest == corpus.digest
+    assert words.fingerprint.n_documents == Fingerprint.of_corpus(corpus).n_documents
     assert words.training["n_negatives"] == 4
     assert words.training["window"] == 3
     assert model.vocabulary_ is corpus.vocabulary

@@ -18,7 +18,8 @@ from numpy.testing import assert_array_equal
 
 import pacsent
 from pacsent import Vocabulary, WordVectors, files, load, save, storage
-from pacsent.words import storing
+from pacsent.loading import check
+from pacsent.words import formats, storing
 from pacsent.words.vectors import Subwords
 
 COMMITTED = Path(__file__).parent / "data" / "model-v1"
@@ -231,6 +232,56 @@ def test_training_that_is_not_plain_is_refused_by_name(tmp_path):
         save(made(training={"x": object()}), tmp_path / "model")
 
 
+@pytest.mark.parametrize("name", ["v.txt", "v.bin", "v.txt.gz"])
+def test_load_reads_word_vectors_of_other_programs(tmp_path, name):
+    words = made()
+    formats.write(words, tmp_path / name)
+    again = load(tmp_path / name, normalise="unicode", unknown="nearest")
+    assert list(again.words) == list(words.words)
+    np.testing.assert_allclose(again.input_vectors, words.input_vectors, rtol=1e-5)
+    assert again.vocabulary.normalise == "unicode" and again.vocabulary.unknown == "nearest"
+    assert load(str(tmp_path / name)).vocabulary.unknown == "drop"
+    with pytest.raises(ValueError, match=r"holds word vectors itself"):
+        load(tmp_path / name, word_vectors=words)
+
+
+def test_numbers_that_are_not_finite_are_found_behind_right_checksums(tmp_path):
+    subwords = Subwords(np.ones((11, 3), np.float32), 2, 4)
+    save(made(subwords=subwords), tmp_path / "model")
+    whole = tensors_of(tmp_path / "model")
+    for name in ("input_vectors", "output_vectors", "subword_vectors"):
+        wrong = whole[name].copy()
+        wrong[1, 1] = np.nan
+        rewritten(tmp_path / "model", whole | {name: wrong})
+        words = load(tmp_path / "model")
+        with pytest.raises(ValueError, match=rf"{name} must be finite numbers"):
+            words.roles() and words.input("unseen")
+
+
+@pytest.mark.parametrize("counts", [[2.5, 1, 1, 1, 1], [-1, 1, 1, 1, 1]])
+def test_counts_that_are_none_are_found_behind_right_checksums(tmp_path, counts):
+    save(made(), tmp_path / "model")
+    whole = tensors_of(tmp_path / "model")
+    rewritten(tmp_path / "model", whole | {"vocabulary.counts": np.array(counts)})
+    with pytest.raises(ValueError, match=r"counts must be .*at least 0. Got (2.5|-1)"):
+        _ = load(tmp_path / "model").counts
+
+
+def test_a_certificate_in_a_folder_is_verified_when_it_is_opened(tmp_path):
+    texts = [f"good film {i}" if i % 2 else f"bad book {i}" for i in range(120)]
+    model = pacsent.TextClassifier(None).fit(texts, [i % 2 for i in range(120)], holdout=0.5)
+    save(model, tmp_path / "model")
+    tensors = tensors_of(tmp_path / "model")
+    described = json.loads(tensors["description"].tobytes())
+    bound = next(name for name in described["certificate"] if name.endswith("bound"))
+    described["certificate"][bound] = 1e-6
+    text = np.frombuffer(json.dumps(described).encode(), np.uint8)
+    rewritten(tmp_path / "model", tensors | {"description": text})
+    with pytest.raises(ValueError, match=r"damaged: .*certificate"):
+        load(tmp_path / "model")
+    assert [step["ok"] for step in check(tmp_path / "model")][-1] is False
+
+
 # -- replacing ----------------------------------------------------------------------------------
 
 
@@ -388,12 +439,10 @@ def test_missing_things_are_named(tmp_path):
     ):
         load(tmp_path / "nowhere")
     (tmp_path / "file").write_text("x")
-    with pytest.raises(ValueError, match=r"must be a folder written by pacsent. It is a file"):
+    with pytest.raises(ValueError, match=r"file must be word vectors in a known format"):
         load(tmp_path / "file")
     (tmp_path / "other").mkdir()
-    with pytest.raises(
-        FileNotFoundError, match=r"is not a model of pacsent: it has no config.json"
-    ):
+    with pytest.raises(ValueError, match=r"must be a folder of word vectors: a pacsent model"):
         load(tmp_path / "other")
     save(made(), tmp_path / "model")
     (tmp_path / "model" / "model.safetensors").unlink()

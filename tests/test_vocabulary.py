@@ -222,6 +222,11 @@ class TestMistakes:
         with pytest.raises(TypeError, match=r"words must be str. Got 3 instead"):
             Vocabulary(["a", 3])
 
+    @pytest.mark.parametrize("words", ["film", {"a", "b"}, {"a": 1}, b"ab", np.array([["a", "b"]])])
+    def test_what_is_no_list_of_words(self, words):
+        with pytest.raises((TypeError, ValueError), match=r"words must be an iterable of texts"):
+            Vocabulary(words)
+
     def test_counts_of_another_length(self):
         with pytest.raises(ValueError, match=r"each of the 2 words. Got .* shape \(1,\)"):
             Vocabulary(["a", "b"], [1])

@@ -4,6 +4,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from pacsent.storage import (
     write_folder,
     write_tensors,
 )
+from pacsent.words import formats
 from pacsent.words.storing import n_bytes, open_words, save_words, write_words
 from pacsent.words.vectors import WordVectors
 
@@ -262,14 +264,15 @@ def load(
     unknown: str | None = None,
     word_vectors: WordVectors | None = None,
 ) -> Any:
-    """Open a saved model: word vectors (memory-mapped) or a fitted estimator.
+    """Open a saved model, or word vectors of another program.
 
     Parameters
     ----------
     path : str or path
-        A folder written by `save`; "english", the model that comes with the package; or
-        "hf://owner/name", a model on the Hugging Face hub (extra `[hub]`), with "@revision" for
-        one that stays the same.
+        A folder written by `save`, whose tables are memory-mapped; "english", the model that comes
+        with the package; "hf://owner/name", a model on the Hugging Face hub (extra `[hub]`), with
+        "@revision" for one that stays the same; or a file or folder of word vectors in one of the
+        formats that `pacsent.words.formats.read` recognises (word2vec, GloVe, fastText, ...).
     normalise : {"paper", "unicode"} or callable, optional
         How raw text becomes tokens, in place of what the folder says (a function cannot be
         saved).
@@ -294,13 +297,19 @@ def load(
     True
     """
     path = storage.place(path)
-    config = read_config(path)
+    foreign = path.exists() and formats.detect(path) != "pacsent"
+    config = {"class": "WordVectors"} if foreign else read_config(path)
+    if config["class"] == "WordVectors" and word_vectors is not None:
+        raise ValueError(
+            f"word_vectors is for loading an estimator. {path} holds word vectors itself: "
+            "leave it out."
+        )
+    if foreign:
+        words = formats.read(path, normalise=normalise)
+        vocabulary = words.vocabulary.treating_unknown(unknown or "drop")
+        same = vocabulary is words.vocabulary
+        return words if same else replace(words, vocabulary=vocabulary)
     if config["class"] == "WordVectors":
-        if word_vectors is not None:
-            raise ValueError(
-                f"word_vectors is for loading an estimator. {path} holds word vectors itself: "
-                "leave it out."
-            )
         return open_words(path, config, normalise, unknown)
     if config["class"] == "TextClassifier":
         return _load_classifier(path, config, (normalise, unknown), word_vectors)
@@ -322,6 +331,8 @@ def _load_classifier(path, config, how, word_vectors):
         parameters = {key: from_json(value) for key, value in config["parameters"].items()}
         classifier = TextClassifier(vectorizer, **parameters)
         classifier._restore(tensors, vectorizer)
+        if hasattr(classifier, "certificate_") and not classifier.certificate_.verify():
+            raise ValueError("the bounds of its certificate do not follow from its numbers")
     except (KeyError, ValueError, TypeError, IndexError, RecursionError) as error:
         raise ValueError(_damaged(path, error)) from None
     if classifier.coef_dense_.size and vectorizer is None:

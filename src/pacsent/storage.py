@@ -219,6 +219,8 @@ def _wrong_with(config) -> str:
     for name in ("digest", "files"):
         if name not in config:
             return f"it has no {name}"
+    if not all(isinstance(record, dict) for record in config["files"].values()):
+        return "its list of files does not describe them"
     try:
         found = seals.digest_of_json({k: v for k, v in config.items() if k != "digest"})
     except (ValueError, RecursionError):

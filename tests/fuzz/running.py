@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from threading import Lock
 
+from fuzz.crafted import crafted_tree
 from fuzz.mutations import damaged
 from fuzz.targets import TARGETS, Target, Tree, write_tree
 
@@ -43,6 +44,8 @@ def damaged_tree(target: str, number: int) -> Tree:
     """Case `number` of a target: always the same files."""
     rng = random.Random(zlib.crc32(target.encode()) * 1_000_003 + number)
     tree = dict(rng.choice(seeds(target)))
+    if TARGETS[target].crafted:
+        return crafted_tree(tree, rng)
     names = list(tree)
     for name in rng.sample(names, min(len(names), rng.choice((1, 1, 1, 2)))):
         if len(tree) > 1 and rng.random() < 0.03:
@@ -68,7 +71,11 @@ def _where(error: BaseException) -> str:
 
 def one_case(target: str, number: int, show: bool = False) -> str:
     """'' where the case was read or refused as it should be, else what was wrong, in short."""
-    tree = damaged_tree(target, number)
+    return outcome(target, damaged_tree(target, number), show)
+
+
+def outcome(target: str, tree: Tree, show: bool = False) -> str:
+    """`one_case` for files that are given."""
     signal.signal(signal.SIGALRM, _alarm)
     with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -32,6 +32,7 @@ class Target:
     seeds: Callable[[], list[Tree]]
     read: Callable[[Path], object]
     sealed: bool = False  # damage must be refused, or change nothing
+    crafted: bool = False  # changed on purpose, with right checksums: refused or used
 
 
 # ------------------------------------------------------------------------------------------------
@@ -130,6 +131,14 @@ def classifier() -> list[Tree]:
     return [made(lambda place: save(fitted, place / "m"))]
 
 
+def certified_classifier() -> list[Tree]:
+    from pacsent import TextClassifier, save
+
+    texts = [f"{text} {i}" for i, text in enumerate([*TEXTS, "good joy"] * 20)]
+    fitted = TextClassifier(None).fit(texts, ["a", "b", "a", "b", "a", "b"] * 20, holdout=0.5)
+    return [made(lambda place: save(fitted, place / "m"))]
+
+
 def index() -> list[Tree]:
     from pacsent import Index, make, save
 
@@ -155,6 +164,69 @@ def words_folder() -> list[Tree]:
     from pacsent import save
 
     return [made(lambda place: save(word_vectors(), place / "m"))]
+
+
+def words_folders() -> list[Tree]:
+    """Word vectors with every part that they can have."""
+    from pacsent import Vocabulary, WordVectors, save
+    from pacsent.words.packing import compress
+    from pacsent.words.vectors import Subwords
+
+    small = word_vectors()
+    subwords = Subwords(np.random.default_rng(2).normal(size=(9, 4)).astype(np.float32), 2, 3)
+    rng = np.random.default_rng(3)
+    large = [f"w{i}" for i in range(10_000)]  # saved with its hash table
+    kinds = [
+        replace(small, subwords=subwords).trained_on([" ".join(WORDS * 5)] * 3),
+        compress(small, bits=4, n_head=2),
+        WordVectors(Vocabulary(large), rng.normal(size=(10_000, 2)).astype(np.float16)),
+    ]
+    return [made(lambda place, w=words: save(w, place / "m")) for words in kinds]
+
+
+def saved_classes() -> dict[str, Callable[[], list[Tree]]]:
+    """How a folder of every class that `load` can open is made, by the name of the class."""
+    from pacsent.encoders.methods import ESTIMATORS, METHODS, make
+
+    found: dict[str, Callable[[], list[Tree]]] = {
+        "WordVectors": words_folders,
+        "TextClassifier": lambda: classifier() + certified_classifier(),
+        "Index": index,
+    }
+    for method in METHODS:
+        found.setdefault(type(make(method, word_vectors())).__name__, lambda m=method: model(m))
+    missing = set(ESTIMATORS) - set(found)
+    if missing:
+        raise NotImplementedError(f"say how to make a saved {missing}")
+    return found
+
+
+def use_any(folder: Path) -> None:
+    """Open whatever a folder holds and call all that a user would."""
+    from pacsent import Index, TextClassifier, WordVectors, load
+
+    found = load(folder / "m")
+    if isinstance(found, WordVectors):
+        use_words(found)
+        found.vocabulary.check_lookup()
+        if found.subwords is not None:
+            only_finite(found.input("unseen"))
+        if found.fingerprint is not None:
+            found.trained_on(TEXTS)
+    elif isinstance(found, TextClassifier):
+        only_finite(found.predict_proba(TEXTS))
+        found.predict(TEXTS)
+        found.explain("good film zzz")
+        found.top_features(found.classes_[0])
+        if hasattr(found, "certificate_"):
+            str(found.certificate_)
+            found.predict_set(TEXTS, error=0.2)
+    elif isinstance(found, Index):
+        found.search(["good joy", "film"], k=3)
+        found.add(["quiet film"])
+        found.search(["good joy"], k=3)
+    else:
+        only_finite(found.posterior(TEXTS)[0])
 
 
 def corpus() -> list[Tree]:
@@ -448,6 +520,10 @@ TARGETS = {
     },
     "classifier": Target(classifier, read_classifier, sealed=True),
     "index": Target(index, read_index, sealed=True),
+    **{
+        f"crafted-{name}": Target(seeds, use_any, crafted=True)
+        for name, seeds in saved_classes().items()
+    },
     "corpus": Target(corpus, read_corpus),
     "checkpoint": Target(checkpoint, read_checkpoint),
     "text": Target(packed_texts, read_text),

@@ -19,6 +19,8 @@ _LEVELS = {
     4: (0.1284, 0.3881, 0.6568, 0.9424, 1.256, 1.618, 2.069, 2.733),
 }
 BITS = (1, 2, 4, 8)
+_PARTS = {"codes": ("uint8", 2), "head": ("int8", 2), "scales": ("float16", 1),
+          "centre": ("float32", 1), "spread": ("float32", 1)}  # fmt: skip
 _BLOCK = 512  # rows unpacked at once: they stay in the cache
 
 
@@ -44,6 +46,14 @@ class Packed:
     bits: int
 
     def __post_init__(self):
+        for name, (dtype, n_axes) in _PARTS.items():
+            part = getattr(self, name)
+            if part.dtype != dtype or part.ndim != n_axes:
+                raise ValueError(
+                    f"{name} of a packed table must be {dtype} with {n_axes} axes. Got "
+                    f"{part.dtype} of shape {part.shape} instead. The file it comes from is "
+                    "damaged: copy or save it again."
+                )
         n_words, n_head = self.head.shape
         n_bytes = -(-(self.centre.size - n_head) * self.bits // 8)
         if (
@@ -71,8 +81,17 @@ class Packed:
         return sum(array.nbytes for array in self.arrays().values())
 
     def arrays(self) -> dict[str, np.ndarray]:
-        names = ("codes", "head", "scales", "centre", "spread")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in _PARTS}
+
+    def surely_finite(self) -> bool:
+        """Whether no number of the unpacked table can be infinite or NaN, judged by the parts."""
+        parts = (self.scales, self.centre, self.spread)
+        if not all(np.isfinite(part).all() for part in parts):
+            return False
+        scale, centre, spread = (
+            float(np.abs(part).astype(np.float64).max(initial=0)) for part in parts
+        )
+        return centre + spread * 128 * max(1.0, scale) < float(np.finfo(np.float32).max)
 
     def unpack(self) -> np.ndarray:
         """The table as float32 numbers."""
@@ -231,7 +250,12 @@ def compress(
     if n_words is not None:
         tables = [table[:n_words] for table in tables]
         counts = None if counts is None else counts[:n_words]
-        vocabulary = Vocabulary(words.words[:n_words], counts, normalise=vocabulary.normalise)
+        vocabulary = Vocabulary(
+            words.words[:n_words],
+            counts,
+            normalise=vocabulary.normalise,
+            unknown=vocabulary.unknown,
+        )
     if n_dims is not None or bits is not None:
         turn = rotation(tables, counts)[:, : n_dims or words.n_dims].astype(np.float32)
         tables = [np.asarray(table, dtype=np.float32) @ turn for table in tables]

@@ -11,6 +11,7 @@ from pacsent.storage import (
     CONFIG,
     TENSORS,
     WORD_LIST,
+    checked_tensor,
     from_json,
     place,
     read_config,
@@ -201,7 +202,10 @@ def _parts_of(name, tensors) -> list[str]:
 def _subwords(tensors, parameters) -> Subwords | None:
     if "subword_vectors" not in tensors:
         return None
-    return Subwords(tensors["subword_vectors"], **parameters["subwords"])
+    sizes = parameters["subwords"]
+    if any(type(size) is not int for size in sizes.values()):
+        raise ValueError("the lengths of subwords must be integers")
+    return Subwords(tensors["subword_vectors"], **sizes)
 
 
 def _fingerprint(tensors, parameters) -> Fingerprint | None:
@@ -209,10 +213,13 @@ def _fingerprint(tensors, parameters) -> Fingerprint | None:
         return None
     names = ("fingerprint.documents", "fingerprint.runs")
     tensors.verify(*names)  # small, and what a certificate rests on
-    kept = [tensors[name] for name in names]
-    if any(hashes.ndim != 1 or hashes.dtype != np.uint64 for hashes in kept):
-        raise ValueError("the fingerprint is not made of hashes")
-    return Fingerprint(*kept, **parameters["fingerprint"])
+    kept = [checked_tensor(tensors, name, np.uint64, (None,)) for name in names]
+    if any((hashes[1:] < hashes[:-1]).any() for hashes in kept):
+        raise ValueError("the hashes of the fingerprint must be sorted")
+    counts = parameters["fingerprint"]
+    if any(type(count) is not int or count < 0 for count in counts.values()):
+        raise ValueError("the counts of the fingerprint must be integers of at least 0")
+    return Fingerprint(*kept, **counts)
 
 
 def _one_line(error) -> str:

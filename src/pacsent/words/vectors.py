@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from pacsent.storage import check_finite
 from pacsent.words.fingerprint import Fingerprint
 from pacsent.words.packing import Packed
 from pacsent.words.vocabulary import Vocabulary
@@ -142,8 +143,7 @@ class WordVectors:
         """A packed table, when it is first asked for; two threads may both unpack it."""
         packed = self.__dict__["_packed"][name.removesuffix("_vectors")]
         self.__dict__[name] = _frozen(name, packed.unpack())
-        parts = (packed.scales, packed.centre, packed.spread)
-        if not all(np.isfinite(part).all() for part in parts):  # of finite ones, all numbers are
+        if not packed.surely_finite():
             self._check_finite(name.removesuffix("_vectors"))
 
     @property
@@ -168,13 +168,18 @@ class WordVectors:
             self._check_once(name)
 
     def _check_once(self, name):
-        """Hold a table on the disk against its digests, or look for NaN where it has none."""
+        """Hold a table on the disk against its digests, and look for NaN and infinity.
+
+        Right digests say that a file is as it was written, not that it was written by pacsent.
+        """
         unchecked, verify = self.__dict__["_unchecked"], self.__dict__["_verify"]
         if name not in unchecked:
             return
         if verify is not None:
             verify(name)
-        elif name != "subword_vectors":
+        if name == "subword_vectors":
+            check_finite(self.subwords.vectors, name)
+        elif name in self.__dict__:  # a packed table is checked when it is unpacked
             self._check_finite(name.removesuffix("_vectors"))
         unchecked.discard(name)
 

@@ -56,7 +56,7 @@ class Vocabulary:
         normalise: str | Callable[[str], list[str]] = "paper",
         unknown: str = "drop",
     ):
-        self._words: list[str] | None = list(words)
+        self._words: list[str] | None = list(as_sentences(words, "words"))
         if others := [word for word in self._words if not isinstance(word, str)]:
             raise TypeError(f"words must be str. Got {others[0]!r} instead.")
         index = {word: i for i, word in enumerate(self._words)}
@@ -83,6 +83,8 @@ class Vocabulary:
             )
         if counts is not None:
             counts = np.asarray(counts)
+            if counts.dtype.kind not in "iu" and counts.dtype != object:
+                _whole_counts(counts)  # floats that are whole numbers are taken
             if counts.dtype != np.int64:  # an array from a file stays where it is
                 counts = counts.astype(np.int64)
             if counts.shape != (self._n_words,):
