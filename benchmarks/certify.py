@@ -19,7 +19,7 @@ from pacsent.certificates import continuation
 from pacsent.certificates.certificate import packed_losses, unpacked_losses
 from pacsent.maths.means import MEAN_BOUNDS
 from pacsent.maths.risks import gibbs_risk
-from pacsent.words.encoded import Encoded
+from pacsent.text.encoded import Encoded
 from pacsent.words.vocabulary import Vocabulary
 
 DATASETS = ("subj", "imdb", "20news")

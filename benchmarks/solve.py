@@ -28,7 +28,7 @@ import numpy as np
 from harness import finish, parser_for
 from pacsent import PBNegVectorizer, WordPBNegVectorizer, datasets, formats
 from pacsent.maths import pb_neg_objective as posterior
-from pacsent.words.encoded import Encoded
+from pacsent.text.encoded import Encoded
 from pacsent.words.vectors import WordVectors
 
 

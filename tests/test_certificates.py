@@ -19,7 +19,7 @@ from pacsent.encoders.closed_forms import AverageVectorizer, IDFVectorizer
 from pacsent.encoders.methods import make
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.risks import gibbs_risk
-from pacsent.words.encoded import Encoded
+from pacsent.text.encoded import Encoded
 from pacsent.words.vectors import WordVectors
 from pacsent.words.vocabulary import Vocabulary
 

@@ -24,7 +24,8 @@ ROOMS = {
         "text", "threads", "words",
     },
     "serve": {
-        "certificates", "classify", "files", "loading", "maths", "encoders", "storage", "words",
+        "certificates", "classify", "files", "loading", "maths", "encoders", "storage", "text",
+        "words",
     },
     "bench": {
         "certificates", "classify", "files", "gpu", "maths", "progress", "encoders", "text",
@@ -32,7 +33,7 @@ ROOMS = {
     },
     "loading": {"certificates", "classify", "hub", "seals", "encoders", "storage", "words"},
     "classify": {"_kernels", "maths", "encoders", "parameter_checks", "threads", "words"},
-    "certificates": {"files", "maths", "progress", "encoders", "threads", "words"},
+    "certificates": {"files", "maths", "progress", "encoders", "text", "threads", "words"},
     "encoders": {
         "_kernels", "files", "gpu", "maths", "parameter_checks", "progress", "storage", "text",
         "threads", "words",
@@ -41,9 +42,9 @@ ROOMS = {
         "_kernels", "files", "gpu", "maths", "parameter_checks", "progress", "seals", "storage",
         "text", "threads",
     },
-    "text": {"_kernels", "files", "progress", "threads"},
     "gpu": {"files", "maths", "progress"},
-    "maths": {"_kernels", "progress", "threads"},
+    "maths": {"_kernels", "progress", "text", "threads"},
+    "text": {"_kernels", "files", "progress", "threads"},
     "_kernels": set(),
     "models": set(),
     "storage": {"files", "hub", "seals"},

@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 from pacsent import METHODS, AverageVectorizer, SkipGram, Vocabulary, certify, make
 from pacsent.bench import evaluation
 from pacsent.text import Dataset
-from pacsent.words import Encoded
+from pacsent.text.encoded import Encoded
 
 X = ["good film", "quiet film", "film film film", "a good quiet film"]
 

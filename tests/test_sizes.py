@@ -86,7 +86,7 @@ ONE_OF_EACH = {
     "counts to noise": ((") ** power", "] ** noise_power", ") ** noise_power"), {"maths/noise.py"}),
     "filling an alias table": (("small[n_small]", "stack[n_poor]"), {"_kernels/alias_kernels.py"}),
     "the recursion of L-BFGS on the CPU": (("def two_loop", "_two_loop"), {"maths/lbfgs.py"}),
-    "taking rows of an Encoded": (("np.diff(self.offsets)[rows]",), {"words/encoded.py"}),
+    "taking rows of an Encoded": (("np.diff(self.offsets)[rows]",), {"text/encoded.py"}),
 }
 
 

@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pacsent import Corpus, Vocabulary
+from pacsent.text.encoded import LowCoverageWarning
 from pacsent.text.normalise import tokenise_paper, tokenise_unicode
 from pacsent.words import vocabulary as module
-from pacsent.words.encoded import LowCoverageWarning
 
 WORDS = [
     "film", "good", "quiet", "nil", "zero", "six", "a", "incomprehensible", "abcdefghijkl",
@@ -170,27 +170,32 @@ def test_the_same_text_has_the_same_digest():
     assert vocabulary.digest(["a"]) != Vocabulary(["c", "b"]).digest(["c"])
 
 
+def warn_if_low_coverage(vocabulary, sentences):
+    encoded = vocabulary.encode(sentences)
+    vocabulary.warn_if_few_known(encoded.ids.size, int(encoded.n_unknown.sum()))
+
+
 class TestWarnings:
     def test_low_coverage_of_cased_vectors_names_the_cause(self):
         vocabulary = Vocabulary(["The", "Film", ",", "film"])
         with pytest.warns(LowCoverageWarning, match=r"Only 33 % of these 3 tokens.*'The'; cased"):
-            vocabulary.encode(["nothing here, film"]).warn_if_low_coverage(vocabulary)
+            warn_if_low_coverage(vocabulary, ["nothing here, film"])
 
     def test_low_coverage_of_plain_words_names_another_language(self):
         vocabulary = Vocabulary(["film", "good"])
         with pytest.warns(LowCoverageWarning, match="another language"):
-            vocabulary.encode(["ein ruhiger film"]).warn_if_low_coverage(vocabulary)
+            warn_if_low_coverage(vocabulary, ["ein ruhiger film"])
 
     def test_cased_words_under_unicode_are_named(self):
         vocabulary = Vocabulary(["Film", "good"], normalise="unicode")
         with pytest.warns(LowCoverageWarning, match="'Film'"):
-            vocabulary.encode(["a Film"]).warn_if_low_coverage(vocabulary)
+            warn_if_low_coverage(vocabulary, ["a Film"])
 
     @pytest.mark.filterwarnings("error")
     @pytest.mark.parametrize("sentences", [["good film bad"], [], [""]])
     def test_good_coverage_is_silent(self, sentences):
         vocabulary = Vocabulary(["film", "good"])
-        vocabulary.encode(sentences).warn_if_low_coverage(vocabulary)
+        warn_if_low_coverage(vocabulary, sentences)
 
 
 class TestMistakes:

@@ -24,7 +24,7 @@ def same(found, method) -> str:
 
 
 def encoded_with(ids=None, offsets=None):
-    from pacsent.words.encoded import Encoded
+    from pacsent.text.encoded import Encoded
 
     whole = material.words().vocabulary.encode(TEXTS)
     parts = dict(zip(whole._fields, whole))

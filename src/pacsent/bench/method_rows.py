@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from pacsent.lazy import install_hint
+from pacsent.text.encoded import Encoded
 from pacsent.text.normalise import tokenise_paper
-from pacsent.words.encoded import Encoded
 
 LAMS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 SLOW_LAMS = (0.5, 2.0, 8.0)  # for slow rows that are not in the paper

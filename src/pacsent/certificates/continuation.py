@@ -14,7 +14,7 @@ from pacsent.certificates.certificate import Certificate, packed_losses
 from pacsent.certificates.terms import Terms, check_sample, finished, fitted, vectors_of
 from pacsent.maths.risks import word_scores
 from pacsent.progress import bar
-from pacsent.words.encoded import Encoded
+from pacsent.text.encoded import Encoded
 
 _DOCUMENTS = 2048  # measured at once
 

@@ -13,7 +13,7 @@ from pacsent.encoders.w_pb_neg import WordPBNegVectorizer
 from pacsent.maths import bounds
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.risks import gibbs_risk, noise_risk, token_errors, token_margin
-from pacsent.words.encoded import Encoded
+from pacsent.text.encoded import Encoded
 
 if TYPE_CHECKING:
     from pacsent.certificates.certificate import Certificate

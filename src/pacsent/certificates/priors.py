@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit, ndtr
 
 from pacsent.maths.bounds import kl_inverse
-from pacsent.words.encoded import Encoded
+from pacsent.text.encoded import Encoded
 
 SPREADS = (0.02, 0.03, 0.05, 0.1, 0.2)  # prior sd over the typical length of a prior mean
 STEPS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)  # how far from prior to posterior mean

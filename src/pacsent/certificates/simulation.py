@@ -27,7 +27,7 @@ from pacsent.lazy import install_hint
 from pacsent.maths import bounds
 from pacsent.maths.risks import gibbs_risk, word_scores
 from pacsent.progress import bar
-from pacsent.words.encoded import Encoded
+from pacsent.text.encoded import Encoded
 from pacsent.words.generative import generate
 from pacsent.words.vectors import WordVectors
 from pacsent.words.vocabulary import Vocabulary

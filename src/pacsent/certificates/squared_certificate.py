@@ -21,7 +21,7 @@ from pacsent.certificates.terms import (
 )
 from pacsent.maths.bounds import Distances, squared_loss_complexity
 from pacsent.maths.gaussians import kl_gaussians
-from pacsent.words.encoded import Encoded
+from pacsent.text.encoded import Encoded
 
 if TYPE_CHECKING:
     from pacsent.certificates.certificate import Certificate

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from pacsent.certificates import priors
 from pacsent.certificates.certificate import Certificate
 from pacsent.encoders.sentence_vectorizer import EmptySentenceWarning
-from pacsent.words.encoded import Encoded, LowCoverageWarning
+from pacsent.text.encoded import Encoded, LowCoverageWarning
 
 
 class GibbsPosterior(NamedTuple):

@@ -29,7 +29,7 @@ from pacsent.progress import bar
 
 if TYPE_CHECKING:
     from pacsent.certificates.certificate import Certificate
-    from pacsent.words.encoded import Encoded
+    from pacsent.text.encoded import Encoded
 
 
 class _Prior(NamedTuple):

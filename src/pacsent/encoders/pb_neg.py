@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state
 from pacsent.encoders.sampled_methods import POSITIVE, NegativeSampling, refuse_no_penalty
 from pacsent.maths import pb_neg_objective as posterior
 from pacsent.parameter_checks import DeviceName, Interval, StrOptions
+from pacsent.text.encoded import Encoded
 from pacsent.threads import one_blas_thread
-from pacsent.words.encoded import Encoded
 from pacsent.words.vectors import WordVectors
 
 _DOUBLE_BELOW = 1e-4  # of tol: single precision and a sample of the noise words end there

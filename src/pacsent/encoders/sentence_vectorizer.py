@@ -24,9 +24,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
+from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.text.texts import as_sentences, n_sentences
 from pacsent.threads import in_order, n_threads
-from pacsent.words.encoded import Encoded, LowCoverageWarning, warn_if_few_known
 from pacsent.words.fingerprint import MOST, Fingerprint
 from pacsent.words.vectors import WordVectors
 
@@ -467,7 +467,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return means, variances
 
     def _check_coverage(self, n_known, n_unknown):
-        warn_if_few_known(n_known, n_unknown, self.word_vectors.vocabulary, stacklevel=5)
+        self.word_vectors.vocabulary.warn_if_few_known(n_known, n_unknown, stacklevel=5)
 
     def _report(self, n_sentences, n_empty, coverage):
         self.n_sentences_, self.n_empty_, self.coverage_ = n_sentences, n_empty, coverage

@@ -7,7 +7,7 @@ not convex: the search starts at the PB-neg optimum and finds a local one.
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -17,9 +17,7 @@ from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.lbfgs import minimise_all
 from pacsent.maths.risks import GibbsRisk, gibbs_risk, row_norms
 from pacsent.progress import bar
-
-if TYPE_CHECKING:
-    from pacsent.words.encoded import Encoded
+from pacsent.text.encoded import Encoded
 
 OBJECTIVES = ("risk", "bound")
 
@@ -192,7 +190,7 @@ def minimise_bound(
     mu: np.ndarray,
     prior: np.ndarray,
     variance: float,
-    sample: "Encoded",
+    sample: Encoded,
     A_hat: np.ndarray,
     p_noise: np.ndarray,
     *,

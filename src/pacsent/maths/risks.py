@@ -10,7 +10,7 @@ loss; a word whose vector is zero always scores `bias`.
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,9 +18,7 @@ from scipy import sparse
 from scipy.special import ndtr
 
 from pacsent.maths.arrays import Numbers
-
-if TYPE_CHECKING:
-    from pacsent.words.encoded import Encoded
+from pacsent.text.encoded import Encoded
 
 _UNIT_32 = 2.0**-24
 _UNIT_64 = 2.0**-53
@@ -153,7 +151,7 @@ def _fine_table() -> np.ndarray:
     return np.column_stack([ndtr(nodes), slopes])
 
 
-def word_scores(mu: np.ndarray, encoded: "Encoded", A_hat: np.ndarray) -> np.ndarray:
+def word_scores(mu: np.ndarray, encoded: Encoded, A_hat: np.ndarray) -> np.ndarray:
     """mu_s.A_w of each token of `encoded`, (n_tokens,), in float64."""
     from pacsent._kernels.risk_kernels import token_scores
 
@@ -164,7 +162,7 @@ def word_scores(mu: np.ndarray, encoded: "Encoded", A_hat: np.ndarray) -> np.nda
 
 
 def token_errors(
-    mu: np.ndarray, var_Q: np.ndarray, encoded: "Encoded", A_hat: np.ndarray, *, bias: float = 0.0
+    mu: np.ndarray, var_Q: np.ndarray, encoded: Encoded, A_hat: np.ndarray, *, bias: float = 0.0
 ) -> np.ndarray:
     """Chance to be wrong about each token of `encoded`, (n_tokens,), in float64."""
     scores = word_scores(mu, encoded, A_hat)

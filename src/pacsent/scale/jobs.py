@@ -15,7 +15,7 @@ from pacsent import loading, storage
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.scale.table_batches import pyarrow
 from pacsent.seals import digest_of_json
-from pacsent.words.encoded import Encoded
+from pacsent.text.encoded import Encoded
 
 UNIT = 1 << 13  # texts worked on at once
 _GPU_UNIT = 1 << 16

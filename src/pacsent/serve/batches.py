@@ -11,7 +11,7 @@ import numpy as np
 from pacsent.serve.metrics import Metrics
 from pacsent.serve.problems import Problem
 from pacsent.serve.served import Served
-from pacsent.words import Encoded
+from pacsent.text.encoded import Encoded
 
 _MOST = 4096  # texts solved at once
 _QUICK = 0.003  # seconds that the event loop may be held for

@@ -7,6 +7,8 @@ __getattr__, __dir__ = offer(
     {
         "Source": "reading",
         "read_lines": "reading",
+        "Encoded": "encoded",
+        "LowCoverageWarning": "encoded",
         "as_sentences": "texts",
         "as_texts": "texts",
         "check_input": "reading",

@@ -6,8 +6,6 @@ __getattr__, __dir__ = offer(
     __name__,
     {
         "Vocabulary": "vocabulary",
-        "Encoded": "encoded",
-        "LowCoverageWarning": "encoded",
         "Corpus": "corpus",
         "WordVectors": "vectors",
         "Subwords": "vectors",

@@ -17,8 +17,8 @@ import numpy as np
 from pacsent import progress, threads
 from pacsent.files import check_output, replacing_folder
 from pacsent.text import normalise, reading
+from pacsent.text.encoded import Encoded
 from pacsent.text.texts import as_sentences
-from pacsent.words.encoded import Encoded
 from pacsent.words.reading_ids import reader
 from pacsent.words.vocabulary import (
     Vocabulary,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pacsent.words.encoded import Encoded
+from pacsent.text.encoded import Encoded
 from pacsent.words.reading_ids import reader
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ any size and keeps it as ids on disk, for training.
 
 import hashlib
 import itertools
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,10 +15,10 @@ from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
 
 from pacsent.maths.noise import noise_probabilities
+from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.text.normalise import TOKENISERS, tokenise_unicode
 from pacsent.text.texts import as_sentences
 from pacsent.threads import in_order
-from pacsent.words.encoded import Encoded
 from pacsent.words.spelling import Spelling
 
 _BATCH = 1 << 20  # characters that one thread takes at a time
@@ -350,8 +351,23 @@ class Vocabulary:
         """p_n(w) proportional to count(w)^power."""
         return noise_probabilities(self._known_counts("the noise distribution"), power)
 
+    def warn_if_few_known(self, n_known: int, n_unknown: int, stacklevel: int = 2) -> None:
+        """Warn where under half of the tokens of a text are known, and name the likely cause.
+
+        A text without any token is no reason to warn.
+        """
+        n_all = n_known + n_unknown
+        if 2 * n_known >= n_all:
+            return
+        warnings.warn(
+            f"Only {100 * n_known / n_all:.0f} % of these {n_all:,} tokens are in the vocabulary. "
+            f"The likely cause: {self._likely_cause()}. Coverage is fine from about 90 %.",
+            LowCoverageWarning,
+            stacklevel=stacklevel + 1,
+        )
+
     def _likely_cause(self) -> str:
-        """Why a text may have so few words of this vocabulary, judged by its frequent words."""
+        """Why few words of a text are in this vocabulary, judged by its frequent words."""
         words = [self._word(i) for i in range(min(len(self), 2000))]
         n_plain = sum(bool(word) and set(word) <= _LETTERS for word in words)
         made_from = "Vocabulary(..., normalise=your_tokeniser)"

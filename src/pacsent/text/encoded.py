@@ -1,13 +1,9 @@
-"""`Encoded`: sentences as token ids, the form in which text travels between the rooms."""
+"""`Encoded`: sentences as token ids, the form in which every package passes text on."""
 
-import warnings
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-
-if TYPE_CHECKING:
-    from pacsent.words.vocabulary import Vocabulary
 
 
 class LowCoverageWarning(UserWarning):
@@ -97,30 +93,6 @@ class Encoded(NamedTuple):
         if ids is self.ids and offsets is self.offsets and n_unknown is self.n_unknown:
             return self
         return Encoded(ids, offsets, n_unknown)
-
-    def warn_if_low_coverage(
-        self, vocabulary: "Vocabulary | None" = None, stacklevel: int = 2
-    ) -> None:
-        """Warn once where under half of the tokens are known, and name the likely cause."""
-        warn_if_few_known(self.ids.size, int(self.n_unknown.sum()), vocabulary, stacklevel + 1)
-
-
-def warn_if_few_known(
-    n_known: int, n_unknown: int, vocabulary: "Vocabulary | None" = None, stacklevel: int = 2
-) -> None:
-    """Warn where under half of the tokens are known; none at all is no reason to."""
-    n_all = n_known + n_unknown
-    if 2 * n_known >= n_all:
-        return
-    cause = "another normalisation (case, punctuation) or another language than this text"
-    if vocabulary is not None:
-        cause = vocabulary._likely_cause()
-    warnings.warn(
-        f"Only {100 * n_known / n_all:.0f} % of these {n_all:,} tokens are in the vocabulary. "
-        f"The likely cause: {cause}. Coverage is fine from about 90 %.",
-        LowCoverageWarning,
-        stacklevel=stacklevel + 1,
-    )
 
 
 def _integers(name, array, dtype) -> np.ndarray:
