@@ -232,7 +232,7 @@ def test_training_that_is_not_plain_is_refused_by_name(tmp_path):
         save(made(training={"x": object()}), tmp_path / "model")
 
 
-@pytest.mark.parametrize("name", ["v.txt", "v.bin", "v.txt.gz"])
+@pytest.mark.parametrize("name", ["v.txt", "v.bin"])
 def test_load_reads_word_vectors_of_other_programs(tmp_path, name):
     words = made()
     formats.write(words, tmp_path / name)
