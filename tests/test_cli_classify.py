@@ -22,6 +22,9 @@ def rows(n, seed=0, topic="film"):
     return found
 
 
+QUICK = ("--quiet", "--words", "none")
+
+
 def run(*arguments, status=0, text=None):
     result = CliRunner().invoke(cli, ["classify", *map(str, arguments)], input=text)
     assert result.exit_code == status, result.output
@@ -38,15 +41,15 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("classify")
     write(folder / "train.tsv", rows(400))
     write(folder / "new.tsv", rows(300, seed=1))
-    run("train", folder / "train.tsv", "-o", folder / "model", "--holdout", "0.4", "--quiet")
+    run("train", folder / "train.tsv", "-o", folder / "model", "--holdout", "0.4", *QUICK)
     return folder
 
 
 def test_training_prints_the_certificate(folder, tmp_path):
-    shown = run("train", folder / "train.tsv", "-o", tmp_path / "m", "--holdout", "0.4", "--quiet")
+    shown = run("train", folder / "train.tsv", "-o", tmp_path / "m", "--holdout", "0.4", *QUICK)
     assert "With 95 % confidence, at most" in shown
     found = json.loads(
-        run("train", folder / "train.tsv", "-o", tmp_path / "m", "--json", "--quiet", "--overwrite")
+        run("train", folder / "train.tsv", "-o", tmp_path / "m", "--json", *QUICK, "--overwrite")
     )
     assert found["classes"] == ["no", "yes"]
     assert "certificate" not in found
@@ -64,9 +67,8 @@ def test_every_kind_of_table_trains_the_same_model(folder, tmp_path, kind):
         frame.to_json(path, orient="records", lines=True)
     else:
         frame.to_parquet(path)
-    names = ["--text-column", "text", "--label-column", "label"]
-    run("train", path, "-o", tmp_path / "a", "--quiet", *names)
-    run("train", folder / "train.tsv", "-o", tmp_path / "b", "--quiet")
+    run("train", path, "-o", tmp_path / "a", *QUICK)
+    run("train", folder / "train.tsv", "-o", tmp_path / "b", *QUICK)
     texts = [text for _, text in rows(20, seed=2)]
     a, b = (pacsent.load(tmp_path / name).predict_proba(texts) for name in "ab")
     assert np.array_equal(a, b)
@@ -91,7 +93,7 @@ def test_certify_and_compare(folder, tmp_path):
     assert "at most" in run("certify", folder / "model", folder / "new.tsv", "--per-class")
     found = json.loads(run("certify", folder / "model", folder / "new.tsv", "--json"))
     assert found["n"] == 300
-    run("train", folder / "train.tsv", "-o", tmp_path / "b", "--ngrams", "1", "--quiet")
+    run("train", folder / "train.tsv", "-o", tmp_path / "b", "--ngrams", "1", *QUICK)
     shown = run("compare", folder / "model", tmp_path / "b", folder / "new.tsv")
     assert "With 95 % confidence" in shown
 
@@ -192,7 +194,7 @@ def test_groups_are_read_from_a_column_and_left_out_together(tmp_path, monkeypat
     )
     told = run(
         *("train", tmp_path / "a.tsv", "-o", tmp_path / "m", "--group-column", "book"),
-        *("--holdout", "0.2"),
+        *("--holdout", "0.2", *QUICK),
     )
     assert seen[0][:7] == [f"book {i % 6}" for i in range(7)]
     assert "nothing is promised about other groups" in told
@@ -223,7 +225,7 @@ def test_names_of_classes_with_commas_can_be_told_apart(tmp_path):
     found = [{"label": named[label], "text": text} for label, text in rows(200)]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, found)))
     (tmp_path / "t.txt").write_text("zebra\n")
-    run("train", tmp_path / "a.jsonl", "-o", tmp_path / "m", "--holdout", "0.4", "--quiet")
+    run("train", tmp_path / "a.jsonl", "-o", tmp_path / "m", "--holdout", "0.4", *QUICK)
     asked = ("predict", tmp_path / "m", tmp_path / "t.txt", "--error", "0.06")
     table = run(*asked).splitlines()
     assert table[1].split("\t")[2] == '"good, or so","the ""bad"" ones"'
@@ -240,7 +242,7 @@ def test_a_class_that_is_none_is_told_by_the_classes(folder):
 
 def test_predictions_say_why_every_answer_is_withheld(tmp_path):
     write(tmp_path / "a.tsv", rows(100))
-    run("train", tmp_path / "a.tsv", "-o", tmp_path / "m", "--holdout", "0.2", "--quiet")
+    run("train", tmp_path / "a.tsv", "-o", tmp_path / "m", "--holdout", "0.2", *QUICK)
     asked = ["classify", "predict", str(tmp_path / "m"), "-"]
     result = CliRunner().invoke(cli, asked, input="good nice\n")
     assert "No answer is safe: with 20 calibration texts" in result.stderr
@@ -278,3 +280,78 @@ def test_the_certificate_of_a_classifier_is_verified(folder, tmp_path):
         result = verified({**written, **changed})
         assert result.exit_code == 1, changed
         assert result.stderr.startswith("Error: ") and result.stderr.count("\n") == 1
+
+
+def test_one_table_gives_one_table_with_every_column(folder, tmp_path):
+    import pandas
+
+    frame = pandas.DataFrame(
+        {"id": [7, 8], "text": ["good, nice film1", "bad\tfilm2"], "label": ["TRUE-0", "TRUE-1"]}
+    )
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    for name in ("out.csv", "out.tsv", "out.jsonl", "out.parquet"):
+        done = CliRunner().invoke(
+            cli, ["classify", "predict", str(folder / "model"), str(tmp_path / "in.csv"),
+                  "-o", str(tmp_path / name), "--error", "0.2"],
+        )  # fmt: skip
+        assert done.exit_code == 0, done.output
+        assert "The column label of in.csv is named input_label in the output" in done.stderr
+        assert "Read 2 rows of in.csv, column text." in done.stderr
+        path = tmp_path / name
+        found = {
+            "csv": pandas.read_csv, "tsv": lambda p: pandas.read_csv(p, sep="\t"),
+            "jsonl": lambda p: pandas.read_json(p, lines=True), "parquet": pandas.read_parquet,
+        }[name[4:]](path)  # fmt: skip
+        assert list(found.columns) == [
+            "id", "text", "input_label", "label", "probability", "set", "abstained",
+        ]  # fmt: skip
+        assert found["text"].tolist() == frame["text"].tolist()
+        assert found["input_label"].tolist() == ["TRUE-0", "TRUE-1"]
+        assert found["label"].tolist() == ["yes", "no"]
+
+
+def test_types_of_kept_columns_stay_in_parquet(folder, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    kept = {"n": pyarrow.array([1, None], pyarrow.int16()), "text": ["good", "bad"]}
+    parquet.write_table(pyarrow.table(kept), tmp_path / "in.parquet")
+    run("predict", folder / "model", tmp_path / "in.parquet", "-o", tmp_path / "out.parquet")
+    found = parquet.read_table(tmp_path / "out.parquet")
+    assert found.schema.field("n").type == pyarrow.int16()
+    assert found["n"].to_pylist() == [1, None]
+
+
+def test_every_row_of_a_table_has_an_answer(folder, tmp_path):
+    (tmp_path / "a.csv").write_text("text\ngood film1\n\nbad film2\n")
+    assert len(run("predict", folder / "model", tmp_path / "a.csv").splitlines()) == 4
+    (tmp_path / "q.tsv").write_text('text\n"unclosed good film\nbad film\ngood town\n')
+    result = CliRunner().invoke(
+        cli, ["classify", "predict", str(folder / "model"), str(tmp_path / "q.tsv")]
+    )
+    assert result.exit_code == 1
+    assert "Line 2 of q.tsv must be a row of a TSV" in result.stderr
+    (tmp_path / "b.jsonl").write_text('{"text": "good"}\n{"text": 5}\n{"text": "bad"}\n')
+    asked = ["classify", "predict", str(folder / "model"), str(tmp_path / "b.jsonl")]
+    result = CliRunner().invoke(cli, [*asked, "--on-error", "report"])
+    assert result.exit_code == 1 and len(result.stdout.splitlines()) == 4
+    assert "Bad row: b.jsonl, line 2 must have a text. Got int '5'" in result.stderr
+
+
+def test_training_reads_stdin_and_takes_english_vectors_unless_told(tmp_path, monkeypatch):
+    seen = []
+    fit = pacsent.TextClassifier.fit
+
+    def quick(self, *given, **more):
+        seen.append(self.words)
+        return fit(self.set_params(words=None), *given, **more)
+
+    monkeypatch.setattr(pacsent.TextClassifier, "fit", quick)
+    lines = "".join(f"{label}\t{text}\n" for label, text in rows(60))
+    run("train", "-", "-o", tmp_path / "a", text=lines)
+    assert "english" in str(seen[0])
+    table = "label,text\n" + "".join(f"{label},{text}\n" for label, text in rows(60))
+    asked = ("train", "-", "--input-format", "csv", "-o", tmp_path / "b", *QUICK)
+    run(*asked, text=table)
+    assert seen[-1] is None
+    assert pacsent.load(tmp_path / "b").classes_.tolist() == ["no", "yes"]

@@ -119,7 +119,7 @@ def test_a_mistake_in_the_command_line_ends_with_status_two(files, run, method, 
 
 
 def test_embed_refuses_an_unknown_suffix_before_any_work(model, files, run):
-    done = run("embed", model, files / "text", "-o", files / "v.csv")
+    done = run("embed", model, files / "text", "-o", files / "v.xls")
     assert done.exit_code == 2
     assert "must end in .npy, .npz" in done.stderr
 
@@ -151,23 +151,49 @@ def test_a_method_for_a_model_that_has_one_is_refused(tmp_path, toy_word_vectors
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.jsonl.gz"])
-def test_a_table_alone_is_read_by_its_column(run, model, tmp_path, name):
+def test_a_table_alone_is_read_by_its_column_and_gives_one_file(run, model, tmp_path, name):
     import gzip
 
-    parquet = pytest.importorskip("pyarrow.parquet")
     comma = "\t" if ".tsv" in name else ","
     content = f"id{comma}text\n7{comma}good\n8{comma}bad film\n"
     if "jsonl" in name:
         content = '{"id": 7, "text": "good"}\n{"id": 8, "text": "bad film"}\n'
     packed = gzip.compress(content.encode()) if name.endswith(".gz") else content.encode()
     (tmp_path / name).write_bytes(packed)
-    done = run("embed", model, tmp_path / name, "-o", tmp_path / "v.parquet", "--carry", "id")
-    plain = run("embed", model, tmp_path / name, "-o", tmp_path / "w.parquet")
-    assert done.exit_code == plain.exit_code == 0, done.output + plain.output
-    assert parquet.read_table(tmp_path / "w.parquet").num_rows == 2
-    refused = run("embed", model, tmp_path / name, "-o", tmp_path / "v.npy")
-    assert refused.exit_code == 2
-    assert "are written to a folder" in refused.stderr
+    expected = load(model).transform(["good", "bad film"])
+    done = run("embed", model, tmp_path / name, "-o", tmp_path / "v.npy")
+    assert done.exit_code == 0, done.output
+    assert f"Read 2 rows of {name}, column text." in done.stderr
+    assert_array_equal(np.load(tmp_path / "v.npy"), expected)
+    done = run("embed", model, tmp_path / name, "-o", tmp_path / "v.csv", "--keep-columns", "id")
+    assert done.exit_code == 0, done.output
+    header, *rows = [line.split(",") for line in (tmp_path / "v.csv").read_text().splitlines()]
+    assert header[0] == "id" and header[1] == "mean_0" and header[-1] == "variance"
+    assert [row[0] for row in rows] == ["7", "8"]
+    assert_array_equal(np.array([row[1:-1] for row in rows], np.float32), expected)
+
+
+def test_a_column_that_embed_writes_itself_is_renamed(run, model, tmp_path):
+    (tmp_path / "a.csv").write_text("text,mean,variance\ngood,M,V\n")
+    done = run(
+        "embed", model, tmp_path / "a.csv", "-o", tmp_path / "v.jsonl", "--keep-columns", "*"
+    )
+    assert done.exit_code == 0, done.output
+    assert "The column mean of a.csv is named input_mean in the output" in done.stderr
+    row = json.loads((tmp_path / "v.jsonl").read_text())
+    assert list(row) == ["text", "input_mean", "input_variance", "mean", "variance"]
+    assert (row["input_mean"], row["input_variance"]) == ("M", "V")
+
+
+def test_numbers_that_are_too_large_are_one_clear_line(run, model, files):
+    done = run("embed", model, files / "text", "--batch-size", "99999999999999999999")
+    assert done.exit_code == 2
+    assert "is not in the range 1<=x<=2147483647" in done.stderr
+
+
+def test_one_sentence_is_not_plural(run, model):
+    done = run("embed", model, "-", input="good film\n")
+    assert "1 sentence, " in done.stderr and "Read 1 line of standard input." in done.stderr
 
 
 def test_lines_of_ids_may_be_called_tsv(run, model, tmp_path):

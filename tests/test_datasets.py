@@ -148,7 +148,7 @@ def test_lines_of_label_and_text_and_a_csv_read_the_same(tmp_path):
         ("a,b\n1,2\n", {"text_column": "c", "label_column": "a"}, "must include c. Got a, b"),
         ('"a\nx",b\n1,2\n', {"text_column": "c", "label_column": "b"}, "Got a x, b instead"),
         ("a,b\n1,2\n3\n", {"text_column": "b", "label_column": "a"}, "Line 3 of own.csv"),
-        ("a,b\n", {"text_column": "b"}, "given together"),
+        ("a,b\n1,2\n", {"text_column": "b"}, "must include label. Got a, b"),
     ],
 )
 def test_bad_labelled_files_are_refused_by_line(tmp_path, content, columns, message):
@@ -194,19 +194,27 @@ def test_bad_settings_of_the_generative_model_are_refused(settings):
         datasets.generate(**settings)
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-def test_a_lone_quotation_mark_in_a_table_of_tabs_swallows_no_rows(tmp_path, streamed):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        # a mark that opens no quoted value; one that is never closed; one that joins three rows
+        ('label\ttext\nno\t"I see," he said\nyes\tfine\n', "Line 2 of a.tsv must be a row"),
+        ('text\n"unclosed good film\nbad film\ngood town\n', "Line 2 of a.tsv must be a row"),
+        ('label\ttext\nno\tfine\nyes\t"and then\nno\tthe end"\n', "Line 3 of a.tsv begins a"),
+    ],
+)  # fmt: skip
+def test_a_lone_quotation_mark_in_a_table_of_tabs_swallows_no_rows(tmp_path, content, message):
     from pacsent.text.tables import read_labelled_texts, stream_texts
 
     path = tmp_path / "a.tsv"
-    path.write_text('label\ttext\nno\t"I see," he said\nyes\t"and then\nno\tthe "end"\n')
-    with pytest.raises(ValueError, match=r"Line 4 of a.tsv ends a value that began on an earlier"):
-        if streamed:
-            list(stream_texts(path, text_column="text"))
-        else:
-            read_labelled_texts(path, text_column="text", label_column="label")
+    path.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        list(stream_texts(path))
+    if "label" in content:
+        with pytest.raises(ValueError, match=message):
+            read_labelled_texts(path)
     path.write_text('label\ttext\nno\t"two\nlines, ""quoted"""\nyes\tone\n')
-    texts, _ = read_labelled_texts(path, text_column="text", label_column="label")
+    texts, *_ = read_labelled_texts(path)
     assert texts == ['two\nlines, "quoted"', "one"]
 
 
@@ -217,7 +225,7 @@ def read_table(path, content, **columns):
     from pacsent.text.tables import read_labelled_texts
 
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return read_labelled_texts(path, **columns)
+    return read_labelled_texts(path, **columns)[:2]
 
 
 def test_a_byte_order_mark_is_no_part_of_a_label_or_a_column(tmp_path):
@@ -246,7 +254,7 @@ def test_packed_tables_are_unpacked_on_the_way(tmp_path, name):
         content = "\n".join(map(json.dumps, rows))
     path = tmp_path / f"{name.upper()}.gz"
     path.write_bytes(gzip.compress(content.encode()))
-    assert read_labelled_texts(path, **columns) == (["fine", "dull"], ["yes", "no"])
+    assert read_labelled_texts(path, **columns)[:2] == (["fine", "dull"], ["yes", "no"])
     assert list(stream_texts(path, text_column="text")) == ["fine", "dull"]
 
 
@@ -292,8 +300,114 @@ def test_a_missing_text_is_not_the_text_none(tmp_path):
         list(stream_texts(path))
 
 
-def test_standard_input_has_no_columns():
+def test_lines_have_no_columns(tmp_path):
+    from pacsent.text.tables import read_labelled_texts, stream_texts
+
+    with pytest.raises(ValueError, match=r"standard input must be a table to have the column body"):
+        list(stream_texts("-", text_column="body"))
+    (tmp_path / "a.txt").write_text("no\tfine\n")
+    with pytest.raises(ValueError, match=r"a.txt must be a table to have named columns"):
+        read_labelled_texts(tmp_path / "a.txt", label_column="label")
+
+
+# ------------------------------------------------------------------------------------------------
+# the reader of tables
+# ------------------------------------------------------------------------------------------------
+
+FILMS = [
+    {"id": 7, "text": "a quiet film"},
+    {"id": 8, "text": ""},
+    {"id": 9, "text": 'so "good", é'},
+]
+KINDS = ["csv", "tsv", "jsonl", "parquet", "csv.gz", "jsonl.bz2", "tsv.xz", "parquet.gz"]
+
+
+def write_films(path, rows=FILMS):
+    """A table of the kind that the suffixes say."""
+    import bz2
+    import csv
+    import gzip
+    import io
+    import json
+    import lzma
+
+    kind, _, packing = path.name.partition(".")[2].partition(".")
+    if kind == "parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        written = io.BytesIO()
+        parquet.write_table(pyarrow.Table.from_pylist(rows), written)
+        content = written.getvalue()
+    elif kind == "jsonl":
+        content = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    else:
+        text = io.StringIO()
+        writer = csv.DictWriter(text, rows[0], delimiter="," if kind == "csv" else "\t")
+        writer.writeheader()
+        writer.writerows(rows)
+        content = text.getvalue().encode()
+    pack = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+    path.write_bytes(pack[packing](content) if packing else content)
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_table_gives_the_same_texts_and_columns(tmp_path, kind):
+    from pacsent.text.tables import TextTable
+
+    with TextTable(write_films(tmp_path / f"films.{kind}")) as table:
+        assert table.names == ["id", "text"] and table.text_column == "text"
+        texts, ids = [], []
+        for some, columns, bad, _ in table.batches(["id"], n_rows=2):
+            texts += some if isinstance(some, list) else some.to_pylist()
+            ids += columns["id"] if isinstance(columns["id"], list) else columns["id"].to_pylist()
+            assert not bad
+    assert texts == [row["text"] for row in FILMS]
+    assert [int(one) for one in ids] == [7, 8, 9]
+
+
+def test_the_only_column_is_taken_and_reported_and_empty_rows_are_rows(tmp_path):
     from pacsent.text.tables import stream_texts
 
-    with pytest.raises(ValueError, match=r"text_column must be left out for standard input"):
-        list(stream_texts("-", text_column="text"))
+    (tmp_path / "a.csv").write_text("review\nfine\n\ndull\n")
+    said = []
+    assert list(stream_texts(tmp_path / "a.csv", report=said.append)) == ["fine", "", "dull"]
+    assert said == ["Read 3 rows of a.csv, column review (the only one)."]
+    (tmp_path / "b.csv").write_text("review,stars\nfine,5\n")
+    with pytest.raises(ValueError, match=r"must include text. Got review, stars"):
+        list(stream_texts(tmp_path / "b.csv"))
+
+
+def test_bad_rows_are_reported_in_their_place_where_asked(tmp_path):
+    from pacsent.text.tables import TextTable
+
+    (tmp_path / "a.csv").write_bytes(b'n,text\n1,"good\nfilm"\n2,a,b\n3,no \xff\n4,"open\n5,x\n')
+    (tmp_path / "b.jsonl").write_text(
+        '{"text": "good", "n": 1}\nno\n{"n": 3}\n{"text": "\\ud800"}\n'
+    )
+    found = {}
+    for name in ("a.csv", "b.jsonl"):
+        with TextTable(tmp_path / name) as table:
+            (rows,) = table.batches(["n"], on_bad="report")
+        found[name] = rows
+    assert found["a.csv"].texts == ["good\nfilm", "", "", ""]
+    assert [bad.place for bad in found["a.csv"].bad] == ["line 4", "line 5", "line 6"]
+    assert found["b.jsonl"].texts == ["good", "", "", ""]
+    assert found["b.jsonl"].columns == {"n": [1, None, 3, None]}
+    assert [bad.place for bad in found["b.jsonl"].bad] == ["line 2", "line 3", "line 4"]
+
+
+def test_a_labelled_table_with_the_usual_columns_needs_no_names(tmp_path):
+    from pacsent.text.tables import read_labelled_texts
+
+    for name, comma in (("a.csv", ","), ("a.tsv", "\t")):
+        (tmp_path / name).write_text(f"label{comma}text\nyes{comma}fine\nno{comma}dull\n")
+        said = []
+        found = read_labelled_texts(tmp_path / name, report=said.append)
+        assert found == (["fine", "dull"], ["yes", "no"], None)
+        assert said == [f"Read 2 rows of {name}, column text, label column label."]
+    (tmp_path / "lines.tsv").write_text("yes\tfine\nno\tdull\n")
+    found = read_labelled_texts(tmp_path / "lines.tsv", report=said.append)
+    assert found[:2] == (["fine", "dull"], ["yes", "no"])
+    assert said[-1] == "Read 2 lines of label<TAB>text of lines.tsv."

@@ -151,17 +151,17 @@ def test_stdout_a_device_and_a_pipe_are_written_to_as_they_are(tmp_path, capfdbi
 
 
 def test_vectors_go_to_a_pipe_where_their_format_can(tmp_path):
-    from pacsent.encoders import vector_files
+    from pacsent.text import result_files
 
-    batches = [(np.ones((1, 2), np.float32), np.ones(1))]
+    batches = [{"mean": np.ones((1, 2), np.float32)}]
     for name in ("v.tsv", "v.npy"):
         os.mkfifo(tmp_path / name)
     reader = os.open(tmp_path / "v.tsv", os.O_RDONLY | os.O_NONBLOCK)
-    assert vector_files.write(batches, tmp_path / "v.tsv", 2) == 1
+    assert result_files.write(batches, tmp_path / "v.tsv", suffix="plain") == 1
     assert os.read(reader, 100) == b"1\t1\n"
     os.close(reader)
-    with pytest.raises(ValueError, match=r"A pipe or a device takes .tsv or .jsonl"):
-        vector_files.write(batches, tmp_path / "v.npy", 2)
+    with pytest.raises(ValueError, match=r"A pipe or a device takes .csv, .tsv or .jsonl"):
+        result_files.write(batches, tmp_path / "v.npy")
 
 
 # -- what killed processes left -----------------------------------------------------------------

@@ -12,6 +12,7 @@ from pacsent.cli.command_line import (
     quiet_option,
     seeds_option,
 )
+from pacsent.cli.inputs import label_options, say
 from pacsent.cli.printing import echo_json, table, terminal_width
 
 # ------------------------------------------------------------------------------------------------
@@ -25,8 +26,7 @@ from pacsent.cli.printing import echo_json, table, terminal_width
 @click.argument("dataset")
 @click.option("--data", type=click.Path(), help="Folder of the datasets.  [default: $PACSENT_DATA]")
 @click.option("--test", type=click.Path(), help="A second file: the test part of your own DATASET.")
-@click.option("--text-column", help="Column of a CSV that holds the text.")
-@click.option("--label-column", help="Column of a CSV that holds the label.")
+@label_options
 @click.option("--lam", "lams", type=float, multiple=True, help="Value to choose from; repeatable.")
 @seeds_option
 @click.option("--save-classifiers", type=click.Path(), help="Folder to keep the classifiers in.")
@@ -37,15 +37,14 @@ from pacsent.cli.printing import echo_json, table, terminal_width
 @json_option
 @quiet_option
 def evaluate(
-    method, words, dataset, data, test, text_column, label_column, lams, seeds,
-    save_classifiers, device, n_jobs, no_verify, overwrite, as_json, quiet,
+    method, words, dataset, data, test, lams, seeds, save_classifiers, device, n_jobs, no_verify,
+    **given,
 ):  # fmt: skip
     """Score METHOD with WORDS on DATASET by the paper's protocol.
 
     METHOD is a row of the table (pacsent reproduce --list) or a method of the paper. DATASET is
-    the name of a benchmark dataset, or your own file: lines of label<TAB>text, or a CSV with
-    --text-column and --label-column. lam, C and L2 normalisation are chosen by five-fold
-    cross-validation on the training part.
+    the name of a benchmark dataset, or your own file as in `classify train`. lam, C and L2
+    normalisation are chosen by five-fold cross-validation on the training part.
     """
     from pathlib import Path
 
@@ -54,16 +53,17 @@ def evaluate(
     from pacsent.files import check_output
     from pacsent.words import formats
 
+    quiet = given["quiet"]
     if save_classifiers is not None:
-        check_output(save_classifiers, [words, dataset], overwrite=overwrite, folder=True)
+        check_output(save_classifiers, [words, dataset], overwrite=given["overwrite"], folder=True)
     if dataset in datasets.DATASETS:
         loaded = datasets.load(dataset, data, verify=not no_verify)
         if not isinstance(loaded, datasets.Dataset):
             raise click.UsageError(f"{dataset} has pairs, not classes: see pacsent reproduce.")
     elif Path(dataset).exists():
-        loaded = datasets.read_labelled(
-            dataset, text_column=text_column, label_column=label_column, test=test
-        )
+        columns = {name: given[name] for name in ("text_column", "label_column")}
+        columns["kind"] = given["input_format"]
+        loaded = datasets.read_labelled(dataset, test=test, report=say(quiet), **columns)
     else:
         raise click.UsageError(
             f"DATASET must be one of {', '.join(datasets.DATASETS)} or a file. Got {dataset!r}."
@@ -79,7 +79,7 @@ def evaluate(
         n_jobs=n_jobs,
         verbose=not quiet,
     )
-    if as_json:
+    if given["as_json"]:
         click.echo(result.to_json(), nl=False)
         return
     click.echo(str(result))

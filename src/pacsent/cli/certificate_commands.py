@@ -14,6 +14,7 @@ from pacsent.cli.command_line import (
     quiet_option,
 )
 from pacsent.cli.embed_commands import check_parameters
+from pacsent.cli.inputs import TextsPath, read_texts, text_options
 from pacsent.cli.printing import echo_json, noted, table, terminal_width
 
 # ------------------------------------------------------------------------------------------------
@@ -74,8 +75,9 @@ def _vectorizer(model, method):
 
 @cli.command()
 @click.argument("model")
-@click.argument("text")
+@click.argument("texts", type=TextsPath())
 @click.option("-o", "--output", type=click.Path(), help="Also write the certificate as JSON.")
+@text_options
 @click.option(
     "--kind", type=click.Choice(["continuation", "A", "A'", "B", "C"]), default="continuation",
     show_default=True,
@@ -113,19 +115,20 @@ def _vectorizer(model, method):
 @overwrite_option
 @json_option
 @quiet_option
-def certify(model, text, output, method, overwrite, as_json, no_calibrate, quiet, **options):
-    """Certify how well MODEL tells unseen words of TEXT (a document a line) from noise.
+def certify(model, texts, output, method, overwrite, as_json, no_calibrate, quiet, **options):
+    """Certify how well MODEL tells unseen words of TEXTS from noise.
 
-    The word vectors must not have been trained on TEXT: documents they have seen are refused (exit
+    TEXTS is a file with one document per line, a table, or - for stdin. The word vectors must not
+    have been trained on it: documents they have seen are refused (exit
     status 1), and where nobody recorded what they saw the certificate says so. A method that
     learns from text is fitted again on the documents set aside. Exit status 0 also for a bound
     that is no better than guessing; a warning on stderr says so.
     """
     from pacsent.certificates.certifying import certify as certified
     from pacsent.files import check_output, replacing
-    from pacsent.text.reading import read_lines
 
-    check_output(output, [model, text], overwrite=overwrite)
+    check_output(output, [model, texts], overwrite=overwrite)
+    read = read_texts(texts, options.pop("text_column"), options.pop("input_format"), quiet)
     vectorizer = _vectorizer(model, method)
     device = options.pop("device")
     if device is not None:
@@ -133,14 +136,14 @@ def certify(model, text, output, method, overwrite, as_json, no_calibrate, quiet
         vectorizer.set_params(device=device)
     if not quiet and vectorizer.learns_from_text:
         click.echo(
-            f"certify: {vectorizer.method_name} is fitted again on a part of {text} that is not "
+            f"certify: {vectorizer.method_name} is fitted again on a part of {texts} that is not "
             "certified; what it learned before is not used.",
             err=True,
         )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         certificate = certified(
-            vectorizer, list(read_lines(text)), calibrate=not no_calibrate, verbose=not quiet,
+            vectorizer, list(read), calibrate=not no_calibrate, verbose=not quiet,
             **options,
         )  # fmt: skip
     echo_warnings(caught)
@@ -152,40 +155,55 @@ def certify(model, text, output, method, overwrite, as_json, no_calibrate, quiet
 
 @cli.command()
 @click.argument("certificate", type=click.Path(exists=True, allow_dash=True))
-@click.argument("text", required=False)
+@click.argument("texts", required=False, type=TextsPath())
 @click.argument("model", required=False)
+@text_options
 @click.option("--method", show_default="PB-L2",
               help="The method, where MODEL holds word vectors only.")  # fmt: skip
 @json_option
 @quiet_option
-def verify(certificate, text, model, method, as_json, quiet):
-    """Check a CERTIFICATE (JSON): its parts alone, or with TEXT and MODEL every ingredient.
+def verify(certificate, texts, model, text_column, input_format, method, as_json, quiet):
+    """Check a CERTIFICATE: its parts alone, or all of it with TEXTS and MODEL.
 
     Of vectors (`pacsent certify -o`) or of a classifier (`pacsent classify certify --json`), which
     is checked alone. Exit status 1, and one line, where something does not fit.
     """
     from pacsent.classify.promises import ErrorCertificate
     from pacsent.loading import certificate_from_json
-    from pacsent.text.reading import read_lines
 
-    if (text is None) != (model is None):
-        raise click.UsageError("Give TEXT and MODEL together, or neither.")
-    with click.open_file(certificate, encoding="utf-8") as file:
-        written = file.read()
-    found = certificate_from_json(written, certificate, verify=text is None)
-    if text is None:
+    if (texts is None) != (model is None):
+        raise click.UsageError("Give TEXTS and MODEL together, or neither.")
+    found = certificate_from_json(_json_text(certificate), certificate, verify=texts is None)
+    if texts is None:
         checked = "the bound follows from its parts"
     else:
         if isinstance(found, ErrorCertificate):
-            raise click.UsageError("A certificate of a classifier is checked alone, without TEXT.")
+            raise click.UsageError("A certificate of a classifier is checked alone, without TEXTS.")
         if not quiet:
             click.echo("verify: certifying once more ...", err=True)
-        found.verify(list(read_lines(text)), _vectorizer(model, method))
+        found.verify(
+            list(read_texts(texts, text_column, input_format, quiet)), _vectorizer(model, method)
+        )
         checked = "the parts follow from the text and the model, and the bound from the parts"
     if as_json:
         echo_json({"verified": True, "checked": checked})
     else:
         click.echo(f"Verified: {checked}.\n{found}")
+
+
+def _json_text(path) -> str:
+    """The text of a JSON file or stdin, unpacked; one clear line where it is not UTF-8."""
+    from pacsent.text.reading import Source
+
+    with Source(path) as source:
+        written = source.read(1 << 26)
+    try:
+        return written.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(
+            f"{source.name} must be a certificate: JSON in UTF-8. Got another encoding instead. "
+            "Write it again with pacsent certify -o, or convert it with iconv -t utf-8"
+        ) from None
 
 
 _COVERAGE = (

@@ -1,9 +1,5 @@
 """Commands about classifiers: classify train, predict, certify, compare, explain, watch."""
 
-import json
-import os
-import re
-
 import click
 
 from pacsent.cli import many_files as shards
@@ -16,6 +12,14 @@ from pacsent.cli.command_line import (
     overwrite_option,
     quiet_option,
 )
+from pacsent.cli.inputs import (
+    OneFile,
+    TextsPath,
+    label_options,
+    read_labelled,
+    read_texts,
+    text_options,
+)
 from pacsent.cli.many_files import shard_options
 from pacsent.cli.printing import echo_json
 
@@ -23,17 +27,6 @@ from pacsent.cli.printing import echo_json
 @cli.group(cls=type(cli))
 def classify():
     """Train text classifiers, with promises about them."""
-
-
-def _columns(command):
-    """Which columns of a table hold the text and the label."""
-    label = click.option("--label-column", help="Column of the label.  [default: label]")
-    text = click.option(
-        "--text-column",
-        help="Column of the text. A CSV or TSV needs both names; without them its lines are "
-        "LABEL<TAB>TEXT.  [default: text]",
-    )
-    return text(label(command))
 
 
 def _probability(name, default, text):
@@ -50,11 +43,17 @@ def _probability(name, default, text):
 
 _delta = _probability("--delta", 0.05, "Chance that the promise fails.")
 _new = click.option(
-    "--new", type=click.Path(exists=True),
-    help="Texts the promise is for, a text a line or the column `text` of a table: test whether "
-    "they are like DATA.",
+    "--new", type=TextsPath(),
+    help="Texts the guarantee is for, one per line or the column `text` of a table: test whether "
+    "they come from the same distribution as DATA.",
 )  # fmt: skip
-_DATA = click.Path(exists=True, dir_okay=False)
+
+
+class WordsOrNone(ModelPath):
+    """Word vectors, or none."""
+
+    def convert(self, value, param, ctx):
+        return None if value in (None, "none") else super().convert(value, param, ctx)
 
 
 def _classifier(path):
@@ -69,18 +68,11 @@ def _classifier(path):
     return found
 
 
-def _labelled(path, text_column, label_column):
-    from pacsent.text.tables import read_labelled_texts
-
-    return read_labelled_texts(path, text_column=text_column, label_column=label_column)
-
-
-def _checked(texts, new):
+def _checked(texts, new, quiet):
     """Whether the texts of the file `new` are like these; None without a file."""
     from pacsent.classify import check_exchangeable
-    from pacsent.text.tables import stream_texts
 
-    return None if new is None else check_exchangeable(texts, stream_texts(new))
+    return None if new is None else check_exchangeable(texts, list(read_texts(new, quiet=quiet)))
 
 
 def _labels_of(classifier, labels):
@@ -96,22 +88,24 @@ def _labels_of(classifier, labels):
 
 
 @classify.command()
-@click.argument("data", type=_DATA)
+@click.argument("data", type=TextsPath())
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the model.")
-@_columns
+@label_options
 @click.option(
     "--group-column",
-    help="Column of the group (book, author, day) a text is from, where new texts will be of other "
-    "groups: those of a group are left out together in choosing how to learn.  [none]",
+    metavar="COLUMN",
+    help="Column of the group (book, author, day) that a text is from. Cross-validation leaves the "
+    "texts of a group out together, for new texts of other groups.",
 )
 @click.option(
-    "--words", type=ModelPath(exists=True), help="Word vectors: a folder, or english.  [none]"
-)
+    "--words", type=WordsOrNone(exists=True), default="english", show_default=True,
+    help="Word vectors: a folder, english, or none for n-grams alone.",
+)  # fmt: skip
 @click.option("--method", default="Average", show_default=True, help="How texts become vectors.")
 @click.option(
     "--ngrams", type=click.IntRange(1, 8), help="Longest n-gram.  [default: by the texts]"
 )
-@_probability("--holdout", None, "Share of the labels kept back for promises, such as 0.2.")
+@_probability("--holdout", None, "Share of the labels held out for guarantees, such as 0.2.")
 @_delta
 @click.option("--balanced", is_flag=True, help="Let every class weigh the same.")
 @click.option("--random-state", type=click.IntRange(min=0), default=0, show_default=True,
@@ -120,30 +114,25 @@ def _labels_of(classifier, labels):
 @overwrite_option
 @json_option
 @quiet_option
-def train(data, output, text_column, label_column, words, ngrams, **given):
+def train(data, output, words, ngrams, **given):
     """Train a classifier on DATA and save it as a folder.
 
-    DATA is a TSV, CSV, JSONL or Parquet file, packed or not. Everything is chosen on the training
-    labels; with --holdout a random part is kept back, and what follows from it is printed: about
-    texts of the same groups, where --group-column names groups.
+    DATA is a table (.csv, .tsv, .jsonl, .parquet) with the columns `text` and `label`, or lines of
+    LABEL<TAB>TEXT (- for stdin). Everything is chosen on the training labels. With --holdout a
+    random part is held out as a calibration set, and the guarantee that follows from it is printed:
+    about texts of the same groups, where --group-column names groups.
     """
     from pacsent.classify import TextClassifier
     from pacsent.loading import save
     from pacsent.storage import check_place
-    from pacsent.text.tables import read_grouped_texts
 
     check_place(output, [data, words], overwrite=given["overwrite"])
-    columns = {"text_column": text_column, "label_column": label_column}
-    groups = None
-    if given["group_column"] is None:
-        texts, labels = _labelled(data, **columns)
-    else:
-        found = read_grouped_texts(data, group_column=given["group_column"], **columns)
-        texts, labels, groups = found
+    texts, labels, groups = read_labelled(data, given, given["quiet"], given["group_column"])
     if not given["quiet"]:
-        click.echo(f"{len(texts):,} texts, {len(set(labels)):,} classes; fitting ...", err=True)
+        n_classes = len(set(labels))
+        click.echo(f"{len(texts):,} texts, {n_classes:,} classes; fitting ...", err=True)
     classifier = TextClassifier(
-        os.fspath(words) if words else None,
+        words,
         method=given["method"],
         ngrams=(1, ngrams) if ngrams else "auto",
         class_weight="balanced" if given["balanced"] else None,
@@ -174,9 +163,12 @@ def train(data, output, text_column, label_column, words, ngrams, **given):
     "-o",
     "--output",
     type=click.Path(),
-    help="TSV file, or a folder for many files.  [default: stdout]",
+    help="File ending in .csv, .tsv, .jsonl or .parquet, or a folder for many files.  [default: "
+    "tab-separated values on stdout]",
 )
-@_probability("--error", 0.05, "What label sets and answers may get wrong.")
+@_probability(
+    "--error", None, "Error rate to guarantee for answers and label sets.  [default: chosen]"
+)
 @_delta
 @shard_options
 @n_jobs_option
@@ -184,104 +176,106 @@ def train(data, output, text_column, label_column, words, ngrams, **given):
 @json_lines_option
 @quiet_option
 def predict(model, sources, output, overwrite, quiet, n_jobs, as_json, **given):
-    """The class of every text of TEXTS (- for stdin): label, probability, set, abstained.
+    """Predict the class of every text of TEXTS.
 
-    Texts are streamed. A set is names between commas; a name with a comma is quoted. The last two
-    columns need a model trained with --holdout. Where too few labels were kept back for what
-    --error and --delta ask, there are no sets or all answers are abstained, and stderr says why.
+    TEXTS is a file with one text per line, a table, or - for stdin. Writes the columns label,
+    probability, set and abstained. An output file also has every column of the input table; a
+    column with one of these names is renamed, such as input_label. On stdout, or where
+    --keep-columns names some, only those are kept.
+
+    A set is class names between commas; a name with a comma is quoted. Sets and abstention need a
+    model trained with --holdout. The error rate that is guaranteed is printed on stderr, or why
+    none can be and which one is reachable.
 
     Many files, folders, globs and addresses (s3://, gs://, hf://) are worked on file by file, as
     by `pacsent embed`: -o is then a folder that gets one output for each, and a manifest.json.
     """
     how = shards.taken(given)
-    if shards.wanted(sources, output, how, columns=False):
+    if shards.wanted(sources, output, how):
         given["n_jobs"] = n_jobs
         manner = {"overwrite": overwrite, "quiet": quiet, "as_json": as_json}
         shards.predict(model, sources, output, how, given, **manner)
         return
-    (texts,) = sources
-    if texts != "-" and not os.path.exists(texts):
-        raise click.BadParameter(f"Path {texts!r} does not exist.", param_hint="'TEXTS...'")
-    lines = as_json and output in (None, "-")
-    streamed = (how["text_column"], overwrite, quiet)
-    n_texts = _predict_text(model, texts, output, *streamed, lines=lines, **given)
-    if as_json and not lines:
+    (path,) = sources
+    shards.check_source(path)
+    n_texts, n_bad = _predict_one(model, path, output, how, given, overwrite, quiet, as_json)
+    if as_json and output not in (None, "-"):
         echo_json({"model": model, "output": output, "texts": n_texts})
+    if n_bad:
+        click.get_current_context().exit(1)
 
 
-def _predict_text(model, texts, output, text_column, overwrite, quiet, *, error, delta, lines):
-    """One file or stdin, to one file or stdout; the number of texts."""
-    from pacsent.files import check_output, replacing
+def _predict_one(model, path, output, how: dict, given: dict, overwrite, quiet, as_json):
+    """One file or stdin to one file or stdout; the number of texts, and of bad rows."""
+    from pacsent.files import check_output
     from pacsent.progress import bar
-    from pacsent.text.tables import stream_texts
+    from pacsent.text import result_files
 
+    suffix = ".jsonl" if as_json else "lines"
+    if output is not None and output != "-":
+        try:
+            suffix = result_files.check_name(output, result_files.TABLES)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="-o") from None
+        check_output(output, overwrite=overwrite, inputs=[path, model])
     classifier = _classifier(model)
-    told = _told_as_json if lines else _told
-    rows = _answers(classifier, stream_texts(texts, text_column=text_column), error, delta, told)
-    n_texts = 0
-    if output:
-        check_output(output, overwrite=overwrite, inputs=[texts, model])
-    with (
-        replacing(output or "-") as file,
-        bar("predicting", unit="texts", enabled=not quiet and output is not None) as progress,
-    ):
-        if not lines:
-            file.write(b"label\tprobability\tset\tabstained\n")
-        for batch in rows:
-            file.write("".join(batch).encode())
-            progress.advance(len(batch))
-            n_texts += len(batch)
-    return n_texts
+    read = OneFile(path, how, _ANSWERS, quiet=quiet, keep_all=suffix != "lines" and not as_json)
+    rows = _answers(classifier, read.texts(), given["error"], given["delta"])
+
+    def batches():
+        yield {**read.take(0), **{name: [] for name in _ANSWERS}}
+        for found in rows:
+            n = len(found["label"])
+            if suffix not in (".jsonl", ".parquet"):
+                found = {name: [_CELLS[name](v) for v in found[name]] for name in _ANSWERS}
+            yield {**read.take(n), **found}
+            shown.advance(n)
+
+    with bar("predicting", unit="texts", enabled=not quiet and output is not None) as shown:
+        n_texts = result_files.write(batches(), output, overwrite=overwrite, suffix=suffix)
+    return n_texts, len(read.bad)
 
 
-def _told(name, probability, inside, abstained):
-    """A line of the table; names with a comma are quoted among those of a set."""
-    inside = "" if inside is None else ",".join(_listed(_on_one_line(one)) for one in inside)
-    silent = "" if abstained is None else ("yes" if abstained else "no")
-    return f"{_on_one_line(name)}\t{probability:.4f}\t{inside}\t{silent}\n"
-
-
-def _on_one_line(name: str) -> str:
-    return re.sub(r"[\t\r\n]", " ", name)
+_ANSWERS = ("label", "probability", "set", "abstained")
+_CELLS = {
+    "label": str,
+    "probability": "{:.4f}".format,
+    "set": lambda names: "" if names is None else ",".join(map(_listed, names)),
+    "abstained": lambda value: "" if value is None else "yes" if value else "no",
+}
 
 
 def _listed(name: str) -> str:
     return '"' + name.replace('"', '""') + '"' if "," in name or '"' in name else name
 
 
-def _told_as_json(name, probability, inside, abstained):
-    """A line of JSON."""
-    silent = None if abstained is None else bool(abstained)
-    row = {"label": name, "probability": float(probability), "set": inside, "abstained": silent}
-    return json.dumps(row, ensure_ascii=False) + "\n"
-
-
-def _answers(classifier, texts, error, delta, told):
-    """Lines of the answer, in batches."""
+def _answers(classifier, texts, error, delta):
+    """Columns of the answers, in batches."""
     import numpy as np
 
     from pacsent.classify.answers import Answering
 
-    answering = Answering(classifier, error=error, delta=delta)
+    answering = Answering(classifier, error=0.05 if error is None else error, delta=delta)
     for why in filter(None, (answering.missing, answering.silent)):
         click.echo(f"Warning: {why}", err=True)
     names = [str(name) for name in classifier.classes_]
     for values in classifier.stream(texts):
         found = answering(values)
-        lines = []
-        for row, (at, p) in enumerate(zip(found.best, found.probability)):
-            inside = found.inside
-            if inside is not None:
-                inside = [names[c] for c in np.flatnonzero(inside[row])]
-            silent = None if found.abstained is None else found.abstained[row]
-            lines.append(told(names[at], p, inside, silent))
-        yield lines
+        nothing = [None] * len(found.best)
+        sets, abstained = found.inside, found.abstained
+        yield {
+            "label": [names[at] for at in found.best],
+            "probability": found.probability.tolist(),
+            "set": nothing if sets is None else [[names[c] for c in np.flatnonzero(row)]
+                                                 for row in sets],
+            "abstained": nothing if abstained is None else abstained.tolist(),
+        }  # fmt: skip
 
 
 @classify.command()
 @click.argument("model", type=ModelPath(exists=True))
-@click.argument("data", type=_DATA)
-@_columns
+@click.argument("data", type=TextsPath())
+@label_options
 @_delta
 @click.option("--per-class", is_flag=True, help="Bound every class and their mean as well.")
 @click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse",
@@ -291,15 +285,20 @@ def _answers(classifier, texts, error, delta, told):
 @_new
 @json_option
 @quiet_option
-def certify(model, data, text_column, label_column, new, as_json, quiet, **given):
-    """Bound how often MODEL is wrong on texts like DATA, which it has not seen."""
+def certify(model, data, new, as_json, quiet, **given):
+    """Bound the error rate of MODEL on new texts like DATA.
+
+    DATA is as in `classify train`. The model must not have been trained on it.
+    """
     from pacsent.progress import bar
 
     classifier = _classifier(model)
-    texts, labels = _labelled(data, text_column, label_column)
+    texts, labels, _ = read_labelled(data, given, quiet)
     labels = _labels_of(classifier, labels)
     with bar("certifying", total=len(texts), unit="texts", enabled=not quiet) as shown:
-        certificate = classifier.certify(texts, labels, checked=_checked(texts, new), **given)
+        certificate = classifier.certify(
+            texts, labels, checked=_checked(texts, new, quiet), **given
+        )
         shown.advance(len(texts))
     click.echo(certificate.to_json() if as_json else str(certificate))
 
@@ -307,24 +306,28 @@ def certify(model, data, text_column, label_column, new, as_json, quiet, **given
 @classify.command()
 @click.argument("a", type=ModelPath(exists=True))
 @click.argument("b", type=ModelPath(exists=True))
-@click.argument("data", type=_DATA)
-@_columns
+@click.argument("data", type=TextsPath())
+@label_options
 @_delta
 @click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse",
               show_default=True, help="What to do with texts that were fitted.")  # fmt: skip
 @_new
 @json_option
 @quiet_option
-def compare(a, b, data, text_column, label_column, new, as_json, quiet, **given):
-    """What is certain about the difference between the classifiers A and B on texts like DATA."""
+def compare(a, b, data, new, as_json, quiet, **given):
+    """Bound the difference in error rate of the classifiers A and B.
+
+    DATA is as in `classify train`. Neither model must have been trained on it.
+    """
     from pacsent.classify import compare as compared
     from pacsent.progress import bar
 
     first, second = _classifier(a), _classifier(b)
-    texts, labels = _labelled(data, text_column, label_column)
+    texts, labels, _ = read_labelled(data, given, quiet)
     labels = _labels_of(first, labels)
     with bar("comparing", total=len(texts), unit="texts", enabled=not quiet) as shown:
-        found = compared(first, second, texts, labels, checked=_checked(texts, new), **given)
+        checked = _checked(texts, new, quiet)
+        found = compared(first, second, texts, labels, checked=checked, **given)
         shown.advance(len(texts))
     if as_json:
         low, high = found.bounds
@@ -339,8 +342,11 @@ def compare(a, b, data, text_column, label_column, new, as_json, quiet, **given)
 @click.argument("model", type=ModelPath(exists=True))
 @click.argument("text", required=False)
 @click.option("--label", help="The class to explain.  [default: the likeliest]")
-@click.option("--top", type=click.IntRange(min=1), help="Instead: the features of each class.")
-@click.option("--html", "page", type=click.Path(), help="Also write a page with the words marked.")
+@click.option(
+    "--top", type=click.IntRange(min=1), metavar="N",
+    help="Words to list. Without TEXT: the N strongest features of each class.",
+)  # fmt: skip
+@click.option("--html", "page", type=click.Path(), help="Also write this as a page.")
 @overwrite_option
 @json_option
 def explain(model, text, label, top, page, overwrite, as_json):
@@ -377,25 +383,25 @@ def explain(model, text, label, top, page, overwrite, as_json):
 
 @classify.command()
 @click.argument("model", type=ModelPath(exists=True))
-@click.argument("texts", type=click.Path(exists=True, allow_dash=True))
-@click.option("--text-column", help="Column of the text in tables.  [default: text]")
+@click.argument("texts", type=TextsPath())
+@text_options
 @_probability("--alpha", 0.05, "Chance of a false alarm, ever.")
 @click.option("--random-state", type=click.IntRange(min=0), help="Seed for ties.  [default: drawn]")
 @json_option
 @quiet_option
-def watch(model, texts, text_column, alpha, random_state, as_json, quiet):
-    """Watch the stream TEXTS (- for stdin) and stop once it is no longer like MODEL's holdout.
+def watch(model, texts, text_column, input_format, alpha, random_state, as_json, quiet):
+    """Watch TEXTS and stop once they differ from the calibration set.
 
-    Exit status 1 on an alarm.
+    TEXTS is a file with one text per line, a table, or - for stdin. The calibration set is the part
+    that `classify train --holdout` held out. Exit status 1 on an alarm.
     """
     from itertools import islice
 
     from pacsent.classify import StreamWatcher
     from pacsent.progress import bar
-    from pacsent.text.tables import stream_texts
 
     watcher = StreamWatcher(_classifier(model), alpha=alpha, seed=random_state)
-    rest = iter(stream_texts(texts, text_column=text_column))
+    rest = read_texts(texts, text_column, input_format, quiet)
     with bar("watching", unit="texts", enabled=not quiet) as shown:
         while (batch := list(islice(rest, 64))) and not watcher.update(batch):
             shown.advance(len(batch))

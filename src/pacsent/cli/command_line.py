@@ -167,6 +167,22 @@ def device_option(command):
     )(command)
 
 
+def batch_size_option(command):
+    """--batch-size, of sentences."""
+    return click.option(
+        "--batch-size", type=click.IntRange(1, 2**31 - 1), help="Sentences worked on at once."
+    )(command)
+
+
+def on_empty_option(command):
+    """--on-empty: what to do about sentences without a known word."""
+    return click.option(
+        "--on-empty",
+        type=click.Choice(["warn", "error", "ignore"]),
+        help="What to do about sentences without a known word: mean 0 and a count, or stop.",
+    )(command)
+
+
 def json_option(command, help="Print one JSON object, for scripts."):
     """--json: one JSON object, for scripts; or what `help` says where results are streamed."""
     return click.option("--json", "as_json", is_flag=True, help=help)(command)

@@ -8,6 +8,7 @@ import click
 from pacsent.cli import many_files as shards
 from pacsent.cli.command_line import (
     ModelPath,
+    batch_size_option,
     cli,
     device_option,
     echo_warnings,
@@ -15,9 +16,11 @@ from pacsent.cli.command_line import (
     json_lines_option,
     json_option,
     n_jobs_option,
+    on_empty_option,
     overwrite_option,
     quiet_option,
 )
+from pacsent.cli.inputs import OneFile, TextsPath, read_texts, text_options
 from pacsent.cli.many_files import shard_options
 from pacsent.cli.printing import echo_json
 
@@ -48,8 +51,9 @@ def _model_names(command):
 @cli.command()
 @click.argument("method")
 @click.argument("words", type=ModelPath(exists=True))
-@click.argument("text", type=click.Path(exists=True, allow_dash=True))
+@click.argument("texts", type=TextsPath())
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the model.")
+@text_options
 @click.option("--lam", type=float, help="Weight of the data against the prior; inf is allowed.")
 @click.option(
     "--lam-mode",
@@ -68,23 +72,19 @@ def _model_names(command):
 @click.option(
     "--unseen",
     type=click.Choice(["clamp", "drop"]),
-    help="What IDF does with words that TEXT does not hold.",
+    help="What IDF does with words that TEXTS does not hold.",
 )
 @click.option("--subsample", type=float, help="Sub-sampling threshold, such as 1e-4; 0 for none.")
 @click.option("--n-negatives", type=int, help="Noise words for each word.")
 @click.option("--noise-power", type=float, help="Exponent of the counts in the noise distribution.")
-@click.option("--n-epochs", type=int, help="Passes over TEXT, for solvers that make passes.")
+@click.option("--n-epochs", type=int, help="Passes over TEXTS, for solvers that make passes.")
 @click.option("--learning-rate", type=float, help="Step size, for solvers that make steps.")
 @click.option("--solver", help="How the objective is minimised, for methods that are not closed.")
 @click.option("--random-state", type=int, help="Seed.")
 @n_jobs_option
 @device_option
-@click.option("--batch-size", type=click.IntRange(min=1), help="Sentences worked on at once.")
-@click.option(
-    "--on-empty",
-    type=click.Choice(["warn", "error", "ignore"]),
-    help="What to do about sentences without a known word.",
-)
+@batch_size_option
+@on_empty_option
 @click.option(
     "--words-by",
     type=click.Choice(["copy", "reference"]),
@@ -96,23 +96,23 @@ def _model_names(command):
 @json_option
 @quiet_option
 @_model_names
-def fit(method, words, text, output, words_by, overwrite, as_json, quiet, **given):
-    """Fit METHOD with the word vectors WORDS on the sentences of TEXT (one a line, - for stdin).
+def fit(method, words, texts, output, words_by, overwrite, as_json, quiet, **given):
+    """Fit METHOD with the word vectors WORDS on TEXTS.
 
-    WORDS is a folder of pacsent, a file of any format that `pacsent convert` reads, or `english`,
-    which comes with the package. Options
-    that are left out have the method's own defaults.
+    TEXTS is a file with one text per line, a table, or - for stdin. WORDS is a folder of pacsent, a
+    file of any format that `pacsent convert` reads, or `english`, which comes with the package.
+    Options that are left out have the method's own defaults.
     """
     from pacsent.encoders.methods import METHODS, make
     from pacsent.loading import save
     from pacsent.progress import bar
     from pacsent.storage import check_place
-    from pacsent.text.reading import read_lines
     from pacsent.words import formats
 
     if method not in METHODS:
         raise click.BadParameter(f"one of {', '.join(METHODS)}", param_hint="METHOD")
-    check_place(output, [words, text], overwrite=overwrite)
+    check_place(output, [words, texts], overwrite=overwrite)
+    read = read_texts(texts, given.pop("text_column"), given.pop("input_format"), quiet)
     params = {name: value for name, value in given.items() if value is not None}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
@@ -127,7 +127,7 @@ def fit(method, words, text, output, words_by, overwrite, as_json, quiet, **give
         with bar(f"fit {method}", unit="sentences", enabled=not quiet) as shown:
 
             def sentences():
-                for sentence in read_lines(text):
+                for sentence in read:
                     shown.advance()
                     yield sentence
 
@@ -167,7 +167,8 @@ def _report(vectorizer) -> str:
     n, empty, coverage = vectorizer.n_sentences_, vectorizer.n_empty_, vectorizer.coverage_
     known = "no words at all" if coverage != coverage else f"{100 * coverage:.1f} % of words known"
     cause = vectorizer._tokenless_cause()
-    return f"{n:,} sentences, {known}, {empty:,} without a known word{cause}"
+    unit = "sentence" if n == 1 else "sentences"
+    return f"{n:,} {unit}, {known}, {empty:,} without a known word{cause}"
 
 
 def ready(method, words):
@@ -184,19 +185,19 @@ def ready(method, words):
 
 @cli.command()
 @click.argument("model", type=ModelPath(exists=True, file_okay=False))
-@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@click.argument("sources", nargs=-1, metavar="[TEXTS]...")
 @click.option(
     "-o",
     "--output",
     type=click.Path(),
-    help="File ending in .npy or .tsv (means), .npz, .jsonl or .parquet (means and variances). "
-    "Tab-separated means on stdout when left out. For many files or a table: a folder, or an "
+    help="File ending in .npy or .tsv (means), .npz, .csv, .jsonl or .parquet (means and "
+    "variances). Tab-separated means on stdout when left out. For many files: a folder, or an "
     "address such as s3://bucket/folder.",
 )
 @click.option(
-    "--ids", is_flag=True, help="Lines are ID<TAB>TEXT; the ids go with the vectors, as `id`."
+    "--ids", is_flag=True, help="Lines are ID<TAB>TEXT; the ids are written as the column `id`."
 )
-@click.option("--keep-text", is_flag=True, help="The texts go with the vectors, as `text`.")
+@click.option("--keep-text", is_flag=True, help="Also write the texts.")
 @click.option("--method", help="The method, where MODEL holds word vectors.  [default: SIF-sum]")
 @click.option(
     "--unknown",
@@ -205,66 +206,118 @@ def ready(method, words):
 )
 @n_jobs_option
 @device_option
-@click.option("--batch-size", type=click.IntRange(min=1), help="Sentences worked on at once.")
-@click.option(
-    "--on-empty",
-    type=click.Choice(["warn", "error", "ignore"]),
-    help="What to do about sentences without a known word: mean 0 and a count, or stop.",
-)
+@batch_size_option
+@on_empty_option
 @shard_options
 @overwrite_option
 @json_lines_option
 @quiet_option
 @_model_names
 def embed(model, sources, output, quiet, overwrite, as_json, **given):
-    """Turn the sentences of SOURCE (one a line, stdin when left out) into vectors by MODEL.
+    """Turn TEXTS into vectors by MODEL.
 
-    MODEL is a folder that `pacsent fit` wrote, or word vectors (`english` comes with the package)
-    for a --method that learns nothing from text. Works on a stream: memory does not grow with the
-    text. Ends with a line on stderr that says how many words were known and how many sentences had
-    none (mean 0, variance missing).
+    TEXTS is a file with one text per line, a table (.csv, .tsv, .jsonl, .parquet), or stdin when
+    left out. MODEL is a folder that `pacsent fit` wrote, or word vectors (`english` comes with the
+    package) for a --method that learns nothing from text. Works on a stream: memory does not grow
+    with the text. Lines on stderr say what was read, how many words were known and how many texts
+    had none (mean 0, variance missing).
 
-    The keys are the same in .npz, .jsonl and .parquet: `mean` and `variance`, and before them `id`
-    with --ids and `text` with --keep-text. In a .tsv the id is the first column and the text the
-    last.
+    The columns are the same in .npz, .jsonl and .parquet: those that are kept (`id` with --ids,
+    `text` with --keep-text, those of --keep-columns), then `mean` and `variance`. A .csv has a
+    column for each dimension. A .tsv has no header unless --keep-columns is given: the id is the
+    first column and the text the last.
 
-    Many files, folders, globs, tables (.parquet, .jsonl, .csv, .tsv) and addresses (s3://, gs://,
-    hf://) are worked on file by file: -o is then a folder that gets one output for each, written
-    whole or not at all, and a manifest.json with digests, counts and failures. Run again, it goes
-    on where it was.
+    Many files, folders, globs and addresses (s3://, gs://, hf://) are worked on file by file: -o is
+    then a folder that gets one output for each, written whole or not at all, and a manifest.json
+    with checksums, counts and failures. Run again, the command continues where it was.
     """
     how = shards.taken(given)
-    if shards.wanted(sources, output, how, ids=given["ids"]):
+    if shards.wanted(sources, output, how) or _is_parquet_alone(sources, output, how):
         manner = {"overwrite": overwrite, "quiet": quiet, "as_json": as_json}
         shards.embed(model, sources, output, how, given, **manner)
         return
-    text = sources[0] if sources else "-"
-    if text != "-" and not os.path.exists(text):
-        raise click.BadParameter(f"Path {text!r} does not exist.", param_hint="'[SOURCE]...'")
-    vectorizer = _embed_text(model, text, output, overwrite, quiet, as_json=as_json, **given)
+    path = sources[0] if sources else "-"
+    shards.check_source(path)
+    vectorizer, n_bad = _embed_one(model, path, output, how, given, overwrite, quiet, as_json)
     if as_json and output not in (None, "-"):
         echo_json({"model": model, "output": output, **_counts(vectorizer)})
     if not quiet:
         click.echo(_report(vectorizer), err=True)
+    if n_bad:
+        click.get_current_context().exit(1)
 
 
-def _embed_text(
-    model, text, output, overwrite, quiet, *, method, unknown, ids, keep_text, as_json, **given
-):
-    """One text, a sentence a line, to one file or stdout; the vectorizer that did it."""
-    from pacsent.encoders import vector_files
-    from pacsent.encoders.methods import check_gives_vectors
+def _is_parquet_alone(sources, output, how) -> bool:
+    """Whether one Parquet file becomes a table, which is done without a Python string per text."""
+    from pacsent.text.tables import kind_of
+
+    return (
+        len(sources) == 1
+        and os.path.isfile(sources[0])
+        and kind_of(os.path.basename(sources[0]))[0] == "parquet"
+        and sources[0].lower().endswith((".parquet", ".pq"))
+        and how["input_format"] in (None, "parquet")
+        and str(output).lower().endswith((".parquet", ".jsonl"))
+    )
+
+
+def _embed_one(model, path, output, how: dict, given: dict, overwrite, quiet, as_json):
+    """One file or stdin to one file or stdout; the vectorizer that did it, and the bad rows."""
+    import numpy as np
+
     from pacsent.files import check_output
-    from pacsent.loading import load
     from pacsent.progress import bar
-    from pacsent.text.reading import read_lines
+    from pacsent.text import result_files
 
+    ids, keep_text = given.pop("ids"), given.pop("keep_text")
+    suffix = ".jsonl" if as_json else "plain"
     if output is not None and output != "-":
+        texts = keep_text or bool(how["keep_columns"])
         try:
-            vector_files.check_name(output, ids=ids, texts=keep_text)
+            suffix = result_files.check_name(output, ids=ids, texts=texts)
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="-o") from None
-    check_output(output, [model, text], overwrite=overwrite)
+    if suffix == ".tsv" and not how["keep_columns"]:
+        suffix = "plain"
+    check_output(output, [model, path], overwrite=overwrite)
+    vectorizer = _opened(model, given)
+    n_dims = len(vectorizer.get_feature_names_out())
+    wide = suffix in (".csv", ".tsv", "plain")
+    own = [f"mean_{i}" for i in range(n_dims)] if wide else ["mean"]
+    own += ["variance"] if suffix not in (".npy", "plain") else []
+    read = OneFile(path, how, own, ids=ids, keep_text=keep_text, quiet=quiet)
+
+    def ordered(kept, means, variances):
+        if suffix == "plain":  # the id first, the text last
+            return {**{k: kept[k] for k in kept if k == "id"}, "mean": means,
+                    **{k: kept[k] for k in kept if k != "id"}}  # fmt: skip
+        found = {**kept, "mean": means, "variance": variances}
+        if suffix == ".npy":
+            del found["variance"]
+        return found
+
+    def batches():
+        yield ordered(read.take(0), np.zeros((0, n_dims), np.float32), np.zeros(0))
+        for means, variances in vectorizer.stream(read.texts()):
+            yield ordered(read.take(len(variances)), means, variances)
+            shown.advance(len(variances))
+
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        bar("embed", unit="texts", enabled=not quiet) as shown,
+    ):
+        warnings.simplefilter("always", UserWarning)
+        result_files.write(batches(), output, overwrite=overwrite, suffix=suffix)
+    echo_warnings(w for w in caught if w.category.__name__ != "EmptySentenceWarning")
+    return vectorizer, len(read.bad)
+
+
+def _opened(model, given: dict):
+    """The vectorizer of a command, with the parameters that were given."""
+    from pacsent.encoders.methods import check_gives_vectors
+    from pacsent.loading import load
+
+    method, unknown = given.pop("method"), given.pop("unknown")
     vectorizer = load(model, unknown=unknown)
     check_gives_vectors(vectorizer, model)
     if hasattr(vectorizer, "stream"):
@@ -276,19 +329,4 @@ def _embed_text(
     check_parameters(vectorizer, params)
     vectorizer.set_params(**params)
     vectorizer._validate_params()
-    n_dims = len(vectorizer.get_feature_names_out())
-    carried = vector_files.Carried(ids=ids, texts=keep_text)
-
-    def batches():
-        for means, variances in vectorizer.stream(carried.read(read_lines(text))):
-            yield means, variances, carried.take(len(variances))
-            shown.advance(len(variances))
-
-    with (
-        warnings.catch_warnings(record=True) as caught,
-        bar("embed", unit="sentences", enabled=not quiet) as shown,
-    ):
-        warnings.simplefilter("always", UserWarning)
-        vector_files.write(batches(), output, n_dims, overwrite=overwrite, lines=as_json)
-    echo_warnings(w for w in caught if w.category.__name__ != "EmptySentenceWarning")
     return vectorizer

@@ -1,18 +1,18 @@
-"""What `embed` and `classify predict` share where they go from shard to shard."""
+"""What `embed` and `classify predict` share where they work on many files."""
 
 import os
 
 import click
 
+from pacsent.cli.inputs import text_options
 from pacsent.cli.printing import echo_json
 
-_NAMES = ("text_column", "carry", "format", "on_error", "ray", "ray_address")
-_TABLES = ("parquet", "jsonl", "csv", "tsv")
-_FILES = (".npy", ".npz", ".tsv", ".jsonl", ".parquet")
+SUFFIXES = (".npy", ".npz", ".tsv", ".csv", ".jsonl", ".parquet")  # of one file
+_NAMES = ("text_column", "input_format", "keep_columns", "format", "on_error", "ray", "ray_address")
 
 
 def shard_options(command):
-    """The options of shards, in the order of the help."""
+    """The options of tables and of many files, in the order of the help."""
     for option in (
         click.option("--ray-address", metavar="ADDRESS", help="The Ray cluster to use."),
         click.option(
@@ -23,44 +23,35 @@ def shard_options(command):
         click.option(
             "--on-error",
             type=click.Choice(["report", "stop"]),
-            help="Many files: report bad files and rows and go on (status 1 at the end), or stop "
-            "at the first.  [default: report]",
+            help="Report bad rows and files and go on (exit status 1 at the end), or stop at the "
+            "first.  [default: stop for one file, report for many]",
         ),
         click.option(
             "--format",
             type=click.Choice(["parquet", "jsonl"]),
-            help="Many files: what is written.  [default: parquet]",
+            help="Many files: format of the output.  [default: parquet]",
         ),
         click.option(
-            "--carry",
+            "--keep-columns",
             multiple=True,
             metavar="COLUMN",
-            help="A column that goes along; may be repeated, '*' takes all.",
+            help="Input column to keep in the output; may be repeated, '*' keeps all.",
         ),
-        click.option(
-            "--text-column", help="Column of the text in tables.  [default: text]", metavar="COLUMN"
-        ),
+        text_options,
     ):
         command = option(command)
     return command
 
 
 def taken(given: dict) -> dict:
-    """The options of shards, taken out of the others."""
+    """The options of tables and of many files, taken out of the others."""
     return {name: given.pop(name) for name in _NAMES}
 
 
-def wanted(sources, output, how: dict, *, columns: bool = True, ids: bool = False) -> bool:
-    """Whether to go file by file: many or far sources, tables, or a folder as output.
+def wanted(sources, output, how: dict) -> bool:
+    """Whether to go file by file: many or remote sources, or a folder as output."""
+    from pacsent.scale.places import is_address
 
-    `columns` says whether a table or a text column alone asks for it; lines of ID<TAB>TEXT (`ids`)
-    may well be called .tsv.
-    """
-    from pacsent.scale.places import is_address, kind_of
-
-    asked = [name for name, value in how.items() if value and (columns or name != "text_column")]
-    kinds = {kind_of(os.path.basename(s))[0] for s in sources} - ({"tsv"} if ids else set())
-    tables = columns and not kinds.isdisjoint(_TABLES)
     many = len(sources) > 1 or any(
         is_address(s) or os.path.isdir(s) or (not os.path.exists(s) and set("*?[") & set(s))
         for s in sources
@@ -68,21 +59,28 @@ def wanted(sources, output, how: dict, *, columns: bool = True, ids: bool = Fals
     folder = output is not None and output != "-" and (
         is_address(output) or os.path.isdir(output) or output.endswith("/")
     )  # fmt: skip
-    if not (asked or many or folder or tables):
+    asked = [name for name in ("ray", "ray_address", "format") if how[name]]
+    if not (many or folder or asked):
         return False
-    why = "Many files and tables" if many or tables or folder else f"--{asked[0].replace('_', '-')}"
+    why = "Many files" if many or folder else f"--{asked[0].replace('_', '-')}"
     if "-" in sources or not sources:
         raise click.UsageError(f"{why} need files, folders or addresses as sources, not stdin.")
     if output is None or output == "-":
         raise click.UsageError(f"{why} need a folder to write to: -o FOLDER.")
+    if how["input_format"] is not None:
+        raise click.UsageError("--input-format is for one file. Many files have their suffixes.")
     suffix = os.path.splitext(output)[1].lower()
-    if suffix in (".parquet", ".jsonl") and not many:
-        how["format"] = how["format"] or suffix[1:]  # one table to one file
-    elif suffix in _FILES and not os.path.isdir(output):
+    if many and not folder and suffix in SUFFIXES:
         raise click.UsageError(
-            f"{why} are written to a folder, a file for each. Got -o {output}: name a folder."
+            f"{why} are written to a folder, one file for each. Got -o {output}: name a folder."
         )
     return True
+
+
+def check_source(path) -> None:
+    """Refuse a source that does not exist."""
+    if path != "-" and not os.path.exists(path):
+        raise click.BadParameter(f"Path {path!r} does not exist.", param_hint="TEXTS")
 
 
 def embed(model, sources, output, how: dict, given: dict, *, overwrite, quiet, as_json):
@@ -90,9 +88,9 @@ def embed(model, sources, output, how: dict, given: dict, *, overwrite, quiet, a
     from pacsent.scale import embed_shards
 
     if given.pop("ids"):
-        raise click.UsageError("--ids is for lines of text. Carry the column: --carry id.")
+        raise click.UsageError("--ids is for one file of lines. Keep the column: --keep-columns id")
     column = how["text_column"] or "text"
-    carry = list(how["carry"])
+    carry = list(how["keep_columns"])
     if given.pop("keep_text") and column not in carry and carry != ["*"]:
         carry.append(column)
     method, unknown, n_jobs = (given.pop(name) for name in ("method", "unknown", "n_jobs"))
@@ -111,7 +109,7 @@ def predict(model, sources, output, how: dict, given: dict, *, overwrite, quiet,
     from pacsent.scale import predict_shards
 
     manifest = predict_shards(
-        model, sources, output, text_column=how["text_column"] or "text", carry=how["carry"],
+        model, sources, output, text_column=how["text_column"] or "text", carry=how["keep_columns"],
         error=given["error"], delta=given["delta"],
         **_how(how, given["n_jobs"], overwrite, quiet),
     )  # fmt: skip

@@ -30,6 +30,28 @@ def _plain(value: Any) -> Any:
     return str(value)  # a path
 
 
+def on_one_line(text: str) -> str:
+    """A text with its tabs, line breaks and backslashes escaped.
+
+    Examples
+    --------
+    >>> print(on_one_line("two" + chr(10) + "lines"))
+    two\\nlines
+    """
+    return text.translate({92: "\\\\", 9: "\\t", 10: "\\n", 13: "\\r"})
+
+
+def counted(n: int, unit: str) -> str:
+    """A number with its unit.
+
+    Examples
+    --------
+    >>> counted(1, "text"), counted(1200, "text")
+    ('1 text', '1,200 texts')
+    """
+    return f"{n:,} {unit}" + ("" if n == 1 else "s")
+
+
 def terminal_width() -> int | None:
     """Columns of the terminal; None where stdout is none and nobody says how wide it is."""
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():

@@ -3,7 +3,8 @@
 import click
 
 from pacsent.cli.command_line import ModelPath, cli, json_option, overwrite_option, quiet_option
-from pacsent.cli.printing import echo_json
+from pacsent.cli.inputs import TextsPath, read_texts, text_options
+from pacsent.cli.printing import counted, echo_json, on_one_line
 
 
 def vectorizer_of(model, method):
@@ -25,39 +26,47 @@ _method_option = click.option(
 )
 
 
-def _counted(lines, quiet):
-    """The lines, with progress on stderr."""
+def _counted(texts, quiet):
+    """The texts, with progress on stderr."""
     from pacsent.progress import bar
 
     with bar("reading", unit="texts", enabled=not quiet) as shown:
-        for line in lines:
-            yield line
+        for text in texts:
+            yield text
             shown.advance()
+
+
+def _index(model, texts, method, text_column, input_format, quiet):
+    """An index of the texts of a file."""
+    from pacsent.encoders.index import Index
+
+    made = Index(vectorizer_of(model, method))
+    made.add(_counted(read_texts(texts, text_column, input_format, quiet), quiet))
+    return made
 
 
 @cli.command()
 @click.argument("model", type=ModelPath(exists=True, file_okay=False))
-@click.argument("text", type=click.Path(exists=True, allow_dash=True))
+@click.argument("texts", type=TextsPath())
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the index.")
+@text_options
 @_method_option
 @overwrite_option
 @quiet_option
 @json_option
-def index(model, text, output, method, overwrite, quiet, as_json):
-    """Index the lines of TEXT by their vectors, for `pacsent search`.
+def index(model, texts, output, overwrite, as_json, **how):
+    """Index TEXTS by their vectors, for `pacsent search`.
 
-    MODEL is a fitted method, or word vectors such as `english`.
+    TEXTS is a file with one text per line, a table, or - for stdin. MODEL is a fitted method, or
+    word vectors such as `english`.
     """
-    from pacsent.encoders.index import Index
     from pacsent.loading import save
     from pacsent.storage import check_place
-    from pacsent.text.reading import read_lines
 
-    check_place(output, [model, text], overwrite=overwrite)
-    made = Index(vectorizer_of(model, method))
-    made.add(_counted(read_lines(text), quiet))
+    check_place(output, [model, texts], overwrite=overwrite)
+    made = _index(model, texts, **how)
     save(made, output, overwrite=overwrite)
-    click.echo(f"wrote  {output}: {len(made):,} texts", err=True)
+    click.echo(f"wrote  {output}: {counted(len(made), 'text')}", err=True)
     if as_json:
         echo_json({"index": output, "texts": len(made)})
 
@@ -68,7 +77,11 @@ def index(model, text, output, method, overwrite, quiet, as_json):
 @click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="Texts to find.")
 @json_option
 def search(index, query, k, as_json):
-    """The lines of INDEX nearest to each QUERY: cosine, number and text, separated by tabs."""
+    """Find the texts of INDEX nearest to each QUERY.
+
+    Prints cosine, number and text, separated by tabs, one line per hit. Tabs, line breaks and
+    backslashes in a text are written as \\t, \\n, \\r and \\\\; --json has the texts as they are.
+    """
     from pacsent.encoders.index import Index
     from pacsent.loading import load
 
@@ -76,36 +89,42 @@ def search(index, query, k, as_json):
     if not isinstance(opened, Index):
         raise ValueError(
             f"{index} must be an index. Got a {type(opened).__name__} instead. Make one: pacsent "
-            "index MODEL TEXT -o INDEX"
+            "index MODEL TEXTS -o INDEX"
         )
-    opened.engine = "exact"  # for a few queries nothing is worth preparing
-    found = opened.search(list(query), k)
+    opened.engine = "exact"  # a few queries do not repay the preparation of a faster engine
+    found = opened.search(list(query), min(k, max(len(opened), 1)))
     if as_json:
         echo_json({"results": [[hit._asdict() for hit in hits] for hits in found]})
         return
     for hits in found:
         for hit in hits:
-            click.echo(f"{hit.cosine:.4f}\t{hit.id}\t{hit.text}")
+            click.echo(f"{hit.cosine:.4f}\t{hit.id}\t{on_one_line(hit.text)}")
 
 
 @cli.command()
 @click.argument("model", type=ModelPath(exists=True, file_okay=False))
-@click.argument("first", type=click.Path(exists=True, allow_dash=True))
-@click.argument("second", type=click.Path(exists=True))
+@click.argument("first", type=TextsPath())
+@click.argument("second", type=TextsPath())
+@text_options
 @_method_option
 @quiet_option
 @json_option
-def similar(model, first, second, method, quiet, as_json):
-    """The cosine of each line of FIRST with the same line of SECOND, by the vectors of MODEL."""
+def similar(model, first, second, text_column, input_format, method, quiet, as_json):
+    """Compare each text of FIRST with the same row of SECOND.
+
+    Prints the cosine of their vectors by MODEL. FIRST and SECOND have one text per line, or are
+    tables; one of them may be - for stdin.
+    """
     import numpy as np
 
-    from pacsent.text.reading import read_lines
-
     vectorizer = vectorizer_of(model, method)
-    texts = [list(_counted(read_lines(path), quiet)) for path in (first, second)]
+    texts = [
+        list(_counted(read_texts(path, text_column, input_format, quiet), quiet))
+        for path in (first, second)
+    ]
     if len(texts[0]) != len(texts[1]):
         raise ValueError(
-            f"FIRST and SECOND must have the same number of lines. Got {len(texts[0]):,} and "
+            f"FIRST and SECOND must have the same number of texts. Got {len(texts[0]):,} and "
             f"{len(texts[1]):,} instead."
         )
     one, two = (vectorizer.transform(part) for part in texts)
@@ -120,24 +139,26 @@ def similar(model, first, second, method, quiet, as_json):
 
 @cli.command()
 @click.argument("model", type=ModelPath(exists=True, file_okay=False))
-@click.argument("text", type=click.Path(exists=True, allow_dash=True))
-@click.option("--above", type=float, default=0.95, show_default=True, help="Least cosine.")
+@click.argument("texts", type=TextsPath())
+@click.option("--above", type=float, default=0.95, show_default=True, help="Smallest cosine.")
+@text_options
 @_method_option
 @quiet_option
 @json_option
-def duplicates(model, text, above, method, quiet, as_json):
-    """Pairs of lines of TEXT that say the same: cosine, the two numbers, the two texts."""
-    from pacsent.encoders.index import Index
-    from pacsent.text.reading import read_lines
+def duplicates(model, texts, above, as_json, **how):
+    """Find pairs of TEXTS that say the same.
 
-    made = Index(vectorizer_of(model, method))
-    made.add(_counted(read_lines(text), quiet))
+    Prints the cosine, the two numbers and the two texts, separated by tabs, one line per pair. Tabs
+    and line breaks in a text are written as \\t, \\n and \\r. TEXTS is a file with one text per
+    line, a table, or - for stdin.
+    """
+    pairs = _index(model, texts, **how).duplicates(above)
     if as_json:
-        pairs = [[one._asdict(), two._asdict()] for one, two in made.duplicates(above)]
-        echo_json({"pairs": pairs})
+        echo_json({"pairs": [[one._asdict(), two._asdict()] for one, two in pairs]})
         return
-    for one, two in made.duplicates(above):
-        click.echo(f"{one.cosine:.4f}\t{one.id}\t{two.id}\t{one.text}\t{two.text}")
+    for one, two in pairs:
+        shown = on_one_line(one.text), on_one_line(two.text)
+        click.echo("\t".join((f"{one.cosine:.4f}", str(one.id), str(two.id), *shown)))
 
 
 @cli.command()

@@ -5,7 +5,8 @@ from functools import partial
 import click
 
 from pacsent.cli.command_line import ModelPath, cli, json_option, overwrite_option, quiet_option
-from pacsent.cli.printing import echo_json
+from pacsent.cli.inputs import TextsPath, read_labelled, read_texts, text_options
+from pacsent.cli.printing import counted, echo_json
 from pacsent.lazy import install_hint
 
 _json_at_start = partial(
@@ -85,41 +86,38 @@ def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_l
 
 @cli.command("map")
 @click.argument("model", type=ModelPath(exists=True, file_okay=False))
-@click.argument("texts", type=click.Path(exists=True, allow_dash=True))
+@click.argument("texts", type=TextsPath())
 @click.option("-o", "--output", type=click.Path(), help="The page, FILE.html.")
 @click.option("--atlas", type=click.Path(), help="A table for Embedding Atlas, FILE.parquet.")
 @click.option("--method", default="SIF-sum", show_default=True,
               help="The method, where MODEL holds word vectors.")  # fmt: skip
-@click.option("--text-column", help="Column of the text in tables.  [default: text]")
-@click.option("--label-column", help="Column of the class, for the colours.")
+@text_options
+@click.option("--label-column", metavar="COLUMN", help="Column of the class, for the colours.")
 @click.option("--title", default="A map of texts", show_default=True, help="Of the page.")
 @overwrite_option
 @quiet_option
 @json_option
 def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
-    """A map of TEXTS by the vectors of MODEL: one page to pan, zoom, search and click.
+    """Draw a map of TEXTS by the vectors of MODEL.
 
-    Points are sized by the spread of their posteriors and coloured by class: by a column, or by
-    the answers of MODEL where it is a classifier.
+    The map is one page to pan, zoom, search and click. TEXTS is a file with one text per line, a
+    table, or - for stdin. Points are sized by the spread of their posteriors and coloured by class:
+    by a column, or by the answers of MODEL where it is a classifier.
     """
     from pacsent.cli.search_commands import vectorizer_of
     from pacsent.files import check_output
     from pacsent.loading import load
     from pacsent.serve.maps import make_map, write_atlas, write_html
-    from pacsent.text.tables import read_labelled_texts, stream_texts
 
     if output is None and atlas is None:
         raise click.UsageError("Say where the map goes: -o FILE.html, or --atlas FILE.parquet.")
     for path in filter(None, (output, atlas)):
         check_output(path, [texts], overwrite=overwrite)
-    text_column, label_column = how["text_column"], how["label_column"]
     labels = None
-    if label_column is not None:
-        read, labels = read_labelled_texts(
-            texts, text_column=text_column or "text", label_column=label_column
-        )
+    if how["label_column"] is not None:
+        read, labels, _ = read_labelled(texts, how, quiet)
     else:
-        read = list(stream_texts(texts, text_column=text_column))
+        read = list(read_texts(texts, how["text_column"], how["input_format"], quiet))
     loaded = load(model)
     if hasattr(loaded, "classes_"):
         vectorizer = loaded.vectorizer_
@@ -134,6 +132,6 @@ def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
         if path is not None:
             write(made, path)
             if not quiet:
-                click.echo(f"wrote  {path}: {len(read):,} texts", err=True)
+                click.echo(f"wrote  {path}: {counted(len(read), 'text')}", err=True)
     if as_json:
         echo_json({"texts": len(read), "page": output, "atlas": atlas})

@@ -16,12 +16,8 @@ from typing import IO, Any, NamedTuple
 
 from pacsent.files import replacing
 from pacsent.lazy import install_hint
-from pacsent.text.reading import PACKED
+from pacsent.text.tables import KINDS, kind_of
 
-KINDS = {
-    ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl",
-    ".csv": "csv", ".tsv": "tsv", ".txt": "text", ".text": "text",
-}  # fmt: skip
 _WHOLE_OBJECTS = {"s3", "s3a", "gs", "gcs"}  # an object is there when its upload ends, or not
 
 
@@ -93,23 +89,6 @@ def filesystem(place: Any) -> tuple[Any, str]:
 # ------------------------------------------------------------------------------------------------
 # finding
 # ------------------------------------------------------------------------------------------------
-
-
-def kind_of(name: str) -> tuple[str | None, str]:
-    """What a file holds by its name, and the name without the suffixes that say so.
-
-    >>> kind_of("part-1.csv.gz")
-    ('csv', 'part-1')
-    >>> kind_of("README.md")
-    (None, 'README.md')
-    """
-    stem, suffix = posixpath.splitext(name)
-    if suffix.lower() in PACKED:
-        stem, suffix = posixpath.splitext(stem)
-        if suffix.lower() not in KINDS:  # notes.gz: lines
-            return "text", stem + suffix
-    kind = KINDS.get(suffix.lower())
-    return (kind, stem) if kind else (None, name)
 
 
 def find(sources: Iterable) -> Found:

@@ -174,6 +174,11 @@ class Source:
             taken.append(piece)
         return b"".join(taken)
 
+    @property
+    def file(self) -> Any:
+        """The open file of bytes, packed as it is."""
+        return self._file
+
     def close(self) -> None:
         if self._file is not sys.stdin.buffer:
             self._file.close()

@@ -1,146 +1,641 @@
-"""Texts and labels from files of any kind: lines, TSV, CSV, JSON lines, Parquet."""
+"""Tables of texts: the one reader of CSV, TSV, JSON lines, Parquet and plain lines.
 
+`TextTable` reads a file batch by batch, packed or not, and says of every row that cannot be read
+where it is and what is wrong with it. `stream_texts` and `read_labelled_texts` are what most
+callers need. The writer of results is in `result_files`.
+"""
+
+import contextlib
+import csv
+import itertools
 import json
 import os
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from pacsent.lazy import install_hint
-from pacsent.text.labelled import checked_name, read_rows, table_rows, unpacked_suffix
-from pacsent.text.reading import read_lines
+from pacsent.text.reading import PACKED, Source, empty_file
 
+KINDS = {
+    ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl",
+    ".csv": "csv", ".tsv": "tsv", ".txt": "text", ".text": "text",
+}  # fmt: skip
 TEXT, LABEL = "text", "label"
+BATCH = 1 << 14  # rows
+_BLOCK = 1 << 20  # bytes of text read at a time
+_LONGEST = 2**31 - 1  # characters of a value of a table
+_QUOTES = (
+    'A value that begins with " must be quoted as a whole, its own marks doubled. Repair the file, '
+    "or write it as JSON lines."
+)
 
 
-def _kind(path: Path) -> str:
-    suffix = unpacked_suffix(path)
-    if suffix in (".jsonl", ".ndjson"):
-        return "json"
-    return "parquet" if suffix in (".parquet", ".pq") else "lines"
+class BadRow(NamedTuple):
+    """A row that could not be read: where it is, and what is wrong with it."""
+
+    place: str
+    error: str
 
 
-def _missing(path, column, found):
-    return ValueError(
-        f"The columns of {path.name} must include {column}. Got {', '.join(map(str, found))} "
-        "instead. Name the columns as the file does (text_column, label_column)."
-    )
+class TextRows(NamedTuple):
+    """Some rows of a table; of Parquet, the columns are arrays of pyarrow."""
+
+    texts: Any  # list of str, or a string array without nulls
+    columns: dict[str, Any]
+    bad: list[BadRow]
+    lines: Sequence[int] = ()  # on which each row begins; of Parquet, its number
 
 
-def _json_rows(path, columns):
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if not isinstance(row, dict):
-            raise ValueError(
-                f"Line {number:,} of {path.name} must be a JSON object. Got {line[:40]!r} instead."
+def kind_of(name: str) -> tuple[str | None, str]:
+    """What a file holds by its name, and the name without the suffixes that say so.
+
+    Examples
+    --------
+    >>> kind_of("part-1.csv.gz")
+    ('csv', 'part-1')
+    >>> kind_of("README.md")
+    (None, 'README.md')
+    """
+    stem, suffix = os.path.splitext(name)
+    if suffix.lower() in PACKED:
+        stem, suffix = os.path.splitext(stem)
+        if suffix.lower() not in KINDS:  # notes.gz: lines
+            return "text", stem + suffix
+    kind = KINDS.get(suffix.lower())
+    return (kind, stem) if kind else (None, name)
+
+
+def kept_names(
+    names: Sequence[str], own: Sequence[str], source: str
+) -> tuple[dict[str, str], list[str]]:
+    """Return the names that columns of an input have in an output which has columns of its own.
+
+    Also returns one message for each column that is renamed.
+
+    Examples
+    --------
+    >>> kept_names(["id", "label"], ["label", "probability"], "a.csv")[0]
+    {'id': 'id', 'label': 'input_label'}
+    """
+    found, messages, taken = {}, [], {*own, *names}
+    for name in names:
+        new = name
+        if name in own:
+            while new in taken:
+                new = f"input_{new}"
+            messages.append(
+                f"The column {name} of {source} is named {new} in the output, because {name} is "
+                "written by this command."
             )
-        for column in columns:
-            if column not in row:
-                raise _missing(path, column, row)
-        yield number, tuple(row[column] for column in columns)
+        found[name] = new
+        taken.add(new)
+    return found, messages
 
 
-def _parquet_rows(path, columns):
+def pyarrow() -> Any:
+    """Return the package, or raise one line that says how to get it."""
     try:
-        from pyarrow import parquet
+        import pyarrow as pa
     except ImportError:
         raise ImportError(
-            f"Reading Parquet needs pyarrow, which is not installed. {install_hint('parquet')}"
+            f"Parquet files need pyarrow, which is not installed. {install_hint('parquet')}"
         ) from None
-    file = parquet.ParquetFile(path)
-    for column in columns:
-        if column not in file.schema_arrow.names:
-            raise _missing(path, column, file.schema_arrow.names)
-    number = 0
-    for batch in file.iter_batches(columns=list(dict.fromkeys(columns))):
-        for row in zip(*(batch.column(column).to_pylist() for column in columns)):
-            number += 1
-            yield number, row
+    return pa
 
 
-_ROWS = {"json": _json_rows, "parquet": _parquet_rows, "lines": table_rows}
+# ------------------------------------------------------------------------------------------------
+# The table
+# ------------------------------------------------------------------------------------------------
 
 
-def _checked_text(path, number, text) -> str:
+class TextTable:
+    """A table that is read batch by batch.
+
+    Parameters
+    ----------
+    path : str or path; '-' for stdin
+    file : binary file, optional
+        An open file that is read in place of the path, which then only names it.
+    kind : {"csv", "tsv", "jsonl", "parquet", "text"}, optional
+        What the file holds; by its name if omitted. "text" has one text per line.
+    text_column : str, optional
+        By default `text`, or the only column of a file that has one.
+
+    Attributes
+    ----------
+    names : list of str
+        The columns of the file; of JSON lines, the keys of the first object.
+    note : str
+        Which column is read, for a report.
+
+    Examples
+    --------
+    >>> import io
+    >>> with TextTable("films.csv", file=io.BytesIO(b"id,text\\n7,a quiet film\\n")) as table:
+    ...     list(table.batches(["id"]))
+    [TextRows(texts=['a quiet film'], columns={'id': ['7']}, bad=[], lines=[2])]
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        *,
+        file: Any = None,
+        kind: str | None = None,
+        text_column: str | None = None,
+    ):
+        self.kind = kind or kind_of(os.path.basename(path))[0] or "text"
+        self.name = str(path) if file is not None else Path(path).name
+        self.name = "standard input" if self.name == "-" else self.name
+        if self.kind == "text" and text_column not in (None, TEXT):
+            raise ValueError(
+                f"{self.name} must be a table to have the column {text_column}. Got lines of text "
+                "instead. Name the format of the file, such as csv, or leave the column out."
+            )
+        self._source = Source(path, file)
+        self._rows: _Reader = _READERS[self.kind](self)
+        self.names = self._rows.names
+        alone = text_column is None and TEXT not in self.names and len(self.names) == 1
+        self.text_column = self.names[0] if alone else text_column or TEXT
+        self.chosen([self.text_column])
+        self.note = "" if self.kind == "text" else f"column {self.text_column}"
+        self.note += " (the only one)" if alone else ""
+
+    def __enter__(self) -> "TextTable":
+        return self
+
+    def __exit__(self, *_):
+        self._source.close()
+
+    def chosen(self, columns: Sequence[str]) -> list[str]:
+        """Return the names of columns, ("*",) for all; each must be there once."""
+        chosen = list(self.names) if tuple(columns) == ("*",) else list(columns)
+        for name in dict.fromkeys(chosen):
+            if name not in self.names:
+                if self._rows.wrong is not None:  # of JSON lines: none is an object
+                    raise ValueError(f"{self.place(self._rows.wrong[0])} {self._rows.wrong[1]}")
+                found = ", ".join(" ".join(str(one).split()) for one in self.names)
+                raise ValueError(
+                    f"The columns of {self.name} must include {name}. Got {found} instead. Name "
+                    "the columns as the file does; a file of plain lines is called .txt."
+                )
+            if self.names.count(name) > 1:
+                raise ValueError(
+                    f"{self.name} must have one column named {name}. Got {self.names.count(name)} "
+                    "instead. Rename one of them."
+                )
+        return chosen
+
+    def batches(
+        self, columns: Sequence[str] = (), *, on_bad: str = "refuse", n_rows: int = BATCH
+    ) -> Iterator[TextRows]:
+        """Yield the texts and further columns, about `n_rows` rows at a time, at least once.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Names of columns, or ("*",) for all.
+        on_bad : {"refuse", "report"}
+            "refuse" raises at a row that cannot be read. "report" keeps it in its place with an
+            empty text and names it in `TextRows.bad`.
+        """
+        kept = self.chosen(columns)
+        some = self._rows.batches([self.text_column, *kept], n_rows)
+        for texts, *values, wrong, lines in some:
+            bad = [BadRow(f"{self.unit} {number:,}", error) for number, error in wrong]
+            if bad and on_bad == "refuse":
+                raise ValueError(f"{self.place(wrong[0][0])} {bad[0].error}")
+            yield TextRows(texts, dict(zip(kept, values)), bad, lines)
+
+    @property
+    def unit(self) -> str:
+        return "row" if self.kind == "parquet" else "line"
+
+    def place(self, number: int) -> str:
+        """Return how a row is named in a message: "Line 3 of a.csv"."""
+        return f"{self.unit.capitalize()} {number:,} of {self.name}"
+
+
+class _Reader:
+    """Reads rows one by one: `rows` yields line, values of the wanted columns, and an error."""
+
+    wrong: tuple[int, str] | None = None  # the first line, where none could be read
+
+    def __init__(self, table: TextTable):
+        self.table, self.source = table, table._source
+        self.names = self.header()
+
+    def header(self) -> list[str]:
+        raise NotImplementedError
+
+    def rows(self, wanted: list[str]) -> Iterator[tuple[int, Sequence | None, str | None]]:
+        raise NotImplementedError
+
+    def batches(self, wanted: list[str], n_rows: int) -> Iterator[list]:
+        rows = self.rows(wanted)
+        begun = False
+        while some := list(itertools.islice(rows, n_rows)):
+            wrong = []
+            for at, (number, values, error) in enumerate(some):
+                error = error or _text_error(values[0])
+                if error:
+                    wrong.append((number, error))
+                    rest = [None] * (len(wanted) - 1) if values is None else values[1:]
+                    some[at] = number, ["", *rest], error
+            lines, columns, _ = zip(*some)
+            yield [*map(list, zip(*columns)), wrong, list(lines)]
+            begun = True
+        if not begun:
+            yield [*([] for _ in wanted), [], []]
+
+    def lines(self) -> Iterator[tuple[int, str, str | None]]:
+        """Yield number, text with its newline, and error of each line."""
+        held: list[bytes] = []
+        number, first = 1, True
+        while block := self.source.read(_BLOCK):
+            if first:
+                block, first = block.removeprefix(b"\xef\xbb\xbf"), False
+            cut = block.rfind(b"\n") + 1
+            if not cut:
+                held.append(block)
+                continue
+            whole = b"".join([*held, block[:cut]])
+            held = [block[cut:]]
+            for line in _decoded(whole, number):
+                yield line
+                number += 1
+        if first:
+            raise ValueError(empty_file(self.source.name))
+        if rest := b"".join(held):
+            yield from _decoded(rest, number)
+
+
+def _text_error(text) -> str | None:
     if not isinstance(text, str):
         kind = "nothing" if text is None else f"{type(text).__name__} {str(text)[:40]!r}"
+        return f"must have a text. Got {kind} instead. Leave the row out, or put a text there."
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            return "must have a text of whole characters. Got a lone surrogate instead."
+    return None
+
+
+def _decoded(whole: bytes, number: int) -> Iterator[tuple[int, str, str | None]]:
+    pieces = whole.split(b"\n")
+    if not pieces[-1]:
+        pieces.pop()
+    try:
+        for at, text in enumerate(whole.decode("utf-8").split("\n")[: len(pieces)], number):
+            yield at, text + "\n", None
+    except UnicodeDecodeError:
+        for at, piece in enumerate(pieces, number):
+            try:
+                yield at, piece.decode("utf-8") + "\n", None
+            except UnicodeDecodeError as error:
+                yield at, "\n", (
+                    f"must be UTF-8 text. Got the byte 0x{piece[error.start]:02x} instead "
+                    f"({error.start:,} bytes into the line). Convert the file first, for example "
+                    "with iconv -f latin1 -t utf-8"
+                )  # fmt: skip
+
+
+class _Lines(_Reader):
+    def header(self) -> list[str]:
+        return [TEXT]
+
+    def rows(self, wanted):
+        for number, line, error in self.lines():
+            yield number, [line[:-1].removesuffix("\r")] * len(wanted), error
+
+
+class _JSONLines(_Reader):
+    def header(self) -> list[str]:
+        self._objects = self._read()
+        self._first = []  # rows up to the first that is an object
+        for row in self._objects:
+            self._first.append(row)
+            if row[1] is not None:
+                return list(row[1])
+        self.wrong = (self._first[0][0], self._first[0][2]) if self._first else None
+        return [TEXT]
+
+    def _read(self):
+        for number, line, error in self.lines():
+            if error is None and not line.strip():
+                continue
+            found = None
+            if error is None:
+                with contextlib.suppress(ValueError, RecursionError):
+                    found = json.loads(line)
+                if not isinstance(found, dict):
+                    found = None
+                    error = f"must be a JSON object. Got {line.strip()[:40]!r} instead."
+            yield number, found, error
+
+    def rows(self, wanted):
+        for number, found, error in itertools.chain(self._first, self._objects):
+            yield number, None if found is None else [found.get(name) for name in wanted], error
+
+
+class _Separated(_Reader):
+    """CSV, or values between tabs."""
+
+    separator = ","
+
+    def header(self) -> list[str]:
+        self._errors: dict[int, str] = {}
+        csv.field_size_limit(_LONGEST)
+        self._reader = csv.reader(self._texts(), delimiter=self.separator, strict=True)
+        number, found, error = next(self._records(), (1, [], None))
+        if error:
+            raise ValueError(f"{self.table.place(number)} {error}")
+        return list(found or [])
+
+    def _texts(self) -> Iterator[str]:
+        for number, text, error in self.lines():
+            if error:
+                self._errors[number] = error
+            yield text
+
+    def _records(self) -> Iterator[tuple[int, list[str] | None, str | None]]:
+        """First line, values and error of every record."""
+        while True:
+            first = self._reader.line_num + 1
+            error = found = None
+            try:
+                found = next(self._reader, None)
+                if found is None:
+                    return
+            except csv.Error as wrong:
+                error = (
+                    f"must be a row of a {self.table.kind.upper()}. It is not: {wrong}. {_QUOTES}"
+                )
+            for number in range(first, self._reader.line_num + 1):
+                error = self._errors.pop(number, error)
+            yield first, None if error else found, error
+
+    def rows(self, wanted):
+        places = [self.names.index(name) for name in wanted]
+        n_columns, last = len(self.names), max(places)
+        for number, found, error in self._records():
+            if found == []:  # a blank line: the empty value of an only column
+                if n_columns > 1:
+                    continue
+                found = [""]
+            if error is None:
+                error = self._wrong(found, n_columns, last)
+            yield number, None if error else [found[at] for at in places], error
+
+    def _wrong(self, found: list[str], n_columns: int, last: int) -> str | None:
+        if len(found) > n_columns and any(found[n_columns:]):
+            return (
+                f"must have {n_columns:,} values, one for each column. Got {len(found):,} instead. "
+                "Quote values that hold the separator."
+            )
+        if len(found) <= last:
+            return "must have a value in every column. Got a short line instead. Repair the file."
+        return None
+
+
+class _Tabs(_Separated):
+    separator = "\t"
+
+    def _wrong(self, found, n_columns, last):
+        # a tab after the end of a line is one of the next row: a lone mark has joined them
+        if any("\t" in value and "\n" in value for value in found):
+            return f"begins a quoted value that holds whole lines of the table. {_QUOTES}"
+        return super()._wrong(found, n_columns, last)
+
+
+class _Parquet(_Reader):
+    def header(self) -> list[str]:
+        pa = pyarrow()
+        from pyarrow import parquet
+
+        with self._understood():
+            file: Any = self.source.file
+            if self.source.kind or not file.seekable():
+                file = tempfile.TemporaryFile()  # noqa: SIM115 (closed when it is collected)
+                while block := self.source.read(_BLOCK):
+                    file.write(block)
+            file.seek(0)
+            self._file = parquet.ParquetFile(pa.PythonFile(file, mode="r"))
+        return list(self._file.schema_arrow.names)
+
+    def _understood(self):
+        return _Understood(self.table.name)
+
+    def batches(self, wanted, n_rows):
+        pa = pyarrow()
+        schema = self._file.schema_arrow
+        kind = self._text_type(schema.field(wanted[0]))
+        done = 0
+        with self._understood():
+            read = self._file.iter_batches(
+                batch_size=n_rows, columns=list(dict.fromkeys(wanted)), use_threads=False
+            )
+            for batch in read:
+                texts, *others = (batch.column(name) for name in wanted)
+                texts = texts if texts.type == kind else texts.cast(kind)
+                wrong = []
+                if texts.null_count:
+                    missing = texts.is_null().to_numpy(zero_copy_only=False).nonzero()[0]
+                    error = _text_error(None) or ""
+                    wrong = [(done + int(i) + 1, error) for i in missing]
+                    texts = texts.fill_null("")
+                lines = range(done + 1, done + batch.num_rows + 1)
+                done += batch.num_rows
+                yield [texts, *others, wrong, lines]
+        if not done:
+            yield [
+                pa.array([], kind),
+                *(pa.array([], schema.field(n).type) for n in wanted[1:]),
+                [],
+            ]
+
+    def _text_type(self, field):
+        pa = pyarrow()
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if pa.types.is_string(kind) and kind is field.type:
+            return pa.string()
+        if any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string,
+                                       pa.types.is_string_view)):  # fmt: skip
+            return pa.large_string()
         raise ValueError(
-            f"Row {number:,} of {path.name} must have a text. Got {kind} instead. Leave the row "
-            "out, or put a text there."
+            f"The column {field.name} of {self.table.name} must hold text. Got {field.type} "
+            "instead. Name another column."
         )
-    return text
+
+
+class _Understood:
+    """What Arrow raises on a damaged file, in one line."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        pa = pyarrow()
+        if isinstance(error, (pa.ArrowException, OSError, UnicodeDecodeError)):
+            about = (str(error).splitlines() or [kind.__name__])[0]
+            raise ValueError(
+                f"{self.name} must be a whole Parquet file. Got one that cannot be read instead "
+                f"({about}). Fetch it again."
+            ) from None
+        return False
+
+
+_READERS: dict[str, type[_Reader]] = {
+    "text": _Lines, "jsonl": _JSONLines, "csv": _Separated, "tsv": _Tabs, "parquet": _Parquet,
+}  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------
+# What commands and functions read
+# ------------------------------------------------------------------------------------------------
+
+Report = Callable[[str], None]
+
+
+def stream_texts(
+    path: str | os.PathLike,
+    *,
+    text_column: str | None = None,
+    kind: str | None = None,
+    report: Report | None = None,
+) -> Iterator[str]:
+    """Yield texts one after the other in constant memory: a line each, or a column of a table.
+
+    A name in .csv, .tsv, .jsonl or .parquet, packed or not, is a table; `kind` says it for stdin
+    (`-`) and other names. `report` is called with a sentence about what was read, at the end.
+    """
+    n_rows = 0
+    with TextTable(path, kind=kind, text_column=text_column) as table:
+        for texts, *_ in table.batches():
+            n_rows += len(texts)
+            yield from texts if isinstance(texts, list) else texts.to_pylist()
+    if report is not None:
+        report(what_was_read(table, n_rows))
+
+
+def what_was_read(table: TextTable, n_rows: int) -> str:
+    """Return a sentence about a table that was read to its end."""
+    unit = ("line" if table.kind == "text" else "row") + ("" if n_rows == 1 else "s")
+    return f"Read {n_rows:,} {unit} of {table.name}" + (f", {table.note}." if table.note else ".")
 
 
 def read_labelled_texts(
-    path: str | os.PathLike, *, text_column: str | None = None, label_column: str | None = None
-) -> tuple[list[str], list[str]]:
-    """Texts and labels: `label<TAB>text` lines, CSV or TSV with named columns, JSONL, Parquet.
-
-    Columns of JSONL and Parquet are `text` and `label` where they are not named.
-    """
-    path = Path(path)
-    if _kind(path) == "lines":
-        if (text_column is None) != (label_column is None):
-            raise ValueError(
-                "text_column and label_column must be given together for a CSV or TSV. Name both, "
-                "or none for lines of label<TAB>text."
-            )
-        return read_rows(path, text_column, label_column)
-    texts, labels = _read(path, (text_column or TEXT, label_column or LABEL), ("label",))
-    return texts, labels
-
-
-def read_grouped_texts(
     path: str | os.PathLike,
     *,
-    group_column: str,
     text_column: str | None = None,
     label_column: str | None = None,
-) -> tuple[list[str], list[str], list[str]]:
-    """Texts, labels and groups (the book, the author, the day) of a CSV, TSV, JSONL or Parquet.
+    group_column: str | None = None,
+    kind: str | None = None,
+    report: Report | None = None,
+) -> tuple[list[str], list[str], list[str] | None]:
+    """Return the texts, labels and groups (or None) of a table, or of `label<TAB>text` lines.
 
-    The columns of text and label are `text` and `label` where they are not named.
+    Parameters
+    ----------
+    path : str or path; '-' for stdin
+        CSV, TSV, JSON lines or Parquet, packed or not. Any other file, and a CSV or TSV whose
+        first line does not have the columns `text` and `label` while none is named, holds lines
+        of label<TAB>text.
+    text_column, label_column : str, default="text" and "label"
+    group_column : str, optional
+        Column of the group (the book, the author, the day) that a text is from.
+    kind : {"csv", "tsv", "jsonl", "parquet", "text"}, optional
+        What the file holds; by its name if omitted.
+    report : callable, optional
+        Called with a sentence about what was read.
     """
-    columns = text_column or TEXT, label_column or LABEL, group_column
-    texts, labels, groups = _read(Path(path), columns, ("label", "group"))
-    return texts, labels, groups
-
-
-def _read(path: Path, columns: Sequence[str], names: Sequence[str]) -> list[list[str]]:
-    """Columns of a table, the first of texts, the others of names; all rows have all of them."""
-    found: list[list[str]] = [[] for _ in columns]
-    for number, (text, *values) in _ROWS[_kind(path)](path, columns):
-        found[0].append(_checked_text(path, number, text))
-        for column, what, value in zip(found[1:], names, values):
-            column.append(checked_name(value, what, f"Row {number:,} of {path.name}"))
-    if not found[0]:
-        raise ValueError(f"{path.name} must hold labelled text. Got an empty file instead.")
-    return found
-
-
-def stream_texts(path: str | os.PathLike, *, text_column: str | None = None) -> Iterator[str]:
-    """Texts one after the other, in constant memory: a line each, or a column of a table.
-
-    A name in .csv, .tsv, .jsonl or .parquet, packed or not, is a table. Its column is `text` where
-    it is not named.
-    """
-    if str(path) == "-":
-        if text_column is not None:
+    named = (text_column, label_column, group_column) != (None, None, None)
+    found = kind or kind_of(os.path.basename(path))[0] or "text"
+    if not named and kind is None and found in ("csv", "tsv") and not _has_columns(path, found):
+        found = "text"
+    if found == "text":
+        if named:
             raise ValueError(
-                f"text_column must be left out for standard input, which is read line by line. Got "
-                f"{text_column!r} instead. Give a table as a file."
+                f"{Path(path).name} must be a table to have named columns. Got lines of text "
+                "instead. Name the format of the file, such as csv, or leave the columns out."
             )
-        yield from read_lines("-")
-        return
-    path = Path(path)
-    kind = _kind(path)
-    table = kind != "lines" or unpacked_suffix(path) in (".csv", ".tsv")
-    if not table and text_column is None:
-        yield from read_lines(path)
-        return
-    for number, (text,) in _ROWS[kind](path, (text_column or TEXT,)):
-        yield _checked_text(path, number, text)
+        return _labelled_lines(path, report)
+    wanted = [(label_column or LABEL, "label")]
+    wanted += [(group_column, "group")] if group_column is not None else []
+    texts: list[str] = []
+    columns: list[list[str]] = [[] for _ in wanted]
+    with TextTable(path, kind=found, text_column=text_column or TEXT) as table:
+        for some, values, _, lines in table.batches([name for name, _ in wanted]):
+            for column, (name, what) in zip(columns, wanted):
+                read = values[name]
+                read = read if isinstance(read, list) else read.to_pylist()
+                for number, value in zip(lines, read):
+                    column.append(checked_name(value, what, table.place(number)))
+            texts += some if isinstance(some, list) else some.to_pylist()
+    if not texts:
+        raise ValueError(f"{table.name} must hold labelled text. Got no row instead.")
+    if report is not None:
+        table.note += "".join(f", {what} column {name}" for name, what in wanted)
+        report(what_was_read(table, len(texts)))
+    return texts, columns[0], columns[1] if len(columns) > 1 else None
+
+
+def _has_columns(path, kind: str) -> bool:
+    """Whether the first line of a CSV or TSV names the columns `text` and `label`."""
+    with Source(path) as source:
+        first = source.read(_BLOCK).removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
+    names = first.decode("utf-8", "replace").strip().split("\t" if kind == "tsv" else ",")
+    return {TEXT, LABEL} <= {name.strip('"') for name in names}
+
+
+def _labelled_lines(path, report: Report | None):
+    """Texts and labels of lines of `label<TAB>text`; blank lines are passed over."""
+    texts: list[str] = []
+    labels: list[str] = []
+    with TextTable(path, kind="text") as table:
+        for some in table.batches():
+            for number, line in zip(some.lines, some.texts):
+                if not line.strip():
+                    continue
+                label, tab, text = line.partition("\t")
+                if not tab or not label.strip():
+                    raise ValueError(
+                        f"{table.place(number)} must be label<TAB>text. Got {line[:40]!r} instead. "
+                        "A CSV or TSV has a first line that names its columns: text and label, or "
+                        "others that you name (text_column, label_column)."
+                    )
+                texts.append(text)
+                labels.append(checked_name(label, "label", table.place(number)))
+    if not texts:
+        raise ValueError(f"{table.name} must hold labelled text. Got blank lines instead.")
+    if report is not None:
+        report(f"Read {len(texts):,} lines of label<TAB>text of {table.name}.")
+    return texts, labels, None
+
+
+def checked_name(value: Any, what: str, where: str) -> str:
+    """Return a label or a group as a str, or raise one clear line where there is none.
+
+    Examples
+    --------
+    >>> checked_name(" yes ", "label", "Line 3 of a.csv"), checked_name(4, "label", "Row 1 of a.pq")
+    ('yes', '4')
+    """
+    name = str(value).strip()
+    if value is None or value != value or not name:
+        raise ValueError(
+            f"{where} must have a {what}. Got none instead. Leave the row out, or give it one."
+        )
+    if isinstance(value, (list, dict, bytes)):
+        raise ValueError(
+            f"{where} must have one {what}: a string or a number. Got {name[:40]} instead."
+        )
+    if not name.isascii() and name.encode("utf-8", "replace").decode("utf-8") != name:
+        raise ValueError(f"{where} must have a {what} of whole characters. Got {name!r} instead.")
+    return name

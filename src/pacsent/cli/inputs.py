@@ -1,0 +1,153 @@
+"""What commands read: the texts of one file or stdin, labelled texts, and columns that are kept.
+
+Every command that takes texts has `text_options` and reads through `read_texts`, `read_labelled` or
+`OneFile`. Each of them says on stderr what was read.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+import click
+
+_FORMATS = {"lines": "text", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parquet": "parquet"}
+
+
+class TextsPath(click.Path):
+    """A file of texts that exists, or - for stdin."""
+
+    name = "texts"
+
+    def __init__(self):
+        super().__init__(exists=True, allow_dash=True, dir_okay=False)
+
+
+def _kind(context, parameter, value):
+    return None if value is None else _FORMATS[value]
+
+
+def text_options(command, more: str = ""):
+    """--text-column and --input-format, for every command that takes texts."""
+    column = click.option(
+        "--text-column",
+        metavar="COLUMN",
+        help="Column of the text in a table (.csv, .tsv, .jsonl, .parquet, packed or not)."
+        f"{more}  [default: text, or the only column]",
+    )
+    form = click.option(
+        "--input-format",
+        type=click.Choice(list(_FORMATS)),
+        callback=_kind,
+        help="Format of the input, for stdin and unusual names.  [default: by the file name]",
+    )
+    return column(form(command))
+
+
+def label_options(command):
+    """The options of labelled texts: those of texts, and --label-column."""
+    label = click.option(
+        "--label-column", metavar="COLUMN", help="Column of the label.  [default: label]"
+    )
+    return text_options(
+        label(command), more=" Files without such columns are lines LABEL<TAB>TEXT."
+    )
+
+
+def say(quiet: bool):
+    """A function that prints a line on stderr, unless `quiet`."""
+    return (lambda line: None) if quiet else partial(click.echo, err=True)
+
+
+def read_texts(path, text_column=None, kind=None, quiet=False) -> Iterator[str]:
+    """The texts of one file or stdin; what was read is said at the end."""
+    from pacsent.text.tables import stream_texts
+
+    return stream_texts(path, text_column=text_column, kind=kind, report=say(quiet))
+
+
+def read_labelled(path, given: dict, quiet: bool = False, group_column: str | None = None):
+    """Texts, labels and groups; takes the options of `label_options` out of `given`."""
+    from pacsent.text.tables import read_labelled_texts
+
+    columns = {name: given.pop(name) for name in ("text_column", "label_column")}
+    columns["kind"] = given.pop("input_format")
+    return read_labelled_texts(path, **columns, group_column=group_column, report=say(quiet))
+
+
+class OneFile:
+    """The texts of one file or stdin, and the columns that are kept beside the results.
+
+    Parameters
+    ----------
+    path : path; '-' for stdin
+    given : dict
+        The options text_column, input_format, keep_columns, on_error, of which they are taken.
+    own : sequence of str
+        Columns that the command writes. A column of the file with such a name is renamed.
+    ids : bool
+        Lines are ID<TAB>TEXT.
+    keep_text : bool
+        The column of the text is kept, too.
+    keep_all : bool
+        All columns are kept where none is named.
+    """
+
+    def __init__(
+        self, path, given: dict, own, *, ids=False, keep_text=False, keep_all=False, quiet=False
+    ):
+        from pacsent.text.result_files import Waiting
+        from pacsent.text.tables import TextTable, kept_names
+
+        self.ids, self.quiet = ids, quiet
+        self.on_bad = "report" if given["on_error"] == "report" else "refuse"
+        kind = "text" if ids else given["input_format"]
+        self.table = TextTable(path, kind=kind, text_column=given["text_column"])
+        keep_all = keep_all and self.table.kind != "text"
+        keep = given["keep_columns"] or (("*",) if keep_all else ())
+        wanted = self.table.chosen(tuple(keep))
+        wanted += [self.table.text_column] if keep_text else []
+        self.kept, messages = kept_names(list(dict.fromkeys(wanted)), own, self.table.name)
+        for message in messages:
+            click.echo(f"Warning: {message}", err=True)
+        self.names = [*(["id"] if ids else []), *self.kept.values()]
+        self._waiting = Waiting(self.names)
+        self.n_rows, self.bad = 0, []
+
+    def texts(self) -> Iterator[str]:
+        """The texts; the columns that are kept wait for `take`."""
+        with self.table:
+            for texts, columns, bad, _ in self.table.batches(list(self.kept), on_bad=self.on_bad):
+                texts = texts if isinstance(texts, list) else texts.to_pylist()
+                self.bad += bad
+                kept = {new: columns[name] for name, new in self.kept.items()}
+                if self.ids:
+                    kept["id"], texts = self._ids(texts)
+                    kept |= dict.fromkeys(self.kept.values(), texts)  # of lines: the text
+                self.n_rows += len(texts)
+                self._waiting.put(kept)
+                yield from texts
+        self._report()
+
+    def _ids(self, lines):
+        ids, texts = [], []
+        for number, line in enumerate(lines, self.n_rows + 1):
+            name, tab, text = line.partition("\t")
+            if not tab:
+                raise ValueError(
+                    f"Line {number:,} must be ID<TAB>TEXT. Got {line[:40]!r} without a tab instead."
+                )
+            ids.append(name)
+            texts.append(text)
+        return ids, texts
+
+    def _report(self):
+        from pacsent.text.tables import what_was_read
+
+        say(self.quiet)(what_was_read(self.table, self.n_rows))
+        for place, error in self.bad[:20]:
+            click.echo(f"Bad row: {self.table.name}, {place} {error}", err=True)
+        if len(self.bad) > 20:
+            click.echo(f"Bad row: {self.table.name}: {len(self.bad):,} in all", err=True)
+
+    def take(self, n: int) -> dict:
+        """The columns that are kept of the next n rows."""
+        return self._waiting.take(n)

@@ -1,0 +1,173 @@
+"""Results to files: what is written can be read back, and nothing half-written is left."""
+
+import csv
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from pacsent.text import result_files
+from pacsent.text.tables import TextTable
+
+SUFFIXES = [name for name in result_files.WRITERS if name.startswith(".")]
+
+
+@pytest.fixture
+def batches(rng):
+    means = rng.normal(size=(7, 3)).astype(np.float32)
+    variances = rng.uniform(size=7)
+    variances[2] = np.nan
+    means[2] = 0
+
+    def make(**more):
+        for rows in (slice(0, 0), slice(0, 3), slice(3, 6), slice(6, 7)):
+            kept = {name: values[rows] for name, values in more.items()}
+            yield {**kept, "mean": means[rows], "variance": variances[rows]}
+
+    return means, variances, make
+
+
+def read(path):
+    """(means, variances or None) of a file."""
+    suffix = path.suffix
+    if suffix == ".npy":
+        return np.load(path), None
+    if suffix == ".npz":
+        with np.load(path) as archive:
+            return archive["mean"], archive["variance"]
+    if suffix in (".csv", ".tsv"):
+        with open(path, newline="") as file:
+            rows = list(csv.DictReader(file, delimiter="," if suffix == ".csv" else "\t"))
+        means = [[row[f"mean_{i}"] for i in range(3)] for row in rows]
+        return np.array(means, np.float32), np.array([float(r["variance"] or "nan") for r in rows])
+    if suffix == ".jsonl":
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        spread = [np.nan if row["variance"] is None else row["variance"] for row in rows]
+        return np.array([row["mean"] for row in rows], dtype=np.float32), np.array(spread)
+    table = pytest.importorskip("pyarrow.parquet").read_table(path)
+    means = np.array(table["mean"].to_pylist(), dtype=np.float32)
+    return means, table["variance"].to_pandas().to_numpy()
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_what_is_written_comes_back_exactly(batches, tmp_path, suffix):
+    means, variances, make = batches
+    path = tmp_path / f"vectors{suffix}"
+    path.write_text("an older file")
+    assert result_files.write(make(), path, overwrite=True) == 7
+    found_means, found_variances = read(path)
+    assert_array_equal(found_means, means)
+    if found_variances is not None:
+        assert_array_equal(found_variances, variances)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("suffix", result_files.TABLES)
+def test_columns_of_any_text_come_back_through_our_own_reader(batches, tmp_path, suffix):
+    _, _, make = batches
+    texts = ["some Ünicode", "a\ttab", "two\nlines", 'a "mark"', "a, comma", "back\\slash", ""]
+    numbers = [1, None, 3, 4, 5, 6, 7]
+    path = tmp_path / f"vectors{suffix}"
+    assert result_files.write(make(n=numbers, text=texts), path) == 7
+    with TextTable(path) as table:
+        (rows,) = table.batches(["n"])
+    found = rows.texts if isinstance(rows.texts, list) else rows.texts.to_pylist()
+    assert found == texts
+    if suffix in (".jsonl", ".parquet"):
+        found = rows.columns["n"]
+        assert (found if isinstance(found, list) else found.to_pylist()) == numbers
+    else:
+        assert rows.columns["n"] == ["1", "", "3", "4", "5", "6", "7"]
+
+
+def test_ids_go_with_the_vectors_of_an_npz(batches, tmp_path):
+    _, _, make = batches
+    result_files.write(make(id=[f"r{i}" for i in range(7)]), tmp_path / "v.npz")
+    with np.load(tmp_path / "v.npz") as archive:
+        assert archive["id"].tolist() == [f"r{i}" for i in range(7)]
+
+
+def test_files_of_numbers_refuse_texts_before_any_work():
+    with pytest.raises(ValueError, match=r"must end in \.csv, .* or \.parquet to hold texts"):
+        result_files.check_name("a.npz", texts=True)
+    with pytest.raises(ValueError, match="to hold ids"):
+        result_files.check_name("a.npy", ids=True)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".parquet", ".csv"])
+def test_no_rows_make_a_file_without_rows(batches, tmp_path, suffix):
+    path = tmp_path / f"vectors{suffix}"
+    assert result_files.write([next(batches[2]())], path) == 0
+    assert len(read(path)[0]) == 0
+
+
+def test_plain_lines_have_neither_header_nor_quotes(tmp_path, rng):
+    means = rng.normal(size=(4, 3))
+    path = tmp_path / "a.tsv"
+    batch = {"id": list('a"cd'), "mean": means, "text": ["x\ty"] * 4}
+    result_files.write([batch], path, suffix="plain")
+    lines = [line.split("\t", 4) for line in path.read_text().splitlines()]
+    assert [line[0] for line in lines] == list('a"cd') and lines[0][4] == "x\ty"
+    assert_array_equal(np.array([line[1:4] for line in lines], float), means)  # float64, exactly
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_an_interrupted_write_leaves_what_was_there(batches, tmp_path, suffix):
+    _, _, make = batches
+    path = tmp_path / f"vectors{suffix}"
+    path.write_text("an older file")
+
+    def broken():
+        yield next(make())
+        raise RuntimeError("the disk is gone")
+
+    with pytest.raises(RuntimeError, match="the disk is gone"):
+        result_files.write(broken(), path, overwrite=True)
+    assert path.read_text() == "an older file"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_without_a_name_it_goes_to_stdout(batches, monkeypatch):
+    means, _, _ = batches
+    stream = io.TextIOWrapper(io.BytesIO())
+    monkeypatch.setattr(sys, "stdout", stream)
+    result_files.write([{"mean": means}], None, suffix="plain")
+    printed = stream.buffer.getvalue().decode()
+    assert_array_equal(np.loadtxt(io.StringIO(printed), dtype=np.float32), means)
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("a.xls", ValueError, r"must end in .npy, .npz, .*Got .*a.xls' instead"),
+        ("missing/a.npy", FileNotFoundError, r"must be in a folder that exists.*mkdir -p"),
+    ],
+)
+def test_a_wrong_place_is_refused(tmp_path, name, error, message):
+    with pytest.raises(error, match=message):
+        result_files.write([], tmp_path / name)
+
+
+def test_a_column_of_two_types_is_refused_by_name(tmp_path):
+    pytest.importorskip("pyarrow")
+    batches = [{"n": [1, 2]}, {"n": ["x", 3]}]
+    with pytest.raises(ValueError, match="The column n must be of one type"):
+        result_files.write(batches, tmp_path / "a.parquet")
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"pip install 'pacsent\[parquet\]'"):
+        result_files.write([], tmp_path / "a.parquet")
+
+
+def test_a_clashing_column_is_renamed_and_reported():
+    from pacsent.text.tables import kept_names
+
+    names, messages = kept_names(["id", "label", "input_label"], ["label", "set"], "a.csv")
+    assert names == {"id": "id", "label": "input_input_label", "input_label": "input_label"}
+    (message,) = messages
+    assert "The column label of a.csv is named input_input_label in the output" in message
