@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pacsent.bench import drawing
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.S)
@@ -249,3 +251,23 @@ def test_every_public_function_and_class_says_what_it_is_for():
         if ast.get_docstring(node) is None
     ]
     assert not silent
+
+
+BLOCKS = re.compile(r"```(python|output)\n(.*?)```", re.S)
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if "```output" in p.read_text()], ids=lambda page: page.name
+)
+def test_the_outputs_that_a_page_shows_are_those_of_its_code(page, tmp_path):
+    """Words are equal; numbers may differ in the last digits, as processors round."""
+    blocks = BLOCKS.findall(page.read_text())
+    code = "\n".join(text if kind == "python" else "print('<output>')" for kind, text in blocks)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    shown = [text for kind, text in blocks if kind == "output"]
+    printed = done.stdout.split("<output>\n")[: len(shown)]
+    for one, other in zip(shown, printed, strict=True):
+        assert drawing.close(one, other.lstrip("\n"), 0.011), f"shown:\n{one}\nprinted:\n{other}"
