@@ -75,6 +75,7 @@ pages: $(DEV)  ## regenerate the pages that are made from result files and from 
 	$(BIN)/python docs/make_house.py
 	$(BIN)/python docs/make_methods.py
 	$(BIN)/python docs/make_numbers.py
+	$(BIN)/python docs/make_outputs.py
 	$(BIN)/python docs/make_man.py
 
 $(DOCS): pyproject.toml | $(BIN)/python

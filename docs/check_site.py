@@ -1,8 +1,10 @@
-"""Look at a built site: links inside it lead somewhere, nothing is fetched from elsewhere.
+"""Check a built site: links inside it work, nothing is fetched from elsewhere, and every page of
+docs/ is the page that was built from it.
 
 python docs/check_site.py docs/_build/html
 """
 
+import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,10 +21,15 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.fetched: list[str] = []
         self.anchors: set[str] = set()
+        self.headings: list[str] = []
+        self._in_heading = False
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attributes):
         found = dict(attributes)
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append("")
+            self._in_heading = True
         if found.get("id"):
             self.anchors.add(found["id"])
         if tag == "a" and found.get("href"):
@@ -30,6 +37,48 @@ class Page(HTMLParser):
         fetches = tag != "link" or "stylesheet" in (found.get("rel") or "")
         if tag in FETCHING and fetches and found.get(FETCHING[tag]):
             self.fetched.append(found[FETCHING[tag]])
+
+    def handle_endtag(self, tag):
+        if re.fullmatch("h[1-6]", tag):
+            self._in_heading = False
+
+    def handle_data(self, data):
+        if self._in_heading:
+            self.headings[-1] += data
+
+
+def letters(text: str) -> str:
+    """What is left of a heading in every notation: its letters and digits."""
+    return "".join(filter(str.isalnum, text.casefold()))
+
+
+def headings(source: Path) -> list[str]:
+    """The headings of a page in Markdown, of the files that it includes too."""
+    text = re.sub(
+        r"^(```|~~~|:::).*?^\1", "", source.read_text(encoding="utf-8"), flags=re.S | re.M
+    )
+    found = [
+        re.sub(r"\]\([^)]*\)|\$.*?\$|\{.*?\}", "", line)
+        for line in re.findall(r"^#{1,3} +(.+)$", text, re.M)
+    ]
+    for name in re.findall(r"^```\{include\} +(\S+)", source.read_text(encoding="utf-8"), re.M):
+        found += headings(source.parent / name)
+    return [letters(heading) for heading in found]
+
+
+def replaced(site: Path, docs: Path) -> list[str]:
+    """Pages that were not built, or that something else was written over."""
+    found = []
+    for source in sorted(docs.glob("*.md")):
+        built = site / f"{source.stem}.html"
+        if not built.exists():
+            found.append(f"{built.name} is missing")
+            continue
+        there = [letters(heading) for heading in Page(built).headings]
+        missing = [h for h in headings(source) if not any(h in other for other in there)]
+        if missing:
+            found.append(f"{built.name} is not built from {source.name}: it lacks {missing[0]!r}")
+    return found
 
 
 def mistakes(site: Path) -> list[str]:
@@ -60,7 +109,7 @@ def mistakes(site: Path) -> list[str]:
 
 if __name__ == "__main__":
     site = Path(sys.argv[1])
-    wrong = mistakes(site)
+    wrong = mistakes(site) + replaced(site, Path(__file__).parent)
     print("\n".join(wrong))
     size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
     print(f"{len(list(site.rglob('*.html')))} pages, {size / 1e6:.1f} MB, {len(wrong)} mistakes")

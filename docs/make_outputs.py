@@ -1,0 +1,58 @@
+"""Run the Python of the pages and write what it prints into their ```output blocks; `--check`
+compares. Words must be equal; numbers may differ a little, as processors round.
+
+python docs/make_outputs.py [--check] [PAGE ...]
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from pacsent.bench.drawing import close
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"```(python|output)\n(.*?)```", re.S)
+END = "<end of output>"
+
+
+def pages() -> list[Path]:
+    """The pages that show outputs."""
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [page for page in found if "```output" in page.read_text(encoding="utf-8")]
+
+
+def printed(text: str) -> list[str]:
+    """What the Python of a page prints before each of its output blocks."""
+    blocks = BLOCK.findall(text)
+    code = "\n".join(part if kind == "python" else f"print({END!r})" for kind, part in blocks)
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True
+        )
+    if done.returncode:
+        raise SystemExit(done.stderr[-2000:])
+    return done.stdout.split(f"{END}\n")[:-1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("pages", nargs="*", type=Path, default=pages())
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    for page in options.pages:
+        text = page.read_text(encoding="utf-8")
+        outputs = iter(printed(text))
+        made = BLOCK.sub(
+            lambda m: f"```output\n{next(outputs)}```" if m[1] == "output" else m[0], text
+        )
+        if not options.check:
+            page.write_text(made, encoding="utf-8")
+        elif not close(text, made, 0.011):
+            raise SystemExit(f"{page.name} shows other outputs than its code prints: make pages")
+
+
+if __name__ == "__main__":
+    main()
