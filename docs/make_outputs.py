@@ -37,6 +37,12 @@ def printed(text: str) -> list[str]:
     return done.stdout.split(f"{END}\n")[:-1]
 
 
+def with_outputs(text: str, outputs: list[str]) -> str:
+    """The page with these outputs."""
+    left = iter(outputs)
+    return BLOCK.sub(lambda m: f"```output\n{next(left)}```" if m[1] == "output" else m[0], text)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("pages", nargs="*", type=Path, default=pages())
@@ -44,10 +50,7 @@ def main() -> None:
     options = parser.parse_args()
     for page in options.pages:
         text = page.read_text(encoding="utf-8")
-        outputs = iter(printed(text))
-        made = BLOCK.sub(
-            lambda m: f"```output\n{next(outputs)}```" if m[1] == "output" else m[0], text
-        )
+        made = with_outputs(text, printed(text))
         if not options.check:
             page.write_text(made, encoding="utf-8")
         elif not close(text, made, 0.011):
