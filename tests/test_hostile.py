@@ -9,13 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from hostile import command_lines, python_calls, running
+from hostile import command_lines, python_calls, running, text_inputs
 
 
 def test_there_are_enough_cases_and_each_has_its_own_name():
     names = [case.name for part in (python_calls, command_lines) for case in part.cases()]
     assert len(names) > 1200
     assert len(set(names)) == len(names)
+
+
+def test_every_public_function_that_takes_texts_is_in_the_table():
+    found, known = text_inputs.public_calls(), {*text_inputs.TABLE, *text_inputs.NOT_TEXTS}
+    assert not found - known, "add them to TABLE in tests/hostile/text_inputs.py"
+    assert not known - found, "they are gone: remove them from tests/hostile/text_inputs.py"
 
 
 @pytest.mark.parametrize(("part", "every"), [("python", 9)])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hostile import material
+from hostile import material, text_inputs
 from hostile.material import METHODS, TEXTS, WORDS, expected, fitted, new
 from hostile.running import Case
 
@@ -393,6 +393,7 @@ def together() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
+    yield from text_inputs.cases()
     yield from inputs()
     yield from parameters()
     yield from tables()

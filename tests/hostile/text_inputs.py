@@ -1,0 +1,301 @@
+"""Every public function and method that takes texts, with every kind of thing that can be passed.
+
+`public_calls` finds them by the names of their parameters. `TABLE` says how each is called, and
+`NOT_TEXTS` why one is left out; a new one that is in neither fails `test_hostile.py` by its name.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from hostile.material import TEXTS as SHORT
+from hostile.material import new, words
+from hostile.running import Case
+
+PACKAGES = (
+    "text",
+    "words",
+    "encoders",
+    "certificates",
+    "classify",
+    "paper",
+    "scale",
+    "serve",
+    "bench",
+)
+PARAMETERS = {"texts", "X", "documents", "sentences", "query", "queries", "source", "calibration"}
+# long enough for a certificate, all different, and as good as a column of somebody's table
+TEXTS = [f"{' '.join(SHORT[i:] + SHORT[:i])} {'plot ' * i}end" for i in range(len(SHORT))]
+TEXTS += [f"{text} again" for text in TEXTS] + [f"{text} and again" for text in TEXTS]
+LABELS = ["up", "down"] * (len(TEXTS) // 2)
+OTHERS = [f"{text} elsewhere" for text in TEXTS]
+
+
+@dataclass(frozen=True)
+class Call:
+    """How to call one function with texts; what it returns is compared with that of a list.
+
+    `tokens`: whether lists of tokens are texts too.
+    """
+
+    run: Callable
+    tokens: bool = False
+
+
+@cache
+def classifier(holdout=0.5):
+    from pacsent import TextClassifier
+
+    return TextClassifier().fit(OTHERS, LABELS, holdout=holdout, seed=0)
+
+
+@cache
+def average():
+    return new("Average").fit([])
+
+
+def _classified(texts):
+    from pacsent import TextClassifier
+
+    return TextClassifier().fit(texts, LABELS).predict_proba(OTHERS)
+
+
+def _indexed(texts):
+    from pacsent import Index
+
+    index = Index(average())
+    index.add(texts)
+    return [hit.text for hit in index.search(TEXTS[3], k=5)], len(index)
+
+
+def _searched(texts):
+    from pacsent import Index
+
+    index = Index(average())
+    index.add(TEXTS)
+    return [[hit.id for hit in hits] for hits in index.search(texts, k=3)]
+
+
+def _corpus(texts):
+    from pacsent import Corpus
+
+    return Corpus.build(texts, "corpus", min_count=1, overwrite=True).digest
+
+
+def _skipgram(texts):
+    from pacsent import SkipGram
+
+    settings = {"min_count": 1, "subsample": 0, "n_jobs": 1, "n_epochs": 1, "random_state": 0}
+    return SkipGram(4, **settings).fit(texts).word_vectors_.input_vectors
+
+
+def _certified(texts):
+    from pacsent import certify
+
+    return str(certify(new("PB-L2"), texts, random_state=0))
+
+
+def _verified(texts):
+    from pacsent import certify
+
+    return certify(new("PB-L2"), TEXTS, random_state=0).verify(texts, new("PB-L2"))
+
+
+def _watched(texts):
+    from pacsent.classify import StreamWatcher
+
+    watcher = StreamWatcher(classifier(), seed=0)
+    watcher.update(texts, LABELS)
+    return watcher.capital
+
+
+def _certified_classifier(texts):
+    from pacsent.classify import certify
+
+    return str(certify(classifier(), texts, LABELS))
+
+
+def _compared(texts):
+    from pacsent.classify import compare
+
+    return str(compare(classifier(), classifier(0.4), texts, LABELS, overlap="drop"))
+
+
+def _exchangeable(texts):
+    from pacsent.classify import check_exchangeable
+
+    return check_exchangeable(texts, OTHERS, seed=0).p_value
+
+
+def _as_texts(texts):
+    from pacsent.text import as_texts
+
+    return as_texts(texts)
+
+
+def _vocabulary(method):
+    def run(texts):
+        found = getattr(words().vocabulary, method)(texts)
+        return found.toarray() if method == "count" else found
+
+    return Call(run, tokens=True)
+
+
+def _vectorizer(method):
+    def run(texts):
+        found = getattr(average(), method)(texts)
+        if method == "fit":
+            return found.n_sentences_
+        return [means for means, _ in found] if method == "stream" else found
+
+    return Call(run, tokens=True)
+
+
+TABLE: dict[str, Call] = {
+    "text.as_texts": Call(_as_texts),
+    **{f"words.Vocabulary.{name}": _vocabulary(name) for name in ("encode", "count", "digest")},
+    "words.WordVectors.trained_on": Call(
+        lambda texts: words().trained_on(texts).fingerprint.documents, tokens=True
+    ),
+    "words.Corpus.build": Call(_corpus, tokens=True),
+    "words.SkipGram.fit": Call(_skipgram, tokens=True),
+    **{
+        f"encoders.SentenceVectorizer.{name}": _vectorizer(name)
+        for name in ("fit", "fit_transform", "transform", "posterior", "stream")
+    },
+    "encoders.SentenceVectorizer.sample": Call(
+        lambda texts: average().sample(texts, random_state=0), tokens=True
+    ),
+    "encoders.Index.add": Call(_indexed),
+    "encoders.Index.search": Call(_searched),
+    "certificates.certify": Call(_certified, tokens=True),
+    "certificates.Certificate.verify": Call(_verified, tokens=True),
+    "classify.TextClassifier.fit": Call(_classified),
+    **{
+        f"classify.TextClassifier.{name}": Call(
+            lambda texts, name=name: getattr(classifier(), name)(texts)
+        )
+        for name in ("predict", "predict_proba", "predict_log_proba", "decision_function")
+    },
+    "classify.TextClassifier.stream": Call(lambda texts: list(classifier().stream(texts))),
+    "classify.TextClassifier.predict_set": Call(
+        lambda texts: list(classifier().predict_set(texts, error=0.3))
+    ),
+    "classify.TextClassifier.score": Call(lambda texts: classifier().score(texts, LABELS)),
+    "classify.TextClassifier.certify": Call(_certified_classifier),
+    "classify.TextClassifier.calibrate": Call(
+        lambda texts: classifier(0.3).calibrate(texts, LABELS).predict_proba(OTHERS)
+    ),
+    "classify.certify": Call(_certified_classifier),
+    "classify.compare": Call(_compared),
+    "classify.check_exchangeable": Call(_exchangeable),
+    "classify.StreamWatcher.update": Call(_watched),
+    "classify.Abstaining.predict": Call(
+        lambda texts: list(classifier().abstain(error=0.3).predict(texts))
+    ),
+}
+
+NOT_TEXTS = {
+    "text.as_sentences": "its callers look at the elements",
+    "text.pieces": "a Source",
+    "words.WordVectors.most_similar": "a word or a vector",
+}
+
+
+def public_calls() -> set[str]:
+    """`package.Class.method` and `package.function` of the public API that take texts."""
+    import importlib
+
+    found = set()
+    for name in PACKAGES:
+        try:
+            package = importlib.import_module(f"pacsent.{name}")
+        except ModuleNotFoundError:
+            continue
+        for offered in map(package.__getattr__, dir(package)):
+            for call in _calls(offered):
+                place = (getattr(call, "__module__", None) or "").split(".")
+                if place[0] == "pacsent" and _parameter_names(call) & PARAMETERS:
+                    found.add(f"{place[1]}.{call.__qualname__}")
+    return found
+
+
+def _calls(offered) -> Iterator[Callable]:
+    if inspect.isclass(offered):
+        for name in dir(offered):
+            call = getattr(offered, name, None)
+            if not name.startswith("_") and callable(call):
+                yield inspect.unwrap(call)
+    elif inspect.isfunction(offered):
+        yield offered
+
+
+def _parameter_names(call) -> set[str]:
+    try:
+        return set(inspect.signature(call).parameters)
+    except (TypeError, ValueError):
+        return set()
+
+
+def kinds() -> dict[str, tuple[Callable, str]]:
+    """name -> (how to make it, "ok" with what a list gives, or "refused")."""
+    import pandas as pd
+    import pyarrow as pa
+
+    n = len(TEXTS)
+    return {
+        "a tuple": (lambda: tuple(TEXTS), "ok"),
+        "a generator": (lambda: (text for text in TEXTS), "ok"),
+        "an array": (lambda: np.array(TEXTS), "ok"),
+        "an object array": (lambda: np.array(TEXTS, dtype=object), "ok"),
+        "a Series": (lambda: pd.Series(TEXTS, index=range(n, 0, -1)), "ok"),
+        "a table of one column": (lambda: pd.DataFrame({"body": TEXTS}), "ok"),
+        "a pyarrow table of one column": (lambda: pa.table({"body": TEXTS}), "ok"),
+        "token lists": (lambda: [text.split() for text in TEXTS], "tokens"),
+        "a table of two columns": (lambda: pd.DataFrame({"a": TEXTS, "b": TEXTS}), "refused"),
+        "a set": (lambda: set(TEXTS), "refused"),
+        "a dict": (lambda: dict.fromkeys(TEXTS), "refused"),
+        "bytes": (lambda: TEXTS[0].encode(), "refused"),
+        "an array of one column": (lambda: np.array(TEXTS)[:, None], "refused"),
+        "an array of two columns": (lambda: np.array([TEXTS, TEXTS]).T, "refused"),
+        "a number": (lambda: 3, "refused"),
+        "None": (lambda: None, "refused"),
+        "numbers": (lambda: list(range(n)), "refused"),
+        "a gap": (lambda: [*TEXTS[1:], None], "refused"),
+        "a nan": (lambda: [*TEXTS[1:], float("nan")], "refused"),
+        "texts of bytes": (lambda: [text.encode() for text in TEXTS], "refused"),
+        "a string": (
+            lambda: TEXTS[0],
+            "refused",
+        ),  # for some the name of a file, which is not there
+        "a path": (lambda: Path("nowhere.txt"), "refused"),
+    }
+
+
+def _same(found, right) -> bool:
+    if isinstance(found, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(found) == len(right) and all(map(_same, found, right))
+    if isinstance(found, np.ndarray):
+        equal_nan = found.dtype.kind == "f"
+        return found.shape == right.shape and np.array_equal(found, right, equal_nan=equal_nan)
+    return found == right
+
+
+def _run(call: Call, make: Callable) -> str:
+    found = call.run(make())
+    right = call.run(list(TEXTS))
+    return "" if _same(found, right) else f"{str(found)[:100]} where {str(right)[:100]} is right"
+
+
+def cases() -> Iterator[Case]:
+    for name, call in TABLE.items():
+        for kind, (make, expect) in kinds().items():
+            if expect == "tokens":
+                expect = "ok" if call.tokens else "refused"
+            if name == "encoders.Index.search" and kind == "a string":
+                continue  # one query
+            yield Case(f"{name}({kind})", lambda c=call, m=make: _run(c, m), expect)
