@@ -1,16 +1,19 @@
 """Promises hold where the truth is known, and a broken one is noticed."""
 
+import dataclasses
+import re
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 import pacsent
 from pacsent import TextClassifier
-from pacsent.classify import StreamWatcher, certify, check_exchangeable, compare
-from pacsent.classify.promises import ErrorCertificate, bounds_from_counts
-from pacsent.classify.sets import Calibration, Comparison, abstain, set_thresholds
+from pacsent.classify import AnswerRule, StreamWatcher, certify, check_exchangeable, compare
+from pacsent.classify.promises import ErrorCertificate, bounds_from_counts, counted_once
+from pacsent.classify.sets import ROUND_ERRORS, Calibration, Comparison, abstain, set_thresholds
 from pacsent.maths import binomial
 from pacsent.maths.rounding import rounded_up
 
@@ -169,6 +172,41 @@ def test_a_threshold_chosen_by_its_record_is_noticed():
     assert abstain_violations(np.random.default_rng(5), chosen_after=True) > allowed()
 
 
+def default_error_violations(rng, choose):
+    """How often the error that `choose` takes by the calibration texts is exceeded."""
+    truth = population(np.random.default_rng(98), 40_000)
+    sure, wrong = np.exp(truth.log_proba.max(axis=1)), truth.wrong
+    training = population(np.random.default_rng(97), 500).log_proba
+    quantiles = np.quantile(np.exp(training.max(axis=1)), np.linspace(0, 1, 201))
+    count = 0
+    for _ in range(REPLICATES):
+        drawn = population(rng, 200)
+        error, threshold = choose(SimpleNamespace(confidence_quantiles_=quantiles), drawn)
+        answers = sure >= threshold
+        count += answers.any() and wrong[answers].mean() > error
+    return count
+
+
+def _by_default(classifier, drawn):
+    found = abstain(classifier, drawn, None, DELTA)
+    return found.error, found.threshold
+
+
+def _by_record(classifier, drawn):
+    """The smallest round error that the record of half of the texts shows."""
+    record = [(e, t) for t, c, e in abstain(classifier, drawn, 0.5, DELTA).curve if c >= 0.5]
+    observed, threshold = min(record)
+    return min(e for e in ROUND_ERRORS if e >= min(observed, 0.5)), threshold
+
+
+def test_the_error_chosen_by_default_is_kept():
+    assert default_error_violations(np.random.default_rng(11), _by_default) <= allowed()
+
+
+def test_an_error_chosen_by_its_record_is_noticed():
+    assert default_error_violations(np.random.default_rng(11), _by_record) > allowed()
+
+
 def comparison_violations(rng, delta, a_only=0.12, b_only=0.07, n=300):
     count = 0
     for _ in range(REPLICATES):
@@ -189,20 +227,11 @@ def test_comparisons_of_many_that_are_not_paid_for_are_noticed():
     assert REPLICATES * (1 - (1 - each) ** 12) > allowed()
 
 
-class Fixed:
-    """A calibrated classifier whose texts are rows of a table."""
-
-    def __init__(self, calibration):
-        self.calibration = calibration
-
-    def _need_calibration(self):
-        return self.calibration
-
-    def predict_log_proba(self, rows):
-        return np.asarray(rows)
-
-    def _known(self, rows, labels):
-        return np.asarray(labels)
+def fixed(calibration):
+    """A calibrated classifier without texts."""
+    classifier = TextClassifier()
+    classifier.classes_, classifier.calibration_ = np.arange(3), calibration
+    return classifier
 
 
 def stream_alarms(rng, labelled, twice=False):
@@ -211,10 +240,10 @@ def stream_alarms(rng, labelled, twice=False):
         drawn = population(rng, 350)
         kept = Calibration(drawn.log_proba[:150], drawn.labels[:150])
         watcher = StreamWatcher(
-            Fixed(_flattered(kept) if twice else kept),
+            fixed(_flattered(kept) if twice else kept),
             alpha=DELTA, seed=int(rng.integers(2**32)),
         )  # fmt: skip
-        alarms += watcher.update(drawn.log_proba[150:], drawn.labels[150:] if labelled else None)
+        alarms += watcher.see(drawn.log_proba[150:], drawn.labels[150:] if labelled else None)
     return alarms
 
 
@@ -229,10 +258,10 @@ def test_a_watcher_whose_calibration_texts_were_fitted_is_noticed():
 
 def test_a_stream_that_changes_raises_the_alarm_soon():
     rng = np.random.default_rng(8)
-    watcher = StreamWatcher(Fixed(population(rng, 300)), seed=0)
-    assert not watcher.update(population(rng, 100).log_proba)
+    watcher = StreamWatcher(fixed(population(rng, 300)), seed=0)
+    assert not watcher.see(population(rng, 100).log_proba)
     later = population(rng, 300, sharp=0.5)
-    assert watcher.update(later.log_proba)
+    assert watcher.see(later.log_proba)
     assert 100 < watcher.alarm_at < 350
     assert "ALARM" in str(watcher)
 
@@ -265,7 +294,7 @@ def test_fit_holds_back_and_certifies(fitted):
     new, labels = texts_of(4000, 1)
     assert 1 - fitted.score(new, labels) <= certificate.error_bound
     assert fitted.holdout_seed_ == 0
-    assert "held back by fit" in str(certificate)
+    assert "held out by fit" in str(certificate)
     assert "not checked" in str(certificate)
 
 
@@ -341,7 +370,7 @@ def test_abstaining_says_none_where_it_is_not_sure(fitted):
     assert 0 < careful.coverage <= 1
     nothing = fitted.abstain(error=0.01)
     assert nothing.predict(["film1 good"]) == [None]
-    assert "No answer is safe" in str(nothing)
+    assert "abstains from every text" in str(nothing)
 
 
 def test_promises_need_a_part_held_back():
@@ -389,4 +418,177 @@ def test_a_promise_says_whether_new_texts_were_checked(fitted):
     assert "checked, ALARM" in str(fitted.certify(texts, labels, checked=unlike))
     assert "not checked" in str(compare(fitted, fitted, texts, labels))
     assert "ALARM" in str(compare(fitted, fitted, texts, labels, checked=unlike))
-    assert "not checked" in str(fitted.abstain(error=0.3))
+    assert "Not checked" in str(fitted.abstain(error=0.3))
+
+
+# ---- what cannot be promised is said -------------------------------------------------------------
+
+
+def test_always_abstaining_says_what_is_reachable_and_how_many_labels_are_missing(fitted):
+    nothing = fitted.abstain(error=0.05)
+    assert nothing.threshold > 1 and nothing.coverage == 0
+    found = re.search(
+        r"120 calibration texts cannot guarantee an error of 0.05 with confidence 0.95. The "
+        r"smallest error that they guarantee is (\S+), with (\d+) % of the texts answered",
+        nothing.no_answers,
+    )
+    reached = fitted.abstain()
+    assert float(found[1]) <= reached.error
+    assert int(found[2]) > 0
+    assert re.search(r"About [\d,]+ more calibration texts are needed for an", nothing.no_answers)
+
+
+def test_the_labels_missing_are_enough_where_they_are_as_good():
+    rng = np.random.default_rng(0)
+    quantiles = np.quantile(
+        np.exp(population(rng, 500).log_proba.max(axis=1)), np.linspace(0, 1, 201)
+    )
+    classifier, drawn = SimpleNamespace(confidence_quantiles_=quantiles), population(rng, 60)
+    said = abstain(classifier, drawn, 0.05, 0.05).no_answers
+    missing = int(re.search(r"About ([\d,]+) more calibration texts", said)[1].replace(",", ""))
+    n_enough = sum(
+        abstain(classifier, population(rng, 60 + 2 * missing), 0.05, 0.05).coverage > 0
+        for _ in range(50)
+    )
+    assert n_enough > 25
+    assert missing < 2000
+
+
+def test_the_default_error_is_the_smallest_round_one_that_answers_half(fitted):
+    found = fitted.abstain()
+    assert found.error in ROUND_ERRORS and found.coverage >= 0.5
+    assert found.n_errors == len(ROUND_ERRORS)
+    assert "corrected for this choice" in str(found)
+    smaller = ROUND_ERRORS[ROUND_ERRORS.index(found.error) - 1]
+    again = fitted.abstain(error=smaller, delta=0.05 / len(ROUND_ERRORS))
+    assert again.coverage < 0.5
+    same = fitted.abstain(error=found.error, delta=0.05 / len(ROUND_ERRORS))
+    assert same.threshold == found.threshold
+
+
+def test_rules_of_answers_state_what_they_guarantee(fitted):
+    texts = texts_of(50, 20)[0]
+    rule = AnswerRule(fitted)
+    assert rule.error == fitted.abstain().error
+    assert rule.set_error == 0.05
+    assert "Label sets miss the right class for at most 5 %" in rule.statement
+    answers = rule(fitted.decision_values(texts))
+    expected = fitted.abstain().predict(texts)
+    assert [one is None for one in expected] == answers.abstained.tolist()
+    named = [fitted.classes_[row].tolist() for row in answers.inside]
+    assert named == fitted.predict_set(texts, error=0.05)
+    strict = AnswerRule(fitted, error=0.01)
+    assert strict.no_answers and "179 are missing" in strict.no_sets
+    assert strict.of_log_proba(fitted.predict_log_proba(texts)).abstained.all()
+    plain = AnswerRule(TextClassifier().fit(*texts_of(40, 0)))
+    assert plain.statement is None and "no calibration set" in plain.no_sets
+    assert plain(np.array([[0.5]])).abstained is None
+
+
+def test_copies_of_one_text_do_not_make_a_bound_smaller(fitted):
+    texts, labels = texts_of(60, 21)
+    once = certify(fitted, texts, labels)
+    often = certify(fitted, texts * 50, np.tile(labels, 50))
+    assert often.n - often.n_errors == once.n - once.n_errors  # wrong ones are all counted
+    assert often.error_bound >= once.error_bound
+    assert often.n_duplicates == 50 * 60 - often.n
+    assert often.verify() and "copies of correctly answered ones" in str(often)
+    one = certify(fitted, [" Good  film1 "] * 500 + ["good film1"] * 500, ["yes"] * 1000)
+    assert (one.n, one.n_duplicates) == (1, 999)
+    assert one.error_bound == pytest.approx(0.95)
+    assert fitted.certificate_.n_duplicates == 0
+
+
+@pytest.mark.parametrize("selection", ["auto", "bound"])
+def test_copies_are_on_one_side_of_the_split_and_counted_once(selection):
+    texts, labels = texts_of(60, 22)
+    texts, labels = [*texts, *(t.upper() for t in texts), *texts], np.tile(labels, 3)
+    classifier = TextClassifier(selection=selection).fit(texts, labels, holdout=0.5, seed=1)
+    certificate = classifier.certificate_
+    assert certificate.n - certificate.n_errors <= 30
+    assert certificate.n + certificate.n_duplicates == 90
+    if selection == "auto":
+        again = certify(classifier, texts, labels, overlap="drop")
+        assert (again.n, again.n_errors) == (certificate.n, certificate.n_errors)
+        assert classifier.calibration_.labels.size == certificate.n
+
+
+def test_bounds_hold_where_texts_repeat_in_the_population():
+    """Half of the population is one text that is answered wrongly: counted once it would vanish."""
+    rng = np.random.default_rng(12)
+    count = 0
+    for _ in range(REPLICATES):
+        prints = np.where(rng.random(100) < 0.5, 0, rng.integers(1, 10**9, 100))
+        wrong = prints == 0
+        counted = wrong[counted_once(prints, wrong)]
+        count += binomial.upper_limit(int(counted.sum()), counted.size, DELTA) < 0.5
+    assert count <= allowed()
+
+
+@pytest.mark.parametrize("n_candidates", [0.5, 0, -1, 1.0001, True, "2", None, float("nan")])
+def test_the_number_of_candidates_is_an_integer_from_one(fitted, n_candidates):
+    texts, labels = texts_of(60, 23)
+    with pytest.raises(ValueError, match="n_candidates must be an integer of at least 1"):
+        certify(fitted, texts, labels, n_candidates=n_candidates)
+
+
+def test_impossible_certificates_are_refused_without_texts(fitted):
+    good = certify(fitted, *texts_of(100, 24), per_class=True)
+    assert good.verify()
+    larger = {name: [1000, 0] for name in good.class_counts}
+    bounds = bounds_from_counts(good.n, good.n_errors, larger, good.delta)
+    for changes in (
+        {"class_counts": larger, "class_bounds": bounds[1], "balanced_bound": bounds[2]},
+        {"n_errors": 0},
+        {"n_candidates": 1.0001},
+        {"n_candidates": 0},
+        {"n_candidates": True},
+        {"n_duplicates": -1},
+        {"n": 100.0},
+        {"delta": float("nan")},
+        {"error_bound": float("nan")},
+        {"class_counts": {"yes": [100, 1, 2]}},
+        {"class_counts": []},
+        {"provenance": 3},
+    ):
+        with pytest.raises(ValueError):
+            dataclasses.replace(good, **changes).verify()
+    for changes in ({"error_bound": 0.01}, {"class_bounds": {}}, {"balanced_bound": None}):
+        assert not dataclasses.replace(good, **changes).verify()
+
+
+def test_comparisons_that_cannot_be_made_are_refused(fitted):
+    texts, labels = texts_of(60, 25)
+    foreign = SimpleNamespace(predict=lambda texts: ["yes"] * len(texts))
+    one_answer = SimpleNamespace(predict=lambda texts: ["yes"])
+    assert compare(foreign, fitted, texts, labels).n == 60
+    assert compare(foreign, foreign, texts * 2, np.tile(labels, 2)).n_duplicates == 60
+    for arguments, message in (
+        ((foreign, foreign, [], []), "at least one text"),
+        ((fitted, foreign, texts, labels[:1]), "one for each of the 60 texts"),
+        ((foreign, foreign, texts, ["yes"]), "one for each of the 60 texts"),
+        ((foreign, foreign, texts, "yes"), "Got a str"),
+        ((one_answer, foreign, texts, labels), "one class for each"),
+    ):  # fmt: skip
+        with pytest.raises((ValueError, TypeError), match=message):
+            compare(*arguments)
+    for function in (lambda **k: compare(fitted, fitted, texts, labels, **k),
+                     lambda **k: certify(fitted, texts, labels, **k)):  # fmt: skip
+        with pytest.raises(TypeError, match="checked must be the result of check_exchangeable"):
+            function(checked="x")
+        with pytest.raises(ValueError, match="delta must be"):
+            function(delta="x")
+
+
+def test_a_watcher_reads_generators_and_tables_once(fitted):
+    texts, labels = texts_of(30, 26)
+    whole = StreamWatcher(fitted, seed=0)
+    whole.update(texts, labels)
+    for given in (iter(texts), pd.DataFrame({"text": texts}), np.array(texts)):
+        watcher = StreamWatcher(fitted, seed=0)
+        watcher.update(given, labels)
+        assert (watcher.n_seen, watcher.capital) == (30, whole.capital)
+    with pytest.raises(ValueError, match="single string"):
+        whole.update("good")
+    with pytest.raises(ValueError, match="2 columns"):
+        check_exchangeable(texts, pd.DataFrame({"a": texts, "b": texts}))

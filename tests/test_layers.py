@@ -32,7 +32,9 @@ ROOMS = {
         "threads", "words",
     },
     "loading": {"certificates", "classify", "hub", "seals", "encoders", "storage", "words"},
-    "classify": {"_kernels", "maths", "encoders", "parameter_checks", "threads", "words"},
+    "classify": {
+        "_kernels", "maths", "encoders", "parameter_checks", "storage", "text", "threads", "words",
+    },
     "certificates": {"files", "maths", "progress", "encoders", "text", "threads", "words"},
     "encoders": {
         "_kernels", "files", "gpu", "maths", "parameter_checks", "progress", "storage", "text",

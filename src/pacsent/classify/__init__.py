@@ -1,4 +1,4 @@
-"""Classifying texts, with promises: label sets, abstaining, comparison, alarms, explanations."""
+"""Classifying texts, with guarantees: label sets, abstaining, comparison, alarms, explanations."""
 
 from pacsent.lazy import offer
 
@@ -9,11 +9,12 @@ __getattr__, __dir__ = offer(
         "ErrorCertificate": "promises",
         "certify": "promises",
         "Abstaining": "sets",
+        "AnswerRule": "answers",
         "Comparison": "sets",
         "compare": "sets",
         "ExchangeabilityTest": "exchange",
         "StreamWatcher": "exchange",
         "check_exchangeable": "exchange",
-        "Explanation": "explain",
+        "Explanation": "explanation",
     },
 )

@@ -1,24 +1,25 @@
 """TextClassifier: n-grams and sentence vectors in one linear model, for any number of labels."""
 
-import json
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from numbers import Integral
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
-from pacsent.classify import fitting, promises, sets
-from pacsent.classify.explain import Explanation, explain, worth
+from pacsent.classify import classifier_state, fitting, inputs, promises, sets
+from pacsent.classify.explanation import Explanation, explain, feature_weights, features_page
 from pacsent.classify.ngrams import NGrams, fingerprints, names
 from pacsent.encoders import SentenceVectorizer, make
+from pacsent.maths.checks import check_count, check_probability
 from pacsent.maths.temperature import log_probabilities
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
+from pacsent.text.texts import as_sentences, as_texts
 from pacsent.threads import in_order, n_threads
 from pacsent.words import WordVectors
 from pacsent.words.storing import load_words
@@ -152,76 +153,91 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         seed : int or None, default=None
             Decides which texts are kept back. None draws it from the system, and records it.
         """
-        texts = checked_texts(texts)
-        classes, y = _checked_labels(texts, labels)
-        weights = self._weights(sample_weight, classes, y)
-        group_of = _checked_groups(texts, groups, self.selection)
-        for name in ("certificate_", "calibration_", "holdout_seed_"):
-            self.__dict__.pop(name, None)
-        if self.selection == "bound":
-            holdout = 1 / fitting.N_FOLDS if holdout is None else holdout
-        kept, rest = np.arange(0), np.arange(len(texts))
-        if holdout is not None:
-            kept, rest, self.holdout_seed_ = promises.split(len(texts), holdout, seed)
-            _check_left(classes, y, rest)
-        self.classes_ = classes
-        chosen_on = kept if self.selection == "bound" else kept[:0]
-        used = np.concatenate([rest, chosen_on])
-        fitted, judged = [texts[i] for i in rest], [texts[i] for i in chosen_on]
-        group_of = None if group_of is None else group_of[used]
-        self._fit_rows(fitted, judged, delta, y[used], weights[used], group_of)
-        self.training_fingerprints_ = np.unique(fingerprints([texts[i] for i in used]))
-        if holdout is not None and self.selection != "bound":
-            held_out = [texts[i] for i in kept]
-            in_training = np.isin(fingerprints(held_out), self.training_fingerprints_)
-            self.calibration_ = sets.Calibration(self.predict_log_proba(held_out), y[kept])
-            n_errors = int(self.calibration_.wrong.sum())
-            self.certificate_ = promises.from_held_back(
-                kept.size, n_errors, delta, in_training, grouped=groups is not None
-            )
+        new = copy.copy(self)
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(new, name)
+        new._fit(as_texts(texts), labels, sample_weight, groups, (holdout, delta, seed))
+        self.__dict__ = new.__dict__  # at the end: a refused fit changes nothing
         return self
 
-    def _fit_rows(self, texts, judged, delta, y, weights, groups=None):
-        """Fit `texts`; `judged` are only chosen on. y and weights are of both, in this order."""
-        threads = n_threads(self.n_jobs)
+    def _fit(self, texts, labels, sample_weight, groups, how):
+        holdout, delta, seed = how
+        check_probability("delta", delta)
+        candidates = self._candidates()
+        sizes = inputs.as_ngram_sizes(self.ngrams)
+        self.classes_, y = inputs.encoded_labels(labels, texts)
+        weights = inputs.text_weights(sample_weight, self.class_weight, self.classes_, y)
+        group_of = inputs.as_groups(groups, len(texts), self.selection)
+        prints = fingerprints(texts)
+        if self.selection == "bound" and holdout is None:
+            holdout = 1 / fitting.N_FOLDS
+        held_out, rest = np.arange(0), np.arange(len(texts))
+        if holdout is not None:
+            held_out, rest, self.holdout_seed_ = promises.split(prints, holdout, seed)
+            _check_left(self.classes_, y, rest)
+        chosen_on = held_out if self.selection == "bound" else held_out[:0]
+        used = np.concatenate([rest, chosen_on])
+        rows = _Rows(
+            [texts[i] for i in rest], [texts[i] for i in chosen_on], y[used], weights[used],
+            None if group_of is None else group_of[used], prints[chosen_on],
+        )  # fmt: skip
+        self._fit_rows(rows, sizes or _auto_sizes(rows.fitted), candidates, delta)
+        self.training_fingerprints_ = np.unique(prints[used])
+        if holdout is not None and self.selection != "bound":
+            log_proba = self.predict_log_proba([texts[i] for i in held_out])
+            wrong = log_proba.argmax(axis=1) != y[held_out]
+            counted = promises.counted_once(prints[held_out], wrong)
+            self.calibration_ = sets.Calibration(log_proba[counted], y[held_out][counted])
+            self.certificate_ = promises.of_held_out(
+                wrong, prints[held_out], delta, grouped=groups is not None
+            )
+
+    def _candidates(self):
+        return fitting.Candidates(
+            inputs.as_scales(self.Cs, "Cs"),
+            inputs.as_scales(self.dense_scales, "dense_scales"),
+            fitting.WEIGHTINGS if self.weighting == "auto" else (self.weighting,),
+        )
+
+    def _fit_rows(self, given, sizes, candidates, delta):
+        """Fit the texts of `given`, a `_Rows`."""
+        texts, threads = given.fitted, n_threads(self.n_jobs)
         self.ngrams_ = NGrams.of(
-            texts,
-            _checked_sizes(self.ngrams, texts),
-            min_texts=2 if len(texts) >= _MANY else 1,
-            n_threads=threads,
+            texts, sizes, min_texts=2 if len(texts) >= _MANY else 1, n_threads=threads
         )
         if len(self.ngrams_) == 0:
             raise ValueError(
                 "texts must hold words. Got no word in any of them instead. Check which column "
                 "holds the text."
             )
-        X, lengths = self.ngrams_.tf_idf_and_lengths(texts + judged, threads)
+        X, lengths = self.ngrams_.tf_idf_and_lengths(texts + given.judged, threads)
         self.vectorizer_ = self._make_vectorizer(texts)
-        E = self._dense(texts + judged)
+        E = self._dense(texts + given.judged)
         mean = E[: len(texts)].mean(axis=0, dtype=np.float64)
         E = E - mean.astype(np.float32)
         squares = (E[: len(texts)].astype(np.float64) ** 2).sum(axis=1)
         size = np.sqrt(max(float(squares.mean()), 1e-30))
         E = np.ascontiguousarray(E * np.float32(1.0 / size))
-        rows = fitting.Labelled(X, E, y, self.classes_.size, weights)
-        linear = self._solve(rows, np.arange(len(texts), y.size), threads, delta, groups)
+        rows = fitting.Labelled(X, E, given.y, self.classes_.size, given.weights)
+        linear = self._solve(rows, given, candidates, threads, delta)
         self.coef_ngrams_ = np.ascontiguousarray(linear.sparse, np.float32)
         self.coef_dense_ = np.ascontiguousarray(linear.dense / size, np.float32)
         self.intercept_ = linear.intercept - mean @ self.coef_dense_.astype(np.float64)
         self.temperature_ = linear.temperature
         self.selection_ = {**linear.report, "n_texts": len(texts)}
         self.confidence_quantiles_ = np.asarray(self.selection_.pop("confidences"))
+        self._check_finite()
         n_words = float(np.mean([len(text.split()) for text in texts]))
-        values = worth(self, float(lengths[: len(texts)].mean()), n_words, mean)
+        values = feature_weights(self, float(lengths[: len(texts)].mean()), n_words, mean)
         self.named_features_ = self._named(texts, values)
 
-    def _solve(self, rows, judged, threads, delta, groups):
-        weightings = fitting.WEIGHTINGS if self.weighting == "auto" else (self.weighting,)
-        candidates = fitting.Candidates(tuple(self.Cs), tuple(self.dense_scales), weightings)
+    def _solve(self, rows, given, candidates, threads, delta):
+        groups = given.groups
         few = fitting.is_few(rows.labels.size, rows.n_classes)
         if self.selection == "bound":
+            held_out = np.arange(len(given.fitted), rows.labels.size)
             linear, self.certificate_ = promises.fit_by_bound(
-                rows, judged, candidates, threads, delta
+                rows, held_out, candidates, threads, delta, given.judged_prints
             )
             return linear
         if self.selection == "folds" or not (few or self.selection == "evidence"):
@@ -231,6 +247,14 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         if self.selection == "evidence" or rows.labels.size < fitting.FEWEST:
             return fitting.fit_by_evidence(rows, threads, folds if grouped else None)
         return fitting.fit_by_both(rows, candidates, threads, folds, grouped)
+
+    def _check_finite(self):
+        parts = self.coef_ngrams_, self.coef_dense_, self.intercept_, self.confidence_quantiles_
+        if not all(np.isfinite(part).all() for part in parts):
+            raise ValueError(
+                "The weights that were fitted must be finite. They are not: sample_weight, "
+                "class_weight, Cs, dense_scales or the word vectors are too large or too small."
+            )
 
     def _make_vectorizer(self, texts):
         words = self.words
@@ -244,20 +268,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             vectorizer = clone(words).set_params(on_empty="ignore")
         return vectorizer.fit(texts)
 
-    def _weights(self, sample_weight, classes, y):
-        weights = np.ones(y.size) if sample_weight is None else np.asarray(sample_weight, float)
-        if weights.shape != y.shape or not np.isfinite(weights).all() or (weights < 0).any():
-            raise ValueError(
-                f"sample_weight must be one number of at least 0 for each of the {y.size:,} texts. "
-                f"Got an array of shape {weights.shape} instead."
-            )
-        if self.class_weight is not None:
-            of_class = compute_class_weight(self.class_weight, classes=classes, y=classes[y])
-            weights = weights * of_class[y]
-        return weights
-
     def _named(self, texts, values):
-        """The features that speak most for each class: their names, and what they are worth."""
+        """The features that speak most for each class: their names and weights."""
         top: set[int] = set()
         n = min(_N_NAMED, len(values))
         for column in values.T:
@@ -273,16 +285,15 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             return np.zeros((len(texts), 0), np.float32)
         return np.asarray(self.vectorizer_.transform(texts), np.float32)
 
-    def _decisions(self, texts: Iterable[str]) -> np.ndarray:
-        """Decision values, (n, n_columns)."""
+    def decision_values(self, texts: Iterable[str]) -> np.ndarray:
+        """Decision values, one column for two classes and one for each of more, (n, n_columns)."""
         pieces = list(self.stream(texts))
-        n_columns = self.intercept_.size
-        return np.concatenate(pieces) if pieces else np.zeros((0, n_columns))
+        return np.concatenate(pieces) if pieces else np.zeros((0, self.intercept_.size))
 
     def stream(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
         """Decision values in batches, in constant memory; texts may be a generator."""
         check_is_fitted(self)
-        _refuse_one_text(texts)
+        texts = as_sentences(texts, "texts")
 
         def work(batch):
             values = self.ngrams_.scores(batch, self.coef_ngrams_)
@@ -292,18 +303,18 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     def decision_function(self, texts: Iterable[str]) -> np.ndarray:
         """Log-odds of the second of two classes, (n,); one value for each of many, (n, k)."""
-        values = self._decisions(texts)
+        values = self.decision_values(texts)
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict(self, texts: Iterable[str]) -> np.ndarray:
         """The likeliest class of each text."""
         check_is_fitted(self)
-        return self.classes_[fitting.predicted(self._decisions(texts))]
+        return self.classes_[fitting.predicted(self.decision_values(texts))]
 
     def predict_log_proba(self, texts: Iterable[str]) -> np.ndarray:
         """Logarithms of `predict_proba`."""
         check_is_fitted(self)
-        return log_probabilities(self._decisions(texts), self.temperature_)
+        return log_probabilities(self.decision_values(texts), self.temperature_)
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
         """Probabilities of all classes, (n_texts, n_classes), calibrated on texts not learnt."""
@@ -313,33 +324,13 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         self, texts: Iterable[str], labels: Sequence, sample_weight: ArrayLike | None = None
     ) -> float:
         """Share of right answers; a label that training never saw is refused."""
-        texts = checked_texts(texts)
         check_is_fitted(self)
-        self._known(texts, labels)
-        return super().score(texts, labels, sample_weight)
-
-    def _known(self, texts, labels) -> np.ndarray:
-        """Labels as positions in `classes_`."""
-        labels = _as_labels(texts, labels)
-        place = np.searchsorted(self.classes_, labels)
-        place = np.minimum(place, self.classes_.size - 1)
-        unknown = self.classes_[place] != labels
-        if unknown.any():
-            raise ValueError(
-                f"labels must be among the classes of training ({_few(self.classes_)}). Got "
-                f"{_few(np.unique(labels[unknown]))} instead. Leave those texts out, or fit again "
-                "with them."
-            )
-        return place
-
-    def _position(self, label) -> int:
-        """Where one class is in `classes_`."""
-        found = np.flatnonzero(self.classes_ == label)
-        if found.size == 0:
-            raise ValueError(
-                f"label must be one of the classes ({_few(self.classes_)}). Got {label!s} instead."
-            )
-        return int(found[0])
+        texts = as_texts(texts)
+        y = inputs.positions(self.classes_, labels, len(texts))
+        hits = fitting.predicted(self.decision_values(texts)) == y
+        if not texts:
+            raise ValueError("texts must hold at least one text. Got none instead.")
+        return float(np.average(hits, weights=sample_weight))
 
     # ---- promises ------------------------------------------------------------------------------
 
@@ -353,18 +344,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         self, texts: Iterable[str], labels: Sequence, *, overlap: str = "refuse"
     ) -> "TextClassifier":
         """Keep labelled texts that nothing was fitted on, for `predict_set` and `abstain`."""
-        texts, y, _ = promises.fresh(self, texts, labels, overlap)
-        self.calibration_ = sets.Calibration(self.predict_log_proba(texts), y)
+        found = promises.unseen(self, texts, labels, overlap)
+        log_proba = self.predict_log_proba(found.texts)
+        counted = promises.counted_once(found.fingerprints, log_proba.argmax(axis=1) != found.y)
+        self.calibration_ = sets.Calibration(log_proba[counted], found.y[counted])
         return self
-
-    def _need_calibration(self) -> sets.Calibration:
-        check_is_fitted(self)
-        if not hasattr(self, "calibration_"):
-            raise ValueError(
-                "This needs labelled texts that nothing was fitted on, and the classifier kept "
-                "none. Fit with holdout=0.2, or give some: calibrate(texts, labels)."
-            )
-        return self.calibration_
 
     def predict_set(
         self,
@@ -387,18 +371,22 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         self, *, error: float = 0.05, delta: float = 0.05, per_class: bool = False
     ) -> np.ndarray:
         """Log-probability from which on each class is in the sets of `predict_set`."""
-        return sets.set_thresholds(self._need_calibration(), error, delta, per_class)
+        return sets.set_thresholds(sets.calibration_of(self), error, delta, per_class)
 
-    def abstain(self, *, error: float = 0.05, delta: float = 0.05) -> sets.Abstaining:
-        """Answer only where at most `error` of the answers are wrong, with confidence 1 - delta."""
-        return sets.abstain(self, self._need_calibration(), error, delta)
+    def abstain(self, *, error: float | None = None, delta: float = 0.05) -> sets.Abstaining:
+        """Answer only where at most `error` of the answers are wrong, with confidence 1 - delta.
+
+        None takes the smallest of 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5 with which
+        at least half of the calibration texts are answered, and corrects delta for this choice.
+        """
+        return sets.abstain(self, sets.calibration_of(self), error, delta)
 
     # ---- why -----------------------------------------------------------------------------------
 
     def explain(self, text: str, label: Any = None) -> Explanation:
         """The decision taken apart by words and n-grams; for the likeliest class by default."""
         check_is_fitted(self)
-        return explain(self, checked_texts([text])[0], label)
+        return explain(self, as_texts([text], "text")[0], label)
 
     def top_features(self, label: Any, n: int = 20) -> list[tuple[str, float]]:
         """The n-grams that speak most for a class (at most 200 are kept).
@@ -407,66 +395,28 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         the n-gram itself and through the vector of the word.
         """
         check_is_fitted(self)
-        position = self._position(label)
+        check_count("n", n)
+        position = inputs.position(self.classes_, label)
         known, values = self.named_features_
         two = values.shape[1] == 1
         weights = values[:, 0 if two else position] * (-1 if two and position == 0 else 1)
         order = np.argsort(-weights, kind="stable")[: min(n, _N_NAMED)]
         return [(known[i], float(weights[i])) for i in order if weights[i] > 0]
 
+    def top_features_html(self, n: int = 20) -> str:
+        """A page with the `top_features` of every class."""
+        return features_page({str(c): self.top_features(c, n) for c in self.classes_.tolist()})
+
     # ---- files ---------------------------------------------------------------------------------
 
     def _state(self) -> dict[str, np.ndarray]:
         """What `fit` learned, as arrays."""
-        known, values = self.named_features_
-        described: dict[str, Any] = {
-            "classes": self.classes_.tolist(),
-            "selection": self.selection_,
-            "names": known,
-            "holdout_seed": getattr(self, "holdout_seed_", None),
-            "temperature": self.temperature_,
-            "sizes": list(self.ngrams_.sizes),
-        }
-        state = {
-            "hashes": self.ngrams_.hashes,
-            "idf": self.ngrams_.idf,
-            "coef_ngrams": self.coef_ngrams_,
-            "coef_dense": self.coef_dense_,
-            "intercept": self.intercept_,
-            "fingerprints": self.training_fingerprints_,
-            "confidence_quantiles": self.confidence_quantiles_,
-            "named": values,
-        }
-        if hasattr(self, "calibration_"):
-            state["calibration.log_proba"] = self.calibration_.log_proba
-            state["calibration.labels"] = self.calibration_.labels
-        if hasattr(self, "certificate_"):
-            described["certificate"] = self.certificate_.to_dict()
-        text = json.dumps(described, ensure_ascii=False).encode()
-        return {**state, "description": np.frombuffer(text, np.uint8)}
+        return classifier_state.to_arrays(self)
 
     def _restore(self, state: dict[str, np.ndarray], vectorizer=None) -> None:
         """The inverse of `_state`; the vectorizer is saved beside it."""
-        described = json.loads(np.asarray(state["description"]).tobytes())
-        self.classes_ = np.array(described["classes"])
-        self.selection_ = described["selection"]
-        self.temperature_ = described["temperature"]
-        self.ngrams_ = NGrams(tuple(described["sizes"]), state["hashes"], state["idf"])
-        self.coef_ngrams_ = np.asarray(state["coef_ngrams"])
-        self.coef_dense_ = np.asarray(state["coef_dense"])
-        self.intercept_ = np.asarray(state["intercept"])
-        self.training_fingerprints_ = np.asarray(state["fingerprints"])
-        self.confidence_quantiles_ = np.asarray(state["confidence_quantiles"])
-        self.named_features_ = described["names"], np.asarray(state["named"])
-        self.vectorizer_ = vectorizer
-        if described["holdout_seed"] is not None:
-            self.holdout_seed_ = described["holdout_seed"]
-        if "calibration.labels" in state:
-            self.calibration_ = sets.Calibration(
-                np.asarray(state["calibration.log_proba"]), np.asarray(state["calibration.labels"])
-            )
-        if "certificate" in described:
-            self.certificate_ = promises.ErrorCertificate(**described["certificate"])
+        learned = classifier_state.from_arrays(state, vectorizer)
+        self.__dict__.update(learned)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -475,110 +425,21 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-# ------------------------------------------------------------------------------------------------
-# what comes in
-# ------------------------------------------------------------------------------------------------
+class _Rows(NamedTuple):
+    """What is fitted: texts, and texts that are only chosen on; the rest is of both in order."""
 
-
-def _refuse_one_text(texts):
-    if isinstance(texts, (str, bytes)):
-        raise ValueError(
-            "texts must be a list of strings. Got one string instead. Put it in a list."
-        )
+    fitted: list[str]
+    judged: list[str]
+    y: np.ndarray
+    weights: np.ndarray
+    groups: np.ndarray | None
+    judged_prints: np.ndarray
 
 
 def _batches(texts):
     rest = iter(texts)
     while batch := list(islice(rest, _BATCH)):
-        yield checked_texts(batch)
-
-
-def checked_texts(texts: Iterable[str]) -> list[str]:
-    """A list of strings, or one clear line."""
-    _refuse_one_text(texts)
-    texts = list(texts)
-    for i, one in enumerate(texts):
-        if not isinstance(one, str):
-            raise ValueError(
-                f"texts must be strings. Got {type(one).__name__} in row {i:,} instead. Drop it, "
-                "or turn it into text."
-            )
-    return texts
-
-
-def _as_labels(texts, labels, what="labels") -> np.ndarray:
-    labels = labels if hasattr(labels, "__len__") else list(labels)
-    if isinstance(labels, (list, tuple)) and any(isinstance(label, str) for label in labels):
-        labels = np.array([*labels, None], object)[:-1]  # as they are: numbers stay numbers
-    labels = np.asarray(labels)
-    if labels.ndim != 1 or labels.size != len(texts):
-        raise ValueError(
-            f"{what} must be one for each of the {len(texts):,} texts. Got an array of shape "
-            f"{labels.shape} instead."
-        )
-    if labels.dtype == object:
-        missing = np.array([_is_missing(one) for one in labels], bool)
-    else:
-        missing = np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(labels.size, bool)
-    if np.any(missing):
-        raise ValueError(
-            f"{what} must all be known. Got {int(np.sum(missing)):,} missing ones (NaN or None; "
-            f"first: row {int(np.argmax(missing))}) instead. Leave those texts out."
-        )
-    if labels.dtype == object:
-        labels = _of_one_kind(labels.tolist(), what)
-    return labels
-
-
-def _is_missing(one) -> bool:
-    """None, NaN, and pandas' NA, which is equal to nothing and says so by an error."""
-    try:
-        return one is None or bool(one != one)
-    except (TypeError, ValueError):
-        return True
-
-
-def _of_one_kind(labels: list, what: str) -> np.ndarray:
-    """Labels as an array; numbers beside strings are refused, for they would become strings."""
-    if len({isinstance(label, str) for label in labels}) > 1:
-        number = next(label for label in labels if not isinstance(label, str))
-        raise ValueError(
-            f"{what} must be all strings or all numbers. Got both instead (strings, and "
-            f"{type(number).__name__} {number!r}). Turn them into strings: [str(y) for y in "
-            f"{what}]"
-        )
-    return np.array(labels)
-
-
-def _checked_groups(texts, groups, selection) -> np.ndarray | None:
-    if groups is None:
-        return None
-    groups = _as_labels(texts, groups, "groups")
-    if selection == "bound":
-        raise ValueError(
-            "groups cannot be used with selection='bound': the bound is about texts of the same "
-            "groups. Leave groups out, or choose another selection."
-        )
-    return np.unique(groups, return_inverse=True)[1]
-
-
-def _checked_labels(texts, labels):
-    labels = _as_labels(texts, labels)
-    if not texts:
-        raise ValueError("texts must hold at least two texts of each class. Got none instead.")
-    classes, y = np.unique(labels, return_inverse=True)
-    if classes.size < 2:
-        raise ValueError(
-            f"labels must hold at least two classes. Got only {_few(classes)} instead. Add texts "
-            "of another class."
-        )
-    rare = classes[np.bincount(y) < 2]
-    if rare.size:
-        raise ValueError(
-            f"Every class must have at least two texts. Got one of {_few(rare)} instead. Add "
-            "texts, or leave the class out."
-        )
-    return classes, y
+        yield as_texts(batch)
 
 
 def _check_left(classes, y, rest):
@@ -586,26 +447,10 @@ def _check_left(classes, y, rest):
     if (left < 2).any():
         raise ValueError(
             "holdout must leave at least two texts of every class to fit. Class "
-            f"{_few(classes[left < 2])} has fewer left. Hold out less, or add texts."
+            f"{inputs.few(classes[left < 2])} has fewer left. Hold out less, or add texts."
         )
 
 
-def _checked_sizes(sizes, texts) -> tuple[int, int]:
-    if isinstance(sizes, str):
-        n_bytes = sum(map(len, texts))
-        return (1, 3) if len(texts) >= _LONG[0] and n_bytes >= _LONG[1] * len(texts) else (1, 2)
-    try:
-        low, high = (int(size) for size in sizes)
-    except (TypeError, ValueError):
-        low = high = 0
-    if not 1 <= low <= high <= 8:
-        raise ValueError(
-            "ngrams must be the smallest and the largest number of words, between 1 and 8. Got "
-            f"{sizes!r} instead. (1, 2) takes single words and pairs."
-        )
-    return low, high
-
-
-def _few(values) -> str:
-    shown = ", ".join(map(str, list(values[:5])))
-    return f"{shown}, ..." if len(values) > 5 else shown
+def _auto_sizes(texts) -> tuple[int, int]:
+    n_letters = sum(map(len, texts))
+    return (1, 3) if len(texts) >= _LONG[0] and n_letters >= _LONG[1] * len(texts) else (1, 2)

@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from pacsent.classify.promises import check_delta
+from pacsent.classify.inputs import positions
+from pacsent.classify.sets import calibration_of
+from pacsent.maths.checks import check_probability
+from pacsent.text.texts import as_texts
 
 _MOST = 1500  # texts of either kind that the test looks at
 
@@ -89,10 +92,10 @@ def check_exchangeable(
     >>> check_exchangeable(old, [f"a bad meal, number {n}" for n in range(100)], seed=0).alarm
     True
     """
-    from pacsent.classify.classifier import TextClassifier, checked_texts
+    from pacsent.classify.classifier import TextClassifier
 
-    check_delta(alpha, "alpha")
-    calibration, new = checked_texts(calibration), checked_texts(new)
+    check_probability("alpha", alpha)
+    calibration, new = as_texts(calibration, "calibration"), as_texts(new, "new")
     n = min(len(calibration), len(new), _MOST) // 2
     if n < 10:
         raise ValueError(
@@ -149,11 +152,11 @@ class StreamWatcher:
     _JUMP = 0.01
 
     def __init__(self, classifier: Any, *, alpha: float = 0.05, seed: int | None = None):
-        check_delta(alpha, "alpha")
+        check_probability("alpha", alpha)
         self.classifier = classifier
         self.alpha = alpha
         self._rng = np.random.default_rng(seed)
-        calibration = classifier._need_calibration()
+        calibration = calibration_of(classifier)
         self._by_label = -_of_labels(calibration.log_proba, calibration.labels)
         self._by_confidence = -calibration.log_proba.max(axis=1)
         self._scores: list[float] | None = None
@@ -172,9 +175,9 @@ class StreamWatcher:
 
     def update(self, texts: Iterable[str], labels: Sequence | None = None) -> bool:
         """Look at the next texts (with their labels, where known); whether there is an alarm."""
-        log_proba = self.classifier.predict_log_proba(texts)
-        y = None if labels is None else self.classifier._known(list(texts), labels)
-        return self.see(log_proba, y)
+        texts = as_texts(texts, "texts")
+        y = None if labels is None else positions(self.classifier.classes_, labels, len(texts))
+        return self.see(self.classifier.predict_log_proba(texts), y)
 
     def see(self, log_proba: np.ndarray, y: np.ndarray | None = None) -> bool:
         """`update` where `predict_log_proba` is known already; y are positions in `classes_`."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -38,9 +39,7 @@ def as_bytes(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         data = joined.encode("ascii")
     else:
         encoded = [
-            text.encode("ascii")
-            if text.isascii()
-            else _FOREIGN_MARK.sub(" ", text.replace("’", "'").lower()).encode("utf-8", "replace")
+            text.encode("ascii") if text.isascii() else _lowered(text).encode("utf-8", "replace")
             for text in texts
         ]
         sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
@@ -48,6 +47,10 @@ def as_bytes(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     bounds = np.zeros(len(texts) + 1, np.int64)
     np.cumsum(sizes, out=bounds[1:])
     return np.frombuffer(data, np.uint8), bounds
+
+
+def _lowered(text):
+    return _FOREIGN_MARK.sub(" ", text.replace("’", "'").lower())
 
 
 def fingerprints(texts: Sequence[str]) -> np.ndarray:
@@ -144,12 +147,8 @@ class NGrams:
         kernels.add_scores(data, bounds, self._settings, lookup, (self.idf, coef), out)
         return out
 
-    def positions(self, text: str) -> tuple[bytes, np.ndarray, np.ndarray, np.ndarray]:
-        """One text's bytes, its tokens' places in them, and each n-gram's column and tokens.
-
-        Columns are -1 where unknown; the last array holds the first token and the number of
-        tokens of each n-gram.
-        """
+    def occurrences(self, text: str) -> "Occurrences":
+        """Every n-gram of one text, its column, and the words that it is made of."""
         data, _ = as_bytes([text])
         kinds, low, high = self._settings
         room = data.size + 1
@@ -157,15 +156,58 @@ class NGrams:
         n_tokens = kernels.hash_tokens(data, 0, data.size, kinds, hashes, spans)
         grams = np.empty(room * (high - low + 1), np.uint64)
         n = kernels.hash_grams(hashes, n_tokens, low, high, grams)
-        found = np.empty(n, np.int32)
-        kernels.find_grams(grams, n, self._keys, self._columns, found)
-        runs = [
-            (i, size)
-            for i in range(n_tokens)
-            for size in range(low, min(high, n_tokens - i) + 1)
-            if i + size > 1
-        ]
-        return data.tobytes(), spans[:n_tokens], found, np.array(runs, np.int64).reshape(-1, 2)
+        columns = np.empty(n, np.int32)
+        kernels.find_grams(grams, n, self._keys, self._columns, columns)
+        sizes = np.arange(low, high + 1)
+        first, size = (
+            part.ravel() for part in np.meshgrid(np.arange(n_tokens), sizes, indexing="ij")
+        )
+        run = (first + size <= n_tokens) & (first + size > 1)
+        places = _places(text, spans[1:n_tokens]) if n_tokens else []
+        return Occurrences(columns, first[run], size[run], places)
+
+
+class Occurrences(NamedTuple):
+    """The n-grams of one text. Token 0 is the place before the first word."""
+
+    columns: np.ndarray  # (n,), -1 where the n-gram is unknown
+    first: np.ndarray  # (n,), the first token
+    size: np.ndarray  # (n,), the number of tokens
+    spans: list[tuple[int, int]]  # where each word stands in the text
+
+    def shared(self, values: np.ndarray) -> np.ndarray:
+        """Values of n-grams, each shared evenly by its words, (n_words,)."""
+        share = values / np.maximum(self.size - (self.first == 0), 1)
+        out = np.zeros(len(self.spans) + 1)
+        for k in range(int(self.size.max(initial=0))):
+            inside = self.size > k
+            np.add.at(out, self.first[inside] + k, share[inside])
+        return out[1:] if len(self.spans) else out[:0]
+
+    def named(self, text: str, values: np.ndarray) -> list[tuple[str, float]]:
+        """The known n-grams and the sums of their values, the largest first."""
+        known = np.flatnonzero((self.columns >= 0) & (values != 0))
+        _, at, back = np.unique(self.columns[known], return_index=True, return_inverse=True)
+        sums = np.bincount(back, values[known], at.size)
+        found = []
+        for i, value in zip(known[at], sums.tolist()):
+            tokens = range(self.first[i], self.first[i] + self.size[i])
+            words = [text[slice(*self.spans[t - 1])].lower() if t else "^" for t in tokens]
+            found.append((" ".join(words), value))
+        return sorted(found, key=lambda item: -abs(item[1]))
+
+
+def _places(text, spans):
+    """Places in `as_bytes([text])` as places in the text itself, whose case may change lengths."""
+    if text.isascii():
+        return [(int(a), int(b)) for a, b in spans]
+    lengths = [len(one.lower()) for one in text]
+    owner = np.repeat(np.arange(len(text)), lengths)
+    lowered = np.frombuffer(_lowered(text).encode("utf-32-le", "replace"), np.uint32)
+    widths = 1 + (lowered >= 0x80) + (lowered >= 0x800) + (lowered >= 0x10000)
+    starts = np.concatenate([[0], np.cumsum(widths)])
+    first, last = np.searchsorted(starts, spans[:, 0]), np.searchsorted(starts, spans[:, 1])
+    return list(zip(owner[first].tolist(), (owner[last - 1] + 1).tolist()))
 
 
 def _row_of(rows):

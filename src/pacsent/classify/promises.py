@@ -6,14 +6,18 @@ import math
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from pacsent.classify import fitting
+from pacsent.classify.inputs import positions
 from pacsent.classify.ngrams import fingerprints
 from pacsent.maths.binomial import upper_limit
+from pacsent.maths.checks import check_count, check_probability, is_count, is_number
 from pacsent.maths.rounding import rounded_up
+from pacsent.text.texts import as_texts
 
 
 @dataclass(frozen=True)
@@ -29,10 +33,13 @@ class ErrorCertificate:
         The same for each class by itself, where asked for; they hold together with `error_bound`.
     balanced_bound : float or None
         Mean of the class bounds.
+    n_duplicates : int
+        Copies of other certified texts that were answered correctly. They are not counted: the
+        bound then holds for texts as often as they occur and for different texts alike.
     provenance : str
-        "held back by fit", "checked" (no text was among those fitted) or "dropped k texts".
+        Where the certified texts are from, and how it is known that none was fitted.
     exchangeable : str
-        Whether anything was checked about new texts being like these.
+        Whether it was checked that new texts come from the same distribution.
 
     Examples
     --------
@@ -55,6 +62,7 @@ class ErrorCertificate:
     balanced_bound: float | None = None
     provenance: str = "checked"
     exchangeable: str = "not checked"
+    n_duplicates: int = 0
 
     @property
     def error(self) -> float:
@@ -76,6 +84,11 @@ class ErrorCertificate:
                 lines.append(f"  {name}: at most {rounded_up(bound)} ({wrong:,} of {n:,}).")
         if self.n_candidates > 1:
             lines.append(f"Paid for {self.n_candidates:,} candidates compared on these texts.")
+        if self.n_duplicates:
+            lines.append(
+                f"{self.n_duplicates:,} further texts are copies of correctly answered ones and "
+                "are not counted again."
+            )
         lines.append(
             f"Held-out texts: {self.provenance}. New texts being alike: {self.exchangeable}."
         )
@@ -107,26 +120,54 @@ class ErrorCertificate:
         """
         try:
             found = cls(**json.loads(text))
-            counts = [n for pair in found.class_counts.values() for n in pair]
-            sum([found.n, found.n_errors, found.delta, found.error_bound, *counts], 0.0)
-            sum([found.n_candidates, found.balanced_bound or 0, *found.class_bounds.values()], 0.0)
-        except (TypeError, ValueError, AttributeError, RecursionError) as error:
+            found._check_types()
+        except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(
                 "text must be a classifier's certificate as to_json writes it. Got something else "
                 f"instead ({error}). Write it again: pacsent classify certify --json."
             ) from None
         return found
 
+    def _check_types(self):
+        """Raise ValueError where a field is not of its kind."""
+        whole = [self.n, self.n_errors, self.n_candidates, self.n_duplicates]
+        real = [self.delta, self.error_bound]
+        if type(self.class_counts) is not dict or type(self.class_bounds) is not dict:
+            raise ValueError("class_counts and class_bounds must be objects")
+        for pair in self.class_counts.values():
+            if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+                raise ValueError("class_counts must hold two counts for each class")
+            whole += pair
+        real += self.class_bounds.values()
+        if self.balanced_bound is not None:
+            real.append(self.balanced_bound)
+        if not all(type(value) is int for value in whole):
+            raise ValueError("counts must be integers")
+        if not all(type(value) in (int, float) and math.isfinite(value) for value in real):
+            raise ValueError("delta and bounds must be finite numbers")
+        if type(self.provenance) is not str or type(self.exchangeable) is not str:
+            raise ValueError("provenance and exchangeable must be strings")
+
     def verify(self) -> bool:
-        """Whether the bounds follow from the counts; a certificate that cannot be is refused."""
+        """Whether the bounds follow from the counts; an impossible certificate is refused."""
+        self._check_types()
         if not (
             0 <= self.n_errors <= self.n and self.n > 0 and 0 < self.delta < 1
-            and self.n_candidates >= 1
+            and self.n_candidates >= 1 and self.n_duplicates >= 0
         ):  # fmt: skip
             raise ValueError(
                 "A certificate must have 0 <= n_errors <= n, 0 < delta < 1 and at least one "
                 f"candidate. Got n={self.n}, n_errors={self.n_errors}, delta={self.delta}, "
-                f"n_candidates={self.n_candidates} instead."
+                f"n_candidates={self.n_candidates}, n_duplicates={self.n_duplicates} instead."
+            )
+        pairs = list(self.class_counts.values())
+        sums = [sum(n for n, _ in pairs), sum(wrong for _, wrong in pairs)]
+        if pairs and (
+            sums != [self.n, self.n_errors] or any(not 0 <= wrong <= n for n, wrong in pairs)
+        ):
+            raise ValueError(
+                "The texts and errors of the classes must sum to those of the certificate, "
+                f"{self.n:,} and {self.n_errors:,}. Got {sums[0]:,} and {sums[1]:,} instead."
             )
         again = bounds_from_counts(
             self.n, self.n_errors, self.class_counts, self.delta, self.n_candidates
@@ -191,119 +232,160 @@ def certify(
         What `check_exchangeable(texts, new)` found about the texts that the promise is for; the
         certificate says it.
     """
-    check_delta(delta)
-    texts, y, provenance = fresh(classifier, texts, labels, overlap)
-    wrong = fitting.predicted(classifier._decisions(texts)) != y
+    check_probability("delta", delta)
+    check_count("n_candidates", n_candidates)
+    exchangeable = note_of(checked)
+    found = unseen(classifier, texts, labels, overlap)
+    wrong = classifier.predict(found.texts) != classifier.classes_[found.y]
+    counted = counted_once(found.fingerprints, wrong)
+    y, wrong = found.y[counted], wrong[counted]
     counts = {}
     if per_class:
-        for position, name in enumerate(classifier.classes_):
+        for position, name in enumerate(classifier.classes_.tolist()):
             of_class = y == position
             counts[str(name)] = [int(of_class.sum()), int(wrong[of_class].sum())]
-    n, n_errors = len(texts), int(wrong.sum())
+    n, n_errors = int(y.size), int(wrong.sum())
     bounds = bounds_from_counts(n, n_errors, counts, delta, n_candidates)
     return ErrorCertificate(
-        n, n_errors, float(delta), bounds[0], n_candidates, counts, bounds[1], bounds[2],
-        provenance, alike(checked),
+        n, n_errors, float(delta), bounds[0], int(n_candidates), counts, bounds[1], bounds[2],
+        found.provenance, exchangeable, len(found.texts) - n,
     )  # fmt: skip
 
 
-def alike(checked: Any) -> str:
-    """What a promise says about new texts being like those it was made from."""
-    return "not checked" if checked is None else checked.note
+def note_of(checked: Any) -> str:
+    """What a guarantee says about the distribution of new texts."""
+    if checked is None:
+        return "not checked"
+    note = getattr(checked, "note", None)
+    if not isinstance(note, str):
+        raise TypeError(
+            "checked must be the result of check_exchangeable, or None. Got "
+            f"{type(checked).__name__} instead."
+        )
+    return note
 
 
-def check_delta(delta: float, name: str = "delta") -> None:
-    """Refuse what is no probability strictly between 0 and 1.
+class Unseen(NamedTuple):
+    """Labelled texts that a classifier was not fitted on, and how this is known."""
 
-    Examples
-    --------
-    >>> check_delta(0.05)
-    """
-    if not 0 < delta < 1:
-        raise ValueError(f"{name} must be strictly between 0 and 1. Got {delta!r} instead.")
+    texts: list[str]
+    y: np.ndarray  # (n,) positions in `classes_`
+    fingerprints: np.ndarray  # (n,)
+    provenance: str
 
 
-def fresh(
-    classifier: Any, texts: Iterable[str], labels: Any, overlap: str = "refuse"
-) -> tuple[list[str], np.ndarray, str]:
-    """Texts none of which was fitted, their classes, and how this is known."""
+def unseen(classifier: Any, texts: Any, labels: Any, overlap: str = "refuse") -> Unseen:
+    """Check that texts were not fitted, or leave out those that were."""
     if overlap not in ("refuse", "drop"):
         raise ValueError(f"overlap must be 'refuse' or 'drop'. Got {overlap!r} instead.")
-    if isinstance(texts, str):
-        raise ValueError(
-            "texts must be a list of strings. Got one string instead. Put it in a list."
-        )
-    texts = list(texts)
-    y = classifier._known(texts, labels)
-    seen = np.isin(fingerprints(texts), classifier.training_fingerprints_)
+    check_is_fitted(classifier)
+    texts = as_texts(texts, "texts")
+    if not texts:
+        raise ValueError("texts must hold at least one text. Got none instead.")
+    y = positions(classifier.classes_, labels, len(texts))
+    prints = fingerprints(texts)
+    seen = np.isin(prints, classifier.training_fingerprints_)
     if not seen.any():
-        return texts, y, "checked, none was fitted"
+        return Unseen(texts, y, prints, "checked, none was fitted")
     if overlap == "refuse":
         raise ValueError(
-            f"A promise needs texts the classifier has not seen. {int(seen.sum()):,} of these "
+            f"A guarantee needs texts the classifier has not seen. {int(seen.sum()):,} of these "
             f"{len(texts):,} were among the texts it was fitted on (first: row "
             f"{int(np.argmax(seen))}). Give other texts, or leave those out: overlap='drop'."
         )
     kept = np.flatnonzero(~seen)
     if kept.size == 0:
         raise ValueError(
-            f"A promise needs texts the classifier has not seen. All {len(texts):,} were fitted. "
+            f"A guarantee needs texts the classifier has not seen. All {len(texts):,} were fitted. "
             "Give other texts."
         )
-    note = f"{int(seen.sum()):,} texts that were fitted are left out; the promise is about others"
-    return [texts[i] for i in kept], y[kept], note
+    note = f"{int(seen.sum()):,} texts that were fitted are left out; the guarantee is about others"
+    return Unseen([texts[i] for i in kept], y[kept], prints[kept], note)
 
 
-def split(n: int, holdout: float, seed: int | None = None) -> tuple[np.ndarray, np.ndarray, int]:
-    """(rows kept back, rows to fit, seed): a random part of n rows."""
-    if not 0 < holdout < 1:
+def counted_once(prints: np.ndarray, wrong: np.ndarray) -> np.ndarray:
+    """Which texts a bound counts: one of each group of copies, and every wrong answer, (n,).
+
+    A bound on the errors of these is at least as large as one on all texts, which holds where
+    copies occur in new texts as often, and as one on different texts, which holds where a text was
+    copied by mistake.
+
+    Examples
+    --------
+    >>> counted_once(np.array([7, 7, 8, 8]), np.array([False, False, True, True]))
+    array([ True, False,  True,  True])
+    """
+    first = np.zeros(prints.size, bool)
+    right = np.flatnonzero(~wrong)
+    first[right[np.unique(prints[right], return_index=True)[1]]] = True
+    return first | wrong
+
+
+def split(
+    prints: np.ndarray, holdout: float, seed: int | None = None
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """(rows held out, rows to fit, seed): a random part of the texts, all copies of one together.
+
+    Examples
+    --------
+    >>> held_out, rest, _ = split(np.array([3, 3, 5, 5]), 0.5, seed=0)
+    >>> sorted([held_out.tolist(), rest.tolist()])
+    [[0, 1], [2, 3]]
+    """
+    if not is_number(holdout) or not 0 < holdout < 1:
         raise ValueError(
             f"holdout must be a share strictly between 0 and 1. Got {holdout!r} instead."
         )
-    seed = secrets.randbits(63) if seed is None else seed
-    order = np.random.default_rng(seed).permutation(n)
-    n_kept = max(1, round(holdout * n))
-    return np.sort(order[:n_kept]), np.sort(order[n_kept:]), seed
+    if seed is not None and not is_count(seed):
+        raise ValueError(f"seed must be an integer of at least 0, or None. Got {seed!r} instead.")
+    seed = secrets.randbits(63) if seed is None else int(seed)
+    _, first, of_text = np.unique(prints, return_index=True, return_inverse=True)
+    texts = np.random.default_rng(seed).permutation(first.size)
+    n_held_out = max(1, round(holdout * first.size))
+    held_out = np.zeros(first.size, bool)
+    held_out[np.argsort(first)[texts[:n_held_out]]] = True  # numbered as they come
+    kept = held_out[of_text]
+    return np.flatnonzero(kept), np.flatnonzero(~kept), seed
 
 
 def fit_by_bound(
     rows: fitting.Labelled,
-    kept: np.ndarray,
+    held_out: np.ndarray,
     candidates: fitting.Candidates,
     n_threads: int,
     delta: float,
+    prints: np.ndarray,
 ) -> tuple[fitting.Linear, ErrorCertificate]:
-    """Choose on the rows `kept`, and certify the choice by the same rows, all candidates paid.
+    """Choose on the rows `held_out` and certify by them, corrected for all candidates.
 
-    The model is the one fitted on the others: one fitted on all rows has no such promise.
+    The model is the one fitted on the other rows; `prints` are fingerprints of those held out.
     """
-    choice = fitting.choose(rows, candidates, kept, n_threads)
-    rest = np.setdiff1d(np.arange(rows.labels.size), kept)
+    choice = fitting.choose(rows, candidates, held_out, n_threads)
+    rest = np.setdiff1d(np.arange(rows.labels.size), held_out)
     model = fitting.fit_one(rows.take(rest), choice, n_threads)
-    decisions = rows.X[kept] @ model.sparse + rows.E[kept] @ model.dense + model.intercept
-    n_errors = int((fitting.predicted(decisions) != rows.labels[kept]).sum())
-    n_candidates = choice["n_candidates"]
-    bound = upper_limit(n_errors, kept.size, delta / n_candidates)
-    certificate = ErrorCertificate(
-        kept.size, n_errors, float(delta), bound, n_candidates, provenance="held back by fit"
-    )
+    decisions = rows.X[held_out] @ model.sparse + rows.E[held_out] @ model.dense + model.intercept
+    wrong = fitting.predicted(decisions) != rows.labels[held_out]
+    certificate = of_held_out(wrong, prints, delta, choice["n_candidates"])
     report = {**choice, "selection": "bound"}
     return dataclasses.replace(model, temperature=choice["temperature"], report=report), certificate
 
 
-def from_held_back(
-    n: int, n_errors: int, delta: float, repeated: np.ndarray, *, grouped: bool = False
+def of_held_out(
+    wrong: np.ndarray,
+    prints: np.ndarray,
+    delta: float,
+    n_candidates: int = 1,
+    *,
+    grouped: bool = False,
 ) -> ErrorCertificate:
-    """The certificate of the part that fit kept back.
-
-    A random part is a fair sample whatever it holds, so a text that also occurs in training
-    (`repeated`) counts like any other; how many there are is said. Where texts come in groups
-    (`grouped`) it speaks of these groups.
-    """
-    note = "held back by fit"
+    """The certificate of the part that fit held out; `grouped` where texts come in groups."""
+    note = "held out by fit"
     if grouped:
-        note += ", from the groups that were fitted: nothing is promised about other groups"
-    if repeated.any():
-        note += f" ({int(repeated.sum()):,} occur in training as well, by the chance of the draw)"
-    bound = upper_limit(n_errors, n, delta)
-    return ErrorCertificate(n, n_errors, float(delta), bound, provenance=note)
+        note += ", from the groups that were fitted; it is not about other groups"
+    counted = wrong[counted_once(prints, wrong)]
+    n, n_errors = int(counted.size), int(counted.sum())
+    bound = upper_limit(n_errors, n, delta / n_candidates)
+    return ErrorCertificate(
+        n, n_errors, float(delta), bound, n_candidates, provenance=note,
+        n_duplicates=wrong.size - n,
+    )  # fmt: skip

@@ -253,10 +253,10 @@ def _answers(classifier, texts, error, delta):
     """Columns of the answers, in batches."""
     import numpy as np
 
-    from pacsent.classify.answers import Answering
+    from pacsent.classify import AnswerRule
 
-    answering = Answering(classifier, error=0.05 if error is None else error, delta=delta)
-    for why in filter(None, (answering.missing, answering.silent)):
+    answering = AnswerRule(classifier, error=error, delta=delta)
+    for why in filter(None, (answering.no_sets, answering.no_answers)):
         click.echo(f"Warning: {why}", err=True)
     names = [str(name) for name in classifier.classes_]
     for values in classifier.stream(texts):

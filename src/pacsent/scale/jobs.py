@@ -210,17 +210,17 @@ class Predict:
 
     def ready(self) -> Callable:
         """The function from an Arrow column of texts to an `Answer`; threads may share it."""
-        from pacsent.classify.answers import Answering
+        from pacsent.classify import AnswerRule
 
         pa = pyarrow()
         classifier = self.classifier()
-        answering = Answering(classifier, error=self.error, delta=self.delta)
+        answering = AnswerRule(classifier, error=self.error, delta=self.delta)
         names = np.array([str(name) for name in classifier.classes_], dtype=object)
         types = self.columns()
 
         def answer(texts) -> Answer:
             strings = texts.to_pylist()
-            found = answering(classifier._decisions(strings))
+            found = answering(classifier.decision_values(strings))
             sets = silent = None
             if found.inside is not None:
                 sets = [names[row].tolist() for row in found.inside]
@@ -246,10 +246,10 @@ class Predict:
 
     def check(self) -> None:
         """Refuse a model that is no classifier, before any file; say what cannot be promised."""
-        from pacsent.classify.answers import Answering
+        from pacsent.classify import AnswerRule
 
-        answering = Answering(self.classifier(), error=self.error, delta=self.delta)
-        for why in filter(None, (answering.missing, answering.silent)):
+        answering = AnswerRule(self.classifier(), error=self.error, delta=self.delta)
+        for why in filter(None, (answering.no_sets, answering.no_answers)):
             warnings.warn(why, UserWarning, stacklevel=3)
 
 

@@ -164,7 +164,7 @@ def _promises(classifier, error, delta) -> Promises:
     except ValueError as reason:
         thresholds, why_not = None, str(reason)
     abstaining = classifier.abstain(error=error, delta=delta)
-    return Promises(thresholds, abstaining.threshold, why_not, abstaining.why_silent)
+    return Promises(thresholds, abstaining.threshold, why_not, abstaining.no_answers)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,271 @@
+"""Why a classifier answers as it does: the decision value as a sum over the words of the text."""
+
+import html
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pacsent.classify.inputs import position
+from pacsent.classify.ngrams import NGrams, word_hashes
+from pacsent.encoders import AverageVectorizer
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_NO_WORD = "(the vector, in no single word)"
+_INTERCEPT = "(the intercept)"
+_STYLE = (
+    ":root{color-scheme:light dark;--text:#1a1a1a;--page:#ffffff;--for:120 200 140;"
+    "--against:250 160 150}@media(prefers-color-scheme:dark){:root{--text:#f0f0f0;"
+    "--page:#141414;--for:20 95 50;--against:135 35 35}}"
+    "body{font:16px/1.6 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;"
+    "color:var(--text);background:var(--page)}th,td{padding:.1rem 1rem .1rem 0;text-align:left;"
+    "overflow-wrap:anywhere}td:last-child,th:last-child{text-align:right;white-space:nowrap}"
+    "mark{color:inherit;border-radius:3px;padding:1px 2px}"
+    ".for{background:rgb(var(--for)/var(--share))}"
+    ".against{background:rgb(var(--against)/var(--share))}"
+)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A decision value as a sum over the words of the text.
+
+    Attributes
+    ----------
+    label : the class that is explained
+    probability : float
+        Of that class.
+    words : list of (str, float)
+        Every word and mark in order with all that it adds: its share of the n-grams it is in, and
+        its part of the sentence vector.
+    ngrams : list of (str, float)
+        What each n-gram adds, the largest first.
+    from_ngrams, from_vectors : float
+        What n-grams and the sentence vector add in all.
+    vector_rest : float
+        The part of `from_vectors` that belongs to no single word: all of it where the sentence
+        vector is not a plain mean of word vectors.
+    rest : float
+        The intercept. The decision value is the sum of `words`, `vector_rest` and `rest`.
+    spans : list of (int, int)
+        Where each word stands in `text`.
+
+    Examples
+    --------
+    >>> from pacsent import TextClassifier
+    >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
+    >>> classifier = TextClassifier().fit(texts, ["up", "down"] * 40, holdout=0.5, seed=0)
+    >>> explanation = classifier.explain("a good film")
+    >>> bool(explanation.decision > 0), explanation.label, explanation.by_word(1)[0][0]
+    (True, 'up', 'good')
+    """
+
+    text: str
+    label: object
+    probability: float
+    words: list
+    ngrams: list
+    from_ngrams: float
+    from_vectors: float
+    vector_rest: float
+    rest: float
+    spans: list
+
+    @property
+    def decision(self) -> float:
+        """The decision value; positive speaks for the class."""
+        return float(sum(value for _, value in self.words) + self.vector_rest + self.rest)
+
+    def by_word(self, top: int | None = None) -> list[tuple[str, float]]:
+        """All that each different word adds, whatever its case, the largest first."""
+        sums: dict[str, float] = defaultdict(float)
+        for word, value in self.words:
+            sums[word.lower()] += value
+        return sorted(sums.items(), key=lambda item: -abs(item[1]))[:top]
+
+    def rows(self, top: int | None = None) -> list[tuple[str, float]]:
+        """`by_word`, then what the other words, the vector in no word, and the intercept add."""
+        words = self.by_word()
+        found = words[:top]
+        if len(words) > len(found):
+            others = words[len(found) :]
+            name = f"({len(others):,} other words)"
+            found.append((name, sum(value for _, value in others)))
+        if abs(self.vector_rest) >= 5e-4:
+            found.append((_NO_WORD, self.vector_rest))
+        return [*found, (_INTERCEPT, self.rest)]
+
+    def __str__(self) -> str:
+        head = f"{self.label} (probability {self.probability:.3f}, decision {self.decision:+.3f})"
+        return "\n".join([head, *(f"  {value:+.3f}  {name}" for name, value in self.rows(10))])
+
+    def _pieces(self):
+        """(piece of the text, what it adds, its share of the largest) in order."""
+        largest = max((abs(v) for _, v in self.words), default=0.0) or 1.0
+        done = 0
+        for (first, last), (_, value) in zip(self.spans, self.words):
+            if first > done:
+                yield self.text[done:first], 0.0, 0.0
+            yield self.text[max(first, done) : last], value, abs(value) / largest
+            done = last
+        if done < len(self.text):
+            yield self.text[done:], 0.0, 0.0
+
+    def to_terminal(self) -> "Text":
+        """A rich Text: green speaks for the class, red against it, bold where it adds much."""
+        from rich.text import Text
+
+        out = Text()
+        for piece, value, share in self._pieces():
+            style = ("green" if value > 0 else "red") if share > 0.05 else ""
+            out.append(piece, style=f"bold {style}" if share > 0.5 else style)
+        return out
+
+    def to_html(self, top: int = 20) -> str:
+        """A page with the words marked, and a table of the words that add most."""
+        marked = "".join(
+            f'<mark class="{"for" if value > 0 else "against"}" style="--share:{share:.2f}" '
+            f'title="{value:+.3f}">{html.escape(piece)}</mark>'
+            if share >= 0.005
+            else html.escape(piece)
+            for piece, value, share in self._pieces()
+        )
+        return _page(
+            f"{self.label}",
+            f"<p>Probability {self.probability:.3f}, decision value {self.decision:+.3f}: the sum "
+            "of the table. Green speaks for this class, red against it.</p>"
+            f'<p style="white-space:pre-wrap">{marked}</p>' + _table("Word", self.rows(top)),
+        )
+
+
+def features_page(features: dict[str, list[tuple[str, float]]]) -> str:
+    """A page with the strongest features of each class."""
+    tables = [f"<h2>{html.escape(name)}</h2>{_table('N-gram', f)}" for name, f in features.items()]
+    about = "<p>The n-grams that speak most for each class, and what one occurrence adds.</p>"
+    return _page("Features of each class", about + "".join(tables))
+
+
+def _table(head, rows):
+    body = "".join(
+        f"<tr><td>{html.escape(name)}</td><td>{value:+.3f}</td></tr>" for name, value in rows
+    )
+    return f"<table><tr><th>{head}</th><th>Adds</th></tr>{body}</table>"
+
+
+def _page(title, body):
+    title = html.escape(title)
+    page = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
+        f'content="width=device-width"><title>{title}</title><style>{_STYLE}</style></head><body>'
+        f"<h1>{title}</h1>{body}</body></html>\n"
+    )
+    return page.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written
+
+
+# ------------------------------------------------------------------------------------------------
+# what words add
+# ------------------------------------------------------------------------------------------------
+
+
+def explain(classifier: Any, text: str, label: Any = None) -> Explanation:
+    """Take the decision for one class apart; the likeliest class where none is named."""
+    log_proba = classifier.predict_log_proba([text])[0]
+    classes = classifier.classes_.tolist()
+    at = int(log_proba.argmax()) if label is None else position(classifier.classes_, label)
+    column, sign = (at, 1.0) if len(classes) > 2 else (0, 1.0 if at == 1 else -1.0)
+    found = classifier.ngrams_.occurrences(text)
+    grams = sign * _gram_values(classifier, found.columns, column)
+    words = found.shared(grams)
+    from_ngrams = float(words.sum())
+    vector, dense = _vector_values(classifier, text, found.spans, column)
+    words += sign * dense
+    return Explanation(
+        text,
+        classes[at],
+        float(np.exp(log_proba[at])),
+        [(text[a:b], float(value)) for (a, b), value in zip(found.spans, words)],
+        found.named(text, grams),
+        from_ngrams,
+        sign * vector,
+        sign * (vector - float(dense.sum())),
+        sign * float(classifier.intercept_[column]),
+        found.spans,
+    )
+
+
+def _gram_values(classifier, columns, column):
+    """What each occurrence of an n-gram adds, (n_occurrences,)."""
+    known = columns >= 0
+    different, back, counts = np.unique(columns[known], return_inverse=True, return_counts=True)
+    tf_idf = (1.0 + np.log(counts)) * classifier.ngrams_.idf[different].astype(np.float64)
+    length = np.sqrt((tf_idf**2).sum())
+    values = tf_idf * classifier.coef_ngrams_[different, column] / (length or 1.0)
+    out = np.zeros(columns.size)
+    out[known] = (values / counts)[back]
+    return out
+
+
+def _mean_table(classifier):
+    """The table whose rows a sentence vector is the plain mean of; None where it is not."""
+    vectorizer = classifier.vectorizer_
+    plain = isinstance(vectorizer, AverageVectorizer) and vectorizer.alpha == 0
+    return vectorizer._tables()[0] if plain and not vectorizer.subsample else None
+
+
+def _vector_values(classifier, text, spans, column):
+    """(what the sentence vector adds, the part of it that each word adds).
+
+    The vectorizer splits texts by rules of its own. What it finds between two spaces belongs to the
+    words there: to each its own where it finds the same in them, else to all alike.
+    """
+    of_words = np.zeros(len(spans))
+    if classifier.vectorizer_ is None:
+        return 0.0, of_words
+    coef = classifier.coef_dense_[:, column].astype(np.float64)
+    total = float(np.asarray(classifier.vectorizer_.transform([text]), np.float64)[0] @ coef)
+    table = _mean_table(classifier)
+    if table is None:
+        return total, of_words
+    vocabulary = classifier.vectorizer_.word_vectors.vocabulary
+    chunks = [match.span() for match in re.finditer(r"\S+", text)]
+    whole = vocabulary.encode([text]).ids
+    in_chunks = vocabulary.encode([text[a:b] for a, b in chunks])
+    if not chunks or not np.array_equal(in_chunks.ids, whole):
+        return total, of_words
+    in_words = vocabulary.encode([text[a:b] for a, b in spans])
+    sums = np.zeros(whole.size + 1)
+    np.cumsum(table[whole].astype(np.float64) @ coef / max(whole.size, 1), out=sums[1:])
+    first = np.searchsorted([a for a, _ in spans], [a for a, _ in chunks])
+    for c, (start, stop) in enumerate(zip(first, [*first[1:], len(spans)])):
+        ids, mine = in_chunks.offsets[c : c + 2], in_words.offsets[start : stop + 1]
+        if start == stop or ids[0] == ids[1]:
+            continue
+        found = in_words.ids[mine[0] : mine[-1]]
+        if np.array_equal(found, whole[ids[0] : ids[1]]):
+            of_words[start:stop] = np.diff(sums[mine - mine[0] + ids[0]])
+        else:
+            of_words[start:stop] = (sums[ids[1]] - sums[ids[0]]) / (stop - start)
+    return total, of_words
+
+
+def feature_weights(classifier: Any, length: float, n_words: float, mean: np.ndarray) -> np.ndarray:
+    """What one occurrence of each feature adds in a text of average length, (n_features, k).
+
+    `length` and `n_words` are those of such a text, `mean` its sentence vector. The vectors fold
+    back onto single words where sentence vectors are plain means.
+    """
+    ngrams: NGrams = classifier.ngrams_
+    out = ngrams.idf[:, None].astype(np.float64) * classifier.coef_ngrams_ / max(length, 1e-30)
+    table = _mean_table(classifier)
+    if table is None:
+        return out
+    hashes = word_hashes(classifier.vectorizer_.word_vectors.vocabulary.words)
+    column = np.minimum(np.searchsorted(ngrams.hashes, hashes), len(ngrams) - 1)
+    known = np.flatnonzero(ngrams.hashes[column] == hashes)
+    coef = classifier.coef_dense_.astype(np.float64)
+    out[column[known]] += (table[known] @ coef - mean @ coef) / max(n_words, 1.0)
+    return out

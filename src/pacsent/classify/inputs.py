@@ -1,0 +1,363 @@
+"""What users pass to a classifier beside texts, checked: labels, groups, weights, options."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+_LARGEST = 1e6  # of a scale or its inverse: far more, and single precision overflows
+_RULE = "strings, integers, booleans or finite floats, all of one kind"
+
+
+def as_column(values: Any, name: str) -> list:
+    """The values of a list, array, Series, one-column table or iterable, as they are.
+
+    Examples
+    --------
+    >>> as_column(np.array([[1], [2]]), "labels")
+    [1, 2]
+    """
+    if isinstance(values, (str, bytes, Mapping, set, frozenset)):
+        raise TypeError(
+            f"{name} must be a list, an array or a column. Got a {type(values).__name__} instead."
+        )
+    if hasattr(values, "columns") or hasattr(values, "column_names"):
+        columns = list(getattr(values, "column_names", None) or values.columns)
+        if len(columns) != 1:
+            raise ValueError(
+                f"{name} must be one column. Got a table with the columns {few(columns)} instead. "
+                "Pass one of them."
+            )
+        values = values[columns[0]]
+    if getattr(values, "ndim", 1) != 1:
+        if values.ndim != 2 or values.shape[1] != 1:
+            raise ValueError(f"{name} must be one column. Got shape {values.shape} instead.")
+        values = np.asarray(values)[:, 0]
+    if isinstance(values, np.ndarray):  # tolist would turn dates into numbers
+        return values.tolist() if values.dtype.kind in "biufUO" else list(values)
+    for to_list in ("to_pylist", "tolist", "to_list"):  # Arrow, pandas, polars
+        if hasattr(values, to_list):
+            return getattr(values, to_list)()
+    try:
+        return list(values)
+    except TypeError:
+        raise TypeError(
+            f"{name} must be a list, an array or a column. Got {str(values)[:40]!r} instead."
+        ) from None
+
+
+# ------------------------------------------------------------------------------------------------
+# labels
+# ------------------------------------------------------------------------------------------------
+
+
+def as_labels(labels: Any, n_texts: int | None = None, name: str = "labels") -> list:
+    """Labels as a list of str, int, bool or float that are equal to what was passed.
+
+    Parameters
+    ----------
+    labels : list, array, Series, one-column table or iterable
+    n_texts : int or None
+        How many labels there must be.
+    name : str
+        What error messages call them.
+
+    Examples
+    --------
+    >>> as_labels(np.array([3, 7]), 2)
+    [3, 7]
+    >>> as_labels([b"up"])
+    Traceback (most recent call last):
+    ValueError: labels must be strings, integers, booleans or finite floats, all of one kind. ...
+    """
+    values = as_column(labels, name)
+    if n_texts is not None and len(values) != n_texts:
+        raise ValueError(
+            f"{name} must be one for each of the {n_texts:,} texts. Got {len(values):,} instead."
+        )
+    _refuse_missing(values, name)
+    types = set(map(type, values))
+    if not types <= {str, int, bool, float}:
+        values = [_plain(value, row, name) for row, value in enumerate(values)]
+        types = set(map(type, values))
+    if str in types and len(types) > 1:
+        number = next(value for value in values if type(value) is not str)
+        raise ValueError(
+            f"{name} must be all strings or all numbers. Got both instead (strings, and "
+            f"{type(number).__name__} {number!r}). Turn them into strings: [str(y) for y in "
+            f"{name}]"
+        )
+    return values
+
+
+def _refuse_missing(values, name):
+    missing = [row for row, value in enumerate(values) if _is_missing(value)]
+    if missing:
+        raise ValueError(
+            f"{name} must all be known. Got {len(missing):,} missing ones (NaN or None; first: row "
+            f"{missing[0]:,}) instead. Leave those texts out."
+        )
+
+
+def _is_missing(one) -> bool:
+    """None, NaN, NaT, and pandas' NA, whose comparison raises."""
+    if one is None:
+        return True
+    try:
+        return bool(one != one)
+    except (TypeError, ValueError):
+        return True
+
+
+def _plain(value, row, name):
+    """A label of a subclass (an Enum, a NumPy scalar) as the plain value that is equal to it."""
+    plain: Any = None
+    if isinstance(value, str):
+        plain = str.__str__(value)
+    elif isinstance(value, (bool, np.bool_)):
+        plain = bool(value)
+    elif isinstance(value, Integral):
+        plain = int(value)
+    elif isinstance(value, (float, np.floating)):
+        plain = float(value)
+    if plain is None or plain != value:
+        shown = f"{type(value).__name__} {str(value)[:40]!r}"
+        raise ValueError(
+            f"{name} must be {_RULE}. Got {shown} in row {row:,} instead. Turn them into strings: "
+            f"[str(y) for y in {name}]"
+        )
+    return plain
+
+
+def encoded_labels(labels: Any, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """(classes, the position of each text's class): what a classifier is fitted on.
+
+    Examples
+    --------
+    >>> classes, y = encoded_labels(["no", "yes", "no", "yes"], ["a"] * 4)
+    >>> classes.tolist(), y.tolist()
+    (['no', 'yes'], [0, 1, 0, 1])
+    """
+    values = as_labels(labels, len(texts))
+    if not values:
+        raise ValueError("texts must hold at least two texts of each class. Got none instead.")
+    names = sorted(set(values))
+    if len(names) < 2:
+        raise ValueError(
+            f"labels must hold at least two classes. Got only {few(names)} instead. Add texts "
+            "of another class."
+        )
+    classes = as_classes(names)
+    y = positions(classes, values)
+    rare = classes[np.bincount(y) < 2]
+    if rare.size:
+        raise ValueError(
+            f"Every class must have at least two texts. Got one of {few(rare)} instead. Add "
+            "texts, or leave the class out."
+        )
+    return classes, y
+
+
+def as_classes(names: list) -> np.ndarray:
+    """Different labels as an array that holds each of them exactly.
+
+    Examples
+    --------
+    >>> as_classes([1, 2**64 - 1]).dtype
+    dtype('uint64')
+    """
+    types = set(map(type, names))
+    dtype: Any = None
+    if types <= {int, bool} and int in types:
+        dtype = np.int64 if max(names) < 2**63 else np.uint64
+    try:
+        classes = np.array(names, dtype)
+        if classes.dtype.kind == "U":
+            "".join(names).encode()
+        survives = classes.tolist() == names and (
+            classes.dtype.kind != "f" or np.isfinite(classes).all()
+        )
+    except (OverflowError, UnicodeEncodeError):
+        survives = False
+    if not survives:
+        changed = next((one for one in names if not _survives(one)), names[0])
+        raise ValueError(
+            "labels must be valid Unicode that does not end with a null character, integers of 64 "
+            f"bits, or finite numbers. Got {changed!r} instead. Give this class another name."
+        )
+    return classes
+
+
+def _survives(one) -> bool:
+    if isinstance(one, str):
+        return not one.endswith("\0") and one == one.encode("utf-8", "replace").decode()
+    return -(2**63) <= one < 2**64
+
+
+def positions(classes: np.ndarray, labels: Any, n_texts: int | None = None) -> np.ndarray:
+    """Where each label is among the classes of a classifier, (n,).
+
+    Examples
+    --------
+    >>> positions(np.array(["no", "yes"]), ["yes", "no"])
+    array([1, 0])
+    """
+    place = {name: at for at, name in enumerate(classes.tolist())}
+    values = as_labels(labels, n_texts)
+    unknown = sorted({value for value in values if value not in place}, key=str)
+    if unknown:
+        raise ValueError(
+            f"labels must be among the classes of training ({few(classes)}). Got {few(unknown)} "
+            "instead. Leave those texts out, or fit again with them."
+        )
+    return np.fromiter((place[value] for value in values), np.int64, len(values))
+
+
+def position(classes: np.ndarray, label: Any) -> int:
+    """Where one class is among the classes of a classifier.
+
+    Examples
+    --------
+    >>> position(np.array(["no", "yes"]), "yes")
+    1
+    """
+    found = as_labels([label], name="label")[0]
+    if found not in classes.tolist():
+        raise ValueError(f"label must be one of the classes ({few(classes)}). Got {found} instead.")
+    return classes.tolist().index(found)
+
+
+def few(values: Iterable) -> str:
+    """The first five of these, for a message.
+
+    Examples
+    --------
+    >>> few(range(9))
+    '0, 1, 2, 3, 4, ...'
+    """
+    values = list(values)
+    shown = ", ".join(map(str, values[:5]))
+    return f"{shown}, ..." if len(values) > 5 else shown
+
+
+def as_groups(groups: Any, n_texts: int, selection: str) -> np.ndarray | None:
+    """The number of each text's group, (n_texts,); None where there are no groups.
+
+    Groups may be of any kind that can be compared and hashed, such as dates.
+
+    Examples
+    --------
+    >>> as_groups(["b", "a", "b"], 3, "auto")
+    array([0, 1, 0])
+    """
+    if groups is None:
+        return None
+    values = as_column(groups, "groups")
+    if len(values) != n_texts:
+        raise ValueError(
+            f"groups must be one for each of the {n_texts:,} texts. Got {len(values):,} instead."
+        )
+    _refuse_missing(values, "groups")
+    if selection == "bound":
+        raise ValueError(
+            "groups cannot be used with selection='bound': the bound is about texts of the same "
+            "groups. Leave groups out, or choose another selection."
+        )
+    try:
+        number = {group: at for at, group in enumerate(dict.fromkeys(values))}
+    except TypeError as error:
+        raise ValueError(f"groups must be names, numbers or dates. Got others ({error}).") from None
+    return np.array([number[group] for group in values])
+
+
+# ------------------------------------------------------------------------------------------------
+# weights and options
+# ------------------------------------------------------------------------------------------------
+
+
+def text_weights(
+    sample_weight: Any, class_weight: Any, classes: np.ndarray, y: np.ndarray
+) -> np.ndarray:
+    """How much each text counts: its own weight times that of its class, (n_texts,)."""
+    weights = np.ones(y.size) if sample_weight is None else _sample_weights(sample_weight, y.size)
+    if isinstance(class_weight, dict):
+        weights = weights * _class_weights(class_weight, classes)[y]
+    elif class_weight is not None:  # "balanced"
+        weights = weights * (y.size / (classes.size * np.bincount(y, minlength=classes.size)))[y]
+    total = np.bincount(y, weights, classes.size)
+    if (total > 0).sum() < 2 or not np.isfinite(total).all():
+        raise ValueError(
+            "sample_weight and class_weight must leave a positive and finite weight to at least "
+            f"two classes. Got {few(f'{name}: {sum_:g}' for name, sum_ in zip(classes, total))} "
+            "instead."
+        )
+    return weights
+
+
+def _sample_weights(sample_weight, n_texts):
+    rule = f"sample_weight must be one number of at least 0 for each of the {n_texts:,} texts."
+    values = as_column(sample_weight, "sample_weight")
+    try:
+        weights = np.array([float(value) for value in values])
+    except (TypeError, ValueError):
+        raise ValueError(f"{rule} Got other values instead ({few(values)}).") from None
+    if weights.size != n_texts:
+        raise ValueError(f"{rule} Got {weights.size:,} numbers instead.")
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if bad.size:
+        raise ValueError(f"{rule} Got {weights[bad[0]]} in row {bad[0]:,} instead.")
+    return weights
+
+
+def _class_weights(class_weight, classes):
+    found = np.ones(classes.size)
+    for label, weight in class_weight.items():
+        if not (_is_number(weight) and 0 <= weight < math.inf):
+            raise ValueError(
+                "class_weight must give each class a finite number of at least 0. Got "
+                f"{weight!r} for {label!s} instead."
+            )
+        found[position(classes, label)] = weight
+    return found
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+
+
+def as_scales(values: Any, name: str) -> tuple[float, ...]:
+    """Candidates of a scale: positive and finite.
+
+    Examples
+    --------
+    >>> as_scales([1, 6.0], "Cs")
+    (1.0, 6.0)
+    """
+    wrong = [v for v in values if not (_is_number(v) and 1 / _LARGEST <= v <= _LARGEST)]
+    if wrong or not len(values):
+        raise ValueError(
+            f"{name} must be one or more numbers between {1 / _LARGEST:g} and {_LARGEST:g}. Got "
+            f"{(wrong or [values])[0]!r} instead."
+        )
+    return tuple(float(value) for value in values)
+
+
+def as_ngram_sizes(sizes: Any) -> tuple[int, int] | None:
+    """Smallest and largest number of words of an n-gram; None for "auto".
+
+    Examples
+    --------
+    >>> as_ngram_sizes((1, 2))
+    (1, 2)
+    """
+    if isinstance(sizes, str):
+        return None
+    whole = all(isinstance(one, Integral) and not isinstance(one, bool) for one in sizes)
+    if not (whole and len(sizes) == 2 and 1 <= sizes[0] <= sizes[1] <= 8):
+        raise ValueError(
+            "ngrams must be the smallest and the largest number of words, two integers between 1 "
+            f"and 8. Got {sizes!r} instead. (1, 2) takes single words and pairs."
+        )
+    return int(sizes[0]), int(sizes[1])
