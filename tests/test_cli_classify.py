@@ -251,7 +251,7 @@ def test_predictions_say_why_every_answer_is_withheld(tmp_path):
     (tmp_path / "t.txt").write_text("good nice\n")
     from pacsent.scale import predict_shards
 
-    with pytest.warns(UserWarning, match="No answer is safe: with 20 calibration texts"):
+    with pytest.warns(UserWarning, match="20 calibration texts cannot guarantee an error of 0.05"):
         predict_shards(str(tmp_path / "m"), [str(tmp_path / "t.txt")], str(tmp_path / "out"))
 
 
