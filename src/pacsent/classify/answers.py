@@ -47,7 +47,7 @@ class AnswerRule:
     set_thresholds : array or None
         Log-probability from which on each class is in the label set.
     no_sets, no_answers : str or None
-        Why there are no label sets, and why it abstains from every text.
+        Why a calibration set is too small for label sets, and for any answer.
     statement : str or None
         What is guaranteed, in plain words; None without a calibration set.
 
@@ -74,10 +74,6 @@ class AnswerRule:
         self.statement: str | None = None
         self._temperature = classifier.temperature_
         if not hasattr(classifier, "calibration_"):
-            self.no_sets = (
-                "The classifier has no calibration set, so it gives no label sets and never "
-                "abstains. Fit it with a holdout."
-            )
             return
         abstaining = classifier.abstain(error=error, delta=delta)
         self.error, self.threshold = abstaining.error, abstaining.threshold
