@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from pacsent import make
 from pacsent.cli import cli
+from pacsent.maps import TextMap, make_map, write_html
 from pacsent.maths.plane import main_plane
-from pacsent.serve.maps import TextMap, make_map, write_html
 
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -65,6 +65,16 @@ def test_a_map_is_one_file_with_every_text(tmp_path):
     assert np.allclose(table["x"], data["x"], atol=1e-4)
 
 
+def test_marks_in_texts_and_titles_stay_as_they_are(tmp_path):
+    texts = ["@TITLE@ <!--<script>", "@DATA@ </script>"]
+    made = TextMap(texts, np.zeros((2, 2)), np.zeros(2), ["@MAP@", "@STYLE@"])
+    write_html(made, tmp_path / "map.html", title="@DATA@")
+    page = (tmp_path / "map.html").read_text()
+    assert "<title>@DATA@</title>" in page and "<!--<script" not in page
+    data = json.loads(re.search(r"const DATA = (.*);\n", page)[1])
+    assert data["texts"] == texts and data["classes"] == ["@MAP@", "@STYLE@"]
+
+
 def test_points_are_sized_by_spread(tmp_path):
     made = TextMap(["a", "b", "c"], np.zeros((3, 2)), np.array([0.01, 0.25, np.nan]))
     write_html(made, tmp_path / "map.html")
@@ -72,9 +82,9 @@ def test_points_are_sized_by_spread(tmp_path):
     assert data["size"][1] > data["size"][0]
 
 
-def test_mistakes_are_told(tmp_path):
+def test_mistakes_are_reported(tmp_path):
     (tmp_path / "texts").write_text("a\n")
-    assert "Say where the map goes" in run("map", "english", tmp_path / "texts").output
+    assert "An output must be given" in run("map", "english", tmp_path / "texts").output
     (tmp_path / "map.html").write_text("mine")
     again = run("map", "english", tmp_path / "texts", "-o", tmp_path / "map.html")
     assert again.exit_code == 1 and "--overwrite" in again.output

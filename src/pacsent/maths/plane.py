@@ -1,13 +1,13 @@
-"""Where to look from: the plane on which vectors differ most."""
+"""The plane on which vectors differ most: the first two principal components."""
 
 import numpy as np
 
 
 def main_plane(vectors: np.ndarray) -> np.ndarray:
-    """Coordinates on the two main directions of the vectors' covariance, (n, 2).
+    """Coordinates on the first two principal components of the vectors, (n, 2).
 
-    A direction points to where its largest loading is positive, so that the same vectors give the
-    same picture everywhere. Vectors of zeros lie where they fall; one vector lies at 0.
+    The sign of a component is chosen so that its largest loading is positive: the same vectors give
+    the same picture everywhere. A single vector has the coordinates (0, 0).
 
     Examples
     --------

@@ -1,7 +1,5 @@
-"""A map of texts: where their vectors lie, in one HTML file or as a table for Embedding Atlas."""
+"""A map of texts by their vectors, as one HTML file or as a table for Embedding Atlas."""
 
-import html
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,14 +11,15 @@ from pacsent.encoders import SentenceVectorizer
 from pacsent.files import replacing
 from pacsent.lazy import install_hint
 from pacsent.maths.plane import main_plane
+from pacsent.text.html import escaped, fill, script_json
 
-_HERE = Path(__file__).parent
-_LONGEST = 160  # characters of a text that the page keeps
-_SMALLEST, _LARGEST = 4.0, 11.0  # points, in pixels
+FOLDER = Path(__file__).parent  # page.css and map.js, which the server's page uses as well
+_LONGEST = 20_000  # characters of a text that the page keeps
+_SMALLEST, _LARGEST = 4.0, 11.0  # diameters of points, in pixels
 
 
 class TextMap(NamedTuple):
-    """Texts with their places, their posteriors' variances and, where known, their classes."""
+    """Texts, their places, the variances of their posteriors and, if known, their classes."""
 
     texts: list[str]
     places: np.ndarray  # (n, 2)
@@ -42,10 +41,13 @@ def make_map(
     """
     texts = list(texts)
     if not texts:
-        raise ValueError("A map needs texts. Got none. Give a file with a text a line.")
+        raise ValueError(
+            "A map needs at least one text. Got none. Give a file with one text a line."
+        )
     if labels is not None and len(labels) != len(texts):
         raise ValueError(
-            f"labels must be one for each of the {len(texts):,} texts. Got {len(labels):,} instead."
+            f"labels must have one for each of the {len(texts):,} texts. Got {len(labels):,} "
+            "instead."
         )
     means, variances = vectorizer.posterior(texts)
     lengths = np.linalg.norm(means, axis=1, keepdims=True)
@@ -54,7 +56,7 @@ def make_map(
 
 
 def write_html(made: TextMap, path: str | os.PathLike, title: str = "A map of texts") -> None:
-    """The map as one file that needs no network: to pan, zoom, search and click."""
+    """Write the map as one HTML file that needs no network: pan, zoom, search, click."""
     classes = sorted(set(made.labels)) if made.labels else []
     number = {name: i for i, name in enumerate(classes)}
     sizes, about = _sizes(made.variances)
@@ -64,25 +66,23 @@ def write_html(made: TextMap, path: str | os.PathLike, title: str = "A map of te
         "size": sizes.round(1).tolist(),
         "classes": classes,
         "group": [number[name] for name in made.labels] if made.labels else [],
-        "texts": [_short(text) for text in made.texts],
+        "texts": [text[:_LONGEST] for text in made.texts],
     }
-    parts = {
-        "TITLE": html.escape(title),
-        "ABOUT": f"{len(made.texts):,} texts on the plane where their vectors differ most",
-        "SIZES": about,
-        "STYLE": (_HERE / "page" / "page.css").read_text(encoding="utf-8"),
-        "MAP": (_HERE / "page" / "map.js").read_text(encoding="utf-8"),
-        "DATA": json.dumps(data, separators=(",", ":")).replace("</", "<\\/"),
-    }
-    page = (_HERE / "map.html").read_text(encoding="utf-8")
-    for name, part in parts.items():
-        page = page.replace(f"@{name}@", part)
+    page = fill(
+        (FOLDER / "map.html").read_text(encoding="utf-8"),
+        TITLE=escaped(title),
+        ABOUT=f"{len(made.texts):,} texts on the plane on which their vectors differ most",
+        SIZES=about,
+        STYLE=(FOLDER / "page.css").read_text(encoding="utf-8"),
+        MAP=(FOLDER / "map.js").read_text(encoding="utf-8"),
+        DATA=script_json(data),
+    )
     with replacing(Path(path)) as file:
         file.write(page.encode())
 
 
 def write_atlas(made: TextMap, path: str | os.PathLike) -> None:
-    """Parquet for Embedding Atlas: embedding-atlas FILE --text text --x x --y y."""
+    """Write Parquet for Embedding Atlas: embedding-atlas FILE --text text --x x --y y."""
     try:
         import pyarrow
         from pyarrow import parquet
@@ -90,24 +90,25 @@ def write_atlas(made: TextMap, path: str | os.PathLike) -> None:
         raise ImportError(
             f"Writing Parquet needs pyarrow, which is not installed. {install_hint('parquet')}"
         ) from None
-    columns = {"text": made.texts, "x": made.places[:, 0], "y": made.places[:, 1],
+    columns = {"text": _valid(made.texts), "x": made.places[:, 0], "y": made.places[:, 1],
                "variance": made.variances}  # fmt: skip
     if made.labels is not None:
-        columns["label"] = made.labels
+        columns["label"] = _valid(made.labels)
     with replacing(Path(path)) as file:
         parquet.write_table(pyarrow.table(columns), file, compression="zstd")
 
 
-def _short(text) -> str:
-    text = " ".join(text.split()).encode("utf-8", "replace").decode()
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+def _valid(texts) -> list[str]:
+    """The texts with what is no valid Unicode replaced: Parquet takes nothing else."""
+    return [text.encode("utf-8", "replace").decode() for text in texts]
 
 
 def _sizes(variances) -> tuple[np.ndarray, str]:
-    """Diameters that grow with the spread, and what the page says about them."""
+    """Diameters that grow with the standard deviation, and the page's sentence about them."""
     spread = np.sqrt(np.nan_to_num(variances))
     low, high = np.quantile(spread, [0.02, 0.98])
     if high <= low:
-        return np.full(spread.size, 5.0), "All posteriors spread alike."
+        return np.full(spread.size, 5.0), ""
     share = np.clip((spread - low) / (high - low), 0, 1)
-    return _SMALLEST + (_LARGEST - _SMALLEST) * share, "Larger points: posteriors that spread more."
+    about = "Larger points have posteriors with a larger variance."
+    return _SMALLEST + (_LARGEST - _SMALLEST) * share, about
