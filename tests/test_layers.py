@@ -17,16 +17,17 @@ ROOMS = {
     "__main__": {"cli"},
     "cli": {
         "bench", "certificates", "classify", "files", "loading", "maths", "progress", "scale",
-        "encoders", "serve", "storage", "text", "words",
+        "encoders", "maps", "serve", "storage", "text", "words",
     },
     "scale": {
         "_kernels", "classify", "files", "loading", "progress", "seals", "encoders", "storage",
         "text", "threads", "words",
     },
     "serve": {
-        "certificates", "classify", "files", "loading", "maths", "encoders", "storage", "text",
+        "certificates", "classify", "loading", "maps", "maths", "encoders", "storage", "text",
         "words",
     },
+    "maps": {"encoders", "files", "maths", "text"},
     "bench": {
         "certificates", "classify", "files", "gpu", "maths", "progress", "encoders", "text",
         "threads", "words",

@@ -13,7 +13,8 @@ pytest.importorskip("fastapi")
 playwright = pytest.importorskip("playwright.sync_api")
 
 from pacsent import Index, TextClassifier, make, save  # noqa: E402
-from pacsent.serve.application import PAGE  # noqa: E402
+from pacsent.maps import make_map, write_html  # noqa: E402
+from pacsent.serve.application import PAGE_FILES  # noqa: E402
 
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -21,6 +22,14 @@ BROWSER = next(
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no browser: run scripts/install-browser")
 KEY = "the-key-of-the-tests"
 TEXTS = ["the cat slept on the sofa", "shares fell again in London", "a glass of red wine"]
+HOSTILE = [
+    "<!--<script> good film",
+    "</script><script>window.hacked = 1</script> bad film",
+    "<img src=x onerror='window.hacked = 1'> good",
+    "@DATA@ @TITLE@ good film \u2028 line",
+    "]]> --> </style></title> bad",
+    "' \" ` ${window.hacked = 1} \\ \ud800 good",
+]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +38,7 @@ def address(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     index = Index(make("SIF-sum", "english", on_empty="ignore"))
     index.add(TEXTS + [f"{word} number {i}" for i in range(60) for word in ("ship", "tea")])
-    index.add(["a good lovely film", "a lovely ship"])
+    index.add(["a good lovely film", "a lovely ship", *HOSTILE[:5]])
     save(index, folder / "index")
     texts = [f"a {k} film number {i}" for i in range(150) for k in ("good lovely", "bad boring")]
     classifier = TextClassifier(ngrams=(1, 1)).fit(texts, ["yes", "no"] * 150, holdout=0.4, seed=0)
@@ -53,7 +62,10 @@ def address(tmp_path_factory):
 @pytest.fixture(scope="module")
 def chromium():
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        browser = driver.chromium.launch(
+            executable_path=BROWSER,
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
         yield browser
         browser.close()
 
@@ -144,11 +156,12 @@ def test_the_map_has_the_colours_of_the_classes_by_day_and_night(chromium, addre
     assert page.problems == []
 
 
-def test_promises_stand_there_in_words_and_nothing_comes_from_elsewhere(chromium, address):
+def test_certificates_are_named_and_nothing_comes_from_another_server(chromium, address):
     page = opened(chromium, address)
-    assert "confidence" in page.inner_text("#promises")
+    assert "Classifier with the classes no, yes" in page.inner_text("#certificates h3")
+    assert "confidence" in page.inner_text("#certificates")
     assert all(url.startswith(address) for url in page.asked)
-    for path in PAGE.iterdir():
+    for path in PAGE_FILES.values():
         text = path.read_text()
         assert "https://" not in text and "@import" not in text, path.name
 
@@ -189,3 +202,89 @@ def test_every_field_has_a_label_and_every_part_a_heading(chromium, address):
         .filter(e => !document.getElementById(e.getAttribute("aria-labelledby"))).length""")
     assert headless == 0
     assert page.evaluate("document.querySelectorAll('[aria-live]').length") >= 6
+
+
+def test_the_class_comes_first_and_one_word_is_one_reason(chromium, address):
+    page = opened(chromium, address)
+    page.fill("#text", "It was a good lovely film, it was good, 你好")
+    until(page, "document.querySelector('#label').innerText.startsWith('yes, with probability')")
+    until(page, "document.querySelector('#words').innerText.includes('你好')")
+    assert "你好" in page.locator("#words .unknown").all_inner_texts()
+    words = [w.lower() for w in page.locator("#why tr td:first-child").all_inner_texts()]
+    assert len(words) == len(set(words)) > 0
+    page.fill("#text", "  ")
+    until(page, "document.querySelector('#label').innerText === 'No class'")
+    assert "empty" in page.inner_text("#abstained") and not page.is_visible("#reasons")
+    assert page.problems == []
+
+
+def test_the_documentation_sends_requests(chromium, address):
+    page = opened(chromium, address + "docs")
+    section = page.locator("section", has_text="POST /classify")
+    assert "true or false" in section.locator("table").inner_text()
+    section.locator("summary").click()
+    section.locator("textarea").fill('{"texts": "a good film", "error": 0.2}')
+    section.locator("button").click()
+    section.locator("pre").wait_for()
+    assert '"label": "yes"' in section.locator("pre").inner_text()
+    section.locator("textarea").fill('{"nonsense": 1}')
+    section.locator("button").click()
+    until(page, "document.body.innerText.includes('Got nonsense.')")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1440
+    assert page.problems == []
+
+
+@pytest.mark.parametrize("text", HOSTILE[:5])
+def test_a_hostile_text_is_only_text_on_the_page(chromium, address, text):
+    page = opened(chromium, address)
+    page.fill("#text", text)
+    until(page, f"document.querySelector('#hits').innerText.includes({text.split()[0]!r})")
+    page.fill("#find", text)
+    until(page, "document.querySelectorAll('#found button').length > 0")
+    assert page.evaluate("window.hacked") is None and page.problems == []
+
+
+def shown(chromium, path):
+    page = chromium.new_page()
+    page.problems = []
+    page.on("pageerror", lambda error: page.problems.append(str(error)))
+    page.goto(path.as_uri())
+    return page
+
+
+def test_hostile_texts_titles_and_classes_are_only_text_on_a_map(chromium, tmp_path):
+    vectorizer = make("SIF-sum", "english", on_empty="ignore").fit([])
+    labels = ["<!--<script>", "</script>", "@DATA@", "a", "b", "c"]
+    made = make_map(vectorizer, HOSTILE, labels)
+    write_html(made, tmp_path / "map.html", title="@DATA@ <script>window.hacked = 1</script>")
+    page = shown(chromium, tmp_path / "map.html")
+    page.wait_for_selector("body[data-ready]", timeout=10_000)
+    assert page.inner_text("h1") == "@DATA@ <script>window.hacked = 1</script>"
+    for row, (text, label) in enumerate(zip(HOSTILE[:5], labels)):
+        page.evaluate(f"map.pick({row})")
+        found = page.evaluate("document.querySelector('#picked').textContent")
+        assert found == f"{label}: {text}"
+    assert page.evaluate("window.hacked") is None and page.problems == []
+
+
+def test_the_map_shows_a_whole_text_after_a_click(chromium, tmp_path):
+    vectorizer = make("SIF-sum", "english", on_empty="ignore").fit([])
+    long = "a long text about wine, " * 100 + "the end"
+    write_html(make_map(vectorizer, [long, "a cat"]), tmp_path / "map.html")
+    page = shown(chromium, tmp_path / "map.html")
+    page.wait_for_selector("body[data-ready]")
+    page.evaluate("map.pick(0)")
+    assert page.inner_text("#picked") == long
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_text_is_only_text_in_an_explanation(chromium, tmp_path, text):
+    texts = [f"a {k} film number {i}" for i in range(40) for k in ("good", "bad")]
+    classifier = TextClassifier(ngrams=(1, 1)).fit(texts, ["</h1><script>", "@DATA@"] * 40)
+    page_ = classifier.explain(text).to_html()
+    (tmp_path / "why.html").write_text(page_, encoding="utf-8")
+    page = shown(chromium, tmp_path / "why.html")
+    assert page.inner_text("h1").startswith(("</h1><script>", "@DATA@"))
+    words = text.encode("utf-8", "replace").decode().split()
+    assert words[0] in page.inner_text("body")
+    assert page.evaluate("window.hacked") is None and page.problems == []

@@ -2,10 +2,13 @@
 
 import asyncio
 import base64
+import contextlib
+import dataclasses
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -26,7 +29,7 @@ from pacsent.serve import Served, Settings, create_app, read_keys  # noqa: E402
 from pacsent.serve.batches import Batcher  # noqa: E402
 from pacsent.serve.logs import Log  # noqa: E402
 from pacsent.serve.metrics import Metrics  # noqa: E402
-from pacsent.serve.problems import Problem  # noqa: E402
+from pacsent.serve.schemas import Problem  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 KEY = "the-key-of-the-tests"
@@ -52,7 +55,7 @@ def served(vectorizer, classifier):
     index.add(TEXTS[:3])
     words = [f"a film {i} of wine and cats" for i in range(200)]
     certificate = certify(make("Average", "english").fit([]), words, kind="A")
-    return Served("english", vectorizer, classifier, index, [certificate]).promise(0.05, 0.05)
+    return Served("english", vectorizer, classifier, index, [certificate])
 
 
 def ask(app, method, path, body=b"", headers=()):
@@ -71,6 +74,8 @@ def ask(app, method, path, body=b"", headers=()):
              "raw_path": path.encode(), "query_string": b"", "root_path": "", "scheme": "http",
              "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
              "headers": [(b"host", b"x"), *headers]}  # fmt: skip
+    if method == "POST" and not any(name == b"content-type" for name, _ in headers):
+        scope["headers"].append((b"content-type", b"application/json"))
     asyncio.run(app(scope, receive, send))
     got = b"".join(message.get("body", b"") for message in sent[1:])
     return sent[0]["status"], dict(sent[0]["headers"]), got
@@ -170,10 +175,17 @@ def test_search_finds_texts_of_the_index(app):
     assert json.loads(ask(app, "GET", "/index")[2])["texts"] == 3
 
 
-def test_certificates_are_told_in_plain_words(app):
+def test_certificates_name_what_they_are_about_in_plain_words(app):
     found = json.loads(ask(app, "GET", "/certificates")[2])["certificates"]
-    assert [c["about"] for c in found] == ["sentences", "classifier"]
+    assert [c["about"] for c in found] == ["encoder", "classifier"]
+    assert "Average" in found[0]["subject"] and "no, yes" in found[1]["subject"]
     assert all("confidence" in c["in_words"] for c in found)
+
+
+def test_a_certificate_that_does_not_follow_from_its_parts_is_not_served(vectorizer, classifier):
+    forged = dataclasses.replace(classifier.certificate_, error_bound=1e-6)
+    with pytest.raises(ValueError, match="must follow from its parts"):
+        Served("english", vectorizer, certificates=[forged])
 
 
 def test_what_is_not_given_is_not_there(vectorizer):
@@ -188,8 +200,10 @@ def test_openapi_names_every_address_and_docs_show_it(app):
     named = {"/v1/embeddings", "/v1/models", "/embed", "/similarity", "/classify", "/search",
              "/index", "/certificates", "/health", "/ready", "/metrics"}  # fmt: skip
     assert named <= set(schema["paths"])
+    fields = schema["components"]["schemas"]["ClassifyRequest"]["properties"]
+    assert set(fields) == {"texts", "explain", "error"} and fields["texts"]["anyOf"]
     page = ask(app, "GET", "/docs")[2].decode()
-    assert "POST /v1/embeddings" in page and "//" not in page
+    assert "docs.js" in page and "//" not in page
 
 
 # ------------------------------------------------------------------------------------------------
@@ -204,9 +218,12 @@ def test_openapi_names_every_address_and_docs_show_it(app):
         (b'{"input": "\xff"}', 400, "must be JSON"),
         (b"[1]", 422, "must be a JSON object"),
         ({}, 422, "input must be a text or a list"),
+        ({"input": None}, 422, "input must be a text or a list of texts. Got null"),
+        ({"input": "x", "user": 3}, 422, "user must be a text. Got 3"),
+        ({"input": "x", "tokens": 3, "top": 1}, 422, "Got tokens, top."),
         ({"input": []}, 422, "at least one"),
         ({"input": ["x", 3]}, 422, r"input[1] must be a text"),
-        ({"input": [[1, 2]]}, 422, "Token numbers are not taken"),
+        ({"input": [[1, 2]]}, 422, "Token numbers are not accepted"),
         ({"input": "x", "encoding_format": "int8"}, 422, "float or base64"),
         ({"input": "x", "dimensions": 257}, 422, "from 1 to 256"),
         ({"input": "x", "dimensions": True}, 422, "from 1 to 256"),
@@ -216,12 +233,145 @@ def test_openapi_names_every_address_and_docs_show_it(app):
         ({"input": "x" * 2000}, 413, "at most 1,000 bytes"),
     ],
 )
-def test_a_wrong_request_is_told_what_is_wrong_in_json(served, body, status, said):
+def test_a_wrong_request_is_answered_with_what_is_wrong_in_json(served, body, status, said):
     app = create_app(served, Settings(max_texts=8, max_tokens=50, max_body=1000))
     got, found = post(app, "/v1/embeddings", body)
     assert got == status
     assert said in found["error"]["message"]
     assert found["error"]["code"] == status and found["request_id"]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [b"text/plain", b"application/x-www-form-urlencoded", b"multipart/form-data; boundary=x",
+     b"text/plain; x=application/json", b""],
+)  # fmt: skip
+def test_bodies_that_browsers_send_to_other_sites_without_asking_are_refused(app, kind):
+    status, found = post(app, "/classify", {"texts": "a good film"}, [(b"content-type", kind)])
+    assert status == 415 and "application/json" in found["error"]["message"]
+    json_ = [(b"content-type", b"Application/JSON; charset=utf-8")]
+    assert post(app, "/classify", {"texts": "a good film"}, json_)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "names"),
+    [
+        ("/classify", {"texts": "x", "eror": 0.1}, "eror"),
+        ("/search", {"query": "x", "top": 3}, "top"),
+        ("/embed", {"text": "x"}, "text"),
+        ("/similarity", {"a": "x", "c": "y", "d": "z"}, "c, d"),
+    ],
+)
+def test_unknown_fields_are_refused_with_their_names(app, path, body, names):
+    status, found = post(app, path, body)
+    assert status == 422 and f"Got {names}." in found["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/embed", "/classify", "/search"])
+def test_every_address_limits_the_words_of_a_request(served, path):
+    app = create_app(served, Settings(max_tokens=10))
+    field = "query" if path == "/search" else "texts"
+    status, found = post(app, path, {field: ["wine " * 6, "cat " * 6]})
+    assert status == 422 and "at most 10 words in all" in found["error"]["message"]
+    assert "Got 12 instead" in found["error"]["message"]
+    assert post(app, path, {field: ["wine " * 6, "cat " * 4]})[0] == 200
+
+
+def test_the_words_of_a_classifier_without_vectors_are_limited_too(classifier):
+    app = create_app(Served("plain", classifier=classifier), Settings(max_tokens=10))
+    status, found = post(app, "/classify", {"texts": "good film " * 6})
+    assert status == 422 and "Got 12 instead" in found["error"]["message"]
+
+
+def test_an_empty_text_has_no_class_and_a_vector_of_zeros_that_is_noted(app):
+    _, found = post(app, "/classify", {"texts": ["", " \n", "a good film"], "explain": True})
+    empty, blank, film = found["results"]
+    assert empty["label"] is None and empty["set"] is None and "empty" in empty["note"]
+    assert blank == empty and film["label"] == "yes" and "note" not in film
+    _, found = post(app, "/embed", {"texts": ["", "zzqx", "wine"]})
+    notes = [result.get("note") for result in found["results"]]
+    assert notes == ["The text is empty. Its vector is all zeros.",
+                     "No word of the text is known. Its vector is all zeros.", None]  # fmt: skip
+    assert not any(found["results"][0]["mean"])
+
+
+def test_a_request_and_the_server_may_ask_for_an_error(served, classifier):
+    app = create_app(served, Settings(error=0.2))
+    body = {"texts": ["a good and lovely film", "unrelated"]}
+    _, found = post(app, "/classify", body)
+    assert found["guarantee"]["error"] == found["guarantee"]["set_error"] == 0.2
+    for error in (0.05, 0.3):
+        _, found = post(app, "/classify", {**body, "error": error})
+        answers = classifier.abstain(error=error, delta=0.05).predict(body["texts"])
+        assert found["guarantee"]["error"] == error
+        assert [r["abstained"] for r in found["results"]] == [a is None for a in answers]
+    for error in (0, 1, -0.1, "0.1", True):
+        status, found = post(app, "/classify", {**body, "error": error})
+        assert status == 422 and "error must be a number between 0 and 1" in str(found)
+
+
+def test_an_error_that_cannot_be_guaranteed_is_answered_with_what_can(app):
+    _, found = post(app, "/classify", {"texts": "a good film", "error": 0.001})
+    assert found["results"][0]["abstained"] is True
+    assert (
+        "0.1 %" in found["guarantee"]["no_answers"] or "0.001" in found["guarantee"]["no_answers"]
+    )
+
+
+def test_words_of_other_scripts_are_unknown_words(app):
+    _, found = post(app, "/embed", {"texts": "wine 你好 naïve Привет", "words": True})
+    result = found["results"][0]
+    unknown = [w["word"] for w in result["words"] if not w["known"]]
+    assert {"你好", "Привет"} <= set(unknown) and set(unknown) == set(result["unknown"])
+    assert result["words"][0] == {
+        "word": "wine",
+        "known": True,
+        "weight": result["words"][0]["weight"],
+    }
+
+
+def test_long_texts_are_classified_but_not_explained(served):
+    app = create_app(served, Settings(max_explained_tokens=20))
+    _, found = post(app, "/classify", {"texts": ["good film " * 11], "explain": True})
+    result = found["results"][0]
+    assert result["label"] == "yes" and result["explanation"] is None
+    assert "up to 20 words are explained. This one has 22" in result["note"]
+    _, found = post(app, "/embed", {"texts": "good film " * 11, "words": True, "mean": False})
+    assert found["results"][0]["words"] is None
+
+
+def test_work_stops_at_the_timeout(served, monkeypatch):
+    classified = []
+
+    def slow(texts):
+        classified.append(len(texts))
+        time.sleep(0.1)
+        return np.log(np.full((len(texts), 2), 0.5))
+
+    monkeypatch.setattr(served.classifier, "predict_log_proba", slow)
+    app = create_app(served, Settings(timeout=0.35))
+    started = time.monotonic()
+    status, found = post(app, "/classify", {"texts": ["a film"] * 2000})
+    assert status == 504 and "0.35 seconds" in found["error"]["message"]
+    assert time.monotonic() - started < 2
+    time.sleep(0.5)
+    assert len(classified) <= 6  # of 32 chunks
+
+
+def test_embedding_stops_when_nobody_waits_for_it(vectorizer):
+    served = Served("english", vectorizer)
+    solve, solved = served.solve, []
+
+    def slow(encoded):
+        solved.append(encoded.n_sentences)
+        time.sleep(0.1)
+        return solve(encoded)
+
+    served.solve = slow
+    app = create_app(served, Settings(timeout=0.25, max_texts=10_000))
+    status, _ = post(app, "/embed", {"texts": ["a glass of wine and a cat"] * 10_000})
+    time.sleep(0.3)
+    assert status == 504 and len(solved) <= 5
 
 
 def test_unknown_addresses_and_methods_are_refused_in_json(app):
@@ -290,10 +440,10 @@ def test_too_many_requests_at_once_are_asked_to_come_back(served):
 def test_what_takes_too_long_is_given_up(served, monkeypatch):
     app = create_app(served, Settings(timeout=0.2))
 
-    async def never(body):
+    async def never(asked):
         await asyncio.sleep(60)
 
-    monkeypatch.setitem(app._posts, "/embed", never)
+    monkeypatch.setitem(app._posts, "/embed", (app._posts["/embed"][0], never))
     status, found = post(app, "/embed", {"texts": "x"})
     assert status == 504 and "0.2 seconds" in found["error"]["message"]
 
@@ -307,7 +457,10 @@ def test_web_pages_of_others_are_let_in_only_where_asked_for(served):
     open_ = create_app(served, Settings(origins=("https://example.org",)))
     headers = ask(open_, "POST", "/embed", {"texts": "x"}, origin)[1]
     assert headers[b"access-control-allow-origin"] == b"https://example.org"
-    assert ask(open_, "OPTIONS", "/embed", b"", origin)[0] == 204
+    asked = [*origin, (b"access-control-request-method", b"POST"),
+             (b"access-control-request-headers", b"content-type")]  # fmt: skip
+    status, headers, _ = ask(open_, "OPTIONS", "/embed", b"", asked)
+    assert status == 200 and b"POST" in headers[b"access-control-allow-methods"]
     other = ask(open_, "POST", "/embed", {"texts": "x"}, [(b"origin", b"https://evil.example")])[1]
     assert b"access-control-allow-origin" not in other
 
@@ -316,12 +469,19 @@ def test_the_log_has_a_line_a_request_and_never_the_text(served, capsys):
     app = create_app(served, log=Log())
     ask(app, "POST", "/embed", {"texts": ["hush secret wine"]}, [(b"x-request-id", b"mine-1")])
     ask(app, "GET", "/secret-path")
+    for path in ("/", "/docs", "/page/page.js", "/index/1", "/openapi.json"):
+        ask(app, "GET", path)
     app.log.flush()
     text = capsys.readouterr().err
     lines = [json.loads(line) for line in text.splitlines()]
     assert [(x["path"], x["status"], x["texts"]) for x in lines] == [
         ("/embed", 200, 1),
         ("other", 404, 0),
+        ("/", 200, 0),
+        ("/docs", 200, 0),
+        ("/page/{name}", 200, 0),
+        ("/index/{number}", 200, 0),
+        ("/openapi.json", 200, 0),
     ]
     assert lines[0]["request_id"] == "mine-1" and "secret" not in text
 
@@ -430,12 +590,12 @@ def test_counters_add_up_over_workers_and_survive_them(served):
     app = create_app(served, metrics=metrics)
     post(app, "/embed", {"texts": "the cat"})
     post(app, "/embed", {"texts": 3})
-    text = metrics.text("english")
-    for line in ('pacsent_requests_total{path="/embed",code="200"} 2',
-                 'pacsent_requests_total{path="/embed",code="422"} 1', "pacsent_texts_total 3",
-                 "pacsent_known_words_total 4", "pacsent_unknown_words_total 1",
-                 "pacsent_empty_texts_total 1", "pacsent_coverage 0.8",
-                 'pacsent_request_seconds_count{path="/embed"} 3'):  # fmt: skip
+    text = metrics.text("english")[0].decode()
+    for line in ('pacsent_requests_total{code="200",path="/embed"} 2.0',
+                 'pacsent_requests_total{code="422",path="/embed"} 1.0', "pacsent_texts_total 3.0",
+                 "pacsent_known_words_total 4.0", "pacsent_unknown_words_total 1.0",
+                 "pacsent_empty_texts_total 1.0", "pacsent_coverage 0.8",
+                 'pacsent_request_seconds_count{path="/embed"} 3.0'):  # fmt: skip
         assert line + "\n" in text
 
 
@@ -443,8 +603,8 @@ def test_alarms_are_counted_when_texts_change(served):
     app = create_app(served)
     for _ in range(8):
         post(app, "/classify", {"texts": ["nothing like the films at all", "zzqx"] * 30})
-    text = app.metrics.text("english")
-    assert int(text.partition("\npacsent_alarms_total ")[2].split()[0]) >= 1
+    text = app.metrics.text("english")[0].decode()
+    assert float(text.partition("\npacsent_alarms_total ")[2].split()[0]) >= 1
 
 
 # ------------------------------------------------------------------------------------------------
@@ -493,6 +653,7 @@ class Running:
     def post(self, path, body):
         request = urllib.request.Request(self.url + path, json.dumps(body).encode())
         request.add_header("authorization", f"Bearer {KEY}")
+        request.add_header("content-type", "application/json")
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
 
@@ -551,6 +712,46 @@ def test_an_oversized_body_hears_why(running):
         running.post("/embed", {"texts": "x" * 150_000})
     assert caught.value.code == 413
     assert "100,000 bytes" in json.load(caught.value)["error"]["message"]
+
+
+def test_what_is_not_http_is_refused_in_json(running):
+    port = int(running.url.rpartition(":")[2])
+    for raw in (b"nonsense\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00"):
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            connection.sendall(raw)
+            answer = b"".join(iter(lambda c=connection: c.recv(65536), b""))
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400") and b"application/json" in head
+        assert "valid HTTP" in json.loads(body)["error"]["message"]
+
+
+def test_a_long_text_with_an_explanation_holds_nobody_up(tmp_path, classifier):
+    """2 MB of text, which took 22 seconds during which /health did not answer."""
+    save(classifier, tmp_path / "classifier")
+    found = Running(tmp_path / "classifier", "--timeout", "5")
+    try:
+        found.post("/classify", {"texts": "a good film", "explain": True})
+        took, waits = [], []
+
+        def ask_for_much():
+            started = time.monotonic()
+            answer = found.post("/classify", {"texts": "good film " * 200_000, "explain": True})
+            assert answer["results"][0]["explanation"] is None
+            texts = ["good film " * 450] * 32  # as much as is explained
+            with contextlib.suppress(urllib.error.HTTPError):
+                found.post("/classify", {"texts": texts, "explain": True})
+            took.append(time.monotonic() - started)
+
+        thread = threading.Thread(target=ask_for_much)
+        thread.start()
+        while thread.is_alive():
+            started = time.monotonic()
+            found.get("/health")
+            waits.append(time.monotonic() - started)
+        thread.join()
+        assert max(waits) < 1 and took[0] < 12
+    finally:
+        assert found.end() == 0
 
 
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="no /proc")
@@ -645,7 +846,7 @@ def test_a_taken_port_is_one_clear_line(running):
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert found.returncode == 1
-    assert f"127.0.0.1:{port} cannot be taken" in found.stderr
+    assert f"127.0.0.1:{port} cannot be used" in found.stderr
     assert "Traceback" not in found.stderr
 
 

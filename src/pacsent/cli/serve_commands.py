@@ -1,4 +1,4 @@
-"""Commands about being looked at: serve, map."""
+"""Commands that show models: serve, map."""
 
 from functools import partial
 
@@ -10,53 +10,57 @@ from pacsent.cli.printing import counted, echo_json
 from pacsent.lazy import install_hint
 
 _json_at_start = partial(
-    json_option, help="Print one JSON object once it serves: its address, workers and model."
+    json_option, help="Print one JSON object at the start: address, workers and model."
 )
-_CLASSIFIED = "Folder of a classifier, for /classify."
 _POSITIVE = click.IntRange(min=1)
 
 
 @cli.command()
 @click.argument("model", type=ModelPath(exists=True, file_okay=False))
-@click.option("--host", default="127.0.0.1", show_default=True, help="0.0.0.0 for everybody.")
+@click.option("--host", default="127.0.0.1", show_default=True,
+              help="Address to listen on; 0.0.0.0 for all networks.")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True,
-              help="0 takes a free one; the log names it.")  # fmt: skip
+              help="Port to listen on; 0 chooses a free one, named in the log.")  # fmt: skip
 @click.option("--method", default="SIF-sum", show_default=True,
               help="The method, where MODEL holds word vectors.")  # fmt: skip
-@click.option("--classifier", type=click.Path(exists=True, file_okay=False), help=_CLASSIFIED)
+@click.option("--classifier", type=click.Path(exists=True, file_okay=False),
+              help="Folder of a classifier, for /classify.")  # fmt: skip
+@click.option("--error", type=click.FloatRange(0, 1, min_open=True, max_open=True), metavar="E",
+              help="/classify abstains so that at most this share of its answers is wrong.  "
+              "[default: the smallest that answers half of the calibration texts]")  # fmt: skip
 @click.option("--index", type=click.Path(exists=True, file_okay=False),
               help="Folder of an index, for /search.")  # fmt: skip
 @click.option("--certificate", "certificates", multiple=True,
               type=click.Path(exists=True, dir_okay=False),
-              help="JSON file of a certificate; may be given again.")  # fmt: skip
-@click.option("--name", help="What clients call the model.  [default: name of its folder]")
+              help="JSON file of a certificate, verified; may be repeated.")  # fmt: skip
+@click.option("--name", help="The model's name in requests.  [default: name of its folder]")
 @click.option("--workers", type=_POSITIVE, default=1, show_default=True,
               help="Processes; they share the memory of one model.")  # fmt: skip
 @click.option("--api-key-file", type=click.Path(exists=True, dir_okay=False),
-              help="API keys, one a line; without it everybody may ask.")  # fmt: skip
+              help="API keys, one a line; without it no key is required.")  # fmt: skip
 @click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN",
               help="Web pages from there may call the server; * for all.")  # fmt: skip
 @click.option("--reload-model", is_flag=True,
-              help="Swap in the new model when its folder changes; SIGHUP: now.")  # fmt: skip
+              help="Load the model again when its folder changes; SIGHUP: now.")  # fmt: skip
 @click.option("--max-body", type=_POSITIVE, default=8 << 20, show_default=True,
-              help="Bytes of a request.")  # fmt: skip
+              help="Largest number of bytes in a request.")  # fmt: skip
 @click.option("--max-texts", type=_POSITIVE, default=2048, show_default=True,
-              help="Texts of a request.")  # fmt: skip
+              help="Largest number of texts in a request.")  # fmt: skip
 @click.option("--max-tokens", type=_POSITIVE, default=1_000_000, show_default=True,
-              help="Words of a request.")  # fmt: skip
+              help="Largest number of words in a request.")  # fmt: skip
 @click.option("--max-concurrent", type=_POSITIVE, default=256, show_default=True,
-              help="Requests that a worker answers at once.")  # fmt: skip
+              help="Requests that a worker answers at the same time.")  # fmt: skip
 @click.option("--timeout", type=click.FloatRange(min=0.1), default=30.0, show_default=True,
-              help="Seconds for a request.")  # fmt: skip
+              help="Seconds for a request; its work stops then.")  # fmt: skip
 @click.option("--raw-length", is_flag=True,
-              help="/v1/embeddings gives the means as they are, not of length one.")  # fmt: skip
+              help="/v1/embeddings returns the means as they are, not of length one.")  # fmt: skip
 @_json_at_start
 def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_length, **options):
-    """Serve MODEL by HTTP: OpenAI's /v1/embeddings, and our own addresses.
+    """Serve MODEL over HTTP: OpenAI's /v1/embeddings, classes, search, certificates.
 
-    MODEL is word vectors such as `english`, a fitted method, a classifier or an index. A page to
-    try it is at /, the addresses are listed at /docs. The log goes to stderr, one JSON object a
-    line, without the texts.
+    MODEL is word vectors such as `english`, a fitted method, a classifier or an index. The page /
+    shows what it does, /docs documents the API. The log goes to stderr, one JSON object a line,
+    without the texts.
     """
     try:
         from pacsent.serve import Settings, Sources, Supervisor, open_served, read_keys
@@ -69,7 +73,7 @@ def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_l
         origins=origins,
         unit_length=not raw_length,
         **{name: options[name] for name in ("max_body", "max_texts", "max_tokens",
-                                            "max_concurrent", "timeout")},
+                                            "max_concurrent", "timeout", "error")},
     )  # fmt: skip
     kept = ("method", "classifier", "index", "certificates", "name")
     sources = Sources(model, **{name: options[name] for name in kept})
@@ -93,7 +97,7 @@ def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_l
               help="The method, where MODEL holds word vectors.")  # fmt: skip
 @text_options
 @click.option("--label-column", metavar="COLUMN", help="Column of the class, for the colours.")
-@click.option("--title", default="A map of texts", show_default=True, help="Of the page.")
+@click.option("--title", default="A map of texts", show_default=True, help="Title of the page.")
 @overwrite_option
 @quiet_option
 @json_option
@@ -101,16 +105,16 @@ def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
     """Draw a map of TEXTS by the vectors of MODEL.
 
     The map is one page to pan, zoom, search and click. TEXTS is a file with one text per line, a
-    table, or - for stdin. Points are sized by the spread of their posteriors and coloured by class:
-    by a column, or by the answers of MODEL where it is a classifier.
+    table, or - for stdin. The size of a point is the variance of its posterior, its colour the
+    class: a column, or the answer of MODEL where it is a classifier.
     """
     from pacsent.cli.search_commands import vectorizer_of
     from pacsent.files import check_output
     from pacsent.loading import load
-    from pacsent.serve.maps import make_map, write_atlas, write_html
+    from pacsent.maps import make_map, write_atlas, write_html
 
     if output is None and atlas is None:
-        raise click.UsageError("Say where the map goes: -o FILE.html, or --atlas FILE.parquet.")
+        raise click.UsageError("An output must be given: -o FILE.html or --atlas FILE.parquet.")
     for path in filter(None, (output, atlas)):
         check_output(path, [texts], overwrite=overwrite)
     labels = None
@@ -122,8 +126,8 @@ def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
     if hasattr(loaded, "classes_"):
         vectorizer = loaded.vectorizer_
         if vectorizer is None:
-            raise ValueError(f"{model} classifies by n-grams alone, so texts have no place. Give a "
-                             "model with vectors.")  # fmt: skip
+            raise ValueError(f"MODEL must have vectors. {model} is a classifier with n-grams only. "
+                             "Give another model.")  # fmt: skip
         labels = loaded.predict(read).tolist() if labels is None else labels
     else:
         vectorizer = getattr(loaded, "vectorizer", None) or vectorizer_of(model, how["method"])

@@ -1,4 +1,4 @@
-"""Requests that arrive together are solved together, and fail alone."""
+"""Micro-batching: requests that arrive together are solved together, and fail alone."""
 
 import asyncio
 import time
@@ -9,12 +9,14 @@ from typing import NamedTuple
 import numpy as np
 
 from pacsent.serve.metrics import Metrics
-from pacsent.serve.problems import Problem
+from pacsent.serve.schemas import Problem
 from pacsent.serve.served import Served
 from pacsent.text.encoded import Encoded
 
-_MOST = 4096  # texts solved at once
-_QUICK = 0.003  # seconds that the event loop may be held for
+_MOST = 1_000_000  # characters solved at once
+_QUICK = 0.003  # seconds for which the event loop may be occupied
+_CHUNK = 512  # texts between two looks at whether anybody still waits
+_A_TEXT = 100  # characters that take as long as what is done once for each text
 
 
 class Solved(NamedTuple):
@@ -27,7 +29,7 @@ class Solved(NamedTuple):
 
     def totals(self) -> tuple[int, int, int]:
         """Known words, unknown words, texts without a known word."""
-        if self.n_known.size == 1:  # the usual case: no sum of one number
+        if self.n_known.size == 1:  # the usual case: there is nothing to sum
             n = int(self.n_known[0])
             return n, int(self.n_unknown[0]), int(n == 0)
         n_empty = self.n_known.size - int(np.count_nonzero(self.n_known))
@@ -36,25 +38,30 @@ class Solved(NamedTuple):
 
 class _Asked(NamedTuple):
     texts: list[str]
+    size: int  # of the work, in characters
     answer: asyncio.Future
 
 
-def _first(waiting: "deque[_Asked]", most: int) -> list[_Asked]:
-    """Take requests off the front, at least one, of at most so many texts together."""
+class _GivenUp(Exception):
+    """Every client of a batch went away, or its time was over."""
+
+
+def _first(waiting: "deque[_Asked]", most: float) -> list[_Asked]:
+    """Take requests off the front: at least one, and further ones up to this size in all."""
     batch = [waiting.popleft()]
-    n_texts = len(batch[0].texts)
-    while waiting and n_texts + len(waiting[0].texts) <= most:
+    size = batch[0].size
+    while waiting and size + waiting[0].size <= most:
         batch.append(waiting.popleft())
-        n_texts += len(batch[-1].texts)
+        size += batch[-1].size
     return batch
 
 
 class Batcher:
     """Collects texts within one turn of the event loop, or while a batch is being solved.
 
-    What takes a moment, by the speed seen so far, is solved in the event loop itself: a thread
-    would cost more than it saves. What takes longer is solved in one thread beside it, and the
-    quick ones do not wait for that.
+    What takes a few milliseconds, by the speed measured so far, is solved in the event loop
+    itself, since a thread would cost more than it saves. What takes longer is solved in one other
+    thread, and short requests do not wait for that.
     """
 
     def __init__(self, served: Served, max_tokens: int, metrics: Metrics):
@@ -64,14 +71,15 @@ class Batcher:
         self._quick: deque[_Asked] = deque()
         self._slow: deque[_Asked] = deque()
         self._planned = self._busy = False
-        self._seconds_a_text = 1e-4
+        self._pace = 5e-7  # seconds a character
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="solve")
 
     def solve(self, texts: list[str]) -> asyncio.Future:
         """A future of `Solved`, or of the problem with these texts."""
         loop = asyncio.get_running_loop()
-        asked = _Asked(texts, loop.create_future())
-        if len(texts) * self._seconds_a_text <= _QUICK or len(texts) == 1:
+        size = sum(map(len, texts)) + _A_TEXT * len(texts)
+        asked = _Asked(texts, size, loop.create_future())
+        if size * self._pace <= _QUICK or size <= 20 * _A_TEXT:
             self._quick.append(asked)
             if not self._planned:
                 self._planned = True
@@ -82,16 +90,17 @@ class Batcher:
         return asked.answer
 
     def _turn(self, loop):
-        """Solve the quick ones that came since the last turn."""
-        most = max(1, int(_QUICK / self._seconds_a_text))
-        batch = _first(self._quick, most)
+        """Solve the quick ones that arrived since the last turn."""
+        batch = _first(self._quick, _QUICK / self._pace)
         self._done(batch, self._solve(batch))
         self._planned = bool(self._quick)
         if self._planned:
             loop.call_soon(self._turn, loop)
 
     def _start(self, loop):
-        """Give the slow ones to the thread, if it is free."""
+        """Give the slow ones to the thread, if it is idle."""
+        while self._slow and self._slow[0].answer.done():  # given up before it began
+            self._slow.popleft()
         if self._busy or not self._slow:
             return
         self._busy = True
@@ -108,7 +117,7 @@ class Batcher:
 
     def _done(self, batch, found):
         for asked, answer in zip(batch, found):
-            if asked.answer.done():  # the client went away
+            if asked.answer.done():  # given up: the client went away, or the time was over
                 continue
             if isinstance(answer, Exception):
                 asked.answer.set_exception(answer)
@@ -117,53 +126,66 @@ class Batcher:
         self._metrics.add_batch(len(batch))
 
     def _solve(self, batch) -> list:
-        """Answers in the order of the batch; where all together fail, each is tried by itself."""
+        """Answers in the order of the batch; if all together fail, each is tried alone."""
         start = time.perf_counter()
         texts = batch[0].texts
         if len(batch) > 1:
             texts = [text for asked in batch for text in asked.texts]
         try:
-            found = self._together([len(asked.texts) for asked in batch], texts)
+            found = self._together(batch, texts)
+        except _GivenUp:
+            return [None] * len(batch)
         except Exception as error:
             if len(batch) > 1:
                 return [self._solve([asked])[0] for asked in batch]
             return [error]
-        took = (time.perf_counter() - start) / len(texts)
-        self._seconds_a_text += 0.1 * (took - self._seconds_a_text)
+        took = (time.perf_counter() - start) / sum(asked.size for asked in batch)
+        self._pace += 0.1 * (took - self._pace)
         return found
 
-    def _together(self, sizes, texts) -> list:
+    def _together(self, batch, texts) -> list:
         encoded = self._served.encode(texts)
         n_known = encoded.offsets[1:] - encoded.offsets[:-1]
-        if len(sizes) == 1:
-            return [self._one(encoded, n_known)]
+        if len(batch) == 1:
+            n_tokens = encoded.ids.size + sum(encoded.n_unknown.tolist())
+            if n_tokens > self._max_tokens:
+                return [too_long(n_tokens, self._max_tokens)]
+            return [Solved(*self._posteriors(encoded, batch), n_known, encoded.n_unknown)]
+        sizes = [len(asked.texts) for asked in batch]
         ends = np.cumsum(sizes)
         n_tokens = np.add.reduceat(n_known + encoded.n_unknown, ends - sizes)
-        wide = n_tokens > self._max_tokens
-        if wide.any():  # solved without them
-            return [
-                self._too_long(int(n)) if w else self._together([size], texts[end - size : end])[0]
-                for n, w, size, end in zip(n_tokens, wide, sizes, ends.tolist())
-            ]
-        means, variances = self._served.solve(encoded)
+        if n_tokens.max() > self._max_tokens:  # each alone: the others are answered
+            return [self._together([asked], asked.texts)[0] for asked in batch]
+        means, variances = self._posteriors(encoded, batch)
         rows = [slice(end - size, end) for size, end in zip(sizes, ends.tolist())]
         return [
             Solved(means[row], variances[row], n_known[row], encoded.n_unknown[row]) for row in rows
         ]
 
-    def _one(self, encoded: Encoded, n_known):
-        n_tokens = encoded.ids.size + sum(encoded.n_unknown.tolist())
-        if n_tokens > self._max_tokens:
-            return self._too_long(n_tokens)
-        means, variances = self._served.solve(encoded)
-        return Solved(means, variances, n_known, encoded.n_unknown)
-
-    def _too_long(self, n_tokens) -> Problem:
-        return Problem(
-            422,
-            f"A request must hold at most {self._max_tokens:,} words in all. Got {n_tokens:,} "
-            "instead. Send several requests.",
-        )
+    def _posteriors(self, encoded: Encoded, batch):
+        """Means and variances, in chunks, for as long as somebody waits for them."""
+        n = encoded.n_sentences
+        if n <= _CHUNK:
+            return self._served.solve(encoded)
+        parts = []
+        for start in range(0, n, _CHUNK):
+            if all(asked.answer.done() for asked in batch):
+                raise _GivenUp
+            offsets = encoded.offsets[start : start + _CHUNK + 1]
+            ids = encoded.ids[offsets[0] : offsets[-1]]
+            n_unknown = encoded.n_unknown[start : start + _CHUNK]
+            parts.append(self._served.solve(Encoded(ids, offsets - offsets[0], n_unknown)))
+        means, variances = zip(*parts)
+        return np.concatenate(means), np.concatenate(variances)
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def too_long(n_tokens: int, most: int) -> Problem:
+    """What a request with too many words is answered."""
+    return Problem(
+        422,
+        f"A request must have at most {most:,} words in all its texts. Got {n_tokens:,} instead. "
+        "Send several requests.",
+    )

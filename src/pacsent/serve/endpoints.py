@@ -1,35 +1,69 @@
-"""What each address answers: a parsed request in, the bytes of the answer out.
+"""What each address answers: a validated request in, the bytes of the answer out.
 
-Numbers go from arrays into JSON by orjson; nothing of a text is looked at by Python more than once.
+orjson writes numbers from arrays into JSON; Python looks at each text at most once.
 """
 
 import asyncio
 import base64
+import threading
+import time
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import orjson
 
 from pacsent.classify import StreamWatcher
-from pacsent.serve.batches import Batcher, Solved
+from pacsent.serve.batches import Batcher, Solved, too_long
 from pacsent.serve.metrics import Metrics
-from pacsent.serve.problems import Problem, flag_of, number_of, shown, texts_of
+from pacsent.serve.schemas import (
+    ClassifyRequest,
+    EmbeddingsRequest,
+    EmbedRequest,
+    Problem,
+    SearchRequest,
+    SimilarityRequest,
+    embeddings_request,
+)
 from pacsent.serve.served import Served
 from pacsent.serve.settings import Settings
 
 _AT_ONCE = 64  # texts whose answers are written before other requests get a turn
 _NUMPY = orjson.OPT_SERIALIZE_NUMPY
-_WATCHED = 20_000  # texts that one watcher looks at before a new one begins
-_MOST_EXPLAINED = 32
-_MOST_WORDS = 400  # of a text whose words are weighed
+_WATCHED = 20_000  # texts that one watcher sees before a new one begins
+_THREADS = 4  # for what takes longer than an event loop may wait
+_SHORT = 2000  # characters that are classified in the event loop
+_CHUNK = 64  # texts between two looks at the clock
+_EMPTY = "The text is empty."
+_Found = TypeVar("_Found")
 
 
 class Reply(NamedTuple):
-    """The body of an answer, and how many texts it is about."""
+    """The body of an answer, and the number of texts that it is about."""
 
     body: bytes
     n_texts: int
+
+
+class Deadline:
+    """The time until which somebody waits for an answer."""
+
+    def __init__(self, seconds: float):
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def check(self) -> None:
+        """`Problem` when the time is over: nobody waits for the rest of the work."""
+        if time.monotonic() > self._end:
+            raise self.problem()
+
+    def problem(self) -> Problem:
+        return Problem(504, f"The answer took longer than {self.seconds:g} seconds. Send less text "
+                       "in one request.")  # fmt: skip
+
+
+Handler = Callable[[Any], Awaitable[Reply]]
 
 
 class Endpoints:
@@ -40,7 +74,8 @@ class Endpoints:
     >>> import asyncio
     >>> from pacsent import make
     >>> endpoints = Endpoints(Served("english", make("SIF-sum", "english")), Settings(), Metrics())
-    >>> asyncio.run(endpoints.similarity(b'{"a": "good wine", "b": "good wine"}')).body
+    >>> asked = SimilarityRequest(a="good wine", b="good wine")
+    >>> asyncio.run(endpoints.similarity(asked)).body
     b'{"model":"english","cosines":[1.0]}'
     """
 
@@ -49,43 +84,38 @@ class Endpoints:
         self.settings = settings
         self.metrics = metrics
         self._batcher = Batcher(served, settings.max_tokens, metrics)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="answer")
         self._name = orjson.dumps(served.name)
         self._watcher = self._new_watcher()
+        self._watching = threading.Lock()
 
-    def table(self) -> "dict[str, Callable[[bytes], Awaitable[Reply]]]":
-        """Address of a POST -> what answers it."""
-        found: dict[str, Callable[[bytes], Awaitable[Reply]]] = {
-            "/v1/embeddings": self.openai,
-            "/embed": self.embed,
-            "/similarity": self.similarity,
-        }
-        if self.served.vectorizer is None:
-            found = {}
+    def table(self) -> dict[str, tuple[type, Handler]]:
+        """Address of a POST -> the schema of the request and what answers it."""
+        found: dict[str, tuple[type, Handler]] = {}
+        if self.served.vectorizer is not None:
+            found["/v1/embeddings"] = embeddings_request(self.served.n_dims), self.openai
+            found["/embed"] = EmbedRequest, self.embed
+            found["/similarity"] = SimilarityRequest, self.similarity
         if self.served.classifier is not None:
-            found["/classify"] = self.classify
+            found["/classify"] = ClassifyRequest, self.classify
         if self.served.index is not None:
-            found["/search"] = self.search
+            found["/search"] = SearchRequest, self.search
         return found
 
     # ---- embeddings ----------------------------------------------------------------------------
 
-    async def openai(self, raw: bytes) -> Reply:
-        """POST /v1/embeddings, as OpenAI's clients send it."""
-        body = _parsed(raw)
-        texts = texts_of(body.get("input"), "input", self.settings.max_texts)
-        form = body.get("encoding_format", "float")
-        if form not in ("float", "base64"):
-            raise Problem(422, f"encoding_format must be float or base64. Got {shown(form)} "
-                          "instead.", param="encoding_format")  # fmt: skip
-        self._check_model(body)
-        n_dims = number_of(body, "dimensions", self.served.n_dims, 1, self.served.n_dims)
+    async def openai(self, asked: EmbeddingsRequest) -> Reply:
+        """Embeddings, as OpenAI's clients ask for them."""
+        texts, n_dims = asked.input, asked.dimensions
+        self._check_texts(texts, "input")
+        self._check_model(asked.model)
         solved = await self._solved(texts)
         vectors = solved.means.astype(np.float32, copy=False)
-        if n_dims < vectors.shape[1]:
+        if n_dims is not None and n_dims < vectors.shape[1]:
             vectors = np.ascontiguousarray(vectors[:, :n_dims])
         if self.settings.unit_length:
             vectors = _unit(vectors)
-        write = _as_base64 if form == "base64" else _as_floats
+        write = _as_base64 if asked.encoding_format == "base64" else _as_floats
         if len(texts) == 1:
             pieces = write(0, vectors)
         else:
@@ -98,17 +128,14 @@ class Endpoints:
             len(texts),
         )
 
-    async def embed(self, raw: bytes) -> Reply:
-        """POST /embed: posteriors, coverage, and the words the model does not know."""
-        body = _parsed(raw)
-        texts = texts_of(body.get("texts"), "texts", self.settings.max_texts)
-        self._check_model(body)
-        with_words = flag_of(body, "words", False)
-        if with_words and len(texts) > _MOST_EXPLAINED:
-            raise Problem(422, f"words can be asked for with at most {_MOST_EXPLAINED} texts. Got "
-                          f"{len(texts):,} instead.", param="words")  # fmt: skip
-        with_unknown = flag_of(body, "unknown", True)
-        with_mean = flag_of(body, "mean", True)
+    async def embed(self, asked: EmbedRequest) -> Reply:
+        """Posteriors: mean, variance, coverage, unknown words."""
+        texts = asked.texts
+        self._check_texts(texts, "texts")
+        self._check_model(asked.model)
+        if asked.words:
+            self._check_explained(texts, "words")
+        deadline = Deadline(self.settings.timeout)
         solved = await self._solved(texts)
         results = []
         for row, text in enumerate(texts):
@@ -120,22 +147,25 @@ class Endpoints:
                 "coverage": known / (known + unknown) if known + unknown else None,
                 "tokens": known + unknown,
             }
-            if with_mean:
+            if asked.mean:
                 found["mean"] = solved.means[row]
-            if with_unknown:
-                found["unknown"] = self._unknown(text) if unknown else []
-            if with_words:
-                found["words"] = await self._weighed(text)
+            if asked.unknown:
+                found["unknown"] = self._unknown(text) if unknown or not text.isascii() else []
+            if asked.words:
+                found["words"] = await self._in_thread(self._weighted, text, deadline)
+            if not known:
+                reason = _EMPTY if not text.strip() else "No word of the text is known."
+                found["note"] = f"{reason} Its vector is all zeros."
             results.append(orjson.dumps(found, option=_NUMPY))
         return Reply(b'{"model":%b,"results":[%b]}' % (self._name, b",".join(results)), len(texts))
 
-    async def similarity(self, raw: bytes) -> Reply:
-        """POST /similarity: cosines of pairs, or of all texts with each other."""
-        body = _parsed(raw)
-        a = texts_of(body.get("a"), "a", self.settings.max_texts)
-        if body.get("b") is None:
+    async def similarity(self, asked: SimilarityRequest) -> Reply:
+        """Cosines of pairs of texts, or of all texts with each other."""
+        a, b = asked.a, asked.b
+        self._check_texts(a, "a")
+        if b is None:
             if len(a) > 512:
-                raise Problem(422, "a must hold at most 512 texts where b is left out. Got "
+                raise Problem(422, "a must have at most 512 texts where b is left out. Got "
                               f"{len(a):,} instead. Give b.", param="a")  # fmt: skip
             vectors = _unit((await self._solved(a)).means)
             matrix = np.clip(vectors @ vectors.T, -1, 1)
@@ -143,9 +173,9 @@ class Endpoints:
                 b'{"model":%b,"matrix":%b}' % (self._name, orjson.dumps(matrix, option=_NUMPY)),
                 len(a),
             )
-        b = texts_of(body.get("b"), "b", self.settings.max_texts)
+        self._check_texts(b, "b")
         if len(a) != len(b):
-            raise Problem(422, f"a and b must hold the same number of texts. Got {len(a):,} and "
+            raise Problem(422, f"a and b must have the same number of texts. Got {len(a):,} and "
                           f"{len(b):,} instead.", param="b")  # fmt: skip
         vectors = _unit((await self._solved(a + b)).means)
         cosines = np.einsum("ij,ij->i", vectors[: len(a)], vectors[len(a) :]).clip(-1, 1).round(6)
@@ -156,64 +186,83 @@ class Endpoints:
 
     # ---- classes, search -----------------------------------------------------------------------
 
-    async def classify(self, raw: bytes) -> Reply:
-        """POST /classify: label, probability, set, whether it abstains, and why."""
-        body = _parsed(raw)
-        texts = texts_of(body.get("texts"), "texts", self.settings.max_texts)
-        explained = flag_of(body, "explain", False)
-        if explained and len(texts) > _MOST_EXPLAINED:
-            raise Problem(422, f"explain can be asked for with at most {_MOST_EXPLAINED} texts. "
-                          f"Got {len(texts):,} instead.", param="explain")  # fmt: skip
-        loop = asyncio.get_running_loop()
-        if len(texts) > 8:
-            found = await loop.run_in_executor(None, self._classified, texts, explained)
+    async def classify(self, asked: ClassifyRequest) -> Reply:
+        """Label, probability, label set, abstention, and what every word adds."""
+        texts = asked.texts
+        self._check_texts(texts, "texts")
+        if asked.explain:
+            self._check_explained(texts, "explain")
+        deadline = Deadline(self.settings.timeout)
+        if not asked.explain and sum(map(len, texts)) <= min(_SHORT, self.settings.max_tokens):
+            found = self._classified(asked, deadline)
         else:
-            found = self._classified(texts, explained)
+            found = await self._in_thread(self._classified, asked, deadline)
         self.metrics.add_texts(len(texts), 0, 0, 0)
         return Reply(found, len(texts))
 
-    def _classified(self, texts, explained) -> bytes:
-        classifier, promises = self.served.classifier, self.served.promises
-        log_proba = classifier.predict_log_proba(texts)
-        self._watch(log_proba)
+    def _classified(self, asked: ClassifyRequest, deadline: Deadline) -> bytes:
+        classifier, texts = self.served.classifier, asked.texts
+        self._check_tokens(texts)
+        error = self.settings.error if asked.error is None else asked.error
+        rule = self.served.rule(error, self.settings.delta)
         names = [str(name) for name in classifier.classes_.tolist()]
-        best = log_proba.argmax(axis=1)
-        proba = np.exp(log_proba)
-        results = []
-        for row, text in enumerate(texts):
-            p = float(proba[row, best[row]])
-            found: dict[str, Any] = {
-                "label": names[best[row]],
-                "probability": p,
-                "set": None,
-                "abstained": None if promises.answers_from is None else p < promises.answers_from,
-            }
-            if promises.thresholds is not None:
-                inside = log_proba[row] >= promises.thresholds
-                found["set"] = [name for name, there in zip(names, inside) if there]
-            if explained:
-                found["probabilities"] = dict(zip(names, proba[row].tolist()))
-                found["explanation"] = _explanation(classifier, text)
-            results.append(found)
+        results: list[dict[str, Any]] = []
+        for start in range(0, len(texts), _CHUNK):
+            deadline.check()
+            some = texts[start : start + _CHUNK]
+            log_proba = classifier.predict_log_proba(some)
+            self._watch(log_proba)
+            answered = rule.of_log_proba(log_proba)
+            for row, text in enumerate(some):
+                results.append(_answer(names, answered, row, text))
+                if asked.explain:
+                    deadline.check()
+                    proba = np.exp(log_proba[row]).tolist()
+                    results[-1]["probabilities"] = dict(zip(names, proba)) if text.strip() else None
+                    results[-1] |= self._explanation(text)
         about = {
             "model": self.served.name,
-            "promise": {"error": self.settings.error, "delta": self.settings.delta,
-                        "why_not": promises.why_not, "why_silent": promises.why_silent},
+            "guarantee": {"error": rule.error, "set_error": rule.set_error, "delta": rule.delta,
+                          "statement": rule.statement, "no_sets": rule.no_sets,
+                          "no_answers": rule.no_answers},
             "results": results,
         }  # fmt: skip
-        return orjson.dumps(about, option=_NUMPY)
+        return _dumped(about)
 
-    async def search(self, raw: bytes) -> Reply:
-        """POST /search: the nearest texts of the index."""
-        body = _parsed(raw)
-        queries = texts_of(body.get("query"), "query", self.settings.max_texts)
-        k = number_of(body, "k", 10, 1, 1000)
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(None, self.served.index.search, queries, k)
-        results = [
-            [{"id": hit.id, "cosine": round(hit.cosine, 6), "text": hit.text} for hit in hits]
-            for hits in found
-        ]
+    def _explanation(self, text) -> dict[str, Any]:
+        most = self.settings.max_explained_tokens
+        if not text.strip():
+            return {"explanation": None}
+        if len(text) > most and (n := self.served.n_tokens([text])) > most:
+            note = f"Texts of up to {most:,} words are explained. This one has {n:,}."
+            return {"explanation": None, "note": note}
+        why = self.served.classifier.explain(text)
+        return {
+            "explanation": {
+                "words": [[_clean(word), round(value, 6)] for word, value in why.by_word()],
+                "ngrams": [[_clean(name), round(value, 6)] for name, value in why.ngrams[:20]],
+                "from_ngrams": why.from_ngrams,
+                "from_vectors": why.from_vectors,
+                "vector_rest": why.vector_rest,
+                "rest": why.rest,
+            }
+        }
+
+    async def search(self, asked: SearchRequest) -> Reply:
+        """The nearest texts of the index."""
+        self._check_texts(asked.query, "query")
+        deadline = Deadline(self.settings.timeout)
+        return await self._in_thread(self._searched, asked.query, asked.k, deadline)
+
+    def _searched(self, queries, k, deadline: Deadline) -> Reply:
+        self._check_tokens(queries)
+        results = []
+        for start in range(0, len(queries), _CHUNK):
+            deadline.check()
+            results += [
+                [{"id": hit.id, "cosine": round(hit.cosine, 6), "text": hit.text} for hit in hits]
+                for hits in self.served.index.search(queries[start : start + _CHUNK], k)
+            ]
         return Reply(_dumped({"model": self.served.name, "results": results}), len(queries))
 
     # ---- what they share -----------------------------------------------------------------------
@@ -223,40 +272,63 @@ class Endpoints:
         self.metrics.add_texts(len(texts), *solved.totals())
         return solved
 
-    def _check_model(self, body):
-        model = body.get("model")
-        if model is not None and type(model) is not str:
-            raise Problem(422, f"model must be a name. Got {shown(model)} instead.", param="model")
+    def _in_thread(self, work: Callable[..., _Found], *given) -> "asyncio.Future[_Found]":
+        """Work that may take longer than the event loop can wait."""
+        return asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
+
+    def _check_texts(self, texts, name):
+        if len(texts) > self.settings.max_texts:
+            raise Problem(
+                422,
+                f"{name} must have at most {self.settings.max_texts:,} texts. Got {len(texts):,} "
+                "instead. Send several requests.",
+                param=name,
+            )
+
+    def _check_explained(self, texts, name):
+        if len(texts) > self.settings.max_explained:
+            raise Problem(422, f"{name} must be asked for with at most "
+                          f"{self.settings.max_explained} texts. Got {len(texts):,} instead.",
+                          param=name)  # fmt: skip
+
+    def _check_tokens(self, texts):
+        most = self.settings.max_tokens
+        if sum(map(len, texts)) > most and (n := self.served.n_tokens(texts)) > most:
+            raise too_long(n, most)
+
+    def _check_model(self, model):
         if model is not None and model != self.served.name:
             raise Problem(404, f"This server has the model {self.served.name!r} and no other. "
                           "Ask for it by that name.", param="model")  # fmt: skip
 
     def _unknown(self, text) -> list[str]:
-        vocabulary = self.served.vocabulary
-        tokens = dict.fromkeys(vocabulary.tokens(text))
-        return [_clean(word) for word in tokens if vocabulary.id_of(word) < 0]
+        words = dict.fromkeys(self.served.words(text, self.settings.max_tokens))
+        return [_clean(word) for word in words if self.served.vocabulary.id_of(word) < 0]
 
-    async def _weighed(self, text) -> list[dict[str, Any]]:
-        """Every word, whether it is known, and how far the vector turns where it is left out."""
-        vocabulary = self.served.vocabulary
-        tokens = list(vocabulary.tokens(text))[:_MOST_WORDS]
-        known = [vocabulary.id_of(token) >= 0 for token in tokens]
-        without: list[Any] = [tokens]
-        without += [tokens[:i] + tokens[i + 1 :] for i, there in enumerate(known) if there]
-        loop = asyncio.get_running_loop()
-        means, _ = await loop.run_in_executor(
-            None, lambda: self.served.solve(self.served.encode(without))
-        )
+    def _weighted(self, text, deadline: Deadline) -> list[dict[str, Any]] | None:
+        """Every word, whether it is known, and how far the vector turns without it.
+
+        None for a text with too many words.
+        """
+        deadline.check()
+        most = self.settings.max_explained_tokens
+        words = self.served.words(text, most + 1)
+        if len(words) > most:
+            return None
+        known = [self.served.vocabulary.id_of(word) >= 0 for word in words]
+        without: list[Any] = [words]
+        without += [words[:i] + words[i + 1 :] for i, there in enumerate(known) if there]
+        means, _ = self.served.solve(self.served.encode(without))
         vectors = _unit(means)
         turned = iter((1.0 - np.clip(vectors[1:] @ vectors[0], -1, 1)).tolist())
         alone = sum(known) == 1
         return [
             {
-                "word": _clean(token),
+                "word": _clean(word),
                 "known": there,
                 "weight": round(1.0 if alone and there else next(turned), 6) if there else 0.0,
             }
-            for token, there in zip(tokens, known)
+            for word, there in zip(words, known)
         ]
 
     def _new_watcher(self):
@@ -266,31 +338,38 @@ class Endpoints:
         return StreamWatcher(classifier, alpha=0.01)
 
     def _watch(self, log_proba):
-        watcher = self._watcher
-        if watcher is None:
+        if self._watcher is None:
             return
-        before = watcher.alarm
-        if watcher.see(log_proba) and not before:
-            self.metrics.add_alarm()
-        if watcher.alarm or watcher.n_seen > _WATCHED:
-            self._watcher = self._new_watcher()
+        with self._watching:  # threads classify at the same time
+            watcher = self._watcher
+            before = watcher.alarm
+            if watcher.see(log_proba) and not before:
+                self.metrics.add_alarm()
+            if watcher.alarm or watcher.n_seen > _WATCHED:
+                self._watcher = self._new_watcher()
 
     def close(self) -> None:
         self._batcher.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _parsed(raw: bytes) -> dict[str, Any]:
-    try:
-        body = orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
-        raise Problem(400, f"The body must be JSON. It is not: {error}.") from None
-    if type(body) is not dict:
-        raise Problem(422, f"The body must be a JSON object. Got {shown(body)} instead.")
-    return body
+def _answer(names, answered, row, text) -> dict[str, Any]:
+    """One result of /classify; an empty text has no class."""
+    if not text.strip():
+        nothing = dict.fromkeys(("label", "probability", "set", "abstained"))
+        return {**nothing, "note": f"{_EMPTY} It has no class."}
+    inside, abstained = answered.inside, answered.abstained
+    found = None if inside is None else [n for n, there in zip(names, inside[row]) if there]
+    return {
+        "label": names[answered.best[row]],
+        "probability": float(answered.probability[row]),
+        "set": found,
+        "abstained": None if abstained is None else bool(abstained[row]),
+    }
 
 
 def _dumped(found) -> bytes:
-    """JSON also of texts that are no valid Unicode."""
+    """JSON, also of texts that are not valid Unicode."""
     try:
         return orjson.dumps(found, option=_NUMPY)
     except TypeError:
@@ -308,7 +387,7 @@ def _number(value) -> float | None:
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
-    if len(vectors) == 1:  # the usual case: no array for one number
+    if len(vectors) == 1:  # the usual case: one number needs no array
         row = vectors[0]
         length = float(row.dot(row)) ** 0.5
         return vectors / vectors.dtype.type(length) if length else vectors
@@ -318,7 +397,7 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
 
 
 async def _in_turns(write, vectors) -> list[bytes]:
-    """Write rows, letting other requests in between."""
+    """Write rows, and let other requests be answered in between."""
     pieces: list[bytes] = []
     for start in range(0, len(vectors), _AT_ONCE):
         if start:
@@ -340,14 +419,3 @@ def _as_base64(start, vectors):
         b'{"object":"embedding","index":%d,"embedding":"%b"}' % (start + i, base64.b64encode(row))
         for i, row in enumerate(vectors.astype("<f4", copy=False))
     ]
-
-
-def _explanation(classifier, text) -> dict[str, Any]:
-    why = classifier.explain(text)
-    return {
-        "words": [[_clean(word), round(value, 6)] for word, value in why.words],
-        "ngrams": [[_clean(name), round(value, 6)] for name, value in why.ngrams[:20]],
-        "from_ngrams": why.from_ngrams,
-        "from_vectors": why.from_vectors,
-        "rest": why.rest,
-    }

@@ -1,4 +1,4 @@
-"""One JSON object a line for every request: who asked for what and how it went, never a text."""
+"""The log: one JSON object a line for every request, never with a text of it."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ _EVERY = 0.2  # seconds between writes
 
 
 class Log:
-    """Lines are gathered and written together, so that no request waits for the disk."""
+    """Lines are collected and written together, so that no request waits for the disk."""
 
     def __init__(self, stream: TextIO | None = None, enabled: bool = True):
         self._stream = stream or sys.stderr
@@ -23,7 +23,7 @@ class Log:
         self, request_id: str, method: str, path: str, status: int, seconds: float, n_texts: int,
         n_bytes: int,
     ) -> None:  # fmt: skip
-        """A request that was answered; `path` is one of ours, or "other"."""
+        """A request that was answered; `path` is a known address or pattern, or "other"."""
         if not self.enabled:
             return
         self._lines.append(
@@ -48,5 +48,5 @@ class Log:
         try:
             self._stream.write("".join(lines))
             self._stream.flush()
-        except (OSError, ValueError):  # nobody reads the log any more: no reason to stop serving
+        except (OSError, ValueError):  # the log is closed: no reason to stop serving
             pass

@@ -1,65 +1,90 @@
-"""Counters of all workers in one piece of shared memory, and their text for Prometheus."""
+"""Counters of all workers in shared memory, written as text by prometheus-client.
+
+The multi-process mode of prometheus-client keeps files for every process that ever was, in a folder
+that must be emptied by hand; here each worker adds to its own row of one array.
+"""
 
 import mmap
 import time
+from collections.abc import Iterator
 
 import numpy as np
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
 
 PATHS = (
-    "/v1/embeddings", "/v1/models", "/embed", "/similarity", "/classify", "/search", "/index",
-    "/certificates", "/health", "/ready", "/metrics", "other",
+    "/v1/embeddings", "/v1/models", "/v1/models/{name}", "/embed", "/similarity", "/classify",
+    "/search", "/index", "/index/map", "/index/{number}", "/certificates", "/health", "/ready",
+    "/metrics", "/", "/docs", "/openapi.json", "/page/{name}", "/favicon.ico", "other",
 )  # fmt: skip
-CODES = (200, 400, 401, 404, 405, 408, 413, 422, 429, 499, 500, 503, 504)
+CODES = (200, 400, 401, 404, 405, 408, 413, 415, 422, 429, 499, 500, 503, 504)
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-_SINGLE = ("texts", "known", "unknown", "empty", "alarms", "batches", "batched", "starts")
 _PATHS = {path: i for i, path in enumerate(PATHS)}
 _CODES = {code: i for i, code in enumerate(CODES)}
+_COUNTERS = {
+    "texts": "Texts solved or classified.",
+    "known_words": "Words of them that the model knows.",
+    "unknown_words": "Words of them that it does not know.",
+    "empty_texts": "Texts without a known word.",
+    "alarms": "Alarms: texts that are not exchangeable with the calibration set.",
+    "batches": "Batches solved.",
+    "batched_requests": "Requests in these batches.",
+    "worker_starts": "Workers started.",
+}
+_TEXTS, _ALARMS, _BATCHES, _STARTS, _UNDER_WAY = 0, 4, 5, 7, 8
 
 
-class Metrics:
-    """Counts of one worker, written by it alone; `text` adds up those of all.
+class Metrics(Collector):
+    """Counts of one worker, written by it alone; `text` adds up those of all workers.
 
-    A worker that is killed leaves its counts behind, and its successor counts on in its slot.
+    When a worker is killed, its counts remain, and the next worker in its slot continues them.
 
     Parameters
     ----------
     n_slots : int
-        Workers that may be there at once.
+        The number of workers that may exist at once.
 
     Examples
     --------
     >>> metrics = Metrics(2)
     >>> metrics.in_slot(1).add_request("/embed", 200, 0.002)
-    >>> 'pacsent_requests_total{path="/embed",code="200"} 1' in metrics.text("english")
+    >>> b'pacsent_requests_total{code="200",path="/embed"} 1' in metrics.text("english")[0]
     True
     """
 
     def __init__(self, n_slots: int = 1):
         n_requests = len(PATHS) * len(CODES)
         n_times = len(PATHS) * (len(BOUNDS) + 2)  # buckets, the last without bound; the sum
-        width = n_requests + n_times + len(_SINGLE) + 1
+        width = n_requests + n_times + len(_COUNTERS) + 1
         self._memory = mmap.mmap(-1, 8 * width * n_slots)  # shared with every child
         self._all = np.frombuffer(self._memory, np.float64).reshape(n_slots, width)
         self._cut = n_requests, n_requests + n_times
         self._started = time.time()
-        self._bounds = np.array(BOUNDS)
         self.in_slot(0)
 
     def in_slot(self, slot: int) -> "Metrics":
         """Count in this slot from now on; returns self."""
-        row = self._all[slot]
-        a, b = self._cut
-        self._requests = row[:a].reshape(len(PATHS), len(CODES))
-        self._times = row[a:b].reshape(len(PATHS), -1)
-        self._single = row[b:]
-        self._single[-1] = 0  # under way
+        self._requests, self._times, self._single = self._parts(self._all[slot])
+        self._single[_UNDER_WAY] = 0
         return self
 
+    def _parts(self, row: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Requests by path and code, times by path and bucket, everything else."""
+        a, b = self._cut
+        n = len(PATHS)
+        return row[:a].reshape(n, len(CODES)), row[a:b].reshape(n, -1), row[b:]
+
     def started(self) -> None:
-        self._single[_SINGLE.index("starts")] += 1
+        self._single[_STARTS] += 1
 
     def under_way(self, n: int) -> None:
-        self._single[-1] = n
+        self._single[_UNDER_WAY] = n
 
     def add_request(self, path: str, code: int, seconds: float) -> None:
         row = _PATHS.get(path, len(PATHS) - 1)
@@ -75,68 +100,51 @@ class Metrics:
 
     def add_texts(self, n: int, n_known: int, n_unknown: int, n_empty: int) -> None:
         single = self._single
-        single[0] += n
-        single[1] += n_known
-        single[2] += n_unknown
-        single[3] += n_empty
+        single[_TEXTS] += n
+        single[_TEXTS + 1] += n_known
+        single[_TEXTS + 2] += n_unknown
+        single[_TEXTS + 3] += n_empty
 
     def add_alarm(self) -> None:
-        self._single[4] += 1
+        self._single[_ALARMS] += 1
 
     def add_batch(self, n_requests: int) -> None:
-        self._single[5] += 1
-        self._single[6] += n_requests
+        self._single[_BATCHES] += 1
+        self._single[_BATCHES + 1] += n_requests
 
-    def text(self, model: str) -> str:
-        """All workers' counts in Prometheus' text format."""
-        total = self._all.sum(axis=0)
-        a, b = self._cut
-        requests = total[:a].reshape(len(PATHS), len(CODES))
-        times = total[a:b].reshape(len(PATHS), -1)
-        single = dict(zip(_SINGLE, total[b:].tolist()))
-        lines = ["# HELP pacsent_requests_total Requests answered.",
-                 "# TYPE pacsent_requests_total counter"]  # fmt: skip
+    def text(self, model: str) -> tuple[bytes, str]:
+        """The counts of all workers in Prometheus' text format, and its content type."""
+        registry = CollectorRegistry()
+        registry.register(self)
+        info = Gauge("pacsent_model_info", "The model.", ["model"], registry=registry)
+        info.labels(model.encode("utf-8", "replace").decode()).set(1)
+        return generate_latest(registry), CONTENT_TYPE_LATEST
+
+    def collect(self) -> Iterator[Metric]:
+        """The sums over all workers, for prometheus-client."""
+        requests, times, single = self._parts(self._all.sum(axis=0))
+        counted = CounterMetricFamily(
+            "pacsent_requests", "Requests answered.", None, ["path", "code"]
+        )
         for (i, j), n in np.ndenumerate(requests):
             if n:
-                labels = f'path="{PATHS[i]}",code="{CODES[j]}"'
-                lines.append(f"pacsent_requests_total{{{labels}}} {n:.0f}")
-        lines += ["# HELP pacsent_request_seconds Time from a request to its answer.",
-                  "# TYPE pacsent_request_seconds histogram"]  # fmt: skip
+                counted.add_metric([PATHS[i], str(CODES[j])], n)
+        seconds = HistogramMetricFamily(
+            "pacsent_request_seconds", "Time from a request to its answer.", labels=["path"]
+        )
+        bounds = [*(f"{bound:g}" for bound in BOUNDS), "+Inf"]
         for path, row in zip(PATHS, times):
-            lines += _histogram(path, row) if row[:-1].any() else []
-        known, unknown = single["known"], single["unknown"]
-        counters = {
-            "texts": ("Texts solved or classified.", single["texts"]),
-            "known_words": ("Words of them that the model knows.", known),
-            "unknown_words": ("Words of them that it does not know.", unknown),
-            "empty_texts": ("Texts without a known word.", single["empty"]),
-            "alarms": ("Alarms: texts no longer like those the promises are made from.",
-                       single["alarms"]),
-            "batches": ("Batches solved.", single["batches"]),
-            "batched_requests": ("Requests in them.", single["batched"]),
-            "worker_starts": ("Workers started.", single["starts"]),
-        }  # fmt: skip
-        for name, (said, n) in counters.items():
-            lines += [f"# HELP pacsent_{name}_total {said}",
-                      f"# TYPE pacsent_{name}_total counter",
-                      f"pacsent_{name}_total {n:.0f}"]  # fmt: skip
+            if row[:-1].any():
+                below = np.cumsum(row[:-1]).tolist()
+                seconds.add_metric([path], list(zip(bounds, below)), row[-1])
+        yield from (counted, seconds)
+        for value, (name, about) in zip(single.tolist(), _COUNTERS.items()):
+            yield CounterMetricFamily(f"pacsent_{name}", about, value)
+        known, unknown = single[_TEXTS + 1 : _TEXTS + 3].tolist()
         gauges = {
             "coverage": ("Share of words that are known.", known / max(known + unknown, 1)),
-            "requests_under_way": ("Requests being answered now.", total[-1]),
+            "requests_under_way": ("Requests being answered now.", single[_UNDER_WAY]),
             "start_time_seconds": ("When the server started.", self._started),
         }
-        for name, (said, value) in gauges.items():
-            lines += [f"# HELP pacsent_{name} {said}", f"# TYPE pacsent_{name} gauge",
-                      f"pacsent_{name} {value:.10g}"]  # fmt: skip
-        label = model.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
-        lines += ["# HELP pacsent_model_info The model.", "# TYPE pacsent_model_info gauge",
-                  f'pacsent_model_info{{model="{label}"}} 1']  # fmt: skip
-        return "\n".join(lines) + "\n"
-
-
-def _histogram(path, row):
-    below = np.cumsum(row[:-1])
-    for bound, n in zip([f"{b:g}" for b in BOUNDS] + ["+Inf"], below.tolist()):
-        yield f'pacsent_request_seconds_bucket{{path="{path}",le="{bound}"}} {n:.0f}'
-    yield f'pacsent_request_seconds_sum{{path="{path}"}} {row[-1]:.6f}'
-    yield f'pacsent_request_seconds_count{{path="{path}"}} {below[-1]:.0f}'
+        for name, (about, value) in gauges.items():
+            yield GaugeMetricFamily(f"pacsent_{name}", about, float(value))

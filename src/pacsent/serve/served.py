@@ -1,7 +1,8 @@
-"""What is served: a vectorizer, and beside it a classifier, an index, certificates."""
+"""What is served: a vectorizer, a classifier, an index, certificates."""
 
 import json
 import os
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,35 +12,31 @@ from typing import Any
 import numpy as np
 
 from pacsent.certificates import Certificate
-from pacsent.classify import ErrorCertificate, TextClassifier
-from pacsent.encoders import METHODS, Index, SentenceVectorizer, make
+from pacsent.classify import AnswerRule, ErrorCertificate, TextClassifier
+from pacsent.encoders import Index, SentenceVectorizer
+from pacsent.encoders.methods import ready
 from pacsent.loading import certificate_from_json, load
 from pacsent.maths.plane import main_plane
 from pacsent.storage import place
 from pacsent.words import WordVectors
 
-
-@dataclass(frozen=True)
-class Promises:
-    """What the classifier's calibration allows: thresholds of sets and of answering at all."""
-
-    thresholds: np.ndarray | None = None  # log-probability with which a class enters a set
-    answers_from: float | None = None  # probability from which on it answers
-    why_not: str | None = None  # why there are no sets
-    why_silent: str | None = None  # why it never answers
+_WORD = re.compile(r"\w+")
+_SCRIPTS = re.compile(r"[\x00-\x7f]+|[^\x00-\x7f]+")  # ASCII and everything else, apart
+_MOST_RULES = 64  # error rates whose thresholds are remembered
 
 
 class Served:
-    """Models made ready for being asked again and again, by one thread.
+    """Models prepared for many requests, each solved by one thread.
 
     Parameters
     ----------
     name : str
-        What clients call the model.
+        The name of the model in requests and answers.
     vectorizer : fitted vectorizer
     classifier : TextClassifier, optional
     index : Index, optional
     certificates : sequence of Certificate or ErrorCertificate
+        Each must verify; the classifier's own certificate is added to them.
 
     Examples
     --------
@@ -63,7 +60,7 @@ class Served:
         self.index: Any = index
         self.certificates = list(certificates)
         self.vectorizer = _one_thread(vectorizer)
-        self.promises = Promises()
+        self._rules: dict[tuple[float | None, float], AnswerRule] = {}
         self._map: dict[str, Any] | None = None
         if self.vectorizer is not None:
             if not hasattr(self.vectorizer, "n_sentences_"):
@@ -81,15 +78,50 @@ class Served:
         certificate = getattr(classifier, "certificate_", None)
         if certificate is not None:
             self.certificates.append(certificate)
+        for certificate in self.certificates:
+            if not certificate.verify():
+                raise ValueError(
+                    f"A certificate of {name} must follow from its parts. It does not: its bound "
+                    "cannot be recomputed. Certify again."
+                )
 
-    def promise(self, error: float, delta: float) -> "Served":
-        """Work out the classifier's thresholds; returns self."""
-        if self.classifier is not None:
-            self.promises = _promises(self.classifier, error, delta)
-        return self
+    def rule(self, error: float | None, delta: float) -> AnswerRule:
+        """When the classifier answers and which classes its sets hold, for this error rate."""
+        key = (error, delta)
+        found = self._rules.get(key)
+        if found is None:
+            if len(self._rules) >= _MOST_RULES:
+                self._rules.clear()
+            found = self._rules[key] = AnswerRule(self.classifier, error=error, delta=delta)
+        return found
+
+    def n_tokens(self, texts: list[str]) -> int:
+        """The number of words in all texts; of runs of letters where there is no vocabulary."""
+        if self.vectorizer is None:
+            return sum(len(_WORD.findall(text)) for text in texts)
+        encoded = self.encode(texts)
+        return encoded.ids.size + int(encoded.n_unknown.sum())
+
+    def words(self, text: str, most: int) -> list[str]:
+        """The first words of a text as the vocabulary reads them.
+
+        Letters that the vocabulary's tokens leave out, such as those of other scripts, are words
+        too: the model does not know them.
+        """
+        tokens_of, found = self.vocabulary.tokens, []
+        for piece in text.split():
+            tokens = list(tokens_of(piece))
+            if piece.isascii() or len("".join(tokens)) >= sum(map(str.isalnum, piece)):
+                found += tokens
+            else:
+                for part in _SCRIPTS.findall(piece):
+                    found += list(tokens_of(part)) or [part] * any(map(str.isalnum, part))
+            if len(found) >= most:
+                break
+        return found[:most]
 
     def warm_up(self) -> "Served":
-        """Do everything once, so that no request waits for it; returns self."""
+        """Do everything once, so that no request waits for compilation; returns self."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             texts = ["warm water", "", "naïve — 東京"]
@@ -101,7 +133,7 @@ class Served:
                 self.classifier.explain(texts[0])
             if self.index is not None:
                 self.index.search(texts, 1)
-                self.map()  # before the fork: shared
+                self.map()  # before the fork, so that workers share it
         return self
 
     def about(self) -> dict[str, Any]:
@@ -122,9 +154,9 @@ class Served:
         return found
 
     def map(self) -> dict[str, Any]:
-        """Where each text of the index lies on the plane of most variance; made once.
+        """The place of each text of the index on the plane of most variance; computed once.
 
-        Beside a classifier, `classes` names its classes and `group` is its answer to each text.
+        With a classifier, `classes` holds its classes and `group` its answer to each text.
         """
         if self._map is None:
             ids, vectors = self.index.rows()
@@ -137,39 +169,37 @@ class Served:
                 self._map |= {"classes": [str(n) for n in classes], "group": group.tolist()}
         return self._map
 
-    def spelled_certificates(self) -> list[dict[str, Any]]:
-        """Each certificate in plain words, and as the numbers that anybody can check."""
+    def described_certificates(self) -> list[dict[str, Any]]:
+        """Each certificate: what it is about, in words, and as numbers that can be verified."""
         found = []
         for certificate in self.certificates:
             numbers = json.loads(certificate.to_json())
-            about = "sentences" if isinstance(certificate, Certificate) else "classifier"
-            found.append({"about": about, "in_words": str(certificate), "certificate": numbers})
+            if isinstance(certificate, ErrorCertificate):
+                classes = [] if self.classifier is None else self.classifier.classes_.tolist()
+                about, subject = "classifier", f"Classifier with the classes {_joined(classes)}"
+            else:
+                method = numbers.get("method") or numbers.get("vectorizer") or "an encoder"
+                about, subject = "encoder", f"Sentence vectors of {method}"
+            found.append({"about": about, "subject": subject, "in_words": str(certificate),
+                          "certificate": numbers})  # fmt: skip
         return found
 
 
+def _joined(names) -> str:
+    shown = ", ".join(str(name) for name in names[:5])
+    return f"{shown} and {len(names) - 5:,} others" if len(names) > 5 else shown
+
+
 def _one_thread(vectorizer):
-    """The workers are the parallelism; and an empty text is no reason to warn on a server."""
+    """Parallelism comes from the workers; and an empty text is no reason for a warning here."""
     if vectorizer is not None:
         vectorizer.set_params(n_jobs=1, on_empty="ignore")
     return vectorizer
 
 
-def _promises(classifier, error, delta) -> Promises:
-    if not hasattr(classifier, "calibration_"):
-        return Promises(why_not="The classifier kept no labelled texts to promise from: fit it "
-                        "with a holdout.")  # fmt: skip
-    try:
-        thresholds = classifier.set_thresholds(error=error, delta=delta)
-        why_not = None
-    except ValueError as reason:
-        thresholds, why_not = None, str(reason)
-    abstaining = classifier.abstain(error=error, delta=delta)
-    return Promises(thresholds, abstaining.threshold, why_not, abstaining.no_answers)
-
-
 @dataclass(frozen=True)
 class Sources:
-    """Where the served models lie, so that they can be opened again when they change."""
+    """The paths of the served models, so that they can be opened again when they change."""
 
     model: str
     method: str = "SIF-sum"
@@ -177,8 +207,6 @@ class Sources:
     index: str | None = None
     certificates: tuple[str, ...] = ()
     name: str | None = None
-    error: float = 0.05
-    delta: float = 0.05
     _files: tuple[Path, ...] = field(init=False, default=())
 
     def __post_init__(self):
@@ -187,7 +215,7 @@ class Sources:
         object.__setattr__(self, "_files", tuple(files))
 
     def signature(self) -> tuple:
-        """Changes whenever one of the models was saved again; None for one that is not there."""
+        """A value that changes when one of the models is saved again; None for a missing one."""
         found: list[tuple | None] = []
         for path in self._files:
             try:
@@ -215,7 +243,7 @@ def open_served(sources: Sources) -> Served:
     elif isinstance(model, Index):
         index, vectorizer = model, model.vectorizer
     elif isinstance(model, WordVectors):
-        vectorizer = _ready(sources.method, model)
+        vectorizer = ready(sources.method, model)
     else:
         vectorizer = model
     for given, kind, what in ((classifier, TextClassifier, "classifier"), (index, Index, "index")):
@@ -229,17 +257,4 @@ def open_served(sources: Sources) -> Served:
         for path in sources.certificates
     ]
     name = sources.name or Path(sources.model).name or "pacsent"
-    served = Served(name, vectorizer, classifier, index, certificates)
-    return served.promise(sources.error, sources.delta).warm_up()
-
-
-def _ready(method, words):
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}. Got {method!r} instead.")
-    vectorizer = make(method, words)
-    if vectorizer.learns_from_text:
-        raise ValueError(
-            f"{method} learns from text first. Fit and save it (pacsent fit {method}), and serve "
-            "that folder."
-        )
-    return vectorizer
+    return Served(name, vectorizer, classifier, index, certificates).warm_up()

@@ -1,4 +1,4 @@
-"""What the person who starts the server decides: limits, keys, times."""
+"""The options of a server: limits, API keys, times."""
 
 import hashlib
 import hmac
@@ -13,26 +13,35 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+")
 
 @dataclass(frozen=True)
 class Settings:
-    """Limits and manners of one server.
+    """Limits and options of one server.
 
     Parameters
     ----------
     keys : tuple of bytes
-        sha256 of each API key; empty: no key is asked for.
+        SHA-256 of each API key; empty: no key is required.
     max_body : int
         Bytes of a request's body.
     max_texts, max_tokens : int
         Texts, and words in all of them together, in one request.
+    max_explained, max_explained_tokens : int
+        Texts of a request whose words are weighted, and words of each of them.
     max_concurrent : int
-        Requests that one worker has under way; further ones are answered 429.
+        Requests that one worker answers at the same time; further ones are answered 429.
     timeout : float
-        Seconds for a request, from its first byte to its answer.
+        Seconds for a request, from its first byte to its answer. Work stops at the timeout.
+    grace : float
+        Seconds for requests under way when the server stops.
     origins : tuple of str
         Web origins whose pages may call the server; "*" for all. Empty: none.
-    error, delta : float
-        What label sets and abstaining of the classifier promise.
+    error : float, optional
+        The classifier abstains so that at most this share of its answers is wrong. None: chosen by
+        `AnswerRule`. A request may ask for another.
+    delta : float
+        The probability with which that guarantee may fail.
     unit_length : bool
         Whether /v1/embeddings gives vectors of length one, as clients of OpenAI expect.
+    watch : bool
+        Whether classified texts are compared with the calibration set (metric `alarms`).
 
     Examples
     --------
@@ -44,17 +53,20 @@ class Settings:
     max_body: int = 8 << 20
     max_texts: int = 2048
     max_tokens: int = 1_000_000
+    max_explained: int = 32
+    max_explained_tokens: int = 1000
     max_concurrent: int = 256
     timeout: float = 30.0
     grace: float = 10.0
     origins: tuple[str, ...] = ()
-    error: float = 0.05
+    error: float | None = None
     delta: float = 0.05
     unit_length: bool = True
     watch: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("max_body", "max_texts", "max_tokens", "max_concurrent"):
+        for name in ("max_body", "max_texts", "max_tokens", "max_explained",
+                     "max_explained_tokens", "max_concurrent"):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be 1 or more. Got {getattr(self, name)} instead.")
         if not 0 < self.timeout <= _LONGEST_TIMEOUT:
@@ -62,6 +74,9 @@ class Settings:
                 f"timeout must be a number of seconds up to {_LONGEST_TIMEOUT:,} (a day). Got "
                 f"{self.timeout:g} instead."
             )
+        for name, value in (("error", self.error), ("delta", self.delta)):
+            if value is not None and not 0 < value < 1:
+                raise ValueError(f"{name} must be between 0 and 1. Got {value!r} instead.")
         for origin in self.origins:
             if origin != "*" and not _ORIGIN.fullmatch(origin):
                 raise ValueError(
@@ -70,7 +85,7 @@ class Settings:
                 )
 
     def admits(self, header: bytes | None) -> bool:
-        """Whether an Authorization header carries one of the keys; every key is compared."""
+        """Whether an Authorization header holds one of the keys; every key is compared."""
         if not self.keys:
             return True
         if header is None or header[:7].lower() != b"bearer " or len(header) > _LONGEST_KEY + 7:
@@ -83,7 +98,7 @@ class Settings:
 
 
 def read_keys(path: str | Path) -> tuple[bytes, ...]:
-    """The keys of a file, one a line, as their digests; lines that begin with # are remarks.
+    """The digests of the keys in a file with one key a line; lines that begin with # are comments.
 
     Examples
     --------
@@ -98,14 +113,14 @@ def read_keys(path: str | Path) -> tuple[bytes, ...]:
     keys = [line for line in lines if line and not line.startswith(b"#")]
     if not keys:
         raise ValueError(
-            f"{path} must hold at least one API key, one a line. It holds none. Write one: "
+            f"{path} must hold at least one API key, one a line. It holds none. Make one: "
             'python -c "import secrets; print(secrets.token_urlsafe(32))"'
         )
     wrong = [n for n, line in enumerate(lines, 1) if line in keys and not _sound(line)]
     if wrong:
         raise ValueError(
-            f"An API key must have 16 to {_LONGEST_KEY} letters, digits and marks of ASCII without "
-            f"spaces. Line {wrong[0]} of {path} does not."
+            f"An API key must have 16 to {_LONGEST_KEY} ASCII characters without spaces. Line "
+            f"{wrong[0]} of {path} has others."
         )
     return tuple(hashlib.sha256(key).digest() for key in keys)
 

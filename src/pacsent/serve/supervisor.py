@@ -1,10 +1,10 @@
-"""One process that opens the model and forks workers: they share its memory, and are replaced.
+"""One process that opens the models and forks workers, which share its memory.
 
-Workers never load anything. A worker that dies is forked again; a new model is opened beside the
-old one, gets workers of its own, and only when these answer are the old ones told to finish.
+Workers never load anything. A worker that dies is replaced. A new model is opened next to the old
+one and gets workers of its own; when these answer, the old ones finish their requests and end.
+uvicorn's own supervisor loads the model once for every worker and drops requests at a reload.
 """
 
-import asyncio
 import contextlib
 import os
 import select
@@ -15,17 +15,14 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import uvicorn
-
-from pacsent.serve.application import Front, create_app
 from pacsent.serve.logs import Log
 from pacsent.serve.metrics import Metrics
-from pacsent.serve.protocol import PatientProtocol
 from pacsent.serve.served import Served
 from pacsent.serve.settings import Settings
+from pacsent.serve.worker import work
 
 _POLL = 0.25  # seconds between looks at the workers
-_SOON = 1.0  # a worker that dies within so many seconds is not replaced at once
+_SOON = 1.0  # a worker that dies within this many seconds is replaced after a pause
 
 
 class _Worker(NamedTuple):
@@ -35,10 +32,10 @@ class _Worker(NamedTuple):
 
 
 class Supervisor:
-    """Runs workers on one socket until it is told to stop.
+    """Runs workers on one socket until it receives a signal to stop.
 
-    SIGTERM and SIGINT: no new requests, those under way are finished. SIGHUP: the models are
-    opened again and swapped. SIGKILL of a worker: another takes its place.
+    SIGTERM and SIGINT: no new requests are accepted, those under way are finished. SIGHUP: the
+    models are opened again and swapped. A worker that ends for another reason is replaced.
 
     Parameters
     ----------
@@ -48,9 +45,9 @@ class Supervisor:
     address : (host, port)
     n_workers : int
     signature : callable, optional
-        Something that changes when the models do: they are then opened again without a signal.
+        Its value changes when the models do: they are then opened again without a signal.
     started : callable, optional
-        Told address, workers and model, once it serves.
+        Called with address, workers and model once the server answers.
     """
 
     def __init__(
@@ -79,7 +76,7 @@ class Supervisor:
     def run(self) -> int:
         """Serve until SIGTERM or SIGINT; the exit status."""
         if not hasattr(os, "fork"):
-            raise OSError("pacsent serve needs a system with fork: Linux, macOS or another Unix.")
+            raise OSError("pacsent serve needs a system with fork, such as Linux or macOS.")
         listening = _listen(*self._address)
         self._log.event("opening")
         self._served = self._open()
@@ -96,7 +93,7 @@ class Supervisor:
         while not self._stop:
             select.select([wake], [], [], _POLL)
             _emptied(wake)
-            self._bury(listening)
+            self._replace_ended(listening)
             if self._signature and time.monotonic() - looked > 1.0:
                 looked = time.monotonic()
                 now = self._signature()
@@ -130,7 +127,7 @@ class Supervisor:
     # ---- workers -------------------------------------------------------------------------------
 
     def _start_workers(self, listening) -> list[int]:
-        """Fork a full set for the newest model and wait until all answer; their numbers."""
+        """Fork all workers for the newest model and wait until they answer; their process ids."""
         started = [self._fork(listening) for _ in range(self._n_workers)]
         deadline = time.monotonic() + 60
         for _pid, ready in started:
@@ -156,9 +153,7 @@ class Supervisor:
                 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
                     signal.signal(number, signal.SIG_DFL)
                 signal.signal(signal.SIGHUP, signal.SIG_IGN)
-                _work(
-                    self._served, self._settings, self._metrics.in_slot(slot), listening, writable
-                )
+                work(self._served, self._settings, self._metrics.in_slot(slot), listening, writable)
                 status = 0
             finally:
                 os._exit(status)
@@ -166,8 +161,8 @@ class Supervisor:
         self._workers[pid] = _Worker(slot, self._generation, time.monotonic())
         return pid, readable
 
-    def _bury(self, listening):
-        """Take note of workers that ended, and replace those that should not have."""
+    def _replace_ended(self, listening):
+        """Record workers that ended, and replace those that should not have."""
         for pid in _ended(self._workers):
             worker = self._workers.pop(pid)
             if worker.generation != self._generation:
@@ -182,7 +177,7 @@ class Supervisor:
                 os.close(self._fork(listening)[1])
 
     def _swap(self, listening):
-        """The models as they are now, with workers of their own; then the old ones may finish."""
+        """Open the models again and start their workers; then let the old workers finish."""
         try:
             served = self._open()
         except (ValueError, OSError, ImportError, MemoryError) as error:
@@ -193,20 +188,20 @@ class Supervisor:
         self._generation += 1
         self._start_workers(listening)
         for pid in old:
-            _tell(pid, signal.SIGTERM)
+            _signal(pid, signal.SIGTERM)
         self._log.event("swapped", model=served.name, generation=self._generation)
 
     def _end(self) -> int:
         self._log.event("stopping")
         for pid in self._workers:
-            _tell(pid, signal.SIGTERM)
+            _signal(pid, signal.SIGTERM)
         deadline = time.monotonic() + self._settings.grace + 2
         while self._workers and time.monotonic() < deadline:
             for pid in _ended(self._workers):
                 del self._workers[pid]
             time.sleep(0.02)
         for pid in self._workers:
-            _tell(pid, signal.SIGKILL)
+            _signal(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
         self._log.event("stopped")
         return 0
@@ -221,7 +216,7 @@ def _listen(host, port) -> socket.socket:
     except OSError as error:
         listening.close()
         raise OSError(
-            f"The address {host}:{port} cannot be taken ({error.strerror}). Choose another --port."
+            f"The address {host}:{port} cannot be used ({error.strerror}). Choose another --port."
         ) from None
     listening.listen(1024)
     listening.setblocking(False)
@@ -240,7 +235,7 @@ def _ended(workers) -> list[int]:
     return found
 
 
-def _tell(pid, number):
+def _signal(pid, number):
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
 
@@ -251,61 +246,3 @@ def _emptied(pipe):
             pass
     except BlockingIOError:
         pass
-
-
-# ------------------------------------------------------------------------------------------------
-# In a worker
-# ------------------------------------------------------------------------------------------------
-
-
-def _work(served, settings, metrics, listening, ready):
-    """One worker: answer until SIGTERM."""
-    metrics.started()
-    front = create_app(served, settings, metrics, Log())
-    config = uvicorn.Config(
-        front,
-        http=PatientProtocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=65,
-        timeout_graceful_shutdown=max(1, int(settings.grace)),
-    )
-    server = _Server(config, front, ready)
-    try:
-        server.run(sockets=[listening])
-    finally:
-        front.log.flush()
-        front.close()
-
-
-class _Server(uvicorn.Server):
-    """uvicorn's, which says when it is ready, and ends when its parent is gone."""
-
-    def __init__(self, config, front: Front, ready: int):
-        super().__init__(config)
-        self._front, self._ready = front, ready
-        self._parent = os.getppid()
-
-    async def startup(self, sockets=None):
-        await super().startup(sockets)
-        with contextlib.suppress(BrokenPipeError):  # nobody waits for a successor
-            os.write(self._ready, b"1")
-        os.close(self._ready)
-
-    async def on_tick(self, counter):
-        if os.getppid() != self._parent:
-            self.should_exit = True
-        return await super().on_tick(counter)
-
-    async def shutdown(self, sockets=None):
-        self._front.draining = True
-        for server in self.servers:
-            server.close()
-        for _ in range(20):  # whoever is connected is still answered, once, and told to go
-            if not self.server_state.connections:
-                break
-            await asyncio.sleep(0.05)
-        await super().shutdown([])

@@ -1,54 +1,38 @@
 "use strict";
 const $ = id => document.getElementById(id);
-let key = "", about = {}, map = null;
+let about = {}, map = null;
 
-async function ask(path, body) {
-  const headers = key ? {authorization: "Bearer " + key} : {};
-  if (body) headers["content-type"] = "application/json";
-  const answer = await fetch(path, {method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body)});
-  if (answer.status === 401) { $("key-form").hidden = false; $("key").focus(); }
-  const found = await answer.json();
-  if (!answer.ok) throw new Error(found.error ? found.error.message : "The server answered " + answer.status + ".");
-  return found;
-}
-
-function told(error) {
+function report(error) {
   $("problem").hidden = !error;
   $("problem").textContent = error ? error.message || "The server cannot be reached." : "";
-}
-
-function made(name, text, kind) {
-  const element = document.createElement(name);
-  if (text !== undefined) element.textContent = text;
-  if (kind) element.className = kind;
-  return element;
 }
 
 const percent = value => (100 * value).toFixed(value > .995 && value < 1 ? 1 : 0) + " %";
 const turns = {};
 async function latest(name, work) { // an answer that was overtaken is dropped
   const mine = turns[name] = (turns[name] || 0) + 1;
-  try { const found = await work(); if (turns[name] === mine) { told(null); return found; } }
-  catch (error) { if (turns[name] === mine) told(error); }
+  try { const found = await work(); if (turns[name] === mine) { report(null); return found; } }
+  catch (error) { if (turns[name] === mine) report(error); }
   return null;
 }
 
 async function showWords(text) {
   const found = await latest("words", () => ask("/embed", {texts: text, words: true, mean: false}));
   if (!found) return;
-  const {words, coverage, variance, tokens} = found.results[0];
+  const {words, variance} = found.results[0];
+  if (!words) { $("words").replaceChildren(); $("spread").textContent = "The text is too long to show the weight of each word."; return; }
   const heaviest = Math.max(1e-9, ...words.map(w => w.weight));
   $("words").replaceChildren(...words.flatMap(({word, known, weight}) => {
     const level = Math.min(5, Math.round(5 * Math.sqrt(weight / heaviest)));
     const shown = made("span", word, "word " + (known ? "known w" + level : "unknown"));
-    shown.title = known ? `without it the vector turns by ${weight.toFixed(3)}` : "not in the vocabulary";
-    const aloud = made("span", known ? "" : " (unknown)", "skip");
-    return [shown, aloud, document.createTextNode(" ")];
+    shown.title = known ? `Without this word the vector turns by ${weight.toFixed(3)} (1 − cosine).` : "This word is not in the vocabulary.";
+    return [shown, made("span", known ? "" : " (unknown)", "skip"), document.createTextNode(" ")];
   }));
-  const spread = variance === null ? "There is no known word, so there is no vector."
-    : variance === 0 ? "The posterior has no spread: this method takes the text at its word (λ = ∞)."
-    : `The posterior spreads by ${Math.sqrt(variance).toPrecision(3)} (standard deviation) in each of ${about.dimensions} directions.`;
-  $("spread").textContent = tokens ? `${percent(coverage)} of ${tokens} words are known. ${spread}` : spread;
+  const known = words.filter(word => word.known).length;
+  const spread = variance === null ? "The text has no vector, because no word is known."
+    : variance === 0 ? "This method gives a vector without a variance."
+    : `The posterior has the standard deviation ${Math.sqrt(variance).toPrecision(3)} in each of ${about.dimensions} dimensions.`;
+  $("spread").textContent = words.length ? `${percent(known / words.length)} of ${words.length} words are known. ${spread}` : "The text is empty.";
 }
 
 async function showCompared(text, other) {
@@ -56,26 +40,29 @@ async function showCompared(text, other) {
   const found = await latest("compared", () => ask("/similarity", {a: text, b: other}));
   if (!found) return;
   const cosine = found.cosines[0];
-  const said = cosine > .8 ? "say nearly the same" : cosine > .5 ? "are about like things" : cosine > .25 ? "have something in common" : "have little to do with each other";
-  $("compared").textContent = `Cosine ${cosine.toFixed(3)}: they ${said}.`;
+  const said = cosine > .8 ? "nearly the same meaning" : cosine > .5 ? "similar topics" : cosine > .25 ? "something in common" : "little in common";
+  $("compared").textContent = `Cosine ${cosine.toFixed(3)}: ${said}.`;
   $("needle").style.left = 50 + 50 * cosine + "%";
 }
 
 async function showClass(text) {
   const found = await latest("class", () => ask("/classify", {texts: text, explain: true}));
   if (!found) return;
-  const {label, probability, set, abstained, explanation} = found.results[0];
-  const promise = found.promise;
-  $("label").textContent = abstained && promise.why_silent ? `It abstains: it would say ${label} (${percent(probability)}). ${promise.why_silent}`
-    : abstained ? `It abstains: ${label} (${percent(probability)}) is not sure enough.` : `${label}, with probability ${percent(probability)}`;
-  $("set").textContent = set === null ? promise.why_not || ""
-    : (set.length ? `Cannot be ruled out: ${set.join(", ")}.` : "Every class can be ruled out: the text is unlike all of them.")
-      + ` Such sets miss the right class for at most ${percent(promise.error)} of texts like those it was calibrated with (confidence ${percent(1 - promise.delta)}).`;
-  const sums = new Map();
-  for (const [word, value] of explanation.words) sums.set(word, (sums.get(word) || 0) + value);
-  const top = [...sums].filter(([, v]) => v).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 8);
-  const largest = Math.max(1e-9, ...top.map(([, v]) => Math.abs(v)));
-  $("why").tBodies[0].replaceChildren(...top.map(([word, value]) => {
+  const {label, probability, set, abstained, explanation, note} = found.results[0];
+  const {no_answers, no_sets, statement, set_error, delta} = found.guarantee;
+  $("label").textContent = label === null ? "No class" : `${label}, with probability ${percent(probability)}`;
+  $("abstained").textContent = label === null ? note
+    : !abstained ? statement || "" : "The classifier abstains. " + (no_answers || "This probability is too small for the guarantee. " + (statement || ""));
+  $("set").textContent = label === null ? "" : set === null ? no_sets || ""
+    : (set.length ? `Label set: ${set.join(", ")}.` : "The label set is empty: the text differs from all classes.")
+      + ` With ${percent(1 - delta)} confidence, label sets miss the right class for at most ${percent(set_error)} of new texts.`;
+  const rows = explanation ? explanation.words.filter(([, v]) => v) : [];
+  const shown = rows.slice(0, 8), rest = rows.slice(8).reduce((sum, [, v]) => sum + v, 0);
+  if (rest) shown.push([`${rows.length - 8} other words`, rest]);
+  if (explanation && explanation.vector_rest) shown.push(["the sentence vector as a whole", explanation.vector_rest]);
+  const largest = Math.max(1e-9, ...shown.map(([, v]) => Math.abs(v)));
+  $("reasons").hidden = !shown.length;
+  $("why").tBodies[0].replaceChildren(...shown.map(([word, value]) => {
     const row = made("tr"), bar = made("td", undefined, "bar"), inside = made("div", undefined, value > 0 ? "for" : "against");
     inside.style.width = 100 * Math.abs(value) / largest + "%";
     bar.append(inside);
@@ -90,14 +77,14 @@ function hitsInto(list, hits) {
     const text = hit.text.length > most ? hit.text.slice(0, most) + "…" : hit.text;
     if (map && map.rows.has(hit.id)) {
       const button = made("button", text, "pick");
-      button.type = "button"; button.title = "Show it on the map";
+      button.type = "button"; button.title = "Show this text on the map";
       button.addEventListener("click", () => { map.goTo(map.rows.get(hit.id)); $("map").focus(); });
       item.append(button);
     } else item.append(made("span", text));
     item.append(" ", made("span", hit.cosine.toFixed(3), "cosine"));
     return item;
   }));
-  if (!hits.length) list.replaceChildren(made("li", "Nothing: no word of it is known."));
+  if (!hits.length) list.replaceChildren(made("li", "No text was found: no word of the query is known."));
 }
 
 async function showNear(text) {
@@ -118,7 +105,7 @@ async function showMap() {
   const found = await ask("/index/map");
   const classes = found.classes || [];
   map = new PointMap($("map"), {x: found.x, y: found.y, group: classes.length ? found.group : null, onPick: async row => {
-    $("picked-class").textContent = classes.length ? "The classifier answers: " + classes[found.group[row]] : "";
+    $("picked-class").textContent = classes.length ? "Answer of the classifier: " + classes[found.group[row]] : "";
     const text = await latest("picked", () => ask("/index/" + found.ids[row]));
     if (text) $("picked").textContent = text.text;
   }});
@@ -129,17 +116,16 @@ async function showMap() {
   $("find").addEventListener("input", later(find));
 }
 
-async function showPromises() {
+async function showCertificates() {
   const {certificates} = await ask("/certificates");
-  $("promises").replaceChildren(...certificates.map(({in_words, about}) => {
-    const shown = made("div", undefined, "promise"), [first, ...rest] = in_words.split("\n");
-    shown.append(made("p", first));
+  $("certificates").replaceChildren(...certificates.map(({in_words, subject}) => {
+    const shown = made("div", undefined, "certificate"), [first, ...rest] = in_words.split("\n");
     const more = made("details");
-    more.append(made("summary", about === "classifier" ? "How this is known about the classifier" : "How this is known"), ...rest.map(line => made("p", line, "quiet")));
-    shown.append(more);
+    more.append(made("summary", "Assumptions and details"), ...rest.map(line => made("p", line, "quiet")));
+    shown.append(made("h3", subject), made("p", first), more);
     return shown;
   }));
-  if (!certificates.length) $("promises").replaceChildren(made("p", "Nothing: the server was started without certificates (--certificate FILE), and its classifier, if there is one, has none.", "quiet"));
+  if (!certificates.length) $("certificates").replaceChildren(made("p", "There are none. Start the server with --certificate FILE, or serve a classifier that was fitted with a holdout.", "quiet"));
 }
 
 function later(work) {
@@ -165,13 +151,13 @@ async function start() {
     $("classes").hidden = !about.classes;
     $("near").hidden = $("map-section").hidden = about.texts === undefined;
     if (about.texts !== undefined && !map) await showMap();
-    await showPromises();
+    await showCertificates();
     showText();
     document.body.dataset.ready = "yes";
-  } catch (error) { told(error); }
+  } catch (error) { report(error); }
 }
 
-$("key-form").addEventListener("submit", event => { event.preventDefault(); key = $("key").value; $("key").value = ""; start(); });
+onKey(start);
 $("text").addEventListener("input", later(showText));
 $("other").addEventListener("input", later(() => showCompared($("text").value, $("other").value)));
 start();
