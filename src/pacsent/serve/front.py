@@ -11,6 +11,7 @@ import os
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 from starlette.middleware.cors import CORSMiddleware
 
@@ -46,7 +47,7 @@ class Front:
     log : Log
     """
 
-    def __init__(self, endpoints: Endpoints, app, log: Log):
+    def __init__(self, endpoints: Endpoints, app: Any, log: Log):
         self.endpoints = endpoints
         self.settings = endpoints.settings
         self.metrics = endpoints.metrics
