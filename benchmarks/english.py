@@ -448,18 +448,19 @@ def subword_vectors(words, vectors, others, penalty=1.0, n_steps=25) -> np.ndarr
 def rare(data) -> dict:
     """Words 20,001 to 40,000 treated as unknown: how near is what stands in for them?"""
     full = full_tables(data / "english")
-    known = Vocabulary(full.words[:N_KNOWN], full.counts[:N_KNOWN], unknown="nearest")
-    table = unit_length(np.asarray(full.input_vectors[: 2 * N_KNOWN], dtype=np.float32))
+    n_known = min(N_KNOWN, full.n_words // 2)
+    known = Vocabulary(full.words[:n_known], full.counts[:n_known], unknown="nearest")
+    table = unit_length(np.asarray(full.input_vectors[: 2 * n_known], dtype=np.float32))
     rng = np.random.default_rng(0)
-    some = np.sort(N_KNOWN + rng.permutation(N_KNOWN)[:5000])
+    some = np.sort(n_known + rng.permutation(n_known)[:5000])
     others, truth = [full.words[i] for i in some], table[some]
     encoded = known.encode([[word] for word in others])
     read = np.diff(encoded.offsets) == 1
     stand_in = np.zeros_like(truth)
     stand_in[read] = table[encoded.ids]
-    grammed = unit_length(subword_vectors(full.words[:N_KNOWN], table[:N_KNOWN], others))
-    mean = unit_length(table[:N_KNOWN].mean(axis=0, keepdims=True))
-    chance = table[rng.integers(N_KNOWN, size=len(others))]
+    grammed = unit_length(subword_vectors(full.words[:n_known], table[:n_known], others))
+    mean = unit_length(table[:n_known].mean(axis=0, keepdims=True))
+    chance = table[rng.integers(n_known, size=len(others))]
     rows = []
     for label, found, used in (
         ("left out", stand_in * 0, np.zeros(len(others), dtype=bool)),

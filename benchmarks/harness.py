@@ -20,6 +20,11 @@ from pathlib import Path
 import pacsent
 from pacsent.maths.rounding import rounded_up
 
+if os.environ.get("PACSENT_TINY"):  # does everything run? see tiny.py
+    import tiny
+
+    tiny.install()
+
 RESULTS = Path(__file__).parent / "results"
 DATA = Path(__file__).parents[2] / "shared" / "data"  # beside the project
 

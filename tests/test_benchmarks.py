@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 BENCHMARKS = sorted(
     path.stem
     for path in (ROOT / "benchmarks").glob("*.py")
-    if path.stem not in ("harness", "make_tables")
+    if path.stem not in ("harness", "make_tables", "tiny")
 )
 
 
@@ -64,3 +65,68 @@ def test_a_benchmark_ends_with_its_json_line(monkeypatch, capsys):
     harness.finish("encode", [{"method": "a", "rate": 2.0}], summary={"ratio": 6.1}, save=False)
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert told["benchmark"] == "encode" and told["ratio"] == 6.1
+
+
+# benchmark and arguments -> what it needs besides [dev]; each is run on tiny data. Those of serve,
+# certify and simulate are tested with their packages, and those of the GPU need one.
+RUNS = {
+    "classify accuracy --sets subj --seeds 1": (),
+    "classify few --sets subj --labels 20": (),
+    "classify tune --sets subj --labels 20": (),
+    "classify speed --sets subj": (),
+    "classify model --sets subj": (),
+    "classify_alarms --repeats 2": (),
+    "classify_bounds --sets subj --labels 50": (),
+    "corpora --gigabytes 0.001": (),
+    "distributed --quick --n-epochs 1 --cores 1": (),
+    "encode": ("gensim", "model2vec"),
+    "english compression": (),
+    "english posterior": (),
+    "english rare": (),
+    "english retrieval": (),
+    "english sizes": (),
+    "english typos": (),
+    "export": ("model2vec",),
+    "formats --words 500 --dims 10 --open-words 1000 --repeats 1": ("gensim",),
+    "grid --dataset subj --Cs 1 --jobs 1": (),
+    "mteb_own": ("mteb",),
+    "paper_options --only subj --rows PB-01 --splits 1 --n-jobs 1": (),
+    "scale --rows 500 --rounds 1": ("pyarrow",),
+    "search reviews": (),
+    "search million": (),
+    "solve --rounds 1 --rival 1 --exact 4 --epochs 1": ("torch",),
+    "solve --sentences --rounds 1": (),
+    "subj_splits --splits 2": (),
+    "table_time": (),
+    "tokenise --megabytes 0.1": (),
+    "train --n-words 5000 --workers 1 --repeat 1": ("gensim",),
+    "before_after --rounds 1 --repeat 1": (),
+}
+QUICK = {"english rare", "table_time", "tokenise --megabytes 0.1"}
+ELSEWHERE = {"certify", "serve", "simulate", "train_gpu", "solve_gpu", "reproduce_gpu"}
+
+
+@pytest.fixture(scope="module")
+def tiny_data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    subprocess.run([sys.executable, ROOT / "benchmarks" / "tiny.py", folder], check=True)
+    return folder
+
+
+def test_every_benchmark_is_run_on_tiny_data():
+    assert {run.split()[0] for run in RUNS} | ELSEWHERE == set(BENCHMARKS)
+
+
+@pytest.mark.parametrize(
+    "run", [run if run in QUICK else pytest.param(run, marks=pytest.mark.slow) for run in RUNS]
+)
+def test_a_benchmark_runs_on_tiny_data(run, tiny_data):
+    for module in RUNS[run]:
+        pytest.importorskip(module)
+    name, *more = run.split()
+    done = subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / f"{name}.py", "--data", tiny_data, *more],
+        capture_output=True, text=True, env={**os.environ, "PACSENT_TINY": "1"}, cwd=tiny_data,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout.splitlines()[-1])["benchmark"] == name
