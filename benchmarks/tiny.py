@@ -11,6 +11,7 @@ import lzma
 import sys
 import tarfile
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -80,14 +81,16 @@ def write(folder: Path) -> None:
         np.save(folder / "english" / f"{name}.scale.npy", scale.astype(np.float32))
         whole = np.round(table / scale[:, None]).astype(np.int8)
         np.save(folder / "english" / f"{name}.i8.npy", whole)
-    pairs = "".join(f"{a}\t{b}\t{i % 10}\n" for i, (a, b) in enumerate(zip(words, words[1:60])))
+    pairs = "".join(f"{a}\t{b}\t{i % 10}\n" for i, (a, b) in enumerate(pairwise(words[:60])))
     for name in ("wordsim353.tsv", "simlex999.txt"):
-        (folder / "words" / name).write_text(f"# test data\n# Word 1\tWord 2\tHuman (mean)\n{pairs}")
+        (folder / "words" / name).write_text(
+            f"# test data\n# Word 1\tWord 2\tHuman (mean)\n{pairs}"
+        )
     fours = "".join(f"{' '.join(words[i : i + 4])}\n" for i in range(0, 80, 4))
     (folder / "words" / "questions-words.txt").write_text(f": a section\n{fours}")
     texts = [p.text for p in passages()[::5]]
     pages = "".join(
-        f"  <page>\n    <title>P{i}</title>\n    <revision>\n      <text xml:space=\"preserve\">"
+        f'  <page>\n    <title>P{i}</title>\n    <revision>\n      <text xml:space="preserve">'
         f"{text.replace('&', '').replace('<', '')}</text>\n    </revision>\n  </page>\n"
         for i, text in enumerate(texts)
     )
