@@ -251,3 +251,50 @@ def test_every_message_about_an_extra_names_the_checkout_too():
     sources = Path(pacsent.__file__).parent.rglob("*.py")
     own = [p.name for p in sources if "pip install 'pacsent" in p.read_text("utf-8")]
     assert own == ["lazy.py"]
+
+
+def test_every_command_that_takes_texts_reads_tables():
+    """A new command is put here, or has the options of texts, and hostile/command_lines runs it."""
+    from hostile.command_lines import taking_texts
+
+    inner = cli.commands["classify"].commands
+    commands = {*cli.commands, *(f"classify {name}" for name in inner)} - {"classify"}
+    without = {"clean", "words", "convert", "search", "export", "push", "bound", "simulate",
+               "classify explain", "serve", "reproduce", "demo", "check", "doctor"}  # fmt: skip
+    assert commands - without == {name for name, _ in taking_texts()}
+
+
+@pytest.mark.parametrize("content", ["café".encode("latin-1"), "{}".encode("utf-16")])
+def test_verify_names_a_file_of_another_encoding(tmp_path, content):
+    (tmp_path / "c.json").write_bytes(content)
+    done = CliRunner().invoke(cli, ["verify", str(tmp_path / "c.json")])
+    assert done.exit_code == 1
+    assert f"{tmp_path / 'c.json'} must be a certificate: JSON in UTF-8" in done.stderr
+
+
+def test_hits_are_one_line_each_and_a_huge_number_of_them_is_fine(tmp_path, toy_word_vectors):
+    save(toy_word_vectors, tmp_path / "words")
+    rows = ["good\nfilm", "quiet\ta\\b film", "film"]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps({"text": row}) + "\n" for row in rows))
+    arguments = ["--method", "Average", "--quiet"]
+    made = ["index", str(tmp_path / "words"), str(tmp_path / "t.jsonl"), "-o", str(tmp_path / "i")]
+    assert CliRunner().invoke(cli, [*made, *arguments]).exit_code == 0
+    done = CliRunner().invoke(cli, ["search", str(tmp_path / "i"), "film", "-k", "2147483648"])
+    assert done.exit_code == 0
+    lines = sorted(line.split("\t")[2] for line in done.stdout.splitlines())
+    assert lines == ["film", "good\\nfilm", "quiet\\ta\\\\b film"]
+
+
+def test_no_bound_is_printed_to_nearest():
+    """0.25004 printed as 0.2500 is no bound any more: `rounded_up` writes it."""
+    import re
+    from pathlib import Path
+
+    import pacsent
+
+    wrong = re.compile(r"\{[^{}]*(bound|promised|guarantee)[^{}]*:\.\d[fg%]\}")
+    root = Path(pacsent.__file__).parent
+    found = [
+        f"{p.name}: {m[0]}" for p in root.rglob("*.py") for m in [wrong.search(p.read_text())] if m
+    ]
+    assert not found

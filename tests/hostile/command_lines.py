@@ -1,5 +1,8 @@
 """Commands with wrong files, wrong options, damaged folders, closed streams and signals."""
 
+import gzip
+import io
+import json
 import os
 import shutil
 import signal
@@ -12,7 +15,15 @@ from pathlib import Path
 
 import numpy as np
 
-from hostile.material import TEXTS, expected, write_model, write_texts, write_words
+from hostile.material import (
+    LABELLED,
+    TEXTS,
+    expected,
+    write_classifier,
+    write_model,
+    write_texts,
+    write_words,
+)
 from hostile.running import Case, command, left_behind
 
 # ------------------------------------------------------------------------------------------------
@@ -106,6 +117,115 @@ def odd_files() -> Iterator[Case]:
             lambda k=kind: _texts_for(k, "clean", "--wiki", "ODD", "-o", "new", "--quiet"),
             "refused",
         )
+
+
+# ------------------------------------------------------------------------------------------------
+# tables, for every command that takes texts
+# ------------------------------------------------------------------------------------------------
+
+_ROWS = [("id", "text", "label"), *((str(n), *row) for n, row in enumerate(LABELLED))]
+_JSON = [dict(zip(_ROWS[0], row)) for row in _ROWS[1:]]
+
+
+def _separated(rows, comma=",") -> bytes:
+    return "".join(comma.join(row) + "\n" for row in rows).encode()
+
+
+def _jsonl(rows) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def _parquet(rows) -> bytes:
+    import pyarrow
+    from pyarrow import parquet
+
+    written = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_pylist(rows), written)
+    return written.getvalue()
+
+
+TABLES = {
+    "t.csv": lambda: _separated(_ROWS),
+    "t.tsv": lambda: _separated(_ROWS, "\t"),
+    "t.jsonl": lambda: _jsonl(_JSON),
+    "t.parquet": lambda: _parquet(_JSON),
+    "t.csv.gz": lambda: gzip.compress(_separated(_ROWS)),
+    "bom.csv": lambda: b"\xef\xbb\xbf" + _separated(_ROWS).replace(b"\n", b"\r\n"),
+}
+BAD_TABLES = {
+    "lone.tsv": lambda: b'id\ttext\tlabel\n1\t"unclosed good film\tup\n2\tbad film\tdown\n',
+    "lone.csv": lambda: b'id,text,label\n1,"unclosed good film,up\n2,bad film,down\n',
+    "comma.csv": lambda: _separated([*_ROWS, ("7", "well, well, well", "up")]),
+    "short.csv": lambda: _separated([*_ROWS, ("7",)]),
+    "other columns.csv": lambda: b"a,b\n1,2\n",
+    "twice.csv": lambda: b"text,text,label\ngood,bad,up\n",
+    "utf-16.csv": lambda: _separated(_ROWS).decode().encode("utf-16"),
+    "latin-1.csv": lambda: _separated([*_ROWS, ("7", "é", "up")]).decode().encode("latin-1"),
+    "null.jsonl": lambda: _jsonl([*_JSON, {"id": "7", "text": None, "label": "up"}]),
+    "number.jsonl": lambda: _jsonl([*_JSON, {"id": "7", "text": 5, "label": "up"}]),
+    "surrogate.jsonl": lambda: _jsonl([*_JSON, {"id": "7", "text": "\ud800", "label": "up"}]),
+    "list.jsonl": lambda: _jsonl([*_JSON, ["a", "b"]]),
+    "array.jsonl": lambda: json.dumps(_JSON).encode(),
+    "null.parquet": lambda: _parquet([*_JSON, {"id": "7", "text": None, "label": "up"}]),
+    "numbers.parquet": lambda: _parquet([{"id": 1, "text": 2, "label": 3}]),
+    "cut.parquet": lambda: _parquet(_JSON)[:-9],
+    "empty.parquet": lambda: b"",
+    "cut.csv.gz": lambda: gzip.compress(_separated(_ROWS))[:-9],
+}
+_VALUES = {  # of the parameters of commands that take texts; a command with a new one stops here
+    "model": "model", "words": "words", "method": "PB-L2", "a": "classifier", "b": "classifier",
+    "texts": "TABLE", "data": "TABLE", "first": "TABLE", "second": "TABLE", "sources": "TABLE",
+    "dataset": "TABLE", "text": "TABLE", "certificate": "c.json", "output": "new",
+}  # fmt: skip
+_MORE = {
+    "train": ["-o", "new", "--min-count", 1, "--n-dims", 4, "--n-epochs", 1],
+    "map": ["-o", "map.html"], "classify train": ["--words", "none"], "evaluate": ["--seeds", 1],
+    "classify watch": ["--alpha", 1e-9], "embed": ["-o", "v.npy"], "verify": ["model"],
+    "certify": ["--random-state", 0],
+}  # fmt: skip
+
+
+def taking_texts() -> Iterator[tuple[str, list]]:
+    """Every command that takes texts, as a command line with TABLE in place of a file."""
+    from pacsent.cli import cli
+
+    inner = cli.commands["classify"].commands
+    commands = {**cli.commands, **{f"classify {name}": inner[name] for name in inner}}
+    for name, one in commands.items():
+        if all(option.name != "text_column" for option in one.params):
+            continue
+        line = name.split()
+        for parameter in one.params:
+            value = _VALUES.get(parameter.name)
+            if parameter.param_type_name == "argument" and name + parameter.name != "verifymodel":
+                value = "classifier" if (name[:8], value) == ("classify", "model") else value
+                line.append(value or parameter.name)
+            elif parameter.required:
+                line += [parameter.opts[0], value or "new"]
+        yield name, [*line, *_MORE.get(name, [])]
+
+
+def _table(name, line, content) -> str:
+    write_words()
+    write_model()
+    write_classifier()
+    Path(name).write_bytes(content)
+    arguments = [name if one == "TABLE" else one for one in line]
+    if line[0] == "verify":
+        certificate = ("certify", "model", name, "-o", "c.json", "--random-state", 0)
+        command(*certificate)
+    _, err = command(*arguments)
+    n_rows = f"Read {len(LABELLED)} rows of {name}"
+    return "" if n_rows in err else f"took {name} without saying what it read: {err[-200:]!r}"
+
+
+def tables() -> Iterator[Case]:
+    for name, line in taking_texts():
+        for table, make in TABLES.items():
+            yield Case(f"{name} {table}", lambda t=table, a=line, m=make: _table(t, a, m()), "ok")
+        for table, make in BAD_TABLES.items():
+            case = lambda t=table, a=line, m=make: _table(t, a, m())  # noqa: E731
+            yield Case(f"{name} {table}", case, "refused")
 
 
 # ------------------------------------------------------------------------------------------------
@@ -446,6 +566,7 @@ def processes() -> Iterator[Case]:
 
 def cases() -> Iterator[Case]:
     yield from odd_files()
+    yield from tables()
     yield from options()
     yield from outputs()
     yield from folders()

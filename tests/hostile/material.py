@@ -48,6 +48,28 @@ def write_model(method="PB-L2", name="model") -> Path:
     return save(fitted(method), name)
 
 
+LABELLED = [
+    (f"{a} {b} {c} item{n}", "up" if a in WORDS[:4] else "down")
+    for n, (a, b, c) in enumerate(zip(WORDS * 5, WORDS[3:] * 8, WORDS[5:] * 14))
+]
+
+
+@cache
+def classifier():
+    from pacsent import TextClassifier
+
+    texts = [f"{text} seen" for text, _ in LABELLED * 3]
+    texts = [f"{text}{n}" for n, text in enumerate(texts)]
+    labels = [label for _, label in LABELLED * 3]
+    return TextClassifier(n_jobs=1).fit(texts, labels, holdout=0.5, seed=0)
+
+
+def write_classifier(name="classifier") -> Path:
+    from pacsent import save
+
+    return save(classifier(), name)
+
+
 def write_texts(name="t.txt") -> Path:
     path = Path(name)
     path.write_text("\n".join(TEXTS) + "\n")
@@ -60,5 +82,6 @@ def prepare() -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        classifier()
         for method in METHODS:
             expected(method)

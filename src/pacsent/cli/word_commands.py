@@ -17,6 +17,7 @@ from pacsent.cli.command_line import (
     overwrite_option,
     quiet_option,
 )
+from pacsent.cli.inputs import TextsPath, read_texts, text_options
 from pacsent.cli.printing import echo_json, table, terminal_width
 
 # ------------------------------------------------------------------------------------------------
@@ -85,9 +86,23 @@ def _flag(context, name):
     return max(found.opts, key=len) if isinstance(found, click.Option) else name.upper()
 
 
+def _documents(texts, text_column, input_format, quiet):
+    """What SkipGram reads: paths of files of lines, or the texts where there is a table."""
+    import os
+    from pathlib import Path
+
+    from pacsent.text.tables import kind_of
+
+    kinds = {input_format or kind_of(os.path.basename(name))[0] or "text" for name in texts}
+    if kinds == {"text"} and text_column is None:
+        return "-" if texts == ("-",) else [Path(name) for name in texts]
+    return (text for name in texts for text in read_texts(name, text_column, input_format, quiet))
+
+
 @cli.command()
-@click.argument("text", nargs=-1, type=click.Path(exists=True, allow_dash=True))
+@click.argument("texts", nargs=-1, type=TextsPath())
 @click.option("-o", "--output", type=click.Path(), help="Folder to write the word vectors to.")
+@text_options
 @click.option(
     "--resume",
     type=click.Path(),
@@ -139,12 +154,13 @@ def _flag(context, name):
 @json_option
 @quiet_option
 @click.pass_context
-def train(context, text, output, resume, overwrite, as_json, quiet, device, **parameters):
-    """Train word vectors on TEXT, both tables: Skip-gram with negative sampling.
+def train(context, texts, output, resume, overwrite, as_json, quiet, device, **parameters):
+    """Train word vectors on TEXTS by Skip-gram with negative sampling.
 
-    TEXT is one or more files, raw or cleaned, plain or packed, or - for standard input; each line
-    is a document. While it trains, DIR.training beside the --output folder DIR holds the corpus
-    and the checkpoints; it is deleted at the end.
+    TEXTS is one or more files with one document per line, raw or cleaned, plain or packed, tables,
+    or - for stdin. Both tables, input and output, are kept. While it trains, the folder
+    DIR.training next to the --output folder DIR holds the corpus and the checkpoints; it is deleted
+    at the end.
     """
     import time
     from pathlib import Path
@@ -164,15 +180,16 @@ def train(context, text, output, resume, overwrite, as_json, quiet, device, **pa
                 + "."
             )
         output = resume.rstrip("/").removesuffix(".training")
-    elif not text or output is None:
-        raise click.UsageError("TEXT and --output are needed, or --resume DIR.")
+    elif not texts or output is None:
+        raise click.UsageError("TEXTS and --output are needed, or --resume DIR.")
     from pacsent import storage
     from pacsent.words.skipgram import SkipGram, forget
     from pacsent.words.storing import save_words
 
     folder = Path(output)
     work = folder.with_name(folder.name + ".training")
-    storage.check_place(folder, text, overwrite=overwrite)
+    storage.check_place(folder, texts, overwrite=overwrite)
+    columns = parameters.pop("text_column"), parameters.pop("input_format")
     if resume is None and (work / "state.json").exists():
         raise ValueError(
             f"{work} must not be there when a training starts. It holds an unfinished one. "
@@ -188,7 +205,7 @@ def train(context, text, output, resume, overwrite, as_json, quiet, device, **pa
             else:
                 parameters["device"] = device or "cpu"
                 model = SkipGram(**parameters, checkpoint_dir=work, verbose=not quiet)
-                model.fit("-" if text == ("-",) else [Path(name) for name in text])
+                model.fit(_documents(texts, *columns, quiet))
             save_words(model.word_vectors_, folder, overwrite=overwrite)
         except BaseException as error:
             if not (work / "state.json").exists():
@@ -302,10 +319,10 @@ def words(model, word, n, evaluate, as_json, quiet):
 @click.option("--normalise", type=click.Choice(["paper", "unicode"]), help="How text is tokenised.")
 @click.option(
     "--trained-on",
-    metavar="TEXT",
+    metavar="TEXTS",
     multiple=True,
-    help="A text, a document a line, that SOURCE was trained on: certificates can then be checked "
-    "for overlap with it. May be given several times.",
+    help="Texts that SOURCE was trained on, one document per line or a table: certificates can "
+    "then be checked for overlap with them. May be given several times.",
 )
 @click.option("--dtype", type=click.Choice(["float16", "float32"]), help="Change the precision.")
 @click.option("--n-words", type=click.IntRange(1), help="Keep the first, most frequent words.")
@@ -346,7 +363,7 @@ def convert(
     import warnings
     from pathlib import Path
 
-    from pacsent.text.reading import check_input, read_lines
+    from pacsent.text.reading import check_input
     from pacsent.words import formats
 
     if to is not None and to not in formats.WRITABLE:
@@ -379,7 +396,8 @@ def convert(
         )
     echo_warnings(caught)
     if trained_on:
-        words = words.trained_on(line for text in trained_on for line in read_lines(text))
+        seen = (text for name in trained_on for text in read_texts(name, quiet=quiet))
+        words = words.trained_on(seen)
     if dtype is not None:
         words = words.astype(dtype)
     if (n_words, dims, bits) != (None, None, None):
