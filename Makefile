@@ -4,15 +4,19 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 USE    := $(VENV)/.installed-use
 DEV    := $(VENV)/.installed-dev
+ALL    := $(VENV)/.installed-all
+EXTRAS := $(VENV)/.installed-extras
 DOCS   := $(VENV)/.installed-docs
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DEMO   ?= demo
 FUZZ_SECONDS ?= 600
 FUZZ_PROCESSES ?= 1
 TEST_PROCESSES ?= 2
+PYTEST  = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
+FAST   := not slow and not extra and not gpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-all test-gpu test-browser fuzz hostile bench pages docs docs-open dist format clean
+.PHONY: help demo test check test-rest test-all test-extras test-gpu test-browser fuzz hostile bench pages docs docs-open dist format clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -29,28 +33,45 @@ $(DEV): pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[dev]'
 	@touch $@ $(USE)
 
+# torch first and alone: a later requirement must not replace the pinned version by another
+$(ALL): $(DEV)
+	$(PIP) -e '.[test-torch]'
+	$(PIP) -e '.[dev,test-torch,test-clients]'
+	@touch $@
+
+$(EXTRAS): $(ALL)
+	$(PIP) -e '.[test-extras]'
+	@touch $@
+
 demo: $(USE)     ## the main job, end to end: thirty books, read with the English model
 	$(BIN)/pacsent demo -o $(DEMO) --overwrite
 
-test: $(DEV)   ## the fast test suite, in TEST_PROCESSES (2), a file in one of them
-	$(BIN)/python -m pytest -m 'not slow and not gpu' -n $(TEST_PROCESSES) --dist loadfile --durations 20
+test: $(DEV)   ## the fast tests of every package, in TEST_PROCESSES (2) processes
+	$(PYTEST) -m '$(FAST)' --durations 20
 
 check: $(DEV)  ## format, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test-all: $(DEV) ## everything but the GPU suite: slow tests, and the kernels as plain Python
-	$(BIN)/python -m pytest -m 'not gpu'
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m 'not slow and not gpu' tests/test_kernels.py \
-	  tests/test_risks.py tests/test_text.py tests/test_formats.py
+test-rest: $(ALL) ## all that `make test` leaves out but the GPU tests; the kernels as plain Python
+	$(PYTEST) -m '(slow or extra) and not gpu' --durations 20
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m '$(FAST)' tests/test_kernels.py tests/test_risks.py \
+	  tests/test_text.py tests/test_formats.py
 
-test-gpu: $(DEV) ## the GPU suite, for machines that have one
+test-all: test test-rest ## everything but the GPU tests
+
+test-extras: $(EXTRAS) ## what needs Ray, Spark, Daft, gensim, a browser, ...; skips only GPU and data
+	scripts/install-browser
+	CI=1 PACSENT_MAY_SKIP='a GPU,real data' $(PYTEST) -m 'extra and not gpu' --durations 20
+
+test-gpu: $(ALL) ## the GPU tests, for machines that have one
 	$(BIN)/python -m pytest -m gpu
 
-test-browser: $(DEV) ## install a browser where there is none, and look at the report in it
+test-browser: $(DEV) ## install a browser where there is none, and test the pages in it
 	scripts/install-browser
-	$(BIN)/python -m pytest tests/test_report.py tests/test_page.py
+	$(PIP) -e '.[test-browser]'
+	$(BIN)/python -m pytest -m extra tests/test_report.py tests/test_page.py tests/test_maps.py
 
 fuzz: $(DEV)   ## damaged files for every reader, for FUZZ_SECONDS (600) in FUZZ_PROCESSES (1)
 	cd tests && PYTHONPATH=. $(abspath $(BIN))/python -m fuzz --seconds $(FUZZ_SECONDS) --processes $(FUZZ_PROCESSES)
@@ -58,7 +79,7 @@ fuzz: $(DEV)   ## damaged files for every reader, for FUZZ_SECONDS (600) in FUZZ
 hostile: $(DEV) ## more than a thousand wrong calls, commands, folders and signals: counts how they end
 	cd tests && PYTHONPATH=. $(abspath $(BIN))/python -m hostile
 
-bench: $(DEV)  ## every benchmark beside its rivals (installs them; takes a while)
+bench: $(DEV)  ## every benchmark with its baselines (installs them; takes a while)
 	$(PIP) -e '.[bench,serve]'
 	for job in tokenise formats train encode solve before_after grid certify search serve simulate subj_splits paper_options table_time english export classify classify_bounds classify_alarms mteb_own scale corpora distributed train_gpu solve_gpu reproduce_gpu; do \
 	    $(BIN)/python benchmarks/$$job.py --save || exit 1; done

@@ -1,37 +1,46 @@
-"""A skip nobody agreed to fails the run where CI is set."""
+"""A skip for a reason that is not on the list fails the run where CI is set."""
 
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from conftest import UnexpectedSkips
 
-def run_with_skip(folder: Path, reason: str, ci: str) -> subprocess.CompletedProcess:
-    shutil.copy(Path(__file__).parent / "conftest.py", folder)
-    (folder / "test_it.py").write_text(
-        f"import pytest\n\n\ndef test_it():\n    pytest.skip({reason!r})\n"
+
+def test_a_skip_for_another_reason_fails_the_run_in_ci(tmp_path):
+    shutil.copy(Path(__file__).parent / "conftest.py", tmp_path)
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n\n\ndef test_it():\n    pytest.skip('I did not feel like it')\n"
     )
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", os.devnull, folder],
-        env={**os.environ, "CI": ci},
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist",
+               "-p", "no:hypothesispytest", "-c", os.devnull, tmp_path]  # fmt: skip
+    done = subprocess.run(command, env={**os.environ, "CI": "true"}, capture_output=True, text=True)
+    assert done.returncode == 1, done.stdout
+    assert "UNEXPECTED SKIP" in done.stdout
 
 
 @pytest.mark.parametrize(
-    ("reason", "ci", "status"),
+    ("reason", "allowed", "expected"),
     [
-        ("I did not feel like it", "true", 1),
-        ("I did not feel like it", "", 0),
-        ("no CUDA device here", "true", 0),
-        ("the real data is not here: set PACSENT_DATA to its folder", "true", 0),
+        ("I did not feel like it", None, True),
+        ("no CUDA device here", None, False),
+        ("the real data is not here: set PACSENT_DATA to its folder", None, False),
+        ("could not import 'ray': No module named 'ray'", None, False),
+        ("could not import 'ray': No module named 'ray'", "a GPU,real data", True),
+        ("no CUDA device here", "a GPU,real data", False),
     ],
 )
-def test_a_skip_that_is_not_on_the_list_fails_the_run_in_ci(tmp_path, reason, ci, status):
-    done = run_with_skip(tmp_path, reason, ci)
-    assert done.returncode == status, done.stdout
-    assert ("UNEXPECTED SKIP" in done.stdout) == bool(status)
+def test_the_list_says_what_a_machine_may_lack(reason, allowed, expected, monkeypatch):
+    if allowed is None:
+        monkeypatch.delenv("PACSENT_MAY_SKIP", raising=False)
+    else:
+        monkeypatch.setenv("PACSENT_MAY_SKIP", allowed)
+    skips = UnexpectedSkips()
+    report = SimpleNamespace(skipped=True, longrepr=("test_it.py", 4, reason), nodeid="test_it")
+    skips.pytest_runtest_logreport(report)
+    assert bool(skips.found) == expected

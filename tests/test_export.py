@@ -110,6 +110,7 @@ def their_vectors(folder, to, texts):
 
 @pytest.mark.parametrize("to", ["model2vec", "sentence-transformers"])
 @pytest.mark.parametrize("name", ["Average", "SIF", "uSIF", "SIF-sum", "both"])
+@pytest.mark.extra
 def test_the_libraries_give_our_vectors(words, name, to, tmp_path):
     vectorizer = make(name, words, on_empty="ignore").fit([])
     theirs = their_vectors(export(vectorizer, tmp_path / "out", to), to, TEXTS)
@@ -198,6 +199,7 @@ def test_a_damaged_static_folder_is_refused_in_one_line(vocab, tensors, message,
         formats.read(folder)
 
 
+@pytest.mark.extra
 def test_folders_written_by_the_libraries_are_read(tmp_path):
     model2vec = pytest.importorskip("model2vec", reason="the extra [bench] is not installed")
     library = pytest.importorskip("sentence_transformers", reason="not installed either")

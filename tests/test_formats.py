@@ -846,6 +846,7 @@ def test_real_fasttext_text_holds_the_vectors_of_its_binary(format_dir, name):
 
 
 @pytest.mark.parametrize("name", REAL_FASTTEXT)
+@pytest.mark.extra
 def test_fasttext_itself_gives_the_same_vectors(format_dir, name, capfd):
     fasttext = pytest.importorskip("fasttext")
     found = formats.read(format_dir / name)
@@ -867,6 +868,7 @@ def test_fasttext_itself_gives_the_same_vectors(format_dir, name, capfd):
         ("hs", "skipgram", 3, 6),
     ],
 )
+@pytest.mark.extra
 def test_models_trained_by_fasttext_itself(tmp_path, loss, model, minn, maxn, capfd):
     fasttext = pytest.importorskip("fasttext")
     (tmp_path / "text").write_text("the naïve film was good and quiet 日本 film\n" * 30)
@@ -892,6 +894,7 @@ def test_models_trained_by_fasttext_itself(tmp_path, loss, model, minn, maxn, ca
         assert found.subwords is None
 
 
+@pytest.mark.extra
 def test_a_quantised_model_made_by_fasttext_itself_is_refused(tmp_path, capfd):
     fasttext = pytest.importorskip("fasttext")
     lines = "".join(f"__label__{i % 2} word{i % 400} film\n" for i in range(1200))
@@ -903,6 +906,7 @@ def test_a_quantised_model_made_by_fasttext_itself_is_refused(tmp_path, capfd):
 
 
 @pytest.mark.parametrize("name", REAL_FASTTEXT)
+@pytest.mark.extra
 def test_gensim_gives_the_same_vectors_of_fasttext_files(format_dir, name):
     gensim = pytest.importorskip("gensim.models.fasttext")
     found = formats.read(format_dir / name)
@@ -921,6 +925,7 @@ def test_gensim_gives_the_same_vectors_of_fasttext_files(format_dir, name):
 
 
 @pytest.mark.parametrize("name", ["euclidean_vectors.bin", "toy-model.vec", "test_glove.txt"])
+@pytest.mark.extra
 def test_gensim_gives_the_same_vectors_of_word2vec_and_glove_files(format_dir, name):
     models = pytest.importorskip("gensim.models")
     found = formats.read(format_dir / name)
@@ -935,6 +940,7 @@ def test_gensim_gives_the_same_vectors_of_word2vec_and_glove_files(format_dir, n
 
 
 @pytest.mark.parametrize("name", ["v.txt", "v.bin"])
+@pytest.mark.extra
 def test_gensim_reads_what_we_write_and_we_read_what_it_writes(tmp_path, words, name):
     models = pytest.importorskip("gensim.models")
     binary = name.endswith(".bin")
@@ -949,6 +955,7 @@ def test_gensim_reads_what_we_write_and_we_read_what_it_writes(tmp_path, words, 
         assert_array_equal(back.input_vectors, table)
 
 
+@pytest.mark.extra
 def test_a_gensim_model_in_memory_keeps_both_tables_and_counts():
     models = pytest.importorskip("gensim.models")
     text = [["film", "good", "film"], ["good", "quiet", "film"]] * 20

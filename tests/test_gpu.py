@@ -20,6 +20,8 @@ from pacsent.gpu import gpu_sentences as gpu_sentences  # noqa: E402
 from pacsent.gpu import gpu_skipgram as gpu_skipgram  # noqa: E402
 from pacsent.gpu.gpu_skipgram import Shape  # noqa: E402
 
+pytestmark = pytest.mark.extra
+
 
 @pytest.fixture(autouse=True)
 def one_thread():

@@ -94,6 +94,7 @@ def test_mistakes_are_reported(tmp_path):
 
 @pytest.mark.skipif(BROWSER is None, reason="no browser: run scripts/install-browser")
 @pytest.mark.parametrize("width", [pytest.param(390, marks=pytest.mark.slow), 1440])
+@pytest.mark.extra
 def test_a_hundred_thousand_points_are_searched_clicked_and_moved(tmp_path, width):
     playwright = pytest.importorskip("playwright.sync_api")
     rng = np.random.default_rng(0)

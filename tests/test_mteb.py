@@ -44,6 +44,7 @@ def test_a_fitted_vectorizer_is_taken_as_it_is_and_one_to_be_fitted_refused(word
         Encoder(words, "PB-neg")
 
 
+@pytest.mark.extra
 def test_mteb_takes_it_for_an_encoder_and_scores_it(words):
     mteb = pytest.importorskip("mteb", reason="mteb is not installed")
     from datasets import Dataset, DatasetDict

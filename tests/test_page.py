@@ -19,7 +19,10 @@ from pacsent.serve.application import PAGE_FILES  # noqa: E402
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no browser: run scripts/install-browser")
+pytestmark = [
+    pytest.mark.extra,
+    pytest.mark.skipif(BROWSER is None, reason="no browser: run scripts/install-browser"),
+]
 KEY = "the-key-of-the-tests"
 TEXTS = ["the cat slept on the sofa", "shares fell again in London", "a glass of red wine"]
 HOSTILE = [

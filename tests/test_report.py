@@ -227,6 +227,7 @@ def browser():
 @pytest.mark.slow
 @pytest.mark.skipif(browser() is None, reason="no browser: run scripts/install-browser")
 @pytest.mark.parametrize("width", [390, 1200])
+@pytest.mark.extra
 def test_a_browser_shows_the_page_without_sideways_scrolling(results, tmp_path, width):
     """A real browser lays the page out: ink on the screenshot, nothing wider than the page."""
     image = pytest.importorskip("matplotlib.image")
@@ -261,6 +262,7 @@ def test_a_browser_shows_the_page_without_sideways_scrolling(results, tmp_path, 
 
 @pytest.mark.skipif(browser() is None, reason="no browser: run scripts/install-browser")
 @pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.extra
 def test_figures_are_drawn_filtered_and_toggled_without_network(results, tmp_path, width):
     playwright = pytest.importorskip("playwright.sync_api")
     pytest.importorskip("altair")

@@ -62,6 +62,7 @@ def test_arrow_and_pandas_batches_get_the_vectors_of_this_machine(model, vectori
     assert table["variance"].null_count == 2
 
 
+@pytest.mark.extra
 def test_daft_takes_the_recipe(model, vectorizer):
     daft = pytest.importorskip("daft")
     embedder = scale.Embedder(model)
@@ -76,6 +77,7 @@ def test_daft_takes_the_recipe(model, vectorizer):
     np.testing.assert_array_equal(found, vectorizer.transform(TEXTS))
 
 
+@pytest.mark.extra
 def test_spark_takes_the_recipe(model, vectorizer, monkeypatch):
     pytest.importorskip("pyspark")
     import shutil
@@ -111,14 +113,16 @@ def cluster():
     made.shutdown()
 
 
+@pytest.mark.extra
 def test_shards_on_ray_are_those_of_this_machine(cluster, folder, tmp_path, model, vectorizer):
     manifest = scale.embed_shards(
-        model, [folder], tmp_path / "out", carry=["id"], engine=scale.on_ray()
+        model, [folder], tmp_path / "out", keep_columns=["id"], engine=scale.on_ray()
     )
     assert manifest.totals()["rows"] == 30 and not manifest.failed
     check(tmp_path / "out", vectorizer)
 
 
+@pytest.mark.extra
 def test_a_ray_dataset_gets_its_vectors(cluster, folder, model, vectorizer):
     import ray
 
@@ -130,6 +134,7 @@ def test_a_ray_dataset_gets_its_vectors(cluster, folder, model, vectorizer):
     np.testing.assert_array_equal(found, np.tile(vectorizer.transform(TEXTS), (6, 1)))
 
 
+@pytest.mark.extra
 def test_an_actor_that_is_killed_loses_no_row(cluster, folder, tmp_path, model, vectorizer):
     """The file's first actor is killed while it works on it."""
     from pacsent.scale import engines
@@ -146,7 +151,7 @@ def test_an_actor_that_is_killed_loses_no_row(cluster, folder, tmp_path, model, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engines, "_Actor", Deadly)
         manifest = scale.embed_shards(
-            model, [folder], tmp_path / "out", carry=["id"], engine=scale.on_ray()
+            model, [folder], tmp_path / "out", keep_columns=["id"], engine=scale.on_ray()
         )
     assert mark.exists() and not manifest.failed
     check(tmp_path / "out", vectorizer)
@@ -164,6 +169,7 @@ def slowly(engines, begun):
     return Slow
 
 
+@pytest.mark.extra
 def test_a_node_that_is_killed_loses_no_row(cluster, folder, tmp_path, model, vectorizer):
     """One of two node processes is killed, with all its actors, while files are worked on."""
     from pacsent.scale import engines
@@ -183,7 +189,7 @@ def test_a_node_that_is_killed_loses_no_row(cluster, folder, tmp_path, model, ve
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engines, "_Actor", slowly(engines, begun))
         manifest = scale.embed_shards(
-            model, [folder], tmp_path / "out", carry=["id"], engine=engine, n_jobs=4
+            model, [folder], tmp_path / "out", keep_columns=["id"], engine=engine, n_jobs=4
         )
     nodes.append(made.add_node(num_cpus=2))
     made.wait_for_nodes()
@@ -191,6 +197,7 @@ def test_a_node_that_is_killed_loses_no_row(cluster, folder, tmp_path, model, ve
     check(tmp_path / "out", vectorizer)
 
 
+@pytest.mark.extra
 def test_a_driver_that_is_killed_and_started_again_loses_no_row(
     cluster, folder, tmp_path, model, vectorizer
 ):
@@ -205,7 +212,7 @@ class Slow(engines._Actor):
         time.sleep(1.0)
         return super().work(task)
 engines._Actor = Slow
-scale.embed_shards({model!r}, [{str(folder)!r}], {str(out)!r}, carry=["id"], n_jobs=1,
+scale.embed_shards({model!r}, [{str(folder)!r}], {str(out)!r}, keep_columns=["id"], n_jobs=1,
                    engine=scale.on_ray({made.address!r}))
 """
     process = subprocess.Popen([sys.executable, "-c", code])
@@ -216,12 +223,13 @@ scale.embed_shards({model!r}, [{str(folder)!r}], {str(out)!r}, carry=["id"], n_j
     process.wait()
     before = {path: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
     assert 1 <= len(before) < 6
-    manifest = scale.embed_shards(model, [folder], out, carry=["id"], engine=scale.on_ray())
+    manifest = scale.embed_shards(model, [folder], out, keep_columns=["id"], engine=scale.on_ray())
     assert not manifest.failed
     check(out, vectorizer)
     assert json.loads((out / "manifest.json").read_text())["totals"]["rows"] == 30
 
 
+@pytest.mark.extra
 def test_words_are_counted_and_corpora_built_on_ray(cluster, tmp_path):
     from pacsent import Corpus
 

@@ -180,6 +180,7 @@ def test_a_schedule_that_cannot_be_is_refused(wrong, match):
 
 
 @pytest.mark.slow  # starts torch in three processes
+@pytest.mark.extra
 def test_processes_joined_by_gloo_train_as_threads_do_though_one_is_killed(corpus, tmp_path):
     pytest.importorskip("torch")
     folder = tmp_path / "run"
@@ -220,6 +221,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow  # starts torch by itself
+@pytest.mark.extra
 def test_the_module_for_torchrun_takes_its_place_from_the_environment(corpus, tmp_path):
     pytest.importorskip("torch")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",

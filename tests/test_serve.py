@@ -677,6 +677,7 @@ def unit(vectorizer, texts):
     return means / np.linalg.norm(means, axis=1, keepdims=True)
 
 
+@pytest.mark.extra
 def test_the_openai_client_works_unchanged(running, vectorizer):
     openai = pytest.importorskip("openai")
     client = openai.OpenAI(base_url=running.url + "/v1", api_key=KEY)
@@ -696,6 +697,7 @@ def test_the_openai_client_works_unchanged(running, vectorizer):
         client.embeddings.create(model="english", input=[])
 
 
+@pytest.mark.extra
 def test_langchain_works_unchanged(running, vectorizer):
     langchain_openai = pytest.importorskip("langchain_openai")
     embeddings = langchain_openai.OpenAIEmbeddings(
