@@ -171,7 +171,7 @@ def with_workers(given, folder, cost):
                 def run(source=source, engine=engine, n=n):
                     shutil.rmtree(folder / "out", ignore_errors=True)
                     scale.embed_shards(str(folder / "model"), [folder / source], folder / "out",
-                                       carry=["id"], n_jobs=n, engine=engine)  # fmt: skip
+                                       keep_columns=["id"], n_jobs=n, engine=engine)  # fmt: skip
 
                 seconds.append(best_of(run, given.rounds))
             steady = seconds[0] - seconds[1]
@@ -251,7 +251,11 @@ def run(given, folder):
         with PeakMemory() as watched:
             start = time.perf_counter()
             manifest = scale.embed_shards(
-                str(folder / "model"), [folder / "in"], folder / "out", carry=["id"], n_jobs=2
+                str(folder / "model"),
+                [folder / "in"],
+                folder / "out",
+                keep_columns=["id"],
+                n_jobs=2,
             )
             seconds = time.perf_counter() - start
         if manifest.totals()["rows"] != given.rows or manifest.failed:

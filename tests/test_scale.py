@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -18,12 +19,13 @@ from pacsent.cli import cli
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("fsspec")
+pd = pytest.importorskip("pandas")
+xxhash = pytest.importorskip("xxhash")
 
 from pacsent import scale  # noqa: E402
-from pacsent.scale import places, thrift  # noqa: E402
-from pacsent.scale import table_batches as rows  # noqa: E402
-from pacsent.scale.digests import XXH64  # noqa: E402
+from pacsent.scale import places  # noqa: E402
 from pacsent.scale.jobs import text_bytes  # noqa: E402
+from pacsent.text.tables import BATCH  # noqa: E402
 
 TEXTS = ["a good film", "bad, bad FILM!", "", "Ünïcode é good", "7 stars", "zzz"]
 WORDS = ["a", "good", "film", "bad", "seven", "stars"]
@@ -80,71 +82,12 @@ def test_bounds_outside_the_bytes_are_refused(words):
         words.vocabulary.encode_bytes(np.zeros(3, np.uint8), np.array([0, 4]))
 
 
-@pytest.mark.parametrize(
-    ("data", "digest"),
-    [(b"", "ef46db3751d8e999"), (b"a", "d24ec4f1a98c6e5b"), (b"abc", "44bc2cf5ad770999")],
-)
-def test_the_digest_is_xxh64(data, digest):
-    found = XXH64()
-    found.update(data)
-    assert found.hexdigest() == digest
-
-
-def test_the_digest_does_not_depend_on_the_blocks_and_sees_every_bit():
-    rng = np.random.default_rng(0)
-    data = rng.bytes(1000)
-    whole = XXH64()
-    whole.update(data)
-    for _ in range(20):
-        cut = XXH64()
-        ends = np.sort(rng.integers(0, 1000, 6))
-        for start, stop in zip([0, *ends], [*ends, 1000]):
-            cut.update(data[start:stop])
-        assert cut.hexdigest() == whole.hexdigest()
-    other = XXH64()
-    other.update(data[:500] + bytes([data[500] ^ 1]) + data[501:])
-    assert other.hexdigest() != whole.hexdigest()
-
-
-def test_thrift_comes_back_byte_for_byte():
-    file = io.BytesIO()
-    pq.write_table(pa.table({"a": [1, 2], "b": ["x", None], "c": [[1.5], []]}), file)
-    whole = file.getvalue()
-    size = int.from_bytes(whole[-8:-4], "little")
-    footer = whole[-8 - size : -8]
-    assert thrift.encoded(thrift.Reader(footer).struct()) == footer
-
-
-@pytest.mark.parametrize("n_dims", [1, 2, 300])
-def test_vectors_that_are_written_come_back_with_every_other_column(n_dims, monkeypatch):
-    monkeypatch.setattr("pacsent.scale.parquet._ROW_GROUP", 1 << 18)
-    monkeypatch.setattr("pacsent.scale.parquet._PAGE", 1 << 16)
-    rng = np.random.default_rng(0)
-    schema = pa.schema([("id", pa.int64()), ("s", pa.string()), ("tags", pa.list_(pa.string()))])
-    file, means, others = io.BytesIO(), [], []
-    with scale.VectorWriter(file, schema, n_dims, at=2) as writer:
-        for n in (1000, 1, 0, 7, 2000):
-            means.append(rng.standard_normal((n, n_dims)).astype(np.float32))
-            columns = {
-                "id": range(n),
-                "s": [None if i % 7 == 0 else str(i % 5) for i in range(n)],
-                "tags": [["a"] * (i % 3) for i in range(n)],
-            }
-            others.append(pa.record_batch(columns, schema=schema))
-            writer.write(means[-1], others[-1])
-    table = pq.read_table(file)
-    assert table.column_names == ["id", "s", "mean", "tags"]
-    assert pq.ParquetFile(file).metadata.num_row_groups > (n_dims == 300)
-    found = np.asarray(table["mean"].combine_chunks().flatten()).reshape(-1, n_dims)
-    np.testing.assert_array_equal(found, np.concatenate(means))
-    assert table.drop(["mean"]).equals(pa.Table.from_batches(others))
-
-
-def test_vectors_alone_make_a_table():
-    file = io.BytesIO()
-    with scale.VectorWriter(file, pa.schema([]), 2) as writer:
-        writer.write(np.array([[1, 2], [3, 4]], np.float32), rows.no_columns(2))
-    assert pq.read_table(file).to_pydict() == {"mean": [[1.0, 2.0], [3.0, 4.0]]}
+def test_the_checksum_in_the_manifest_is_that_of_the_file(tmp_path, model):
+    (tmp_path / "a.txt").write_text("good\nbad\n")
+    manifest = scale.embed_shards(model, [tmp_path / "a.txt"], tmp_path / "out", n_jobs=1)
+    data = (tmp_path / "out" / "a.parquet").read_bytes()
+    assert manifest.files["a"].xxh64 == xxhash.xxh64(data).hexdigest()
+    assert manifest.files["a"].bytes == len(data)
 
 
 # ---- kinds of files ----------------------------------------------------------------------------
@@ -168,31 +111,61 @@ def shards_of(kind, folder):
     return path
 
 
-@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv", "tsv", "txt", "jsonl.gz", "csv.gz"])
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv", "tsv", "txt", "jsonl.gz"])
 def test_every_kind_gives_the_vectors_of_the_library_bit_for_bit(kind, tmp_path, words, model):
     source = shards_of(kind, tmp_path)
-    carry = [] if kind == "txt" else ["n"]
-    manifest = scale.embed_shards(model, [source], tmp_path / "out", carry=carry)
+    keep_columns = [] if kind == "txt" else ["n"]
+    manifest = scale.embed_shards(model, [source], tmp_path / "out", keep_columns=keep_columns)
     np.testing.assert_array_equal(
         vectors(tmp_path / "out" / "part.parquet"), expected(words, TEXTS)
     )
     totals = manifest.totals()
     assert (totals["rows"], totals["empty"], totals["bad_rows"]) == (6, 2, 0)
     assert totals["known"] == 9 and totals["unknown"] == 3
-    if carry:
+    if keep_columns:
         carried = pq.read_table(tmp_path / "out" / "part.parquet")["n"].to_pylist()
         assert list(map(int, carried)) == list(range(6))
 
 
 def test_json_lines_hold_the_same_numbers(tmp_path, words, model):
     scale.embed_shards(
-        model, [shards_of("csv", tmp_path)], tmp_path / "out", carry=["*"], format="jsonl"
+        model, [shards_of("csv", tmp_path)], tmp_path / "out", keep_columns=["*"], format="jsonl"
     )
     found = [json.loads(line) for line in (tmp_path / "out" / "part.jsonl").open()]
     assert [list(row) for row in found] == [["n", "text", "mean", "variance"]] * 6
     means = np.array([row["mean"] for row in found], dtype=np.float32)
     np.testing.assert_array_equal(means, expected(words, TEXTS))
     assert found[2]["variance"] is None and found[0]["variance"] >= 0
+
+
+@pytest.mark.parametrize("format", ["parquet", "jsonl", "csv", "tsv"])
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_columns_that_have_the_name_of_a_result_are_renamed(tmp_path, model, kind, format):
+    source = tmp_path / f"a.{kind}"
+    columns = {"text": ["good", "bad"], "mean": ["m1", "m2"], "variance": ["v1", "v2"]}
+    if kind == "parquet":
+        pq.write_table(pa.table(columns), source)
+    else:
+        source.write_text("text,mean,variance\ngood,m1,v1\nbad,m2,v2\n")
+    out = tmp_path / f"out.{format}"
+    manifest = scale.embed_shards(model, source, out, keep_columns=["*"])
+    found = pd.read_parquet(out) if format == "parquet" else (
+        pd.read_json(out, lines=True) if format == "jsonl"
+        else pd.read_csv(out, sep="\t" if format == "tsv" else ",")
+    )  # fmt: skip
+    assert list(found.columns)[:3] == ["text", "input_mean", "input_variance"]
+    assert len(set(found.columns)) == len(found.columns)
+    assert list(found["input_mean"]) == ["m1", "m2"] and found["variance"].notna().all()
+    notes = manifest.files["a"].warnings
+    assert "The column mean of" in notes[0] and "named input_mean in the output" in notes[0]
+
+
+def test_a_column_that_the_file_has_twice_is_refused(tmp_path, model):
+    (tmp_path / "a.csv").write_text("n,text,n\n1,good,2\n")
+    manifest = scale.embed_shards(model, [tmp_path / "a.csv"], tmp_path / "out", keep_columns=["*"])
+    (error,) = manifest.failed.values()
+    assert "must have one column named n. Got 2" in error
+    assert not (tmp_path / "out" / "a.parquet").exists()
 
 
 def test_a_table_goes_to_a_file_of_any_name(tmp_path, words, model):
@@ -205,7 +178,7 @@ def test_a_table_goes_to_a_file_of_any_name(tmp_path, words, model):
 
 def test_a_file_without_rows_gives_a_file_without_rows(tmp_path, model):
     write_parquet(tmp_path / "a.parquet", pa.array([], pa.string()))
-    scale.embed_shards(model, [tmp_path / "a.parquet"], tmp_path / "out", carry=["text"])
+    scale.embed_shards(model, [tmp_path / "a.parquet"], tmp_path / "out", keep_columns=["text"])
     table = pq.read_table(tmp_path / "out" / "a.parquet")
     assert table.num_rows == 0 and table.column_names == ["text", "mean", "variance"]
 
@@ -228,17 +201,17 @@ def test_bad_rows_keep_their_place_and_are_named(tmp_path, words, model):
         np.testing.assert_array_equal(found[0], good)
         np.testing.assert_array_equal(found[-1], bad)
         assert not found[1:-1].any()
-    with pytest.raises(ValueError, match=r"c.txt, line 2: no UTF-8 \(byte 0xff"):
+    with pytest.raises(ValueError, match=r"c.txt, line 2 must be UTF-8 text. Got the byte 0xff"):
         scale.embed_shards(model, [folder / "c.txt"], tmp_path / "o", on_error="stop")
     assert not (tmp_path / "o" / "c.parquet").exists()
 
 
 def test_a_column_that_changes_its_type_fails_its_file(tmp_path, model):
     row = '{"text": "good", "n": %s}\n'
-    (tmp_path / "a.jsonl").write_text(row % 1 * rows.BATCH + row % '"x"')
-    manifest = scale.embed_shards(model, [tmp_path / "a.jsonl"], tmp_path / "o", carry=["n"])
+    (tmp_path / "a.jsonl").write_text(row % 1 * BATCH + row % '"x"')
+    manifest = scale.embed_shards(model, [tmp_path / "a.jsonl"], tmp_path / "o", keep_columns=["n"])
     (error,) = manifest.failed.values()
-    assert "The column n of" in error and "must be of one type" in error
+    assert "The column n" in error and "must be of one type" in error
 
 
 # ---- many files --------------------------------------------------------------------------------
@@ -263,9 +236,7 @@ def test_a_folder_gives_a_folder_and_is_not_worked_on_twice(folder, tmp_path, mo
     about = json.loads((out / "manifest.json").read_text())
     for name, record in about["files"].items():
         data = (out / f"{name}.parquet").read_bytes()
-        digest = XXH64()
-        digest.update(data)
-        assert record["xxh64"] == digest.hexdigest()
+        assert record["xxh64"] == xxhash.xxh64(data).hexdigest()
         assert record["coverage"] == pytest.approx(
             record["known"] / (record["known"] + record["unknown"]), abs=1e-6
         )
@@ -278,21 +249,37 @@ def test_a_folder_gives_a_folder_and_is_not_worked_on_twice(folder, tmp_path, mo
     assert again.totals()["rows"] == 6 + 1 + 18 + 24
 
 
+def test_a_source_that_changed_behind_the_same_size_and_time_is_read_again(tmp_path, words, model):
+    source = tmp_path / "a.txt"
+    source.write_text("good\n")
+    before = source.stat()
+    scale.embed_shards(model, [source], tmp_path / "out", n_jobs=1)
+    source.write_text("film\n")
+    os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert source.stat().st_size == before.st_size
+    scale.embed_shards(model, [source], tmp_path / "out", n_jobs=1)
+    np.testing.assert_array_equal(
+        vectors(tmp_path / "out" / "a.parquet"), expected(words, ["film"])
+    )
+
+
 def test_other_settings_need_another_target_or_overwrite(folder, tmp_path, model):
     out = tmp_path / "out"
     scale.embed_shards(model, [folder / "deep" / "p0.parquet"], out)
     with pytest.raises(ValueError, match="was made with another columns"):
-        scale.embed_shards(model, [folder / "deep" / "p0.parquet"], out, carry=["text"])
-    scale.embed_shards(model, [folder / "deep" / "p0.parquet"], out, carry=["text"], overwrite=True)
+        scale.embed_shards(model, [folder / "deep" / "p0.parquet"], out, keep_columns=["text"])
+    scale.embed_shards(
+        model, [folder / "deep" / "p0.parquet"], out, keep_columns=["text"], overwrite=True
+    )
     assert "text" in pq.read_table(out / "p0.parquet").column_names
 
 
 def test_a_target_among_the_sources_and_a_folder_of_other_files_are_refused(folder, model):
-    with pytest.raises(ValueError, match="must lie apart from the sources"):
+    with pytest.raises(ValueError, match="must be outside of the sources"):
         scale.embed_shards(model, [folder], folder / "out")
-    with pytest.raises(ValueError, match="must lie apart from the sources"):
+    with pytest.raises(ValueError, match="must be outside of the sources"):
         scale.embed_shards(model, [folder / "deep" / "*.parquet"], folder / "deep")
-    with pytest.raises(ValueError, match="must lie apart from the sources"):
+    with pytest.raises(ValueError, match="must be outside of the sources"):
         scale.embed_shards(model, [folder], model, overwrite=True)
     with pytest.raises(FileExistsError, match="holds files without a manifest"):
         scale.embed_shards(model, [folder / "README.md"], folder / "deep")
@@ -320,8 +307,6 @@ def test_a_model_or_column_that_is_wrong_is_told_before_or_by_name(folder, tmp_p
         scale.embed_shards(model, [folder], tmp_path / "o", params={"lam_mod": 1})
     with pytest.raises(ValueError, match=r"must hold a classifier\. It holds AverageVectorizer"):
         scale.predict_shards(model, [folder], tmp_path / "o")
-    with pytest.raises(ValueError, match="Got mean, as in the output"):
-        scale.embed_shards(model, [folder], tmp_path / "o", carry=["mean"])
     manifest = scale.embed_shards(
         model, [folder / "deep" / "p0.parquet"], tmp_path / "o", text_column="body"
     )
@@ -332,15 +317,15 @@ def test_a_model_or_column_that_is_wrong_is_told_before_or_by_name(folder, tmp_p
 _KILLED = """
 import os, signal, sys
 from pacsent import scale
-from pacsent.scale import table_batches as rows
-read = rows.read
-def slow(*given):
-    for some in read(*given):
+from pacsent.text.tables import TextTable
+batches = TextTable.batches
+def slow(*given, **options):
+    for some in batches(*given, **options):
         import time
         time.sleep({pause})
         yield some
 if __name__ == "__main__":
-    rows.read = slow
+    TextTable.batches = slow
     scale.embed_shards({model!r}, [{folder!r}], {out!r}, n_jobs={n_jobs})
 """
 
@@ -372,14 +357,14 @@ def test_a_process_that_is_killed_costs_only_its_file(folder, tmp_path, model):
     code = f"""
 import os, signal
 from pacsent import scale
-from pacsent.scale import shard_writer as shard
+from pacsent.scale.shard_writer import ShardTask
 
-def deadly(task, advance=None, right=shard.run_shard):
+def deadly(task, advance=None, right=ShardTask.work):
     if task.shard.source.endswith("p2.parquet"):
         os.kill(os.getpid(), signal.SIGKILL)
     return right(task, advance)
 
-shard.run_shard = deadly
+ShardTask.work = deadly
 if __name__ == "__main__":
     found = scale.embed_shards({model!r}, [{str(folder)!r}], {str(tmp_path / "out")!r}, n_jobs=2)
     print(len(found.files), found.failed)
@@ -452,6 +437,7 @@ def s3(tmp_path_factory):
     log.close()
 
 
+@pytest.mark.extra
 def test_s3_to_s3_through_a_real_server(s3, folder, tmp_path, words, model):
     s3.put(str(folder), "bucket/in", recursive=True)
     for _ in range(2):  # the second time everything is finished
@@ -474,6 +460,7 @@ def test_s3_to_s3_through_a_real_server(s3, folder, tmp_path, words, model):
     np.testing.assert_array_equal(found, expected(words, texts))
 
 
+@pytest.mark.extra
 def test_an_upload_that_fails_leaves_nothing(s3):
     with pytest.raises(ZeroDivisionError), places.whole_file("s3://bucket/half.bin") as file:
         file.write(b"x" * (40 << 20))  # several parts are there already
@@ -496,7 +483,9 @@ def test_the_command_goes_from_folder_to_folder_and_says_what_failed(folder, tmp
     result = CliRunner().invoke(cli, given)
     assert result.exit_code == 1
     assert "62 rows of 5 files, " in result.stderr and "manifest.json" in result.stderr
-    assert f"Bad row: {folder / 'null.parquet'}, row 2: no text (null)" in result.stderr
+    assert (
+        f"Bad row: {folder / 'null.parquet'}, row 2: must have a text. Got nothing" in result.stderr
+    )
     assert f"Failed: {folder / 'bad.parquet'} must be a whole Parquet file" in result.stderr
 
 
@@ -508,7 +497,6 @@ def test_the_command_needs_a_folder_for_many_and_files_for_tables(tmp_path, mode
     assert "need a folder to write to" in run(cli, ["embed", model, *many]).stderr
     named = run(cli, ["embed", model, *many, "-o", str(tmp_path / "v.npz")]).stderr
     assert "are written to a folder" in named
-    assert "not stdin" in run(cli, ["embed", model, "--carry", "id", "-o", "x"]).stderr
     assert "does not exist" in run(cli, ["embed", model, str(tmp_path / "c.txt")]).stderr
 
 
@@ -521,7 +509,7 @@ def test_one_text_to_one_file_stays_as_it_was(tmp_path, words, model):
 
 
 def test_classes_of_many_files_are_those_of_one(tmp_path):
-    texts = ["good film"] * 40 + ["bad film"] * 40
+    texts = [f"{word} film number {n}" for word in ("good", "bad") for n in range(40)]
     labels = ["yes"] * 40 + ["no"] * 40
     classifier = TextClassifier(random_state=0).fit(texts, labels, holdout=0.5)
     save(classifier, tmp_path / "model")
@@ -530,7 +518,7 @@ def test_classes_of_many_files_are_those_of_one(tmp_path):
     write_parquet(folder / "a.parquet", ["a good one", "bad", "film"], id=[7, 8, 9])
     (folder / "b.csv").write_text("id,text\n1,good\n")
     given = ["classify", "predict", str(tmp_path / "model"), str(folder), "-o",
-             str(tmp_path / "out"), "--carry", "id", "--n-jobs", "1"]  # fmt: skip
+             str(tmp_path / "out"), "--keep-columns", "id", "--n-jobs", "1"]  # fmt: skip
     result = CliRunner().invoke(cli, given)
     assert result.exit_code == 0, result.stderr
     table = pq.read_table(tmp_path / "out" / "a.parquet").to_pydict()

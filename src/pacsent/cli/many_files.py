@@ -90,16 +90,16 @@ def embed(model, sources, output, how: dict, given: dict, *, overwrite, quiet, a
     if given.pop("ids"):
         raise click.UsageError("--ids is for one file of lines. Keep the column: --keep-columns id")
     column = how["text_column"] or "text"
-    carry = list(how["keep_columns"])
-    if given.pop("keep_text") and column not in carry and carry != ["*"]:
-        carry.append(column)
+    kept = list(how["keep_columns"])
+    if given.pop("keep_text") and column not in kept and kept != ["*"]:
+        kept.append(column)
     method, unknown, n_jobs = (given.pop(name) for name in ("method", "unknown", "n_jobs"))
     params = {name: value for name, value in given.items() if value is not None}
     if params.get("on_empty") == "warn":
         del params["on_empty"]
     manifest = embed_shards(
-        model, sources, output, text_column=column, carry=carry, method=method, unknown=unknown,
-        params=params, **_how(how, n_jobs, overwrite, quiet),
+        model, sources, output, text_column=how["text_column"], keep_columns=kept, method=method,
+        unknown=unknown, params=params, **_how(how, n_jobs, overwrite, quiet),
     )  # fmt: skip
     _report(manifest, quiet, as_json)
 
@@ -109,7 +109,7 @@ def predict(model, sources, output, how: dict, given: dict, *, overwrite, quiet,
     from pacsent.scale import predict_shards
 
     manifest = predict_shards(
-        model, sources, output, text_column=how["text_column"] or "text", carry=how["keep_columns"],
+        model, sources, output, text_column=how["text_column"], keep_columns=how["keep_columns"],
         error=given["error"], delta=given["delta"],
         **_how(how, given["n_jobs"], overwrite, quiet),
     )  # fmt: skip
@@ -118,7 +118,7 @@ def predict(model, sources, output, how: dict, given: dict, *, overwrite, quiet,
 
 def _how(how: dict, n_jobs, overwrite, quiet) -> dict:
     return {
-        "format": how["format"] or "parquet",
+        "format": how["format"],
         "on_error": how["on_error"] or "report",
         "n_jobs": n_jobs,
         "overwrite": overwrite,

@@ -1,4 +1,4 @@
-"""Beyond one file: shards on any store, all cores, clusters."""
+"""Many files on any store, on all cores or on a cluster; training on several machines."""
 
 from pacsent.lazy import offer
 
@@ -13,7 +13,6 @@ __getattr__, __dir__ = offer(
         "embed": "engines",
         "on_ray": "engines",
         "Predict": "jobs",
-        "VectorWriter": "parquet",
         "count_words": "corpora",
         "build_corpus": "corpora",
         "Counts": "corpora",

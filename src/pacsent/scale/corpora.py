@@ -26,8 +26,8 @@ import numpy as np
 from pacsent import progress
 from pacsent.files import replacing
 from pacsent.scale import places
-from pacsent.scale import table_batches as rows
 from pacsent.scale.shard_runner import locally
+from pacsent.text.tables import TextTable
 from pacsent.words.corpus import Corpus
 from pacsent.words.vocabulary import Vocabulary, digest_of, frozen, raw_bytes
 
@@ -71,10 +71,15 @@ class _Map(NamedTuple):
         return corpus.n_documents
 
     def _texts(self) -> Iterator[str]:
-        for some in rows.read(self.shard, rows.Columns(self.column)):
-            if some.bad:
-                raise ValueError(f"{self.shard.source}, {some.bad[0].place}: {some.bad[0].error}")
-            yield from some.texts.to_pylist()
+        source, kind = self.shard.source, self.shard.kind
+        column = None if kind == "text" else self.column
+        with (
+            places.opened(source) as file,
+            TextTable(source, file=file, kind=kind, text_column=column) as table,
+        ):
+            for some in table.batches():
+                texts = some.texts
+                yield from texts if isinstance(texts, list) else texts.to_pylist()
 
     def version(self) -> list:
         return [self.shard.source, self.shard.size, self.shard.version, self.normalise, self.column]

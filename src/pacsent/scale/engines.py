@@ -6,9 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 from pacsent.lazy import install_hint
-from pacsent.scale.jobs import Embed
+from pacsent.scale.jobs import Embed, pyarrow
 from pacsent.scale.shard_runner import outcome
-from pacsent.scale.table_batches import pyarrow
 
 _RETRIES = 3  # of a file whose actor or node was lost
 
@@ -66,11 +65,11 @@ class Embedder:
         texts = table.column(self.text_column)
         if isinstance(texts, pa.ChunkedArray):
             texts = texts.combine_chunks()
-        found = _opened(*self._job)(texts)
-        numbers = pa.array(found.means.reshape(-1))
-        means = pa.FixedSizeListArray.from_arrays(numbers, found.means.shape[1])
-        table = table.append_column("mean", means)
-        return table.append_column("variance", found.columns["variance"])
+        found = _opened(*self._job)(texts).columns
+        numbers = pa.array(found["mean"].reshape(-1))
+        means = pa.FixedSizeListArray.from_arrays(numbers, found["mean"].shape[1])
+        variances = pa.array(found["variance"], from_pandas=True)  # nan becomes null
+        return table.append_column("mean", means).append_column("variance", variances)
 
     def frames(self, frames: Iterable) -> Iterator:
         """The same for pandas DataFrames: what Spark's `mapInPandas` takes."""

@@ -1,7 +1,7 @@
-"""What is done to the texts of a shard: `Embed` and `Predict`.
+"""What is computed from the texts of a shard: `Embed` and `Predict`.
 
-A job is a few settings that travel to other processes and machines. `ready` opens the model there,
-memory-mapped and once; what it gives turns an Arrow column of texts into an `Answer`.
+A job is a few settings that are sent to other processes and machines. `ready` opens the model there
+once, memory-mapped, and returns a function from texts to an `Answer`.
 """
 
 import warnings
@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pacsent import loading, storage
-from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
-from pacsent.scale.table_batches import pyarrow
+from pacsent.lazy import install_hint
 from pacsent.seals import digest_of_json
 from pacsent.text.encoded import Encoded
 
@@ -23,17 +22,29 @@ _ONE_WORD = Encoded(np.zeros(1, np.int32), np.array([0, 1]), np.zeros(1, np.int6
 
 
 class Answer(NamedTuple):
-    """What a job says about some texts."""
+    """The results of some texts."""
 
-    means: np.ndarray | None  # (n, n_dims) float32, for vectors
-    columns: dict[str, Any]  # further columns, pyarrow arrays
+    columns: dict[str, Any]  # of the output: lists, arrays, an array of shape (n, n_dims)
     n_known: int
     n_unknown: int
     n_empty: int
 
 
+def pyarrow() -> Any:
+    """The package, or one line that says how to get it."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise ImportError(
+            f"Many files are read with pyarrow, which is not installed. {install_hint('scale')}"
+        ) from None
+    return pa
+
+
 def text_bytes(texts: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The bytes of an Arrow column of texts, and where each text begins and ends; not copied.
+    """The bytes of a list or an Arrow column of texts, and where each text begins and ends.
+
+    An Arrow column of strings is not copied.
 
     >>> import pyarrow as pa
     >>> data, bounds = text_bytes(pa.array(["ab", "", "c"]).slice(1))
@@ -41,6 +52,8 @@ def text_bytes(texts: Any) -> tuple[np.ndarray, np.ndarray]:
     (b'c', [2, 2, 3])
     """
     pa = pyarrow()
+    if isinstance(texts, list):
+        texts = pa.array(texts, pa.large_string())
     if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
         texts = texts.cast(pa.large_string())
     if texts.null_count:
@@ -58,7 +71,7 @@ def text_bytes(texts: Any) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Embed:
-    """Texts to vectors.
+    """From texts to vectors.
 
     Parameters
     ----------
@@ -86,7 +99,7 @@ class Embed:
     command = "embed"
 
     def settings(self) -> dict:
-        """What the vectors depend on, for the manifest."""
+        """The settings that the vectors depend on, for the manifest."""
         return {**asdict(self), "model_digest": _model_digest(self.model), "command": self.command}
 
     def names(self) -> list[str]:
@@ -101,7 +114,7 @@ class Embed:
         return _GPU_UNIT if self.on_gpu else UNIT
 
     def vectorizer(self) -> Any:
-        """The method, ready for texts."""
+        """The fitted method."""
         from pacsent.encoders.methods import check_gives_vectors, ready
 
         opened = loading.load(self.model, unknown=self.unknown)
@@ -120,8 +133,7 @@ class Embed:
         return opened
 
     def ready(self) -> Callable:
-        """The function from an Arrow column of texts to an `Answer`; threads may share it."""
-        pa = pyarrow()
+        """The function from a list or an Arrow column of texts to an `Answer`, thread-safe."""
         vectorizer = self.vectorizer()
         vocabulary = vectorizer.word_vectors.vocabulary
         posterior = _posterior_of(vectorizer)
@@ -129,17 +141,11 @@ class Embed:
         def answer(texts) -> Answer:
             encoded = vocabulary.encode_bytes(*text_bytes(texts))
             means, variances = posterior(encoded)
-            empty = np.isnan(variances)
-            columns = {"variance": pa.array(variances, pa.float64(), mask=empty)}
-            n_unknown = int(encoded.n_unknown.sum())
-            means = means.astype(np.float32, copy=False)
-            return Answer(means, columns, encoded.ids.size, n_unknown, int(empty.sum()))
+            columns = {"mean": means.astype(np.float32, copy=False), "variance": variances}
+            n_unknown, n_empty = int(encoded.n_unknown.sum()), int(np.isnan(variances).sum())
+            return Answer(columns, encoded.ids.size, n_unknown, n_empty)
 
         return answer
-
-    def columns(self) -> dict:
-        """Types of the further columns."""
-        return {"variance": pyarrow().float64()}
 
     def check(self) -> None:
         """Refuse, before any file is read, a model or parameters that cannot be used."""
@@ -147,20 +153,16 @@ class Embed:
 
 
 def _posterior_of(vectorizer) -> Callable:
-    """`vectorizer.posterior` for an Encoded, with what all batches share done once."""
+    """`vectorizer.posterior` for encoded texts; closed forms do what all batches share once."""
     vectorizer.posterior(_ONE_WORD)  # compiled and checked
-    reports = type(vectorizer)._batches is not SentenceVectorizer._batches
-    if reports or vectorizer.on_empty == "error":
-        return vectorizer.posterior
-    prepared = vectorizer._prepared()
+    if "n_epochs" in vectorizer.get_params() or vectorizer.on_empty == "error":
+        return vectorizer.posterior  # it reports texts that did not converge, or are empty
+    solve = vectorizer.prepared()
 
     def posterior(encoded):
-        means, variances = prepared(encoded)
-        empty = vectorizer._is_empty(encoded)
-        if empty.any():
-            means[empty], variances[empty] = 0, np.nan
+        means, variances = solve(encoded)
         if not np.isfinite(means.sum()):
-            return vectorizer.posterior(encoded)  # says what is wrong
+            return vectorizer.posterior(encoded)  # raises an error that names the word
         return means, variances
 
     return posterior
@@ -168,14 +170,17 @@ def _posterior_of(vectorizer) -> Callable:
 
 @dataclass(frozen=True)
 class Predict:
-    """Texts to classes.
+    """From texts to classes.
 
     Parameters
     ----------
     model : str
         Folder of a classifier.
-    error, delta : float
-        What label sets and answers may get wrong, and the chance that this promise fails.
+    error : float or None
+        How often label sets may miss the right class and answers may be wrong; None chooses, as
+        `classify.AnswerRule` does.
+    delta : float
+        Chance that this guarantee fails.
 
     Examples
     --------
@@ -184,7 +189,7 @@ class Predict:
     """
 
     model: str
-    error: float = 0.05
+    error: float | None = None
     delta: float = 0.05
 
     command = "classify predict"
@@ -192,67 +197,55 @@ class Predict:
     on_gpu = False
 
     def settings(self) -> dict:
-        """What the answers depend on, for the manifest."""
+        """The settings that the answers depend on, for the manifest."""
         return {**asdict(self), "model_digest": _model_digest(self.model), "command": self.command}
 
     def names(self) -> list[str]:
         return ["label", "probability", "set", "abstained"]
 
-    def classifier(self) -> Any:
-        """The classifier, opened."""
+    def _opened(self) -> tuple[Any, Any]:
+        """The classifier, and the rule for its answers."""
+        from pacsent.classify import AnswerRule
+
         found = loading.load(self.model)
         if not hasattr(found, "predict_proba"):
             raise ValueError(
                 f"{self.model} must hold a classifier. It holds {type(found).__name__} instead. "
                 "Train one: pacsent classify train."
             )
-        return found.set_params(n_jobs=1)
+        found.set_params(n_jobs=1)
+        return found, AnswerRule(found, error=self.error, delta=self.delta)
 
     def ready(self) -> Callable:
-        """The function from an Arrow column of texts to an `Answer`; threads may share it."""
-        from pacsent.classify import AnswerRule
-
+        """The function from a list or an Arrow column of texts to an `Answer`, thread-safe."""
         pa = pyarrow()
-        classifier = self.classifier()
-        answering = AnswerRule(classifier, error=self.error, delta=self.delta)
+        classifier, rule = self._opened()
         names = np.array([str(name) for name in classifier.classes_], dtype=object)
-        types = self.columns()
 
         def answer(texts) -> Answer:
-            strings = texts.to_pylist()
-            found = answering(classifier.decision_values(strings))
-            sets = silent = None
-            if found.inside is not None:
-                sets = [names[row].tolist() for row in found.inside]
-            if found.abstained is not None:
-                silent = found.abstained
+            strings = texts if isinstance(texts, list) else texts.to_pylist()
+            found = rule(classifier.decision_values(strings))
+            missing = [None] * len(strings)
+            sets = missing if found.inside is None else [names[row] for row in found.inside]
+            abstained = missing if found.abstained is None else found.abstained
             columns = {
                 "label": pa.array(names[found.best], pa.string()),
-                "probability": pa.array(found.probability, pa.float64()),
-                "set": pa.array(sets or [None] * len(strings), types["set"]),
-                "abstained": pa.array([None] * len(strings) if silent is None else silent,
-                                      pa.bool_()),
-            }  # fmt: skip
+                "probability": found.probability,
+                "set": pa.array(sets, pa.list_(pa.string())),
+                "abstained": pa.array(abstained, pa.bool_()),
+            }
             n_empty = sum(not one.strip() for one in strings)
-            return Answer(None, columns, 0, 0, n_empty)
+            return Answer(columns, 0, 0, n_empty)
 
         return answer
 
-    def columns(self) -> dict:
-        """Types of the further columns."""
-        pa = pyarrow()
-        return {"label": pa.string(), "probability": pa.float64(),
-                "set": pa.list_(pa.string()), "abstained": pa.bool_()}  # fmt: skip
-
     def check(self) -> None:
-        """Refuse a model that is no classifier, before any file; say what cannot be promised."""
-        from pacsent.classify import AnswerRule
-
-        answering = AnswerRule(self.classifier(), error=self.error, delta=self.delta)
-        for why in filter(None, (answering.no_sets, answering.no_answers)):
+        """Refuse a model that is no classifier; warn of guarantees that it cannot give."""
+        _, rule = self._opened()
+        for why in filter(None, (rule.no_sets, rule.no_answers)):
             warnings.warn(why, UserWarning, stacklevel=3)
 
 
 def _model_digest(model: str) -> str:
-    """Of the folder's description, which holds the digests of its parts."""
+    """The checksum of the folder's description, which holds the checksums of its parts."""
     return digest_of_json(storage.read_config(storage.place(model)))

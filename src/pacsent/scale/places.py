@@ -36,7 +36,7 @@ class Shard:
     size : int
         Bytes.
     version : str
-        Changes when the file does: its time, or the tag that the store gives.
+        Changes when the file does: its times and inode, or the tag that the store gives.
     """
 
     source: str
@@ -150,7 +150,8 @@ def _listed(source) -> tuple[bool, list[tuple[str, str, int, str]]]:
 
 def _here(path: str, name: str) -> tuple[str, str, int, str]:
     about = os.stat(path)
-    return path, name, about.st_size, str(about.st_mtime_ns)
+    # a program can set the time of a change back, but not the time of the last change of the inode
+    return path, name, about.st_size, f"{about.st_mtime_ns}-{about.st_ctime_ns}-{about.st_ino}"
 
 
 def _shown(name: str) -> bool:

@@ -1,9 +1,9 @@
-"""Shard to shard: one output for each input, whole or not at all, and a manifest of them all.
+"""From files to files: one output for each input, whole or not at all, and a manifest of them all.
 
-Every core works on a file of its own, in a process of its own that opens the model memory-mapped;
-where there are fewer files than cores, several threads share a file. Memory does not grow with the
-rows. A run that was stopped goes on where it was: files that the manifest has and that did not
-change are not read again.
+Every core works on a file of its own, in a process that opens the model memory-mapped; where there
+are fewer files than cores, several threads share a file. Memory does not grow with the number of
+rows. A run that was stopped can be resumed: files that are in the manifest and did not change are
+not read again.
 """
 
 import json
@@ -25,10 +25,9 @@ import pacsent
 from pacsent import progress, threads
 from pacsent.files import check_output
 from pacsent.scale import places
-from pacsent.scale import table_batches as rows
 from pacsent.scale.jobs import Embed, Predict
 from pacsent.scale.places import Shard
-from pacsent.scale.shard_writer import WRITERS, Record, ShardTask, Stopped
+from pacsent.scale.shard_writer import FORMATS, Record, ShardTask, Stopped
 
 MANIFEST = "manifest.json"
 _SAVE_EVERY = 2.0  # seconds between two writings of the manifest
@@ -39,31 +38,34 @@ def embed_shards(
     sources: Iterable,
     target: Any,
     *,
-    text_column: str = "text",
-    carry: Iterable[str] = (),
+    text_column: str | None = None,
+    keep_columns: Iterable[str] = (),
     method: str | None = None,
     unknown: str | None = None,
     params: dict | None = None,
     **how: Any,
 ) -> "Manifest":
-    """Turn the texts of many files into vectors, file by file.
+    """Turn the texts of many files into vectors, one output file for each input file.
 
     Parameters
     ----------
     model : str or path
         A folder that `pacsent.save` wrote, or "english".
     sources : iterable of str or path
-        Files, folders and globs, here or at an address that fsspec reaches (s3://, gs://, hf://).
-        Parquet, JSON lines, CSV and TSV with a header, lines of text; all but Parquet packed or
-        not (.gz, .bz2, .xz, .zst).
+        Files, folders and globs, on this machine or at an address that fsspec reaches (s3://,
+        gs://, hf://). Parquet, JSON lines, CSV and TSV with a header, lines of text; all but
+        Parquet may be compressed (.gz, .bz2, .xz, .zst).
     target : str or path
-        The folder that gets an output for each input, and manifest.json. For a single file also
-        the name of the output, ending in .parquet or .jsonl; then no manifest is written.
-    text_column : str, default="text"
-    carry : iterable of str
-        Columns that go along with the vectors; ["*"] takes all.
+        The folder that gets an output for each input, and manifest.json. For one input also the
+        name of the output file, ending in .parquet, .jsonl, .csv or .tsv; no manifest is written
+        then.
+    text_column : str, optional
+        By default `text`, or the only column of a table that has one.
+    keep_columns : iterable of str
+        Extra columns of the input that the output has as well; ["*"] for all. A column that has
+        the name of a result is renamed (`mean` becomes `input_mean`), and a warning says so.
     method, unknown, params
-        As `scale.Embed`.
+        As of `scale.Embed`.
     **how
         Further arguments of `run`: format, on_error, n_jobs, overwrite, verbose.
 
@@ -77,7 +79,7 @@ def embed_shards(
     (2, 0)
     """
     job = Embed(os.fspath(model), method, unknown, dict(params or {}))
-    return run(job, sources, target, rows.Columns(text_column, tuple(carry)), **how)
+    return run(job, sources, target, text_column=text_column, keep_columns=keep_columns, **how)
 
 
 def predict_shards(
@@ -85,13 +87,13 @@ def predict_shards(
     sources: Iterable,
     target: Any,
     *,
-    text_column: str = "text",
-    carry: Iterable[str] = (),
-    error: float = 0.05,
+    text_column: str | None = None,
+    keep_columns: Iterable[str] = (),
+    error: float | None = None,
     delta: float = 0.05,
     **how: Any,
 ) -> "Manifest":
-    """The classes of the texts of many files; arguments as of `embed_shards` and `Predict`.
+    """Classify the texts of many files; the arguments are those of `embed_shards` and `Predict`.
 
     Examples
     --------
@@ -106,16 +108,17 @@ def predict_shards(
     (2, 0)
     """
     job = Predict(os.fspath(model), error, delta)
-    return run(job, sources, target, rows.Columns(text_column, tuple(carry)), **how)
+    return run(job, sources, target, text_column=text_column, keep_columns=keep_columns, **how)
 
 
 def run(
     job: Embed | Predict,
     sources: Iterable,
     target: Any,
-    columns: rows.Columns = rows.Columns(),  # noqa: B008 (a tuple)
     *,
-    format: str = "parquet",
+    text_column: str | None = None,
+    keep_columns: Iterable[str] = (),
+    format: str | None = None,
     on_error: str = "report",
     n_jobs: int | None = None,
     overwrite: bool = False,
@@ -126,56 +129,51 @@ def run(
 
     Parameters
     ----------
-    format : {"parquet", "jsonl"}
+    format : {"parquet", "jsonl", "csv", "tsv"} or None
+        None takes the suffix of a target that is a file, and "parquet" for a folder.
     on_error : {"report", "stop"}
         "report": a bad row keeps its place with an empty text, a bad file gets no output, the
-        manifest names both, and the rest goes on. "stop": the first one ends the run.
+        manifest names both, and the others are processed. "stop": the first one ends the run.
     n_jobs : int or None
         Cores; None takes all.
     overwrite : bool, default=False
-        Replace what another model or other settings have written to the target.
+        Replace outputs in the target that another model or other settings have made.
     engine : callable, optional
-        What works on the tasks in place of this machine's cores.
+        What runs the tasks instead of the cores of this machine: `on_ray()`.
     """
-    _check_choice("format", format, WRITERS)
+    suffix = os.path.splitext(str(target))[1].lower().removeprefix(".")
+    one_file = suffix in FORMATS and not os.path.isdir(places.local(target))
+    format = format or (suffix if one_file else "parquet")
+    _check_choice("format", format, FORMATS)
     _check_choice("on_error", on_error, ("report", "stop"))
     sources = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
-    taken = set(columns.carry) & set(job.names())
-    if taken:
-        raise ValueError(
-            f"Columns to carry must have other names than what is written. Got "
-            f"{', '.join(sorted(taken))}, as in the output, instead. Rename them first."
-        )
+    keep_columns = (keep_columns,) if isinstance(keep_columns, str) else tuple(keep_columns)
     found = places.find(sources)
     _check_apart([*sources, job.model], found.shards, target)
-    settings = {**job.settings(), "columns": list(columns), "format": format}
-    if str(target).endswith(f".{format}"):
-        manifest = Manifest.of_one(target, settings, found, overwrite=overwrite)
+    about = {**job.settings(), "columns": [text_column, *keep_columns], "format": format}
+    if one_file:
+        _check_choice("format", format, (suffix,))
+        manifest = Manifest.of_one(target, about, found, overwrite=overwrite)
     else:
-        manifest = Manifest.at(target, settings, overwrite=overwrite)
+        manifest = Manifest.at(target, about, overwrite=overwrite)
     manifest.begin(found)
     todo = [shard for shard in found.shards if not manifest.is_finished(shard, format)]
     todo.sort(key=lambda shard: -shard.size)  # a large file that begins last is waited for
     if todo:
         job.check()
-    tasks = [
-        ShardTask(job, shard, manifest.output_of(shard, format), format, columns, on_error, 1)
-        for shard in todo
-    ]
+    settings = (format, text_column, keep_columns, on_error, 1)
+    tasks = [ShardTask(job, shard, manifest.output_of(shard, format), *settings) for shard in todo]
     n_done = len(found.shards) - len(todo)
     with progress.bar(job.command, unit="texts", enabled=verbose) as shown:
         try:
             for task, result in (engine or locally)(tasks, n_jobs, shown):
                 n_done += 1
                 manifest.add(task.shard, result)
-                note = f"{n_done:,} of {len(found.shards):,} files"
-                shown.update(shown.completed, note)
+                shown.update(shown.completed, f"{n_done:,} of {len(found.shards):,} files")
                 if isinstance(result, BaseException) and on_error == "stop":
-                    raise (
-                        result
-                        if isinstance(result, Stopped)
-                        else Stopped(f"{task.shard.source}: {result}")
-                    )
+                    if isinstance(result, Stopped):
+                        raise result
+                    raise Stopped(f"{task.shard.source}: {result}")
         finally:
             manifest.save()
     return manifest
@@ -205,7 +203,7 @@ def _check_apart(sources, shards: list[Shard], target) -> None:
         )
     if inside:
         raise ValueError(
-            f"The target must lie apart from the sources, which are never overwritten. Got "
+            f"The target must be outside of the sources, which are never overwritten. Got "
             f"{target} instead. Choose another folder."
         )
 
@@ -216,7 +214,7 @@ def _check_apart(sources, shards: list[Shard], target) -> None:
 
 
 class Manifest:
-    """What a target holds: for each file its source, digest, counts, coverage and bad rows.
+    """The contents of a target: of each file its source, checksum, counts, coverage and bad rows.
 
     Attributes
     ----------
@@ -229,7 +227,7 @@ class Manifest:
     failed : dict of str to str
         Source to error, for files without an output.
     ignored : list of str
-        Files in the sources that are of no kind which can be read.
+        Files in the sources whose format is not supported.
 
     Examples
     --------
@@ -249,11 +247,11 @@ class Manifest:
     def of_one(
         cls, target: Any, settings: dict, found: places.Found, *, overwrite: bool
     ) -> "Manifest":
-        """For a target that is a file: nothing is written but that file."""
+        """For a target that is a file: only that file is written."""
         if len(found.shards) != 1:
             raise ValueError(
-                f"{len(found.shards):,} files must go to a folder, an output for each. Got the "
-                f"file {target} instead. Name a folder."
+                f"The target of {len(found.shards):,} files must be a folder, which gets an output "
+                f"for each. Got the file {target} instead. Name a folder."
             )
         if not places.is_address(target):
             check_output(places.local(target), [found.shards[0].source], overwrite=overwrite)
@@ -288,7 +286,7 @@ class Manifest:
             other = [k for k in manifest.settings if before.get(k) != manifest.settings[k]]
             raise ValueError(
                 f"{target} was made with another {', '.join(other)}. Choose another target, or "
-                "pass overwrite=True to make it anew."
+                "pass overwrite=True to replace it."
             )
         return manifest
 
@@ -335,7 +333,7 @@ class Manifest:
         return found
 
     def save(self) -> None:
-        """Write it, beside and moved."""
+        """Write it to a temporary file that is then moved to its place."""
         if self.path is None:
             return
         files = {name: asdict(record) for name, record in sorted(self.files.items())}
@@ -353,10 +351,10 @@ class Manifest:
 
 
 # ------------------------------------------------------------------------------------------------
-# all cores of this machine
+# the cores of this machine
 # ------------------------------------------------------------------------------------------------
 
-_COUNTER: Any = None  # texts done by all processes together
+_COUNTER: Any = None  # texts processed by all processes together
 
 
 def locally(tasks: list, n_jobs: int | None, shown: Any) -> Iterator[tuple]:
@@ -375,8 +373,8 @@ def locally(tasks: list, n_jobs: int | None, shown: Any) -> Iterator[tuple]:
         suspects: list[ShardTask] = []
         with _pool(n_workers) as (pool, counter):
             yield from _in_pool(pool, counter, n_workers, waiting, suspects, shown)
-        for task in suspects:  # one of these ended its process: which, is found one by one
-            with _pool(1) as (pool, counter):
+        for task in suspects:  # one of these ended its process: each is tried again alone
+            with _pool(1) as (pool, _):
                 future = pool.submit(_in_process, task)
                 try:
                     yield task, future.result()
@@ -385,7 +383,7 @@ def locally(tasks: list, n_jobs: int | None, shown: Any) -> Iterator[tuple]:
 
 
 def _in_pool(pool, counter, n_workers, waiting, suspects, shown) -> Iterator[tuple]:
-    """Work until all is done or a process dies; what was under way then is in `suspects`."""
+    """Work until all is done or a process dies; the tasks it may have had are in `suspects`."""
     running: dict[Future, ShardTask] = {}
     before = shown.completed
     while waiting or running:
@@ -411,31 +409,31 @@ def _in_pool(pool, counter, n_workers, waiting, suspects, shown) -> Iterator[tup
 @contextmanager
 def _pool(n_workers: int):
     context = multiprocessing.get_context("spawn")
-    counter = context.Value("q", 0)
+    counter, stopping = context.Value("q", 0), context.Event()
+    given = (counter, stopping, os.getpid())
     pool = ProcessPoolExecutor(
-        n_workers, mp_context=context, initializer=_begin_process, initargs=(counter, os.getpid())
+        n_workers, mp_context=context, initializer=_begin_process, initargs=given
     )
     try:
         yield pool, counter
         pool.shutdown()
     except BaseException:
-        processes = list((pool._processes or {}).values())
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            process.terminate()
+        stopping.set()
+        pool.shutdown(cancel_futures=True)
         raise
 
 
-def _begin_process(counter, parent: int) -> None:
+def _begin_process(counter, stopping, parent: int) -> None:
     global _COUNTER
     _COUNTER = counter
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is half written is removed
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a half-written file is removed
 
     def watch():
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)  # nobody waits for us any more
+        while not stopping.wait(1.0):
+            if os.getppid() != parent:
+                os._exit(1)  # the parent process has ended
+        os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, daemon=True).start()
 
@@ -449,13 +447,13 @@ def _in_process(task: ShardTask) -> "Record | BaseException":
 
 
 def outcome(task: Any, advance: Callable[[int], None]) -> Any:
-    """What `task.work` returns, or what is wrong with its file; mistakes of ours go on."""
+    """What `task.work` returns, or the error of its file; errors of this package are raised."""
     with warnings.catch_warnings():
         try:
             return task.work(advance)
         except (ValueError, OSError, MemoryError, OverflowError) as error:
             return error
-        except Exception as error:  # a store has errors of its own, which may not travel
-            if not getattr(task, "is_far", False):
+        except Exception as error:  # a store has error classes that cannot always be pickled
+            if not getattr(task, "is_remote", False):
                 raise
             return OSError(f"{type(error).__name__}: {error}")

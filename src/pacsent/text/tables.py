@@ -455,6 +455,7 @@ class _Parquet(_Reader):
                 pa.array([], kind),
                 *(pa.array([], schema.field(n).type) for n in wanted[1:]),
                 [],
+                (),
             ]
 
     def _text_type(self, field):
