@@ -243,7 +243,7 @@ def test_a_class_that_is_none_is_told_by_the_classes(folder):
 def test_predictions_say_why_every_answer_is_withheld(tmp_path):
     write(tmp_path / "a.tsv", rows(100))
     run("train", tmp_path / "a.tsv", "-o", tmp_path / "m", "--holdout", "0.2", *QUICK)
-    asked = ["classify", "predict", str(tmp_path / "m"), "-"]
+    asked = ["classify", "predict", str(tmp_path / "m"), "-", "--error", "0.05"]
     result = CliRunner().invoke(cli, asked, input="good nice\n")
     assert "20 calibration texts cannot guarantee an error of 0.05" in result.stderr
     assert result.stdout.splitlines()[1].endswith("\tyes")

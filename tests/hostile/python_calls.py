@@ -340,6 +340,163 @@ def training() -> Iterator[Case]:
         )  # fmt: skip
 
 
+CLASSIFIER_TEXTS = [f"{a} {b} {c}" for a in WORDS[:4] for b in WORDS[4:] for c in ("now", "then")]
+CLASSIFIER_LABELS = ["up" if text.endswith("now") else "down" for text in CLASSIFIER_TEXTS]
+
+
+def _classifier_use(use, texts):
+    """What a classifier makes of texts: the same as of the list, or a refusal."""
+    classifier = material.classifier()
+    right = use(classifier, list(CLASSIFIER_TEXTS))
+    found = use(classifier, texts())
+    return "" if np.array_equal(found, right) else f"{found} is not {right}"
+
+
+CLASSIFIER_USES = {
+    "predict": lambda c, x: c.predict(x).tolist(),
+    "predict_proba": lambda c, x: c.predict_proba(x),
+    "decision_function": lambda c, x: c.decision_function(x),
+    "stream": lambda c, x: np.concatenate(list(c.stream(x))),
+    "predict_set": lambda c, x: c.predict_set(x, error=0.5, delta=0.5),
+    "score": lambda c, x: c.score(x, CLASSIFIER_LABELS),
+    "certify": lambda c, x: c.certify(x, CLASSIFIER_LABELS, overlap="drop").n,
+    "StreamWatcher.update": lambda c, x: _watched(c, x),
+    "compare": lambda c, x: _compared(c, x),
+}  # fmt: skip
+
+
+def _watched(classifier, texts):
+    from pacsent.classify import StreamWatcher
+
+    watcher = StreamWatcher(classifier, seed=0)
+    watcher.update(texts, CLASSIFIER_LABELS)
+    return watcher.n_seen, watcher.capital
+
+
+def _compared(classifier, texts):
+    from pacsent.classify import compare
+
+    return compare(classifier, classifier, texts, CLASSIFIER_LABELS, overlap="drop").n
+
+
+def _kinds_of_texts():
+    import pandas as pd
+
+    x = CLASSIFIER_TEXTS
+    return {
+        "a tuple": (lambda: tuple(x), "ok"),
+        "a Series": (lambda: pd.Series(x, index=range(9, 9 + len(x))), "ok"),
+        "an array": (lambda: np.array(x), "ok"),
+        "an object array": (lambda: np.array(x, object), "ok"),
+        "a generator": (lambda: (text for text in x), "ok"),
+        "a table of one column": (lambda: pd.DataFrame({"text": x}), "ok"),
+        "a table of two columns": (lambda: pd.DataFrame({"a": x, "b": x}), "refused"),
+        "an array of two dimensions": (lambda: np.array([x]).T, "refused"),
+        "a set": (lambda: set(x), "refused"),
+        "a dict": (lambda: dict.fromkeys(x), "refused"),
+        "a string": (lambda: x[0], "refused"),
+        "bytes": (lambda: x[0].encode(), "refused"),
+        "texts of bytes": (lambda: [text.encode() for text in x], "refused"),
+        "token lists": (lambda: [text.split() for text in x], "refused"),
+        "None": (lambda: None, "refused"),
+        "a gap": (lambda: [*x[:-1], None], "refused"),
+        "numbers": (lambda: list(range(len(x))), "refused"),
+    }  # fmt: skip
+
+
+def _fitted_with(labels=CLASSIFIER_LABELS, texts=CLASSIFIER_TEXTS, how=None, **parameters):
+    """A fit that is right, or refused with the object as it was."""
+    from pacsent import TextClassifier
+
+    classifier = TextClassifier(n_jobs=1, **parameters)
+    before = dict(vars(classifier))
+    try:
+        classifier.fit(texts, labels, **(how or {}))
+    except Exception:
+        if vars(classifier) != before:
+            return "a refused fit changed the object"
+        raise
+    proba = classifier.predict_proba(list(CLASSIFIER_TEXTS))
+    if not np.isfinite(proba).all():
+        return "not finite"
+    return "" if classifier.score(list(CLASSIFIER_TEXTS), CLASSIFIER_LABELS) == 1 else "not learned"
+
+
+def classifiers() -> Iterator[Case]:
+    import datetime
+    import decimal
+    import uuid
+
+    import pandas as pd
+
+    nan, n = float("nan"), len(CLASSIFIER_TEXTS)
+    y = np.array(CLASSIFIER_LABELS)
+    for kind, (make, expect) in _kinds_of_texts().items():
+        for name, use in CLASSIFIER_USES.items():
+            yield Case(
+                f"TextClassifier.{name}({kind})",
+                lambda u=use, m=make: _classifier_use(u, m),
+                expect,
+            )
+        yield Case(f"TextClassifier.fit({kind})", lambda m=make: _fitted_with(texts=m()), expect)
+    for kind, (labels, expect) in {
+        "a Series": (pd.Series(y), "ok"), "a category": (pd.Categorical(y), "ok"),
+        "one column": (pd.DataFrame({"y": y}), "ok"), "a generator": (iter(y.tolist()), "ok"),
+        "two columns": (pd.DataFrame({"a": y, "b": y}), "refused"), "a set": (set(y), "refused"),
+        "None": (None, "refused"), "one label": (["up"], "refused"), "a string": ("up", "refused"),
+        "bytes": (y.astype("S4"), "refused"), "gaps": ([None, *y[1:]], "refused"),
+        "dates": ([datetime.date(2020, 1, 1 + (one == "up")) for one in y], "refused"),
+        "decimals": ([decimal.Decimal(int(one == "up")) for one in y], "refused"),
+        "UUIDs": ([uuid.UUID(int=int(one == "up")) for one in y], "refused"),
+        "complex numbers": ((y == "up") * 1j, "refused"),
+        "a lone surrogate": (np.where(y == "up", "\ud800", y).tolist(), "refused"),
+        "no time": (np.where(y == "up", np.datetime64("NaT"), np.datetime64("2020")), "refused"),
+    }.items():  # fmt: skip
+        yield Case(
+            f"TextClassifier.fit with labels: {kind}", lambda v=labels: _fitted_with(v), expect
+        )
+    for name, value in [
+        ("Cs", (nan,)), ("Cs", (-1.0,)), ("Cs", (0,)), ("Cs", ("a",)), ("Cs", ()),
+        ("Cs", (float("inf"),)), ("dense_scales", (nan,)), ("dense_scales", ()),
+        ("dense_scales", (1e300,)), ("ngrams", (1.9, 2.7)), ("ngrams", (0, 1)), ("ngrams", ()),
+        ("class_weight", {"up": -1}), ("class_weight", {"up": nan}), ("class_weight", {"x": 1}),
+        ("class_weight", {"up": 0, "down": 0}), ("class_weight", {"up": "1"}),
+        ("weighting", "x"), ("selection", "x"), ("words", 3), ("method", 3), ("random_state", -1),
+    ]:  # fmt: skip
+        yield Case(
+            f"TextClassifier({name}={value!r})",
+            lambda n=name, v=value: _fitted_with(**{n: v}),
+            "refused",
+        )
+    for name, value in [
+        ("sample_weight", [0.0] * n), ("sample_weight", [-1.0] * n), ("sample_weight", [nan] * n),
+        ("sample_weight", [1.0]), ("sample_weight", "x"), ("holdout", 0), ("holdout", 1),
+        ("holdout", nan), ("holdout", "x"), ("delta", 0), ("delta", nan), ("groups", [1]),
+    ]:  # fmt: skip
+        yield Case(
+            f"TextClassifier.fit({name}={str(value)[:20]})",
+            lambda n=name, v=value: _fitted_with(how={n: v}),
+            "refused",
+        )
+    for name, value in [
+        ("n_candidates", 0), ("n_candidates", 0.5), ("n_candidates", True), ("delta", 0),
+        ("delta", "x"), ("overlap", "x"), ("checked", "x"), ("unknown", 1),
+    ]:  # fmt: skip
+        yield Case(
+            f"TextClassifier.certify({name}={value!r})",
+            lambda n=name, v=value: material.classifier().certify(
+                CLASSIFIER_TEXTS, CLASSIFIER_LABELS, **{"overlap": "drop", n: v}
+            ),
+            "refused",
+        )
+    for k in (-1, 0, 1.5, True, "x"):
+        yield Case(
+            f"TextClassifier.top_features('up', {k!r})",
+            lambda k=k: material.classifier().top_features("up", k),
+            "refused",
+        )
+
+
 def _threads(method):
     texts, errors = TEXTS * 3, []
     vectorizer, right = fitted(method), np.vstack([expected(method)] * 3)
@@ -400,4 +557,5 @@ def cases() -> Iterator[Case]:
     yield from bound_calls()
     yield from certificates()
     yield from training()
+    yield from classifiers()
     yield from together()
