@@ -27,11 +27,11 @@ ROOMS = {
         "certificates", "classify", "loading", "maps", "maths", "encoders", "storage", "text",
         "words",
     },
-    "maps": {"encoders", "files", "maths", "text"},
     "bench": {
-        "certificates", "classify", "files", "gpu", "maths", "progress", "encoders", "text",
+        "certificates", "classify", "files", "gpu", "maps", "maths", "progress", "encoders", "text",
         "threads", "words",
     },
+    "maps": {"encoders", "files", "maths", "text"},
     "loading": {"certificates", "classify", "hub", "seals", "encoders", "storage", "words"},
     "classify": {
         "_kernels", "maths", "encoders", "parameter_checks", "storage", "text", "threads", "words",

@@ -129,14 +129,20 @@ def test_the_page_is_one_file_that_needs_no_network(results, tmp_path):
     assert (tmp_path / "table.tex").read_text().startswith(r"\begin{tabular}")
     kinds = [figure.kind for figure in figures.figures(results, report.TITLES)]
     assert markup.count("data-chart=") == len(kinds)
-    assert {"accuracy", "few-labels", "lam", "speed", "map", "certificate"} == set(kinds)
+    assert {"accuracy", "few-labels", "lam", "variance", "speed", "map", "certificate"} == set(
+        kinds
+    )
 
 
 def test_figures_for_papers_are_drawn_as_vectors(results, tmp_path):
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("altair")
     report.write(results, tmp_path)
-    names = {path.suffix for path in (tmp_path / "plots").iterdir()}
-    assert names == {".svg", ".pdf"}
+    names = {path.name for path in (tmp_path / "plots").iterdir()}
+    assert {"few-labels-20news", "lam-20news", "variance-subj", "map-subj", "certificate"} <= {
+        name.rpartition(".")[0] for name in names
+    }
+    assert {f"{name.rpartition('.')[0]}.pdf" for name in names} <= names
+    assert "Average" in (tmp_path / "plots" / "accuracy-20news.svg").read_text()
 
 
 def test_findings_come_first_and_say_what_chance_explains(results, tmp_path):
@@ -175,26 +181,13 @@ def test_the_page_shows_the_difference_to_the_paper(results, tmp_path):
     assert "rgba(var(--down)" in page and "rgba(var(--up)" in page
 
 
-def test_names_from_data_are_escaped(results, tmp_path):
-    results[0]["label"] = "<b>x</b>"
+@pytest.mark.parametrize("name", ["<b>x</b>", "<!--<script>", "</script><script>alert(1)"])
+def test_names_and_texts_from_data_are_escaped(results, tmp_path, name):
+    results[0]["label"] = name
+    [placed] = [r for r in results if r["kind"] == "map"]
+    placed["texts"] = [name, "two", "three"]
     page = report.write(results, tmp_path).read_text()
-    assert "<b>x</b>" not in page
-    assert "&lt;b&gt;x" in page
-
-
-def test_plots_leave_the_users_matplotlib_alone(results, tmp_path):
-    matplotlib = pytest.importorskip("matplotlib")
-    from matplotlib import pyplot
-
-    matplotlib.use("svg")
-    pyplot.figure()
-    figures, size = pyplot.get_fignums(), matplotlib.rcParams["font.size"]
-    report.write(results, tmp_path)
-    assert list((tmp_path / "plots").iterdir())
-    assert matplotlib.get_backend().lower() == "svg"
-    assert pyplot.get_fignums() == figures
-    assert matplotlib.rcParams["font.size"] == size
-    pyplot.close("all")
+    assert name not in page and html.escape(name) in page
 
 
 def test_an_empty_folder_is_refused(tmp_path):
@@ -207,7 +200,7 @@ def test_without_the_extra_the_page_says_so(results, tmp_path, monkeypatch):
     assert "pacsent[report]" in report.write(results, tmp_path).read_text()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"pacsent\[report\]"):
-        report.require_matplotlib()
+        report.require_altair()
 
 
 def test_results_are_read_back_in_order(results, tmp_path):

@@ -93,6 +93,10 @@ def _of_datasets(alt, of_kind, titles) -> Iterator[Figure]:
             )
             yield Figure("lam", name, caption, _lam(alt, curves))
     for name in known:
+        if bins := [r for r in scored[name] if r["details"].get("variance_by_length")]:
+            caption = f"{titles.get(name, name)}: posterior variance against length"
+            yield Figure("variance", name, caption, _variance(alt, bins))
+    for name in known:
         if timed := [r for r in scored[name] if r["seconds"].get("encode")]:
             caption = (
                 f"{titles.get(name, name)}: accuracy against the seconds that reading the texts "
@@ -202,6 +206,17 @@ def _lam(alt, curves):
               axis=alt.Axis(values=ticks, labelOverlap=True))  # fmt: skip
     y = alt.Y("accuracy:Q", scale=alt.Scale(zero=False), title="cross-validated accuracy")
     return _finished(alt, _lines(alt, values, x, y, len(curves))[0], 340)
+
+
+def _variance(alt, found):
+    values = [
+        {"method": r["label"], "words": point["n_tokens"], "variance": point["variance"]}
+        for r in found
+        for point in r["details"]["variance_by_length"]
+    ]
+    x = alt.X("words:Q", scale=alt.Scale(type="log"), title="known words in the document")
+    y = alt.Y("variance:Q", scale=alt.Scale(type="log"), title="posterior variance")
+    return _finished(alt, _lines(alt, values, x, y, len(found))[0], 340)
 
 
 def _speed(alt, found):

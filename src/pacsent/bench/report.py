@@ -3,19 +3,18 @@
 The page is one file that opens offline: styles, figures and the runtime that draws them are in it.
 """
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from pacsent.bench.evaluation import score_text
-from pacsent.bench.figures import bundle, figures
+from pacsent.bench.figures import Figure, bundle, figures
 from pacsent.bench.findings import findings, tied
 from pacsent.bench.method_rows import PAPER_DATASETS, ROWS
 from pacsent.files import replacing
 from pacsent.lazy import install_hint
 from pacsent.maths.rounding import rounded_up
+from pacsent.text.html import escaped, script_json
 
 TITLES = {
     "20news": "20news",
@@ -27,6 +26,7 @@ TITLES = {
     "generated": "generated text",
 }
 FORMATS = ("text", "md", "latex", "html")
+_WIDTH = 480  # of a figure in a file of its own, in points
 
 
 def _of_kind(results, kind):
@@ -115,12 +115,6 @@ STYLE = (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
 SCRIPT = (Path(__file__).parent / "report.js").read_text(encoding="utf-8")
 
 
-def _escape(value) -> str:
-    import html
-
-    return html.escape(str(value))
-
-
 def _shade(difference: float) -> str:
     """A tint that grows with the difference and is full at 0.03."""
     strength = min(abs(difference) / 0.03, 1.0) * 0.45
@@ -138,7 +132,7 @@ def html_table(results: Sequence[dict]) -> str:
         name: max((r for (_, where), r in scores.items() if where == name), key=_accuracy)
         for name in names
     }
-    head = "".join(f"<th>{_escape(TITLES.get(name, name))}</th>" for name in names)
+    head = "".join(f"<th>{escaped(TITLES.get(name, name))}</th>" for name in names)
     body = []
     seen_group = None
     rows = _row_names(results)
@@ -150,7 +144,7 @@ def html_table(results: Sequence[dict]) -> str:
             body.append(f'<tr class="group"><td colspan="{len(names) + 1}">{group}</td></tr>')
             seen_group = group
         label = next(r["label"] for r in scores.values() if r["row"] == row)
-        line = [f"<td>{_escape(label)}</td>"]
+        line = [f"<td>{escaped(label)}</td>"]
         for name in names:
             result = scores.get((row, name))
             if result is None:
@@ -180,7 +174,7 @@ def _plain_table(header, rows) -> str:
             for column in zip(*rows)]  # fmt: skip
 
     def line(tag, cells):
-        return "".join(f"<{tag}{m}>{_escape(c)}</{tag}>" for c, m in zip(cells, mark))
+        return "".join(f"<{tag}{m}>{escaped(c)}</{tag}>" for c, m in zip(cells, mark))
 
     head = line("th", header)
     body = "".join(f"<tr>{line('td', row)}</tr>" for row in rows)
@@ -279,7 +273,7 @@ def write(
     title: str = "pacsent: the paper's table, again",
     again: str | None = None,
 ) -> Path:
-    """OUT/index.html, OUT/table.md, OUT/table.tex and, with matplotlib, OUT/plots/*.svg and *.pdf.
+    """OUT/index.html, OUT/table.md, OUT/table.tex and, with Altair, OUT/plots/*.svg and *.pdf.
 
     Parameters
     ----------
@@ -302,8 +296,9 @@ def write(
         )
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    plots(results, out / "plots")
-    page = _page(results, figures(results, TITLES), run, title, again)
+    charts = figures(results, TITLES)
+    plots(charts, out / "plots")
+    page = _page(results, charts, run, title, again)
     for name, content in (
         ("table.md", table(results, "md") + "\n"),
         ("table.tex", table(results, "latex") + "\n"),
@@ -323,7 +318,7 @@ def _found(results, run) -> str:
     cost = f"The table of accuracies took {spent / 60:.1f} minutes"
     if run and run.get("peak_memory_bytes"):
         cost += f" and at most {run['peak_memory_bytes'] / 2**30:.1f} GB of memory"
-    said = "".join(f"<li>{_escape(text)}</li>" for text in findings(results, TITLES))
+    said = "".join(f"<li>{escaped(text)}</li>" for text in findings(results, TITLES))
     said = f"<h2>Findings</h2><ol>{said}</ol><p class='soft'>{cost}.</p>"
     return f'<section class="findings">{said}</section>'
 
@@ -331,8 +326,8 @@ def _found(results, run) -> str:
 def _controls(results) -> str:
     names = _datasets(results)
     boxes = "".join(
-        f'<label><input type="checkbox" checked data-toggle="{_escape(name)}"> '
-        f"{_escape(TITLES.get(name, name))}</label>"
+        f'<label><input type="checkbox" checked data-toggle="{escaped(name)}"> '
+        f"{escaped(TITLES.get(name, name))}</label>"
         for name in names
     )
     boxes = f"<fieldset><legend>Datasets</legend>{boxes}</fieldset>" if len(names) > 1 else ""
@@ -345,9 +340,9 @@ def _controls(results) -> str:
 
 def _charts(charts, kind) -> str:
     parts = [
-        f'<figure data-dataset="{_escape(chart.dataset)}"><div class="chart" role="img" '
-        f'aria-label="{_escape(chart.caption)}" data-chart="{number}"></div>'
-        f"<figcaption>{_escape(chart.caption)}</figcaption></figure>"
+        f'<figure data-dataset="{escaped(chart.dataset)}"><div class="chart" role="img" '
+        f'aria-label="{escaped(chart.caption)}" data-chart="{number}"></div>'
+        f"<figcaption>{escaped(chart.caption)}</figcaption></figure>"
         for number, chart in enumerate(charts)
         if chart.kind == kind
     ]
@@ -376,7 +371,7 @@ def _without_constants(header, rows) -> str:
     kept = [i for i, constant in enumerate(same) if not constant or i == 0]
     once = ", ".join(f"{header[i]} {rows[0][i]}" for i in range(1, len(header)) if same[i])
     table_ = _plain_table([header[i] for i in kept], [[row[i] for i in kept] for row in rows])
-    return f"<p class='soft'>In every row: {_escape(once)}.</p>{table_}" if once else table_
+    return f"<p class='soft'>In every row: {escaped(once)}.</p>{table_}" if once else table_
 
 
 def _sections(results, charts) -> Iterator[str]:
@@ -431,6 +426,12 @@ def _sections(results, charts) -> Iterator[str]:
 
 _PLOTTED = (
     (
+        "Posterior variance against length",
+        "Median variance of test documents in bins of equal size: longer documents are known "
+        "more exactly.",
+        "variance",
+    ),
+    (
         "Accuracy against λ",
         "Cross-validated accuracy on the training part at the best C.",
         "lam",
@@ -459,16 +460,16 @@ def _page(results, charts, run, title, again) -> str:
     again = again or "pacsent reproduce --data DATA --words WORDS -o OUT"
     first = results[0].get("provenance", {})
     sections.append(
-        f"<h2>How to run it again</h2><pre>{_escape(again)}</pre><p class='soft'>pacsent "
-        f"{_escape(first.get('pacsent', ''))}, word vectors "
-        f"{_escape(str(first.get('words_digest', ''))[:16])}. Every number on this page comes from "
+        f"<h2>How to run it again</h2><pre>{escaped(again)}</pre><p class='soft'>pacsent "
+        f"{escaped(first.get('pacsent', ''))}, word vectors "
+        f"{escaped(str(first.get('words_digest', ''))[:16])}. Every number on this page comes from "
         "the JSON files in <code>results/</code> beside it, which say how they were made.</p>"
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_escape(title)}</title><style>{STYLE}</style></head><body>"
-        f"<header><h1>{_escape(title)}</h1><p class='soft'>Sentence vectors as PAC-Bayes "
+        f"<title>{escaped(title)}</title><style>{STYLE}</style></head><body>"
+        f"<header><h1>{escaped(title)}</h1><p class='soft'>Sentence vectors as PAC-Bayes "
         "posteriors (Nozawa and Sato, arXiv:1902.04247), scored by one-vs-rest logistic "
         f"regression.</p></header><main>{_found(results, run)}"
         f"{_controls(results) if charts else ''}"
@@ -480,8 +481,7 @@ def _drawing(charts) -> str:
     """The scripts that draw: the runtime, the specifications, and a few lines of our own."""
     if not charts:
         return f"<script>{{ {SCRIPT} }}</script>"
-    specs = json.dumps([chart.spec for chart in charts], separators=(",", ":"))
-    specs = specs.replace("</", "<\\/")
+    specs = script_json([chart.spec for chart in charts])
     runtime = bundle().replace("</script", "<\\/script")
     return f"<script>{runtime}</script><script>{{ const CHARTS = {specs}; {SCRIPT} }}</script>"
 
@@ -491,193 +491,33 @@ def _drawing(charts) -> str:
 # ------------------------------------------------------------------------------------------------
 
 
-def require_matplotlib() -> None:
-    """Say early, before hours of work, that plots cannot be drawn."""
+def require_altair() -> None:
+    """Refuse early, before hours of work, where the figures cannot be drawn."""
     import importlib.util
 
-    if importlib.util.find_spec("matplotlib") is None:
+    if any(importlib.util.find_spec(name) is None for name in ("altair", "vl_convert")):
         raise ImportError(
-            f"The report's plots need matplotlib, which is not installed. {install_hint('report')}"
+            f"The figures of the report need Altair, which is not installed. "
+            f"{install_hint('report')}"
         )
 
 
-def plots(results: Sequence[dict], folder: str | os.PathLike) -> list[tuple[Path, str, str]]:
-    """Draw what there is; (path, kind, caption) of every picture. Empty without matplotlib."""
-    try:
-        import matplotlib
-    except ImportError:
+def plots(charts: Sequence[Figure], folder: str | os.PathLike) -> list[Path]:
+    """Write every figure as .svg and .pdf; the paths of the .svg files."""
+    if not charts:
         return []
+    import vl_convert
+
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     made = []
-
-    def save(figure, name, kind, caption):
-        for ending, dated in (("svg", "Date"), ("pdf", "CreationDate")):
-            with replacing(folder / f"{name}.{ending}") as file:
-                figure.savefig(file, format=ending, facecolor="white", metadata={dated: None})
-        made.append((folder / f"{name}.svg", kind, caption))
-
-    settings: Any = {
-        "font.size": 10,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "grid.alpha": 0.25,
-        "legend.frameon": False,
-        "legend.fontsize": 8,
-        "figure.constrained_layout.use": True,
-    }
-    with matplotlib.rc_context(settings):
-        for dataset in TITLES:
-            title = TITLES[dataset]
-            few = [r for r in _of_kind(results, "few-labels") if r["dataset"] == dataset]
-            if few:
-                save(_few_plot(few, _scores(results)), f"few-{dataset}", "few-labels",
-                     f"{title}: accuracy with few labels")  # fmt: skip
-            curves = [
-                r
-                for r in _of_kind(results, "classification")
-                if r["dataset"] == dataset and len(r["lam_curve"]) > 1
-            ]
-            if curves:
-                save(_lam_plot(curves), f"lam-{dataset}", "lam",
-                     f"{title}: cross-validated accuracy against λ")  # fmt: skip
-            bins = [
-                r
-                for r in _of_kind(results, "classification")
-                if r["dataset"] == dataset and r["details"].get("variance_by_length")
-                and r["row"] in ("PB-L2", "PB-IDF-L2", "PB-neg", "w-PB-neg", "PB-01")
-            ]  # fmt: skip
-            if bins:
-                save(_variance_plot(bins), f"variance-{dataset}", "variance",
-                     f"{title}: posterior variance against length")  # fmt: skip
-        for r in _of_kind(results, "map"):
-            title = TITLES.get(r["dataset"], r["dataset"])
-            save(_map_plot(r), f"map-{r['dataset']}", "map",
-                 f"{title}: test documents as {r['label']} vectors")  # fmt: skip
-        found = [r for r in _of_kind(results, "certificate") if r.get("true_risk") is not None]
-        if found:
-            save(_certificate_plot(found), "certificates", "certificates",
-                 "True risk and certificate of every method")  # fmt: skip
+    for chart in charts:
+        spec = {**chart.spec, "width": _WIDTH, "background": "white"}
+        path = folder / f"{chart.kind}{f'-{chart.dataset}' if chart.dataset else ''}.svg"
+        drawn = {".svg": vl_convert.vegalite_to_svg(spec).encode(),
+                 ".pdf": vl_convert.vegalite_to_pdf(spec)}  # fmt: skip
+        for suffix, content in drawn.items():
+            with replacing(path.with_suffix(suffix)) as file:
+                file.write(content)
+        made.append(path)
     return made
-
-
-def _subplots(figsize):
-    """A figure and its axes, without pyplot: the user's figures and backend stay as they are."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=figsize)
-    FigureCanvasAgg(figure)
-    return figure, figure.subplots()
-
-
-def _few_plot(few, scores):
-    figure, axes = _subplots(figsize=(5.2, 3.6))
-    for r in few:
-        x = [point["n_labels"] for point in r["curve"]]
-        y = [point["accuracy"] for point in r["curve"]]
-        e = [point["sd"] for point in r["curve"]]
-        whole = scores.get((r["row"], r["dataset"]))
-        n_all = {"20news": 11_314, "imdb": 25_000, "subj": 8_000}.get(r["dataset"])
-        if whole and n_all:
-            x, y, e = [*x, n_all], [*y, whole["accuracy"]], [*e, whole["sd"]]
-        style = {"color": "black", "linestyle": "--"} if r["row"] == "tf-idf" else {}
-        axes.errorbar(x, y, e, marker="o", markersize=3, capsize=2, label=r["label"], **style)
-    axes.set_xscale("log")
-    ticks = sorted({n for line in axes.get_lines() for n in line.get_xdata()})
-    axes.set_xticks(ticks, [f"{n:,.0f}" for n in ticks])
-    axes.set_xticks([], minor=True)
-    axes.set_xlabel("labelled examples")
-    axes.set_ylabel("test accuracy")
-    axes.legend()
-    return figure
-
-
-def _lam_plot(curves):
-    figure, axes = _subplots(figsize=(5.2, 3.2 + 0.17 * -(-len(curves) // 3)))
-    for number, r in enumerate(curves):
-        points = r["lam_curve"]
-        axes.plot(
-            [point["lam"] for point in points],
-            [point["cv_accuracy"] for point in points],
-            marker="osD^vP*X"[number % 8],
-            markersize=4,
-            label=r["label"],
-        )
-    axes.set_xscale("log", base=2)
-    ticks = sorted({point["lam"] for r in curves for point in r["lam_curve"]})
-    axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
-    axes.set_xlabel("λ")
-    axes.set_ylabel("cross-validated accuracy")
-    figure.legend(loc="outside lower center", ncols=3, fontsize=7.5)
-    return figure
-
-
-def _variance_plot(bins):
-    from matplotlib.ticker import LogLocator, StrMethodFormatter
-
-    figure, axes = _subplots(figsize=(5.2, 3.6))
-    for r in bins:
-        points = r["details"]["variance_by_length"]
-        lam = r["scores"][0]["lam"]
-        axes.plot(
-            [point["n_tokens"] for point in points],
-            [point["variance"] for point in points],
-            marker="o",
-            markersize=3,
-            label=r["label"] + (f", λ={lam:g}" if lam is not None else ""),
-        )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    axes.set_xticks([], minor=True)
-    axes.set_xlabel("known words in the document")
-    axes.set_ylabel("posterior variance")
-    axes.legend()
-    return figure
-
-
-def _map_plot(r):
-    from matplotlib import colormaps
-
-    n_classes = len(r["classes"])
-    figure, axes = _subplots(figsize=(5.2, 4.4) if n_classes <= 8 else (5.2, 5.8))
-    colours = colormaps["tab10" if n_classes <= 10 else "tab20"]
-    for label, name in enumerate(r["classes"]):
-        at = [i for i, value in enumerate(r["labels"]) if value == label]
-        axes.scatter(
-            [r["x"][i] for i in at],
-            [r["y"][i] for i in at],
-            s=9,
-            color=colours(label),
-            label=name,
-            linewidths=0,
-        )
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.grid(False)
-    axes.legend(
-        loc="upper center",
-        bbox_to_anchor=(0.5, 0.0),
-        ncols=2 if n_classes <= 8 else 3,
-        fontsize=7 if n_classes > 8 else 8,
-        markerscale=1.6,
-        handletextpad=0.1,
-        columnspacing=0.8,
-    )
-    return figure
-
-
-def _certificate_plot(found):
-    figure, axes = _subplots(figsize=(5.2, 0.3 * len(found) + 1.2))
-    for height, r in enumerate(reversed(found)):
-        axes.plot([r["true_risk"], r["risk_bound"]], [height, height], color="#bbb", zorder=1)
-        axes.scatter(r["true_risk"], height, color="#2a6fbb", label="true risk" * (not height))
-        axes.scatter(r["risk_bound"], height, color="#c0392b", label="certificate" * (not height))
-    axes.axvline(0.5, color="black", linewidth=0.8, linestyle=":")
-    axes.set_yticks(range(len(found)), [r["label"] for r in reversed(found)])
-    axes.set_xlabel("risk (guessing: 0.5)")
-    axes.legend(loc="lower right")
-    return figure

@@ -148,7 +148,7 @@ def reproduce(
 
     folder = datasets.data_folder(data)
     if not no_report:
-        report.require_matplotlib()
+        report.require_altair()
     run = reproduction.reproduce(
         folder,
         formats.read(words),

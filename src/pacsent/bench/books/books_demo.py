@@ -17,6 +17,7 @@ from pacsent.classify import TextClassifier, check_exchangeable
 from pacsent.encoders.methods import make
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.files import replacing
+from pacsent.maps.text_map import TextMap, write_html
 from pacsent.maths.rounding import percent, rounded_up
 from pacsent.words.storing import load_words
 from pacsent.words.vectors import WordVectors
@@ -40,7 +41,7 @@ def run(
     n_jobs: int | None = None,
     say: Callable[[str], object] = lambda line: None,
 ) -> dict:
-    """Compute everything once and write an illustrated page to `out`/index.html.
+    """Compute everything once; write an illustrated page and a map to the folder `out`.
 
     Parameters
     ----------
@@ -101,27 +102,21 @@ def run(
     }
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
+    places, authors = places_of(vectors, books), [p.author for p in books]
+    whole = TextMap([p.text for p in books], places, np.ones(len(books)), authors)
+    write_html(whole, out / "map.html", title="3,000 passages of thirty books")
     with replacing(out / "index.html") as file:
-        file.write(page(made, map_of(vectors, books)).encode())
+        file.write(page(made, places, authors).encode())
     return made
 
 
-def map_of(vectors: np.ndarray, books: Sequence[Passage]) -> list[dict]:
-    """The passages on the plane on which the mean vectors of the books differ most.
-
-    Returns a dict for each author: author, places (n, 2), and the middle of them.
-    """
+def places_of(vectors: np.ndarray, books: Sequence[Passage]) -> np.ndarray:
+    """Coordinates on the plane on which the mean vectors of the books differ most, (n, 2)."""
     names = np.array([p.book for p in books])
     means = np.array([vectors[names == book].mean(axis=0) for book in dict.fromkeys(names)])
     _, _, directions = np.linalg.svd(means - means.mean(axis=0), full_matrices=False)
     signs = np.sign(directions[np.arange(2), np.abs(directions[:2]).argmax(axis=1)])
-    places = vectors @ (directions[:2] * signs[:, None]).T
-    authors = np.array([p.author for p in books])
-    return [
-        {"author": str(author), "places": places[authors == author],
-         "middle": np.median(places[authors == author], axis=0)}
-        for author in dict.fromkeys(authors)
-    ]  # fmt: skip
+    return vectors @ (directions[:2] * signs[:, None]).T
 
 
 def search(

@@ -1,12 +1,14 @@
 """The page of the demo: text, tables and pictures in one HTML file without any script."""
 
 import re
-from collections.abc import Iterable
-from html import escape
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from pacsent.bench.drawing import STYLE, Panel, line, sheet, text
 from pacsent.bench.figures import interval
 from pacsent.maths.rounding import percent, rounded_up
+from pacsent.text.html import escaped
 
 # of the ten authors: in light mode, in dark mode
 _AUTHORS = (
@@ -61,13 +63,13 @@ pacsent map english texts.txt -o map.html
 pacsent serve english"""
 
 
-def page(made: dict, places: list[dict]) -> str:
-    """The whole page, from the results of the demo and the places of its map."""
+def page(made: dict, places: np.ndarray, authors: Sequence[str]) -> str:
+    """The whole page, from the results of the demo and the places of the passages on its map."""
     parts = [
-        _introduction(made), _map(places), _search(made), _accuracy(made["curve"]),
+        _introduction(made), _map(places, authors), _search(made), _accuracy(made["curve"]),
         _reliability(made["same_books"]), _guarantee(made), _certificate(made["certificate"]),
-        f'<h2 id="next">Your own texts</h2><pre>{escape(_NEXT)}</pre><p><code>pacsent --help</code>'
-        " lists all commands.</p>",
+        f'<h2 id="next">Your own texts</h2><pre>{escaped(_NEXT)}</pre>',
+        "<p><code>pacsent --help</code> lists all commands.</p>",
     ]  # fmt: skip
     colours = (_author_colours(0), _author_colours(1))
     head = (
@@ -112,21 +114,18 @@ def _figure(svg: str, caption: str) -> str:
 # ------------------------------------------------------------------------------------------------
 
 
-def _map(groups: list[dict]) -> str:
+def _map(places, authors) -> str:
     width, height, edge = 480, 400, 14
-    points = [place for group in groups for place in group["places"]]
-    low = [min(p[axis] for p in points) for axis in (0, 1)]
-    high = [max(p[axis] for p in points) for axis in (0, 1)]
-    panel = Panel(
-        (edge, edge, width - 2 * edge, height - 2 * edge), (low[0], high[0]), (low[1], high[1])
-    )
-    parts = []
-    for i, group in enumerate(groups):
-        at = " ".join("M{:.1f} {:.1f}h0".format(*panel.at(x, y)) for x, y in group["places"])
+    (left, low), (right, high) = places.min(axis=0), places.max(axis=0)
+    panel = Panel((edge, edge, width - 2 * edge, height - 2 * edge), (left, right), (low, high))
+    parts, named = [], []
+    for i, author in enumerate(dict.fromkeys(authors)):
+        own = places[np.array(authors) == author]
+        at = " ".join("M{:.1f} {:.1f}h0".format(*panel.at(x, y)) for x, y in own)
         parts.append(f'<path class="author{i}" d="{at}" stroke-width="3.4" stroke-linecap="round" '
                      'stroke-opacity="0.5"/>')  # fmt: skip
-    placed = _apart([(group["author"], panel.at(*group["middle"])) for group in groups], width)
-    for i, (name, (x, y)) in enumerate(placed):
+        named.append((author, panel.at(*np.median(own, axis=0))))
+    for i, (name, (x, y)) in enumerate(_apart(named, width)):
         halo = 'class="paper-line" stroke-width="4" stroke-linejoin="round"'
         words = text(x, y, name, f"name{i}", anchor="middle", size=15, bold=True)
         parts += [words.replace(f'class="name{i}"', halo), words]
@@ -138,7 +137,8 @@ def _map(groups: list[dict]) -> str:
         + _figure(
             svg.replace("<svg ", '<svg class="wide" '),
             "The plane on which the mean vectors of the thirty books differ most. A name stands "
-            "near the median of the author's passages.",
+            "near the median of the author's passages. "
+            '<a href="map.html">The same map to zoom and read</a>.',
         )
     )
 
@@ -165,15 +165,15 @@ def _search(made) -> str:
         "<mark>marked</mark>; they need not occur in the query.</p>"
     ]
     for entry in made["found"]:
-        parts.append(f"<h3>“{escape(entry['query'])}”</h3>")
+        parts.append(f"<h3>“{escaped(entry['query'])}”</h3>")
         for hit in entry["hits"]:
-            where = escape(f"{hit['author']}, {hit['book']}")
+            where = escaped(f"{hit['author']}, {hit['book']}")
             parts.append(
                 f"<blockquote>{_marked(hit['text'], hit['matching'])}"
                 f"<cite>{where} · cosine {hit['cosine']:.2f}</cite></blockquote>"
             )
     rows = "".join(
-        f"<tr><td>{escape(word)}</td><td>{escape(', '.join(others))}</td></tr>"
+        f"<tr><td>{escaped(word)}</td><td>{escaped(', '.join(others))}</td></tr>"
         for word, others in made["words"].items()
     )
     parts.append(
@@ -187,10 +187,10 @@ def _marked(passage: str, words: Iterable[str]) -> str:
     """The passage as HTML, with whole words marked."""
     found = "|".join(re.escape(word) for word in words)
     if not found:
-        return escape(passage)
+        return escaped(passage)
     pieces = re.split(rf"(?<!\w)({found})(?!\w)", passage, flags=re.IGNORECASE)
     return "".join(
-        f"<mark>{escape(piece)}</mark>" if i % 2 else escape(piece)
+        f"<mark>{escaped(piece)}</mark>" if i % 2 else escaped(piece)
         for i, piece in enumerate(pieces)
     )
 
