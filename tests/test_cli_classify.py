@@ -122,7 +122,10 @@ def test_explanations(folder, tmp_path):
     assert "&lt;i&gt;" in (tmp_path / "x.html").read_text()
     found = json.loads(run("explain", folder / "model", "film1 good", "--json"))
     assert found["label"] == "yes"
-    assert "bad" in run("explain", folder / "model", "--top", "3")
+    assert "bad" in run("explain", folder / "model", "--top", "3", "--html", tmp_path / "top.html")
+    assert "poor" in (tmp_path / "top.html").read_text()
+    listed = run("explain", folder / "model", "Good good film1", "--top", "1").splitlines()[2:]
+    assert listed[0].split()[1] == "good" and "other words" in listed[1]
     run("explain", folder / "model", status=2)
 
 
@@ -240,11 +243,14 @@ def test_a_class_that_is_none_is_told_by_the_classes(folder):
     assert "label must be one of the classes (no, yes). Got maybe instead." in result.stderr
 
 
-def test_predictions_say_why_every_answer_is_withheld(tmp_path):
+def test_predictions_say_why_every_row_abstains_and_what_is_reachable(tmp_path):
     write(tmp_path / "a.tsv", rows(100))
     run("train", tmp_path / "a.tsv", "-o", tmp_path / "m", "--holdout", "0.2", *QUICK)
-    asked = ["classify", "predict", str(tmp_path / "m"), "-", "--error", "0.05"]
-    result = CliRunner().invoke(cli, asked, input="good nice\n")
+    asked = ["classify", "predict", str(tmp_path / "m"), "-"]
+    chosen = CliRunner().invoke(cli, asked, input="good nice\n")
+    assert "With 95 % confidence, at most" in chosen.stderr and "Warning" not in chosen.stderr
+    assert chosen.stdout.splitlines()[1].endswith("\tno")
+    result = CliRunner().invoke(cli, [*asked, "--error", "0.05"], input="good nice\n")
     assert "20 calibration texts cannot guarantee an error of 0.05" in result.stderr
     assert result.stdout.splitlines()[1].endswith("\tyes")
     pytest.importorskip("pyarrow")

@@ -12,8 +12,8 @@ from pacsent.cli.command_line import (
     quiet_option,
     seeds_option,
 )
-from pacsent.cli.inputs import label_options, say
 from pacsent.cli.printing import echo_json, table, terminal_width
+from pacsent.cli.text_inputs import label_options, say
 
 # ------------------------------------------------------------------------------------------------
 # scores: evaluate, reproduce, demo

@@ -14,8 +14,8 @@ from pacsent.cli.command_line import (
     quiet_option,
 )
 from pacsent.cli.embed_commands import check_parameters
-from pacsent.cli.inputs import TextsPath, read_texts, text_options
 from pacsent.cli.printing import echo_json, noted, table, terminal_width
+from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
 
 # ------------------------------------------------------------------------------------------------
 # promises: bound, certify, simulate

@@ -6,13 +6,16 @@ from pacsent.cli import many_files as shards
 from pacsent.cli.command_line import (
     ModelPath,
     cli,
+    in_shell_words,
     json_lines_option,
     json_option,
     n_jobs_option,
     overwrite_option,
     quiet_option,
 )
-from pacsent.cli.inputs import (
+from pacsent.cli.many_files import shard_options
+from pacsent.cli.printing import echo_json
+from pacsent.cli.text_inputs import (
     OneFile,
     TextsPath,
     label_options,
@@ -20,8 +23,6 @@ from pacsent.cli.inputs import (
     read_texts,
     text_options,
 )
-from pacsent.cli.many_files import shard_options
-from pacsent.cli.printing import echo_json
 
 
 @cli.group(cls=type(cli))
@@ -220,7 +221,7 @@ def _predict_one(model, path, output, how: dict, given: dict, overwrite, quiet, 
         check_output(output, overwrite=overwrite, inputs=[path, model])
     classifier = _classifier(model)
     read = OneFile(path, how, _ANSWERS, quiet=quiet, keep_all=suffix != "lines" and not as_json)
-    rows = _answers(classifier, read.texts(), given["error"], given["delta"])
+    rows = _answers(classifier, read.texts(), given["error"], given["delta"], quiet)
 
     def batches():
         yield {**read.take(0), **{name: [] for name in _ANSWERS}}
@@ -249,7 +250,7 @@ def _listed(name: str) -> str:
     return '"' + name.replace('"', '""') + '"' if "," in name or '"' in name else name
 
 
-def _answers(classifier, texts, error, delta):
+def _answers(classifier, texts, error, delta, quiet):
     """Columns of the answers, in batches."""
     import numpy as np
 
@@ -257,7 +258,9 @@ def _answers(classifier, texts, error, delta):
 
     answering = AnswerRule(classifier, error=error, delta=delta)
     for why in filter(None, (answering.no_sets, answering.no_answers)):
-        click.echo(f"Warning: {why}", err=True)
+        click.echo(f"Warning: {in_shell_words(why)}", err=True)
+    if answering.statement and not answering.no_answers and not quiet:
+        click.echo(answering.statement, err=True)
     names = [str(name) for name in classifier.classes_]
     for values in classifier.stream(texts):
         found = answering(values)
@@ -350,35 +353,43 @@ def compare(a, b, data, new, as_json, quiet, **given):
 @overwrite_option
 @json_option
 def explain(model, text, label, top, page, overwrite, as_json):
-    """Why MODEL answers as it does: what every word and n-gram of TEXT adds."""
+    """Show what each word of TEXT adds to the answer of MODEL.
+
+    A word is listed with all that it adds, by its n-grams and by its vector, whatever its case.
+    Without TEXT, --top N lists the strongest features of each class.
+    """
     from rich.console import Console
 
     from pacsent.files import check_output, replacing
 
+    if text is None and top is None:
+        raise click.UsageError("Give a TEXT to explain, or --top N for the features of each class.")
     check_output(page, [model], overwrite=overwrite)
     classifier = _classifier(model)
-    if top is not None:
-        found = {str(c): classifier.top_features(c, top) for c in classifier.classes_}
-        if as_json:
-            echo_json(found)
-            return
-        for name, features in found.items():
-            click.echo(f"{name}: " + ", ".join(f"{gram} {w:+.2f}" for gram, w in features))
-        return
     if text is None:
-        raise click.UsageError("Give a TEXT to explain, or --top for the features of each class.")
-    if label is not None:
-        label = _labels_of(classifier, [label])[0]
-    explanation = classifier.explain(text, label)
+        found = {str(c): classifier.top_features(c, top) for c in classifier.classes_}
+        html = classifier.top_features_html(top) if page else ""
+    else:
+        label = None if label is None else _labels_of(classifier, [label])[0]
+        explanation = classifier.explain(text, label)
+        shown = ("label", "probability", "words", "ngrams", "from_ngrams", "from_vectors",
+                 "vector_rest", "rest")  # fmt: skip
+        found = {name: getattr(explanation, name) for name in shown}
+        html = explanation.to_html(top or 20) if page else ""
     if page:
         with replacing(page) as file:
-            file.write(explanation.to_html().encode())
+            file.write(html.encode())
     if as_json:
-        told = ("label", "probability", "words", "ngrams", "from_ngrams", "from_vectors", "rest")
-        echo_json({name: getattr(explanation, name) for name in told})
-        return
-    Console(soft_wrap=True, highlight=False).print(explanation.to_terminal())
-    click.echo(str(explanation))
+        echo_json(found)
+    elif text is None:
+        for name, features in found.items():
+            click.echo(f"{name}: " + ", ".join(f"{gram} {w:+.2f}" for gram, w in features))
+    else:
+        Console(soft_wrap=True, highlight=False).print(explanation.to_terminal())
+        click.echo(f"{explanation.label} (probability {explanation.probability:.3f}, decision "
+                   f"{explanation.decision:+.3f})")  # fmt: skip
+        for word, value in explanation.rows(top or 10):
+            click.echo(f"  {value:+.3f}  {word}")
 
 
 @classify.command()

@@ -20,9 +20,9 @@ from pacsent.cli.command_line import (
     overwrite_option,
     quiet_option,
 )
-from pacsent.cli.inputs import OneFile, TextsPath, read_texts, text_options
 from pacsent.cli.many_files import shard_options
 from pacsent.cli.printing import echo_json
+from pacsent.cli.text_inputs import OneFile, TextsPath, read_texts, text_options
 
 # ------------------------------------------------------------------------------------------------
 # sentences: fit, embed

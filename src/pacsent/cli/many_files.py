@@ -4,8 +4,8 @@ import os
 
 import click
 
-from pacsent.cli.inputs import text_options
 from pacsent.cli.printing import echo_json
+from pacsent.cli.text_inputs import text_options
 
 SUFFIXES = (".npy", ".npz", ".tsv", ".csv", ".jsonl", ".parquet")  # of one file
 _NAMES = ("text_column", "input_format", "keep_columns", "format", "on_error", "ray", "ray_address")

@@ -3,8 +3,8 @@
 import click
 
 from pacsent.cli.command_line import ModelPath, cli, json_option, overwrite_option, quiet_option
-from pacsent.cli.inputs import TextsPath, read_texts, text_options
 from pacsent.cli.printing import counted, echo_json, on_one_line
+from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
 
 
 def vectorizer_of(model, method):

@@ -5,8 +5,8 @@ from functools import partial
 import click
 
 from pacsent.cli.command_line import ModelPath, cli, json_option, overwrite_option, quiet_option
-from pacsent.cli.inputs import TextsPath, read_labelled, read_texts, text_options
 from pacsent.cli.printing import counted, echo_json
+from pacsent.cli.text_inputs import TextsPath, read_labelled, read_texts, text_options
 from pacsent.lazy import install_hint
 
 _json_at_start = partial(

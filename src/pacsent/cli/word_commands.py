@@ -17,8 +17,8 @@ from pacsent.cli.command_line import (
     overwrite_option,
     quiet_option,
 )
-from pacsent.cli.inputs import TextsPath, read_texts, text_options
 from pacsent.cli.printing import echo_json, table, terminal_width
+from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
 
 # ------------------------------------------------------------------------------------------------
 # text: clean
