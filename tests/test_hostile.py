@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from hostile import command_lines, python_calls, running, text_inputs
+from hostile import command_lines, python_calls, running, server_requests, text_inputs
 
 
 def test_there_are_enough_cases_and_each_has_its_own_name():
-    names = [case.name for part in (python_calls, command_lines) for case in part.cases()]
-    assert len(names) > 1200
+    parts = (python_calls, command_lines, server_requests)
+    names = [case.name for part in parts for case in part.cases()]
+    assert len(names) > 1600
     assert len(set(names)) == len(names)
 
 
@@ -24,7 +25,7 @@ def test_every_public_function_that_takes_texts_is_in_the_table():
     assert not known - found, "they are gone: remove them from tests/hostile/text_inputs.py"
 
 
-@pytest.mark.parametrize(("part", "every"), [("python", 9)])
+@pytest.mark.parametrize(("part", "every"), [("python", 9), ("server", 5)])
 def test_wrong_calls_are_refused_in_one_line_or_give_the_right_answer(part, every):
     done = subprocess.run(  # a process of its own, whose threads cannot disturb the children
         [sys.executable, "-m", "hostile", "--part", part, "--every", str(every)],

@@ -1,12 +1,16 @@
-"""python -m hostile [--part python|commands] [--like TEXT], in the folder `tests`."""
+"""python -m hostile [--part python|commands|server] [--like TEXT], in the folder `tests`."""
 
 import argparse
 import json
 import sys
 
-from hostile import command_lines, material, python_calls, running
+from hostile import command_lines, material, python_calls, running, server_requests
 
-PARTS = {"python": python_calls.cases, "commands": command_lines.cases}
+PARTS = {
+    "python": python_calls.cases,
+    "commands": command_lines.cases,
+    "server": server_requests.cases,
+}
 
 
 def main() -> int:
@@ -16,6 +20,8 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="only every so many cases")
     options = parser.parse_args()
     material.prepare()
+    if options.part in (None, "server"):
+        server_requests.app()
     cases = [
         case
         for name, make in PARTS.items()

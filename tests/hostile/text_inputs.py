@@ -23,6 +23,7 @@ PACKAGES = (
     "certificates",
     "classify",
     "paper",
+    "maps",
     "scale",
     "serve",
     "bench",
@@ -91,6 +92,12 @@ def _skipgram(texts):
 
     settings = {"min_count": 1, "subsample": 0, "n_jobs": 1, "n_epochs": 1, "random_state": 0}
     return SkipGram(4, **settings).fit(texts).word_vectors_.input_vectors
+
+
+def _mapped(texts):
+    from pacsent.maps import make_map
+
+    return make_map(average(), texts).places
 
 
 def _certified(texts):
@@ -197,9 +204,11 @@ TABLE: dict[str, Call] = {
     "classify.Abstaining.predict": Call(
         lambda texts: list(classifier().abstain(error=0.3).predict(texts))
     ),
+    "maps.make_map": Call(lambda texts: _mapped(texts)),
 }
 
 NOT_TEXTS = {
+    "serve.Served.n_tokens": "texts of a request, which its schema has checked",
     "text.as_sentences": "its callers look at the elements",
     "text.pieces": "a Source",
     "words.WordVectors.most_similar": "a word or a vector",

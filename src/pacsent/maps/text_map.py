@@ -3,15 +3,17 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pacsent.encoders import SentenceVectorizer
 from pacsent.files import replacing
 from pacsent.lazy import install_hint
+from pacsent.maths.arrays import unit_rows
 from pacsent.maths.plane import main_plane
 from pacsent.text.html import escaped, fill, script_json
+from pacsent.text.texts import as_texts
 
 FOLDER = Path(__file__).parent  # page.css and map.js, which the server's page uses as well
 _LONGEST = 20_000  # characters of a text that the page keeps
@@ -28,7 +30,7 @@ class TextMap(NamedTuple):
 
 
 def make_map(
-    vectorizer: SentenceVectorizer, texts: Sequence[str], labels: Sequence[str] | None = None
+    vectorizer: SentenceVectorizer, texts: Any, labels: Sequence[str] | None = None
 ) -> TextMap:
     """Place texts on the plane on which the directions of their vectors differ most.
 
@@ -39,7 +41,7 @@ def make_map(
     >>> made.places.shape
     (3, 2)
     """
-    texts = list(texts)
+    texts = as_texts(texts)
     if not texts:
         raise ValueError(
             "A map needs at least one text. Got none. Give a file with one text a line."
@@ -50,9 +52,8 @@ def make_map(
             "instead."
         )
     means, variances = vectorizer.posterior(texts)
-    lengths = np.linalg.norm(means, axis=1, keepdims=True)
-    places = main_plane(means / np.where(lengths > 0, lengths, 1.0))
-    return TextMap(texts, places, variances, None if labels is None else list(map(str, labels)))
+    names = None if labels is None else list(map(str, labels))
+    return TextMap(texts, main_plane(unit_rows(means)), variances, names)
 
 
 def write_html(made: TextMap, path: str | os.PathLike, title: str = "A map of texts") -> None:

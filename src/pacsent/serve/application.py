@@ -67,6 +67,7 @@ def create_app(
         description="Sentence vectors, classes and search, with guarantees.",
         docs_url=None,  # FastAPI's own pages come from the network
         redoc_url=None,
+        redirect_slashes=False,
     )
     front = Front(endpoints, app, log or Log(enabled=False))
     _add_state(app, front)

@@ -15,6 +15,7 @@ import numpy as np
 import orjson
 
 from pacsent.classify import StreamWatcher
+from pacsent.maths.arrays import unit_rows
 from pacsent.serve.batches import Batcher, Solved, too_long
 from pacsent.serve.metrics import Metrics
 from pacsent.serve.schemas import (
@@ -391,9 +392,7 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
         row = vectors[0]
         length = float(row.dot(row)) ** 0.5
         return vectors / vectors.dtype.type(length) if length else vectors
-    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-    lengths[lengths == 0] = 1.0
-    return vectors / lengths[:, None]
+    return unit_rows(vectors)
 
 
 async def _in_turns(write, vectors) -> list[bytes]:
