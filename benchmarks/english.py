@@ -179,7 +179,15 @@ def retrieval(data) -> dict:
         print(row, flush=True)
 
     for where, words in tables.items():
-        for name in ("Average", "PB-L2", "SIF", "uSIF", "SIF-sum", "both", "weights log(1 + rank)"):
+        for name in (
+            "Average",
+            "PB-L2",
+            "SIF",
+            "uSIF",
+            "SIF-sum",
+            "concat",
+            "weights log(1 + rank)",
+        ):
             if name.startswith("weights"):
                 vectorizer = _LogRank(words)
             else:

@@ -34,7 +34,7 @@ def opened(folder, to):
     return model.encode, sentence_transformers.__version__
 
 
-LINEAR = ("Average", "SIF", "uSIF", "SIF-sum", "both")
+LINEAR = ("Average", "SIF", "uSIF", "SIF-sum", "concat")
 OTHERS = ("PB-L2", "IDF-Average", "PB-neg")
 
 

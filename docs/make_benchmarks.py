@@ -118,7 +118,7 @@ def lessons(results) -> str:
         return best - accuracy[row, dataset]
 
     where = [name for name in report.TITLES if ("i-w-PB-neg", name) in accuracy]
-    ours = ("Average-0", "PB-L2", "PB-neg", "w-PB-neg", "both")
+    ours = ("Average-0", "PB-L2", "PB-neg", "w-PB-neg", "concat")
     few = {row: few_labels(results, row, "subj") for row in (*ours, "tf-idf")}
     news = {row: few_labels(results, row, "20news") for row in (*ours, "tf-idf")}
     order = sorted(pairs, key=lambda key: -pairs[key]["spearman"])
@@ -145,7 +145,7 @@ def lessons(results) -> str:
   what a split moves), larger on 20news, largest on TREC. Over
   {", ".join(report.TITLES[name] for name in where)}, i-w-PB-neg is at most
   {max(behind("i-w-PB-neg", name) for name in where):.3f} below the best of them, both roles side by
-  side {max(behind("both", name) for name in where):.3f}, PB-L2
+  side {max(behind("concat", name) for name in where):.3f}, PB-L2
   {max(behind("PB-L2", name) for name in where):.3f}. But for the similarity of sentence pairs
   (STS-B) {last["label"]} is the last of {len(pairs)} rows ({last["spearman"]:.3f}, Spearman), and
   the first is {pairs[order[0]]["label"]} ({pairs[order[0]]["spearman"]:.3f}).

@@ -263,7 +263,7 @@ def sif(m: Material) -> str:
     parts += key(142, top + 8, [("other authors", "d"), ("next on the page", "a")])
     panel = Panel((84, top + 20, WIDTH - 100, 126), (-0.05, 1), (0, 5))
     panel.axes("", "", [0, 0.25, 0.5, 0.75, 1], [])
-    for number, name in enumerate(("SIF-sum", "uSIF", "SIF", "both", "Average")):
+    for number, name in enumerate(("SIF-sum", "uSIF", "SIF", "concat", "Average")):
         near, far = _cosines(m, name)
         panel.curve([far, near], [number + 0.5] * 2, "rule", width=5)
         panel.dots([far], [number + 0.5], "d", 5).dots([near], [number + 0.5], "a", 5)

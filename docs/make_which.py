@@ -98,7 +98,7 @@ Made by `docs/make_which.py` from the result files under `benchmarks/results`.
 | to find or compare texts by meaning | `make("SIF-sum", "english")`, `Index` | best of ours on sentence pairs and in retrieval; needs no training text |
 | to classify texts | `TextClassifier("english")` | n-grams and vectors in one model: the table below |
 | to classify texts of a language or field without vectors | `TextClassifier()` | a very good n-gram classifier; or train vectors with `pacsent train` |
-| features for your own model | `make("Average", ...)` or `"both"` | a strong baseline at the speed of reading memory |
+| features for your own model | `make("Average", ...)` or `"concat"` | a strong baseline at the speed of reading memory |
 | a spread, samples, a certificate of the vectors | `PB-L2`, `PB-neg` | Gaussian posteriors with an exact KL |
 | many new texts of one kind | `w-PB-neg` | learns once, then costs what an average costs |
 | the paper's numbers again | `pacsent reproduce` | every row; other readings by `benchmarks/paper_options.py` |

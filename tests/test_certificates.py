@@ -15,8 +15,8 @@ from pacsent.certificates import document_certificate as documents_kind
 from pacsent.certificates import squared_certificate as squares
 from pacsent.certificates.certificate import Certificate
 from pacsent.certificates.certifying import VacuousBoundWarning
-from pacsent.encoders.closed_forms import AverageVectorizer, IDFVectorizer
 from pacsent.encoders.methods import make
+from pacsent.encoders.methods.closed_forms import AverageVectorizer, IDFVectorizer
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.risks import gibbs_risk
 from pacsent.text.encoded import Encoded

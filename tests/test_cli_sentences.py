@@ -107,7 +107,7 @@ def test_model_names_lists_the_methods(run):
         ("Averge", [], "one of Average, IDF-Average"),
         ("PB-L2", ["--kl", "exact"], "PB-L2 takes no --kl"),
         ("PB-L2", ["--alpha", "1"], "alpha must be None for the method 'PB-L2'"),
-        ("Average", ["--lam", "1"], "must be given alpha, not lam"),
+        ("Average", ["--lam", "1"], "lam must be left out for the method 'Average'"),
         ("PB-L2", ["--lam", "much"], "'much' is not a valid float"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent import METHODS, AverageVectorizer, IDFVectorizer, Vocabulary, WordVectors, make
-from pacsent.encoders.sentence_vectorizer import EmptySentenceWarning
+from pacsent.encoders.text_report import EmptySentenceWarning
 from pacsent.maths.gaussians import idf_l2_posterior, l2_posterior
 
 INF = float("inf")
@@ -212,8 +212,8 @@ def test_methods_are_the_papers_names():
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("Averag", {}, r"Got 'Averag' instead. Choose from Average, IDF-Average"),
-        ("Average", {"lam": 2.0}, r"'Average' must be given alpha, not lam.*Use 'PB-L2'"),
+        ("Averag", {}, r"Got 'Averag' instead. Choose from Average, PB-L2, IDF-Average"),
+        ("Average", {"lam": 2.0}, r"lam must be left out for the method 'Average'.*Use 'PB-L2'"),
         ("i-Average", {"lam": 2.0}, r"Use 'i-PB-L2'"),
         ("PB-L2", {"alpha": 1.0}, r"alpha must be None for the method 'PB-L2'. Got 1.0"),
         ("PB-L2", {"swap_roles": True}, r"swap_roles must be False for the method 'PB-L2'"),

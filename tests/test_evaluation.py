@@ -106,7 +106,7 @@ def test_seeds_that_share_features_are_solved_together_with_the_same_result(corp
         assert one["cv_accuracy"] == pytest.approx(other.scores[0]["cv_accuracy"], abs=0.006)
 
 
-@pytest.mark.parametrize("row", ["both", "SIF", "uSIF", "tf-idf", "IDF-Average-1", "PB-L2-token"])
+@pytest.mark.parametrize("row", ["concat", "SIF", "uSIF", "tf-idf", "IDF-Average-1", "PB-L2-token"])
 def test_every_cheap_row_beats_guessing(corpus, words, row):
     result = evaluation.evaluate(row, corpus.dataset(), words, seeds=(0,), Cs=(1.0, 100.0))
     assert result.accuracy > 0.65

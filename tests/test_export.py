@@ -44,7 +44,7 @@ def read_tokens(tokenizer, text):
 
 
 @pytest.mark.parametrize("to", ["model2vec", "sentence-transformers"])
-@pytest.mark.parametrize("name", ["Average", "i-Average", "SIF", "uSIF", "SIF-sum", "both"])
+@pytest.mark.parametrize("name", ["Average", "i-Average", "SIF", "uSIF", "SIF-sum", "concat"])
 def test_the_mean_of_the_exported_rows_is_our_vector(words, name, to, tmp_path):
     vectorizer = make(name, words, on_empty="ignore").fit([])
     folder = export(vectorizer, tmp_path / "out", to)
@@ -109,7 +109,7 @@ def their_vectors(folder, to, texts):
 
 
 @pytest.mark.parametrize("to", ["model2vec", "sentence-transformers"])
-@pytest.mark.parametrize("name", ["Average", "SIF", "uSIF", "SIF-sum", "both"])
+@pytest.mark.parametrize("name", ["Average", "SIF", "uSIF", "SIF-sum", "concat"])
 @pytest.mark.extra
 def test_the_libraries_give_our_vectors(words, name, to, tmp_path):
     vectorizer = make(name, words, on_empty="ignore").fit([])

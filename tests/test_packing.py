@@ -171,7 +171,7 @@ def test_the_english_model_knows_english(english):
     assert english.vocabulary.encode([text]).coverage == 1.0
 
 
-@pytest.mark.parametrize("name", ["Average", "PB-L2", "SIF", "SIF-sum", "both"])
+@pytest.mark.parametrize("name", ["Average", "PB-L2", "SIF", "SIF-sum", "concat"])
 def test_methods_take_the_english_model_by_name(name):
     near = ["the cat sat on the mat", "a kitten was sitting on a rug", "shares fell on monday"]
     a, b, c = make(name, "english").fit_transform(near).astype(float)

@@ -16,7 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
 from pacsent import METHODS, WordVectors, make
-from pacsent.encoders.sentence_vectorizer import EmptySentenceWarning, SentenceVectorizer
+from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
+from pacsent.encoders.text_report import EmptySentenceWarning
 
 LABELS = [1, 0, 0, 1, 0, 0, 1, 0, 1, 1]
 
@@ -36,7 +37,7 @@ def vectorizer(method, toy_word_vectors):
 
 def width(vectorizer):
     """Numbers of a vector: those of a row, or of two rows side by side."""
-    return 4 if type(vectorizer).__name__ == "BothVectorizer" else 2
+    return 4 if type(vectorizer).__name__ == "ConcatVectorizer" else 2
 
 
 @pytest.fixture(autouse=True)
@@ -326,7 +327,7 @@ def test_equal_word_vectors_after_fit_change_nothing(method, rng):
     assert_array_equal(vectorizer.transform(X), expected)
 
 
-LEARN_NOTHING = {"Average", "PB-L2", "i-Average", "i-PB-L2", "both"}
+LEARN_NOTHING = {"Average", "PB-L2", "i-Average", "i-PB-L2", "concat"}
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in LEARN_NOTHING])

@@ -89,7 +89,7 @@ def test_sif_sum_is_its_formula(words, texts):
 
 def test_both_is_the_two_plain_means_side_by_side(words, texts):
     halves = [make(name, words).fit_transform(texts) for name in ("Average", "i-Average")]
-    assert_allclose(make("both", words).fit_transform(texts), np.hstack(halves), atol=1e-12)
+    assert_allclose(make("concat", words).fit_transform(texts), np.hstack(halves), atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["SIF", "uSIF", "SIF-sum"])
@@ -104,7 +104,7 @@ def test_what_is_fitted_decides_only_where_it_was_asked_to(words, texts, name):
         make(name, words, learn_from="texts").fit([])
 
 
-@pytest.mark.parametrize("name", ["SIF", "uSIF", "SIF-sum", "both"])
+@pytest.mark.parametrize("name", ["SIF", "uSIF", "SIF-sum", "concat"])
 def test_lam_changes_lengths_and_variances_but_no_direction(words, texts, name):
     plain, _ = make(name, words, lam=np.inf).fit(texts).posterior(texts)
     means, variances = make(name, words, lam=3.0, prior_variance=0.5).fit(texts).posterior(texts)
@@ -139,7 +139,7 @@ def test_words_without_counts_are_refused_with_advice(words, name):
         make(name, bare).fit([])
 
 
-@pytest.mark.parametrize("name", ["SIF-sum", "both"])
+@pytest.mark.parametrize("name", ["SIF-sum", "concat"])
 def test_vectors_in_other_coordinates_are_not_certified(words, texts, name):
     with pytest.raises(ValueError, match="must be in the coordinates of the word table"):
         certify(make(name, words), texts)

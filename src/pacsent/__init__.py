@@ -17,16 +17,16 @@ _HOMES = {
     "SkipGram": "words.skipgram",
     "METHODS": "encoders.methods",
     "make": "encoders.methods",
-    "AverageVectorizer": "encoders.closed_forms",
-    "IDFVectorizer": "encoders.closed_forms",
-    "PBNegVectorizer": "encoders.pb_neg",
-    "WordPBNegVectorizer": "encoders.w_pb_neg",
-    "PVDBOWVectorizer": "encoders.pv_dbow",
-    "PB01Vectorizer": "encoders.pb_01",
+    "AverageVectorizer": "encoders.methods.closed_forms",
+    "IDFVectorizer": "encoders.methods.closed_forms",
+    "PBNegVectorizer": "encoders.methods.pb_neg",
+    "WordPBNegVectorizer": "encoders.methods.w_pb_neg",
+    "PVDBOWVectorizer": "encoders.methods.pv_dbow",
+    "PB01Vectorizer": "encoders.methods.pb_01",
     "Index": "encoders.index",
-    "SIFVectorizer": "encoders.sif",
-    "SIFSumVectorizer": "encoders.sif",
-    "BothVectorizer": "encoders.sif",
+    "SIFVectorizer": "encoders.methods.sif",
+    "SIFSumVectorizer": "encoders.methods.sif",
+    "ConcatVectorizer": "encoders.methods.sif",
     "Certificate": "certificates.certifying",
     "certify": "certificates.certifying",
     "TextClassifier": "classify.classifier",
@@ -75,14 +75,14 @@ if TYPE_CHECKING:
     from pacsent.certificates.certificate import Certificate
     from pacsent.certificates.certifying import certify
     from pacsent.classify.classifier import TextClassifier
-    from pacsent.encoders.closed_forms import AverageVectorizer, IDFVectorizer
     from pacsent.encoders.index import Index
     from pacsent.encoders.methods import METHODS, make
-    from pacsent.encoders.pb_01 import PB01Vectorizer
-    from pacsent.encoders.pb_neg import PBNegVectorizer
-    from pacsent.encoders.pv_dbow import PVDBOWVectorizer
-    from pacsent.encoders.sif import BothVectorizer, SIFSumVectorizer, SIFVectorizer
-    from pacsent.encoders.w_pb_neg import WordPBNegVectorizer
+    from pacsent.encoders.methods.closed_forms import AverageVectorizer, IDFVectorizer
+    from pacsent.encoders.methods.pb_01 import PB01Vectorizer
+    from pacsent.encoders.methods.pb_neg import PBNegVectorizer
+    from pacsent.encoders.methods.pv_dbow import PVDBOWVectorizer
+    from pacsent.encoders.methods.sif import ConcatVectorizer, SIFSumVectorizer, SIFVectorizer
+    from pacsent.encoders.methods.w_pb_neg import WordPBNegVectorizer
     from pacsent.loading import load, push_to_hub, save
     from pacsent.maths import bounds, gaussians
     from pacsent.words import formats

@@ -24,7 +24,7 @@ from pacsent.bench.method_rows import (
     features,
     from_estimator,
 )
-from pacsent.encoders.sentence_vectorizer import EmptySentenceWarning
+from pacsent.encoders.text_report import EmptySentenceWarning
 from pacsent.files import replacing
 from pacsent.maths import regressions
 from pacsent.progress import bar

@@ -111,7 +111,7 @@ def _rows() -> dict[str, Row]:
         ),
         Row("PB-01", "PB-01", "PB-01", lams=SLOW_LAMS),
         Row("PV-DBOW", "PV-DBOW", "PV-DBOW", {"n_epochs": 10}, random=True),
-        Row("both", "both roles side by side", "both", few_labels=True),
+        Row("concat", "both roles side by side", "concat", few_labels=True),
         Row("SIF", "SIF", "SIF", {"learn_from": "texts"}),
         Row("uSIF", "uSIF", "uSIF", {"learn_from": "texts"}),
         Row("SIF-sum", "SIF-sum (frozen)", "SIF-sum"),

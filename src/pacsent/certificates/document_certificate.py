@@ -9,7 +9,7 @@ from scipy import sparse
 from pacsent.certificates import priors
 from pacsent.certificates.certificate import ROUNDING, packed_losses
 from pacsent.certificates.terms import GibbsPosterior, Terms, check_sample, finished, fitted, steps
-from pacsent.encoders.w_pb_neg import WordPBNegVectorizer
+from pacsent.encoders.methods.w_pb_neg import WordPBNegVectorizer
 from pacsent.maths import bounds
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.risks import gibbs_risk, noise_risk, token_errors, token_margin

@@ -21,7 +21,7 @@ from pacsent.certificates.certificate import KINDS
 from pacsent.certificates.certifying import certify
 from pacsent.certificates.continuation import cut
 from pacsent.certificates.terms import vectors_of
-from pacsent.encoders.closed_forms import AverageVectorizer
+from pacsent.encoders.methods.closed_forms import AverageVectorizer
 from pacsent.files import replacing
 from pacsent.lazy import install_hint
 from pacsent.maths import bounds

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from pacsent.certificates import priors
 from pacsent.certificates.certificate import Certificate
-from pacsent.encoders.sentence_vectorizer import EmptySentenceWarning
+from pacsent.encoders.text_report import EmptySentenceWarning
 from pacsent.text.encoded import Encoded, LowCoverageWarning
 
 

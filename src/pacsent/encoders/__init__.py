@@ -1,4 +1,4 @@
-"""Sentences: every method as a scikit-learn transformer from text to Gaussian posteriors."""
+"""Encoders: sentence methods as scikit-learn transformers from text to Gaussian posteriors."""
 
 from pacsent.lazy import offer
 
@@ -8,18 +8,18 @@ __getattr__, __dir__ = offer(
         "METHODS": "methods",
         "make": "methods",
         "SentenceVectorizer": "sentence_vectorizer",
-        "EmptySentenceWarning": "sentence_vectorizer",
-        "AverageVectorizer": "closed_forms",
-        "IDFVectorizer": "closed_forms",
-        "PBNegVectorizer": "pb_neg",
-        "WordPBNegVectorizer": "w_pb_neg",
-        "PVDBOWVectorizer": "pv_dbow",
-        "PB01Vectorizer": "pb_01",
-        "SIFVectorizer": "sif",
+        "EmptySentenceWarning": "text_report",
+        "AverageVectorizer": "methods.closed_forms",
+        "IDFVectorizer": "methods.closed_forms",
+        "PBNegVectorizer": "methods.pb_neg",
+        "WordPBNegVectorizer": "methods.w_pb_neg",
+        "PVDBOWVectorizer": "methods.pv_dbow",
+        "PB01Vectorizer": "methods.pb_01",
+        "SIFVectorizer": "methods.sif",
+        "SIFSumVectorizer": "methods.sif",
+        "ConcatVectorizer": "methods.sif",
         "Index": "index",
-        "export": "export",
         "Hit": "index",
-        "SIFSumVectorizer": "sif",
-        "BothVectorizer": "sif",
+        "export": "export",
     },
 )

@@ -1,7 +1,7 @@
 """Sentence vectors that travel: a method as one table, for sentence-transformers and model2vec.
 
 Both take the mean of the rows of the known tokens. A method is exported where that is what it does:
-Average, SIF, uSIF, SIF-sum and both, and PB-L2 with alpha or with lambda per token.
+Average, SIF, uSIF, SIF-sum and concat, and PB-L2 with alpha or with lambda per token.
 """
 
 import json
@@ -45,7 +45,7 @@ def as_table(vectorizer: Any) -> np.ndarray:
     if not np.allclose(found, means, rtol=1e-4, atol=1e-5 * np.abs(means).max()):
         raise ValueError(
             f"{type(vectorizer).__name__} with these settings is not the mean of one row for each "
-            "word, so no table holds it. Export SIF-sum, SIF, uSIF, both or Average."
+            "word, so no table holds it. Export SIF-sum, SIF, uSIF, concat or Average."
         )
     return vectorizer.transform([[word] for word in words])
 

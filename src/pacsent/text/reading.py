@@ -37,14 +37,19 @@ def _kind(start: bytes) -> str:
 def check_input(path: str | os.PathLike) -> Path:
     """The path, if there is a file; else an error of one clear line."""
     path = Path(path)
-    if path.is_dir():
+    try:
+        is_folder, is_there = path.is_dir(), path.exists()
+    except OSError:  # such as a text, which is too long for a name
+        is_folder = is_there = False
+    if is_folder:
         raise IsADirectoryError(
             f"The input must be a file. Got the directory {path} instead. "
             f"Name the files in it, for example {path}/*"
         )
-    if not path.exists():
+    if not is_there:
+        shown = str(path) if len(str(path)) <= 200 else f"{str(path)[:60]}..."
         raise FileNotFoundError(
-            f"The input must be a file that exists. Got {path} instead. Check its name."
+            f"The input must be a file that exists. Got {shown} instead. Check its name."
         )
     return path
 

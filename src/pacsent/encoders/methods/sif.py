@@ -1,4 +1,4 @@
-"""Weighted means for similarity and search: SIF, uSIF, SIF-sum, and both tables side by side.
+"""Weighted means for similarity and search: SIF, uSIF, SIF-sum, and both tables concatenated.
 
 Everything is learned from the table and its counts, so that `fit` is free and a new sentence costs
 what Average costs; `learn_from="texts"` takes the texts given to `fit` instead (`maths.weights`).
@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from pacsent.encoders.closed_forms import ClosedForm, for_kernel
-from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
+from pacsent.encoders.methods.closed_forms import ClosedForm, for_kernel
+from pacsent.encoders.sentence_vectorizer import ROLES, Name
 from pacsent.maths.gaussians import l2_coefficients
 from pacsent.maths.weights import (
     damping,
@@ -23,6 +23,7 @@ from pacsent.maths.weights import (
     usif_a,
 )
 from pacsent.parameter_checks import Interval, StrOptions
+from pacsent.storage import checked_tensor
 from pacsent.words.vectors import WordVectors
 
 _BLOCK = 1 << 14  # rows of a table handled at once
@@ -35,21 +36,6 @@ class _Weighted(ClosedForm):
            + KL(Q || N(0, var_P I)) / lam
     mu_S = sum_w weight(w) T_w / n / (1 + 1/(lam var_P)),   var_Q = 1 / (lam + 1/var_P)
     """
-
-    _parameter_constraints: ClassVar[dict] = {
-        **SentenceVectorizer._parameter_constraints,
-        "lam": [Interval(Real, 0, None, closed="right")],
-        "prior_variance": [Interval(Real, 0, None, closed="neither")],
-        "learn_from": [StrOptions({"table", "texts"})],
-    }
-
-    def _needs_prior_table(self):
-        return False
-
-    @property
-    def learns_from_text(self) -> bool:  # type: ignore[override]
-        """Whether `fit` reads the texts it is given."""
-        return self.learn_from == "texts"
 
     def _shares(self) -> np.ndarray:
         """Share of each word in the source corpus, (n_words,)."""
@@ -71,7 +57,30 @@ class _Weighted(ClosedForm):
         return posterior
 
 
-class SIFVectorizer(_Weighted):
+class _Learned(_Weighted):
+    """What SIF and SIF-sum share: they learn from the table and its counts, or from texts."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        **_Weighted._parameter_constraints,
+        "a": [Interval(Real, 0, None, closed="neither")],
+        "learn_from": [StrOptions({"table", "texts"})],
+    }
+
+    @property
+    def learns_from_text(self) -> bool:  # type: ignore[override]
+        """Whether `fit` reads the texts it is given."""
+        return self.learn_from == "texts"
+
+    def _check_texts(self, encoded):
+        if encoded.ids.size == 0:
+            raise ValueError(
+                f"{type(self).__name__} with learn_from='texts' must be fitted on sentences with "
+                f"known words. Got {encoded.n_sentences:,} sentences without any instead. Pass "
+                "texts, or learn_from='table'."
+            )
+
+
+class SIFVectorizer(_Learned):
     """Means where frequent words weigh less, minus the directions all sentences share.
 
         mu_S = (I - sum_k c_k u_k u_k') sum_w weight(w) A_w / n_tokens / (1 + 1/(lam var_P))
@@ -119,10 +128,15 @@ class SIFVectorizer(_Weighted):
     array([[0.  , 0.17, 0.17]])
     """
 
+    names: ClassVar = {
+        "SIF": Name(fixed={"weights": "SIF"}),
+        "uSIF": Name(fixed={"weights": "uSIF"}),
+    }
+
     _parameter_constraints: ClassVar[dict] = {
-        **_Weighted._parameter_constraints,
+        **_Learned._parameter_constraints,
+        **ROLES,
         "weights": [StrOptions({"SIF", "uSIF"})],
-        "a": [Interval(Real, 0, None, closed="neither")],
         "n_directions": [Interval(Integral, 0, None, closed="left"), None],
         "sentence_length": [Interval(Real, 1, None, closed="left")],
     }
@@ -160,10 +174,13 @@ class SIFVectorizer(_Weighted):
     def _paper_name(self):
         return self.weights if isinstance(self.weights, str) else ""
 
+    def _needs_prior_table(self):
+        return False
+
     def _fit(self, encoded):
         p, length = self._shares(), float(self.sentence_length)
         if self.learn_from == "texts":
-            _check_texts(self, encoded)
+            self._check_texts(encoded)
             length = max(1.0, encoded.ids.size / max(1, encoded.n_sentences))
         self.a_ = float(self.a) if self.weights == "SIF" else float(usif_a(p, length))
         weights = self._word_weights(p)
@@ -189,10 +206,10 @@ class SIFVectorizer(_Weighted):
 
     def _restore(self, state):
         super()._restore(state)
-        self.a_ = float(self._taken(state, "a", np.float64, ()))
+        self.a_ = float(checked_tensor(state, "a", np.float64, ()))
         shape = (None, self.word_vectors.n_dims)
-        self.directions_ = self._taken(state, "directions", np.float64, shape)
-        self.shares_ = self._taken(state, "shares", np.float64, (len(self.directions_),))
+        self.directions_ = checked_tensor(state, "directions", np.float64, shape)
+        self.shares_ = checked_tensor(state, "shares", np.float64, (len(self.directions_),))
 
     def _word_weights(self, p):
         # a/(a/2 + p) = 2 (a/2) / (a/2 + p)
@@ -220,7 +237,7 @@ class SIFVectorizer(_Weighted):
         return self._posterior_of(pool)
 
 
-class SIFSumVectorizer(_Weighted):
+class SIFSumVectorizer(_Learned):
     """The recipe for similarity and search: unit rows of both tables summed, shared parts damped.
 
         T_w = ((A_w - a0)/|A_w - a0| + (B_w - b0)/|B_w - b0|) D
@@ -262,14 +279,11 @@ class SIFSumVectorizer(_Weighted):
     (1, 2)
     """
 
+    names: ClassVar = {"SIF-sum": Name(swaps=False)}  # the sum is the same either way
     in_table_space: ClassVar[bool] = False
-    swap_roles = False  # the sum is the same either way
-    _remade: ClassVar[tuple[str, ...]] = ("_folded",)
 
-    _paper_name = "SIF-sum"
     _parameter_constraints: ClassVar[dict] = {
-        **{k: v for k, v in _Weighted._parameter_constraints.items() if k != "swap_roles"},
-        "a": [Interval(Real, 0, None, closed="neither")],
+        **_Learned._parameter_constraints,
         "aperture": [Interval(Real, 0, None, closed="left")],
     }
 
@@ -296,9 +310,6 @@ class SIFSumVectorizer(_Weighted):
         self.batch_size = batch_size
         self.n_jobs = n_jobs
 
-    def _needs_prior_table(self):
-        return True
-
     def _word_weights(self):
         return np.sqrt(sif_weights(self._shares(), self.a))
 
@@ -306,7 +317,7 @@ class SIFSumVectorizer(_Weighted):
         weights = self._word_weights()
         counts = self._shares()
         if self.learn_from == "texts":
-            _check_texts(self, encoded)
+            self._check_texts(encoded)
             counts = np.bincount(encoded.ids, minlength=weights.size)
         q = counts * weights
         some = heaviest(q)  # the others hardly occur, and are most of the table
@@ -321,20 +332,20 @@ class SIFSumVectorizer(_Weighted):
     def _restore(self, state):
         super()._restore(state)
         n_dims = self.word_vectors.n_dims
-        self.centres_ = self._taken(state, "centres", np.float64, (2, n_dims))
-        self.map_ = self._taken(state, "map", np.float64, (n_dims, n_dims))
+        self.centres_ = checked_tensor(state, "centres", np.float64, (2, n_dims))
+        self.map_ = checked_tensor(state, "map", np.float64, (n_dims, n_dims))
 
     def table(self) -> np.ndarray:
         """T above, (n_words, n_dims): what the words of a sentence are replaced by."""
-        folded = self.__dict__.get("_folded")
-        if folded is None:  # two threads may both make it: the same numbers
-            summed = _Summed(self._tables(), self.centres_)
-            map_ = self.map_.astype(self._dtype)
-            folded = np.empty(summed.shape, self._dtype)
-            for start in range(0, len(folded), _BLOCK):
-                folded[start : start + _BLOCK] = summed[start : start + _BLOCK] @ map_
-            self._folded = folded
-        return folded
+        return self._derived("table", self._made_table)
+
+    def _made_table(self):
+        summed = _Summed(self._tables(), self.centres_)
+        map_ = self.map_.astype(self._dtype)
+        table = np.empty(summed.shape, self._dtype)
+        for start in range(0, len(table), _BLOCK):
+            table[start : start + _BLOCK] = summed[start : start + _BLOCK] @ map_
+        return table
 
     def _prepared(self):
         table, weights = self.table(), self._word_weights().astype(self._dtype)
@@ -347,8 +358,8 @@ class SIFSumVectorizer(_Weighted):
         return self._posterior_of(pool)
 
 
-class BothVectorizer(_Weighted):
-    """The plain means of both tables side by side, 2 n_dims numbers for a sentence.
+class ConcatVectorizer(_Weighted):
+    """The plain means of both tables, concatenated: 2 n_dims numbers for a sentence.
 
         mu_S = (mean of A_hat, mean of B_hat) / (1 + 1/(lam var_P)),   var_Q = 1/(lam + 1/var_P)
 
@@ -366,19 +377,12 @@ class BothVectorizer(_Weighted):
     >>> import numpy as np
     >>> from pacsent import Vocabulary, WordVectors, make
     >>> words = WordVectors(Vocabulary(["good", "film"]), np.eye(2), -np.eye(2))
-    >>> make("both", words).fit_transform(["good film"])
+    >>> make("concat", words).fit_transform(["good film"])
     array([[ 0.5,  0.5, -0.5, -0.5]])
     """
 
+    names: ClassVar = {"concat": Name(swaps=False)}  # the order of the halves is no role
     in_table_space: ClassVar[bool] = False
-    swap_roles = False  # the order of the halves is no role
-
-    _paper_name = "both"
-    _parameter_constraints: ClassVar[dict] = {
-        k: v
-        for k, v in _Weighted._parameter_constraints.items()
-        if k not in ("swap_roles", "learn_from")
-    }
 
     def __init__(
         self,
@@ -396,11 +400,6 @@ class BothVectorizer(_Weighted):
         self.on_empty = on_empty
         self.batch_size = batch_size
         self.n_jobs = n_jobs
-
-    def _needs_prior_table(self):
-        return True
-
-    learns_from_text = False
 
     @property
     def _n_features_out(self):
@@ -440,12 +439,3 @@ class _Summed:
             for table, centre in zip(self.tables, self.centres)
         ]
         return parts[0] + parts[1]
-
-
-def _check_texts(vectorizer, encoded):
-    if encoded.ids.size == 0:
-        raise ValueError(
-            f"{type(vectorizer).__name__} with learn_from='texts' must be fitted on sentences with "
-            f"known words. Got {encoded.n_sentences:,} sentences without any instead. Pass texts, "
-            "or learn_from='table'."
-        )

@@ -1,4 +1,4 @@
-"""w-PB-neg: one posterior for each word, shared by all sentences. Formulas: `maths.w_pb_neg`."""
+"""w-PB-neg: one posterior for each word, shared by all sentences."""
 
 import warnings
 from numbers import Integral
@@ -7,11 +7,18 @@ from typing import ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from pacsent.encoders.sampled_methods import POSITIVE, NegativeSampling, refuse_no_penalty
+from pacsent.encoders.methods.sampled_methods import (
+    MINIMISED,
+    POSITIVE,
+    NegativeSampling,
+    refuse_no_penalty,
+)
+from pacsent.encoders.sentence_vectorizer import Name
 from pacsent.maths import pb_neg_objective as posterior
 from pacsent.maths import w_pb_neg_objective as w_pb_neg
 from pacsent.parameter_checks import DeviceName, Interval, StrOptions
 from pacsent.progress import bar
+from pacsent.storage import checked_tensor
 from pacsent.threads import one_blas_thread
 from pacsent.words.vectors import WordVectors
 
@@ -95,9 +102,10 @@ class WordPBNegVectorizer(NegativeSampling):
     (2, 2)
     """
 
-    _paper_name = "w-PB-neg"
+    names: ClassVar = {"w-PB-neg": Name()}
     _parameter_constraints: ClassVar[dict] = {
         **NegativeSampling._parameter_constraints,
+        **MINIMISED,
         "prior_variance": [StrOptions({"matched", "paper"}), POSITIVE],
         "prior_shape": [StrOptions({"frequency", "constant"})],
         "weighting": [StrOptions(set(w_pb_neg.WEIGHTINGS))],
@@ -239,34 +247,28 @@ class WordPBNegVectorizer(NegativeSampling):
 
     def _restore(self, state):
         super()._restore(state)
-        self.words_ = words = self._taken(state, "words", "words", (None,))
+        self.words_ = words = self._saved_words(state, "words")
         shape = (words.size, self.word_vectors.n_dims)
-        self.word_means_ = self._taken(state, "word_means", self._dtype, shape)
-        self.word_variances_ = self._taken(state, "word_variances", np.float64, words.shape)
-        self.prior_variances_ = self._taken(state, "prior_variances", np.float64, words.shape)
-        training = self._taken(state, "training", np.float64, (None,), finite=False).tolist()
+        self.word_means_ = checked_tensor(state, "word_means", self._dtype, shape)
+        self.word_variances_ = checked_tensor(state, "word_variances", np.float64, words.shape)
+        self.prior_variances_ = checked_tensor(state, "prior_variances", np.float64, words.shape)
+        training = checked_tensor(state, "training", np.float64, (None,), finite=False).tolist()
         n_iter, self.gradient_norm_, *scale = training
         self.n_iter_, self.prior_scale_ = int(n_iter), scale[0] if scale else 1.0
 
     def _pooling_tables(self):
         """(means, variances) of all words: learned ones, and the prior mean of the others."""
-        if not hasattr(self, "_pooled"):
-            _, B_hat = self._float_tables()
-            means = B_hat.astype(self._dtype)  # a copy
-            means[self.words_] = self.word_means_
-            variances = np.zeros(self.word_vectors.n_words)
-            variances[self.words_] = self.word_variances_
-            self._pooled = means, variances
-        return self._pooled
-
-    def _batches(self, X, *where):
-        self._pooling_tables()  # before the threads need them
-        return super()._batches(X, *where)
+        _, B_hat = self._float_tables()
+        means = B_hat.astype(self._dtype)  # a copy
+        means[self.words_] = self.word_means_
+        variances = np.zeros(self.word_vectors.n_words)
+        variances[self.words_] = self.word_variances_
+        return means, variances
 
     def _posterior(self, encoded):
         from pacsent._kernels.pooling_kernels import pool_rows
 
-        table, word_variances = self._pooling_tables()
+        table, word_variances = self._derived("tables", self._pooling_tables)
         n_tokens = np.maximum(np.diff(encoded.offsets), 1)
         means = np.empty((encoded.n_sentences, self.word_vectors.n_dims), self._dtype)
         ones = np.ones(self.word_vectors.n_words, self._dtype)

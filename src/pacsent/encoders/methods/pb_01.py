@@ -1,4 +1,4 @@
-"""PB-01: posteriors that minimise the zero-one Gibbs risk or its bound. Formulas: `maths.pb_01`."""
+"""PB-01: posteriors that minimise the zero-one Gibbs risk or its bound."""
 
 import math
 from numbers import Integral, Real
@@ -7,12 +7,13 @@ from typing import ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from pacsent.encoders.pb_neg import PBNegVectorizer
-from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
+from pacsent.encoders.methods.pb_neg import PBNegVectorizer
+from pacsent.encoders.sentence_vectorizer import ROLES, Name, SentenceVectorizer
 from pacsent.maths.noise import noise_probabilities
 from pacsent.maths.pb_01_objective import OBJECTIVES, Documents, ZeroOneLoss, minimise, single
 from pacsent.maths.risks import paper_weights, row_norms
 from pacsent.parameter_checks import Interval, StrOptions
+from pacsent.storage import checked_tensor
 from pacsent.threads import one_blas_thread
 from pacsent.words.vectors import WordVectors
 
@@ -77,11 +78,12 @@ class PB01Vectorizer(SentenceVectorizer):
     (1, 2)
     """
 
-    _paper_name = "PB-01"
+    names: ClassVar = {"PB-01": Name()}
     learns_from_text: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict] = {
         **SentenceVectorizer._parameter_constraints,
+        **ROLES,
         "lam": [Interval(Real, 0, None, closed="neither")],
         "lam_mode": [StrOptions({"fixed", "per-token"})],
         "prior_variance": [Interval(Real, 0, None, closed="neither")],
@@ -173,8 +175,8 @@ class PB01Vectorizer(SentenceVectorizer):
 
     def _restore(self, state):
         super()._restore(state)
-        self.noise_words_ = words = self._taken(state, "noise_words", "words", (None,))
-        self.noise_weights_ = self._taken(state, "noise_weights", np.float64, words.shape)
+        self.noise_words_ = words = self._saved_words(state, "noise_words")
+        self.noise_weights_ = checked_tensor(state, "noise_weights", np.float64, words.shape)
         self.start_ = self._new_start()
         self.start_._restore(
             {key.removeprefix("start_"): v for key, v in state.items() if key.startswith("start_")}

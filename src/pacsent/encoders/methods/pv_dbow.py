@@ -5,11 +5,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from pacsent.encoders.sampled_methods import NegativeSampling
-from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
+from pacsent.encoders.methods.sampled_methods import NegativeSampling
+from pacsent.encoders.sentence_vectorizer import Name
 from pacsent.maths import pb_neg_objective as posterior
 from pacsent.parameter_checks import StrOptions
 from pacsent.progress import bar
+from pacsent.storage import checked_tensor
 from pacsent.words.vectors import WordVectors
 
 
@@ -66,16 +67,11 @@ class PVDBOWVectorizer(NegativeSampling):
     (2, 2)
     """
 
-    _paper_name = "PV-DBOW"
+    names: ClassVar = {"PV-DBOW": Name(swaps=False)}
     _parameter_constraints: ClassVar[dict] = {
-        **SentenceVectorizer._parameter_constraints,
+        **NegativeSampling._parameter_constraints,
         "train_words": ["boolean"],
         "start": [StrOptions({"vectors", "scratch"})],
-        "n_negatives": NegativeSampling._parameter_constraints["n_negatives"],
-        "noise_power": NegativeSampling._parameter_constraints["noise_power"],
-        "n_epochs": NegativeSampling._parameter_constraints["n_epochs"],
-        "learning_rate": NegativeSampling._parameter_constraints["learning_rate"],
-        "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
 
@@ -154,27 +150,22 @@ class PVDBOWVectorizer(NegativeSampling):
                         future.result()
                     shown.advance()
         self.word_vectors_ = A[self.words_]
-        self._pooled = A
+        self._derived("table", lambda: A)
 
     def _state(self):
         return {**super()._state(), "words": self.words_, "trained": self.word_vectors_}
 
     def _restore(self, state):
         super()._restore(state)
-        self.words_ = self._taken(state, "words", "words", (None,))
+        self.words_ = self._saved_words(state, "words")
         shape = (self.words_.size, self.word_vectors.n_dims)
-        self.word_vectors_ = self._taken(state, "trained", self._dtype, shape)
+        self.word_vectors_ = checked_tensor(state, "trained", self._dtype, shape)
 
     def _trained_table(self):
-        if not hasattr(self, "_pooled"):
-            A = self._first_table()
-            A[self.words_] = self.word_vectors_
-            self._pooled = A
-        return self._pooled
-
-    def _batches(self, X, *where):
-        self._trained_table(), self._alias_table()  # before the threads need them
-        return super()._batches(X, *where)
+        """A after training."""
+        A = self._first_table()
+        A[self.words_] = self.word_vectors_
+        return A
 
     def _posterior(self, encoded):
         from pacsent._kernels.sampling_kernels import pv_dbow
@@ -185,8 +176,7 @@ class PVDBOWVectorizer(NegativeSampling):
         ids = np.repeat(counts.indices, counts.data.astype(np.int64))
         sentences = (ids, encoded.offsets, states)
         rows = np.arange(encoded.n_sentences)
+        table, noise = self._derived("table", self._trained_table), self._alias_table()
         for eta in posterior.learning_rates(self.n_epochs, self.learning_rate):
-            pv_dbow(
-                rows, sentences, self._trained_table(), self._alias_table(), eta, False, vectors
-            )
+            pv_dbow(rows, sentences, table, noise, eta, False, vectors)
         return vectors, np.zeros(encoded.n_sentences)

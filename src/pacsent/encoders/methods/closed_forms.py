@@ -5,14 +5,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
+from pacsent.encoders.sentence_vectorizer import ROLES, Name, SentenceVectorizer
 from pacsent.maths.gaussians import VARIANCES, idf, l2_coefficients, l2_lam
 from pacsent.parameter_checks import Interval, StrOptions
+from pacsent.storage import checked_tensor
 from pacsent.words.vectors import WordVectors
-
-# ------------------------------------------------------------------------------------------------
-# Closed forms
-# ------------------------------------------------------------------------------------------------
 
 
 class ClosedForm(SentenceVectorizer):
@@ -21,17 +18,8 @@ class ClosedForm(SentenceVectorizer):
     _parameter_constraints: ClassVar[dict] = {
         **SentenceVectorizer._parameter_constraints,
         "lam": [Interval(Real, 0, None, closed="right")],
-        "lam_mode": [StrOptions({"fixed", "per-token"})],
         "prior_variance": [Interval(Real, 0, None, closed="neither")],
-        "variance": [StrOptions(set(VARIANCES))],
-        "subsample": [Interval(Real, 0, None, closed="left")],
     }
-
-    def _token_weights(self) -> np.ndarray:
-        """How much of each word is kept, (n_words,); empty where all of it is."""
-        if not self.subsample:
-            return np.empty(0)
-        return self.word_vectors.vocabulary.keep_probabilities(self.subsample)
 
     def _posterior(self, encoded):
         return self._prepared()(encoded)
@@ -80,7 +68,25 @@ def for_kernel(table: np.ndarray) -> np.ndarray:
     return table.astype(np.float64 if table.dtype == np.float64 else np.float32, copy=False)
 
 
-class AverageVectorizer(ClosedForm):
+class _SquaredLoss(ClosedForm):
+    """What Average and IDF share: the paper's squared loss, with sub-sampling of frequent words."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        **ClosedForm._parameter_constraints,
+        **ROLES,
+        "lam_mode": [StrOptions({"fixed", "per-token"})],
+        "variance": [StrOptions(set(VARIANCES))],
+        "subsample": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def _token_weights(self) -> np.ndarray:
+        """How much of each word is kept, (n_words,); empty where all of it is."""
+        if not self.subsample:
+            return np.empty(0)
+        return self.word_vectors.vocabulary.keep_probabilities(self.subsample)
+
+
+class AverageVectorizer(_SquaredLoss):
     """Sentence vectors as exact posterior means under squared loss (Average, PB-L2).
 
         mu_S = (mean of A_hat + alpha * mean of B_hat) / (1 + alpha),  alpha = n_tokens/(var_P*lam)
@@ -132,8 +138,13 @@ class AverageVectorizer(ClosedForm):
     array([[-0.13333333, -0.06666667]])
     """
 
+    names: ClassVar = {
+        "Average": Name(defaults={"alpha": 0.0}, elsewhere={"lam": "PB-L2"}),
+        "PB-L2": Name(fixed={"alpha": None}),
+    }
+
     _parameter_constraints: ClassVar[dict] = {
-        **ClosedForm._parameter_constraints,
+        **_SquaredLoss._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left"), None],
         "prior_mean": [StrOptions({"mean", "sum"})],
         "largest_loss": [Interval(Real, 0, None, closed="neither")],
@@ -199,7 +210,7 @@ class AverageVectorizer(ClosedForm):
         return posterior
 
 
-class IDFVectorizer(ClosedForm):
+class IDFVectorizer(_SquaredLoss):
     """Posterior means where rare words weigh more (IDF-Average, PB-IDF-L2).
 
         mu_S = sum of IDF * (A_hat + B_hat/lam) / ((1 + 1/lam) * b),     b = sum of IDF(w)
@@ -246,10 +257,12 @@ class IDFVectorizer(ClosedForm):
     (array([[0.21, 0.21]], dtype=float32), array([0.114]))
     """
 
+    names: ClassVar = {"IDF-Average": Name(defaults={"lam": float("inf")}), "PB-IDF-L2": Name()}
     learns_from_text: ClassVar[bool] = True
+    _learns_from_tables = False  # counts of words are all it learns
 
     _parameter_constraints: ClassVar[dict] = {
-        **ClosedForm._parameter_constraints,
+        **_SquaredLoss._parameter_constraints,
         "unit_prior": ["boolean"],
         "unseen": [StrOptions({"clamp", "drop"})],
     }
@@ -283,8 +296,6 @@ class IDFVectorizer(ClosedForm):
         self.batch_size = batch_size
         self.n_jobs = n_jobs
 
-    _learns_from_tables = False  # counts of words are all it learns
-
     @property
     def _paper_name(self):
         return "IDF-Average" if self.lam == float("inf") else "PB-IDF-L2"
@@ -304,7 +315,7 @@ class IDFVectorizer(ClosedForm):
 
     def _restore(self, state):
         super()._restore(state)
-        self.idf_ = self._taken(state, "idf", np.float64, (self.word_vectors.n_words,))
+        self.idf_ = checked_tensor(state, "idf", np.float64, (self.word_vectors.n_words,))
 
     def _is_empty(self, encoded):
         if self.unseen == "drop":

@@ -2,7 +2,6 @@
 
 import warnings
 from numbers import Real
-from threading import Lock
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -10,16 +9,22 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from pacsent.encoders.sampled_methods import POSITIVE, NegativeSampling, refuse_no_penalty
+from pacsent.encoders.methods.sampled_methods import (
+    MINIMISED,
+    POSITIVE,
+    NegativeSampling,
+    refuse_no_penalty,
+)
+from pacsent.encoders.sentence_vectorizer import Name
 from pacsent.maths import pb_neg_objective as posterior
 from pacsent.parameter_checks import DeviceName, Interval, StrOptions
+from pacsent.storage import checked_tensor
 from pacsent.text.encoded import Encoded
 from pacsent.threads import one_blas_thread
 from pacsent.words.vectors import WordVectors
 
 _DOUBLE_BELOW = 1e-4  # of tol: single precision and a sample of the noise words end there
 _GPU_BATCH = 1 << 16  # sentences handed to a GPU at once; it makes its own batches
-_LOCK = Lock()  # of what the batches share, which the first that needs it makes
 
 
 class _Report(NamedTuple):
@@ -119,9 +124,10 @@ class PBNegVectorizer(NegativeSampling):
     (array([[-0.85,  0.91]], dtype=float32), 0)
     """
 
-    _paper_name = "PB-neg"
+    names: ClassVar = {"PB-neg": Name()}
     _parameter_constraints: ClassVar[dict] = {
         **NegativeSampling._parameter_constraints,
+        **MINIMISED,
         "lam_mode": [StrOptions({"fixed", "per-token"})],
         "prior_variance": [POSITIVE],
         "kl": [StrOptions(set(posterior.KLS))],
@@ -202,7 +208,7 @@ class PBNegVectorizer(NegativeSampling):
         """Draw the sample of the noise words by which all sentences will be solved."""
         A_hat, _ = self._float_tables()
         counts, n_tokens, means = self._problem(pilot)
-        self._sample = posterior.draw_sample(
+        sample = posterior.draw_sample(
             self._noise_of(np.float32),
             counts,
             A_hat,
@@ -213,8 +219,8 @@ class PBNegVectorizer(NegativeSampling):
             error=0.9 * self.tol,
             rng=check_random_state(self.random_state),
         )
-        chosen = self._sample.chosen
-        self.noise_sample_ = self._sample.noise.words[chosen], self._sample.inclusion
+        self.noise_sample_ = sample.noise.words[sample.chosen], sample.inclusion
+        self._derived("sample", lambda: sample)
 
     def _noise_of(self, dtype):
         A_hat, B_hat = self._float_tables()
@@ -229,18 +235,19 @@ class PBNegVectorizer(NegativeSampling):
             directions=posterior.main_directions(self.noise_counts_, B_hat) if single else None,
         )
 
-    def _prepare(self):
-        """What all batches share, made anew after loading."""
-        if self.solver != "exact":
-            self._alias_table()
-            return
-        if not hasattr(self, "_nu"):
-            self._nu = posterior.squared_lengths(self._float_tables()[0])
-        if not self._sampled():
-            if not hasattr(self, "_noise"):
-                self._noise = self._noise_of(np.float64)
-        elif not hasattr(self, "_sample"):
-            self._sample = posterior.sample_of(self._noise_of(np.float32), *self.noise_sample_)
+    def _squared_lengths(self):
+        return self._derived(
+            "squared lengths", lambda: posterior.squared_lengths(self._float_tables()[0])
+        )
+
+    def _noise(self):
+        """The noise words by which sentences are solved: a sample of them, or all."""
+        if self._sampled():
+            return self._derived(
+                "sample",
+                lambda: posterior.sample_of(self._noise_of(np.float32), *self.noise_sample_),
+            )
+        return self._derived("noise", lambda: self._noise_of(np.float64))
 
     def _sampled(self):
         return self.noise_sample_ is not None and self._sampling()
@@ -252,9 +259,9 @@ class PBNegVectorizer(NegativeSampling):
 
     def _restore(self, state):
         super()._restore(state)
-        self.centre_ = self._taken(state, "centre", np.float64, (self.word_vectors.n_dims,))
-        words = self._taken(state, "sample_words", "words", (None,))
-        inclusion = self._taken(state, "sample_inclusion", np.float64, words.shape)
+        self.centre_ = checked_tensor(state, "centre", np.float64, (self.word_vectors.n_dims,))
+        words = self._saved_words(state, "sample_words")
+        inclusion = checked_tensor(state, "sample_inclusion", np.float64, words.shape)
         self.noise_sample_ = (words, inclusion) if words.size else None
 
     # ---- solving -------------------------------------------------------------------------------
@@ -290,24 +297,20 @@ class PBNegVectorizer(NegativeSampling):
             from pacsent import gpu
 
             settings.update(tol=self.tol, max_iter=self.max_iter, device=self.device)
-            return gpu.solve_pb_neg(counts, A_hat, means, self._noise, **settings)
-        exact = not self._sampled()
-        solve = posterior.solve if exact else posterior.solve_sampled
+            return gpu.solve_pb_neg(counts, A_hat, means, self._noise(), **settings)
+        solve = posterior.solve_sampled if self._sampled() else posterior.solve
         return solve(
             counts,
             A_hat,
             means,
-            self._noise if exact else self._sample,
+            self._noise(),
             tol=self.tol,
             max_iter=self.max_iter,
-            nu=self._nu,
+            nu=self._squared_lengths(),
             **settings,
         )
 
     def _prepared(self):
-        with _LOCK:
-            self._prepare()
-
         def posterior(encoded, out=None):
             with one_blas_thread():  # the batches are the threads
                 means, variances, report = self._solved(encoded)
@@ -346,14 +349,6 @@ class PBNegVectorizer(NegativeSampling):
 
     def _batch_size(self, n_sentences, n_jobs):
         return self.batch_size if self.device == "cpu" else max(self.batch_size, _GPU_BATCH)
-
-    def _batches(self, X, *where):
-        """The base class's batches; when the last is taken, how the sentences were solved."""
-        reports = []
-        for *batch, report in super()._batches(X, *where):
-            reports.append(report)
-            yield batch
-        self._record(reports)
 
     def _record(self, reports: list[_Report]):
         """Set the attributes that say how the sentences were solved, and warn where need be."""

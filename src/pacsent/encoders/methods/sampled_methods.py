@@ -1,8 +1,4 @@
-"""Vectorizers with the negative sampling loss: PB-neg, w-PB-neg and PV-DBOW.
-
-The formulas and solvers are in `maths.pb_neg` and `maths.w_pb_neg`; the base class is in
-`sentence_vectors`.
-"""
+"""What the methods with the negative sampling loss share: PB-neg, w-PB-neg and PV-DBOW."""
 
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -10,9 +6,10 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
+from pacsent.encoders.sentence_vectorizer import ROLES, SentenceVectorizer
 from pacsent.maths.noise import alias, noise_probabilities
 from pacsent.parameter_checks import Interval
+from pacsent.storage import checked_tensor
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 
@@ -20,18 +17,15 @@ POSITIVE = Interval(Real, 0, None, closed="neither")
 class NegativeSampling(SentenceVectorizer):
     """What the three share: noise words from the training counts, and the paper's schedule."""
 
-    _remade = ("_noise", "_sample", "_nu", "_alias", "_floats", "_pooled")
     learns_from_text: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict] = {
         **SentenceVectorizer._parameter_constraints,
-        "lam": [Interval(Real, 0, None, closed="right")],
+        **ROLES,
         "n_negatives": [Interval(Integral, 1, 10_000, closed="both")],
         "noise_power": [Interval(Real, 0, None, closed="left")],
         "n_epochs": [Interval(Integral, 1, 100_000, closed="both")],
         "learning_rate": [POSITIVE],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [POSITIVE],
         "random_state": ["random_state"],
     }
 
@@ -50,23 +44,20 @@ class NegativeSampling(SentenceVectorizer):
 
     def _restore(self, state):
         super()._restore(state)
-        self.noise_counts_ = self._taken(
-            state, "noise_counts", np.int64, (self.word_vectors.n_words,)
-        )
-        if self.noise_counts_.min() < 0 or not self.noise_counts_.any():
-            raise ValueError("noise_counts must be at least 0, and some of them more")
-        self.seed_ = int(self._taken(state, "seed", np.int64, (1,))[0])
-        if not 0 <= self.seed_ < 2**31:
-            raise ValueError(f"seed is {self.seed_}")
+        shape = (self.word_vectors.n_words,)
+        self.noise_counts_ = checked_tensor(state, "noise_counts", np.int64, shape, low=0)
+        if not self.noise_counts_.any():
+            raise ValueError("noise_counts must hold a number above 0")
+        self.seed_ = int(checked_tensor(state, "seed", np.int64, (1,), low=0, below=2**31)[0])
 
     def _float_tables(self):
         """(A_hat, B_hat) in a precision the kernels know, widened once."""
         tables = self._tables()
         if all(table is None or table.dtype in (np.float32, np.float64) for table in tables):
             return tables
-        if not hasattr(self, "_floats"):
-            self._floats = tuple(np.asarray(table, dtype=np.float32) for table in tables)
-        return self._floats
+        return self._derived(
+            "floats", lambda: tuple(np.asarray(table, dtype=np.float32) for table in tables)
+        )
 
     def _noise_probabilities(self):
         """(words, probabilities) of the noise distribution, on its support."""
@@ -75,10 +66,20 @@ class NegativeSampling(SentenceVectorizer):
 
     def _alias_table(self):
         """(words, keep, other, n_negatives), from which kernels draw noise words."""
-        if not hasattr(self, "_alias"):
+
+        def made():
             words, p = self._noise_probabilities()
-            self._alias = (words, *alias(p), self.n_negatives)
-        return self._alias
+            return (words, *alias(p), self.n_negatives)
+
+        return self._derived("alias", made)
+
+
+# the constraints of the methods that minimise an objective with a penalty
+MINIMISED: dict = {
+    "lam": [Interval(Real, 0, None, closed="right")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "tol": [POSITIVE],
+}
 
 
 def refuse_no_penalty(estimator: Any, method: str) -> None:

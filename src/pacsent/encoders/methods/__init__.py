@@ -1,45 +1,44 @@
-"""The methods by name: `METHODS`, and `make`, which builds the estimator behind a name."""
+"""The methods by name: `METHODS`, and `make`, which builds the estimator behind a name.
 
+Every file of this folder holds one method or a few that belong together. A class is found by its
+attribute `names`, which says what it is called in `METHODS`.
+"""
+
+import pkgutil
+from importlib import import_module
 from typing import Any
 
-from pacsent.encoders.closed_forms import AverageVectorizer, IDFVectorizer
-from pacsent.encoders.pb_01 import PB01Vectorizer
-from pacsent.encoders.pb_neg import PBNegVectorizer
-from pacsent.encoders.pv_dbow import PVDBOWVectorizer
-from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
-from pacsent.encoders.sif import BothVectorizer, SIFSumVectorizer, SIFVectorizer
-from pacsent.encoders.w_pb_neg import WordPBNegVectorizer
+from pacsent.encoders.sentence_vectorizer import Name, SentenceVectorizer
 from pacsent.words.storing import load_words
 from pacsent.words.vectors import WordVectors
 
-# name -> (class, parameters that the name stands for, defaults)
-_METHODS: dict[str, tuple[type[SentenceVectorizer], dict, dict]] = {
-    "Average": (AverageVectorizer, {}, {"alpha": 0.0}),
-    "IDF-Average": (IDFVectorizer, {}, {"lam": float("inf")}),
-    "PB-L2": (AverageVectorizer, {"alpha": None}, {}),
-    "PB-IDF-L2": (IDFVectorizer, {}, {}),
-    "PB-neg": (PBNegVectorizer, {}, {}),
-    "w-PB-neg": (WordPBNegVectorizer, {}, {}),
-    "PV-DBOW": (PVDBOWVectorizer, {}, {}),
-    "PB-01": (PB01Vectorizer, {}, {}),
-    "SIF": (SIFVectorizer, {"weights": "SIF"}, {}),
-    "uSIF": (SIFVectorizer, {"weights": "uSIF"}, {}),
-    "SIF-sum": (SIFSumVectorizer, {}, {}),
-    "both": (BothVectorizer, {}, {}),
-}
-_ONE_TABLE = {"PV-DBOW", "SIF-sum", "both"}  # no roles to swap
+
+def _found() -> dict[str, tuple[type[SentenceVectorizer], Name]]:
+    """name -> (class, what the name stands for), of every class in this folder."""
+    methods: dict[str, tuple[type[SentenceVectorizer], Name]] = {}
+    for file in pkgutil.iter_modules(__path__):
+        module = import_module(f"{__name__}.{file.name}")
+        for estimator in vars(module).values():
+            if isinstance(estimator, type) and estimator.__module__ == module.__name__:
+                methods |= {
+                    name: (estimator, of) for name, of in vars(estimator).get("names", {}).items()
+                }
+    return methods
+
+
+_METHODS = _found()
 
 METHODS: tuple[str, ...] = (
     *_METHODS,
-    *(f"i-{name}" for name in _METHODS if name not in _ONE_TABLE),
+    *(f"i-{name}" for name, (_, what) in _METHODS.items() if what.swaps),
 )
 
 # what a saved folder may name
-ESTIMATORS = {estimator.__name__: estimator for estimator, *_ in _METHODS.values()}
+ESTIMATORS = {estimator.__name__: estimator for estimator, _ in _METHODS.values()}
 
 
 def make(name: str, word_vectors: WordVectors | str, **params: Any) -> SentenceVectorizer:
-    """The estimator called `name`, one of METHODS: the paper's names, and SIF, uSIF, SIF-sum, both.
+    """Return the estimator called `name`, one of METHODS: the paper's names and some others.
 
     Parameters
     ----------
@@ -66,23 +65,25 @@ def make(name: str, word_vectors: WordVectors | str, **params: Any) -> SentenceV
         raise ValueError(
             f"name must be one of METHODS. Got {name!r} instead. Choose from {', '.join(METHODS)}."
         )
-    estimator, fixed, defaults = _METHODS[name.removeprefix("i-")]
-    if name not in _ONE_TABLE:
-        fixed = {**fixed, "swap_roles": name.startswith("i-")}
+    estimator, what = _METHODS[name.removeprefix("i-")]
+    fixed = dict(what.fixed)
+    if what.swaps:
+        fixed["swap_roles"] = name.startswith("i-")
     for key, value in fixed.items():
         if key in params and params[key] != value:
             raise ValueError(
                 f"{key} must be {value!r} for the method {name!r}. Got {params[key]!r} instead. "
                 f"Choose another name, or build a {estimator.__name__} yourself."
             )
-    if name.endswith("Average") and "alpha" in defaults and "lam" in params:
+    for key in what.elsewhere.keys() & params.keys():
+        other = name.replace(name.removeprefix("i-"), what.elsewhere[key])
         raise ValueError(
-            f"{name!r} must be given alpha, not lam. Got lam={params['lam']!r} instead. Use "
-            f"{name.replace('Average', 'PB-L2')!r} for a posterior that depends on lam."
+            f"{key} must be left out for the method {name!r}. Got {params[key]!r} instead. Use "
+            f"{other!r} for a posterior that depends on {key}."
         )
     if isinstance(word_vectors, str):
         word_vectors = load_words(word_vectors)
-    return estimator(word_vectors, **{**defaults, **fixed, **params})
+    return estimator(word_vectors, **{**what.defaults, **fixed, **params})
 
 
 def check_gives_vectors(opened: Any, source: Any) -> None:
@@ -100,7 +101,7 @@ def check_gives_vectors(opened: Any, source: Any) -> None:
 
 
 def ready(name: str, word_vectors: WordVectors | str) -> SentenceVectorizer:
-    """A method that learns nothing from text, ready for sentences.
+    """Return a method that learns nothing from text, ready for sentences.
 
     >>> ready("SIF-sum", "english").transform(["a glass of wine"]).shape
     (1, 256)
