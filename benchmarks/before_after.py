@@ -55,7 +55,9 @@ _CHILD = """
 import json, sys, time, warnings
 warnings.simplefilter("ignore")
 given = json.loads(sys.argv[1])
-from pacsent import datasets, formats, make
+from pacsent import make
+from pacsent.bench import datasets
+from pacsent.words import formats
 words = formats.read(given["data"] + "/vectors") if given["words"] else None
 exec(given["job"])
 few()

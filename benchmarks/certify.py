@@ -14,7 +14,8 @@ import warnings
 import numpy as np
 
 from harness import finish, parser_for
-from pacsent import WordVectors, certify, datasets, make
+from pacsent import WordVectors, certify, make
+from pacsent.bench import datasets
 from pacsent.certificates import continuation
 from pacsent.certificates.certificate import packed_losses, unpacked_losses
 from pacsent.maths.means import MEAN_BOUNDS

@@ -45,11 +45,13 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 
 from harness import RESULTS, finish, machine, parser_for
-from pacsent import TextClassifier, datasets, formats, make, save
+from pacsent import TextClassifier, make, save
 from pacsent import load as open_model
+from pacsent.bench import datasets
 from pacsent.classify import fitting
 from pacsent.classify.ngrams import fingerprints
 from pacsent.maths import gaussian_process
+from pacsent.words import formats
 
 CS = (0.3, 3.0, 30.0, 300.0)
 DRAWS = {20: 20, 100: 10, 300: 5, 1000: 3}

@@ -22,7 +22,9 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 import numpy as np
 
 from harness import finish, parser_for
-from pacsent import datasets, formats, make, text
+from pacsent import make, text
+from pacsent.bench import datasets
+from pacsent.words import formats
 from pacsent.words.vectors import WordVectors
 
 N_JOBS = 2

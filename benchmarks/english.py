@@ -21,10 +21,12 @@ import numpy as np
 from scipy.stats import pearsonr, spearmanr
 
 from harness import finish, parser_for
-from pacsent import Vocabulary, WordVectors, certify, datasets, formats, load, make, save
+from pacsent import Vocabulary, WordVectors, certify, load, make, save
+from pacsent.bench import datasets
 from pacsent.bench.evaluation import unit_length
 from pacsent.maths import regressions
 from pacsent.maths.weights import main_directions, sif_weights
+from pacsent.words import formats
 from pacsent.words.packing import compress
 from pacsent.words.tasks import read_similarities, similarity_score
 

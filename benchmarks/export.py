@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from harness import finish, parser_for
-from pacsent import formats, make
+from pacsent import make
 from pacsent.bench.books import passages
 from pacsent.encoders.export import export
+from pacsent.words import formats
 
 options = parser_for(__doc__).parse_args()
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from harness import finish, parser_for
-from pacsent import Vocabulary, WordVectors, formats, load, save
+from pacsent import Vocabulary, WordVectors, load, save
+from pacsent.words import formats
 
 
 def best(function, repeats):

@@ -18,9 +18,10 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.multiclass import OneVsRestClassifier
 
 from harness import finish, parser_for
-from pacsent import datasets, formats, make
-from pacsent.bench import evaluation
+from pacsent import make
+from pacsent.bench import datasets, evaluation
 from pacsent.maths import regressions
+from pacsent.words import formats
 
 parser = parser_for(__doc__, name="20news")
 parser.add_argument("--dataset", default="20news")

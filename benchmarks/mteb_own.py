@@ -14,7 +14,7 @@ import json
 import sys
 
 from harness import finish, parser_for
-from pacsent import datasets
+from pacsent.bench import datasets
 from pacsent.bench.mteb import Encoder
 
 options = parser_for(__doc__).parse_args()

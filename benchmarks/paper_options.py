@@ -28,8 +28,7 @@ import numpy as np
 
 import pacsent
 from harness import RESULTS, finish, machine, parser_for
-from pacsent import datasets
-from pacsent.bench import evaluation
+from pacsent.bench import datasets, evaluation
 from pacsent.bench import method_rows as rows
 from pacsent.bench.method_rows import LAMS, PAPER_DATASETS, Row
 from pacsent.bench.report import TITLES

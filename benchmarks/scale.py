@@ -31,10 +31,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness import finish, parser_for
-from pacsent import datasets, formats, make, save, scale
+from pacsent import make, save, scale
+from pacsent.bench import datasets
 from pacsent.scale import places
 from pacsent.scale import shard_writer as shard
 from pacsent.scale import table_batches as rows
+from pacsent.words import formats
 from pacsent.words.vectors import WordVectors
 
 

@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from harness import finish, parser_for, wikipedia
-from pacsent import Index, datasets, make
+from pacsent import Index, make
+from pacsent.bench import datasets
 
 K = 10
 N_QUERIES = {"reviews": 500, "million": 100}

@@ -26,9 +26,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "2")
 import numpy as np
 
 from harness import finish, parser_for
-from pacsent import PBNegVectorizer, WordPBNegVectorizer, datasets, formats
+from pacsent.bench import datasets
+from pacsent.encoders import PBNegVectorizer, WordPBNegVectorizer
 from pacsent.maths import pb_neg_objective as posterior
 from pacsent.text.encoded import Encoded
+from pacsent.words import formats
 from pacsent.words.vectors import WordVectors
 
 

@@ -22,7 +22,8 @@ need_gpu("solve_gpu")
 
 import torch  # noqa: E402
 
-from pacsent import Corpus, datasets, gpu  # noqa: E402
+from pacsent import Corpus, gpu  # noqa: E402
+from pacsent.bench import datasets  # noqa: E402
 from pacsent.gpu.device import describe  # noqa: E402
 from pacsent.maths import pb_neg_objective as posterior  # noqa: E402
 from pacsent.maths import regressions  # noqa: E402

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from harness import finish, parser_for
-from pacsent import datasets, formats, make
-from pacsent.bench import evaluation
+from pacsent import make
+from pacsent.bench import datasets, evaluation
 from pacsent.maths import regressions
+from pacsent.words import formats
 
 parser = parser_for(__doc__, name="subj")
 parser.add_argument("--splits", type=int, default=20)

@@ -6,7 +6,8 @@ The texts come from the paper's generative model, so the true risk is known and 
 be held against it.
 """
 
-from pacsent import SkipGram, certify, datasets, make
+from pacsent import SkipGram, certify, make
+from pacsent.bench import datasets
 
 source = datasets.generate(2000, random_state=0)
 target = datasets.generate(1000, random_state=1)

@@ -8,8 +8,9 @@ import time
 
 import pytest
 
-from pacsent import datasets, formats
+from pacsent.bench import datasets
 from pacsent.text import clean_files, reading
+from pacsent.words import formats
 
 
 def zst(data):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from pacsent import bounds
+from pacsent.maths import bounds
 
 mpmath.mp.dps = 50
 

@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose
 
-from pacsent import bounds
 from pacsent.certificates import certifying, priors, simulation
 from pacsent.certificates import document_certificate as documents_kind
 from pacsent.certificates import squared_certificate as squares
@@ -17,6 +16,7 @@ from pacsent.certificates.certificate import Certificate
 from pacsent.certificates.certifying import VacuousBoundWarning
 from pacsent.encoders.methods import make
 from pacsent.encoders.methods.closed_forms import AverageVectorizer, IDFVectorizer
+from pacsent.maths import bounds
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.risks import gibbs_risk
 from pacsent.text.encoded import Encoded

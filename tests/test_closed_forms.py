@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pacsent import METHODS, AverageVectorizer, IDFVectorizer, Vocabulary, WordVectors, make
+from pacsent import METHODS, Vocabulary, WordVectors, make
+from pacsent.encoders import AverageVectorizer, IDFVectorizer
 from pacsent.encoders.text_report import EmptySentenceWarning
 from pacsent.maths.gaussians import idf_l2_posterior, l2_posterior
 

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pacsent import Certificate, Corpus, SkipGram, WordVectors, certify, load, make, save
-from pacsent.certificates import continuation, simulation
+from pacsent import Corpus, SkipGram, WordVectors, certify, load, make, save
+from pacsent.certificates import Certificate, continuation, simulation
 from pacsent.certificates.certificate import packed_losses, unpacked_losses
 from pacsent.maths.means import betting, betting_path, maurer_pontil
 from pacsent.maths.rounding import percent, rounded_up

@@ -12,8 +12,8 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
-from pacsent import WordVectors, datasets, make, save
-from pacsent.bench import evaluation, reproduction
+from pacsent import WordVectors, make, save
+from pacsent.bench import datasets, evaluation, reproduction
 from pacsent.bench.method_rows import ROWS, Features, Row
 from pacsent.certificates import VacuousBoundWarning
 

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from pacsent import Vocabulary, WordVectors, formats, make
+from pacsent import Vocabulary, WordVectors, make
 from pacsent.cli import cli
 from pacsent.encoders.export import as_table, export
 from pacsent.storage import read_tensors, write_tensors
+from pacsent.words import formats
 
 WORDS = ["the", "film", "one", "nine", "a", "good", "s", "it"]
 TEXTS = ["The GOOD film!", "It's 19 films; naïve?", "", "unknown things", "a a a film"]

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 import pacsent
-from pacsent import Vocabulary, WordVectors, files, formats, load, make, save
+from pacsent import Vocabulary, WordVectors, files, load, make, save
 from pacsent.bench import evaluation, reproduction
 from pacsent.text import clean_files
+from pacsent.words import formats
 
 DEAD = 2**22 + 1  # no process has a number that large
 

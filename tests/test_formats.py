@@ -20,8 +20,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pacsent import Vocabulary, WordVectors, formats, load, save
+from pacsent import Vocabulary, WordVectors, load, save
 from pacsent.cli import cli
+from pacsent.words import formats
 
 WORDS = ["film", "good", "café", "a.b", "日本"]
 

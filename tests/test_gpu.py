@@ -543,7 +543,7 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
 
 
 def test_an_estimator_says_that_there_is_no_gpu(toy_word_vectors, monkeypatch):
-    from pacsent import PBNegVectorizer, WordPBNegVectorizer
+    from pacsent.encoders import PBNegVectorizer, WordPBNegVectorizer
 
     monkeypatch.setattr(torch.version, "cuda", None)
     for kind in (PBNegVectorizer, WordPBNegVectorizer):
@@ -552,7 +552,7 @@ def test_an_estimator_says_that_there_is_no_gpu(toy_word_vectors, monkeypatch):
 
 
 def test_sampled_solvers_are_refused_on_a_gpu(toy_word_vectors, monkeypatch):
-    from pacsent import PBNegVectorizer
+    from pacsent.encoders import PBNegVectorizer
 
     monkeypatch.setattr(gpu_device, "require", lambda device: None)
     monkeypatch.setattr("pacsent.gpu.require", lambda device: None)
@@ -765,7 +765,7 @@ def random_sentences(rng):
 @pytest.mark.gpu
 @pytest.mark.parametrize("lam", [0.25, 4.0])
 def test_pb_neg_as_an_estimator_agrees_with_the_cpu(cuda, random_words, random_sentences, lam):
-    from pacsent import PBNegVectorizer
+    from pacsent.encoders import PBNegVectorizer
 
     found = [
         PBNegVectorizer(random_words, lam=lam, tol=1e-6, device=device, on_empty="ignore")
@@ -779,7 +779,7 @@ def test_pb_neg_as_an_estimator_agrees_with_the_cpu(cuda, random_words, random_s
 
 @pytest.mark.gpu
 def test_w_pb_neg_as_an_estimator_agrees_with_the_cpu(cuda, random_words, random_sentences):
-    from pacsent import WordPBNegVectorizer
+    from pacsent.encoders import WordPBNegVectorizer
 
     found = [
         WordPBNegVectorizer(

@@ -9,14 +9,8 @@ from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from pacsent import (
-    PBNegVectorizer,
-    PVDBOWVectorizer,
-    Vocabulary,
-    WordPBNegVectorizer,
-    WordVectors,
-    make,
-)
+from pacsent import Vocabulary, WordVectors, make
+from pacsent.encoders import PBNegVectorizer, PVDBOWVectorizer, WordPBNegVectorizer
 from pacsent.maths import pb_neg_objective as posterior
 from pacsent.maths import w_pb_neg_objective as w_pb_neg
 from pacsent.maths.logistic import gaussian_logistic

@@ -132,7 +132,9 @@ def test_bad_input_is_refused(rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["subj", "20news"])
 def test_real_features_give_scikit_learns_objective_and_test_accuracy(data_dir, name):
-    from pacsent import datasets, formats, make
+    from pacsent import make
+    from pacsent.bench import datasets
+    from pacsent.words import formats
 
     words = formats.read(data_dir / "vectors")
     dataset = datasets.load(name, data_dir).split(0)

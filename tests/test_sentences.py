@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from pacsent import METHODS, AverageVectorizer, SkipGram, Vocabulary, certify, make
+from pacsent import METHODS, SkipGram, Vocabulary, certify, make
 from pacsent.bench import evaluation
+from pacsent.encoders import AverageVectorizer
 from pacsent.text import Dataset
 from pacsent.text.encoded import Encoded
 

@@ -165,7 +165,8 @@ def test_a_damped_table_has_no_shared_direction_left():
 def test_the_frozen_recipe_reaches_its_goals_on_real_similarity(data_dir):
     from scipy.stats import pearsonr, spearmanr
 
-    from pacsent import datasets, formats
+    from pacsent.bench import datasets
+    from pacsent.words import formats
 
     words = formats.read(data_dir / "vectors")
     pairs = datasets.load("stsb", data_dir / "datasets")

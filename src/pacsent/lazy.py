@@ -2,30 +2,50 @@
 
 import importlib
 import importlib.util
+import pkgutil
 from collections.abc import Callable
+from types import ModuleType
 
 
-def offer(package: str, homes: dict[str, str]) -> tuple[Callable, Callable]:
-    """`__getattr__` and `__dir__` of a package whose names live in its modules.
+def offer(
+    package: str, homes: dict[str, str], modules: tuple[str, ...] = ()
+) -> tuple[Callable, Callable]:
+    """Return `__getattr__` and `__dir__` of a package that imports its names when they are used.
 
-    `homes` maps a name to the module it is in; a module is mapped to its own place. Every other
-    public module of the package is reached by its name as well.
+    Parameters
+    ----------
+    package : str
+    homes : dict
+        The module of the package that each name is in.
+    modules : tuple of str
+        Modules of the package to be listed with the names. Every other public module is reached
+        by its name as well.
     """
 
     def __getattr__(name):
-        if name not in homes and (
-            name.startswith("_") or importlib.util.find_spec(f"{package}.{name}") is None
-        ):
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home = homes.get(name, name)
-        if home.rpartition(".")[2] == name:
-            return importlib.import_module(f"{package}.{home}")
-        return getattr(importlib.import_module(f"{package}.{home}"), name)
+        if home != name:
+            return getattr(importlib.import_module(f"{package}.{home}"), name)
+        if name.startswith("_") or importlib.util.find_spec(f"{package}.{name}") is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return importlib.import_module(f"{package}.{name}")
 
     def __dir__():
-        return sorted(homes)
+        return sorted({*homes, *modules})
 
     return __getattr__, __dir__
+
+
+def modules_of(package: str) -> list[ModuleType]:
+    """Import and return the modules of a package, in alphabetical order.
+
+    Examples
+    --------
+    >>> [module.__name__ for module in modules_of("pacsent.models")]
+    []
+    """
+    found = pkgutil.iter_modules(importlib.import_module(package).__path__)
+    return [importlib.import_module(f"{package}.{module.name}") for module in found]
 
 
 def install_hint(extra: str) -> str:

@@ -64,7 +64,7 @@ def word_vectors():
 
 
 def word2vec(name: str) -> list[Tree]:
-    from pacsent import formats
+    from pacsent.words import formats
 
     pair = made(lambda place: formats.write(word_vectors(), place / name))
     return [pair, {name: pair[name]}, {f"{name}.gz": gzip.compress(pair[name], mtime=0)}]
@@ -107,7 +107,7 @@ def fasttext() -> list[Tree]:
 
 
 def counts() -> list[Tree]:
-    from pacsent import formats
+    from pacsent.words import formats
 
     def write(place):
         formats.write(word_vectors(), place / "v.txt", save_counts=place / "counts")
@@ -294,7 +294,7 @@ DATASET_FILES = {
 
 
 def archives(name: str) -> list[Tree]:
-    from pacsent import datasets
+    from pacsent.bench import datasets
 
     stem = datasets.DATASETS[name].archives[0]
     files = DATASET_FILES[name]
@@ -311,7 +311,8 @@ def archives(name: str) -> list[Tree]:
 
 
 def certificates() -> list[Tree]:
-    from pacsent import certify, datasets, make
+    from pacsent import certify, make
+    from pacsent.bench import datasets
 
     texts = datasets.generate(60, random_state=0).texts
     from pacsent import Vocabulary, WordVectors
@@ -376,19 +377,19 @@ def main_file(folder: Path) -> Path:
 
 
 def read_vectors(folder: Path) -> None:
-    from pacsent import formats
+    from pacsent.words import formats
 
     use_words(formats.read(main_file(folder)))
 
 
 def read_vectors_folder(folder: Path) -> None:
-    from pacsent import formats
+    from pacsent.words import formats
 
     use_words(formats.read(folder))
 
 
 def read_with_counts(folder: Path) -> None:
-    from pacsent import formats
+    from pacsent.words import formats
 
     use_words(formats.read(main_file(folder), counts=folder / "counts"))
 
@@ -469,7 +470,7 @@ def read_labelled(folder: Path) -> None:
 
 
 def read_dataset(name: str, folder: Path) -> None:
-    from pacsent import datasets
+    from pacsent.bench import datasets
 
     entry = datasets.DATASETS[name]
     datasets.DATASETS[name] = replace(entry, facts={}, digest="")
@@ -480,7 +481,7 @@ def read_dataset(name: str, folder: Path) -> None:
 
 
 def read_certificate(folder: Path) -> None:
-    from pacsent import Certificate
+    from pacsent.certificates import Certificate
 
     found = Certificate.from_json((folder / "c.json").read_text(encoding="utf-8", errors="replace"))
     found.verify()

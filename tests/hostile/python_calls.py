@@ -217,7 +217,7 @@ def tables() -> Iterator[Case]:
 
 
 def _bound(name, *arguments):
-    from pacsent import bounds
+    from pacsent.maths import bounds
 
     value = float(getattr(bounds, name)(*arguments))
     if not 0 <= value <= 1:
@@ -254,7 +254,8 @@ def _certify(texts, **settings):
 def _certificate_edit(**changes):
     import json
 
-    from pacsent import Certificate, certify
+    from pacsent import certify
+    from pacsent.certificates import Certificate
 
     found = json.loads(certify(new("PB-L2"), TEXTS * 20, kind="A").to_json())
     text = json.dumps({**found, **changes})

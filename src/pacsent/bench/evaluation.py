@@ -433,7 +433,7 @@ def evaluate(
         A row of the table (`ROWS`), a method of the paper (`METHODS`), or any scikit-learn
         transformer from texts to vectors.
     dataset : Dataset
-        From `pacsent.datasets.load`, `read_labelled` or `generate(...).dataset()`.
+        From `pacsent.bench.datasets.load`, `read_labelled` or `generate(...).dataset()`.
     words : WordVectors or None
         The word vectors; not needed where `method` is a transformer or "tf-idf".
     lams : sequence of float or None
@@ -464,7 +464,7 @@ def evaluate(
 
     Examples
     --------
-    >>> from pacsent import datasets
+    >>> from pacsent.bench import datasets
     >>> dataset = datasets.generate(200, n_tokens=20, random_state=0).dataset()
     >>> found = evaluate("tf-idf", dataset, seeds=(0,), Cs=(1.0, 10.0))
     >>> found.accuracy > 1 / len(dataset.classes)

@@ -100,7 +100,8 @@ class Certificate:
     Examples
     --------
     >>> import numpy as np
-    >>> from pacsent import Certificate, certify, make
+    >>> from pacsent import certify, make
+    >>> from pacsent.certificates import Certificate
     >>> from pacsent.certificates.simulation import SETTINGS, Language
     >>> language = Language(SETTINGS["topics"])
     >>> texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 10))

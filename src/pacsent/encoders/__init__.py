@@ -2,24 +2,24 @@
 
 from pacsent.lazy import offer
 
-__getattr__, __dir__ = offer(
+_offered, __dir__ = offer(
     __name__,
     {
         "METHODS": "methods",
         "make": "methods",
         "SentenceVectorizer": "sentence_vectorizer",
         "EmptySentenceWarning": "text_report",
-        "AverageVectorizer": "methods.closed_forms",
-        "IDFVectorizer": "methods.closed_forms",
-        "PBNegVectorizer": "methods.pb_neg",
-        "WordPBNegVectorizer": "methods.w_pb_neg",
-        "PVDBOWVectorizer": "methods.pv_dbow",
-        "PB01Vectorizer": "methods.pb_01",
-        "SIFVectorizer": "methods.sif",
-        "SIFSumVectorizer": "methods.sif",
-        "ConcatVectorizer": "methods.sif",
         "Index": "index",
         "Hit": "index",
-        "export": "export",
     },
+    ("export",),
 )
+
+
+def __getattr__(name):
+    if name.endswith("Vectorizer") and name != "SentenceVectorizer":  # the class of a method
+        from pacsent.encoders.methods import ESTIMATORS
+
+        if name in ESTIMATORS:
+            return ESTIMATORS[name]
+    return _offered(name)

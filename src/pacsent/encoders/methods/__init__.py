@@ -4,11 +4,10 @@ Every file of this folder holds one method or a few that belong together. A clas
 attribute `names`, which says what it is called in `METHODS`.
 """
 
-import pkgutil
-from importlib import import_module
 from typing import Any
 
 from pacsent.encoders.sentence_vectorizer import Name, SentenceVectorizer
+from pacsent.lazy import modules_of
 from pacsent.words.storing import load_words
 from pacsent.words.vectors import WordVectors
 
@@ -16,8 +15,7 @@ from pacsent.words.vectors import WordVectors
 def _found() -> dict[str, tuple[type[SentenceVectorizer], Name]]:
     """name -> (class, what the name stands for), of every class in this folder."""
     methods: dict[str, tuple[type[SentenceVectorizer], Name]] = {}
-    for file in pkgutil.iter_modules(__path__):
-        module = import_module(f"{__name__}.{file.name}")
+    for module in modules_of(__name__):
         for estimator in vars(module).values():
             if isinstance(estimator, type) and estimator.__module__ == module.__name__:
                 methods |= {

@@ -130,7 +130,8 @@ class AverageVectorizer(_SquaredLoss):
     Examples
     --------
     >>> import numpy as np
-    >>> from pacsent import AverageVectorizer, Vocabulary, WordVectors
+    >>> from pacsent import Vocabulary, WordVectors
+    >>> from pacsent.encoders import AverageVectorizer
     >>> vocabulary = Vocabulary(["good", "film"])
     >>> words = WordVectors(vocabulary, np.eye(2), -np.eye(2))
     >>> vectorizer = AverageVectorizer(words, lam=2.0).fit(["a good film"])

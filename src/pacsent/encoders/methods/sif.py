@@ -122,7 +122,8 @@ class SIFVectorizer(_Learned):
     Examples
     --------
     >>> import numpy as np
-    >>> from pacsent import SIFVectorizer, Vocabulary, WordVectors
+    >>> from pacsent import Vocabulary, WordVectors
+    >>> from pacsent.encoders import SIFVectorizer
     >>> words = WordVectors(Vocabulary(["the", "good", "film"], [998, 1, 1]), np.eye(3))
     >>> SIFVectorizer(words, n_directions=0).fit([]).transform(["the good film"]).round(2)
     array([[0.  , 0.17, 0.17]])

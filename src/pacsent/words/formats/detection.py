@@ -13,8 +13,8 @@ from pacsent.words.formats.table_parts import FORMATS, HEADER, PEEK, Stream, is_
 
 _PICKLE_ADVICE = (
     "Loading a pickle can run any code, so pacsent never does. If you trust it, open it with the "
-    "program that wrote it and pass the object to pacsent.formats.from_gensim, or save it there "
-    "as word2vec text or binary."
+    "program that wrote it and pass the object to pacsent.words.formats.from_gensim, or save it "
+    "there as word2vec text or binary."
 )
 # what else people hand in, by how it begins, and what to do about it
 _STRANGERS: list[tuple[bytes, str]] = [
