@@ -58,8 +58,8 @@ def page() -> str:
     return f"""# The English model
 
 `pacsent.load("english")`: {config["n_words"]:,} words, {config["n_dims"]} dimensions, input and
-output vectors, counts; {config["dtype"]} a number (8 in the first 16 dimensions). Both tables are
-there, so every method works with it, and every kind of certificate.
+output vectors, counts; {config["dtype"]} per number (8 in the first 16 dimensions). Both tables are
+included, so every method and every kind of certificate works with it.
 
 ## Where it comes from
 
@@ -69,16 +69,16 @@ Skip-gram with negative sampling, trained by pacsent on {training["n_tokens"]:,}
 
 {corpora}
 
-The words are the most frequent of that corpus, nothing else was looked at. By its
-sources none of the evaluation sets is in it; that was not checked, and certificates say that their
-provenance is unknown. Text is read as letters a-z, digits spelled, everything else a space.
-`scripts/make_english.py` rotated both tables together, kept {config["n_dims"]} dimensions and
-packed the numbers; which sizes were compared is in docs/benchmarks.md.
+The words are the most frequent ones of that corpus; no other criterion was used. None of the
+evaluation sets is among its sources; overlap was not checked, and certificates say that their
+provenance is unknown. Text is read as letters a-z, digits are spelled out, every other character is
+a separator. `scripts/make_english.py` rotated both tables together, kept {config["n_dims"]}
+dimensions and packed the numbers; docs/benchmarks.md has the comparison of sizes.
 
 ## Licence
 
-No text of the corpora is contained. The vectors may be used under the licence of pacsent (MIT);
-give attribution to the authors of Wikipedia (CC BY-SA) where you distribute them.
+The model contains no text of the corpora. The vectors may be used under the licence of pacsent
+(MIT); give attribution to the authors of Wikipedia (CC BY-SA) where you distribute them.
 
 ## Scores
 
@@ -86,12 +86,12 @@ give attribution to the authors of Wikipedia (CC BY-SA) where you distribute the
 
 ## Limits
 
-Encyclopedias and old books: little of the language of the web, none of what came after the corpus.
-Such vectors carry the prejudices of their texts. Names and rare words beyond the first
-{config["n_words"]:,} are unknown; `load("english", unknown="nearest")` reads misspellings, not
-names.
+The sources are encyclopedias and old books: little of the language of the web, and nothing that was
+written after the corpus. Such vectors reproduce the prejudices of their texts. Names and rare words
+beyond the first {config["n_words"]:,} are unknown; `load("english", unknown="nearest")` corrects
+misspellings, but does not know more names.
 
-## Digests
+## Checksums
 
 {digests()}
 """

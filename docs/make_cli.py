@@ -17,12 +17,12 @@ A mistake is one line that names the option as it is typed; `PACSENT_DEBUG=1` sh
 `--n-jobs` counts threads as scikit-learn does: all cores when left out or -1, all but one with -2.
 Where a GPU can be used, `--device cuda` or `--device cuda:1` uses it.
 
-Files and folders are written beside their place and moved there when whole, so a command that is
-stopped leaves what was there before. What exists is replaced with `--overwrite` only, be it a model
-or a plain file (an empty one has nothing to lose; devices and pipes are written to as they are),
-and an input never. A process that is killed outright leaves a hidden `.NAME.saving-HOST-PID-*`; the
-next command that writes into the same folder removes it and says so. `reproduce` goes on with what
-its folder holds.
+Files and folders are written under a hidden name and moved into place when whole, so a command that
+is stopped leaves what was there before. What exists is replaced with `--overwrite` only, be it a
+model or a plain file (an empty one has nothing to lose; devices and pipes are written to as they
+are), and an input never. A process that is killed outright leaves a hidden `.NAME.saving-*`, which
+the first command that writes the same name a day later removes with a warning. `reproduce` goes on
+with what its folder holds.
 
 Packed input (.gz, .bz2, .xz, .zst) is unpacked on the way. An archive that unfolds to more than
 1 GiB and more than 200 times its size is refused; `PACSENT_UNPACK_LIMIT=1000` allows 1,000 times,

@@ -29,7 +29,7 @@ PICTURE_SAYS = {
     "scale": "texts of any number",
     "certificates": "promises about vectors",
     "classify": "classifiers with promises",
-    "loading": "save and load any model",
+    "storage": "save and load any model",
     "encoders": "methods: texts to vectors",
     "words": "vocabulary, corpus, tables",
     "text": "reading, normalising",

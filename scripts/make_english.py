@@ -5,7 +5,7 @@
 ENGLISH is the folder of the tables as they were trained: vocab.tsv (word, tab, count; most frequent
 first), input.i8.npy and output.i8.npy with input.scale.npy and output.scale.npy (value = int8 times
 the scale of its row), and META.json. The same folder gives the same model. What was chosen here,
-and by which numbers, is in docs/benchmarks.md; the card beside the model is written by
+and by which numbers, is in docs/benchmarks.md; the model card is written by
 benchmarks/english.py.
 """
 
@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from pacsent import Vocabulary, WordVectors
+from pacsent.storage import save
 from pacsent.words.packing import compress
-from pacsent.words.storing import save_words
 
 ROOT = Path(__file__).parents[1]
 SETTINGS = {"n_words": 65_536, "n_dims": 256, "bits": 2, "n_head": 16}
@@ -55,7 +55,7 @@ def make(folder, out, settings=SETTINGS) -> Path:
     card = out / "README.md"
     text = card.read_text() if card.exists() else None
     shutil.rmtree(out, ignore_errors=True)
-    save_words(words, out)
+    save(words, out)
     if text is not None:  # docs/make_card.py writes it
         card.write_text(text)
     return out

@@ -153,9 +153,11 @@ def test_what_json_has_no_number_for_is_null(capsys):
 
 def test_push_tells_the_commit(places, monkeypatch):
     monkeypatch.chdir(places)
-    import pacsent.loading
+    import pacsent.storage.sharing
 
-    monkeypatch.setattr(pacsent.loading, "push_to_hub", lambda *a, **k: "https://hub/commit/1")
+    monkeypatch.setattr(
+        pacsent.storage.sharing, "push_to_hub", lambda *a, **k: "https://hub/commit/1"
+    )
     done = CliRunner().invoke(cli, ["push", "model", "me/model", "--json"])
     assert json.loads(done.stdout)["commit"] == "https://hub/commit/1"
 

@@ -393,7 +393,7 @@ class TestRefusals:
         texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 3))
         (row, *_) = np.setdiff1d(np.arange(language.words.n_words), texts.ids)
         table = np.array(language.words.input_vectors)
-        words = dataclasses.replace(language.words, input_vectors=table)
+        words = language.words.replace(input_vectors=table)
         vectorizer = make("PB-L2", words)
         vectorizer.word_vectors.input_vectors.setflags(write=True)
         vectorizer.word_vectors.input_vectors[row] = np.nan

@@ -286,9 +286,8 @@ def test_a_certificate_holds_on_the_documents_held_back(small_benchmark, words, 
 
 def others_of(words):
     """The same words with other vectors."""
-    from dataclasses import replace
 
-    return replace(words, input_vectors=np.asarray(words.input_vectors) * np.float32(2.0))
+    return words.replace(input_vectors=np.asarray(words.input_vectors) * np.float32(2.0))
 
 
 def test_results_of_other_word_vectors_are_not_mixed_in(small_benchmark, words, tmp_path):

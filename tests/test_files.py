@@ -2,7 +2,6 @@
 
 import errno
 import os
-import platform
 import re
 import signal
 import subprocess
@@ -20,8 +19,6 @@ from pacsent import Vocabulary, WordVectors, files, load, make, save
 from pacsent.bench import evaluation, reproduction
 from pacsent.text import clean_files
 from pacsent.words import formats
-
-DEAD = 2**22 + 1  # no process has a number that large
 
 
 def words_of(n=5):
@@ -168,42 +165,26 @@ def test_vectors_go_to_a_pipe_where_their_format_can(tmp_path):
 # -- what killed processes left -----------------------------------------------------------------
 
 
-def left_by(name, process=DEAD, host=None):
-    return f".{name}.saving-{host or platform.node()}-{process}-abcd0123"
-
-
-def test_what_a_killed_process_left_is_named_and_removed_and_only_that(tmp_path):
-    gone = [left_by("model"), left_by("other.txt"), left_by("model", os.getpid())]
-    kept = [left_by("model", host="other.example"), left_by("model", os.getppid()), ".mine.saving"]
+def test_what_a_killed_process_left_is_removed_after_a_day_and_only_that(tmp_path):
+    old = time.time() - 25 * 3600
+    gone = [".model.saving-abcd0123", ".model.saving-0123abcd"]
+    kept = [".model.saving-ffffffff", ".other.saving-abcd0123", ".model.saving-mine"]
     for name in gone + kept:
         (tmp_path / name).mkdir()
         (tmp_path / name / "half").write_text("x" * 100)
-    (tmp_path / gone[1] / "half").unlink()
-    (tmp_path / gone[1]).rmdir()
-    (tmp_path / gone[1]).write_text("y")
-    with pytest.warns(UserWarning, match=r"Removed what a killed process had left .*saving") as w:
+        os.utime(tmp_path / name / "half", (old, old))
+        os.utime(tmp_path / name, (old, old))
+    (tmp_path / kept[0] / "half").write_text("still being written")
+    os.utime(tmp_path / kept[0], (old, old))
+    with pytest.warns(UserWarning, match=r"Removed .*which a killed process had left") as w:
         save(words_of(), tmp_path / "model")
-    assert len(w) == 1
+    assert len(w) == 2
     assert names(tmp_path) == sorted([*kept, "model"])
-
-
-def test_what_is_being_written_is_not_taken_for_a_leftover(tmp_path, monkeypatch):
-    """Not by another thread, nor by another machine's process of the same name: it is locked."""
-    with files.replacing(tmp_path / "a") as file, files.replacing_folder(tmp_path / "f") as folder:
-        file.write(b"1")
-        with files.replacing(tmp_path / "b") as other:
-            other.write(b"2")
-        monkeypatch.setattr(files, "_ours", set())
-        monkeypatch.setattr(os, "kill", lambda *_: (_ for _ in ()).throw(ProcessLookupError))
-        with files.replacing(tmp_path / "c") as other:
-            other.write(b"3")
-        assert folder.is_dir()
-    assert names(tmp_path) == ["a", "b", "c", "f"]
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_a_stopped_command_leaves_nothing_half_written(tmp_path, how):
-    """SIGTERM as SIGINT; after SIGKILL the next command removes what is left and says so."""
+    """SIGTERM as SIGINT; after SIGKILL a later command removes what is left."""
     out = tmp_path / "out"
     out.mkdir()
     command = [
@@ -236,14 +217,15 @@ def test_a_stopped_command_leaves_nothing_half_written(tmp_path, how):
         assert names(out) == []
         assert stderr.strip() in (b"Interrupted.", b"Terminated.")
         return
-    assert len(names(out)) == 1
+    (left,) = out.iterdir()
+    os.utime(left, (0, 0))  # as if it had been left long ago
     (tmp_path / "t.txt").write_text("Text\n")
-    again = run("clean", tmp_path / "t.txt", "-o", out / "other.txt", "--quiet")
+    again = run("clean", tmp_path / "t.txt", "-o", out / "clean.txt", "--quiet")
     assert again.returncode == 0
     assert re.fullmatch(
-        r"Warning: Removed what a killed process had left half written in .*\n", again.stderr
+        r"Warning: Removed .*, which a killed process had left half written.\n", again.stderr
     )
-    assert names(out) == ["other.txt"]
+    assert names(out) == ["clean.txt"]
 
 
 # -- what may be replaced -----------------------------------------------------------------------

@@ -79,7 +79,6 @@ def test_every_way_of_damage_changes_something_or_says_nothing():
     [
         ("npy", 10000829),
         ("certificate", 110002234),
-        ("model-PV-DBOW-without-digests", 140000223),
     ],
 )
 def test_cases_that_once_went_wrong_are_refused(target, number):

@@ -13,8 +13,9 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from pacsent import Vocabulary, WordVectors, hub, load, make, push_to_hub, save
-from pacsent.loading import model_card
+from pacsent import Vocabulary, WordVectors, load, make, push_to_hub, save
+from pacsent.storage import PACKAGED, hub
+from pacsent.storage.sharing import model_card
 
 needs_library = pytest.mark.skipif(
     subprocess.run([sys.executable, "-c", "import huggingface_hub"], capture_output=True).returncode
@@ -172,7 +173,7 @@ def test_a_fitted_method_goes_there_and_comes_back(server, elsewhere, words, tmp
         import pacsent, sys
         model = pacsent.load("hf://ada/words")
         print(model.transform(["the good film"]).tolist())
-        from pacsent.loading import check
+        from pacsent.storage import check
         assert all(step["ok"] for step in check("hf://ada/words@main"))
         """
     )
@@ -245,5 +246,5 @@ def test_the_card_says_what_the_model_is_and_how_it_is_opened(words, tmp_path):
     assert card.startswith("---\nlibrary_name: pacsent\n")
     assert "# words" in card and "A SIFVectorizer of pacsent" in card
     assert "`a=0.002`" in card and "3 words, 4 dimensions" in card
-    english = model_card(load("english")._saved_at, "ada/english")
+    english = model_card(PACKAGED / "english", "ada/english")
     assert "Wikipedia" in english and "65,536 words" in english

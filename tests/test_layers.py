@@ -16,25 +16,25 @@ PACKAGE = Path(pacsent.__file__).parent
 ROOMS = {
     "__main__": {"cli"},
     "cli": {
-        "bench", "certificates", "classify", "files", "loading", "maths", "progress", "scale",
+        "bench", "certificates", "classify", "files", "maths", "progress", "scale",
         "encoders", "maps", "serve", "storage", "text", "words",
     },
     "scale": {
-        "_kernels", "classify", "files", "loading", "progress", "seals", "encoders", "storage",
+        "_kernels", "classify", "files", "progress", "encoders", "storage",
         "text", "threads", "words",
     },
     "serve": {
-        "certificates", "classify", "loading", "maps", "maths", "encoders", "storage", "text",
+        "certificates", "classify", "maps", "maths", "encoders", "storage", "text",
         "words",
     },
     "bench": {
-        "certificates", "classify", "files", "gpu", "maps", "maths", "progress", "encoders", "text",
-        "threads", "words",
+        "certificates", "classify", "files", "gpu", "maps", "maths", "progress", "encoders",
+        "storage", "text", "threads", "words",
     },
     "maps": {"encoders", "files", "maths", "text"},
-    "loading": {"certificates", "classify", "hub", "seals", "encoders", "storage", "words"},
     "classify": {
-        "_kernels", "maths", "encoders", "parameter_checks", "storage", "text", "threads", "words",
+        "_kernels", "certificates", "maths", "encoders", "parameter_checks", "storage", "text",
+        "threads", "words",
     },
     "certificates": {"files", "maths", "progress", "encoders", "text", "threads", "words"},
     "encoders": {
@@ -42,18 +42,16 @@ ROOMS = {
         "threads", "words",
     },
     "words": {
-        "_kernels", "files", "gpu", "maths", "parameter_checks", "progress", "seals", "storage",
+        "_kernels", "files", "gpu", "maths", "parameter_checks", "progress", "storage",
         "text", "threads",
     },
+    "storage": {"files", "threads"},
     "gpu": {"files", "maths", "progress"},
     "maths": {"_kernels", "progress", "text", "threads"},
     "text": {"_kernels", "files", "progress", "threads"},
     "_kernels": set(),
     "models": set(),
-    "storage": {"files", "hub", "seals"},
-    "seals": {"threads"},
     "files": set(),
-    "hub": set(),
     "progress": set(),
     "threads": set(),
     "parameter_checks": set(),

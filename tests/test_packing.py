@@ -40,7 +40,7 @@ def test_few_bits_lose_what_the_theory_of_quantisers_says(bits, rng):
 
 
 def test_fewer_words_keep_what_the_vocabulary_does_with_unknown_ones(words):
-    spelled = replace(words, vocabulary=words.vocabulary.treating_unknown("nearest"))
+    spelled = words.replace(vocabulary=words.vocabulary.replace(unknown="nearest"))
     assert compress(spelled, n_words=50).vocabulary.unknown == "nearest"
     assert compress(words, n_words=50).vocabulary.unknown == "drop"
 
@@ -155,8 +155,8 @@ def test_the_english_model_is_small_and_opens_at_once():
 
     assert sum(file.stat().st_size for file in (PACKAGED / "english").iterdir()) <= 12e6
     code = (
-        "import time, pacsent.loading as l; t = time.perf_counter(); l.load('english');"
-        "print(time.perf_counter() - t)"
+        "import time, pacsent.words.vectors, pacsent.storage as l; t = time.perf_counter();"
+        "l.load('english'); print(time.perf_counter() - t)"
     )
     seconds = [
         float(subprocess.run([sys.executable, "-c", code], capture_output=True).stdout)

@@ -71,7 +71,7 @@ def test_edits_are_counted_as_their_definition_says(rng):
 
 def test_unknown_words_are_dropped_unless_it_is_asked(vocabulary):
     text = ["a wonderfyl flim", ["wonderfyl", "flim"], "film", ""]
-    plain = vocabulary.treating_unknown("drop").encode(text)
+    plain = vocabulary.replace(unknown="drop").encode(text)
     assert [plain.ids.tolist(), plain.n_unknown.tolist()] == [[3], [3, 2, 0, 0]]
     found = vocabulary.encode(text)
     assert [found.ids.tolist(), found.n_unknown.tolist()] == [[2, 3, 2, 3, 3], [1, 0, 0, 0]]

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent import Vocabulary, WordVectors
-from pacsent.words.vectors import Subwords
+from pacsent.words.subwords import Subwords
 
 
 def table(*rows, dtype=np.float32):
@@ -49,7 +49,7 @@ def test_tables_are_read_only_and_the_callers_array_is_not_locked():
     with pytest.raises(ValueError, match=r"read-only"):
         words.input("a")[0] = 5
     mine[0, 0] = 1.0  # still the caller's own
-    with pytest.raises(AttributeError, match=r"cannot assign"):
+    with pytest.raises(AttributeError, match=r"no setter|can't set"):
         words.input_vectors = mine
 
 

@@ -11,9 +11,9 @@ from pacsent.lazy import offer
 __version__ = "0.1.0"
 
 _HOMES = {
-    "load": "loading",
-    "save": "loading",
-    "push_to_hub": "loading",
+    "load": "storage",
+    "save": "storage",
+    "push_to_hub": "storage",
     "TextClassifier": "classify",
     "certify": "certificates",
     "Index": "encoders",
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pacsent.classify.classifier import TextClassifier
     from pacsent.encoders.index import Index
     from pacsent.encoders.methods import METHODS, make
-    from pacsent.loading import load, push_to_hub, save
+    from pacsent.storage import load, push_to_hub, save
     from pacsent.words.corpus import Corpus
     from pacsent.words.skipgram import SkipGram
     from pacsent.words.vectors import WordVectors

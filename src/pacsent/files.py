@@ -1,33 +1,26 @@
-"""Writing so that nothing is lost: beside its place, onto the disk, then moved in one step.
+"""Writing so that nothing is lost: under a hidden name, onto the disk, then moved in one step.
 
-`replacing` is for a file, `replacing_folder` for a folder; nothing of ours writes another way. What
-is being written has a hidden name with the machine and the process (`.NAME.saving-HOST-PID-*`), and
-is locked. A process that was killed leaves it there; the next write into the same folder removes
-it and says so. `check_output` is the rule for what may be replaced.
+`replacing` is for a file, `replacing_folder` for a folder; no other module moves files into place.
+What is being written is named `.NAME.saving-*`. A killed process leaves it there; the first write
+of the same name a day later removes it with a warning. `check_output` is the rule for what may be
+replaced.
 """
 
 import contextlib
 import ctypes
 import errno
 import os
-import platform
 import re
 import secrets
 import shutil
-import stat
 import sys
+import time
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
-try:
-    import fcntl
-except ImportError:  # not a Unix: nothing is locked, and nothing is swept
-    fcntl = None  # type: ignore[assignment]
-
-_PARTIAL = re.compile(r"\..+\.saving-(?P<host>.+)-(?P<process>\d+)-[0-9a-f]+", re.DOTALL)
-_ours: set[str] = set()  # what this process is writing now
+_STALE = 24 * 3600  # seconds after which a half-written file is a leftover
 
 
 # ------------------------------------------------------------------------------------------------
@@ -123,8 +116,9 @@ def replacing(
 ) -> Iterator[IO[bytes]]:
     """A file to write bytes to; in its place, whole and on the disk, when the block ends well.
 
-    Written beside its place and moved there, so that what was there stays until then, and for good
-    where the block fails. A link stays, what it points to is replaced; permissions are kept.
+    Written under a hidden name and moved into place, so that what was there stays until then, and
+    for good where the block fails. A link stays, what it points to is replaced; permissions are
+    kept.
 
     Parameters
     ----------
@@ -133,7 +127,7 @@ def replacing(
     parents : bool, default=False
         Make the folders that lead to the file; else they must exist.
     needed : int or None
-        Bytes, told to who has too few.
+        Bytes that will be written, for the message of a full disk.
 
     Examples
     --------
@@ -154,20 +148,19 @@ def replacing(
         return
     place = Path(os.path.realpath(path))
     _check_file_place(place, path, parents)
-    with _beside(place) as beside:
+    with _hidden_name(place) as hidden:
         try:
-            file = open(beside, "xb")  # noqa: SIM115 (closed below)
+            file = open(hidden, "xb")  # noqa: SIM115 (closed below)
         except OSError as error:
             raise _unwritable(error, path) from None
         try:
             with file:
-                _lock(file.fileno())
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
             if place.exists():
-                shutil.copymode(place, beside)
-            os.replace(beside, place)
+                shutil.copymode(place, hidden)
+            os.replace(hidden, place)
             _sync(place.parent)
         except OSError as error:
             raise full_disk(error, path, needed) from None
@@ -213,33 +206,49 @@ def replacing_folder(path: str | os.PathLike, *, needed: int | None = None) -> I
         place.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _unwritable(error, path) from None
-    with _beside(place) as beside:
+    with _hidden_name(place) as hidden:
         try:
-            beside.mkdir()
+            hidden.mkdir()
         except OSError as error:
             raise _unwritable(error, path) from None
-        with _locked_folder(beside):
-            try:
-                yield beside
-                _sync_tree(beside)
-                move(beside, place)
-                _sync(place.parent)
-            except OSError as error:
-                raise full_disk(error, path, needed) from None
+        try:
+            yield hidden
+            _sync_tree(hidden)
+            move(hidden, place)
+            _sync(place.parent)
+        except OSError as error:
+            raise full_disk(error, path, needed) from None
 
 
 @contextlib.contextmanager
-def _beside(place: Path) -> Iterator[Path]:
+def _hidden_name(place: Path) -> Iterator[Path]:
     """A name for what will be moved to `place`; what is still there at the end is removed."""
-    sweep(place.parent)
-    name = f".{place.name}.saving-{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}"
-    beside = place.parent / name
-    _ours.add(name)
+    _remove_leftovers(place)
+    hidden = place.parent / f".{place.name}.saving-{secrets.token_hex(4)}"
     try:
-        yield beside
+        yield hidden
     finally:
-        _remove(beside)
-        _ours.discard(name)
+        _remove(hidden)
+
+
+def _remove_leftovers(place: Path) -> None:
+    """Remove, and name, what killed processes left of `place`: nothing wrote to it for a day."""
+    name = re.compile(re.escape(f".{place.name}.saving-") + "[0-9a-f]{8}")
+    try:
+        found = [place.parent / n for n in os.listdir(place.parent) if name.fullmatch(n)]
+        left = [path for path in found if time.time() - _last_written(path) > _STALE]
+    except OSError:
+        return
+    for path in left:
+        _remove(path)
+        warnings.warn(
+            f"Removed {path}, which a killed process had left half written.", stacklevel=2
+        )
+
+
+def _last_written(path: Path) -> float:
+    """When a file, or anything in a folder, was last changed."""
+    return max(p.lstat().st_mtime for p in (path, *path.rglob("*")))
 
 
 def _remove(path: Path) -> None:
@@ -250,17 +259,17 @@ def _remove(path: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def move(beside: Path, place: Path) -> None:
+def move(hidden: Path, place: Path) -> None:
     """Put the finished folder in its place; the old one goes in the same step."""
     if not place.exists():
-        os.rename(beside, place)
+        os.rename(hidden, place)
         return
-    if exchange(beside, place):
-        return  # `beside` is now the old folder, which is removed as anything beside
+    if exchange(hidden, place):
+        return  # `hidden` is now the old folder, which is removed like anything under a hidden name
     old = place.parent / f".{place.name}.old-{secrets.token_hex(4)}"
     os.rename(place, old)
     try:
-        os.rename(beside, place)
+        os.rename(hidden, place)
     except BaseException:
         os.rename(old, place)
         raise
@@ -295,89 +304,5 @@ def _sync(path: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES):
             raise
-    finally:
-        os.close(descriptor)
-
-
-# ------------------------------------------------------------------------------------------------
-# what killed processes left
-# ------------------------------------------------------------------------------------------------
-
-
-def sweep(folder: Path) -> None:
-    """Remove, and name, what killed processes of this machine left half written in a folder."""
-    if fcntl is None:
-        return
-    try:
-        names = [name for name in os.listdir(folder) if ".saving-" in name]
-    except OSError:
-        return
-    left = [folder / name for name in names if _is_left(folder / name)]
-    if not left:
-        return
-    size = sum(_size(path) for path in left)
-    for path in left:
-        _remove(path)
-    shown = ", ".join(path.name for path in left[:3]) + (", …" if len(left) > 3 else "")
-    warnings.warn(
-        f"Removed what a killed process had left half written in {folder}: {shown} "
-        f"({size / 1e6:,.1f} MB).",
-        stacklevel=2,
-    )
-
-
-def _is_left(path: Path) -> bool:
-    """Whether a name is ours, its process of this machine is gone, and nobody holds its lock."""
-    match = _PARTIAL.fullmatch(path.name)
-    if not match or match["host"] != platform.node() or path.name in _ours:
-        return False
-    process = int(match["process"])
-    if process != os.getpid():  # in a container every run has the same number
-        try:
-            os.kill(process, 0)
-            return False
-        except ProcessLookupError:
-            pass
-        except (OSError, OverflowError):
-            return False
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        return _lock(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _size(path: Path) -> int:
-    try:
-        if stat.S_ISREG(path.lstat().st_mode):
-            return path.lstat().st_size
-        return sum(file.lstat().st_size for file in path.rglob("*"))
-    except OSError:
-        return 0
-
-
-def _lock(descriptor: int) -> bool:
-    """Take the lock of an open file; False where another process has it or there are no locks."""
-    if fcntl is None:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-@contextlib.contextmanager
-def _locked_folder(folder: Path) -> Iterator[None]:
-    if fcntl is None:
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        _lock(descriptor)
-        yield
     finally:
         os.close(descriptor)

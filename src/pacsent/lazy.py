@@ -5,6 +5,7 @@ import importlib.util
 import pkgutil
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 
 def offer(
@@ -57,3 +58,18 @@ def install_hint(extra: str) -> str:
     "Run: pip install 'pacsent[serve]' (in a checkout: pip install '.[serve]')"
     """
     return f"Run: pip install 'pacsent[{extra}]' (in a checkout: pip install '.[{extra}]')"
+
+
+def imported(name: str) -> Any:
+    """The object behind "module:name" or "module:Class.method", imported now.
+
+    Examples
+    --------
+    >>> imported("pacsent.text.normalise:clean").__name__
+    'clean'
+    """
+    module, _, path = name.partition(":")
+    found = importlib.import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part)
+    return found

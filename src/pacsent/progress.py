@@ -1,7 +1,7 @@
 """Progress of long work, on stderr: how far, how fast, how long still.
 
 On a terminal a live bar; elsewhere (a log file) a plain line every ten seconds, also while the work
-itself has nothing to tell.
+itself reports nothing.
 """
 
 import sys
@@ -36,7 +36,7 @@ class Bar:
                 self.note = note
             self._show()
 
-    def keep_telling(self, ended: threading.Event) -> None:
+    def keep_showing(self, ended: threading.Event) -> None:
         """Show how far it is every second, until the work ends."""
         while not ended.wait(1.0):
             with self._lock:
@@ -102,7 +102,7 @@ class Bar:
             self._live.stop()
 
 
-class _Silent:
+class _Hidden:
     completed = 0
 
     def advance(self, n=1, note=None):
@@ -122,13 +122,13 @@ def _short(value):
 @contextmanager
 def bar(
     description: str, *, total: float | None = None, unit: str = "items", enabled: bool = True
-) -> Iterator[Bar | _Silent]:
-    """A bar for the length of a `with` block; a silent one where `enabled` is false."""
+) -> Iterator[Bar | _Hidden]:
+    """A bar for the length of a `with` block; it is not shown where `enabled` is false."""
     if not enabled:
-        yield _Silent()
+        yield _Hidden()
         return
     shown, ended = Bar(description, total, unit), threading.Event()
-    threading.Thread(target=shown.keep_telling, args=(ended,), daemon=True).start()
+    threading.Thread(target=shown.keep_showing, args=(ended,), daemon=True).start()
     try:
         yield shown
     finally:

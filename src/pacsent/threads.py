@@ -2,10 +2,12 @@
 
 import itertools
 import numbers
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import Lock
 
 
@@ -17,9 +19,18 @@ def n_cores() -> int:
     >>> n_cores() >= 1
     True
     """
-    from joblib import cpu_count
+    has_affinity = hasattr(os, "sched_getaffinity")
+    usable = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    return max(1, min(usable, _container_cores(usable)))
 
-    return cpu_count()
+
+def _container_cores(most: int, root: Path = Path("/sys/fs/cgroup")) -> int:
+    """Cores that the CPU quota of a Linux container allows, rounded up; `most` without a quota."""
+    for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
+        with suppress(OSError, ValueError):
+            quota, period = " ".join((root / name).read_text() for name in names).split()
+            return -(-int(quota) // int(period)) if quota != "max" and int(quota) > 0 else most
+    return most
 
 
 def n_processors() -> int | None:
@@ -30,8 +41,6 @@ def n_processors() -> int | None:
     >>> n_processors() >= 1
     True
     """
-    import os
-
     return os.cpu_count()
 
 
@@ -108,7 +117,7 @@ def in_order(
 ) -> Iterator:
     """function(item) for each item, in order, on threads; few items are held at a time.
 
-    `ahead` items are worked on beside the one that is waited for; by default twice the threads.
+    `ahead` items are worked on while one is waited for; by default twice the number of threads.
 
     Examples
     --------

@@ -13,6 +13,7 @@ import numpy as np
 
 from fuzz.mutations import _dumped, _edit, _json
 from pacsent import storage
+from pacsent.storage.model_folder import write_config
 
 Tree = dict[str, bytes]
 CONFIG, TENSORS = "config.json", "model.safetensors"
@@ -91,13 +92,10 @@ def signed(tree: Tree, folder: str, arrays: dict[str, np.ndarray] | None = None,
                 described = json.loads(tree[f"{name}/{CONFIG}"])
                 if name == folder and records:
                     described["files"] = described["files"] | records
-                for inner, key in ((f"{name}/vectorizer", "vectorizer"), (f"{name}/words", "")):
-                    if inner in digests and key:
-                        described[key] = digests[inner]
-                    elif inner in digests:
-                        described["word_vectors"]["config"] = digests[inner]
+                for part, record in described.get("parts", {}).items():
+                    record["digest"] = digests[f"{name}/{part}"]
                 described.pop("digest", None)
-                digests[name] = storage.write_config(Path(place), described)
+                digests[name] = write_config(Path(place), described)
                 tree[f"{name}/{CONFIG}"] = (Path(place) / CONFIG).read_bytes()
             except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
                 pass  # a description that is none any more: refused as it is

@@ -18,8 +18,8 @@ from pacsent.bench.reproduction import write_json
 from pacsent.encoders.methods import METHODS, make
 from pacsent.maths import regressions
 from pacsent.maths.rounding import rounded_up
+from pacsent.storage import save
 from pacsent.text.normalise import clean
-from pacsent.words.storing import save_words
 
 N_WORDS = 1000
 N_DIMS = 32
@@ -83,7 +83,7 @@ def run(
         n_jobs=1,
     )
     words = skipgram.fit(cleaned).word_vectors_
-    save_words(words, out / "words", overwrite=True)
+    save(words, out / "words", overwrite=True)
     say(f"trained {words.n_words:,} word vectors of {words.n_dims} dimensions")
     neighbours = _neighbours(words, source)
     for word, alike, near in neighbours:

@@ -19,10 +19,10 @@ from pacsent.encoders import SentenceVectorizer, make
 from pacsent.maths.checks import check_count, check_probability
 from pacsent.maths.temperature import log_probabilities
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
+from pacsent.storage import State, Tensors
 from pacsent.text.texts import as_sentences, as_texts
 from pacsent.threads import in_order, n_threads
-from pacsent.words import WordVectors
-from pacsent.words.storing import load_words
+from pacsent.words.vectors import WordVectors, as_word_vectors
 
 _BATCH = 2048  # texts worked on at once
 _N_NAMED = 200  # features of each class whose names are kept
@@ -259,7 +259,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     def _make_vectorizer(self, texts):
         words = self.words
         if isinstance(words, (str, Path)):
-            words = load_words(words)
+            words = as_word_vectors(words)
         if words is None:
             return None
         if isinstance(words, WordVectors):
@@ -408,6 +408,27 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return features_page({str(c): self.top_features(c, n) for c in self.classes_.tolist()})
 
     # ---- files ---------------------------------------------------------------------------------
+
+    kind = "TextClassifier"
+
+    def state(self) -> State:
+        """What `pacsent.save` writes: parameters, what `fit` learned, the vectorizer."""
+        check_is_fitted(self)
+        parameters = {k: v for k, v in self.get_params(deep=False).items() if k != "words"}
+        parts = {} if self.vectorizer_ is None else {"vectorizer": self.vectorizer_}
+        return State({"parameters": parameters}, Tensors(self._state()), parts)
+
+    @classmethod
+    def from_state(cls, state: State) -> "TextClassifier":
+        """The inverse of `state`. The certificate must follow from its numbers."""
+        state.tensors.verify()
+        vectorizer = state.parts.get("vectorizer")
+        made = cls(vectorizer, **state.config["parameters"])
+        made._validate_params()
+        made._restore(state.tensors, vectorizer)
+        if made.coef_dense_.size and vectorizer is None:
+            raise ValueError("it has weights for sentence vectors and no vectorizer")
+        return made
 
     def _state(self) -> dict[str, np.ndarray]:
         """What `fit` learned, as arrays."""

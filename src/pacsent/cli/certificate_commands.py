@@ -59,7 +59,7 @@ def bound(risk, kl, n, delta, lam, as_json):
 
 def _vectorizer(model, method):
     from pacsent.encoders.methods import check_gives_vectors, make
-    from pacsent.loading import load
+    from pacsent.storage import load
 
     loaded = load(model)
     check_gives_vectors(loaded, model)
@@ -168,8 +168,8 @@ def verify(certificate, texts, model, text_column, input_format, method, as_json
     Of vectors (`pacsent certify -o`) or of a classifier (`pacsent classify certify --json`), which
     is checked alone. Exit status 1, and one line, where something does not fit.
     """
+    from pacsent.classify.certificate_files import certificate_from_json
     from pacsent.classify.promises import ErrorCertificate
-    from pacsent.loading import certificate_from_json
 
     if (texts is None) != (model is None):
         raise click.UsageError("Give TEXTS and MODEL together, or neither.")

@@ -58,7 +58,7 @@ class WordsOrNone(ModelPath):
 
 
 def _classifier(path):
-    from pacsent.loading import load
+    from pacsent.storage import load
 
     found = load(path)
     if not hasattr(found, "predict_proba"):
@@ -124,8 +124,7 @@ def train(data, output, words, ngrams, **given):
     about texts of the same groups, where --group-column names groups.
     """
     from pacsent.classify import TextClassifier
-    from pacsent.loading import save
-    from pacsent.storage import check_place
+    from pacsent.storage import check_place, save
 
     check_place(output, [data, words], overwrite=given["overwrite"])
     texts, labels, groups = read_labelled(data, given, given["quiet"], given["group_column"])

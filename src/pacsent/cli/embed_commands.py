@@ -104,9 +104,8 @@ def fit(method, words, texts, output, words_by, overwrite, as_json, quiet, **giv
     Options that are left out have the method's own defaults.
     """
     from pacsent.encoders.methods import METHODS, make
-    from pacsent.loading import save
     from pacsent.progress import bar
-    from pacsent.storage import check_place
+    from pacsent.storage import check_place, save
     from pacsent.words import formats
 
     if method not in METHODS:
@@ -315,7 +314,7 @@ def _embed_one(model, path, output, how: dict, given: dict, overwrite, quiet, as
 def _opened(model, given: dict):
     """The vectorizer of a command, with the parameters that were given."""
     from pacsent.encoders.methods import check_gives_vectors
-    from pacsent.loading import load
+    from pacsent.storage import load
 
     method, unknown = given.pop("method"), given.pop("unknown")
     vectorizer = load(model, unknown=unknown)

@@ -16,7 +16,7 @@ def check(context, model, as_json):
     Prints what was looked at. Exit status 1 if something is not as it was saved. Digests find
     damage by disks, copies and slips of the hand, not a person who writes new ones.
     """
-    from pacsent.loading import check as look
+    from pacsent.storage import check as look
 
     steps = look(model)
     sound = all(step["ok"] for step in steps)

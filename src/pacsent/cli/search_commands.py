@@ -11,7 +11,7 @@ def vectorizer_of(model, method):
     """A fitted method from a folder, or a method that needs no text from word vectors."""
     from pacsent.cli.embed_commands import ready
     from pacsent.encoders.methods import check_gives_vectors
-    from pacsent.loading import load
+    from pacsent.storage import load
 
     loaded = load(model)
     check_gives_vectors(loaded, model)
@@ -60,8 +60,7 @@ def index(model, texts, output, overwrite, as_json, **how):
     TEXTS is a file with one text per line, a table, or - for stdin. MODEL is a fitted method, or
     word vectors such as `english`.
     """
-    from pacsent.loading import save
-    from pacsent.storage import check_place
+    from pacsent.storage import check_place, save
 
     check_place(output, [model, texts], overwrite=overwrite)
     made = _index(model, texts, **how)
@@ -83,7 +82,7 @@ def search(index, query, k, as_json):
     backslashes in a text are written as \\t, \\n, \\r and \\\\; --json has the texts as they are.
     """
     from pacsent.encoders.index import Index
-    from pacsent.loading import load
+    from pacsent.storage import load
 
     opened = load(index)
     if not isinstance(opened, Index):
@@ -203,7 +202,8 @@ def push(model, repo, message, private, as_json):
     its texts). It is opened by the name hf://owner/name. Needs pacsent[hub]; log in by: hf auth
     login
     """
-    from pacsent.loading import load, push_to_hub
+    from pacsent.storage import load
+    from pacsent.storage.sharing import push_to_hub
 
     address = push_to_hub(load(model), repo, message=message, private=private or None)
     if as_json:

@@ -110,8 +110,8 @@ def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
     """
     from pacsent.cli.search_commands import vectorizer_of
     from pacsent.files import check_output
-    from pacsent.loading import load
     from pacsent.maps import make_map, write_atlas, write_html
+    from pacsent.storage import load
 
     if output is None and atlas is None:
         raise click.UsageError("An output must be given: -o FILE.html or --atlas FILE.parquet.")

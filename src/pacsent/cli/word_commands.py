@@ -183,8 +183,8 @@ def train(context, texts, output, resume, overwrite, as_json, quiet, device, **p
     elif not texts or output is None:
         raise click.UsageError("TEXTS and --output are needed, or --resume DIR.")
     from pacsent import storage
+    from pacsent.storage import save
     from pacsent.words.skipgram import SkipGram, forget
-    from pacsent.words.storing import save_words
 
     folder = Path(output)
     work = folder.with_name(folder.name + ".training")
@@ -206,7 +206,7 @@ def train(context, texts, output, resume, overwrite, as_json, quiet, device, **p
                 parameters["device"] = device or "cpu"
                 model = SkipGram(**parameters, checkpoint_dir=work, verbose=not quiet)
                 model.fit(_documents(texts, *columns, quiet))
-            save_words(model.word_vectors_, folder, overwrite=overwrite)
+            save(model.word_vectors_, folder, overwrite=overwrite)
         except BaseException as error:
             if not (work / "state.json").exists():
                 with contextlib.suppress(OSError):

@@ -15,7 +15,7 @@ from pacsent.encoders.index_rows import BLOCK, IndexBlock, IndexRows, StoredText
 from pacsent.encoders.methods import ready
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.maths.arrays import unit_rows
-from pacsent.storage import checked_tensor
+from pacsent.storage import State, Tensors, checked_tensor
 from pacsent.text.texts import as_texts
 from pacsent.threads import in_order, n_cores
 from pacsent.words.vectors import WordVectors
@@ -279,6 +279,21 @@ class Index:
         return self._lists
 
     # ---- saving ------------------------------------------------------------------------------
+
+    kind = "Index"
+
+    def state(self) -> State:
+        """What `pacsent.save` writes: vectors, numbers and texts, and the vectorizer."""
+        config = {"n_texts": len(self), "engine": self.engine}
+        return State(config, Tensors(self._state()), parts={"vectorizer": self._fitted()})
+
+    @classmethod
+    def from_state(cls, state: State) -> "Index":
+        """The inverse of `state`. The vectors are verified before the first search."""
+        index = cls.opened(state.parts["vectorizer"], state.config.get("engine", "auto"))
+        index._restore(state.tensors)
+        index._unverified = state.tensors.verify
+        return index
 
     def _state(self) -> dict[str, np.ndarray]:
         """What `pacsent.save` stores with the vectorizer; deleted texts are left out."""

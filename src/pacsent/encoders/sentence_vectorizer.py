@@ -21,13 +21,14 @@ from pacsent.encoders.batching import batches, gathered, joined, length
 from pacsent.encoders.prepared import Derived, FittedOn
 from pacsent.encoders.text_report import EmptySentenceWarning, TextReport
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
-from pacsent.storage import checked_tensor
+from pacsent.storage import State, Tensors, checked_tensor
 from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.text.texts import as_sentences
 from pacsent.threads import in_order, n_threads
 from pacsent.words.fingerprint import MOST, Fingerprint
 from pacsent.words.vectors import WordVectors
 
+_SMALL = 1 << 22  # bytes of what was learned that are verified at once, not when first used
 # parameters that change no number
 _INDIFFERENT = frozenset({"on_empty", "batch_size", "n_jobs", "verbose"})
 ROLES: dict = {"swap_roles": ["boolean"]}  # the constraint of methods whose tables can be swapped
@@ -135,6 +136,37 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self.word_vectors.n_dims
 
     # ---- saving --------------------------------------------------------------------------------
+
+    kind = "SentenceVectorizer"
+
+    def state(self) -> State:
+        """What `pacsent.save` writes: parameters, what `fit` learned, the word vectors."""
+        check_is_fitted(self)
+        parameters = dict(self.get_params(deep=False))
+        words = parameters.pop("word_vectors")
+        config = {
+            "class": type(self).__name__,
+            "parameters": parameters,
+            "corpus_digest": words.corpus_digest,
+        }
+        arrays = Tensors({name: np.asarray(array) for name, array in self._state().items()})
+        return State(config, arrays, parts={"words": words})
+
+    @classmethod
+    def from_state(cls, state: State) -> "SentenceVectorizer":
+        """The inverse of `state`. Large arrays are verified when they are first used."""
+        try:
+            made = cls(state.parts["words"], **state.config["parameters"])
+        except TypeError as error:
+            raise ValueError(
+                f"it holds parameters that {cls.__name__} does not take ({error})"
+            ) from None
+        made._validate_params()
+        made._restore(state.tensors)
+        made._unverified = state.tensors.verify
+        if state.tensors.n_bytes <= _SMALL:
+            made._verify_state()
+        return made
 
     def _state(self) -> dict[str, np.ndarray]:
         """What `fit` learned, as arrays; `pacsent.save` stores it with the parameters."""

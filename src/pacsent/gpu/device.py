@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pacsent.lazy import install_hint
+from pacsent.maths.mixing import GOLDEN, splitmix64
 
 if TYPE_CHECKING:
     import torch
@@ -289,9 +290,6 @@ def _check_nvrtc(status: int):
 
 
 def mix(z: Any) -> Any:
-    """The hash behind every draw (splitmix64's finaliser), on uint64 numbers or arrays."""
+    """The hash behind every draw, on uint64 numbers or arrays."""
     with np.errstate(over="ignore"):
-        z = np.asarray(z, dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
+        return splitmix64(np.asarray(z, dtype=np.uint64) + GOLDEN)

@@ -33,6 +33,7 @@ from pacsent.maths.logistic import (
     sigmoid_fits,
     softplus,
 )
+from pacsent.maths.mixing import GOLDEN, splitmix64
 from pacsent.maths.noise import noise_probabilities
 
 KLS = ("exact", "paper")
@@ -926,19 +927,11 @@ def learning_rates(n_epochs: int, learning_rate: float) -> np.ndarray:
 def sentence_seeds(counts: sparse.csr_matrix, seed: int) -> np.ndarray:
     """A seed for each row that depends on its words and counts, not on their order or the batch."""
     with np.errstate(over="ignore"):
-        mixed = _scrambled(counts.indices.astype(np.uint64) + np.uint64(seed))
+        mixed = splitmix64(counts.indices.astype(np.uint64) + np.uint64(seed) + GOLDEN)
         mixed *= np.rint(counts.data * 256.0).astype(np.uint64) * np.uint64(2) + np.uint64(1)
         totals = np.concatenate([[np.uint64(0)], np.cumsum(mixed, dtype=np.uint64)])
-        seeds = _scrambled(totals[counts.indptr[1:]] - totals[counts.indptr[:-1]])
+        seeds = splitmix64(totals[counts.indptr[1:]] - totals[counts.indptr[:-1]] + GOLDEN)
     return np.maximum(seeds, np.uint64(1))
-
-
-def _scrambled(x):
-    """The finaliser of splitmix64: neighbouring numbers become unrelated ones."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 def diverging(
@@ -997,7 +990,7 @@ def solve_sgd(
     sentences = _Sentences(counts, (A_hat, None), m, Penalty(lam, var_P, kl), None, A_hat.dtype)
     seeds = sentence_seeds(counts, seed)
     mu, rho = np.empty(sentences.m.shape, A_hat.dtype), np.empty(len(seeds))
-    for s, own in enumerate(_scrambled(seeds)):  # the paper's start: U(-1/2, 1/2)/n_dims
+    for s, own in enumerate(splitmix64(seeds + GOLDEN)):  # the paper's start: U(-1/2, 1/2)/n_dims
         start = (np.random.default_rng(own).random(A_hat.shape[1] + 1) - 0.5) / A_hat.shape[1]
         mu[s], rho[s] = start[:-1], start[-1]
     columns = (sentences.kappa, sentences.c, sentences.A, sentences.B)

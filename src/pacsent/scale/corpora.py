@@ -29,7 +29,8 @@ from pacsent.scale import places
 from pacsent.scale.shard_runner import locally
 from pacsent.text.tables import TextTable
 from pacsent.words.corpus import Corpus
-from pacsent.words.vocabulary import Vocabulary, digest_of, frozen, raw_bytes
+from pacsent.words.vocabulary import Vocabulary, digest_of, raw_bytes
+from pacsent.words.word_table import frozen
 
 _OPEN_AT_ONCE = 200  # files of counts that are merged in one go
 _SLAB = 1 << 22  # ids renumbered at a time
@@ -107,8 +108,7 @@ class _Renumber(NamedTuple):
 
         part = Corpus.open(self.folder)
         common = _read_vocabulary(self.vocabulary, self.normalise)
-        with np.errstate(over="ignore"):
-            final = kernels.find_words(*map(frozen, part.vocabulary.word_arrays()), common._table())
+        final = common.table.ids_of(*map(frozen, part.vocabulary.table.arrays))
         ends = np.asarray(part.offsets[1:])
         n_tokens = n_done = 0
         with (

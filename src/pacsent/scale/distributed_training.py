@@ -427,7 +427,7 @@ def train_words(
     >>> words.input_vectors.shape, report["lost"]
     ((4, 4), 0)
     """
-    from pacsent.loading import load
+    from pacsent.storage import load
 
     folder = Path(checkpoint_dir)
     folder.mkdir(parents=True, exist_ok=True)
@@ -474,7 +474,7 @@ def _process(rank: int, meet: dict, corpus_dir: str, folder: Path, given: dict) 
 
 def run_worker(corpus_dir: str | os.PathLike, group: Group, folder: Path, **given: Any) -> None:
     """Train as one worker; the first one saves the word vectors and the report in `folder`."""
-    from pacsent.loading import save
+    from pacsent.storage import save
 
     corpus = Corpus.open(corpus_dir)
     words, report = train_worker(corpus, group, checkpoint_dir=folder, **given)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pacsent import loading, storage
+from pacsent import storage
 from pacsent.lazy import install_hint
-from pacsent.seals import digest_of_json
+from pacsent.storage.checksums import checksum_of_json
 from pacsent.text.encoded import Encoded
 
 UNIT = 1 << 13  # texts worked on at once
@@ -117,7 +117,7 @@ class Embed:
         """The fitted method."""
         from pacsent.encoders.methods import check_gives_vectors, ready
 
-        opened = loading.load(self.model, unknown=self.unknown)
+        opened = storage.load(self.model, unknown=self.unknown)
         check_gives_vectors(opened, self.model)
         if not hasattr(opened, "stream"):
             opened = ready(self.method or "SIF-sum", opened)
@@ -207,7 +207,7 @@ class Predict:
         """The classifier, and the rule for its answers."""
         from pacsent.classify import AnswerRule
 
-        found = loading.load(self.model)
+        found = storage.load(self.model)
         if not hasattr(found, "predict_proba"):
             raise ValueError(
                 f"{self.model} must hold a classifier. It holds {type(found).__name__} instead. "
@@ -248,4 +248,4 @@ class Predict:
 
 def _model_digest(model: str) -> str:
     """The checksum of the folder's description, which holds the checksums of its parts."""
-    return digest_of_json(storage.read_config(storage.place(model)))
+    return checksum_of_json(storage.read_config(storage.place(model)))

@@ -13,11 +13,11 @@ import numpy as np
 
 from pacsent.certificates import Certificate
 from pacsent.classify import AnswerRule, ErrorCertificate, TextClassifier
+from pacsent.classify.certificate_files import certificate_from_json
 from pacsent.encoders import Index, SentenceVectorizer
 from pacsent.encoders.methods import ready
-from pacsent.loading import certificate_from_json, load
 from pacsent.maths.plane import main_plane
-from pacsent.storage import place
+from pacsent.storage import load, place
 from pacsent.words import WordVectors
 
 _WORD = re.compile(r"\w+")

@@ -8,7 +8,7 @@ __getattr__, __dir__ = offer(
         "Vocabulary": "vocabulary",
         "Corpus": "corpus",
         "WordVectors": "vectors",
-        "Subwords": "vectors",
+        "Subwords": "subwords",
         "SkipGram": "skipgram",
         "evaluate_words": "tasks",
         "GenerativeCorpus": "generative",

@@ -25,16 +25,10 @@ from pacsent.words.vocabulary import (
     as_ascii,
     batches_of,
     digest_of,
-    frozen,
-    joined,
-    n_slots,
     raw_bytes,
     unicode_ids,
 )
-
-# ------------------------------------------------------------------------------------------------
-# corpora of any size
-# ------------------------------------------------------------------------------------------------
+from pacsent.words.word_table import frozen, joined, n_slots
 
 
 class Corpus:
@@ -163,7 +157,7 @@ class Corpus:
             Files may be packed (.gz, .bz2, .xz, .zst). Of a file each line is a document, of an
             iterable each element.
         directory : path
-            The folder to write; written beside its place and moved there when whole.
+            The folder to write; written under a hidden name and moved there when whole.
         min_count : int, default=5
             Words that occur less often are left out.
         normalise : {"paper", "unicode"} or callable, default="paper"
@@ -191,7 +185,8 @@ class Corpus:
         del counting
         _give_back()
         corpus = cls(directory)
-        corpus.vocabulary.normalise = normalise  # a callable is known here, if not to the file
+        # a callable is known here, if not to the file
+        corpus.vocabulary = corpus.vocabulary.replace(normalise=normalise)
         corpus._checked = True  # what was just written
         return corpus
 
@@ -378,7 +373,7 @@ class _Counter:
         self.ends_file.close()
 
     def _make_room(self, n_words: int, n_bytes: int):
-        """Room for so many more words in the arrays and the table."""
+        """Make the arrays and the table large enough for more words."""
         need = self.n_words + n_words
         if self.counts.size < need:
             grown = max(need, 2 * self.counts.size)
@@ -596,12 +591,11 @@ class _Counting:
                 f"{broken[0].decode('utf-8', 'replace')[:40]!r} instead. Split or strip the tokens."
             )
         sizes = np.fromiter(map(len, ordered), np.int64, len(ordered))
-        vocabulary = Vocabulary.from_bytes(
-            np.frombuffer(b"".join(ordered), dtype=np.uint8),
-            np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]),
-            counts[kept],
-            self.empty.normalise,
-        )
+        arrays = {
+            "word_bytes": np.frombuffer(b"".join(ordered), dtype=np.uint8),
+            "word_offsets": np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]),
+        }
+        vocabulary = Vocabulary.from_arrays(arrays, self.empty.normalise)
         with open(self.folder / "vocabulary.tsv", "wb") as file:
             file.writelines(b"%s\t%d\n" % pair for pair in zip(ordered, counts[kept].tolist()))
         n_tokens, of_ids = self._write_ids(finals, verbose)

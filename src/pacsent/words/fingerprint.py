@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pacsent.maths.mixing import GOLDEN, splitmix64
 from pacsent.text.encoded import Encoded
 from pacsent.words.reading_ids import reader
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 RUN = 20  # words; two independent texts share so long a run only where one quotes the other
 LEAST_WORDS = 8  # of a document that is compared as a whole: shorter ones coincide by chance
 MOST = 1 << 17  # hashes of each kind that are kept: 1 MB
-_BASE = np.uint64(0x9E3779B97F4A7C15)  # odd, so it has an inverse modulo 2^64
-_INVERSE = np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))
+_BASE = GOLDEN  # odd, so it has an inverse modulo 2^64
+_INVERSE = np.uint64(pow(int(GOLDEN), -1, 1 << 64))
 _BLOCK = 1 << 17  # tokens hashed at once: a few megabytes
 
 
@@ -122,26 +123,19 @@ class DocumentHashes:
 
 def word_hashes(vocabulary: "Vocabulary") -> np.ndarray:
     """A 64-bit number for each word, by its letters alone, (n_words,) uint64."""
-    data, offsets = vocabulary.word_arrays()
+    data, offsets = vocabulary.table.arrays
     lengths = np.diff(offsets)
     place = np.arange(data.size) - np.repeat(offsets[:-1], lengths)
     powers = _powers(_BASE, int(lengths.max(initial=1)))
     terms = (data.astype(np.uint64) + np.uint64(1)) * powers[place]
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
-    return _scrambled(sums[offsets[1:]] - sums[offsets[:-1]])
+    return splitmix64(sums[offsets[1:]] - sums[offsets[:-1]])
 
 
 def _powers(base: np.uint64, n: int) -> np.ndarray:
     powers = np.full(n, base, dtype=np.uint64)
     powers[0] = 1
     return np.cumprod(powers, dtype=np.uint64)
-
-
-def _scrambled(x: np.ndarray) -> np.ndarray:
-    """Splitmix64's last step: every bit of the input moves every bit of the output."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 def _blocks(vocabulary, ids, offsets):
@@ -171,7 +165,7 @@ def _pieces(numbers, read, begin, end, document):
         own = piece[: min(end - place, _BLOCK)]
         total += factor * np.sum(own * powers[: own.size], dtype=np.uint64)
         factor *= powers[-1]
-    whole = _scrambled(total ^ np.uint64(end - begin))
+    whole = splitmix64(total ^ np.uint64(end - begin))
     yield whole, np.zeros(0, np.uint64), np.array([document]), np.zeros(0, np.int64)
 
 
@@ -185,9 +179,9 @@ def _hashes(numbers, edges, first):
     long = np.flatnonzero(n >= LEAST_WORDS)
     starts, ends = edges[long], edges[long + 1]
     documents = (sums[ends] - sums[starts]) * back[starts]
-    documents = _scrambled(documents ^ n[long].astype(np.uint64))
+    documents = splitmix64(documents ^ n[long].astype(np.uint64))
     row = np.repeat(np.arange(n.size), n)
     at = np.arange(max(0, numbers.size - RUN + 1))
     at = at[row[at] == row[at + RUN - 1]]
-    runs = _scrambled((sums[at + RUN] - sums[at]) * back[at])
+    runs = splitmix64((sums[at + RUN] - sums[at]) * back[at])
     return documents, runs, long + first, row[at] + first

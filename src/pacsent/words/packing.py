@@ -7,7 +7,7 @@ product; the others are one of a few levels each, several in a byte.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ _LEVELS = {
     4: (0.1284, 0.3881, 0.6568, 0.9424, 1.256, 1.618, 2.069, 2.733),
 }
 BITS = (1, 2, 4, 8)
+_DTYPES = (np.float16, np.float32, np.float64)
 _PARTS = {"codes": ("uint8", 2), "head": ("int8", 2), "scales": ("float16", 1),
           "centre": ("float32", 1), "spread": ("float32", 1)}  # fmt: skip
 _BLOCK = 512  # rows unpacked at once: they stay in the cache
@@ -109,6 +110,27 @@ class Packed:
             block *= self.spread
             block += self.centre
         return out
+
+
+def checked_table(name: str, table: np.ndarray) -> np.ndarray:
+    """A read-only view of a table of vectors, if it is one: (n_words, n_dims), of floats."""
+    if not isinstance(table, np.ndarray):
+        raise TypeError(
+            f"{name} must be a NumPy array. Got {type(table).__name__} instead. "
+            "Pass np.asarray(..., dtype=np.float32)."
+        )
+    if table.ndim != 2:
+        raise ValueError(
+            f"{name} must be an array of shape (n_words, n_dims). Got shape {table.shape} instead."
+        )
+    if table.dtype not in _DTYPES or not table.dtype.isnative:
+        raise ValueError(
+            f"{name} must be float32 or float16. Got {table.dtype} instead. "
+            "Convert with .astype(np.float32)."
+        )
+    view = table.view(np.ndarray)
+    view.flags.writeable = False
+    return view
 
 
 def _values(bits) -> np.ndarray:
@@ -241,7 +263,7 @@ def compress(
     if words.subwords is not None:
         raise ValueError(
             "Word vectors with subwords cannot be compressed: their n-grams would have to be "
-            "packed as well. Drop them first: dataclasses.replace(words, subwords=None)."
+            "packed as well. Drop them first: words.replace(subwords=None)."
         )
     tables = [words.input_vectors]
     if words.output_vectors is not None:
@@ -262,4 +284,4 @@ def compress(
     if bits is not None:
         tables = [pack(table, bits, n_head) for table in tables]
     output = tables[1] if len(tables) > 1 else None
-    return replace(words, vocabulary=vocabulary, input_vectors=tables[0], output_vectors=output)
+    return words.replace(vocabulary=vocabulary, input_vectors=tables[0], output_vectors=output)

@@ -7,7 +7,6 @@ the corpus only, so a run can stop after any chunk and go on later as if it had 
 
 import contextlib
 import errno
-import hashlib
 import json
 import logging
 import mmap
@@ -31,6 +30,7 @@ from pacsent.files import replacing
 from pacsent.maths.noise import alias_thresholds
 from pacsent.parameter_checks import DeviceName, Interval, StrOptions, fit_context
 from pacsent.progress import bar
+from pacsent.storage.checksums import checksum_of_json
 from pacsent.threads import n_threads
 from pacsent.words.corpus import Corpus
 from pacsent.words.reading_ids import reader
@@ -67,7 +67,7 @@ class SkipGram(BaseEstimator):
         Frequent words are skipped at random, more often the smaller this is; 0 keeps all.
     n_epochs : int, default=5
     n_negatives : int, default=15
-        Weight of the noise: terms for each pair that was seen.
+        Weight of the noise: noise words for each pair of the text.
     noise_power : float, default=0.75
         Noise words are drawn in proportion to count ** noise_power.
     learning_rate : float, default=0.025
@@ -108,7 +108,7 @@ class SkipGram(BaseEstimator):
     vocabulary_ : Vocabulary
     loss_ : list of float, one for each epoch
         Mean over the pairs of an epoch of -log sigmoid(I[i] @ O[c]) - the sum over the noise, in
-        nats, with the vectors as they were when the pair was met.
+        nats, with the vectors as they were when the pair was trained.
 
     Notes
     -----
@@ -289,12 +289,12 @@ class SkipGram(BaseEstimator):
                 f"{corpus.vocabulary.words[0]!r} after min_count={corpus.min_count} instead. Lower "
                 "min_count or train on more text."
             )
-        told = {name: settings[name] for name in _TOLD} | {"seed": settings["seed"]}
+        recorded = {name: settings[name] for name in _RECORDED} | {"seed": settings["seed"]}
         if self.device != "cpu":
             tables, losses = self._train_on_gpu(corpus, settings, folder)
         else:
             n_workers = n_threads(self.n_jobs)
-            told |= {"n_jobs": n_workers, "deterministic": settings["deterministic"]}
+            recorded |= {"n_jobs": n_workers, "deterministic": settings["deterministic"]}
             if self.deterministic and n_workers > 1 and self.negatives == "pair":
                 raise ValueError(
                     "deterministic=True must be used with negatives='shared' or n_jobs=1. Got "
@@ -316,7 +316,7 @@ class SkipGram(BaseEstimator):
                 "subsample=0."
             )
         self.loss_ = losses
-        self.word_vectors_ = trained_words(corpus, *tables, {**told, "loss": losses[-1]})
+        self.word_vectors_ = trained_words(corpus, *tables, {**recorded, "loss": losses[-1]})
 
     def _train_on_gpu(self, corpus, settings, folder):
         from pacsent.gpu import train_skipgram
@@ -324,7 +324,7 @@ class SkipGram(BaseEstimator):
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             _write_state(folder, _state_of(self, corpus, folder, settings))
-        names = _TOLD[: _TOLD.index("min_count")] + ("negatives",)
+        names = _RECORDED[: _RECORDED.index("min_count")] + ("negatives",)
         input_vectors, output_vectors, losses = train_skipgram(
             corpus,
             **{name: settings[name] for name in names},
@@ -349,7 +349,7 @@ _KEPT = (
     "n_dims", "window", "subsample", "n_epochs", "n_negatives", "noise_power", "learning_rate",
     "min_count", "negatives", "deterministic", "device",
 )  # fmt: skip
-_TOLD = tuple(name for name in _KEPT if name not in ("deterministic",))
+_RECORDED = tuple(name for name in _KEPT if name not in ("deterministic",))
 
 
 def settings_of(model: SkipGram, corpus: Corpus, seed: int | None = None) -> dict:
@@ -391,7 +391,7 @@ class ChunkTraining:
         self.error = None
 
     def cut(self, chunk: int) -> None:
-        """Cut the text into chunks of so many tokens."""
+        """Cut the text into chunks of `chunk` tokens."""
         self.chunk = chunk
         self.chunks_per_epoch = -(-self.n_tokens // chunk)
         self.n_chunks = self.chunks_per_epoch * self.settings["n_epochs"]
@@ -511,7 +511,7 @@ class ChunkTraining:
     # -- all chunks
 
     def run(self, checkpoint_every: float, verbose: bool) -> None:
-        """Train to the end, with a checkpoint every so many seconds where a folder is kept."""
+        """Train to the end, with a checkpoint every some seconds where a folder is kept."""
         total = self.n_tokens * self.settings["n_epochs"]
         every = checkpoint_every if self.folder is not None else float("inf")
         shards = ThreadPoolExecutor(self.n_shards)  # starts a thread when it is given work
@@ -572,7 +572,7 @@ class ChunkTraining:
         return f"epoch {begun[-1] + 1}, loss {loss / pairs:.4f}"
 
     def losses(self) -> list[float]:
-        """Mean loss of a pair, one number for each epoch; nan where no pair was met."""
+        """Mean loss of a pair, one number for each epoch; nan where there was no pair."""
         with np.errstate(invalid="ignore"):
             return [float(loss) for loss in self.sums[:, 0] / self.sums[:, 1]]
 
@@ -677,14 +677,9 @@ def _state_of(model, corpus, folder, settings):
 
 
 def _write_state(folder, state):
-    sealed = {**state, "seal": _seal(state)}
+    written = {**state, "checksum": checksum_of_json(state)}
     with replacing(folder / _STATE) as file:
-        file.write(json.dumps(sealed, indent=1).encode())
-
-
-def _seal(state) -> str:
-    """A digest of everything else, so that a damaged state is not gone on with."""
-    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+        file.write(json.dumps(written, indent=1).encode())
 
 
 def read_state(folder: Path) -> dict:
@@ -697,7 +692,7 @@ def read_state(folder: Path) -> dict:
         )
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
-        known = state["format_version"] == 1 and state.pop("seal") == _seal(state)
+        known = state["format_version"] == 1 and state.pop("checksum") == checksum_of_json(state)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         known = False
     if not known:
@@ -729,7 +724,7 @@ def _block_length(vocabulary, subsample) -> int:
 
 
 def _zeros(n_rows, n_columns):
-    """A float32 table on large pages where the system has them: rows are met in random order."""
+    """A float32 table on large pages where the system has them: rows are read in random order."""
     # private: memory that could be shared with a child process gets no large pages
     own = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
     memory = mmap.mmap(-1, max(1, 4 * n_rows * n_columns), **own)

@@ -93,7 +93,7 @@ def analogy_score(
 
     Answer: the word w other than a, b, c with the largest cosine of w with b - a + c, of
     normalised vectors. Questions with a word outside the `n_frequent` most frequent are left out.
-    `advance` is told how many questions were answered.
+    `advance` is called with the number of questions that were answered.
     """
     n_frequent = min(n_frequent, words.n_words)
     rows = [[_row(words, word) for word in question] for question in questions]

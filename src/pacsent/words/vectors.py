@@ -1,53 +1,35 @@
-"""WordVectors: the frozen pair of tables, and nothing that trains.
+"""`WordVectors`: a vocabulary with its tables of vectors, frozen; and how they are saved.
 
-Reading them from a folder of ours is in `storage`, from anybody else's file in `formats`.
+Training is in `skipgram`, reading files of other programs in `formats`.
 """
 
 import difflib
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from pacsent.storage import check_finite
+from pacsent.storage import State, Tensors, check_finite, checked_tensor, load
 from pacsent.words.fingerprint import Fingerprint
-from pacsent.words.packing import Packed
+from pacsent.words.packing import Packed, checked_table
+from pacsent.words.subwords import Subwords
 from pacsent.words.vocabulary import Vocabulary
+from pacsent.words.word_table import is_memory_mapped
 
-_DTYPES = (np.float16, np.float32, np.float64)
-_BLOCK = 1 << 22  # numbers handled at once where a whole table is walked through
-_FNV_START, _FNV_PRIME = 2166136261, 16777619  # the 32-bit FNV hash that fastText uses
+_BLOCK = 1 << 22  # numbers handled at once where a whole table is read
 TABLES = ("input", "output")
+WORD_LIST = "vocabulary.tsv"
+HASH_TABLE_VERSION = 2  # goes up when the hash function or the layout of the table changes
+_LARGE = 10_000  # words from which the table for looking them up is saved too
 
 
-class _Table:
-    """A table of WordVectors; what lies on the disk is checked when it is first asked for."""
-
-    def __set_name__(self, owner, name):
-        self.name = name
-
-    def __get__(self, words, owner=None):
-        if words is None:  # the default of the field: none for the input table
-            if self.name == "input_vectors":
-                raise AttributeError(self.name)
-            return None
-        if words.__dict__.get("_unchecked"):
-            words._check_once(self.name)
-        if self.name not in words.__dict__:
-            words._unpack(self.name)
-        return words.__dict__[self.name]
-
-    def __set__(self, words, table):
-        words.__dict__[self.name] = table
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class WordVectors:
-    """A vocabulary with its input vectors and, where known, its output vectors.
+    """A vocabulary with its input vectors and, where known, its output vectors; frozen.
 
     Parameters
     ----------
@@ -66,13 +48,16 @@ class WordVectors:
         words out all the same.
     fingerprint : Fingerprint or None
         Of the documents the vectors were trained on, in any order; a certificate refuses documents
-        that are among them, and says aloud where it is None.
+        that are among them, and says so where it is None.
+    verify : callable, optional
+        verify("input_vectors") is called before the first use of a table that lies in a file, and
+        raises where the table is not what was saved.
 
     Notes
     -----
     The tables are kept as read-only views; nothing is copied. Tables in memory are checked for
     NaN and infinity at once, memory-mapped ones when they are first asked for, because opening a
-    model must not read it; those of a folder with digests (`load`) are held against these then.
+    model must not read it.
 
     Examples
     --------
@@ -84,110 +69,127 @@ class WordVectors:
     [('good', 0.6...)]
     """
 
-    vocabulary: Vocabulary
-    input_vectors: np.ndarray = _Table()  # type: ignore[assignment]
-    output_vectors: np.ndarray | None = _Table()  # type: ignore[assignment]
-    corpus_digest: str | None = None
-    training: dict = field(default_factory=dict)
-    subwords: "Subwords | None" = None
-    fingerprint: Fingerprint | None = None
+    kind = "WordVectors"
 
-    def __post_init__(self):
-        n_words = len(self.vocabulary)
-        object.__setattr__(self, "_packed", {})
-        unchecked = set()
-        for name in TABLES:
-            table = getattr(self, f"{name}_vectors")
-            if table is None and name == "output":
-                continue
-            packed = isinstance(table, Packed)
-            table = table if packed else _frozen(f"{name}_vectors", table)
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        input_vectors: np.ndarray | Packed,
+        output_vectors: np.ndarray | Packed | None = None,
+        *,
+        corpus_digest: str | None = None,
+        training: Mapping | None = None,
+        subwords: Subwords | None = None,
+        fingerprint: Fingerprint | None = None,
+        verify: Callable[[str], None] | None = None,
+    ):
+        self._vocabulary, self._fingerprint = vocabulary, fingerprint
+        self._corpus_digest, self._training = corpus_digest, dict(training or {})
+        self._verify = verify
+        self._tables = {"input": _table("input_vectors", input_vectors)}
+        if output_vectors is not None:
+            self._tables["output"] = _table("output_vectors", output_vectors)
+        self._raw_subwords = subwords
+        self._norms: dict[str, np.ndarray] = {}
+        self._check_shapes()
+        for name, table in self._tables.items():
+            if not isinstance(table, Packed) and not is_memory_mapped(table):
+                getattr(self, f"_{name}")  # checked now
+
+    def _check_shapes(self):
+        n_words = len(self._vocabulary)
+        for name, table in self._tables.items():
             if table.shape[0] != n_words:
                 raise ValueError(
                     f"{name}_vectors must be one row per word of the vocabulary ({n_words:,}). "
                     f"Got {table.shape[0]:,} rows instead. Pass the vocabulary the table was "
                     "trained with."
                 )
-            if name == "output" and table.shape[1] != self.n_dims:
+            if table.shape[1] != self.n_dims:
                 raise ValueError(
                     f"output_vectors must be as wide as input_vectors ({self.n_dims:,} "
                     f"dimensions). Got {table.shape[1]:,} instead. Use the two tables of one "
                     "training."
                 )
-            if packed:  # unpacked when it is asked for
-                self._packed[name] = table
-                del self.__dict__[f"{name}_vectors"]
-                continue
-            object.__setattr__(self, f"{name}_vectors", table)
-            if _memory_mapped(table):
-                unchecked.add(f"{name}_vectors")
-            else:
-                self._check_finite(name)
-        if self.subwords is not None and self.subwords.vectors.shape[1] != self.n_dims:
+        subwords = self._raw_subwords
+        if subwords is not None and subwords.vectors.shape[1] != self.n_dims:
             raise ValueError(
                 f"subwords must be as wide as input_vectors ({self.n_dims:,} dimensions). "
-                f"Got {self.subwords.vectors.shape[1]:,} instead. Use the parts of one training."
+                f"Got {subwords.vectors.shape[1]:,} instead. Use the parts of one training."
             )
-        object.__setattr__(self, "_kept", {})  # digest and norms, once computed
-        object.__setattr__(self, "_verify", None)  # of the file that the tables are mapped from
-        object.__setattr__(self, "_unchecked", unchecked)
 
-    def _sealed(self, verify):
-        """Tables on the disk are held against their digests by verify(name) before their use."""
-        object.__setattr__(self, "_verify", verify)
-        self._unchecked.update(f"{name}_vectors" for name in self.packed)
-        if self.subwords is not None:
-            self._unchecked.add("subword_vectors")
+    # ---- parts ---------------------------------------------------------------------------------
 
-    def _unpack(self, name):
-        """A packed table, when it is first asked for; two threads may both unpack it."""
-        packed = self.__dict__["_packed"][name.removesuffix("_vectors")]
-        self.__dict__[name] = _frozen(name, packed.unpack())
-        if not packed.surely_finite():
-            self._check_finite(name.removesuffix("_vectors"))
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self._vocabulary
+
+    @property
+    def input_vectors(self) -> np.ndarray:
+        """The input table, (n_words, n_dims), read-only."""
+        return self._input
+
+    @property
+    def output_vectors(self) -> np.ndarray | None:
+        """The output table, (n_words, n_dims), read-only; None where there is none."""
+        return self._output
+
+    @cached_property
+    def _input(self) -> np.ndarray:
+        return self._usable("input")
+
+    @cached_property
+    def _output(self) -> np.ndarray | None:
+        return self._usable("output") if "output" in self._tables else None
+
+    def _usable(self, name) -> np.ndarray:
+        """A table, unpacked where it is packed, that is as it was saved and finite.
+
+        Right checksums say that a file is as it was written, not that pacsent wrote it.
+        """
+        table = self._tables[name]
+        if self._verify is not None:
+            self._verify(f"{name}_vectors")
+        if isinstance(table, Packed):
+            finite, table = table.surely_finite(), checked_table(name, table.unpack())
+            if finite:
+                return table
+        self._check_finite(name, table)
+        return table
+
+    @property
+    def subwords(self) -> Subwords | None:
+        """Vectors of character n-grams; None where there are none."""
+        return self._subwords
+
+    @cached_property
+    def _subwords(self) -> Subwords | None:
+        subwords = self._raw_subwords
+        if subwords is not None:
+            if self._verify is not None:
+                self._verify("subword_vectors")
+            check_finite(subwords.vectors, "subword_vectors")
+        return subwords
+
+    @property
+    def fingerprint(self) -> Fingerprint | None:
+        """Of the documents the vectors were trained on; None when unknown."""
+        return self._fingerprint
+
+    @property
+    def corpus_digest(self) -> str | None:
+        """Digest of the text the vectors were trained on; None when unknown."""
+        return self._corpus_digest
+
+    @property
+    def training(self) -> dict:
+        """What is known about how the vectors were trained."""
+        return self._training
 
     @property
     def packed(self) -> dict[str, Packed]:
         """The tables that are packed, by name ("input", "output")."""
-        return dict(self._packed)  # type: ignore[attr-defined]
-
-    def __repr__(self) -> str:
-        both = "output" in self.packed or self.__dict__["output_vectors"] is not None
-        only = "" if both else ", input table only"
-        return f"WordVectors(n_words={self.n_words}, n_dims={self.n_dims}{only})"
-
-    def __sklearn_clone__(self):
-        return self
-
-    def __getstate__(self):
-        self._check_all()  # nobody checks a copy again
-        return {**self.__dict__, "_verify": None}
-
-    def _check_all(self):
-        for name in sorted(self._unchecked):
-            self._check_once(name)
-
-    def _check_once(self, name):
-        """Hold a table on the disk against its digests, and look for NaN and infinity.
-
-        Right digests say that a file is as it was written, not that it was written by pacsent.
-        """
-        unchecked, verify = self.__dict__["_unchecked"], self.__dict__["_verify"]
-        if name not in unchecked:
-            return
-        if verify is not None:
-            verify(name)
-        if name == "subword_vectors":
-            check_finite(self.subwords.vectors, name)
-        elif name in self.__dict__:  # a packed table is checked when it is unpacked
-            self._check_finite(name.removesuffix("_vectors"))
-        unchecked.discard(name)
-
-    def __len__(self) -> int:
-        return len(self.vocabulary)
-
-    def __contains__(self, word) -> bool:
-        return word in self.vocabulary
+        return {name: table for name, table in self._tables.items() if isinstance(table, Packed)}
 
     @property
     def words(self) -> Sequence[str]:
@@ -205,8 +207,50 @@ class WordVectors:
 
     @property
     def n_dims(self) -> int:
-        packed = self._packed.get("input")  # type: ignore[attr-defined]
-        return (self.__dict__["input_vectors"] if packed is None else packed).shape[1]
+        return self._tables["input"].shape[1]
+
+    def __repr__(self) -> str:
+        only = "" if "output" in self._tables else ", input table only"
+        return f"WordVectors(n_words={self.n_words}, n_dims={self.n_dims}{only})"
+
+    def __len__(self) -> int:
+        return len(self.vocabulary)
+
+    def __contains__(self, word) -> bool:
+        return word in self.vocabulary
+
+    def __sklearn_clone__(self):
+        return self
+
+    def __getstate__(self):
+        self._check_all()  # a copy has no file to compare with
+        made_again = ("_input", "_output", "_subwords", "_norms", "_digest")
+        kept = {name: value for name, value in self.__dict__.items() if name not in made_again}
+        return {**kept, "_verify": None, "_norms": {}}
+
+    def _check_all(self):
+        _ = self.input_vectors, self.output_vectors, self.subwords
+
+    def replace(self, **changes: Any) -> "WordVectors":
+        """The same word vectors with other values for some parameters of the constructor.
+
+        Examples
+        --------
+        >>> words = WordVectors(Vocabulary(["film"]), np.ones((1, 2), dtype=np.float32))
+        >>> words.replace(corpus_digest="9f2c").corpus_digest
+        '9f2c'
+        """
+        self._check_all()
+        own = {
+            "vocabulary": self.vocabulary,
+            "input_vectors": self._tables["input"],
+            "output_vectors": self._tables.get("output"),
+            "corpus_digest": self.corpus_digest,
+            "training": self.training,
+            "subwords": self.subwords,
+            "fingerprint": self.fingerprint,
+        }
+        return WordVectors(**{**own, **changes})
 
     def roles(
         self, *, swap: bool = False, method: str = "This method"
@@ -232,7 +276,6 @@ class WordVectors:
         if row >= 0:
             return self.input_vectors[row]
         if self.subwords is not None:
-            self._check_once("subword_vectors")
             return self.subwords.vector(word)
         raise ValueError(self._unknown(word))
 
@@ -267,7 +310,7 @@ class WordVectors:
             are left out.
         """
         among = table if among is None else among
-        searched, norms = self._table(among), self._norms(among)
+        searched, norms = self._table(among), self._lengths(among)
         if n < 1 or int(n) != n:
             raise ValueError(f"n must be a positive integer. Got {n!r} instead.")
         if isinstance(query, str):
@@ -316,7 +359,7 @@ class WordVectors:
             if subwords is not None:
                 subwords = replace(subwords, vectors=subwords.vectors.astype(dtype))
             changed = self.input_vectors.astype(dtype)
-        return replace(self, input_vectors=changed, output_vectors=output, subwords=subwords)
+        return self.replace(input_vectors=changed, output_vectors=output, subwords=subwords)
 
     def digest(self) -> str:
         """sha256 of words and tables, in hexadecimal; computed once, reads every number.
@@ -324,21 +367,20 @@ class WordVectors:
         The same vectors have the same digest in memory and in every format that keeps them
         exactly. Folders, certificates and results name their word vectors by it.
         """
-        kept = self._kept  # type: ignore[attr-defined]
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         self._check_all()
-        if "digest" not in kept:
-            sha = hashlib.sha256()
-            for block in _blocks_of_words(self.words):
-                sha.update(block)
-            for name in TABLES:
-                table = getattr(self, f"{name}_vectors")
-                if table is None:
-                    continue
-                sha.update(f"{name} {table.dtype.str} {table.shape}".encode())
-                for rows in _row_blocks(table):
-                    sha.update(np.ascontiguousarray(table[rows]).data)
-            kept["digest"] = sha.hexdigest()
-        return kept["digest"]
+        sha = hashlib.sha256()
+        for block in _blocks_of_words(self.words):
+            sha.update(block)
+        for name in self._tables:
+            table = getattr(self, f"{name}_vectors")
+            sha.update(f"{name} {table.dtype.str} {table.shape}".encode())
+            for rows in _row_blocks(table):
+                sha.update(np.ascontiguousarray(table[rows]).data)
+        return sha.hexdigest()
 
     def trained_on(self, texts: Iterable) -> "WordVectors":
         """The same vectors with the fingerprint of the texts they were trained on.
@@ -350,13 +392,12 @@ class WordVectors:
         texts : iterable of str or of token lists, Encoded, or Corpus of this very vocabulary
         """
         encoded = self.vocabulary.encode(texts)
-        return replace(self, fingerprint=Fingerprint.of(self.vocabulary, encoded))
+        return self.replace(fingerprint=Fingerprint.of(self.vocabulary, encoded))
 
     def check_finite(self) -> "WordVectors":
         """Read both tables and raise at the first NaN or infinity; returns self."""
-        for name in TABLES:
-            if getattr(self, f"{name}_vectors") is not None:
-                self._check_finite(name)
+        for name in self._tables:
+            self._check_finite(name, getattr(self, f"{name}_vectors"))
         return self
 
     def check_rows(self, ids: np.ndarray) -> None:
@@ -366,13 +407,12 @@ class WordVectors:
         memory of a table afterwards.
         """
         rows = np.unique(ids)
-        for name in TABLES:
+        for name in self._tables:
             table = getattr(self, f"{name}_vectors")
-            if table is not None and not (finite := _finite(table[rows])).all():
+            if not (finite := _finite(table[rows])).all():
                 self._refuse_row(name, int(rows[np.argmin(finite)]))
 
-    def _check_finite(self, name):
-        table = self.__dict__[f"{name}_vectors"]
+    def _check_finite(self, name, table):
         for rows in _row_blocks(table):
             finite = _finite(table[rows])
             if not finite.all():
@@ -401,16 +441,16 @@ class WordVectors:
             raise ValueError(f"A word must be a str. Got {type(word).__name__} instead.")
         return self.vocabulary.id_of(word)
 
-    def _norms(self, name) -> np.ndarray:
-        kept = self._kept  # type: ignore[attr-defined]
-        if name not in kept:
+    def _lengths(self, name) -> np.ndarray:
+        """Norms of the rows of a table, computed once."""
+        if name not in self._norms:
             table = self._table(name)
             norms = np.empty(self.n_words, dtype=np.float32)
             for rows in _row_blocks(table):
                 block = table[rows].astype(np.float32, copy=False)
                 norms[rows] = np.sqrt(np.einsum("ij,ij->i", block, block))
-            kept[name] = norms
-        return kept[name]
+            self._norms[name] = norms
+        return self._norms[name]
 
     def _unknown(self, word) -> str:
         message = f"{word!r} is not among these {self.n_words:,} words."
@@ -426,97 +466,110 @@ class WordVectors:
         found = difflib.get_close_matches(word, alike, n=1, cutoff=0.75)
         return found[0] if found else None
 
+    # ---- saving --------------------------------------------------------------------------------
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Subwords:
-    """Vectors of hashed character n-grams, as fastText trains them.
+    def state(self) -> State:
+        """What `pacsent.save` writes."""
+        self._check_all()
+        vocabulary = self.vocabulary
+        if callable(vocabulary.normalise):
+            raise ValueError(
+                "The vocabulary's normalise must be a name ('paper', 'unicode') to be saved. Got "
+                f"the function {getattr(vocabulary.normalise, '__name__', '?')!r} instead, which "
+                "only pickle could keep. Save the vectors with a named one and give the function "
+                "when they are opened: load(path, normalise=...)."
+            )
+        tensors: dict[str, np.ndarray] = {}
+        for name, table in self._tables.items():
+            parts = table.arrays() if isinstance(table, Packed) else {"": table}
+            tensors |= {f"{name}_vectors.{part}".rstrip("."): a for part, a in parts.items()}
+        parameters = {"normalise": vocabulary.normalise, "unknown": vocabulary.unknown}
+        if self.subwords is not None:
+            tensors["subword_vectors"] = self.subwords.vectors
+            sizes = {"min_n": self.subwords.min_n, "max_n": self.subwords.max_n}
+            parameters["subwords"] = sizes  # type: ignore[assignment]
+        if self.fingerprint is not None:
+            tensors["fingerprint.documents"] = self.fingerprint.documents
+            tensors["fingerprint.runs"] = self.fingerprint.runs
+            parameters["fingerprint"] = self.fingerprint.counts()  # type: ignore[assignment]
+        # what was packed to be small is saved without the hash table, which is built when it is
+        # first needed, and without a second copy of the words
+        large = len(vocabulary) >= _LARGE and not self.packed
+        arrays = vocabulary.arrays() if large else vocabulary.arrays_without_lookup()
+        _check_unicode(arrays["word_bytes"], vocabulary)
+        tensors |= {f"vocabulary.{name}": array for name, array in arrays.items()}
+        first = self._tables["input"]
+        config = {
+            "n_words": self.n_words,
+            "n_dims": self.n_dims,
+            "dtype": f"{first.bits} bits" if isinstance(first, Packed) else str(first.dtype),
+            "tables": sorted(f"{name}_vectors" for name in self._tables),
+            "counts_known": vocabulary.counts is not None,
+            "hash_table_version": HASH_TABLE_VERSION,
+            "parameters": parameters,
+            "corpus_digest": self.corpus_digest,
+            "training": self.training,
+            "vectors_digest": self.digest(),
+        }
+        files = {} if self.packed else {WORD_LIST: _word_list(vocabulary)}
+        return State(config, Tensors(tensors), files=files)
 
-        vector(word) = mean of the rows that the n-grams of "<word>" hash to
+    @classmethod
+    def from_state(cls, state: State) -> "WordVectors":
+        """The inverse of `state`: structure and shapes are checked now, numbers when first used."""
+        config, tensors = state.config, state.tensors
+        parameters = config["parameters"]
+        names = [name for name in tensors if name.startswith("vocabulary.")]
+        if config.get("hash_table_version") != HASH_TABLE_VERSION:  # of another pacsent
+            names = [name for name in names if name != "vocabulary.hash_table"]
+        vocabulary = Vocabulary.from_arrays(
+            {name.removeprefix("vocabulary."): tensors[name] for name in names},
+            parameters["normalise"],
+            unknown=parameters.get("unknown", "drop"),
+            verify=lambda: tensors.verify(*names),
+        )
+        tables = {name: _saved_table(f"{name}_vectors", tensors, config) for name in TABLES}
+        if tables["input"] is None:
+            raise ValueError("it has no input_vectors")
+        words = cls(
+            vocabulary,
+            tables["input"],
+            tables["output"],
+            corpus_digest=config.get("corpus_digest"),
+            training=config.get("training"),
+            subwords=_saved_subwords(tensors, parameters),
+            fingerprint=_saved_fingerprint(tensors, parameters),
+            verify=lambda name: tensors.verify(*_parts_of(name, tensors)),
+        )
+        for name, found in (("n_words", words.n_words), ("n_dims", words.n_dims)):
+            if config.get(name, found) != found:
+                raise ValueError(
+                    f"{name} is {found} in its table and {config[name]} in config.json"
+                )
+        return words
 
-    Parameters
-    ----------
-    vectors : array, shape (n_buckets, n_dims)
-    min_n, max_n : int
-        Shortest and longest n-gram, in characters, the two marks "<" and ">" included.
+    def check_contents(self) -> str:
+        """Read every number and every word; what was found, for `pacsent check`."""
+        self.check_finite()
+        self.vocabulary.table.check()
+        return f"{self.n_words:,} words found, all numbers finite"
+
+
+def as_word_vectors(source: Any, **options: Any) -> WordVectors:
+    """Word vectors as they are, or opened by `load` with its options; no other model.
+
+    Examples
+    --------
+    >>> as_word_vectors("english")
+    WordVectors(n_words=65536, n_dims=256)
     """
-
-    vectors: np.ndarray
-    min_n: int
-    max_n: int
-
-    def __post_init__(self):
-        object.__setattr__(self, "vectors", _frozen("subwords.vectors", self.vectors))
-        if not (1 <= self.min_n <= self.max_n and len(self.vectors)):
-            raise ValueError(
-                "Subwords must have 1 <= min_n <= max_n and at least one bucket. Got "
-                f"min_n={self.min_n}, max_n={self.max_n}, {len(self.vectors)} buckets instead."
-            )
-
-    def __repr__(self) -> str:
-        return f"Subwords(n_buckets={len(self.vectors)}, min_n={self.min_n}, max_n={self.max_n})"
-
-    def vector(self, word: str) -> np.ndarray:
-        """The mean of the vectors of the word's n-grams."""
-        rows, _ = self.rows([word.encode("utf-8", "surrogatepass")])
-        if rows.size == 0:
-            raise ValueError(
-                f"{word!r} is not in the vocabulary and too short for an n-gram of "
-                f"{self.min_n} to {self.max_n} characters, so it has no vector."
-            )
-        return self.vectors[rows].mean(axis=0, dtype=np.float32)
-
-    def rows(self, words: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
-        """Bucket numbers of the n-grams of each word, and offsets: word i has
-        rows[offsets[i]:offsets[i + 1]]."""
-        marked = [b"<" + word + b">" for word in words]
-        lengths = np.array([len(word) for word in marked], dtype=np.int64)
-        ends = np.cumsum(lengths)
-        starts = ends - lengths
-        text = np.frombuffer(b"".join(marked), dtype=np.uint8)
-        # fastText hashes signed chars: a byte from 128 up flips the upper 24 bits as well
-        signed = text.view(np.int8).astype(np.int32).view(np.uint32)
-        first_byte = np.flatnonzero((text & 0xC0) != 0x80)  # where a UTF-8 character begins
-        owner = np.searchsorted(ends, first_byte, side="right")
-        end_of_word = ends[owner]
-        # after[k]: where the character that begins at first_byte[k] stops, within its word
-        after = np.minimum(np.append(first_byte[1:], text.size), end_of_word)
-        following = np.arange(1, first_byte.size + 1)
-        hashes = np.full(first_byte.size, _FNV_START, dtype=np.uint32)
-        character = np.arange(first_byte.size)  # the character to take next, for each beginning
-        alive = np.arange(first_byte.size)
-        found_rows, found_owner, found_place = [], [], []
-        for n in range(1, self.max_n + 1):
-            place, stop = first_byte[character[alive]].copy(), after[character[alive]]
-            while True:  # the bytes of one character, four at most in valid UTF-8
-                inside = place < stop
-                if not inside.any():
-                    break
-                who = alive[inside]
-                hashes[who] = (hashes[who] ^ signed[place[inside]]) * np.uint32(_FNV_PRIME)
-                place[inside] += 1
-            if n >= self.min_n:
-                # a mark alone is no n-gram
-                kept = alive
-                if n == 1:
-                    first = first_byte[alive] == starts[owner[alive]]
-                    last = after[alive] == end_of_word[alive]
-                    kept = alive[~(first | last)]
-                found_rows.append(hashes[kept] % np.uint32(len(self.vectors)))
-                found_owner.append(owner[kept])
-                found_place.append(kept)
-            character[alive] = following[character[alive]]
-            in_word = character[alive] < first_byte.size
-            alive = alive[in_word]
-            alive = alive[owner[character[alive]] == owner[alive]]
-            if alive.size == 0:
-                break
-        rows = np.concatenate(found_rows) if found_rows else np.empty(0, np.uint32)
-        owners = np.concatenate(found_owner) if found_owner else np.empty(0, np.int64)
-        places = np.concatenate(found_place) if found_place else np.empty(0, np.int64)
-        order = np.argsort(places, kind="stable")  # by beginning, then by length, as fastText
-        counts = np.bincount(owners, minlength=len(words))
-        offsets = np.concatenate([[0], np.cumsum(counts)])
-        return rows[order].astype(np.int64), offsets
+    found = source if isinstance(source, WordVectors) else load(source, **options)
+    if not isinstance(found, WordVectors):
+        raise ValueError(
+            f"{source} must hold word vectors. It holds a fitted {type(found).__name__} instead: "
+            "open it with pacsent.load, or name its folder of words."
+        )
+    return found
 
 
 def trained_words(
@@ -544,33 +597,8 @@ def trained_words(
     )
 
 
-def _frozen(name, table) -> np.ndarray:
-    if not isinstance(table, np.ndarray):
-        raise TypeError(
-            f"{name} must be a NumPy array. Got {type(table).__name__} instead. "
-            "Pass np.asarray(..., dtype=np.float32)."
-        )
-    if table.ndim != 2:
-        raise ValueError(
-            f"{name} must be an array of shape (n_words, n_dims). Got shape {table.shape} instead."
-        )
-    if table.dtype not in _DTYPES or not table.dtype.isnative:
-        raise ValueError(
-            f"{name} must be float32 or float16. Got {table.dtype} instead. "
-            "Convert with .astype(np.float32)."
-        )
-    view = table.view(np.ndarray)
-    view.flags.writeable = False
-    return view
-
-
-def _memory_mapped(array) -> bool:
-    owner: Any = array
-    while isinstance(owner, np.ndarray):
-        if isinstance(owner, np.memmap):
-            return True
-        owner = owner.base
-    return False
+def _table(name, table) -> np.ndarray | Packed:
+    return table if isinstance(table, Packed) else checked_table(name, table)
 
 
 def _finite(rows) -> np.ndarray:
@@ -591,3 +619,74 @@ def _blocks_of_words(words):
     iterator = iter(words)
     while block := list(islice(iterator, 65_536)):
         yield ("\n".join(block) + "\n").encode("utf-8", "surrogatepass")
+
+
+# ------------------------------------------------------------------------------------------------
+# parts of a saved folder
+# ------------------------------------------------------------------------------------------------
+
+
+def _parts_of(name, tensors) -> list[str]:
+    """The tensors that a table is made of: one, or those of a packed table."""
+    return [part for part in tensors if part == name or part.startswith(f"{name}.")]
+
+
+def _saved_table(name, tensors, config) -> np.ndarray | Packed | None:
+    """A table as an array, or packed; None where there is none."""
+    if name in tensors or not (parts := _parts_of(name, tensors)):
+        return tensors.get(name)
+    bits = int(config["dtype"].partition(" ")[0])
+    return Packed(**{part.removeprefix(f"{name}."): tensors[part] for part in parts}, bits=bits)
+
+
+def _saved_subwords(tensors, parameters) -> Subwords | None:
+    if "subword_vectors" not in tensors:
+        return None
+    sizes = parameters["subwords"]
+    if any(type(size) is not int for size in sizes.values()):
+        raise ValueError("the lengths of subwords must be integers")
+    return Subwords(tensors["subword_vectors"], **sizes)
+
+
+def _saved_fingerprint(tensors, parameters) -> Fingerprint | None:
+    if "fingerprint.documents" not in tensors:
+        return None
+    names = ("fingerprint.documents", "fingerprint.runs")
+    tensors.verify(*names)  # small, and what a certificate rests on
+    kept = [checked_tensor(tensors, name, np.uint64, (None,)) for name in names]
+    if any((hashes[1:] < hashes[:-1]).any() for hashes in kept):
+        raise ValueError("the hashes of the fingerprint must be sorted")
+    counts = parameters["fingerprint"]
+    if any(type(count) is not int or count < 0 for count in counts.values()):
+        raise ValueError("the counts of the fingerprint must be integers of at least 0")
+    return Fingerprint(kept[0], kept[1], **counts)
+
+
+def _check_unicode(word_bytes, vocabulary) -> None:
+    try:
+        word_bytes.tobytes().decode("utf-8")
+    except UnicodeDecodeError:
+        bad = next(w for w in vocabulary.words if w.encode("utf-8", "replace").decode() != w)
+        raise ValueError(
+            f"Words must be valid Unicode to be saved. Got {bad!r} instead, which holds half a "
+            "character. Rename or drop the word."
+        ) from None
+
+
+def _word_list(vocabulary) -> Iterator[bytes]:
+    """The lines of vocabulary.tsv: word and, where known, count."""
+    counts = vocabulary.counts
+    for start in range(0, len(vocabulary), 65_536):
+        lines = [_escaped(w) for w in vocabulary.words[start : start + 65_536]]
+        if counts is not None:
+            numbers = counts[start : start + 65_536].tolist()
+            lines = [f"{word}\t{count}" for word, count in zip(lines, numbers)]
+        yield ("\n".join(lines) + "\n").encode("utf-8")
+
+
+def _escaped(word):
+    if word.isalpha():
+        return word
+    for character, written in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
+        word = word.replace(character, written)
+    return word

@@ -1,13 +1,10 @@
-"""Vocabulary and Corpus: words, counts, and the way from text to token ids.
-
-`Vocabulary` turns sentences into ids or into a count matrix; `Corpus` counts the words of a text of
-any size and keeps it as ids on disk, for training.
-"""
+"""`Vocabulary`: words, their counts, and the way from sentences to token ids or count matrices."""
 
 import hashlib
 import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +16,7 @@ from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.text.normalise import TOKENISERS, tokenise_unicode
 from pacsent.text.texts import as_sentences
 from pacsent.threads import in_order
-from pacsent.words.spelling import Spelling
+from pacsent.words.word_table import WordTable, frozen, is_memory_mapped, joined
 
 _BATCH = 1 << 20  # characters that one thread takes at a time
 
@@ -51,256 +48,114 @@ class Vocabulary:
 
     def __init__(
         self,
-        words: Sequence[str],
+        words: Sequence[str] | WordTable,
         counts: ArrayLike | None = None,
         *,
         normalise: str | Callable[[str], list[str]] = "paper",
         unknown: str = "drop",
     ):
-        self._words: list[str] | None = list(as_sentences(words, "words"))
-        if others := [word for word in self._words if not isinstance(word, str)]:
-            raise TypeError(f"words must be str. Got {others[0]!r} instead.")
-        index = {word: i for i, word in enumerate(self._words)}
-        if len(index) != len(self._words):
-            i = next(i for i, word in enumerate(self._words) if index[word] != i)
-            raise ValueError(
-                f"words must be all different. Got {self._words[i]!r} at {i} and at "
-                f"{index[self._words[i]]} instead. Keep one of them."
-            )
-        self._n_words = len(index)
-        self._index: dict[str, int] | None = index
-        self._checked = False  # whether the hash table is known to be sound
-        self._unsound: Callable[[], None] | None = None  # checks arrays of a file before their use
-        self._arrays: dict[str, np.ndarray] = {}
-        counts = None if counts is None else _whole_counts(counts)
-        self._finish(counts, normalise, unknown)
-
-    def _finish(self, counts, normalise, unknown="drop"):
-        _check_unknown(unknown)
+        if unknown not in ("drop", "nearest"):
+            raise ValueError(f"unknown must be 'drop' or 'nearest'. Got {unknown!r} instead.")
         if not callable(normalise) and normalise not in TOKENISERS:
             raise ValueError(
                 f"normalise must be one of {sorted(TOKENISERS)} or a callable str -> list of "
                 f"str. Got {normalise!r} instead."
             )
-        if counts is not None:
-            counts = np.asarray(counts)
-            if counts.dtype.kind not in "iu" and counts.dtype != object:
-                _whole_counts(counts)  # floats that are whole numbers are taken
-            if counts.dtype != np.int64:  # an array from a file stays where it is
-                counts = counts.astype(np.int64)
-            if counts.shape != (self._n_words,):
-                raise ValueError(
-                    f"counts must have one number for each of the {self._n_words:,} words. "
-                    f"Got an array of shape {counts.shape} instead."
-                )
-        self._counts: np.ndarray | None = counts
-        self.normalise = normalise
-        self.unknown = unknown
-        self._spelling: Spelling | None = None  # made when it is first needed
-
-    @property
-    def counts(self) -> np.ndarray | None:
-        """How often each word occurred in the source corpus; None when unknown."""
-        self._check_arrays()
-        return self._counts
-
-    def _check_arrays(self):
-        """Once, before arrays that came from a file are used: a damaged one is refused."""
-        if self._unsound is not None:
-            self._unsound()
-            offsets = self._arrays["word_offsets"]
-            if np.any(offsets[1:] < offsets[:-1]):
-                raise ValueError(
-                    "word_offsets must not fall. Got offsets that do instead. The file they come "
-                    "from is damaged."
-                )
-            if self._counts is not None and self._counts.size and self._counts.min() < 0:
-                raise ValueError(
-                    f"counts must be at least 0. Got {self._counts.min()} instead. The file they "
-                    "come from is damaged."
-                )
-            self._unsound = None
-
-    @classmethod
-    def from_bytes(
-        cls,
-        word_bytes: np.ndarray,
-        word_offsets: np.ndarray,
-        counts: ArrayLike | None = None,
-        normalise: str | Callable[[str], list[str]] = "paper",
-        *,
-        hash_table: np.ndarray | None = None,
-    ) -> "Vocabulary":
-        """From words that lie one after the other in an array; nothing is copied or decoded now.
-
-        Parameters
-        ----------
-        word_bytes : array of uint8
-            The words in UTF-8, without anything between them.
-        word_offsets : array of int64, shape (n_words + 1,)
-            Word i is word_bytes[word_offsets[i]:word_offsets[i + 1]].
-        hash_table : array of uint64, shape (n_slots, 2), or None
-            As given by `arrays`; None builds it when it is first needed.
-        """
-        made = cls.__new__(cls)
-        made._n_words = len(word_offsets) - 1
-        if made._n_words < 0 or word_offsets[0] != 0 or word_offsets[-1] != len(word_bytes):
-            raise ValueError(
-                "word_offsets must go from 0 to the size of word_bytes, "
-                f"{len(word_bytes):,}. Got {len(word_offsets):,} offsets that do not instead. "
-                "The file they come from is damaged."
-            )
-        for name, array, dtype in (
-            ("word_bytes", word_bytes, np.uint8),
-            ("word_offsets", word_offsets, np.int64),
-        ):
-            if array.ndim != 1 or array.dtype != dtype:
-                raise ValueError(
-                    f"{name} must be a flat array of {np.dtype(dtype)}. Got {array.dtype} of shape "
-                    f"{array.shape} instead. The file it comes from is damaged."
-                )
-        made._words = None
-        made._index = None
-        made._checked = False
-        made._unsound = lambda: None
-        made._arrays = {"word_bytes": word_bytes, "word_offsets": word_offsets}
-        if hash_table is not None:
-            n_slots = len(hash_table)
-            fits = hash_table.shape == (n_slots, 2) and hash_table.dtype == np.uint64
-            if not fits or n_slots & (n_slots - 1) or n_slots <= made._n_words:
-                raise ValueError(
-                    "hash_table must have two columns and a power of two of rows, more than "
-                    f"n_words={made._n_words:,}. Got shape {hash_table.shape} instead. "
-                    "Leave it out, and it is built again."
-                )
-            made._arrays["hash_table"] = hash_table
-        made._finish(counts, normalise)
-        return made
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """word_bytes, word_offsets, hash_table and, where known, counts: what a file stores."""
-        self._table()
-        arrays = dict(self._arrays)
-        if self.counts is not None:
-            arrays["counts"] = self.counts
-        return arrays
+        self._table = words if isinstance(words, WordTable) else _table_of(words)
+        self._counts = None if counts is None else _int64(counts, self._table.n_words)
+        self._normalise, self._unknown = normalise, unknown
 
     @classmethod
     def from_arrays(
-        cls, arrays: Mapping[str, np.ndarray], normalise: str | Callable[[str], list[str]] = "paper"
+        cls,
+        arrays: Mapping[str, np.ndarray],
+        normalise: str | Callable[[str], list[str]] = "paper",
+        *,
+        unknown: str = "drop",
+        verify: Callable[[], None] | None = None,
     ) -> "Vocabulary":
-        """From what `arrays` gave; opens at once, whatever the number of words."""
-        return cls.from_bytes(
-            arrays["word_bytes"],
-            arrays["word_offsets"],
-            arrays.get("counts"),
-            normalise,
-            hash_table=arrays.get("hash_table"),
-        )
+        """From `word_bytes`, `word_offsets`, and if known `counts` and `hash_table`: see `arrays`.
 
-    def word_arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """The words' UTF-8 bytes one after the other, and where each begins; (n_words + 1,)."""
-        self._check_arrays()
-        arrays = self._arrays
-        if "word_bytes" not in arrays:
-            arrays["word_bytes"], arrays["word_offsets"] = joined(self.words)
-        return arrays["word_bytes"], arrays["word_offsets"]
+        Opens at once, whatever the number of words: nothing is copied or decoded now. `verify` is
+        called once before the arrays are used.
+        """
+        table = WordTable(None, {n: a for n, a in arrays.items() if n != "counts"}, verify)
+        return cls(table, arrays.get("counts"), normalise=normalise, unknown=unknown)
 
-    def _table(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What the kernels look words up in: (hash_table, word_bytes, word_offsets)."""
-        arrays = self._arrays
-        self.word_arrays()
-        if "hash_table" not in arrays:
-            from pacsent._kernels import text_kernels as kernels
+    def replace(
+        self,
+        *,
+        normalise: str | Callable[[str], list[str]] | None = None,
+        unknown: str | None = None,
+    ) -> "Vocabulary":
+        """The same words with another `normalise` or `unknown`; nothing is copied.
 
-            table = np.zeros((n_slots(self._n_words), 2), dtype=np.uint64)
-            with np.errstate(over="ignore"):  # the hash wraps around on purpose
-                twice = kernels.build_table(
-                    table, frozen(arrays["word_bytes"]), frozen(arrays["word_offsets"])
-                )
-            if twice >= 0:
-                raise ValueError(
-                    f"words must be all different. Got {self._word(twice)!r} a second time at "
-                    f"{twice} instead. Keep one of them."
-                )
-            arrays["hash_table"] = table
-        elif not self._checked:  # a damaged file must not send the kernels out of their arrays
-            filled = arrays["hash_table"][:, 1]
-            if np.count_nonzero(filled) != self._n_words or filled.max() > self._n_words:
-                raise ValueError(
-                    f"hash_table and word_offsets must be of the same {self._n_words:,} words. Got "
-                    "arrays that do not fit instead. The file they come from is damaged."
-                )
-        self._checked = True
-        return (
-            frozen(arrays["hash_table"]),
-            frozen(arrays["word_bytes"]),
-            frozen(arrays["word_offsets"]),
-        )
+        Examples
+        --------
+        >>> Vocabulary(["film"]).replace(unknown="nearest").unknown
+        'nearest'
+        """
+        normalise = self._normalise if normalise is None else normalise
+        unknown = self._unknown if unknown is None else unknown
+        if normalise == self._normalise and unknown == self._unknown:
+            return self
+        return Vocabulary(self._table, self._counts, normalise=normalise, unknown=unknown)
 
-    def check_lookup(self) -> None:
-        """Raise ValueError unless every word is found at its own number."""
-        from pacsent._kernels import text_kernels as kernels
+    def arrays(self) -> dict[str, np.ndarray]:
+        """word_bytes, word_offsets, hash_table and, where known, counts: what a file stores."""
+        names = ("hash_table", "word_bytes", "word_offsets")
+        return dict(zip(names, self._table.lookup)) | self.arrays_without_lookup()
 
-        with np.errstate(over="ignore"):
-            found = kernels.find_words(*map(frozen, self.word_arrays()), self._table())
-        wrong = np.flatnonzero(found != np.arange(len(self)))
-        if wrong.size:
-            i = int(wrong[0])
-            raise ValueError(
-                f"Every word must be found at its own number. Got {found[i]} for {self._word(i)!r} "
-                f"at {i} instead. The file they come from is damaged: copy or save it again."
-            )
+    def arrays_without_lookup(self) -> dict[str, np.ndarray]:
+        """`arrays` without hash_table, which takes compiled code to build."""
+        arrays = dict(zip(("word_bytes", "word_offsets"), self._table.arrays))
+        return arrays if self.counts is None else {**arrays, "counts": self.counts}
 
-    def _word(self, i: int) -> str:
-        if self._words is not None:
-            return self._words[i]
-        self._check_arrays()
-        offsets = self._arrays["word_offsets"]
-        word = self._arrays["word_bytes"][offsets[i] : offsets[i + 1]]
-        return _decoded(word.tobytes(), i)
+    @property
+    def table(self) -> WordTable:
+        """The words in the forms that compiled code reads."""
+        return self._table
+
+    @property
+    def normalise(self) -> str | Callable[[str], list[str]]:
+        """How raw text becomes tokens."""
+        return self._normalise
+
+    @property
+    def unknown(self) -> str:
+        """What `encode` does with a word that is not here."""
+        return self._unknown
 
     @property
     def words(self) -> list[str]:
         """The words; position is the token id."""
-        if self._words is None:
-            self._check_arrays()
-            data = self._arrays["word_bytes"].tobytes()
-            ends = self._arrays["word_offsets"].tolist()
-            if data.isascii():
-                whole = data.decode()
-                self._words = [whole[a:b] for a, b in itertools.pairwise(ends)]
-            else:
-                pairs = enumerate(itertools.pairwise(ends))
-                self._words = [_decoded(data[a:b], i) for i, (a, b) in pairs]
-        return self._words
+        return self._table.words
 
     @property
     def index(self) -> dict[str, int]:
         """Word to id, for many words; `id_of` looks up one without making this dict."""
-        if self._index is None:
-            self._index = {word: i for i, word in enumerate(self.words)}
-        return self._index
+        return self._table.index
+
+    @property
+    def counts(self) -> np.ndarray | None:
+        """How often each word occurred in the source corpus; None when unknown."""
+        return self._checked_counts
+
+    @cached_property
+    def _checked_counts(self) -> np.ndarray | None:
+        """`counts`, which in a file are read when they are first asked for."""
+        if self._counts is not None:
+            _ = self._table.arrays  # verified with them
+            if self._counts.size and self._counts.min() < 0:
+                raise ValueError(
+                    f"counts must be at least 0. Got {self._counts.min()} instead. The file they "
+                    "come from is damaged."
+                )
+        return self._counts
 
     def id_of(self, word: str) -> int:
         """Id of a word, -1 where it is unknown."""
-        if self._index is not None:
-            return self._index.get(word, -1)
-        from pacsent._kernels import text_kernels as kernels
-
-        data, starts = joined([word])
-        with np.errstate(over="ignore"):
-            return int(kernels.find_words(data, starts, self._table())[0])
-
-    def __getstate__(self):
-        self._check_arrays()
-        state = dict(self.__dict__)
-        if state["_arrays"]:
-            state["_arrays"] = {k: v for k, v in self._arrays.items() if k != "hash_table"}
-            state["_words"] = None
-        state["_index"] = None  # made again when it is needed
-        state["_spelling"] = None
-        return state
+        return self._table.id_of(word)
 
     @property
     def normalise_name(self) -> str | None:
@@ -308,7 +163,7 @@ class Vocabulary:
         return self.normalise if isinstance(self.normalise, str) else None
 
     def __len__(self) -> int:
-        return self._n_words
+        return self._table.n_words
 
     def __contains__(self, word) -> bool:
         return isinstance(word, str) and self.id_of(word) >= 0
@@ -368,7 +223,7 @@ class Vocabulary:
 
     def _likely_cause(self) -> str:
         """Why few words of a text are in this vocabulary, judged by its frequent words."""
-        words = [self._word(i) for i in range(min(len(self), 2000))]
+        words = [self._table.word(i) for i in range(min(len(self), 2000))]
         n_plain = sum(bool(word) and set(word) <= _LETTERS for word in words)
         made_from = "Vocabulary(..., normalise=your_tokeniser)"
         if self.normalise_name == "paper" and n_plain < 0.9 * len(words):
@@ -439,12 +294,14 @@ class Vocabulary:
             whole = [data[a:b].tobytes().decode("utf-8") for a, b in itertools.pairwise(bounds)]
             return self._encode_rows(whole, 0, n_jobs=1)
         first = bounds[0]
-        return self._encode_paper(frozen(data[first : bounds[-1]]), bounds - first, self._table())
+        return self._encode_paper(
+            frozen(data[first : bounds[-1]]), bounds - first, self._table.lookup
+        )
 
     def _encode_rows(self, X, first_row: int, n_jobs: int | None) -> Encoded:
         """`encode` for sentences, the first of which is number `first_row` for messages."""
         batches = batches_of(X, first_row)
-        words = self._table() if self.normalise_name else None
+        words = self._table.lookup if self.normalise_name else None
         encode = self._encode if self.unknown == "drop" else self._encode_spelled
         parts = list(in_order(lambda batch: encode(batch, words), batches, n_jobs))
         if not parts:
@@ -470,7 +327,7 @@ class Vocabulary:
         """
         if self.normalise_name is None or self.unknown != "drop":
             return lambda texts: self._encode_rows(texts, 0, n_jobs=1)
-        words = self._table()
+        words = self._table.lookup
 
         def encode(texts: list) -> Encoded:
             if len(texts) > 1 << 12 or not _all_strings(texts) or _size(texts) > _BATCH:
@@ -481,15 +338,10 @@ class Vocabulary:
 
     def _encode(self, batch: "_Batch", words) -> Encoded:
         """One batch: by the compiled tokenisers where they apply, else by the dict."""
-        from pacsent._kernels import text_kernels as kernels
-
         if batch.raw and self.normalise == "paper":
             return self._encode_paper(*as_ascii(batch.sentences), words)
         if batch.raw and self.normalise == "unicode":
-            with np.errstate(over="ignore"):
-                ids, ends = unicode_ids(
-                    batch.sentences, lambda data, starts: kernels.find_words(data, starts, words)
-                )
+            ids, ends = unicode_ids(batch.sentences, self._table.ids_of)
         else:
             lists = [self.tokens(sentence) for sentence in batch.sentences]
             ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
@@ -516,10 +368,7 @@ class Vocabulary:
         encoded = self._encode(batch, words)
         if not encoded.n_unknown.any():
             return encoded
-        if self._spelling is None:  # two threads may both make it: the same answers
-            _, data, starts = self._table()
-            self._spelling = Spelling(data, starts)
-        spelling, index = self._spelling, self.index
+        spelling, index = self._table.spelling, self.index
         lists = [list(part) for part in np.split(encoded.ids, encoded.offsets[1:-1])]
         n_unknown = encoded.n_unknown.copy()
         for s in np.flatnonzero(encoded.n_unknown):
@@ -530,15 +379,6 @@ class Vocabulary:
         ends = np.cumsum([0, *map(len, lists)])
         flat = np.fromiter(itertools.chain.from_iterable(lists), np.int32, ends[-1])
         return Encoded(flat, ends, n_unknown)
-
-    def treating_unknown(self, how: str) -> "Vocabulary":
-        """The same words, with `unknown` changed; nothing is copied."""
-        _check_unknown(how)
-        if how == self.unknown:
-            return self
-        made = Vocabulary.__new__(type(self))
-        made.__dict__.update(self.__dict__, unknown=how)
-        return made
 
     def digest(self, X: Any) -> str:
         """sha256 over three sha256: of the words, of the token ids and of the offsets.
@@ -561,29 +401,7 @@ class Vocabulary:
         return matrix
 
 
-def _decoded(word: bytes, i: int) -> str:
-    try:
-        return word.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        raise ValueError(
-            f"Words must be UTF-8. Got {word[:40]!r} at {i} instead. The file they come from is "
-            "damaged."
-        ) from None
-
-
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz")
-
-
-def joined(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Words one after the other in UTF-8, and where each begins and ends."""
-    whole = "".join(words)
-    offsets = np.zeros(len(words) + 1, dtype=np.int64)
-    if whole.isascii():
-        np.cumsum(np.fromiter(map(len, words), dtype=np.int64, count=len(words)), out=offsets[1:])
-    else:
-        sizes = (len(word.encode("utf-8", "surrogatepass")) for word in words)
-        np.cumsum(np.fromiter(sizes, dtype=np.int64, count=len(words)), out=offsets[1:])
-    return np.frombuffer(whole.encode("utf-8", "surrogatepass"), dtype=np.uint8), offsets
 
 
 def unicode_ids(sentences: list[str], ids_of: Callable) -> tuple[np.ndarray, np.ndarray]:
@@ -625,24 +443,6 @@ def _plain_tokens(sentences: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndar
     return out[: starts[n]], starts[: n + 1], np.diff(ends, prepend=0)
 
 
-def frozen(array: np.ndarray) -> np.ndarray:
-    """A read-only view: for numba, arrays that may be written to are another type to compile."""
-    view = np.asarray(array).view()
-    view.flags.writeable = False
-    return view
-
-
-def n_slots(n_words: int) -> int:
-    """Rows of a hash table for so many words, at most half full.
-
-    Examples
-    --------
-    >>> n_slots(1000) >= 1000
-    True
-    """
-    return 1 << max(1, (2 * n_words - 1).bit_length())
-
-
 def raw_bytes(array: np.ndarray, dtype: str) -> memoryview:
     """The bytes of an array in one type, whatever the machine's order.
 
@@ -653,6 +453,27 @@ def raw_bytes(array: np.ndarray, dtype: str) -> memoryview:
     [1, 0]
     """
     return np.ascontiguousarray(array, dtype=dtype).data
+
+
+def _table_of(words) -> WordTable:
+    listed = list(as_sentences(words, "words"))
+    if others := [word for word in listed if not isinstance(word, str)]:
+        raise TypeError(f"words must be str. Got {others[0]!r} instead.")
+    return WordTable(listed)
+
+
+def _int64(counts, n_words) -> np.ndarray:
+    """Counts as int64, one for each word; an array from a file stays where it is, unread."""
+    if not (isinstance(counts, np.ndarray) and counts.dtype == np.int64) or not (
+        is_memory_mapped(counts)
+    ):
+        counts = _whole_counts(counts).astype(np.int64, copy=False)
+    if counts.shape != (n_words,):
+        raise ValueError(
+            f"counts must have one number for each of the {n_words:,} words. Got an array of shape "
+            f"{counts.shape} instead."
+        )
+    return counts
 
 
 def _whole_counts(counts) -> np.ndarray:
@@ -682,7 +503,7 @@ def _is_count(value) -> bool:
 
 def digest_of(vocabulary: Vocabulary, of_ids: Any, offsets: np.ndarray) -> str:
     """The sha256 of a corpus: its words, token ids and bounds of sentences."""
-    _, word_bytes, word_offsets = vocabulary._table()
+    word_bytes, word_offsets = map(np.ascontiguousarray, vocabulary.table.arrays)
     of_words = hashlib.sha256(word_bytes.data)
     of_words.update(raw_bytes(word_offsets, "<i8"))
     of_offsets = hashlib.sha256(raw_bytes(offsets, "<i8"))
@@ -715,7 +536,7 @@ def batches_of(X: Iterable, first_row: int = 0) -> Iterator[_Batch]:
                 _check_token_lists(found, row)
             yield _Batch(found, raw)
             row += len(found)
-        # the sentences met so far tell how many make a batch
+        # the sentences so far show how many make a batch
         n_characters = _size(block)
         size = min(max(1, size * _BATCH // max(n_characters, 1)), 4 * size, 1 << 16)
 
@@ -724,11 +545,6 @@ def _kinds(block: list) -> Iterator[tuple[bool, list]]:
     """(whether they are str, sentences), for each run of sentences of one kind."""
     for raw, group in itertools.groupby(block, lambda sentence: isinstance(sentence, str)):
         yield raw, list(group)
-
-
-def _check_unknown(how):
-    if how not in ("drop", "nearest"):
-        raise ValueError(f"unknown must be 'drop' or 'nearest'. Got {how!r} instead.")
 
 
 def _all_strings(sentences: list) -> bool:

@@ -19,8 +19,7 @@ from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.files import replacing
 from pacsent.maps.text_map import TextMap, write_html
 from pacsent.maths.rounding import percent, rounded_up
-from pacsent.words.storing import load_words
-from pacsent.words.vectors import WordVectors
+from pacsent.words.vectors import WordVectors, as_word_vectors
 
 QUERIES = (
     "a ship goes down in a storm at sea",
@@ -61,7 +60,7 @@ def run(
     from pacsent.bench.books.books_page import page
 
     started = time.perf_counter()
-    words, books = load_words("english"), passages()
+    words, books = as_word_vectors("english"), passages()
     say(f"The English model: {words.n_words:,} words, {words.n_dims} dimensions.")
     near = {word: [w for w, _ in words.most_similar(word, 5)] for word in WORDS}
     for word, others in near.items():

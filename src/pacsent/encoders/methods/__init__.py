@@ -8,8 +8,8 @@ from typing import Any
 
 from pacsent.encoders.sentence_vectorizer import Name, SentenceVectorizer
 from pacsent.lazy import modules_of
-from pacsent.words.storing import load_words
-from pacsent.words.vectors import WordVectors
+from pacsent.storage import State
+from pacsent.words.vectors import WordVectors, as_word_vectors
 
 
 def _found() -> dict[str, tuple[type[SentenceVectorizer], Name]]:
@@ -80,8 +80,19 @@ def make(name: str, word_vectors: WordVectors | str, **params: Any) -> SentenceV
             f"{other!r} for a posterior that depends on {key}."
         )
     if isinstance(word_vectors, str):
-        word_vectors = load_words(word_vectors)
+        word_vectors = as_word_vectors(word_vectors)
     return estimator(word_vectors, **{**what.defaults, **fixed, **params})
+
+
+def from_state(state: State) -> SentenceVectorizer:
+    """The estimator of a saved state: one of those in METHODS, whatever its name says."""
+    name = state.config.get("class")
+    if name not in ESTIMATORS:
+        raise ValueError(
+            f"it holds a {name!r}, which this pacsent does not have. Install the version that "
+            f"wrote it, {state.config.get('pacsent_version', '?')}"
+        )
+    return ESTIMATORS[name].from_state(state)
 
 
 def check_gives_vectors(opened: Any, source: Any) -> None:
@@ -89,7 +100,7 @@ def check_gives_vectors(opened: Any, source: Any) -> None:
 
     Examples
     --------
-    >>> check_gives_vectors(load_words("english"), "english")
+    >>> check_gives_vectors(as_word_vectors("english"), "english")
     """
     if not isinstance(opened, (WordVectors, SentenceVectorizer)):
         raise ValueError(

@@ -75,8 +75,8 @@ def detect(path: str | os.PathLike) -> str:
         if len(fields) == 2:
             raise ValueError(
                 f"{path} has one number after each word, so it is a list of counts rather than "
-                "vectors. Pass it as counts= beside the vectors, or format='glove' if the vectors "
-                "do have one dimension."
+                "vectors. Pass it as counts= together with the vectors, or format='glove' if the "
+                "vectors do have one dimension."
             )
         return "glove"
     shown = start[:40].decode("ascii", "backslashreplace").split("\n")[0]

@@ -9,7 +9,7 @@ import numpy as np
 
 from pacsent.words.formats import table_parts as common
 from pacsent.words.formats.table_parts import LONGEST_WORD, PEEK, Parts, Table, opened
-from pacsent.words.vectors import Subwords
+from pacsent.words.subwords import Subwords
 
 if TYPE_CHECKING:
     from pacsent.words.formats.table_parts import Options

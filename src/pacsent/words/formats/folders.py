@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pacsent import storage
 from pacsent.words.formats.table_parts import PEEK, Parts, Stream, decoded, opened
 from pacsent.words.formats.text_tables import text_table
+from pacsent.words.vectors import WORD_LIST
 
 if TYPE_CHECKING:
     from pacsent.words.formats.table_parts import Options
@@ -92,7 +92,7 @@ def read_npy(path: Path, options: "Options") -> Parts:
         tables[name] = table
     if "input" not in tables:
         raise ValueError(f"{path} must hold input*.npy. It does not. Name the input table so.")
-    lists = [path / name for name in ("vocab.tsv", storage.WORD_LIST) if (path / name).exists()]
+    lists = [path / name for name in ("vocab.tsv", WORD_LIST) if (path / name).exists()]
     if not lists:
         raise FileNotFoundError(
             f"{path} must hold vocab.tsv (word<TAB>count, one line for each row of the tables). "

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.words.vectors import Subwords, WordVectors
+from pacsent.words.subwords import Subwords
+from pacsent.words.vectors import WordVectors
 from pacsent.words.vocabulary import Vocabulary
 
 

@@ -1,7 +1,7 @@
 """Folders of static embeddings: model2vec's, and sentence-transformers' StaticEmbedding.
 
 A tokenizer.json and one row for each token in model.safetensors. Tokens that are whole words become
-words; parts of words and special tokens cannot be met as words and are left out, with a warning.
+words; parts of words and special tokens do not occur as words and are left out, with a warning.
 """
 
 import json

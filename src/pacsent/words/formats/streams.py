@@ -4,15 +4,14 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from pacsent.storage import place
+from pacsent.storage import place, read_config
 from pacsent.words.formats.detection import detect
 from pacsent.words.formats.fasttext import read_fasttext
 from pacsent.words.formats.folders import read_counts, read_npy, read_senna
 from pacsent.words.formats.static import read_static
 from pacsent.words.formats.table_parts import FORMATS, Options
 from pacsent.words.formats.word2vec import read_glove, read_word2vec_pair
-from pacsent.words.storing import load_words
-from pacsent.words.vectors import WordVectors
+from pacsent.words.vectors import WordVectors, as_word_vectors
 
 ENCODING_ERRORS = ("strict", "replace", "backslashreplace")
 
@@ -22,6 +21,7 @@ def read(
     *,
     format: str | None = None,
     normalise: str | Callable[[str], list[str]] | None = None,
+    unknown: str | None = None,
     counts: str | os.PathLike | None = None,
     context: str | os.PathLike | None = "auto",
     encoding_errors: str = "strict",
@@ -40,11 +40,13 @@ def read(
     normalise : {"paper", "unicode"} or callable, optional
         How raw text becomes tokens of this vocabulary. When left out: what a folder of ours
         says, "paper" for everything else.
+    unknown : {"drop", "nearest"}, optional
+        What happens to words that are not in the vocabulary, as in `Vocabulary`.
     counts : path, optional
         A file with `word count` on each line (word2vec's -save-vocab, GloVe's vocab.txt, a
         .tsv). Without it counts are None where the format keeps none: never invented.
     context : "auto", None or path, default="auto"
-        The output table of a word2vec file. "auto" takes `context_FILE` beside `FILE` if it is
+        The output table of a word2vec file. "auto" takes `context_FILE` next to `FILE` if it is
         there; None leaves the output table out.
     encoding_errors : {"strict", "replace", "backslashreplace"}, default="strict"
         What to do with words that are not UTF-8: refuse the file, or replace the bad bytes.
@@ -72,13 +74,8 @@ def read(
     _refuse_unused(path, format, counts, context)
     options = Options(encoding_errors, duplicates, verbose)
     if format == "pacsent":
-        words = load_words(path, normalise=normalise)
-        if not isinstance(words, WordVectors):
-            raise ValueError(
-                f"{path} must hold word vectors. Got a fitted {type(words).__name__} instead. "
-                "Open it with pacsent.load."
-            )
-        return words
+        read_config(path)  # `load` would ask here again for a damaged one
+        return as_word_vectors(path, normalise=normalise, unknown=unknown)
     if format.startswith("word2vec"):
         parts = read_word2vec_pair(path, format, context, options)
     else:
@@ -92,7 +89,10 @@ def read(
         parts = reader(path, options)
     if counts is not None:
         parts.counts = read_counts(Path(counts), parts.words, encoding_errors)
-    return parts.word_vectors(normalise or "paper", {"format": FORMATS[format], **parts.training})
+    words = parts.word_vectors(normalise or "paper", {"format": FORMATS[format], **parts.training})
+    if unknown in (None, "drop"):
+        return words
+    return words.replace(vocabulary=words.vocabulary.replace(unknown=unknown))
 
 
 def _refuse_unused(path, format, counts, context) -> None:

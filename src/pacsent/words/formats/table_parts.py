@@ -6,13 +6,14 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pacsent import progress
 from pacsent.text.reading import Source
-from pacsent.words.vectors import Subwords, WordVectors
+from pacsent.words.subwords import Subwords
+from pacsent.words.vectors import WordVectors
 from pacsent.words.vocabulary import Vocabulary
 
 FORMATS = {
@@ -132,16 +133,16 @@ class Table:
     ):
         self.n_dims, self.most, self.n = n_dims, most, 0
         # all at once where a plain file of this size can hold that many rows
-        room = 0 if most is None or size is None else min(most, size // (per_number * n_dims))
-        self._rows = np.empty((room, n_dims), dtype=np.float32)
+        n_rows = 0 if most is None or size is None else min(most, size // (per_number * n_dims))
+        self._rows = np.empty((n_rows, n_dims), dtype=np.float32)
 
     def append(self, rows: np.ndarray) -> None:
         needed = self.n + len(rows)
         if needed > len(self._rows):
-            room = max(needed, len(self._rows) * 3 // 2, 1024)
+            n_rows = max(needed, len(self._rows) * 3 // 2, 1024)
             if self.most is not None:
-                room = max(needed, min(room, self.most))
-            self._rows.resize((room, self.n_dims), refcheck=False)
+                n_rows = max(needed, min(n_rows, self.most))
+            self._rows.resize((n_rows, self.n_dims), refcheck=False)
         self._rows[self.n : needed] = rows
         self.n = needed
 
@@ -150,18 +151,12 @@ class Table:
         return self._rows
 
 
-class Options:
-    """How a reader treats bytes that are not UTF-8 and words that come twice.
+class Options(NamedTuple):
+    """How a reader treats bytes that are not UTF-8 and words that come twice."""
 
-    Examples
-    --------
-    >>> Options('strict', 'error', False).duplicates
-    'error'
-    """
-
-    def __init__(self, encoding_errors: str, duplicates: str, verbose: bool):
-        self.encoding_errors, self.duplicates = encoding_errors, duplicates
-        self.verbose = verbose
+    encoding_errors: str
+    duplicates: str
+    verbose: bool
 
 
 class Parts:
@@ -217,15 +212,13 @@ class Parts:
     def word_vectors(self, normalise: Any, training: dict) -> WordVectors:
         """Whole and finite, or refused with the name of the file."""
         try:
-            words = WordVectors(
+            return WordVectors(
                 Vocabulary(self.words, self.counts, normalise=normalise),
                 self.table,
                 self.output,
                 training=training,
                 subwords=self.subwords,
-            )
-            words._check_all()  # mapped tables; those in memory were checked when it was made
-            return words
+            ).check_finite()
         except ValueError as error:
             raise ValueError(f"{self.path}: {error}") from None
 

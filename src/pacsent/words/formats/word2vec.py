@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def read_word2vec_pair(
     path: Path, format: str, context: str | os.PathLike | None, options: "Options"
 ) -> Parts:
-    """Word vectors of word2vec's text or binary, and of the file beside it as output table."""
+    """Word vectors of word2vec's text or binary, and its output table from `context_FILE`."""
     if context == "auto":
         if path.name.startswith(CONTEXT):
             first = path.with_name(path.name.removeprefix(CONTEXT))
@@ -37,8 +37,8 @@ def read_word2vec_pair(
                     f"{path} is the output table of the pair that begins with {first}. Read "
                     f"{first.name} to get both tables, or pass context=None to read this one alone."
                 )
-        beside = path.with_name(CONTEXT + path.name)
-        context = beside if beside.exists() else None
+        neighbour = path.with_name(CONTEXT + path.name)
+        context = neighbour if neighbour.exists() else None
     parts = _read_word2vec(path, options, format)
     if context is None:
         return parts

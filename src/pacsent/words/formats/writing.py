@@ -1,4 +1,4 @@
-"""Word vectors written for other programs: beside their place, then moved."""
+"""Word vectors written for other programs, each file whole or not at all."""
 
 import os
 import re
@@ -9,8 +9,8 @@ import numpy as np
 
 from pacsent import progress
 from pacsent.files import check_output, replacing
+from pacsent.storage import save
 from pacsent.words.formats.table_parts import CONTEXT
-from pacsent.words.storing import save_words
 from pacsent.words.vectors import WordVectors
 
 WRITABLE = ("word2vec-text", "word2vec-binary", "pacsent")
@@ -31,7 +31,7 @@ def write(
     ----------
     words : WordVectors
     path : str or path
-        The input table goes here, the output table to `context_FILE` beside it.
+        The input table goes here, the output table to `context_FILE` next to it.
     format : {"word2vec-text", "word2vec-binary", "pacsent"}, optional
         By the name when left out: .txt and .vec are text, .bin is binary, a name without a
         suffix is our folder.
@@ -49,7 +49,7 @@ def write(
     Notes
     -----
     Text has nine significant digits, from which float32 and float16 come back as they were.
-    Words with white space cannot be told from their numbers and are refused.
+    Words with white space cannot be distinguished from their numbers and are refused.
     """
     path = Path(path)
     format = format or format_of_name(path)
@@ -57,7 +57,7 @@ def write(
     if save_counts is not None and words.counts is None:
         raise ValueError("save_counts needs word counts, and these vectors have none.")
     if format == "pacsent":
-        save_words(words, path, overwrite=overwrite)
+        save(words, path, overwrite=overwrite)
     else:
         raw = _words_for_word2vec(words)
         lines = _text_lines if format == "word2vec-text" else _binary_records

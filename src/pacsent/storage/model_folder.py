@@ -1,0 +1,199 @@
+"""The folder of a saved model and its description, `config.json`."""
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pacsent
+from pacsent import files
+from pacsent.storage import hub
+from pacsent.storage.checksums import checksum_of_json
+
+FORMAT_VERSION = 3
+CONFIG = "config.json"
+PACKAGED = Path(pacsent.__file__).parent / "models"  # what comes with the package
+
+
+def place(path: str | os.PathLike) -> Path:
+    """The path itself; for the bare name of a model that comes with the package, its folder.
+
+    Such a name has precedence over a folder of the working directory: write ./english for that.
+    `hf://owner/name` is fetched from the Hugging Face hub, and stands for the folder in its cache.
+    """
+    if isinstance(path, str) and path.startswith(hub.SCHEME):
+        return hub.fetch(path)
+    if isinstance(path, str) and path.isidentifier() and (PACKAGED / path / CONFIG).is_file():
+        return PACKAGED / path
+    return Path(path)
+
+
+def is_model(folder: Path) -> bool:
+    """Whether a folder holds something that pacsent saved.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> is_model(Path('no-such-folder'))
+    False
+    """
+    try:
+        config = json.loads((folder / CONFIG).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(config, dict) and "format_version" in config and "pacsent_version" in config
+
+
+def check_place(path: str | os.PathLike, inputs: Iterable = (), *, overwrite: bool = False) -> None:
+    """Refuse a target that is not ours, or is an input, or exists and may not be replaced."""
+    target = Path(os.path.realpath(path))
+    if target.exists() and not (
+        target.is_dir() and (is_model(target) or not any(target.iterdir()))
+    ):
+        what = "a folder that is not a pacsent model" if target.is_dir() else "a file"
+        raise ValueError(
+            f"{path} must be a new folder or a pacsent model. It exists and is {what}. "
+            "Choose another name, or move it away first."
+        )
+    files.check_output(path, inputs, overwrite=overwrite, folder=True)
+
+
+def write_folder(
+    path: str | os.PathLike,
+    write: Callable[[Path], object],
+    needed: int | None = None,
+    *,
+    overwrite: bool = False,
+) -> Path:
+    """A model folder: `write` fills it under a hidden name, then it is moved in one step."""
+    path = Path(path)
+    check_place(path, overwrite=overwrite)
+    with files.replacing_folder(path, needed=needed) as folder:
+        write(folder)
+    return path
+
+
+# ------------------------------------------------------------------------------------------------
+# config.json
+# ------------------------------------------------------------------------------------------------
+
+
+def write_config(folder: Path, config: dict) -> str:
+    """Write the description of a model; returns its checksum, which stands in it as well."""
+    config = {"format_version": FORMAT_VERSION, "pacsent_version": pacsent.__version__, **config}
+    config = to_json(config, "the description of the model")
+    config["digest"] = checksum_of_json(config)
+    text = json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    (folder / CONFIG).write_bytes(text.encode())
+    return config["digest"]
+
+
+def read_config(path: Path) -> dict:
+    """What the config.json of a saved folder says, checked."""
+    if not path.exists():
+        left = sorted(path.parent.glob(f".{path.name}.old-*")) if path.parent.is_dir() else []
+        advice = (
+            f" A save was interrupted and left the model in {left[-1]}: rename it back."
+            if left
+            else " Check the spelling."
+        )
+        raise FileNotFoundError(f"There is no folder {path}.{advice}")
+    if not path.is_dir():
+        raise ValueError(
+            f"{path} must be a folder written by pacsent. It is a file. Read files of other "
+            "programs with pacsent.words.formats.read or `pacsent convert`."
+        )
+    try:
+        raw = (path / CONFIG).read_bytes()
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"{path} is not a model of pacsent: it has no {CONFIG}. Read vectors of other programs "
+            "with pacsent.words.formats.read or `pacsent convert`."
+        ) from None
+    damaged = (
+        f"{path / CONFIG} must be the description of a pacsent model (JSON with format_version and "
+        "kind). It is damaged or of another program"
+    )
+    try:
+        config = json.loads(raw)
+        version = config["format_version"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ValueError(f"{damaged}. Copy or save the model again.") from None
+    if type(version) is not int or version != FORMAT_VERSION:
+        raise ValueError(
+            f"{path} must have format_version {FORMAT_VERSION}. Got {version!r} instead, written "
+            f"by pacsent {config.get('pacsent_version', '?')}. Install that version to read it; "
+            f"this is pacsent {pacsent.__version__}."
+        )
+    if wrong := _wrong_with(config):
+        raise ValueError(f"{damaged} ({wrong}). Copy or save the model again.")
+    return config
+
+
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "kind": str, "files": dict, "digest": str, "parameters": dict, "parts": dict, "class": str,
+    "pacsent_version": str, "vectors_digest": str, "corpus_digest": (str, type(None)),
+    "training": (dict, type(None)), "n_words": int, "n_dims": int,
+}  # fmt: skip
+
+
+def _wrong_with(config) -> str:
+    """What is wrong with the description of a model; "" where nothing is."""
+    for name in ("kind", "files", "digest"):
+        if name not in config:
+            return f"it has no {name}"
+    for name, kind in _TYPES.items():
+        if name in config and not isinstance(config[name], kind):
+            return f"{name} is a {type(config[name]).__name__}"
+    records = [*config["files"].values(), *config.get("parts", {}).values()]
+    if not all(isinstance(record, dict) for record in records):
+        return "its files or parts are not described"
+    try:
+        found = checksum_of_json({k: v for k, v in config.items() if k != "digest"})
+    except (ValueError, RecursionError):
+        return "it is nested too deeply"
+    return "" if found == config["digest"] else "it was changed after it was saved"
+
+
+def to_json(value: Any, what: str) -> Any:
+    """Plain JSON; infinity, NaN and tuples are written so that they come back as they were."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (np.bool_, np.integer, np.floating)):
+        value = value.item()
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"__float__": repr(value)}
+    if isinstance(value, tuple):
+        return {"__tuple__": [to_json(item, what) for item in value]}
+    if isinstance(value, list):
+        return [to_json(item, what) for item in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: to_json(item, what) for key, item in value.items()}
+    advice = " Name it ('paper', 'unicode') instead." if callable(value) else ""
+    raise ValueError(
+        f"{what} must be numbers, strings, lists or None to be saved. Got "
+        f"{type(value).__name__} instead, which only pickle could keep.{advice}"
+    )
+
+
+def from_json(value: Any) -> Any:
+    """The inverse of `to_json`; ValueError for what that never writes."""
+    if isinstance(value, list):
+        return [from_json(item) for item in value]
+    if isinstance(value, dict):
+        if set(value) == {"__float__"}:
+            if value["__float__"] not in ("inf", "-inf", "nan"):
+                raise ValueError(f"no number is written {value['__float__']!r}")
+            return float(value["__float__"])
+        if set(value) == {"__tuple__"}:
+            if not isinstance(value["__tuple__"], list):
+                raise ValueError("a tuple must be written as a list")
+            return tuple(from_json(item) for item in value["__tuple__"])
+        return {key: from_json(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,241 @@
+"""`WordTable`: the words of a vocabulary as a list, as bytes and as a hash table."""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pacsent.words.spelling import Spelling
+
+
+class WordTable:
+    """Different words, each form of them made from another when it is first needed.
+
+    A table that comes from a file opens at once: nothing is copied, decoded or checked but sizes.
+    The contents are checked once, before anything uses them.
+
+    Parameters
+    ----------
+    words : list of str or None
+        All different; None where `arrays` are given.
+    arrays : mapping of str to array, optional
+        `word_bytes` (uint8), the words in UTF-8 without anything between them; `word_offsets`
+        (int64), word i is word_bytes[word_offsets[i]:word_offsets[i + 1]]; and, if known,
+        `hash_table` (uint64, two columns), which is built when it is needed otherwise.
+    verify : callable, optional
+        Called once before the arrays are used; raises where they are not what was saved.
+
+    Examples
+    --------
+    >>> table = WordTable(["film", "café"])
+    >>> table.word(1), table.index["film"], table.id_of("book")
+    ('café', 0, -1)
+    """
+
+    def __init__(
+        self,
+        words: list[str] | None,
+        arrays: Mapping[str, np.ndarray] | None = None,
+        verify: Callable[[], None] | None = None,
+    ):
+        self._list, self._arrays, self._verify = words, dict(arrays or {}), verify
+        if words is None:
+            self.n_words = len(self._arrays["word_offsets"]) - 1
+            self._check_sizes()
+        else:
+            self.n_words = len(words)
+            if len(self.index) != self.n_words:
+                i = next(i for i, word in enumerate(words) if self.index[word] != i)
+                raise ValueError(
+                    f"words must be all different. Got {words[i]!r} at {i} and at "
+                    f"{self.index[words[i]]} instead. Keep one of them."
+                )
+
+    def __getstate__(self):
+        """Without what can be made again, and without what only this process can verify."""
+        arrays = {}
+        if self._list is None:
+            arrays = dict(zip(("word_bytes", "word_offsets"), self.arrays))
+        return {"n_words": self.n_words, "_list": self._list, "_arrays": arrays, "_verify": None}
+
+    def _check_sizes(self):
+        word_bytes, offsets = self._arrays["word_bytes"], self._arrays["word_offsets"]
+        for name, array, dtype in (
+            ("word_bytes", word_bytes, np.uint8),
+            ("word_offsets", offsets, np.int64),
+        ):
+            if array.ndim != 1 or array.dtype != dtype:
+                raise ValueError(
+                    f"{name} must be a flat array of {np.dtype(dtype)}. Got {array.dtype} of shape "
+                    f"{array.shape} instead. The file it comes from is damaged."
+                )
+        if self.n_words < 0 or offsets[0] != 0 or offsets[-1] != len(word_bytes):
+            raise ValueError(
+                f"word_offsets must go from 0 to the size of word_bytes, {len(word_bytes):,}. Got "
+                f"{len(offsets):,} offsets that do not instead. The file they come from is damaged."
+            )
+        table = self._arrays.get("hash_table")
+        if table is None:
+            return
+        n_slots = len(table)
+        fits = table.shape == (n_slots, 2) and table.dtype == np.uint64
+        if not fits or n_slots & (n_slots - 1) or n_slots <= self.n_words:
+            raise ValueError(
+                "hash_table must have two columns and a power of two of rows, more than "
+                f"n_words={self.n_words:,}. Got shape {table.shape} instead. Leave it out, and it "
+                "is built again."
+            )
+
+    @cached_property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """(word_bytes, word_offsets); those of a file are checked."""
+        if self._list is not None:
+            return joined(self._list)
+        if self._verify is not None:
+            self._verify()
+        offsets = self._arrays["word_offsets"]
+        if np.any(offsets[1:] < offsets[:-1]):
+            raise ValueError(
+                "word_offsets must not fall. Got offsets that do instead. The file they come from "
+                "is damaged."
+            )
+        return self._arrays["word_bytes"], offsets
+
+    @cached_property
+    def lookup(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What the kernels look words up in: (hash_table, word_bytes, word_offsets)."""
+        word_bytes, offsets = map(frozen, self.arrays)
+        if "hash_table" not in self._arrays:
+            return frozen(self._built(word_bytes, offsets)), word_bytes, offsets
+        table = self._arrays["hash_table"]
+        filled = table[:, 1]  # a damaged file must not send the kernels out of their arrays
+        if np.count_nonzero(filled) != self.n_words or filled.max() > self.n_words:
+            raise ValueError(
+                f"hash_table and word_offsets must be of the same {self.n_words:,} words. Got "
+                "arrays that do not fit instead. The file they come from is damaged."
+            )
+        return frozen(table), word_bytes, offsets
+
+    def _built(self, word_bytes, offsets) -> np.ndarray:
+        from pacsent._kernels import text_kernels as kernels
+
+        table = np.zeros((n_slots(self.n_words), 2), dtype=np.uint64)
+        with np.errstate(over="ignore"):  # the hash wraps around on purpose
+            twice = kernels.build_table(table, word_bytes, offsets)
+        if twice >= 0:
+            raise ValueError(
+                f"words must be all different. Got {self.word(twice)!r} a second time at {twice} "
+                "instead. Keep one of them."
+            )
+        return table
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The words; position is the token id."""
+        if self._list is not None:
+            return self._list
+        word_bytes, offsets = self.arrays
+        data, ends = word_bytes.tobytes(), offsets.tolist()
+        if data.isascii():
+            whole = data.decode()
+            return [whole[a:b] for a, b in itertools.pairwise(ends)]
+        return [_decoded(data[a:b], i) for i, (a, b) in enumerate(itertools.pairwise(ends))]
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Word to id."""
+        return {word: i for i, word in enumerate(self.words)}
+
+    @cached_property
+    def spelling(self) -> Spelling:
+        """Finds the known word that an unknown one is a misspelling of."""
+        return Spelling(*self.arrays)
+
+    def word(self, i: int) -> str:
+        """One word, without decoding the others."""
+        if self._list is not None:
+            return self._list[i]
+        word_bytes, offsets = self.arrays
+        return _decoded(word_bytes[offsets[i] : offsets[i + 1]].tobytes(), i)
+
+    def id_of(self, word: str) -> int:
+        """Id of a word, -1 where it is unknown; without making `index` for a table of a file."""
+        if self._list is not None or "index" in self.__dict__:
+            return self.index.get(word, -1)
+        return int(self.ids_of(*joined([word]))[0])
+
+    def ids_of(self, data: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        """Ids of words that lie one after the other in UTF-8, -1 for unknown ones."""
+        from pacsent._kernels import text_kernels as kernels
+
+        with np.errstate(over="ignore"):
+            return kernels.find_words(data, starts, self.lookup)
+
+    def check(self) -> None:
+        """Raise ValueError unless every word is found at its own id."""
+        found = self.ids_of(*map(frozen, self.arrays))
+        wrong = np.flatnonzero(found != np.arange(self.n_words))
+        if wrong.size:
+            i = int(wrong[0])
+            raise ValueError(
+                f"Every word must be found at its own number. Got {found[i]} for {self.word(i)!r} "
+                f"at {i} instead. The file they come from is damaged: copy or save it again."
+            )
+
+
+def joined(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Words one after the other in UTF-8, and where each begins and ends."""
+    whole = "".join(words)
+    offsets = np.zeros(len(words) + 1, dtype=np.int64)
+    if whole.isascii():
+        np.cumsum(np.fromiter(map(len, words), dtype=np.int64, count=len(words)), out=offsets[1:])
+    else:
+        sizes = (len(word.encode("utf-8", "surrogatepass")) for word in words)
+        np.cumsum(np.fromiter(sizes, dtype=np.int64, count=len(words)), out=offsets[1:])
+    return np.frombuffer(whole.encode("utf-8", "surrogatepass"), dtype=np.uint8), offsets
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """A read-only view: for numba, arrays that may be written to are another type to compile."""
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def is_memory_mapped(array: np.ndarray) -> bool:
+    """Whether an array, or what it is a view of, lies in a file.
+
+    Examples
+    --------
+    >>> is_memory_mapped(np.zeros(3))
+    False
+    """
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        if isinstance(owner, np.memmap):
+            return True
+        owner = owner.base
+    return False
+
+
+def n_slots(n_words: int) -> int:
+    """Rows of a hash table for this number of words, at most half full.
+
+    Examples
+    --------
+    >>> n_slots(1000) >= 1000
+    True
+    """
+    return 1 << max(1, (2 * n_words - 1).bit_length())
+
+
+def _decoded(word: bytes, i: int) -> str:
+    try:
+        return word.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        raise ValueError(
+            f"Words must be UTF-8. Got {word[:40]!r} at {i} instead. The file they come from is "
+            "damaged."
+        ) from None
