@@ -3,7 +3,7 @@
     python benchmarks/simulate.py --save                    # 1,000 replicates each
     python benchmarks/simulate.py --replicates 100          # quicker
 
-Saves docs/figures/drift.png beside the result: claimed bound against true risk where words come in
+Saves docs/figures/drift.png with the result: claimed bound against true risk where words come in
 bursts and topics drift, for A as if words were independent, and for the continuation certificate.
 """
 
@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from harness import finish, parser_for
-from pacsent.certificates import simulation
-from pacsent.certificates.simulation import clopper_pearson, simulate
+from pacsent.maths.binomial import two_sided_limits
 from pacsent.maths.means import betting_path
+from pacsent.paper import simulate, simulation
 from pacsent.threads import n_threads
 
 CASES = [
@@ -58,13 +58,12 @@ def coverage_rows(n_replicates, n_jobs):
 
 
 def stream_row(n_streams):
-    """Streams of drifting documents, looked at after every document."""
+    """Streams of drifting documents, with a bound after every document."""
     language = simulation.Language(simulation.SETTINGS["drift"])
     population = simulation._Drifting(language, 0, "continuation")
     rng = np.random.default_rng(1)
-    _, found = population.certified(
-        rng, simulation.certify, population.encoded, "continuation", 0.05, {}
-    )
+    trial = simulation.Trial(0.05, {})
+    _, found = trial(rng, language.words, population.encoded, "continuation")
     rule, truth = found.rule, population.true_risk(found.rule)
     broken, ends = 0, []
     for _ in range(n_streams):
@@ -72,7 +71,7 @@ def stream_row(n_streams):
         path = betting_path(rule.losses(stream, rng), 0.05)
         broken += bool((path < truth).any())
         ends.append(path[-1])
-    low, high = clopper_pearson(broken, n_streams)
+    low, high = two_sided_limits(broken, n_streams, 0.05)
     return {
         "kind": "continuation, watched",
         "setting": "drift",
@@ -100,7 +99,7 @@ def figure(pairs, path):
     low, high = ends.min() - 0.01, ends.max() + 0.01
     axis.plot([low, high], [low, high], color="black", linewidth=0.8)
     axis.set(xlim=(low, high), ylim=(low, high), xlabel="true risk on the words that follow")
-    axis.set(ylabel="promised: at most", title="Points below the line are broken promises")
+    axis.set(ylabel="certified bound", title="Points below the line violate the bound")
     axis.legend(frameon=False, loc="upper left", markerscale=2)
     shown.tight_layout()
     shown.savefig(path, metadata={"Software": None})

@@ -47,7 +47,7 @@ def folder(tmp_path_factory):
 
 def test_training_prints_the_certificate(folder, tmp_path):
     shown = run("train", folder / "train.tsv", "-o", tmp_path / "m", "--holdout", "0.4", *QUICK)
-    assert "With 95 % confidence, at most" in shown
+    assert "With 95 % confidence, the error rate on new texts is at most" in shown
     found = json.loads(
         run("train", folder / "train.tsv", "-o", tmp_path / "m", "--json", *QUICK, "--overwrite")
     )
@@ -102,7 +102,7 @@ def test_certify_and_compare_say_whether_new_texts_are_alike(folder, tmp_path):
     model, data, texts = folder / "model", folder / "new.tsv", tmp_path / "texts.txt"
     texts.write_text("".join(f"{text}\n" for _, text in rows(100, seed=2)))
     assert "not checked" in run("certify", model, data)
-    assert "alike: checked" in run("certify", model, data, "--new", texts)
+    assert "distribution: checked" in run("certify", model, data, "--new", texts)
     found = json.loads(run("compare", model, model, data, "--json", "--new", texts))
     assert found["exchangeable"].startswith("checked")
 
@@ -282,7 +282,7 @@ def test_the_certificate_of_a_classifier_is_verified(folder, tmp_path):
 
     assert "Verified: the bound follows from its parts" in verified(written).stdout
     assert verified(written, str(folder / "new.tsv"), str(folder / "model")).exit_code == 2
-    for changed in ({"error_bound": 0.01}, {"n": "300"}, {"n_errors": -1}, {"more": 1}):
+    for changed in ({"bound": 0.01}, {"n": "300"}, {"n_errors": -1}, {"more": 1}):
         result = verified({**written, **changed})
         assert result.exit_code == 1, changed
         assert result.stderr.startswith("Error: ") and result.stderr.count("\n") == 1

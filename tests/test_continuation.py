@@ -11,10 +11,27 @@ from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent import Corpus, SkipGram, WordVectors, certify, load, make, save
-from pacsent.certificates import Certificate, continuation, simulation
-from pacsent.certificates.certificate import packed_losses, unpacked_losses
+from pacsent.certificates import continuation
+from pacsent.certificates.continuation import ContinuationCertificate, ContinuationOptions
+from pacsent.certificates.encoder_certificate import (
+    certified,
+    packed_losses,
+    unpacked_losses,
+)
 from pacsent.maths.means import betting, betting_path, maurer_pontil
 from pacsent.maths.rounding import percent, rounded_up
+from pacsent.paper import (
+    certify_documents,
+    certify_hidden_words,
+    certify_squared_loss,
+    certify_words,
+    simulation,
+)
+
+
+def measured_too(encoder, texts, **options):
+    """The certificate, and what was measured."""
+    return certified(encoder, texts, ContinuationOptions(**options), continuation.measure)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +51,7 @@ def vectorizer(language):
 
 @pytest.fixture(scope="module")
 def found(vectorizer, documents):
-    return certify(vectorizer, documents, holdout=0.2, random_state=3, return_posterior=True)
+    return measured_too(vectorizer, documents, holdout=0.2, random_state=3)
 
 
 class TestMeasuring:
@@ -66,7 +83,7 @@ class TestMeasuring:
         kept = unpacked_losses(certificate.losses)
         assert (kept >= measured.losses - 1e-12).all()
         assert (kept - measured.losses).max() <= 1 / 65_535
-        assert certificate.risk_bound == betting(kept, 0.05)
+        assert certificate.bound == betting(kept, 0.05)
         assert certificate.n == kept.size == measured.rows.size
 
     def test_nothing_certified_was_set_aside_or_held_out(self, found, documents):
@@ -83,7 +100,7 @@ class TestMeasuring:
             a, b = documents.offsets[row], documents.offsets[row + 1]
             changed[a:b] = changed[a:b][::-1]
         other = documents._replace(ids=changed)
-        _, again = certify(vectorizer, other, holdout=0.2, random_state=3, return_posterior=True)
+        _, again = measured_too(vectorizer, other, holdout=0.2, random_state=3)
         assert again.rule.scale == measured.rule.scale
         assert_array_equal(again.rule.shift, measured.rule.shift)
         assert not np.array_equal(again.losses, measured.losses)
@@ -99,27 +116,25 @@ class TestMeasuring:
     def test_other_bounds_may_be_asked_for(self, vectorizer, documents):
         certificate = certify(vectorizer, documents, random_state=3, bound="maurer-pontil")
         kept = unpacked_losses(certificate.losses)
-        assert certificate.risk_bound == maurer_pontil(kept, 0.05)
+        assert certificate.bound == maurer_pontil(kept, 0.05)
 
     def test_a_method_that_learns_is_fitted_on_documents_set_aside(self, language, documents):
-        certificate, measured = certify(
-            make("PB-IDF-L2", language.words), documents, random_state=0, return_posterior=True
+        certificate, measured = measured_too(
+            make("PB-IDF-L2", language.words), documents, random_state=0
         )
-        assert measured.rule.vectorizer.n_sentences_ != documents.n_sentences
+        assert measured.rule.encoder.n_sentences_ != documents.n_sentences
         aside = documents.take(measured.aside)
         fitted = make("PB-IDF-L2", language.words).fit(aside)
-        assert_array_equal(measured.rule.vectorizer.idf_, fitted.idf_)
+        assert_array_equal(measured.rule.encoder.idf_, fitted.idf_)
         assert certificate.verify()
 
     def test_a_stream_keeps_its_order_and_may_be_watched(self, vectorizer, documents):
-        certificate, measured = certify(
-            vectorizer, documents, anytime=True, random_state=0, return_posterior=True
-        )
+        certificate, measured = measured_too(vectorizer, documents, anytime=True, random_state=0)
         assert_array_equal(measured.rows, np.sort(measured.rows))
         assert measured.aside.max() < measured.rows.min()
         kept = unpacked_losses(certificate.losses)
-        assert certificate.risk_bound == betting(kept, 0.05, anytime=True)
-        assert betting_path(kept, 0.05)[-1] >= certificate.risk_bound - 1e-12
+        assert certificate.bound == betting(kept, 0.05, anytime=True)
+        assert betting_path(kept, 0.05)[-1] >= certificate.bound - 1e-12
         assert certificate.verify()
 
 
@@ -127,21 +142,21 @@ class TestChoices:
     def test_several_candidates_share_delta(self, language, documents):
         candidates = [make(name, language.words) for name in ("PB-L2", "Average", "i-PB-L2")]
         certificate = certify(candidates, documents, random_state=0)
-        assert certificate.paid == {"candidates": 3}
+        assert certificate.corrections == {"candidates": 3}
         assert len(certificate.candidates) == 3
-        assert certificate.risk_bound == min(c["risk_bound"] for c in certificate.candidates)
+        assert certificate.bound == min(c["bound"] for c in certificate.candidates)
         kept = unpacked_losses(certificate.losses)
-        assert certificate.risk_bound == betting(kept, 0.05 / 3)
-        assert "shared among 3 choices (3 candidates)" in str(certificate)
+        assert certificate.bound == betting(kept, 0.05 / 3)
+        assert "a union bound over 3 alternatives (3 candidates)" in str(certificate)
         assert certificate.verify()
 
     def test_candidates_tried_elsewhere_are_paid_too(self, vectorizer, documents):
         alone = certify(vectorizer, documents, random_state=0)
         paid = certify(vectorizer, documents, random_state=0, n_candidates=100)
-        assert paid.risk_bound == betting(unpacked_losses(paid.losses), 0.05 / 100)
-        assert paid.risk_bound > alone.risk_bound
-        unpaid = dataclasses.replace(paid, n_choices=1, risk_bound=alone.risk_bound)
-        with pytest.raises(ValueError, match="does not pay for its choices"):
+        assert paid.bound == betting(unpacked_losses(paid.losses), 0.05 / 100)
+        assert paid.bound > alone.bound
+        unpaid = dataclasses.replace(paid, bound=alone.bound)
+        with pytest.raises(ValueError, match=r"bound must be .* computed from its parts"):
             unpaid.verify()
 
     def test_the_best_of_many_seeds_breaks_an_unpaid_promise_and_keeps_a_paid_one(self):
@@ -188,7 +203,7 @@ class TestProvenance:
             warnings.simplefilter("ignore")
             certificate = certify(make("PB-L2", trained), mixed, overlap="drop")
         assert certificate.n_overlapping == 1
-        assert "1 documents that the vectors had seen were left out" in str(certificate)
+        assert "1 documents of the training text are left out" in str(certificate)
 
     def test_other_text_is_certified_as_checked(self, trained, others, tmp_path):
         save(trained, tmp_path / "words")
@@ -199,7 +214,7 @@ class TestProvenance:
             assert certificate.provenance == "checked"
             assert "Provenance: checked" in str(certificate)
 
-    def test_unknown_provenance_is_said_aloud(self, vectorizer, documents):
+    def test_unknown_provenance_is_stated(self, vectorizer, documents):
         assert "Provenance: UNKNOWN" in str(certify(vectorizer, documents))
 
     def test_imported_vectors_can_be_told_what_they_saw(self, trained, others):
@@ -245,19 +260,21 @@ class TestDuplicates:
     def test_a_thousand_copies_count_once(self, vectorizer, documents):
         """One document is one example, however often it is given."""
         one = documents.take(np.zeros(1000, dtype=int))
-        with pytest.warns(UserWarning, match="examples are too few"):
+        with pytest.warns(UserWarning, match="documents are too few"):
             certificate = certify(vectorizer, one, random_state=0, calibrate=False)
         assert (certificate.n, certificate.n_duplicates) == (1, 999)
-        assert certificate.risk_bound > 0.5
+        assert certificate.bound > 0.5
         assert "999 documents repeat the known words of an earlier one" in str(certificate)
         assert certificate.verify(one, vectorizer)
 
-    @pytest.mark.parametrize("kind", ["continuation", "A", "A'", "C"])
+    @pytest.mark.parametrize(
+        "kind", [certify, certify_words, certify_hidden_words, certify_squared_loss]
+    )
     def test_copies_change_nothing(self, vectorizer, documents, kind):
         twice = documents.take(np.concatenate([np.arange(600), np.arange(0, 600, 2)]))
-        once = certify(vectorizer, documents, kind, random_state=0)
-        again = certify(vectorizer, twice, kind, random_state=0)
-        assert (again.n_duplicates, again.n, again.risk_bound) == (300, once.n, once.risk_bound)
+        once = kind(vectorizer, documents, random_state=0)
+        again = kind(vectorizer, twice, random_state=0)
+        assert (again.n_duplicates, again.n, again.bound) == (300, once.n, once.bound)
 
     def test_other_case_and_unknown_words_make_no_other_text(self, toy_word_vectors):
         encoder = make("Average", toy_word_vectors)
@@ -274,14 +291,14 @@ class TestVerify:
         assert certificate.verify(documents, vectorizer)
         with pytest.raises(ValueError, match="text_digest must be"):
             certificate.verify(documents.take(np.arange(599)), vectorizer)
-        with pytest.raises(ValueError, match=r"vectorizer must be .*Got .* instead"):
+        with pytest.raises(ValueError, match=r"encoder must be .*Got .* instead"):
             certificate.verify(documents, make("PB-L2", vectorizer.word_vectors, lam=3.0))
         with pytest.raises(ValueError, match="must be given together"):
             certificate.verify(documents)
 
     @pytest.mark.parametrize(
         "change",
-        [{"provenance": "checked"}, {"n_left_out": 7}, {"assumption": "None at all."},
+        [{"provenance": "checked"}, {"n_left_out": 7},
          {"n_held_out": 5_000}],
     )  # fmt: skip
     def test_no_field_may_be_changed(self, found, vectorizer, documents, change):
@@ -293,24 +310,18 @@ class TestVerify:
     @pytest.mark.parametrize(
         "change, message",
         [
-            ({"kind": "Z"}, "kind must be one of"),
             ({"delta": 1.5}, "delta must be strictly between 0 and 1"),
-            ({"n": 3}, "n_documents must be 3, the number of examples"),
-            ({"n": 3, "n_documents": 3}, "n must be 420, one loss a document"),
-            ({"n": -3}, "n must be a positive whole number"),
-            ({"n_choices": 0}, "n_choices must be a positive whole number"),
-            ({"risk_bound": float("nan")}, r"risk_bound must be in \[0, 1\]"),
-            ({"risk_bound": 0.1}, "by its own ingredients"),
-            ({"empirical_risk": 0.1}, "by its own ingredients"),
-            ({"weights": (0.9, 0.9)}, "weights must be two shares that add up to one"),
-            ({"trivial_value": 0.9}, "trivial_value must be 0.5"),
-            ({"noise_margin": -1.0}, "noise_margin must be a finite number >= 0"),
-            ({"losses": None}, "losses must be kept for this kind"),
+            ({"n": 3}, "n must be 420, the number of losses"),
+            ({"n": -3}, "n must be an integer of at least 1"),
+            ({"bound": float("nan")}, r"bound must be in \[0, 1\]"),
+            ({"bound": 0.1}, "computed from its parts"),
+            ({"empirical_risk": 0.1}, "computed from its parts"),
+            ({"losses": None}, "losses must be of type str"),
             ({"losses": "%%%"}, "losses must be what certify recorded"),
-            ({"bound_name": "magic"}, "bound_name must be one of"),
-            ({"provenance": "surely"}, "provenance must be one of"),
-            ({"kl": float("inf")}, "kl must be a finite number >= 0"),
-            ({"paid": {"candidates": -1}}, "does not pay for its choices"),
+            ({"options": {"bound": "magic"}}, "options must be those of certify. bound must be"),
+            ({"options": {"share": float("nan")}}, "options must be those of certify. share must"),
+            ({"provenance": "surely"}, "provenance must be 'checked' or 'unknown'"),
+            ({"corrections": {"candidates": -1}}, "corrections must be integers of at least 1"),
         ],
     )
     def test_what_cannot_be_is_refused(self, found, change, message):
@@ -318,16 +329,16 @@ class TestVerify:
             dataclasses.replace(found[0], **change).verify()
 
     def test_a_file_with_fields_of_the_wrong_type(self, found):
-        values = json.loads(found[0].to_json())
-        for name, wrong in (("delta", "0.05"), ("paid", []), ("n", 1.5), ("kind", 3)):
+        values = found[0].to_dict()
+        for name, wrong in (("delta", "0.05"), ("corrections", []), ("n", 1.5), ("losses", 3)):
             with pytest.raises(ValueError, match=f"{name} must be of type"):
-                Certificate.from_json(json.dumps({**values, name: wrong}))
+                ContinuationCertificate.from_dict({**values, name: wrong})
 
     def test_the_seed_is_drawn_and_recorded(self, vectorizer, documents):
         one, two = certify(vectorizer, documents), certify(vectorizer, documents)
         assert one.random_state != two.random_state
         again = certify(vectorizer, documents, random_state=one.random_state)
-        assert again.risk_bound == one.risk_bound
+        assert again.bound == one.bound
         assert one.verify(documents, vectorizer)
 
 
@@ -337,23 +348,30 @@ class TestWords:
         assert rounded_up(0.25, 4) == "0.2500"
         for bound in np.random.default_rng(0).random(200):
             assert float(percent(float(bound)).split()[0]) >= 100 * bound - 1e-9
-        shown = re.search(r"wrong at most ([\d.]+) %", str(found[0])).group(1)
-        assert float(shown) >= 100 * found[0].risk_bound
+        shown = re.search(r"error is at most ([\d.]+) %", str(found[0])).group(1)
+        assert float(shown) >= 100 * found[0].bound
 
     def test_the_sentence_says_what_is_read_and_which_noise(self, found):
         said = str(found[0])
-        assert said.startswith("With 95 % confidence: of a new document like these, of two known")
-        assert "its count in the vectors' source to the power 0.75" in said
-        assert "On 120 further documents that nothing read" in said
-        assert f"Seed {found[0].random_state}" in said
+        assert said.startswith(
+            "Given the first 80 % of a new, similar document, its vector tells words from the rest "
+            "of that document apart from random words. With 95 % confidence the average error is "
+            f"at most {percent(found[0].bound)} (guessing: 50 %)."
+        )
+        assert "their count in the training text of the vectors, to the power 0.75" in said
+        assert "on 120 further documents the risk is" in said
+        assert f"(seed {found[0].random_state})" in said
 
     def test_the_picture_has_the_three_bars(self, found):
         html = found[0]._repr_html_()
-        for name in ("guessing", "realised", "certified"):
+        for name in ("guessing", "held out", "certified"):
             assert f">{name}</text>" in html
-        rows = ("Assumed", "Paid", "Provenance", "Measured", "To verify", "Small print")
+        rows = ("Scope", "Measured on", "Held out", "Assumption", "Provenance", "Corrections")
         places = [html.index(f">{row}</dt>") for row in rows]
-        assert places == sorted(places) and html.index("With 95 %") < html.index("<svg") < places[0]
+        assert (
+            places == sorted(places)
+            and html.index("Given the first") < html.index("<svg") < places[0]
+        )
         assert "<script" not in html and "http" not in html
         assert "aria-label" in html
 
@@ -378,8 +396,8 @@ class TestRefusals:
             ({"holdout": "some"}, "split and holdout must be shares"),
             ({"n_noise": 0}, "n_noise must be an integer of at least 1"),
             ({"overlap": "keep"}, "overlap must be 'refuse' or 'drop'"),
-            ({"anytime": True, "kind": "A"}, "anytime must be used with kind='continuation'"),
-            ({"bias": [0.0, 1.0]}, "bias must be one number for the continuation"),
+            ({"anytime": True, "bound": "chernoff"}, "anytime must be used with bound='betting'"),
+            ({"bias": [0.0, 1.0]}, "bias must be one number"),
             ({"split": 0.5, "holdout": 0.5}, "must be shares with a positive rest"),
         ],
     )
@@ -387,7 +405,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match=message):
             certify(vectorizer, documents, **options)
 
-    @pytest.mark.parametrize("kind", ["continuation", "A", "A'", "C"])
+    @pytest.mark.parametrize("kind", [certify, certify_words, certify_hidden_words])
     def test_nan_in_a_word_that_no_document_holds(self, language, kind):
         """Its score is neither noise nor not: a loss of nothing, or a bound of NaN."""
         texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 3))
@@ -398,19 +416,20 @@ class TestRefusals:
         vectorizer.word_vectors.input_vectors.setflags(write=True)
         vectorizer.word_vectors.input_vectors[row] = np.nan
         with pytest.raises(ValueError, match=f"Got NaN or infinity in row {row}"):
-            certify(vectorizer, texts, kind, holdout=0.1)
+            kind(vectorizer, texts, holdout=0.1)
 
     def test_kind_b_speaks_of_documents(self, vectorizer, documents):
-        said = str(certify(vectorizer, documents, "B", posterior="prior", holdout=0.2))
-        assert "further documents that nothing read" in said and "further words" not in said
+        said = str(certify_documents(vectorizer, documents, posterior="prior", holdout=0.2))
+        assert "further documents the risk" in said and "further words" not in said
 
     def test_kind_b_certifies_what_it_names_or_refuses(self, vectorizer, documents):
         with pytest.raises(ValueError, match="kind 'B' certifies the words' posteriors"):
-            certify(vectorizer, documents, "B")
-        assert certify(vectorizer, documents, "B", posterior="prior").posterior == "prior"
+            certify_documents(vectorizer, documents)
+        found = certify_documents(vectorizer, documents, posterior="prior")
+        assert found.posterior == "prior"
 
 
-class TestPromise:
+class TestGuarantee:
     @pytest.mark.parametrize("setting", simulation.SETTINGS)
     def test_it_is_kept(self, setting):
         coverage = simulation.simulate("continuation", setting, 30)
@@ -425,13 +444,13 @@ class TestPromise:
         drawn = simulation._Continuing.__init__
         monkeypatch.setattr(drawn, "__defaults__", (1000, 30))  # few documents are learned by heart
         honest = simulation.simulate("continuation", "memorising", 20)
-        divided = continuation._divided
+        divided = continuation.divided
 
-        def leaking(terms, rows):
-            _, rest, sample = divided(terms, rows)
+        def leaking(*arguments, **options):
+            _, rest, sample = divided(*arguments, **options)
             return sample, rest, sample
 
-        monkeypatch.setattr(continuation, "_divided", leaking)
+        monkeypatch.setattr(continuation, "divided", leaking)
         leaky = simulation.simulate("continuation", "memorising", 20)
         assert leaky.mean_gap < honest.mean_gap - 0.01
 
@@ -468,4 +487,4 @@ class TestCommands:
         assert refused.exit_code != 0
         assert "were trained on 60 of the 60 documents" in refused.output + str(refused.exception)
         half = self.run("verify", tmp_path / "c.json", text)
-        assert half.exit_code == 2 and "Give TEXT and MODEL together" in half.output
+        assert half.exit_code == 2 and "Give TEXTS and MODEL together" in half.output

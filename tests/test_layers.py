@@ -16,27 +16,28 @@ PACKAGE = Path(pacsent.__file__).parent
 ROOMS = {
     "__main__": {"cli"},
     "cli": {
-        "bench", "certificates", "classify", "files", "maths", "progress", "scale",
-        "encoders", "maps", "serve", "storage", "text", "words",
+        "bench", "certificates", "classify", "files", "maths", "paper", "progress",
+        "scale", "encoders", "maps", "serve", "storage", "text", "words",
     },
     "scale": {
         "_kernels", "classify", "files", "progress", "encoders", "storage",
         "text", "threads", "words",
     },
     "serve": {
-        "certificates", "classify", "maps", "maths", "encoders", "storage", "text",
-        "words",
+        "certificates", "classify", "maps", "maths", "paper", "encoders", "storage",
+        "text", "words",
     },
     "bench": {
-        "certificates", "classify", "files", "gpu", "maps", "maths", "progress", "encoders",
-        "storage", "text", "threads", "words",
+        "certificates", "classify", "files", "gpu", "maps", "maths", "paper", "progress",
+        "encoders", "storage", "text", "threads", "words",
     },
     "maps": {"encoders", "files", "maths", "text"},
+    "paper": {"certificates", "encoders", "files", "maths", "progress", "text", "words"},
     "classify": {
         "_kernels", "certificates", "maths", "encoders", "parameter_checks", "storage", "text",
         "threads", "words",
     },
-    "certificates": {"files", "maths", "progress", "encoders", "text", "threads", "words"},
+    "certificates": {"maths", "progress", "encoders", "text", "threads", "words"},
     "encoders": {
         "_kernels", "files", "gpu", "maths", "parameter_checks", "progress", "storage", "text",
         "threads", "words",

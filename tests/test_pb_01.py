@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent import make
-from pacsent.certificates import simulation
 from pacsent.maths import pb_01_objective as pb_01
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.risks import gibbs_risk
+from pacsent.paper import simulation
 
 
 @pytest.fixture(scope="module")

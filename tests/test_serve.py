@@ -24,7 +24,8 @@ fastapi = pytest.importorskip("fastapi")
 pytest.importorskip("orjson")
 pytest.importorskip("uvicorn")
 
-from pacsent import Index, TextClassifier, certify, make, save  # noqa: E402
+from pacsent import Index, TextClassifier, make, save  # noqa: E402
+from pacsent.paper import certify_words  # noqa: E402
 from pacsent.serve import Served, Settings, create_app, read_keys  # noqa: E402
 from pacsent.serve.batches import Batcher  # noqa: E402
 from pacsent.serve.logs import Log  # noqa: E402
@@ -54,7 +55,7 @@ def served(vectorizer, classifier):
     index = Index(vectorizer)
     index.add(TEXTS[:3])
     words = [f"a film {i} of wine and cats" for i in range(200)]
-    certificate = certify(make("Average", "english").fit([]), words, kind="A")
+    certificate = certify_words(make("Average", "english").fit([]), words)
     return Served("english", vectorizer, classifier, index, [certificate])
 
 
@@ -183,7 +184,7 @@ def test_certificates_name_what_they_are_about_in_plain_words(app):
 
 
 def test_a_certificate_that_does_not_follow_from_its_parts_is_not_served(vectorizer, classifier):
-    forged = dataclasses.replace(classifier.certificate_, error_bound=1e-6)
+    forged = dataclasses.replace(classifier.certificate_, bound=1e-6)
     with pytest.raises(ValueError, match="must follow from its parts"):
         Served("english", vectorizer, certificates=[forged])
 

@@ -1,6 +1,7 @@
 """`verify` of a certificate: every number is changed, one at a time, for every kind."""
 
 import dataclasses
+import html
 import json
 import math
 import warnings
@@ -8,21 +9,35 @@ import warnings
 import numpy as np
 import pytest
 
-from pacsent import certify, make
-from pacsent.certificates.certificate import Certificate, checksum, packed_losses, unpacked_losses
-from pacsent.certificates.simulation import SETTINGS, Language
+from pacsent import certify, make, paper
+from pacsent.certificates import ErrorCertificate
+from pacsent.certificates.certificate import FORMAT, RANGES, checksum
+from pacsent.certificates.encoder_certificate import packed_losses, unpacked_losses
+from pacsent.certificates.error_certificate import bounds_from_counts
+from pacsent.paper.certificate_reading import CLASSES, certificate_from_json
+from pacsent.paper.simulation import SETTINGS, Language
 
-KINDS = ("continuation", "A", "A'", "B", "C")
-# Possible values of these cannot be told from right ones without the texts: what was measured
-# for information, and where the search for a posterior ended.
-NEEDS_TEXTS = {
-    "continuation": {"bias", "scale", "shift_norm"},
-    "A": {"bias", "scale", "shift_norm", "step", "prior_variance", "n_documents"},
-    "A'": {"bias", "scale", "shift_norm", "step", "prior_variance", "n_documents"},
-    "B": {"bias", "scale", "shift_norm", "step", "prior_variance", "noise_risk", "noise_margin"},
-    "C": {"trivial_value", "n_documents", "largest_square"},
+FUNCTIONS = {
+    "continuation": certify,
+    "A": paper.certify_words,
+    "A'": paper.certify_hidden_words,
+    "B": paper.certify_documents,
+    "C": paper.certify_squared_loss,
 }
-COUNTED = {"held_out_risk", "n_held_out", "n_left_out", "n_overlapping", "n_duplicates"}
+KINDS = tuple(CLASSES)
+# Numbers whose possible values cannot be told from the right one without the texts: what was
+# measured for information, and where the search for a posterior ended. A kind may need fewer.
+COUNTED = {"held_out_risk", "n_held_out", "n_left_out", "n_overlapping", "n_duplicates",
+           "random_state"}  # fmt: skip
+RULE = {"bias", "scale", "shift_norm"}
+NEEDS_TEXTS = {
+    "continuation": COUNTED | RULE,
+    "error": {"n_duplicates"},
+    "A": COUNTED | RULE | {"step", "prior_variance", "n_documents"},
+    "A'": COUNTED | RULE | {"step", "prior_variance", "n_documents"},
+    "B": COUNTED | RULE | {"step", "prior_variance", "noise_risk", "noise_margin"},
+    "C": COUNTED | {"constant_risk", "n_documents", "largest_square"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +49,14 @@ def made():
     found = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for kind in KINDS:
+        for kind, function in FUNCTIONS.items():
             options = {"posterior": "prior"} if kind == "B" else {}
-            found[kind] = certify(encoder, texts, kind, random_state=0, holdout=0.2, **options)
+            found[kind] = function(encoder, texts, random_state=0, holdout=0.2, **options)
+    counts = {"up": [120, 20], "down": [80, 16]}
+    found["error"] = ErrorCertificate(
+        **bounds_from_counts(200, 36, counts, 0.05 / 3), n=200, n_errors=36, delta=0.05,
+        class_counts=counts, corrections={"candidates": 3},
+    )  # fmt: skip
     return texts, encoder, found
 
 
@@ -65,7 +85,7 @@ def test_no_number_may_be_another(made, kind):
     certificate = made[2][kind]
     assert certificate.verify()
     for name, value in numbers(certificate).items():
-        if name in NEEDS_TEXTS[kind] | COUNTED:
+        if name in NEEDS_TEXTS[kind]:
             continue
         others = [0, 10**9, value + 1 if isinstance(value, int) else value * 1.01]
         for other in others:
@@ -76,19 +96,21 @@ def test_no_number_may_be_another(made, kind):
                 pytest.fail(f"{name} = {other!r} was accepted")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FUNCTIONS)
 def test_with_the_texts_every_number_is_checked(made, kind):
     texts, encoder, found = made
     certificate = found[kind]
     for name, value in numbers(certificate).items():
-        if name not in NEEDS_TEXTS[kind] | COUNTED:
+        if name not in NEEDS_TEXTS[kind]:
             continue
         if name == "step" and value == 0:
             continue  # 1.01 times nothing
         other = value + 1 if isinstance(value, int) else value * 1.01
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with pytest.raises(ValueError, match=f"{name} must"):
+            with pytest.raises(
+                ValueError, match="must" if name == "random_state" else f"{name} must"
+            ):
                 dataclasses.replace(certificate, **{name: other}).verify(texts, encoder)
                 pytest.fail(f"{name} = {other!r} was accepted")
 
@@ -102,16 +124,58 @@ def test_a_changed_file_is_refused(made, kind):
             continue
         other = value + 1 if isinstance(value, int) else value * 1.01 + 1e-9
         with pytest.raises(ValueError, match=r"checksum must be|format_version must be"):
-            Certificate.from_json(json.dumps({**values, name: other}))
+            certificate_from_json(json.dumps({**values, name: other}))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_certificate_says_what_it_cannot_check_alone(made, kind):
+    certificate = made[2][kind]
+    named = set(certificate.needs_texts) & set(numbers(certificate))
+    assert named == NEEDS_TEXTS[kind] & set(numbers(certificate))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_number_has_a_range(made, kind):
+    assert set(numbers(made[2][kind])) <= set(RANGES)
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [{"up": [1000, 0], "down": [1000, 0]}, {"up": [120, 0], "down": [80, 36]},
+     {"up": [120, 20], "down": [80, 15]}, {"up": [200, 36, 1]}, {"up": [200, -36]}, {"up": "ab"}],
+)  # fmt: skip
+def test_counts_of_classes_must_add_up(made, counts):
+    certificate = dataclasses.replace(made[2]["error"], class_counts=counts)
+    with pytest.raises(ValueError, match=r"class_counts must be|class_bounds must be|bound must"):
+        certificate.verify()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_corrections_cannot_be_left_out(made, kind):
+    certificate = made[2][kind]
+    for other in ({}, {"candidates": 0}, {"candidates": 0.5}, {"candidates": 10**6}):
+        if other != certificate.corrections:
+            with pytest.raises(ValueError, match="must be"):
+                dataclasses.replace(certificate, corrections=other).verify()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_json_keeps_every_number_and_the_page_has_the_sentence(made, kind):
+    certificate = made[2][kind]
+    assert certificate_from_json(certificate.to_json()) == certificate
+    assert type(certificate).from_json(certificate.to_json()).verify()
+    page = certificate._repr_html_()
+    assert "certified" in page and "<script" not in page
+    assert html.escape(certificate.sentence()) in page
 
 
 def test_a_forged_checksum_does_not_make_an_impossible_certificate_possible(made):
     values = json.loads(made[2]["C"].to_json())
     values.pop("checksum")
     forged = {**values, "delta": 0.025}
-    read = Certificate.from_json(json.dumps({**forged, "checksum": checksum(forged)}))
-    with pytest.raises(ValueError, match="must be"):
-        read.verify()
+    assert forged["format_version"] == FORMAT
+    with pytest.raises(ValueError, match=r"c\.json: bound must be"):
+        certificate_from_json(json.dumps({**forged, "checksum": checksum(forged)}), "c.json")
 
 
 def test_losses_are_packed_upwards_to_the_last_bit():

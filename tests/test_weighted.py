@@ -146,7 +146,7 @@ def test_vectors_in_other_coordinates_are_not_certified(words, texts, name):
 
 
 def test_sif_is_certified_like_every_method(words, texts):
-    assert 0 < certify(make("SIF", words), texts * 5).risk_bound <= 1
+    assert 0 < certify(make("SIF", words), texts * 5).bound <= 1
 
 
 def test_a_damped_table_has_no_shared_direction_left():

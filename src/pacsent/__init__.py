@@ -26,15 +26,27 @@ _HOMES = {
     "evaluate": "bench",
 }
 _MODULES = (
-    "bench", "certificates", "classify", "encoders", "maths", "scale", "serve", "text", "words",
+    "bench", "certificates", "classify", "encoders", "maths", "paper", "scale",
+    "serve", "text", "words",
 )  # fmt: skip
 
 __all__ = ["__version__", *_HOMES, *_MODULES]
 
 if TYPE_CHECKING:
-    from pacsent import bench, certificates, classify, encoders, maths, scale, serve, text, words
+    from pacsent import (
+        bench,
+        certificates,
+        classify,
+        encoders,
+        maths,
+        paper,
+        scale,
+        serve,
+        text,
+        words,
+    )
     from pacsent.bench.evaluation import evaluate
-    from pacsent.certificates.certifying import certify
+    from pacsent.certificates.continuation import certify
     from pacsent.classify.classifier import TextClassifier
     from pacsent.encoders.index import Index
     from pacsent.encoders.methods import METHODS, make

@@ -245,28 +245,30 @@ def bound_calls() -> Iterator[Case]:
 
 
 def _certify(texts, **settings):
-    from pacsent import certify
+    from pacsent.paper import certify_words
 
-    found = certify(settings.pop("vectorizer", new("PB-L2")), texts, **settings)
-    return "" if 0 <= found.risk_bound <= max(1.0, found.risk_bound) else "no bound"
+    found = certify_words(settings.pop("encoder", new("PB-L2")), texts, **settings)
+    return "" if 0 <= found.bound <= 1 else "no bound"
 
 
 def _certificate_edit(**changes):
+    """A certificate of kind A with other fields, and a checksum that fits them."""
     import json
 
-    from pacsent import certify
-    from pacsent.certificates import Certificate
+    from pacsent.certificates.certificate import checksum
+    from pacsent.paper import certificate_from_json, certify_words
 
-    found = json.loads(certify(new("PB-L2"), TEXTS * 20, kind="A").to_json())
-    text = json.dumps({**found, **changes})
-    Certificate.from_json(text).verify()
+    found = json.loads(certify_words(new("PB-L2"), TEXTS * 20).to_json())
+    found.pop("checksum")
+    found |= changes
+    certificate_from_json(json.dumps({**found, "checksum": checksum(found)}))
 
 
 def certificates() -> Iterator[Case]:
     import pandas as pd
 
     many = TEXTS * 20
-    yield Case("certify(texts)", lambda: _certify(many, kind="A"), "ok")
+    yield Case("certify(texts)", lambda: _certify(many), "ok")
     yield Case("Certificate.from_json as it was", _certificate_edit, "ok")
     for name, texts in {
         "a dict": dict.fromkeys(many), "a string": "good film", "no text": [],
@@ -277,20 +279,24 @@ def certificates() -> Iterator[Case]:
         yield Case(f"certify({name})", lambda t=texts: _certify(t), "refused")
     for name, value in [
         ("delta", 0), ("delta", 1), ("delta", 2), ("delta", float("nan")), ("delta", "x"),
-        ("kind", "Z"), ("kind", None), ("split", 0.0), ("split", 1.5), ("holdout", -1),
-        ("holdout", 1.0), ("random_state", -1), ("random_state", "x"), ("vectorizer", "PB-L2"),
-        ("vectorizer", None), ("posterior", "mine"), ("unknown", 1), ("n_jobs", "x"),
+        ("kind", "Z"), ("n_candidates", 0.5), ("n_candidates", 0), ("n_candidates", True),
+        ("noise_power", float("nan")), ("calibrate", "x"), ("precision", "half"),
+        ("split", 0.0), ("split", 1.5), ("holdout", -1),
+        ("holdout", 1.0), ("random_state", -1), ("random_state", "x"), ("encoder", "PB-L2"),
+        ("encoder", None), ("posterior", "mine"), ("unknown", 1), ("n_jobs", "x"),
     ]:  # fmt: skip
         yield Case(
             f"certify({name}={value!r})",
-            lambda n=name, v=value: _certify(many, **({"kind": "A"} | {n: v})),
+            lambda n=name, v=value: _certify(many, **{n: v}),
             "refused",
         )
     for change in [
-        {"risk_bound": 0.01}, {"delta": 0.5}, {"n": 10**9}, {"kl": -5}, {"kl": None}, {"n": "1"},
-        {"n_choices": 0}, {"kind": "Z"}, {"kind": None}, {"weights": [1]}, {"weights": "ab"},
-        {"format_version": 99}, {"x": 1}, {"risk_bound": None}, {"empirical_risk": float("nan")},
-        {"empirical_risk": 0.0}, {"paid": 3}, {"noise_risk": "x"}, {"delta": 0}, {"n": 0},
+        {"bound": 0.01}, {"delta": 0.5}, {"n": 10**9}, {"kl": -5}, {"kl": None}, {"n": "1"},
+        {"n_duplicates": -1}, {"n_held_out": 5},
+        {"kind": "Z"}, {"kind": None}, {"weights": [1]}, {"weights": "ab"},
+        {"format_version": 99}, {"x": 1}, {"bound": None}, {"empirical_risk": float("nan")},
+        {"empirical_risk": 0.0}, {"corrections": 3}, {"corrections": {}},
+        {"corrections": {"branches": 0.5}}, {"noise_risk": "x"}, {"delta": 0}, {"n": 0},
     ]:  # fmt: skip
         yield Case(
             f"Certificate.from_json with {change}",

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pacsent.paper.generative import GenerativeCorpus, generate
 from pacsent.text.labelled import Dataset, read_labelled
 from pacsent.text.reading import Source
-from pacsent.words.generative import GenerativeCorpus, generate
 
 __all__ = [
     "DATASETS", "Dataset", "Entry", "GenerativeCorpus", "Pairs", "data_folder", "find", "generate",

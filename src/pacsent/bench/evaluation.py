@@ -821,7 +821,7 @@ def document_map(row: Row, prepared: "Prepared", *, n_documents: int = 800, seed
 
 def certificate(row: Row, prepared: "Prepared") -> dict:
     """Continuation certificate of the training texts, a tenth of them held back to check it."""
-    from pacsent.certificates.certifying import certify
+    from pacsent.certificates import certify
     from pacsent.encoders.methods import make
 
     source, _, _ = prepared.part(0)
@@ -833,13 +833,12 @@ def certificate(row: Row, prepared: "Prepared") -> dict:
         "row": row.name,
         "label": row.label,
         "certificate_kind": found.kind,
-        "bound": found.bound_name,
-        "risk_bound": float(found.risk_bound),
+        "bound": found.options["bound"],
+        "risk_bound": float(found.bound),
         "held_out_risk": float(found.held_out_risk),
         "empirical_risk": float(found.empirical_risk),
-        "kl": float(found.kl),
         "n": int(found.n),
-        "n_documents": int(found.n_documents),
+        "n_documents": int(found.n),
         "delta": float(found.delta),
         "assumption": found.assumption,
         "checked": found.provenance,

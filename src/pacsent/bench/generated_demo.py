@@ -159,21 +159,16 @@ def _promise(method, words, target, random_state, n_jobs) -> dict:
     """Certificate A and, since phi is known, the risk it is about."""
     from scipy import sparse
 
-    from pacsent.certificates.certifying import certify
+    from pacsent.certificates.encoder_certificate import certified
     from pacsent.maths.risks import gibbs_risk
+    from pacsent.paper.word_certificate import WordOptions, measure
 
     vectorizer = make(method, words, on_empty="ignore", n_jobs=n_jobs)
     settings = {"n_epochs": 10, "random_state": random_state}
     known = vectorizer.get_params(deep=False)
     vectorizer.set_params(**{name: value for name, value in settings.items() if name in known})
-    certificate, gibbs = certify(
-        vectorizer,
-        target.texts[:N_CERTIFIED],
-        "A",
-        random_state=random_state,
-        n_jobs=n_jobs,
-        return_posterior=True,
-    )
+    options = WordOptions(random_state=random_state, n_jobs=n_jobs)
+    certificate, gibbs = certified(vectorizer, target.texts[:N_CERTIFIED], options, measure)
     drawn = target.phi(gibbs.parts.rows)
     phi = np.zeros((len(drawn), words.n_words))  # spelled digits are words that nothing draws
     for at, word in enumerate(words.vocabulary.words):
@@ -196,7 +191,7 @@ def _promise(method, words, target, random_state, n_jobs) -> dict:
         "label": method,
         "dataset": "generated",
         "certificate_kind": certificate.kind,
-        "risk_bound": float(certificate.risk_bound),
+        "risk_bound": float(certificate.bound),
         "true_risk": float(weight @ risk.risk),
         "empirical_risk": float(certificate.empirical_risk),
         "kl": float(certificate.kl),

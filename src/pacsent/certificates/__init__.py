@@ -1,13 +1,19 @@
-"""Promises: certificates, what they are made of, and the simulation that counts their failures."""
+"""Guarantees that can be checked: certificates of encoders and of classifiers.
+
+`certify` is the guarantee about words that follow in new documents; the certificates of the paper
+are in `pacsent.paper`, and a classifier is certified by `pacsent.classify.certify`.
+"""
 
 from pacsent.lazy import offer
 
 __getattr__, __dir__ = offer(
     __name__,
     {
-        "certify": "certifying",
-        "Certificate": "certifying",
-        "VacuousBoundWarning": "certifying",
-        "simulate": "simulation",
+        "certify": "continuation",
+        "Certificate": "certificate",
+        "ContinuationCertificate": "continuation",
+        "ContinuationOptions": "continuation",
+        "ErrorCertificate": "error_certificate",
+        "VacuousBoundWarning": "encoder_certificate",
     },
 )

@@ -1,28 +1,240 @@
-"""The continuation certificate: read the first part of a document, tell what follows from noise.
+"""`certify`: the first part of a document against the words that follow in it.
 
-One document gives one number in [0, 1], so nothing is assumed about the words inside a document.
-The rule is fixed before the certified documents are looked at: method, calibration and whatever the
-method learns come from documents that were set aside.
+One document gives one loss in [0, 1], so nothing is assumed about the words inside a document. The
+rule is fixed before the certified documents are read: calibration, and whatever the method learns,
+come from documents that are set aside.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from pacsent.certificates import priors
-from pacsent.certificates.certificate import Certificate, packed_losses
-from pacsent.certificates.terms import Terms, check_sample, finished, fitted, vectors_of
+from pacsent.certificates import calibration
+from pacsent.certificates.encoder_certificate import (
+    CertifyOptions,
+    EncoderCertificate,
+    Sample,
+    bound_on_mean,
+    certified,
+    check_sample,
+    divided,
+    packed_losses,
+    prepare,
+    unpacked_losses,
+    vectors_of,
+)
+from pacsent.maths.checks import check_count, check_probability
+from pacsent.maths.means import MEAN_BOUNDS
 from pacsent.maths.risks import word_scores
+from pacsent.maths.rounding import percent
 from pacsent.progress import bar
 from pacsent.text.encoded import Encoded
 
 _DOCUMENTS = 2048  # measured at once
 
 
+@dataclass(frozen=True, kw_only=True)
+class ContinuationOptions(CertifyOptions):
+    """Options of `certify`, with those of `CertifyOptions`.
+
+    Attributes
+    ----------
+    share : float, default=0.8
+        The first part of a document, in reading order, that makes its vector.
+    n_noise : int, default=256
+        Noise words drawn for each document.
+    bound : {"betting", "maurer-pontil", "chernoff"}, default="betting"
+        The bound on the mean of the documents' losses.
+    anytime : bool, default=False
+        Keep the documents in their order and use bets that do not depend on their number. The bound
+        then holds after every document of a stream at once.
+
+    Examples
+    --------
+    >>> ContinuationOptions(bound="chernoff").share
+    0.8
+    """
+
+    share: float = 0.8
+    n_noise: int = 256
+    bound: str = "betting"
+    anytime: bool = False
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_probability("share", self.share)
+        check_count("n_noise", self.n_noise)
+        self._must(self.bound in MEAN_BOUNDS, "bound", f"one of {tuple(MEAN_BOUNDS)}")
+        self._must(isinstance(self.anytime, bool | np.bool_), "anytime", "True or False")
+        if self.anytime and self.bound != "betting":
+            raise ValueError(
+                "anytime must be used with bound='betting', the only bound that holds at all times "
+                f"at once. Got bound={self.bound!r} instead."
+            )
+        if np.size(self.bias) > 1:
+            raise ValueError(
+                f"bias must be one number. Got {self.bias!r} instead. Let calibrate choose on the "
+                "documents set aside, or certify several encoders."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContinuationCertificate(EncoderCertificate):
+    """How well the vector of a document's first part recognises the words that follow.
+
+    Attributes
+    ----------
+    losses : str
+        The loss of each document, in order, rounded up to 16 bits (`unpacked_losses`).
+    bias, scale, shift_norm : float
+        The rule calls w a word of the document if (scale * vector + shift).A_w + bias > 0.
+
+    Examples
+    --------
+    >>> from pacsent import make
+    >>> from pacsent.certificates import certify
+    >>> from pacsent.paper.simulation import SETTINGS, Language
+    >>> language = Language(SETTINGS["topics"])
+    >>> texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 10))
+    >>> certificate = certify(make("PB-L2", language.words), texts, random_state=0)
+    >>> certificate.empirical_risk < certificate.bound < certificate.trivial_value
+    True
+    """
+
+    kind: ClassVar[str] = "continuation"
+    assumption: ClassVar[str] = (
+        "documents are drawn independently from one distribution. Nothing is assumed about the "
+        "words inside a document. The word vectors, the noise distribution, and everything that "
+        "was fitted or chosen do not depend on the certified documents."
+    )
+    needs_texts: ClassVar[tuple[str, ...]] = (
+        *EncoderCertificate.needs_texts, "bias", "scale", "shift_norm",
+    )  # fmt: skip
+
+    losses: str
+    bias: float
+    scale: float
+    shift_norm: float
+
+    @staticmethod
+    def options_class() -> type[ContinuationOptions]:
+        return ContinuationOptions
+
+    def recompute(self) -> dict[str, Any]:
+        name, anytime = self.options["bound"], self.options["anytime"]
+        return bound_on_mean(self.losses, name, self.delta_each, anytime=anytime)
+
+    def _check(self) -> None:
+        super()._check()
+        size = unpacked_losses(self.losses).size
+        if self.n != size:
+            self._refuse("n", f"{size}, the number of losses")
+
+    def made_again(self, encoder: Any, texts: Any) -> EncoderCertificate:
+        return measure(prepare(encoder, texts, self._original_options(ContinuationOptions)))[0]
+
+    def sentence(self) -> str:
+        return (
+            f"Given the first {100 * self.options['share']:g} % of a new, similar document, its "
+            "vector tells words from the rest of that document apart from random words. With "
+            f"{self.confidence} confidence the average error is at most {percent(self.bound)} "
+            f"(guessing: {100 * self.trivial_value:g} %)."
+        )
+
+    def rows(self) -> list[tuple[str, str]]:
+        about = (
+            "documents with at least two known words; one loss per document, in which words of the "
+            f"document and random words count half each. {self.noise_in_words()}"
+        )
+        return [("Scope", about), *super().rows()]
+
+    def details(self) -> str:
+        name = self.options["bound"]
+        return f"; bound on the mean: {name}{', at any time' if self.options['anytime'] else ''}"
+
+
+def certify(
+    encoder: Any,
+    texts: Any,
+    *,
+    delta: float = 0.05,
+    n_candidates: int = 1,
+    share: float = 0.8,
+    holdout: float = 0.0,
+    anytime: bool = False,
+    overlap: str = "refuse",
+    random_state: int | None = None,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+    **options: Any,
+) -> ContinuationCertificate:
+    """Certify how well an encoder's vectors recognise the words that follow in new documents.
+
+    Parameters
+    ----------
+    encoder : estimator of this package, or a list of them
+        Gives the documents' vectors. It need not be fitted. Of a list, the one with the smallest
+        bound is certified; a union bound divides delta by their number.
+    texts : iterable of str or of token lists, or Encoded
+        The documents to certify. The word vectors must not have been trained on them.
+    delta : float, default=0.05
+        Probability that the guarantee fails.
+    n_candidates : int, default=1
+        How many methods, settings or seeds were tried, this one included, if the best is reported.
+    share : float, default=0.8
+        The first part of a document that makes its vector.
+    holdout : float, default=0
+        Share of the documents that nothing uses, to compare the bound with.
+    anytime : bool, default=False
+        Keep the order of the documents; the bound then holds after every document at once.
+    overlap : {"refuse", "drop"}, default="refuse"
+        What to do with documents that the word vectors were trained on.
+    random_state : int or None
+        Seed of the split and of the noise words. None draws one; it is recorded.
+    n_jobs : int or None
+        Threads. The result does not depend on it.
+    verbose : bool, default=False
+        Show progress on stderr.
+    **options
+        bound, n_noise, noise_power, bias, calibrate, split, refit: see `ContinuationOptions`.
+
+    Returns
+    -------
+    certificate : ContinuationCertificate
+
+    Warns
+    -----
+    VacuousBoundWarning
+        Where the bound is no better than guessing, with the reason.
+
+    Notes
+    -----
+    A classifier is certified by `pacsent.classify.certify`; the certificates of the paper are
+    functions of `pacsent.paper`. Docs: docs/certificates.md.
+
+    Examples
+    --------
+    >>> from pacsent import make
+    >>> from pacsent.paper.simulation import SETTINGS, Language
+    >>> language = Language(SETTINGS["topics"])
+    >>> texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 10))
+    >>> certificate = certify(make("PB-L2", language.words), texts, random_state=0)
+    >>> certificate.bound < 0.5 and certificate.verify()
+    True
+    """
+    chosen = ContinuationOptions.parse("certify", {
+        "delta": delta, "n_candidates": n_candidates, "share": share, "holdout": holdout,
+        "anytime": anytime, "overlap": overlap, "random_state": random_state, "n_jobs": n_jobs,
+        "verbose": verbose, **options,
+    })  # fmt: skip
+    return certified(encoder, texts, chosen, measure)[0]  # type: ignore[return-value]
+
+
 class Rule(NamedTuple):
     """How a document's vector decides about a word: (scale * vector + shift).A_w + bias > 0."""
 
-    vectorizer: object
+    encoder: Any
     A_hat: np.ndarray
     p_noise: np.ndarray
     scale: float
@@ -30,15 +242,14 @@ class Rule(NamedTuple):
     bias: float
     share: float
     n_noise: int
-    weights: tuple
 
     def losses(
         self, documents: Encoded, rng: np.random.Generator, verbose: bool = False
     ) -> np.ndarray:
         """One loss in [0, 1] for each document of at least two words, (n_documents,).
 
-        w+ * share of the words that follow which the rule calls noise
-        + w- * share of `n_noise` fresh noise words which it calls the document's own
+        half the share of the words that follow which the rule calls noise
+        + half the share of `n_noise` noise words which it calls the document's own
         """
         head, tail = cut(documents, self.share)
         cumulated = np.cumsum(self.p_noise)
@@ -47,12 +258,13 @@ class Rule(NamedTuple):
         with bar("certify", total=total, unit="documents", enabled=verbose) as shown:
             for start in range(0, total, _DOCUMENTS):
                 rows = np.arange(start, min(start + _DOCUMENTS, total))
-                vectors = self.calibrated(vectors_of(self.vectorizer, head.take(rows)))
+                vectors = self.calibrated(vectors_of(self.encoder, head.take(rows)))
                 wrong = self._missed(vectors, tail.take(rows))
                 drawn = rng.random((rows.size, self.n_noise)) * cumulated[-1]
                 noise = np.minimum(np.searchsorted(cumulated, drawn, "right"), cumulated.size - 1)
-                false = 1.0 - self._missed(vectors, _same_length(noise), at_zero=0.0)
-                losses[rows] = self.weights[0] * wrong + self.weights[1] * false
+                tokens = calibration.encode_ids(noise.ravel(), np.full(rows.size, self.n_noise))
+                false = 1.0 - self._missed(vectors, tokens, at_zero=0.0)
+                losses[rows] = 0.5 * wrong + 0.5 * false
                 shown.advance(rows.size)
         return losses
 
@@ -68,12 +280,11 @@ class Rule(NamedTuple):
 
 
 def cut(documents: Encoded, share: float) -> tuple[Encoded, Encoded]:
-    """The first part of each document in reading order, and the rest; both hold a word.
+    """The first part of each document in reading order, and the rest; both have a word.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> head, tail = cut(priors.encode_ids(np.array([4, 2, 7, 1]), np.array([4])), share=0.5)
+    >>> head, tail = cut(calibration.encode_ids(np.array([4, 2, 7, 1]), np.array([4])), share=0.5)
     >>> head.ids, tail.ids
     (array([4, 2], dtype=int32), array([7, 1], dtype=int32))
     """
@@ -82,47 +293,13 @@ def cut(documents: Encoded, share: float) -> tuple[Encoded, Encoded]:
     place = np.arange(documents.ids.size) - np.repeat(documents.offsets[:-1], n)
     first = place < np.repeat(n_head, n)
     return (
-        priors.encode_ids(documents.ids[first], n_head),
-        priors.encode_ids(documents.ids[~first], n - n_head),
+        calibration.encode_ids(documents.ids[first], n_head),
+        calibration.encode_ids(documents.ids[~first], n - n_head),
     )
-
-
-def _same_length(ids) -> Encoded:
-    return priors.encode_ids(ids.ravel(), np.full(ids.shape[0], ids.shape[1]))
-
-
-def certify_continuation(terms: Terms, encoded: Encoded) -> tuple[Certificate, "Continuation"]:
-    """The certificate about what follows in new documents, and the rule it is about."""
-    rows = np.flatnonzero(np.diff(encoded.offsets) >= 2)
-    check_sample(rows.size, encoded)
-    aside, rest, sample = _divided(terms, rows)
-    rule = fixed_rule(terms, encoded.take(aside))
-    losses = rule.losses(encoded.take(sample), terms.rng, terms.verbose)
-    held_out: dict = {}
-    if rest.size:
-        fresh = rule.losses(encoded.take(rest), terms.rng)
-        held_out = {"held_out_risk": float(fresh.mean()), "n_held_out": int(rest.size)}
-    certificate = finished(
-        terms,
-        losses=packed_losses(losses),
-        bound_name=terms.bound,
-        empirical_risk=float(losses.mean()),  # recomputed from the losses that are kept
-        kl=0.0,
-        n=int(sample.size),
-        share=terms.share,
-        bias=rule.bias,
-        scale=rule.scale,
-        shift_norm=float(np.linalg.norm(rule.shift)),
-        posterior="mean",
-        n_documents=int(sample.size),
-        n_left_out=int(encoded.n_sentences - rows.size),
-        **held_out,
-    )
-    return certificate, Continuation(losses, rule, sample, aside, rest)
 
 
 class Continuation(NamedTuple):
-    """What was measured: the losses in the order of the bound, the rule, and who was where."""
+    """What was measured: the losses in the order of the bound, the rule, and the documents."""
 
     losses: np.ndarray
     rule: Rule
@@ -131,45 +308,46 @@ class Continuation(NamedTuple):
     rest: np.ndarray
 
 
-def _divided(terms: Terms, rows):
-    """(set aside, held out, certified) documents; a stream keeps its order, its start is aside."""
-    if not terms.anytime:
-        rows = terms.rng.permutation(rows)
-    n_aside, n_rest = int(terms.split * rows.size), int(terms.holdout * rows.size)
-    if needs_documents(terms) and terms.split > 0:
-        n_aside = max(1, n_aside)
-    aside, rest = rows[:n_aside], rows[n_aside : n_aside + n_rest]
-    sample = rows[n_aside + n_rest :]
-    if not sample.size:
-        raise ValueError(
-            f"split and holdout must leave documents to certify. Got {terms.split} and "
-            f"{terms.holdout} of {rows.size} documents instead."
-        )
-    return aside, rest, sample
-
-
-def needs_documents(terms: Terms) -> bool:
-    """Whether something is learned from documents that are set aside."""
-    return terms.calibrate or (terms.refit and terms.vectorizer.learns_from_text)
-
-
-def fixed_rule(terms: Terms, aside: Encoded) -> Rule:
-    """The rule, from the documents that were set aside alone."""
-    bias = terms.biases[0]
-    if len(terms.biases) > 1:
-        raise ValueError(
-            "bias must be one number for the continuation certificate. Got a list instead. Let "
-            "calibrate choose on the documents set aside, or certify several candidates."
-        )
-    vectorizer = fitted(
-        terms, aside if aside.n_sentences else priors.encode_ids(aside.ids, np.zeros(0))
+def measure(sample: Sample) -> tuple[ContinuationCertificate, Continuation]:
+    """The certificate about what follows in new documents, and the rule it is about."""
+    options, encoded = sample.options, sample.encoded
+    rows = np.flatnonzero(np.diff(encoded.offsets) >= 2)
+    check_sample(rows.size, encoded)
+    # a stream keeps its order, and its start is set aside
+    learns = options.calibrate or (options.refit and sample.encoder.learns_from_text)
+    least = int(learns and options.split > 0)
+    aside, rest, certified_rows = divided(sample, rows, shuffle=not options.anytime, least=least)
+    rule = fixed_rule(sample, encoded.take(aside))
+    losses = rule.losses(encoded.take(certified_rows), sample.rng, options.verbose)
+    held_out: dict = {}
+    if rest.size:
+        fresh = rule.losses(encoded.take(rest), sample.rng)
+        held_out = {"held_out_risk": float(fresh.mean()), "n_held_out": int(rest.size)}
+    certificate = sample.filled(
+        ContinuationCertificate,
+        losses=packed_losses(losses),
+        empirical_risk=float(losses.mean()),  # recomputed from the losses that are kept
+        n=int(certified_rows.size),
+        bias=rule.bias,
+        scale=rule.scale,
+        shift_norm=float(np.linalg.norm(rule.shift)),
+        n_left_out=int(encoded.n_sentences - rows.size),
+        **held_out,
     )
-    scale, shift = 1.0, np.zeros(terms.A_hat.shape[1])
-    if terms.calibrate and aside.n_sentences:
-        head, tail = cut(aside, terms.share)
-        means = vectors_of(vectorizer, head)
-        scale, shift = priors.calibrate(means, tail, terms.A_hat, terms.p_noise, bias, terms.rng)
+    return certificate, Continuation(losses, rule, certified_rows, aside, rest)
+
+
+def fixed_rule(sample: Sample, aside: Encoded) -> Rule:
+    """The rule, from the documents that were set aside alone."""
+    options, bias = sample.options, sample.biases[0]
+    encoder = sample.fitted(aside)
+    scale, shift = 1.0, np.zeros(sample.A_hat.shape[1])
+    if options.calibrate and aside.n_sentences:
+        head, tail = cut(aside, options.share)
+        means = vectors_of(encoder, head)
+        scale, shift = calibration.calibrate(
+            means, tail, sample.A_hat, sample.p_noise, bias, sample.rng
+        )
     return Rule(
-        vectorizer, terms.A_hat, terms.p_noise, scale, shift, bias, terms.share, terms.n_noise,
-        terms.weights,
-    )  # fmt: skip
+        encoder, sample.A_hat, sample.p_noise, scale, shift, bias, options.share, options.n_noise
+    )

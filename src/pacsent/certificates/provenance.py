@@ -1,7 +1,7 @@
-"""Whether a vectorizer has seen the text that is to be certified: asked of fingerprints.
+"""Whether an encoder was trained on the text to certify, by fingerprints of its training text.
 
-Word vectors trained here, and vectorizers fitted here, carry a fingerprint of their documents
-(`words.fingerprint`). Documents in another order, or passages cut out of them, are noticed.
+Word vectors trained by pacsent, and encoders fitted by it, have a `Fingerprint` of their documents.
+Documents in another order, and passages cut out of them, are recognised.
 """
 
 import hashlib
@@ -15,28 +15,29 @@ from pacsent.words.fingerprint import Fingerprint
 
 
 class Provenance(NamedTuple):
-    """What is known about the vectors' past, and which documents they have seen."""
+    """What is known about the training text, and which documents it contains."""
 
     status: str  # "checked" or "unknown"
     note: str
     seen: np.ndarray  # (n_documents,) bool
 
 
-def provenance_of(vectorizer: Any, encoded: Encoded, *, as_fitted: bool) -> Provenance:
-    """Compare the documents with what the word vectors, and the vectorizer as fitted, have seen."""
-    words = vectorizer.word_vectors
+def provenance_of(encoder: Any, encoded: Encoded, *, as_fitted: bool) -> Provenance:
+    """Compare the documents with the training text of the word vectors and of the encoder."""
+    words = encoder.word_vectors
     texts = None
     digest = words.corpus_digest
     same = digest is not None and digest == words.vocabulary.digest(encoded)
     seen = np.full(encoded.n_sentences, same)
     status, notes = "checked", []
     sources = [("The word vectors", words.fingerprint)]
-    if as_fitted and vectorizer.learns_from_text:
-        sources.append(("The fitted vectorizer", getattr(vectorizer, "fingerprint_", None)))
+    if as_fitted and encoder.learns_from_text:
+        sources.append(("The fitted encoder", getattr(encoder, "fingerprint_", None)))
     for name, fingerprint in sources:
+        verb = "have" if name.endswith("s") else "has"
         if fingerprint is None:
             status = "unknown"
-            notes.append(f"{name} carry no fingerprint of their text.")
+            notes.append(f"{name} {verb} no fingerprint of the training text.")
             continue
         if texts is None:
             texts = Fingerprint.hashes(words.vocabulary, encoded)
@@ -44,8 +45,9 @@ def provenance_of(vectorizer: Any, encoded: Encoded, *, as_fitted: bool) -> Prov
         typical = int(np.median(np.diff(encoded.offsets))) if encoded.n_sentences else 0
         chance = fingerprint.chance_to_notice(typical)
         notes.append(
-            f"{name} keep {fingerprint.documents.size + fingerprint.runs.size:,} fingerprints; a "
-            f"seen document of {typical:,} words would be noticed with chance {chance:.2g}."
+            f"{name} {verb} {fingerprint.documents.size + fingerprint.runs.size:,} fingerprints; a "
+            f"document of {typical:,} words from the training text is recognised with probability "
+            f"{chance:.2g}."
         )
     return Provenance(status, " ".join(notes), seen)
 
@@ -77,14 +79,14 @@ def first_copies(encoded: Encoded) -> np.ndarray:
 
 
 def refuse_overlap(found: Provenance) -> None:
-    """One clear line where the vectors have seen some of the documents."""
+    """Refuse documents of the training text."""
     n = int(found.seen.sum())
     if not n:
         return
     first = ", ".join(map(str, np.flatnonzero(found.seen)[:3]))
     raise ValueError(
-        f"The word vectors or the vectorizer were trained on {n:,} of the {found.seen.size:,} "
-        f"documents being certified, or on passages of them (document {first}"
-        f"{', ...' if n > 3 else ''}), so they have seen the sample and no bound holds. Certify on "
-        "other text, or pass overlap='drop' to leave these documents out."
+        f"The word vectors or the encoder were trained on {n:,} of the {found.seen.size:,} "
+        f"documents to certify, or on passages of them (document {first}"
+        f"{', ...' if n > 3 else ''}), so that no bound holds. Certify other text, or leave these "
+        "documents out: overlap='drop'."
     )

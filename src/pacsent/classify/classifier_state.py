@@ -100,9 +100,8 @@ def from_arrays(state: Any, vectorizer: Any = None) -> dict[str, Any]:
         log_proba = checked_tensor(state, "calibration.log_proba", np.float64, shape)
         learned["calibration_"] = Calibration(log_proba, labels)
     if "certificate" in described:
-        certificate = ErrorCertificate(**described["certificate"])
-        if not certificate.verify():
-            raise ValueError("its certificate has bounds that do not follow from its counts")
+        certificate = ErrorCertificate.from_dict(described["certificate"])
+        certificate.verify()
         learned["certificate_"] = certificate
     return learned
 

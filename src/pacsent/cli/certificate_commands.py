@@ -1,4 +1,4 @@
-"""Commands about promises: bound, certify, simulate."""
+"""Commands about guarantees: bound, certify, verify, simulate."""
 
 import warnings
 
@@ -17,10 +17,6 @@ from pacsent.cli.embed_commands import check_parameters
 from pacsent.cli.printing import echo_json, noted, table, terminal_width
 from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
 
-# ------------------------------------------------------------------------------------------------
-# promises: bound, certify, simulate
-# ------------------------------------------------------------------------------------------------
-
 
 def _probability(context, parameter, value):
     if not 0 < value < 1:
@@ -34,7 +30,7 @@ def _probability(context, parameter, value):
 @click.option("--n", type=click.IntRange(min=1), required=True, help="Independent examples.")
 @click.option(
     "--delta", type=float, default=0.05, show_default=True, callback=_probability,
-    help="Chance that the bound fails.",
+    help="Probability that the bound fails.",
 )  # fmt: skip
 @click.option(
     "--lam", type=click.FloatRange(min=0, min_open=True),
@@ -42,7 +38,7 @@ def _probability(context, parameter, value):
 )  # fmt: skip
 @json_option
 def bound(risk, kl, n, delta, lam, as_json):
-    """All PAC-Bayes bounds on one set of numbers, as a table."""
+    """Print all PAC-Bayes bounds on one set of numbers, as a table."""
     from pacsent.maths import bounds
     from pacsent.maths.rounding import rounded_up
 
@@ -73,6 +69,39 @@ def _vectorizer(model, method):
     return loaded
 
 
+# options of `certify` that only some kinds have, with the value that means "not given"
+_OF_KINDS = {
+    "share": (0.8, ("continuation",)),
+    "anytime": (False, ("continuation",)),
+    "bound": ("betting", ("continuation", "B")),
+    "posterior": ("auto", ("A", "A'", "B", "C")),
+}
+
+
+def _certified(kind, encoder, texts, options):
+    """The certificate, with the options that its kind has."""
+    from pacsent import paper
+    from pacsent.certificates import certify
+
+    functions = {
+        "continuation": certify,
+        "A": paper.certify_words,
+        "A'": paper.certify_hidden_words,
+        "B": paper.certify_documents,
+        "C": paper.certify_squared_loss,
+    }
+    for name, (usual, kinds) in _OF_KINDS.items():
+        if kind not in kinds:
+            if options[name] != usual:
+                raise click.UsageError(
+                    f"--{name} is for --kind {' and '.join(kinds)}. Got --kind {kind}. Leave it "
+                    "out."
+                )
+            del options[name]
+    given = {name: value for name, value in options.items() if value is not None}
+    return functions[kind](encoder, texts, **given)
+
+
 @cli.command()
 @click.argument("model")
 @click.argument("texts", type=TextsPath())
@@ -81,32 +110,37 @@ def _vectorizer(model, method):
 @click.option(
     "--kind", type=click.Choice(["continuation", "A", "A'", "B", "C"]), default="continuation",
     show_default=True,
-    help="continuation: what follows in new documents. A: further words of these documents, if "
-    "words were independent. A': words of these texts, no assumption. B: new documents, for "
-    "w-PB-neg. C: squared loss.",
+    help="continuation: what follows in new documents. The kinds of the paper: A: further words "
+    "of these documents, if words were independent. A': words of these texts, no assumption. "
+    "B: new documents, for w-PB-neg. C: squared loss.",
 )  # fmt: skip
 @click.option("--method", show_default="PB-L2",
               help="The method, where MODEL holds word vectors only.")  # fmt: skip
 @click.option(
     "--delta", type=float, default=0.05, show_default=True, callback=_probability,
-    help="Chance that the bound fails.",
+    help="Probability that the bound fails.",
 )  # fmt: skip
 @click.option("--n-candidates", type=click.IntRange(min=1), default=1, show_default=True,
-              help="Methods, settings or seeds tried, this one too; each is paid.")  # fmt: skip
+              help="Methods, settings or seeds tried, this one included.")  # fmt: skip
 @click.option("--bound", type=click.Choice(["betting", "maurer-pontil", "chernoff"]),
-              default="betting", show_default=True, help="On the documents' losses.")  # fmt: skip
+              default="betting", show_default=True,
+              help="Bound on the mean loss (continuation, B).")  # fmt: skip
 @click.option("--share", type=float, default=0.8, show_default=True, callback=_probability,
               help="First part of a document that makes its vector (continuation).")  # fmt: skip
-@click.option("--anytime", is_flag=True, help="Keep the order; the bound may be watched.")
+@click.option(
+    "--anytime",
+    is_flag=True,
+    help="Keep the order; the bound holds after every document (continuation).",
+)
 @click.option("--posterior", default="auto", show_default=True,
               type=click.Choice(["auto", "prior", "vectorizer", "bound"]),
               help="Which posterior is certified (A, A', B, C).")  # fmt: skip
 @click.option("--bias", type=float, help="Added to every score.  [default: ln of the negatives]")
 @click.option("--split", type=float,
               help="Share of the documents (A, A', C: of the words) set aside.")  # fmt: skip
-@click.option("--holdout", type=float, help="Share of them kept back, to compare with the bound.")
+@click.option("--holdout", type=float, help="Share of them held out, to compare with the bound.")
 @click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse",
-              show_default=True, help="Documents that the vectors have seen.")  # fmt: skip
+              show_default=True, help="Documents of the training text.")  # fmt: skip
 @click.option("--no-calibrate", is_flag=True, help="Leave the vector as it is.")
 @click.option("--random-state", type=click.IntRange(min=0),
               help="Seed of the split.  [default: drawn, and recorded]")  # fmt: skip
@@ -115,16 +149,15 @@ def _vectorizer(model, method):
 @overwrite_option
 @json_option
 @quiet_option
-def certify(model, texts, output, method, overwrite, as_json, no_calibrate, quiet, **options):
-    """Certify how well MODEL tells unseen words of TEXTS from noise.
+def certify(model, texts, output, kind, method, overwrite, as_json, no_calibrate, quiet, **options):
+    """Certify how well MODEL recognises the words that follow in documents.
 
     TEXTS is a file with one document per line, a table, or - for stdin. The word vectors must not
-    have been trained on it: documents they have seen are refused (exit
-    status 1), and where nobody recorded what they saw the certificate says so. A method that
-    learns from text is fitted again on the documents set aside. Exit status 0 also for a bound
-    that is no better than guessing; a warning on stderr says so.
+    have been trained on it: such documents are refused (exit status 1), and where the training text
+    is not recorded the certificate says so. A method that learns from text is fitted again on
+    documents set aside. The exit status is 0 also for a bound that is no better than guessing; a
+    warning on stderr says so.
     """
-    from pacsent.certificates.certifying import certify as certified
     from pacsent.files import check_output, replacing
 
     check_output(output, [model, texts], overwrite=overwrite)
@@ -142,9 +175,9 @@ def certify(model, texts, output, method, overwrite, as_json, no_calibrate, quie
         )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        certificate = certified(
-            vectorizer, list(read), calibrate=not no_calibrate, verbose=not quiet,
-            **options,
+        certificate = _certified(
+            kind, vectorizer, list(read),
+            {"calibrate": not no_calibrate, "verbose": not quiet, **options},
         )  # fmt: skip
     echo_warnings(caught)
     if output:
@@ -165,20 +198,23 @@ def certify(model, texts, output, method, overwrite, as_json, no_calibrate, quie
 def verify(certificate, texts, model, text_column, input_format, method, as_json, quiet):
     """Check a CERTIFICATE: its parts alone, or all of it with TEXTS and MODEL.
 
-    Of vectors (`pacsent certify -o`) or of a classifier (`pacsent classify certify --json`), which
-    is checked alone. Exit status 1, and one line, where something does not fit.
+    A certificate of an encoder is written by `pacsent certify -o`, that of a classifier by
+    `pacsent classify certify --json`; the latter is checked alone. The exit status is 1, with one
+    line that says why, where something does not fit.
     """
-    from pacsent.classify.certificate_files import certificate_from_json
-    from pacsent.classify.promises import ErrorCertificate
+    from pacsent.certificates import ErrorCertificate
+    from pacsent.paper import certificate_from_json
 
     if (texts is None) != (model is None):
         raise click.UsageError("Give TEXTS and MODEL together, or neither.")
     found = certificate_from_json(_json_text(certificate), certificate, verify=texts is None)
     if texts is None:
         checked = "the bound follows from its parts"
+        unchecked = f"Not checked without TEXTS and MODEL: {', '.join(found.needs_texts)}."
     else:
         if isinstance(found, ErrorCertificate):
             raise click.UsageError("A certificate of a classifier is checked alone, without TEXTS.")
+        unchecked = "Everything was checked."
         if not quiet:
             click.echo("verify: certifying once more ...", err=True)
         found.verify(
@@ -186,9 +222,9 @@ def verify(certificate, texts, model, text_column, input_format, method, as_json
         )
         checked = "the parts follow from the text and the model, and the bound from the parts"
     if as_json:
-        echo_json({"verified": True, "checked": checked})
+        echo_json({"verified": True, "checked": checked, "unchecked": unchecked})
     else:
-        click.echo(f"Verified: {checked}.\n{found}")
+        click.echo(f"Verified: {checked}. {unchecked}\n{found}")
 
 
 def _json_text(path) -> str:
@@ -239,7 +275,7 @@ def _covered(c) -> list[str]:
 )
 @click.option(
     "--delta", type=float, default=0.05, show_default=True, callback=_probability,
-    help="Chance that a bound may fail.",
+    help="Probability with which a bound may fail.",
 )  # fmt: skip
 @click.option(
     "--random-state", type=click.IntRange(min=0), default=0, show_default=True, help="Seed."
@@ -249,14 +285,14 @@ def _covered(c) -> list[str]:
 @overwrite_option
 @quiet_option
 def simulate(kind, setting, replicates, delta, random_state, figure, as_json, overwrite, quiet):
-    """Count how often certificates fail where the truth is known, beside the paper's own bound.
+    """Count how often certificates fail where the truth is known, next to the paper's own bound.
 
     Documents are drawn from the paper's generative model; in the setting drift with words that
     come in bursts and topics that change, where A, as if words were independent, must fail. Exit
     status 1 if a certificate failed more often than delta allows where its assumption holds.
     """
-    from pacsent.certificates import simulation
     from pacsent.files import check_output
+    from pacsent.paper import simulation
 
     if figure:
         check_output(figure, overwrite=overwrite)
@@ -280,5 +316,5 @@ def simulate(kind, setting, replicates, delta, random_state, figure, as_json, ov
         echo_json({"delta": delta, "coverage": [c.to_dict() for c in found]})
     else:
         click.echo(table(_COVERAGE, list(map(_covered, found)), width=terminal_width()))
-    kept = [c.keeps_promise for c in found if (c.kind, c.setting) != ("A", "drift")]
+    kept = [c.holds for c in found if (c.kind, c.setting) != ("A", "drift")]
     return 0 if all(kept) else 1

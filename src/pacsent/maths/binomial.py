@@ -28,8 +28,17 @@ def lower_limit(n_errors: int, n: int, delta: float) -> float:
     return 1.0 - upper_limit(n - n_errors, n, delta)
 
 
+def two_sided_limits(n_errors: int, n: int, delta: float) -> tuple[float, float]:
+    """Clopper-Pearson: the share lies between these with probability 1 - delta.
+
+    >>> [round(end, 4) for end in two_sided_limits(0, 1000, 0.05)]
+    [0.0, 0.0037]
+    """
+    return lower_limit(n_errors, n, delta / 2), upper_limit(n_errors, n, delta / 2)
+
+
 def n_needed(error: float, delta: float) -> int:
-    """Texts without a single miss that are enough to promise `error`: ln(delta) / ln(1 - error).
+    """Texts without a single miss that are enough to guarantee `error`: ln(delta) / ln(1 - error).
 
     >>> n_needed(0.05, 0.05)
     59

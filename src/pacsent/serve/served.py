@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.certificates import Certificate
-from pacsent.classify import AnswerRule, ErrorCertificate, TextClassifier
-from pacsent.classify.certificate_files import certificate_from_json
+from pacsent.certificates import Certificate, ErrorCertificate
+from pacsent.classify import AnswerRule, TextClassifier
 from pacsent.encoders import Index, SentenceVectorizer
 from pacsent.encoders.methods import ready
 from pacsent.maths.plane import main_plane
+from pacsent.paper import certificate_from_json
 from pacsent.storage import load, place
 from pacsent.words import WordVectors
 
@@ -35,7 +35,7 @@ class Served:
     vectorizer : fitted vectorizer
     classifier : TextClassifier, optional
     index : Index, optional
-    certificates : sequence of Certificate or ErrorCertificate
+    certificates : sequence of Certificate
         Each must verify; the classifier's own certificate is added to them.
 
     Examples
@@ -53,7 +53,7 @@ class Served:
         vectorizer: SentenceVectorizer | None = None,
         classifier: TextClassifier | None = None,
         index: Index | None = None,
-        certificates: Sequence[Certificate | ErrorCertificate] = (),
+        certificates: Sequence[Certificate] = (),
     ):
         self.name = name
         self.classifier: Any = classifier
@@ -178,7 +178,7 @@ class Served:
                 classes = [] if self.classifier is None else self.classifier.classes_.tolist()
                 about, subject = "classifier", f"Classifier with the classes {_joined(classes)}"
             else:
-                method = numbers.get("method") or numbers.get("vectorizer") or "an encoder"
+                method = numbers["encoder"]
                 about, subject = "encoder", f"Sentence vectors of {method}"
             found.append({"about": about, "subject": subject, "in_words": str(certificate),
                           "certificate": numbers})  # fmt: skip

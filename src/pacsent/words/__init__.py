@@ -11,8 +11,6 @@ __getattr__, __dir__ = offer(
         "Subwords": "subwords",
         "SkipGram": "skipgram",
         "evaluate_words": "tasks",
-        "GenerativeCorpus": "generative",
-        "generate": "generative",
         "formats": "formats",
     },
 )

@@ -87,7 +87,7 @@ def run(
         random_state=random_state, holdout=0.2, n_jobs=n_jobs,
     )  # fmt: skip
     say(
-        f"  error at most {percent(certificate.risk_bound)} (guessing: 50 %); on held-out "
+        f"  error at most {percent(certificate.bound)} (guessing: 50 %); on held-out "
         f"passages: {100 * certificate.held_out_risk:.2f} %"
     )
     made = {
@@ -185,7 +185,7 @@ def guarantee(
     test = check_exchangeable(texts, new_texts, words=words, seed=seed)
     certificate = classifier.certificate_
     return {
-        "bound": float(certificate.error_bound),
+        "bound": float(certificate.bound),
         "error": float(1 - right.mean()),
         "n_fitted": len(texts) - certificate.n,
         "n_calibration": certificate.n,

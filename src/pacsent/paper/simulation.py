@@ -1,36 +1,54 @@
-"""Does a certificate keep its promise? Drawn again and again from a language whose truth is known.
+"""How often certificates fail, counted on a language whose true risk is known.
 
-Documents come from the paper's generative model (`datasets.generate`): phi_S ~ Dirichlet(gamma_S),
-w ~ Multinomial(phi_S). Knowing phi_S, the true risk of any posterior is a sum, so each replicate
-either keeps the promise or breaks it, and the share that breaks it must not exceed delta. The
+Documents come from the paper's generative model (`generate`): phi_S ~ Dirichlet(gamma_S),
+w ~ Multinomial(phi_S). Given phi_S, the true risk of any posterior is a sum, so each replicate
+either satisfies the bound or violates it, and the share of violations must not exceed delta. The
 same documents show what happens to the paper's own bound, whose prior is built from the sample.
 """
 
 import os
 import warnings
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse, special
+from scipy import sparse
 
-from pacsent.certificates import priors
-from pacsent.certificates.certificate import KINDS
-from pacsent.certificates.certifying import certify
-from pacsent.certificates.continuation import cut
-from pacsent.certificates.terms import vectors_of
+from pacsent.certificates import continuation
+from pacsent.certificates.calibration import encode_ids
+from pacsent.certificates.continuation import ContinuationOptions, cut
+from pacsent.certificates.encoder_certificate import certified, vectors_of
 from pacsent.encoders.methods.closed_forms import AverageVectorizer
 from pacsent.files import replacing
 from pacsent.lazy import install_hint
 from pacsent.maths import bounds
+from pacsent.maths.binomial import two_sided_limits
 from pacsent.maths.risks import gibbs_risk, word_scores
+from pacsent.paper import (
+    document_certificate,
+    squared_certificate,
+    token_parts,
+    word_certificate,
+)
+from pacsent.paper.document_certificate import DocumentOptions, mixed, source_variances
+from pacsent.paper.generative import generate
+from pacsent.paper.squared_certificate import SquaredOptions
+from pacsent.paper.word_certificate import HiddenWordOptions, WordOptions
 from pacsent.progress import bar
 from pacsent.text.encoded import Encoded
-from pacsent.words.generative import generate
 from pacsent.words.vectors import WordVectors
 from pacsent.words.vocabulary import Vocabulary
+
+# the options of each kind, and the module that measures it
+MEASURED = {
+    "continuation": (ContinuationOptions, continuation),
+    "A": (WordOptions, word_certificate),
+    "A'": (HiddenWordOptions, word_certificate),
+    "B": (DocumentOptions, document_certificate),
+    "C": (SquaredOptions, squared_certificate),
+}
+KINDS = tuple(MEASURED)
 
 
 @dataclass(frozen=True)
@@ -83,12 +101,12 @@ class Coverage:
         return self.n_violations / self.n_replicates
 
     @property
-    def keeps_promise(self) -> bool:
+    def holds(self) -> bool:
         """Whether the observed rate is at most delta."""
         return self.rate <= self.delta
 
     def to_dict(self) -> dict:
-        return {**asdict(self), "rate": self.rate, "keeps_promise": self.keeps_promise}
+        return {**asdict(self), "rate": self.rate, "holds": self.holds}
 
 
 class Replicates(NamedTuple):
@@ -98,18 +116,6 @@ class Replicates(NamedTuple):
     true: np.ndarray
     paper_claimed: np.ndarray
     paper_true: np.ndarray
-
-
-def clopper_pearson(n_hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Exact interval of a rate.
-
-    >>> [round(end, 4) for end in clopper_pearson(0, 1000)]
-    [0.0, 0.0037]
-    """
-    tail = (1 - confidence) / 2
-    low = 0.0 if n_hits == 0 else float(special.betaincinv(n_hits, n - n_hits + 1, tail))
-    high = 1.0 if n_hits == n else float(special.betaincinv(n_hits + 1, n - n_hits, 1 - tail))
-    return low, high
 
 
 class Language:
@@ -174,7 +180,7 @@ class Language:
                 back = t - 1 - rng.integers(0, min(t, REACH), n_documents)
                 words[:, t] = np.where(again, words[rows, back], words[:, t])
         kept = np.arange(longest) < n_tokens[:, None]
-        return priors.encode_ids(words[kept], n_tokens)
+        return encode_ids(words[kept], n_tokens)
 
 
 def encode_counts(counts: np.ndarray) -> Encoded:
@@ -187,7 +193,7 @@ def encode_counts(counts: np.ndarray) -> Encoded:
     array([0, 0, 2], dtype=int32)
     """
     ids = np.repeat(np.tile(np.arange(counts.shape[1]), counts.shape[0]), counts.ravel())
-    return priors.encode_ids(ids, counts.sum(axis=1))
+    return encode_ids(ids, counts.sum(axis=1))
 
 
 def shuffled(encoded: Encoded, rng: np.random.Generator) -> Encoded:
@@ -217,7 +223,6 @@ def simulate(
     random_state: int = 0,
     verbose: bool = False,
     return_replicates: bool = False,
-    certify: Callable = certify,
     **options: Any,
 ) -> Any:
     """Count how often a certificate falls below the true risk.
@@ -236,10 +241,8 @@ def simulate(
     verbose : bool, default=False
     return_replicates : bool, default=False
         Return (coverage, Replicates).
-    certify : callable
-        What is put to the test.
     **options
-        For `certify`.
+        Options of the kind, as its function takes them.
 
     Returns
     -------
@@ -260,7 +263,7 @@ def simulate(
         population = _Drifting(language, random_state, kind)
     elif kind in ("B", "continuation"):
         population = (_Population if kind == "B" else _Continuing)(language, random_state)
-    trial = _Trial(certify, delta, options)
+    trial = Trial(delta, options)
     with bar(f"{kind}, {setting}", total=n_replicates, unit="replicates", enabled=verbose) as shown:
         for replicate in range(n_replicates):
             rng = np.random.default_rng([random_state, replicate])
@@ -273,7 +276,7 @@ def simulate(
             shown.advance()
     claimed, true, paper_claimed, paper_true = rows.T
     n_violations = int((claimed < true).sum())
-    low, high = clopper_pearson(n_violations, n_replicates)
+    low, high = two_sided_limits(n_violations, n_replicates, 0.05)
     coverage = Coverage(
         kind,
         setting,
@@ -293,38 +296,32 @@ def simulate(
 
 
 @dataclass(frozen=True)
-class _Trial:
-    """What is put to the test in every replicate: the function, its delta, its options."""
+class Trial:
+    """What is tested in every replicate: a certificate with this delta and these options."""
 
-    certify: Callable
     delta: float
     options: dict
 
-    def __call__(self, rng, words, sample, kind, **options):
-        return self.certify(
-            AverageVectorizer(words, n_jobs=1),
-            sample,
-            kind,
-            delta=self.delta,
-            random_state=int(rng.integers(2**31)),
-            n_jobs=1,
-            return_posterior=True,
-            **{**options, **self.options},
-        )
+    def __call__(self, rng, words, documents, kind, **options):
+        kind_of_options, module = MEASURED[kind]
+        given = {"delta": self.delta, "random_state": int(rng.integers(2**31)), "n_jobs": 1}
+        chosen = kind_of_options.parse("simulate", {**given, **options, **self.options})
+        encoder = AverageVectorizer(words, n_jobs=1)
+        return certified(encoder, documents, chosen, module.measure)
 
 
-def _replicate(language, kind, rng, trial: _Trial):
+def _replicate(language, kind, rng, trial: Trial):
     words = language.words
     encoded, phi = language.draw(rng)
     posterior = language.setting.posterior if kind != "C" else "auto"
     certificate, gibbs = trial(rng, words, encoded, kind, posterior=posterior)
     if kind == "A'":  # the truth is about these very texts: all words outside the prior's part
-        outside = priors.join(gibbs.parts.sample, gibbs.parts.rest)
+        outside = token_parts.join(gibbs.parts.sample, gibbs.parts.rest)
         target = words.vocabulary.count(outside)
     else:
         target = phi[gibbs.parts.rows]
     true = (_true_squares if kind == "C" else _true_words)(words, gibbs, target)
-    return (certificate.risk_bound, true, *_paper_claim(words, encoded, phi, trial.delta))
+    return (certificate.bound, true, *_paper_claim(words, encoded, phi, trial.delta))
 
 
 def _true_words(words, gibbs, target):
@@ -377,20 +374,20 @@ class _Continuing:
         rows = rng.integers(0, len(self.language.gamma), size)
         return self.language.draw(rng, rows)[0]
 
-    def replicate(self, rng, trial: _Trial):
+    def replicate(self, rng, trial: Trial):
         sample = self.encoded.take(rng.integers(0, self.encoded.n_sentences, self.n_drawn))
         certificate, found = trial(rng, self.language.words, sample, "continuation")
-        return certificate.risk_bound, self.true_risk(found.rule), 0.0, 0.0
+        return certificate.bound, self.true_risk(found.rule), 0.0, 0.0
 
     def true_risk(self, rule):
         """Mean over the whole population, noise by its exact distribution."""
         head, tail = cut(self.encoded, rule.share)
-        vectors = rule.calibrated(vectors_of(rule.vectorizer, head))
+        vectors = rule.calibrated(vectors_of(rule.encoder, head))
         scores = word_scores(vectors, tail, rule.A_hat) + rule.bias
         n = np.diff(tail.offsets)
         missed = np.bincount(np.repeat(np.arange(n.size), n), scores <= 0, n.size) / n
         false = (vectors @ rule.A_hat.T.astype(float) + rule.bias >= 0) @ rule.p_noise
-        return float((rule.weights[0] * missed + rule.weights[1] * false).mean())
+        return float((0.5 * missed + 0.5 * false).mean())
 
 
 class _Drifting(_Continuing):
@@ -403,7 +400,7 @@ class _Drifting(_Continuing):
     def drawn(self, rng, size):
         return self.language.draw_drifting(rng, size)
 
-    def replicate(self, rng, trial: _Trial):
+    def replicate(self, rng, trial: Trial):
         if self.kind == "continuation":
             return super().replicate(rng, trial)
         # a document that is drawn twice counts once in a certificate
@@ -417,7 +414,7 @@ class _Drifting(_Continuing):
             words.input_vectors, gibbs.p_noise, bias=gibbs.bias,
         )  # fmt: skip
         weight = gibbs.parts.n_sample / gibbs.parts.n_sample.sum()
-        return certificate.risk_bound, float(weight @ risk.risk), 0.0, 0.0
+        return certificate.bound, float(weight @ risk.risk), 0.0, 0.0
 
 
 class _Population:
@@ -429,7 +426,7 @@ class _Population:
         rows = rng.integers(0, len(language.gamma), size)
         self.encoded, self.phi = language.draw(rng, rows)
 
-    def replicate(self, rng, trial: _Trial):
+    def replicate(self, rng, trial: Trial):
         words = self.language.words
         chosen = rng.integers(0, self.encoded.n_sentences, self.n_drawn)
         sample = self.encoded.take(chosen)
@@ -439,12 +436,10 @@ class _Population:
         certificate, gibbs = trial(rng, words, sample, "B", posterior=posterior)
         true = self.true_risk(rng, gibbs)
         claimed, paper_true = _paper_claim(words, sample, self.phi[chosen], trial.delta)
-        return certificate.risk_bound, true, claimed, paper_true
+        return certificate.bound, true, claimed, paper_true
 
     def learned(self, sample):
         """Word posteriors that depend on the sample: a word leans to the documents it is in."""
-        from pacsent.certificates.document_certificate import source_variances
-
         words = self.language.words
         counts = words.vocabulary.count(sample)
         B_hat = words.output_vectors.astype(float)
@@ -458,12 +453,10 @@ class _Population:
 
     def true_risk(self, rng, gibbs):
         """Mean over the whole population, each document halved at random (twice)."""
-        from pacsent.certificates.document_certificate import mixed
-
         words = self.language.words
         total = 0.0
         for _ in range(2):
-            halves = priors.split_tokens(self.encoded, 0.5, 0.0, rng)
+            halves = token_parts.split_tokens(self.encoded, 0.5, 0.0, rng)
             means, variances = mixed(halves.prior, gibbs.word_means, gibbs.word_variances)
             means = gibbs.scale * means + gibbs.shift
             risk = gibbs_risk(

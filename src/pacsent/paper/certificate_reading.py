@@ -1,0 +1,50 @@
+"""The one reader of certificates in JSON, of any kind."""
+
+from pacsent.certificates.certificate import Certificate, read_fields
+from pacsent.certificates.continuation import ContinuationCertificate
+from pacsent.certificates.error_certificate import ErrorCertificate
+from pacsent.paper.document_certificate import DocumentCertificate
+from pacsent.paper.squared_certificate import SquaredCertificate
+from pacsent.paper.word_certificate import HiddenWordCertificate, WordCertificate
+
+CLASSES: dict[str, type[Certificate]] = {
+    cls.kind: cls
+    for cls in (
+        ContinuationCertificate,
+        ErrorCertificate,
+        WordCertificate,
+        HiddenWordCertificate,
+        DocumentCertificate,
+        SquaredCertificate,
+    )
+}
+
+
+def certificate_from_json(text: str, name: str = "text", *, verify: bool = True) -> Certificate:
+    """The certificate in a JSON text, verified unless `verify` is False.
+
+    Parameters
+    ----------
+    text : str
+    name : str, default="text"
+        What error messages call the text: its file.
+    verify : bool, default=True
+
+    Examples
+    --------
+    >>> written = ErrorCertificate(bound=0.5, delta=0.05, n=40, n_errors=0).to_json()
+    >>> certificate_from_json(written, "certificate.json")
+    Traceback (most recent call last):
+    ValueError: certificate.json: bound must be 0.07..., computed from its parts. Got 0.5 ...
+    """
+    values = read_fields(text, name)
+    kind = values["kind"]
+    if not isinstance(kind, str) or kind not in CLASSES:
+        raise ValueError(f"{name}: kind must be one of {tuple(CLASSES)}. Got {kind!r} instead.")
+    try:
+        found = CLASSES[kind].from_dict(values)
+        if verify:
+            found.verify()
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    return found

@@ -1,0 +1,282 @@
+"""Certificate C: the squared distance between a document's vector and a further word of it.
+
+The prior's part of the text is read first, everything is chosen by that alone, and only then is the
+sample read. The inequality is `pacsent.maths.bounds.squared_loss_complexity`; the proof is in
+docs/certificates.md.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from pacsent.certificates.encoder_certificate import (
+    ROUNDING,
+    EncoderCertificate,
+    Sample,
+    certified,
+    check_sample,
+    prepare,
+    vectors_of,
+)
+from pacsent.maths.bounds import Distances, squared_loss_complexity
+from pacsent.maths.gaussians import kl_gaussians
+from pacsent.maths.rounding import rounded_up
+from pacsent.paper import token_parts
+from pacsent.paper.gibbs_certificate import (
+    GibbsCertificate,
+    GibbsOptions,
+    GibbsPosterior,
+    given_posterior,
+)
+from pacsent.text.encoded import Encoded
+
+
+@dataclass(frozen=True, kw_only=True)
+class SquaredOptions(GibbsOptions):
+    """Options of kind C: those of `GibbsOptions`."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self._must(self.split > 0, "split", "more than 0: the prior needs tokens")
+        if np.size(self.prior_variance) > 1:
+            raise ValueError(
+                f"prior_variance must be a single number for kind 'C'. Got {self.prior_variance!r} "
+                "instead. Leave it out: the prior's part then chooses it."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SquaredCertificate(GibbsCertificate):
+    """Kind C: half the squared distance between a document's vector and a further word.
+
+    Attributes
+    ----------
+    lam : float
+        Trade-off between the empirical risk and the KL, chosen by the prior's part.
+    constant_risk : float
+        The risk of answering the average word vector of the language, measured.
+    mean_square, mean_fourth, largest_square : float
+        Of the distances to the farthest word: see `pacsent.maths.bounds.Distances`.
+    """
+
+    kind: ClassVar[str] = "C"
+    unit: ClassVar[str] = "words"
+    assumption: ClassVar[str] = (
+        "given its document, every token is drawn independently of all others from the document's "
+        "own distribution, which may be anything; real text is not like that. Word vectors do not "
+        "depend on the text."
+    )
+    unbounded: ClassVar[tuple[str, ...]] = ("bound", "empirical_risk")
+    needs_texts: ClassVar[tuple[str, ...]] = (
+        *GibbsCertificate.needs_texts, "constant_risk", "n_documents", "largest_square",
+    )  # fmt: skip
+
+    n_documents: int
+    lam: float
+    n_dims: int
+    constant_risk: float
+    mean_square: float
+    mean_fourth: float
+    largest_square: float
+
+    @staticmethod
+    def options_class() -> type[SquaredOptions]:
+        return SquaredOptions
+
+    @property
+    def trivial_value(self) -> float:
+        return self.constant_risk
+
+    @property
+    def complexity(self) -> float:
+        """What is added to the KL before it is divided by `lam`."""
+        moments = Distances(self.mean_square, self.mean_fourth, self.largest_square)
+        return squared_loss_complexity(
+            self.lam, self.n, self.delta_each, self.prior_variance, self.n_dims, moments
+        )
+
+    def recompute(self) -> dict[str, Any]:
+        total = self.empirical_risk + (self.kl + self.complexity) / self.lam
+        return {"bound": total * (1 + ROUNDING)}
+
+    def _check(self) -> None:
+        super()._check()
+        if self.n_documents > self.n:
+            self._refuse("n_documents", f"at most {self.n}, the number of words")
+        total = self.n * self.mean_square
+        if not total / self.n_documents * (1 - 1e-9) <= self.largest_square <= total * (1 + 1e-9):
+            self._refuse("largest_square", f"between {total / self.n_documents} and {total}")
+        if not self.mean_square**2 * (1 - 1e-9) <= self.mean_fourth:
+            self._refuse("mean_fourth", f"at least {self.mean_square**2}")
+        if not math.isfinite(self.complexity):
+            self._refuse("lam", "small enough for the complexity to be finite")
+
+    def measure_again(self, encoder: Any, texts: Any) -> EncoderCertificate:
+        return measure(prepare(encoder, texts, self._original_options(SquaredOptions)))[0]
+
+    def sentence(self) -> str:
+        return (
+            f"Certificate C: with {self.confidence} confidence, half the squared distance between "
+            "a document's vector and a further word of it, if words were independent, is at most "
+            f"{rounded_up(self.bound)} on average (the average word vector: "
+            f"{self.trivial_value:.4g})."
+        )
+
+    def details(self) -> str:
+        return f"{super().details()}, in {self.n_documents:,} documents"
+
+    def why(self) -> str:
+        if self.empirical_risk >= self.trivial_value:
+            return f"the empirical risk {self.empirical_risk:.4g} alone exceeds it."
+        name, nats = max(("kl", self.kl), ("the complexity", self.complexity), key=lambda x: x[1])
+        return f"{name} = {nats:.4g} nats is large for n = {self.n:,}."
+
+
+def certify_squared_loss(encoder: Any, texts: Any, **options: Any) -> SquaredCertificate:
+    """Certificate C: the squared loss on further words, if words were independent draws.
+
+    The arguments are those of `pacsent.certify`; the options are those of `SquaredOptions`.
+    """
+    chosen = SquaredOptions.parse("certify_squared_loss", options)
+    return certified(encoder, texts, chosen, measure)[0]  # type: ignore[return-value]
+
+
+def measure(sample: Sample) -> tuple[SquaredCertificate, GibbsPosterior]:
+    """Certificate C, in squared loss, and the posterior it is about."""
+    s, options, encoded = sample, sample.options, sample.encoded
+    parts = token_parts.split_tokens(encoded, options.split, options.holdout, s.rng)
+    check_sample(parts.sample.ids.size, encoded)
+    n_s = parts.n_sample.astype(float)
+    n = int(n_s.sum())
+    A_hat = np.asarray(s.A_hat, dtype=np.float32)
+    n_dims = A_hat.shape[1]
+
+    # From here to lam only the prior's part is read.
+    encoder = s.fitted(parts.prior)
+    m = vectors_of(encoder, parts.prior).astype(float)
+    if options.calibrate:
+        m = _calibrated_squares(s, encoder, parts.prior, m)
+    D = Distances.of(n_s, farthest_word(A_hat, m))
+    inner = token_parts.split_tokens(parts.prior, 0.75, 0.0, s.rng)
+    if inner.rows.size:
+        guess, _ = _word_moments(inner.sample, A_hat)
+        share = n_s[inner.rows]
+        lam, tau = _choose_squares(
+            n_s, n, D, n_dims, s, ((guess - m[inner.rows]) ** 2).sum(axis=1), share
+        )
+    else:
+        lam, tau = _choose_squares(n_s, n, D, n_dims, s, np.ones(1), n_s[:1])
+
+    # The posterior that minimises this very bound is Gaussian: the Gibbs posterior.
+    centre, square = _word_moments(parts.sample, A_hat)
+    if isinstance(options.posterior, tuple):
+        mu, var_Q = given_posterior(s, parts, n_dims)
+        mu, kind = mu.astype(float), "given"
+    elif options.posterior == "prior":
+        mu, var_Q, kind = m, np.full(len(m), tau), "prior"
+    else:
+        precision = 1.0 / tau + lam * n_s / n
+        mu = (m / tau + (lam * n_s / n)[:, None] * centre) / precision[:, None]
+        var_Q, kind = 1.0 / precision, "bound"
+    # mean over the document's tokens of |A_w - mu|^2 / 2, plus n_dims var_Q / 2
+    loss = 0.5 * (square + ((centre - mu) ** 2).sum(axis=1) + n_dims * var_Q)
+    kl = float(kl_gaussians(mu, var_Q, m, np.full(len(m), tau)).sum())
+    constant = s.p_noise @ np.asarray(A_hat, dtype=float)
+    trivial = 0.5 * (square + ((centre - constant) ** 2).sum(axis=1))
+    held_out = {}
+    n_rest = np.diff(parts.rest.offsets)
+    if n_rest.sum():
+        some = np.flatnonzero(n_rest > 0)
+        rest, rest_square = _word_moments(parts.rest.take(some), A_hat)
+        on_rest = 0.5 * (rest_square + ((rest - mu[some]) ** 2).sum(axis=1) + n_dims * var_Q[some])
+        held_out = {
+            "held_out_risk": float((n_s[some] * on_rest).sum() / n_s[some].sum()),
+            "n_held_out": int(n_rest.sum()),
+        }
+    certificate = s.filled(
+        SquaredCertificate,
+        constant_risk=float((n_s * trivial).sum() / n),
+        empirical_risk=float((n_s * loss).sum() / n) * (1 + 1e-10),
+        kl=kl * (1 + 1e-10) + 1e-13 * mu.size,
+        n=n,
+        lam=lam,
+        n_dims=n_dims,
+        **D._asdict(),
+        prior_variance=tau,
+        posterior=kind,
+        n_documents=int(parts.rows.size),
+        n_left_out=int(encoded.n_sentences - parts.rows.size),
+        **held_out,
+    )
+    var_P = np.full(len(m), tau)
+    gibbs = GibbsPosterior(mu, var_Q, m, var_P, 0.0, s.p_noise, parts, 1.0, np.zeros(n_dims))
+    return certificate, gibbs
+
+
+def farthest_word(A_hat: np.ndarray, m: np.ndarray) -> np.ndarray:
+    """max_u |A_u - m_s| for each row of m; rounded up."""
+    norms = np.einsum("ij,ij->i", A_hat, A_hat, dtype=float)
+    lengths = np.einsum("ij,ij->i", m, m)
+    single = m.astype(np.float32)
+    largest = np.empty(len(m))
+    size = max(1, 16_000_000 // len(A_hat))
+    for start in range(0, len(m), size):
+        block = single[start : start + size] @ A_hat.T
+        largest[start : start + size] = (norms - 2.0 * block).max(axis=1)
+    # the dot products are off by (n_dims + 2) units of float32, as in noise_risk
+    off = 2.0 * (A_hat.shape[1] + 2) * 2.0**-23 * np.sqrt(norms.max() * lengths)
+    return np.sqrt(np.maximum(largest + lengths + off, 0.0)) * (1 + 1e-9)
+
+
+def _word_moments(encoded: Encoded, A_hat):
+    """Mean of the words' vectors, and mean squared distance from that mean, of each document."""
+    n = np.diff(encoded.offsets)
+    shares = sparse.csr_matrix(
+        (np.repeat(1.0 / n, n), encoded.ids, encoded.offsets), shape=(n.size, len(A_hat))
+    )
+    used = np.unique(encoded.ids)
+    table = np.asarray(A_hat[used], dtype=float)
+    shares = shares[:, used]
+    centre = shares @ table
+    square = shares @ np.einsum("ij,ij->i", table, table) - (centre**2).sum(axis=1)
+    return centre, np.maximum(square, 0.0)
+
+
+def _calibrated_squares(s: Sample, encoder, prior_part, m):
+    """scale * m + shift, the least-squares fit to the words of the prior's own inner sample."""
+    inner = token_parts.split_tokens(prior_part, 0.75, 0.0, s.rng)
+    if inner.rows.size < 2:
+        return m
+    x = vectors_of(encoder, inner.prior).astype(float)
+    y, _ = _word_moments(inner.sample, s.A_hat)
+    weight = inner.n_sample / inner.n_sample.sum()
+    x_bar, y_bar = weight @ x, weight @ y
+    spread = weight @ ((x - x_bar) ** 2).sum(axis=1)
+    slope = (weight @ ((x - x_bar) * (y - y_bar)).sum(axis=1)) / max(spread, 1e-12)
+    return slope * (m - x_bar) + y_bar
+
+
+def _choose_squares(n_s, n, D, n_dims, s, distances, share):
+    """(lam, tau) with the smallest estimated bound: the posterior integrated out.
+
+    min_Q R_hat + KL/lam = const + (1/lam) sum_s [e_s/(1 + e_s tau) |centre_s - m_s|^2 / 2
+                                                 + n_dims/2 ln(1 + e_s tau)],  e_s = lam n_s / n
+    """
+    best = (math.inf, 1.0, 1.0)
+    taus = s.options.variances or [
+        float(np.mean(distances) * f / n_dims) for f in (1e-3, 1e-2, 0.1, 0.5)
+    ]
+    largest = D.mean_square
+    scale = n_s.sum() / max(share.sum(), 1.0)
+    for tau in taus:
+        for lam in n / largest * 2.0 ** np.arange(-14, 9, 0.5):
+            complexity = squared_loss_complexity(lam, n, s.delta_each, tau, n_dims, D)
+            e = lam * share / n
+            each = 0.5 * e / (1 + e * tau) * distances + 0.5 * n_dims * np.log1p(e * tau)
+            value = (complexity + scale * each.sum()) / lam
+            if value < best[0]:
+                best = (value, float(lam), float(tau))
+    return best[1], best[2]

@@ -1,0 +1,386 @@
+"""Certificates A and A': words of documents against noise, with a prior from a part of them.
+
+A is about a further word of a document, if words were independent draws; A' is about words of the
+certified texts themselves, without an assumption.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from pacsent.certificates.calibration import calibrate
+from pacsent.certificates.encoder_certificate import (
+    ROUNDING,
+    EncoderCertificate,
+    Sample,
+    certified,
+    check_sample,
+    prepare,
+    vectors_of,
+)
+from pacsent.maths import bounds
+from pacsent.maths.gaussians import kl_gaussians
+from pacsent.maths.pb_01_objective import minimise_bound
+from pacsent.maths.risks import noise_risk, token_errors, token_margin
+from pacsent.maths.rounding import percent
+from pacsent.paper import token_parts
+from pacsent.paper.gibbs_certificate import (
+    BOUND_NAMES,
+    GibbsCertificate,
+    GibbsOptions,
+    GibbsPosterior,
+    bound_on_words,
+    check_weights,
+    given_posterior,
+    steps,
+)
+from pacsent.progress import bar
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordOptions(GibbsOptions):
+    """Options of kind A, with those of `GibbsOptions`.
+
+    Attributes
+    ----------
+    precision : {"float32", "float64"}, default="float32"
+        Of the exact noise risk; its numerical error is bounded and added.
+    """
+
+    precision: str = "float32"
+
+    def __post_init__(self):
+        super().__post_init__()
+        right = self.precision in ("float32", "float64")
+        self._must(right, "precision", "'float32' or 'float64'")
+        self._must(self.split > 0, "split", "more than 0: the prior needs tokens")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HiddenWordOptions(WordOptions):
+    """Options of kind A': those of `WordOptions`, with other shares."""
+
+    split: float = 0.5
+    holdout: float = 0.25
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.holdout <= 0:
+            raise ValueError(
+                'holdout must be > 0 for kind "A\'": it bounds the risk on all words outside the '
+                f"prior's part, and the sample must leave some of them out. Got {self.holdout} "
+                "instead."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordCertificate(GibbsCertificate):
+    """Kind A: a further word of one of the documents, if words were independent draws.
+
+    Attributes
+    ----------
+    positive_bound : float
+        Bound on the risk for true words alone.
+    noise_risk, noise_margin : float
+        Exact risk for noise words, and its numerical error, which is added.
+    weights : tuple
+        Of true words and noise words in the risk.
+    step : float or None
+        From the prior's mean (0) to the whole document's vector (1).
+    """
+
+    kind: ClassVar[str] = "A"
+    unit: ClassVar[str] = "words"
+    searched: ClassVar[tuple[str, ...]] = ("bias", "prior_variance", "branches")
+    unseen: ClassVar[str] = "a further word of one of these documents, if words were independent,"
+    assumption: ClassVar[str] = (
+        "given its document, every token is drawn independently of all others from the document's "
+        "own distribution, which may be anything. Real text is not like that: words come in bursts "
+        "and topics drift, and on real documents the words that follow violate this bound. Word "
+        "vectors and noise do not depend on the text."
+    )
+    needs_texts: ClassVar[tuple[str, ...]] = (
+        *GibbsCertificate.needs_texts, "bias", "scale", "shift_norm", "step", "prior_variance",
+        "n_documents",
+    )  # fmt: skip
+
+    n_documents: int
+    positive_bound: float = math.nan
+    noise_risk: float
+    noise_margin: float
+    weights: tuple
+    bound_name: str
+    bias: float
+    scale: float
+    shift_norm: float
+    step: float | None
+
+    @staticmethod
+    def options_class() -> type[WordOptions]:
+        return WordOptions
+
+    @property
+    def trivial_value(self) -> float:
+        return min(self.weights)
+
+    def recompute(self) -> dict[str, Any]:
+        bound = bound_on_words(self)
+        noise = min(1.0, self.noise_risk + self.noise_margin)
+        total = self.weights[0] * bound + self.weights[1] * noise
+        return {"positive_bound": bound, "bound": min(1.0, total * (1 + ROUNDING))}
+
+    def _check(self) -> None:
+        super()._check()
+        check_weights(self)
+        if self.bound_name not in BOUND_NAMES:
+            self._refuse("bound_name", f"one of {BOUND_NAMES}")
+        if self.bound_name == "chernoff" and self.kl > 0:
+            self._refuse("kl", "0 for Chernoff's bound")
+        if self.n_documents > self.n:
+            self._refuse("n_documents", f"at most {self.n}, the number of words")
+
+    def measure_again(self, encoder: Any, texts: Any) -> EncoderCertificate:
+        return measure(prepare(encoder, texts, self._original_options(self.options_class())))[0]
+
+    def sentence(self) -> str:
+        weighted = ""
+        if tuple(self.weights) != (0.5, 0.5):
+            weighted = f" (true words weighted {self.weights[0]:.4g})"
+        return (
+            f"Certificate {self.kind}: with {self.confidence} confidence, a classifier that tells "
+            f"{self.unseen} from a random word, by the document's vector,{weighted} is wrong at "
+            f"most {percent(self.bound)} of the time (guessing: {100 * self.trivial_value:.4g} %)."
+        )
+
+    def details(self) -> str:
+        noise = f" on true words, {self.noise_risk:.4f} on noise (exact)"
+        return f"{noise}{super().details()}, in {self.n_documents:,} documents"
+
+    def why(self) -> str:
+        noise = self.noise_risk + self.noise_margin
+        risk = self.weights[0] * self.empirical_risk + self.weights[1] * noise
+        if risk < self.trivial_value:
+            price = bounds.ln_xi(self.n) - math.log(self.delta_each)
+            if self.kl > price:
+                return (
+                    f"kl = {self.kl:.4g} nats is large for n = {self.n:,}. Choose options that "
+                    "stay closer to the prior, or certify more."
+                )
+            return f"n = {self.n:,} words are too few for delta = {self.delta:g}. Certify more."
+        worst = max(("true words", self.empirical_risk), ("noise", self.noise_risk),
+                    key=lambda pair: pair[1])  # fmt: skip
+        return (
+            f"the empirical risk {risk:.4g} alone is no better (most of it on {worst[0]}: "
+            f"{worst[1]:.4g}). Choose another bias."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HiddenWordCertificate(WordCertificate):
+    """Kind A': words of the certified texts that did not build the vector, without assumption."""
+
+    kind: ClassVar[str] = "A'"
+    unseen: ClassVar[str] = "a word of these documents that did not build its vector"
+    assumption: ClassVar[str] = (
+        "none about language. The texts are fixed, and the probability is that of the random "
+        "choice of words alone."
+    )
+
+    @staticmethod
+    def options_class() -> type[WordOptions]:
+        return HiddenWordOptions
+
+
+def certify_words(encoder: Any, texts: Any, **options: Any) -> WordCertificate:
+    """Certificate A: further words of these documents, if words were independent draws.
+
+    The arguments are those of `pacsent.certify`; the options are those of `WordOptions`.
+    """
+    chosen = WordOptions.parse("certify_words", options)
+    return certified(encoder, texts, chosen, measure)[0]  # type: ignore[return-value]
+
+
+def certify_hidden_words(encoder: Any, texts: Any, **options: Any) -> HiddenWordCertificate:
+    """Certificate A': words of these very texts, hidden at random; no assumption.
+
+    The arguments are those of `pacsent.certify`; the options are those of `HiddenWordOptions`.
+    """
+    chosen = HiddenWordOptions.parse("certify_hidden_words", options)
+    return certified(encoder, texts, chosen, measure)[0]  # type: ignore[return-value]
+
+
+class _Prior(NamedTuple):
+    """What the prior's part of the text decided."""
+
+    encoder: object
+    means: np.ndarray  # calibrated, (n_documents, n_dims)
+    variances: list  # one, several where they are searched and corrected for
+    scale: float
+    shift: np.ndarray
+
+    def calibrated(self, means) -> np.ndarray:
+        return (self.scale * means + self.shift).astype(np.float32)
+
+
+class _Posterior(NamedTuple):
+    means: np.ndarray
+    variances: np.ndarray
+    prior_variance: float
+    bias: float
+    step: float | None
+    stayed: bool = False  # at the prior, by the choice among the steps, which is corrected for
+
+
+def measure(sample: Sample) -> tuple[WordCertificate, GibbsPosterior]:
+    """Certificate A or A', by the options, and the posteriors it is about."""
+    options, encoded = sample.options, sample.encoded
+    parts = token_parts.split_tokens(encoded, options.split, options.holdout, sample.rng)
+    check_sample(parts.sample.ids.size, encoded)
+    n = int(parts.sample.ids.size)
+    price = bounds.ln_xi(n) - math.log(sample.delta_each)
+    prior = _prior_of(sample, parts.prior, n, price)
+    # staying at the prior, which needs no ln xi(n), is one of two branches unless it is fixed
+    sample = sample.corrected(
+        bias=len(sample.biases),
+        prior_variance=len(prior.variances),
+        branches=options.n_branches,
+    )
+    price = bounds.ln_xi(n) - math.log(sample.delta_each)
+    # From here on the sample is read; Q may depend on it in any way.
+    Q = _posterior_of(sample, parts, prior, price)
+    return _measured(sample, parts, prior, Q)
+
+
+def _prior_of(sample: Sample, tokens, n, price) -> _Prior:
+    """The prior, from its part of the text alone."""
+    options = sample.options
+    encoder = sample.fitted(tokens)
+    inner = token_parts.split_tokens(tokens, 0.75, 0.0, sample.rng)
+    means = vectors_of(encoder, tokens)  # (n_documents, n_dims)
+    prior = _Prior(encoder, means, options.variances or [], 1.0, np.zeros(means.shape[1]))
+    m_inner = vectors_of(encoder, inner.prior) if inner.rows.size else None
+    if m_inner is not None and options.calibrate:
+        scale, shift = calibrate(
+            m_inner, inner.sample, sample.A_hat, sample.p_noise, sample.biases[0], sample.rng
+        )
+        prior = prior._replace(scale=scale, shift=shift)
+    prior = prior._replace(means=prior.calibrated(means))
+    if options.variances is not None:
+        return prior
+    length = np.sqrt((prior.means.astype(float) ** 2).sum(axis=1).mean())
+    variances = [float((spread * max(length, 1e-6)) ** 2) for spread in token_parts.SPREADS]
+    if m_inner is None:
+        return prior._replace(variances=[variances[len(variances) // 2]])
+    chosen = token_parts.choose(
+        prior.calibrated(m_inner),
+        prior.means[inner.rows],
+        inner.sample,
+        sample,
+        biases=sample.biases[:1],
+        variances=variances,
+        steps=token_parts.STEPS,  # whatever `posterior` is: the prior does not depend on it
+        n=max(1, inner.sample.ids.size),
+        # the sample is larger than this inner one: scale the price to match
+        budget=price * inner.sample.ids.size / n,
+        budget_of_staying=-math.log(sample.delta_each) * inner.sample.ids.size / n,
+    )
+    return prior._replace(variances=[chosen.variance])
+
+
+def _posterior_of(sample: Sample, parts, prior: _Prior, price) -> _Posterior:
+    options, far, given = sample.options, prior.means, None
+    if isinstance(options.posterior, tuple):
+        given = given_posterior(sample, parts, prior.means.shape[1])
+        far = prior.calibrated(given[0])
+    elif options.posterior != "prior":
+        read = token_parts.join(parts.prior, parts.sample)
+        far = prior.calibrated(vectors_of(prior.encoder, read))
+    chosen = token_parts.choose(
+        prior.means,
+        far,
+        parts.sample,
+        sample,
+        biases=sample.biases,
+        variances=prior.variances,
+        steps=steps(options.posterior),
+        n=int(parts.sample.ids.size),
+        budget=price,
+        budget_of_staying=-math.log(sample.delta_each),
+    )
+    if given is not None:
+        var_Q = prior.scale**2 * np.asarray(given[1], dtype=float)
+        return _Posterior(far, var_Q, chosen.variance, chosen.bias, None)
+    step = chosen.step
+    mu = prior.means
+    if step != 0:
+        mu = ((1 - step) * prior.means + step * far).astype(np.float32)
+    var_Q = np.full(len(mu), chosen.variance)
+    if options.posterior == "bound":
+        mu, var_Q = minimise_bound(
+            mu, prior.means, chosen.variance, parts.sample, sample.A_hat, sample.p_noise,
+            bias=chosen.bias, price=price, weights=options.weights(sample.words), rng=sample.rng,
+            verbose=options.verbose,
+        )  # fmt: skip
+    stayed = np.array_equal(mu, prior.means) and bool(np.all(var_Q == chosen.variance))
+    return _Posterior(mu, var_Q, chosen.variance, chosen.bias, step, stayed)
+
+
+def _measured(sample: Sample, parts, prior: _Prior, Q: _Posterior):
+    mu, var_Q, n, options = Q.means, Q.variances, int(parts.sample.ids.size), sample.options
+    weights = options.weights(sample.words)
+    var_P = np.full(len(mu), Q.prior_variance)
+    errors = token_errors(mu, var_Q, parts.sample, sample.A_hat, bias=Q.bias)
+    kl = 0.0
+    if not Q.stayed:
+        kl = float(kl_gaussians(mu, var_Q, prior.means, var_P).sum())
+        kl = kl * (1 + 1e-10) + 1e-13 * mu.size * float(not np.array_equal(var_Q, var_P))
+    weight = parts.n_sample / n
+    with bar("noise", total=len(mu), unit="documents", enabled=options.verbose) as progress:
+        noise, margin = noise_risk(
+            mu, var_Q, sample.A_hat, sample.p_noise,
+            bias=Q.bias, precision=options.precision, n_jobs=sample.n_jobs, progress=progress,
+        )  # fmt: skip
+    given = isinstance(options.posterior, tuple)
+    hidden = isinstance(options, HiddenWordOptions)
+    certificate = sample.filled(
+        HiddenWordCertificate if hidden else WordCertificate,
+        empirical_risk=min(
+            1.0, float(errors.mean() + weight @ token_margin(mu, var_Q)) * (1 + ROUNDING)
+        ),
+        kl=kl,
+        # nothing was learned from the sample: Chernoff's bound needs no ln xi(n)
+        weights=weights,
+        bound_name="chernoff" if Q.stayed else "kl inverse with xi(n)",
+        n=n,
+        noise_risk=float(weight @ noise),
+        noise_margin=float(weight @ margin) * (1 + ROUNDING) + 1e-12,
+        bias=Q.bias,
+        prior_variance=Q.prior_variance,
+        scale=prior.scale,
+        shift_norm=float(np.linalg.norm(prior.shift)),
+        step=Q.step,
+        posterior="given" if given else options.posterior,
+        n_documents=int(parts.rows.size),
+        n_left_out=int(sample.encoded.n_sentences - parts.rows.size),
+        **_rest_risk(sample, parts, Q, weights, noise),
+    )
+    gibbs = GibbsPosterior(
+        mu, var_Q, prior.means, var_P, Q.bias, sample.p_noise, parts, prior.scale, prior.shift
+    )
+    return certificate, gibbs
+
+
+def _rest_risk(sample: Sample, parts, Q: _Posterior, weights, noise) -> dict:
+    """Risk on the tokens that nothing read, weighted as the sample is."""
+    n_rest = np.diff(parts.rest.offsets)
+    if not n_rest.sum():
+        return {}
+    errors = token_errors(Q.means, Q.variances, parts.rest, sample.A_hat, bias=Q.bias)
+    document = np.repeat(np.arange(n_rest.size), n_rest)
+    mean = np.bincount(document, errors, n_rest.size) / np.maximum(n_rest, 1)
+    weight = parts.n_sample * (n_rest > 0)
+    weight = weight / weight.sum()
+    risk = weights[0] * float(weight @ mean) + weights[1] * float(weight @ noise)
+    return {"held_out_risk": risk, "n_held_out": int(n_rest.sum())}
