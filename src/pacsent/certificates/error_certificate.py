@@ -102,8 +102,8 @@ class ErrorCertificate(Certificate):
             mean = rounded_up(self.balanced_bound)
             rows.append(("Classes", f"{each}. The mean over classes is at most {mean}."))
         if self.n_duplicates:
-            rows.append(("Duplicates", f"{self.n_duplicates:,} further texts are copies of texts "
-                         "that were right; copies count once."))  # fmt: skip
+            rows.append(("Duplicates", f"{self.n_duplicates:,} further texts are copies of "
+                         "correctly answered ones; copies count once."))  # fmt: skip
         return [
             *rows,
             ("Assumption", self.assumption),
