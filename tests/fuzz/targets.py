@@ -465,7 +465,8 @@ def read_dataset(name: str, folder: Path) -> None:
 def read_certificate(folder: Path) -> None:
     from pacsent.paper import certificate_from_json
 
-    certificate_from_json((folder / "c.json").read_text(encoding="utf-8", errors="replace"))
+    text = (folder / "c.json").read_text(encoding="utf-8", errors="replace")
+    found = certificate_from_json(text)
     str(found)
 
 
