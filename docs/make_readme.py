@@ -30,7 +30,7 @@ def row_of(name: str, column: str, value: str) -> dict:
 
 
 def short(number: float) -> str:
-    """Three digits: what a noisy machine can promise."""
+    """Three digits: what a noisy machine allows."""
     if number < 10:
         return f"{number:.2g}" if number < 1 else f"{number:.1f}"
     digits = max(0, len(str(int(number))) - 3)
@@ -43,7 +43,7 @@ def table(header, rows) -> str:
 
 
 def speed() -> str:
-    """Ours beside the fastest rival of the same run."""
+    """Ours and the fastest baseline, measured in the same run."""
     rows = []
     for processor, name in (("AVX-512", "xeon-avx512"), ("ARM", "neoverse-n1")):
         train = result(f"train/{name}")["summary"]
@@ -59,11 +59,11 @@ def speed() -> str:
     others = [row for row in contestants if not row["contestant"].startswith("pacsent")]
     for dataset, unit in (("SUBJ", "sentences"), ("IMDb", "reviews")):
         key = f"{dataset} /s"
-        rival = max((r for r in others if r[key]), key=lambda r: r[key])
+        baseline = max((r for r in others if r[key]), key=lambda r: r[key])
         rows.append([
             f"raw text to sentence means, {dataset}", f"{short(ours[key])} {unit}/s",
-            f"{rival['contestant']}, {short(rival[key])}/s; model2vec {short(model2vec[key])}/s",
-            f"{ours[key] / rival[key]:.1f}",
+            f"{baseline['contestant']}, {short(baseline[key])}/s; model2vec {short(model2vec[key])}/s",
+            f"{ours[key] / baseline[key]:.1f}",
         ])  # fmt: skip
     solve = result("solve/two-cores")["summary"]
     rows.append([
@@ -77,7 +77,7 @@ def speed() -> str:
         "a grid of 300 logistic regressions", f"{short(first['seconds'])} s",
         f"{second['solver']}, {short(second['seconds'])} s", f"{grid['summary']['ratio']:.0f}",
     ])  # fmt: skip
-    return table(["job", "pacsent", "the fastest rival there", "ratio"], rows)
+    return table(["job", "pacsent", "fastest baseline", "ratio"], rows)
 
 
 def gpu() -> str:

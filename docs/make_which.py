@@ -13,13 +13,13 @@ METHODS = {  # row of the reproduction -> needs, cost of a new text, a posterior
         "one table",
         "an average",
         "no",
-        "no spread, no certificate with one table alone",
+        "no variance, no certificate with one table alone",
     ),
     "PB-L2": (
         "both tables",
         "an average",
         "yes",
-        "on long texts the prior wins unless λ is per token",
+        "on long texts the prior outweighs the data unless λ is per token",
     ),
     "PB-neg": ("both tables", "a convex problem", "yes", "much slower than an average"),
     "w-PB-neg": ("both tables, texts to learn from", "an average", "yes", "not for a few texts"),
@@ -29,15 +29,15 @@ METHODS = {  # row of the reproduction -> needs, cost of a new text, a posterior
         "no",
         "no posterior, slow",
     ),
-    "SIF": ("one table, counts", "an average", "by λ", "classification is not its job"),
+    "SIF": ("one table, counts", "an average", "by λ", "made for similarity, not for classification"),
     "SIF-sum": (
         "both tables, counts",
         "an average",
         "by λ",
-        "cannot be certified: other coordinates",
+        "no certificate: its coordinates are not those of the tables",
     ),
-    "tf-idf": ("texts to learn from", "sparse counting", "no", "knows no word it has not seen"),
-    "model2vec": ("one table", "an average", "no", "a rival; its weighting over our table"),
+    "tf-idf": ("texts to learn from", "sparse counting", "no", "cannot use words that it has not seen"),
+    "model2vec": ("one table", "an average", "no", "a baseline: its weighting with our table"),
 }
 
 
@@ -67,12 +67,12 @@ def by_method() -> str:
         scores.append(cell(pairs and pairs["pearson"]))
         rows.append([row.removesuffix("-0"), *scores, needs, cost, spread, limit])
     header = ["method", "IMDb", "20news", "SUBJ", "STS-B, Pearson", "needs", "a new text costs",
-              "posterior", "what it cannot do"]  # fmt: skip
+              "posterior", "limits"]  # fmt: skip
     return table(header, rows)
 
 
 def by_labels() -> str:
-    """The classifier beside its two halves, from few labels to all."""
+    """The classifier and its two parts, from few labels to all."""
     rows = []
     for name in SETS:
         few, everything = read(f"classify/few-{name}"), read(f"classify/accuracy-{name}")
@@ -91,25 +91,37 @@ def by_labels() -> str:
 def page() -> str:
     return f"""# Which method should I use?
 
-Made by `docs/make_which.py` from the result files under `benchmarks/results`.
+After this page you know which class fits your task, and when to use something else.
 
-| you want | take | why |
+```python
+from pacsent import TextClassifier, make
+
+vectors = make("SIF-sum", "english").fit_transform(["a quiet film", "a silent movie"])  # similarity
+classifier = TextClassifier("english")  # classification
+print(vectors.shape)
+```
+
+```output
+(2, 256)
+```
+
+| task | use | reason |
 |---|---|---|
-| to find or compare texts by meaning | `make("SIF-sum", "english")`, `Index` | best of ours on sentence pairs and in retrieval; needs no training text |
-| to classify texts | `TextClassifier("english")` | n-grams and vectors in one model: the table below |
-| to classify texts of a language or field without vectors | `TextClassifier()` | a very good n-gram classifier; or train vectors with `pacsent train` |
+| find or compare texts by meaning | `make("SIF-sum", "english")`, `Index` | the best of our methods on sentence pairs and in retrieval; needs no training text |
+| classify texts | `TextClassifier("english")` | n-grams and vectors in one model: see the table below |
+| classify texts of a language or field without vectors | `TextClassifier()` | a strong n-gram classifier; or train vectors with `pacsent train` |
 | features for your own model | `make("Average", ...)` or `"concat"` | a strong baseline at the speed of reading memory |
-| a spread, samples, a certificate of the vectors | `PB-L2`, `PB-neg` | Gaussian posteriors with an exact KL |
-| many new texts of one kind | `w-PB-neg` | learns once, then costs what an average costs |
-| the paper's numbers again | `pacsent reproduce` | every row; other readings by `benchmarks/paper_options.py` |
+| variances, samples, a certificate of the vectors | `PB-L2`, `PB-neg` | Gaussian posteriors with an exact KL divergence |
+| many new texts of one kind | `w-PB-neg` | learns once; after that a text costs as much as an average |
+| the paper's numbers | `pacsent reproduce` | every row; other readings by `benchmarks/paper_options.py` |
 
-**Take something else** where texts need to be understood word by word in their order (negation, questions and
-answers, several languages at once): a transformer encoder is better there, and costs far more. Where labels are
-plentiful and texts long, plain tf-idf beats vectors (the last table); our classifier contains it.
+**Use something else** where the order of words matters (negation, questions and answers) or where texts are in
+several languages: a transformer encoder is better there and costs far more. With many labels and long texts, a
+classifier on tf-idf features is better than one on vectors alone (last table); `TextClassifier` uses both.
 
-## A classifier, by the number of labels
+## Classification by the number of labels
 
-Test accuracy; the rivals' C by cross-validation.
+Test accuracy; the baselines choose C by cross-validation.
 
 {by_labels()}
 ## Single methods
