@@ -25,8 +25,9 @@ import torch  # noqa: E402
 from pacsent import Corpus, gpu  # noqa: E402
 from pacsent.bench import datasets  # noqa: E402
 from pacsent.gpu.device import describe  # noqa: E402
-from pacsent.maths import pb_neg_objective as posterior  # noqa: E402
 from pacsent.maths import regressions  # noqa: E402
+from pacsent.maths.pb_neg_exact import solve  # noqa: E402
+from pacsent.maths.pb_neg_objective import noise_of  # noqa: E402
 
 LAMS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 NAMES = ("20news", "imdb", "subj")
@@ -65,7 +66,7 @@ def main():
         counts, is_train = counts[full], full < train.shape[0]
         m = shares_of(counts) @ B
         frequency = np.asarray(train.sum(axis=0)).ravel()
-        noise = posterior.noise_of(frequency, A, m.mean(axis=0))
+        noise = noise_of(frequency, A, m.mean(axis=0))
         print(name, counts.shape, counts.nnz, "noise words", noise.words.size, flush=True)
 
         gpu.solve_pb_neg(counts[:64], A, m[:64], noise)  # compiles
@@ -86,7 +87,7 @@ def main():
                     print("not converged:", name, kl, lam, int((~found.converged).sum()))
                 if lam in (0.25, 8.0):
                     some = sample if kl == "exact" else sample[: sample.size // 4]  # it is slow
-                    exact = posterior.solve(
+                    exact = solve(
                         counts[some], A.astype(float), m[some], noise, lam=lam, kl=kl, tol=1e-6
                     )
                     worst[kl, lam] = float(np.abs(exact.mu - found.mu[some]).max())

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pacsent import METHODS, Vocabulary, WordVectors, make
 from pacsent.encoders import AverageVectorizer, IDFVectorizer
 from pacsent.encoders.text_report import EmptySentenceWarning
-from pacsent.maths.gaussians import idf_l2_posterior, l2_posterior
+from reference.gaussian_reference import idf_l2_posterior, l2_posterior
 
 INF = float("inf")
 CLOSED = ["Average", "IDF-Average", "PB-L2", "PB-IDF-L2"]

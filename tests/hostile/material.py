@@ -36,17 +36,6 @@ def expected(method: str) -> np.ndarray:
     return np.asarray(fitted(method).transform(TEXTS))
 
 
-@cache
-def classifier():
-    """A small classifier with a calibration set."""
-    from pacsent import TextClassifier
-
-    texts = [f"{a} {b} {a}" for a in ("now", "then") for b in WORDS * 2]
-    labels = ["up" if text.startswith("now") else "down" for text in texts]
-    numbered = [f"{text} {number}" for number, text in enumerate(texts)]
-    return TextClassifier(n_jobs=1).fit(numbered, labels, holdout=0.4, seed=0)
-
-
 def write_words(name="words") -> Path:
     from pacsent import save
 

@@ -16,7 +16,10 @@ from pacsent.encoders.methods.sampled_methods import (
     refuse_no_penalty,
 )
 from pacsent.encoders.sentence_vectorizer import Name
-from pacsent.maths import pb_neg_objective as posterior
+from pacsent.maths.pb_neg_exact import solve
+from pacsent.maths.pb_neg_objective import KLS, main_directions, noise_of, squared_lengths
+from pacsent.maths.pb_neg_sampled import draw_sample, sample_of, solve_sampled
+from pacsent.maths.pb_neg_sgd import diverging, learning_rates, solve_sgd
 from pacsent.parameter_checks import DeviceName, Interval, StrOptions
 from pacsent.storage import checked_tensor
 from pacsent.text.encoded import Encoded
@@ -130,7 +133,7 @@ class PBNegVectorizer(NegativeSampling):
         **MINIMISED,
         "lam_mode": [StrOptions({"fixed", "per-token"})],
         "prior_variance": [POSITIVE],
-        "kl": [StrOptions(set(posterior.KLS))],
+        "kl": [StrOptions(set(KLS))],
         "solver": [StrOptions({"exact", "sgd", "sgd-literal"})],
         "subsample": [Interval(Real, 0, None, closed="left")],
         "device": [DeviceName()],
@@ -208,7 +211,7 @@ class PBNegVectorizer(NegativeSampling):
         """Draw the sample of the noise words by which all sentences will be solved."""
         A_hat, _ = self._float_tables()
         counts, n_tokens, means = self._problem(pilot)
-        sample = posterior.draw_sample(
+        sample = draw_sample(
             self._noise_of(np.float32),
             counts,
             A_hat,
@@ -225,27 +228,25 @@ class PBNegVectorizer(NegativeSampling):
     def _noise_of(self, dtype):
         A_hat, B_hat = self._float_tables()
         single = dtype == np.float32
-        return posterior.noise_of(
+        return noise_of(
             self.noise_counts_,
             A_hat,
             self.centre_,
             n_negatives=self.n_negatives,
             noise_power=self.noise_power,
             dtype=dtype,
-            directions=posterior.main_directions(self.noise_counts_, B_hat) if single else None,
+            directions=main_directions(self.noise_counts_, B_hat) if single else None,
         )
 
     def _squared_lengths(self):
-        return self._derived(
-            "squared lengths", lambda: posterior.squared_lengths(self._float_tables()[0])
-        )
+        return self._derived("squared lengths", lambda: squared_lengths(self._float_tables()[0]))
 
     def _noise(self):
         """The noise words by which sentences are solved: a sample of them, or all."""
         if self._sampled():
             return self._derived(
                 "sample",
-                lambda: posterior.sample_of(self._noise_of(np.float32), *self.noise_sample_),
+                lambda: sample_of(self._noise_of(np.float32), *self.noise_sample_),
             )
         return self._derived("noise", lambda: self._noise_of(np.float64))
 
@@ -289,17 +290,17 @@ class PBNegVectorizer(NegativeSampling):
         A_hat, _ = self._float_tables()
         settings = {"lam": self._lam(n_tokens), "var_P": self.prior_variance, "kl": self.kl}
         if self.solver != "exact":
-            steps = posterior.learning_rates(self.n_epochs, self.learning_rate)
+            steps = learning_rates(self.n_epochs, self.learning_rate)
             literal = self.solver == "sgd-literal"
             settings.update(steps=steps, seed=self.seed_, literal=literal)
-            return posterior.solve_sgd(counts, A_hat, means, self._alias_table(), **settings)
+            return solve_sgd(counts, A_hat, means, self._alias_table(), **settings)
         if self.device != "cpu":
             from pacsent import gpu
 
             settings.update(tol=self.tol, max_iter=self.max_iter, device=self.device)
             return gpu.solve_pb_neg(counts, A_hat, means, self._noise(), **settings)
-        solve = posterior.solve_sampled if self._sampled() else posterior.solve
-        return solve(
+        solver = solve_sampled if self._sampled() else solve
+        return solver(
             counts,
             A_hat,
             means,
@@ -341,7 +342,7 @@ class PBNegVectorizer(NegativeSampling):
             n_unconverged = int(np.sum(~solution.converged))
             settings = {"lam": self._lam(n_tokens[full]), "var_P": self.prior_variance}
             settings["learning_rate"] = self.learning_rate
-            n_diverging = int(np.sum(posterior.diverging(n_tokens[full], **settings)))
+            n_diverging = int(np.sum(diverging(n_tokens[full], **settings)))
         return means, variances, _Report(n_iter, norm, error, n_unconverged, n_diverging)
 
     def _n_threads(self):

@@ -7,7 +7,7 @@ import numpy as np
 
 from pacsent.encoders.methods.sampled_methods import NegativeSampling
 from pacsent.encoders.sentence_vectorizer import Name
-from pacsent.maths import pb_neg_objective as posterior
+from pacsent.maths.pb_neg_sgd import learning_rates, sentence_seeds
 from pacsent.parameter_checks import StrOptions
 from pacsent.progress import bar
 from pacsent.storage import checked_tensor
@@ -118,7 +118,7 @@ class PVDBOWVectorizer(NegativeSampling):
 
     def _start(self, counts):
         """Random states and small random vectors, from the sentences' words alone."""
-        seeds = posterior.sentence_seeds(counts, self.seed_)
+        seeds = sentence_seeds(counts, self.seed_)
         n_dims = self.word_vectors.n_dims
         start = [np.random.default_rng(seed).random(n_dims) - 0.5 for seed in seeds]
         return seeds, (np.array(start).reshape(-1, n_dims) / n_dims).astype(self._dtype)
@@ -137,7 +137,7 @@ class PVDBOWVectorizer(NegativeSampling):
                 bar("PV-DBOW", total=self.n_epochs, unit="epochs", enabled=self.verbose) as shown,
                 ThreadPoolExecutor(n_threads) as pool,
             ):
-                for eta in posterior.learning_rates(self.n_epochs, self.learning_rate):
+                for eta in learning_rates(self.n_epochs, self.learning_rate):
                     order = rng.permutation(encoded.n_sentences)
                     work = [
                         pool.submit(
@@ -177,6 +177,6 @@ class PVDBOWVectorizer(NegativeSampling):
         sentences = (ids, encoded.offsets, states)
         rows = np.arange(encoded.n_sentences)
         table, noise = self._derived("table", self._trained_table), self._alias_table()
-        for eta in posterior.learning_rates(self.n_epochs, self.learning_rate):
+        for eta in learning_rates(self.n_epochs, self.learning_rate):
             pv_dbow(rows, sentences, table, noise, eta, False, vectors)
         return vectors, np.zeros(encoded.n_sentences)

@@ -14,8 +14,8 @@ from pacsent.encoders.methods.sampled_methods import (
     refuse_no_penalty,
 )
 from pacsent.encoders.sentence_vectorizer import Name
-from pacsent.maths import pb_neg_objective as posterior
 from pacsent.maths import w_pb_neg_objective as w_pb_neg
+from pacsent.maths.pb_neg_objective import noise_of
 from pacsent.parameter_checks import DeviceName, Interval, StrOptions
 from pacsent.progress import bar
 from pacsent.storage import checked_tensor
@@ -219,7 +219,7 @@ class WordPBNegVectorizer(NegativeSampling):
         from pacsent import gpu
 
         frequency = np.asarray(counts.sum(axis=0)).ravel()
-        noise = posterior.noise_of(
+        noise = noise_of(
             frequency, A, B.mean(axis=0),
             n_negatives=self.n_negatives, noise_power=self.noise_power,
         )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Plain implementations of the formulas, which the tests compare the package with."""
