@@ -148,7 +148,7 @@ def test_blocks_of_any_size_give_the_same_table(tmp_path, words, monkeypatch):
     for name in ("v.txt", "v.bin"):
         formats.write(words, tmp_path / name)
         for block in (7, 33, 100):
-            monkeypatch.setattr(formats.common, "BLOCK", block)
+            monkeypatch.setattr(formats.table_parts, "BLOCK", block)
             same_tables(formats.read(tmp_path / name), words)
 
 
@@ -258,7 +258,7 @@ def test_large_text_is_read_as_small_text_is(tmp_path, words, monkeypatch, rng):
     (tmp_path / "v.txt").write_text("200 6\n" + " \n".join(lines) + "\n")
     small = formats.read(tmp_path / "v.txt")
     monkeypatch.setattr(formats.text_tables, "LARGE", 0)
-    monkeypatch.setattr(formats.common, "BLOCK", 1000)
+    monkeypatch.setattr(formats.table_parts, "BLOCK", 1000)
     same_tables(formats.read(tmp_path / "v.txt"), small)
     assert_array_equal(small.input_vectors, table.astype(np.float32))
     assert small.words[50] == "two words"
