@@ -103,7 +103,7 @@ class Fingerprint:
         return seen
 
     def chance_to_notice(self, n_words: int) -> float:
-        """Chance that a seen document of so many words is noticed, by itself or by a run."""
+        """Chance that a seen document of that number of words is noticed, by itself or by a run."""
         documents, runs = (threshold / 2.0**64 for threshold in self._thresholds)
         if n_words < LEAST_WORDS:  # shorter ones are not compared
             documents = 0.0
