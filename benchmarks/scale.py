@@ -34,8 +34,9 @@ from harness import finish, parser_for
 from pacsent import make, save, scale
 from pacsent.bench import datasets
 from pacsent.scale import places
-from pacsent.scale import shard_writer as shard
-from pacsent.scale import table_batches as rows
+from pacsent.scale.shard_writer import CheckedFile, ShardTask
+from pacsent.text.result_files import WRITERS
+from pacsent.text.tables import TextTable
 from pacsent.words import formats
 from pacsent.words.vectors import WordVectors
 
@@ -74,7 +75,7 @@ def best_of(function, rounds=3, clock=time.perf_counter) -> float:
 
 
 def parts(folder: Path) -> dict[str, float]:
-    """Microseconds of one core for a row: reading, encoding, the digest, writing; and all of it.
+    """Microseconds of one core for a row: reading, encoding, the checksum, writing; and the total.
 
     Processor time, user and system: what others do on the machine changes little of it.
     """
@@ -83,32 +84,36 @@ def parts(folder: Path) -> dict[str, float]:
         return best_of(function, 4, time.process_time)
 
     (found, *_) = places.find([folder / "in"]).shards
-    columns = rows.Columns("text", ("id",))
-    batches = list(rows.read(found, columns))
+    job = scale.Embed(str(folder / "model"))
+
+    def read():
+        with TextTable(found.source, kind=found.kind) as table:
+            return list(table.batches(["id"]))
+
+    batches = read()
     n = sum(len(some.texts) for some in batches)
-    answer = scale.Embed(str(folder / "model")).ready()
+    answer = job.ready()
     units = [
-        (some.texts.slice(at, 8192), some.carried.slice(at, 8192))
+        (some.texts[at : at + job.unit], some.columns["id"][at : at + job.unit])
         for some in batches
-        for at in range(0, len(some.texts), 8192)
+        for at in range(0, len(some.texts), job.unit)
     ]
-    answers = [(carried, answer(texts)) for texts, carried in units]
+    answers = [{"id": ids, **answer(texts).columns} for texts, ids in units]
 
-    def write(sink):
+    def write(opened):
         with places.whole_file(folder / "written.parquet") as file:
-            shard.WRITERS["parquet"](iter(answers), sink(file), scale.Embed("english"))
+            list(WRITERS[".parquet"](iter(answers), opened(file)))
 
-    whole = shard.ShardTask(
-        scale.Embed(str(folder / "model")), found, str(folder / "whole.parquet"), "parquet",
-        columns, "report", 1,
-    )  # fmt: skip
+    whole = ShardTask(
+        job, found, str(folder / "whole.parquet"), "parquet", "text", ("id",), "report", 1
+    )
     seconds = {
         "all of it": cost(whole.work),
-        "reading": cost(lambda: list(rows.read(found, columns))),
+        "reading": cost(read),
         "encoding": cost(lambda: [answer(texts) for texts, _ in units]),
         "writing": cost(lambda: write(lambda file: file)),
     }
-    seconds["digest"] = cost(lambda: write(shard._Hashed)) - seconds["writing"]
+    seconds["checksum"] = cost(lambda: write(CheckedFile)) - seconds["writing"]
     return {name: 1e6 * s / n for name, s in seconds.items()}
 
 

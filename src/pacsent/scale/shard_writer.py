@@ -72,7 +72,7 @@ class ShardTask(NamedTuple):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             with places.whole_file(self.output) as file:
-                checked = _CheckedFile(file)
+                checked = CheckedFile(file)
                 batches = _answered(self, answer, record, advance)
                 record.rows = sum(result_files.WRITERS[f".{self.format}"](batches, checked))
             record.bytes, record.xxh64 = checked.n_bytes, checked.digest.hexdigest()
@@ -85,7 +85,7 @@ class ShardTask(NamedTuple):
         return record
 
 
-class _CheckedFile:
+class CheckedFile:
     """A file written from front to back that counts its bytes and computes their checksum."""
 
     closed = False
