@@ -6,7 +6,7 @@ The workers are threads of one process that make the same updates as machines wo
 shard on its own tables, and rows meet as the schedule says. enwik8, cleaned as the paper does;
 WordSim-353, SimLex-999 and Google's analogies with the input table. One worker is trained with
 three seeds, which shows what chance does. Bytes are those that a worker hands to the sum over
-all; a ring sends each of them at most twice. At so many bytes a word, a GPU that trains 200 M
+all; a ring sends each of them at most twice. At this rate, a GPU that trains 200 M
 words/s needs 0.2 GB/s of network for each byte, and twice that in a ring. Configurations run side
 by side, as many as there are cores for their workers; `--seconds` ends those that take longer.
 `--figure FILE` draws bytes against quality from the saved result.
@@ -87,7 +87,7 @@ CORES = {1: 1, 2: 2, 4: 3, 8: 4}  # that workers who wait for each other keep bu
 def side_by_side(tasks: list[dict], start, n_cores: int, seconds: float) -> list[dict]:
     """The rows that the processes start(task) print, as many at a time as there are cores for.
 
-    What has not ended after so many seconds is ended and left out.
+    What has not ended after `seconds` is ended and left out.
     """
     rows: list = [None] * len(tasks)
     until = time.monotonic() + seconds
@@ -189,9 +189,9 @@ def main():
         train_worker(small, n_epochs=1, n_dims=16)  # compiled once for all processes
 
         def start(what):
-            told = json.dumps([str(corpus.directory), what])
+            task = json.dumps([str(corpus.directory), what])
             command = [sys.executable, __file__, "--data", str(given.data), "--n-epochs",
-                       str(given.n_epochs), "--one", told]  # fmt: skip
+                       str(given.n_epochs), "--one", task]  # fmt: skip
             return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
         todo = [what for what in configurations(given.quick)

@@ -46,6 +46,7 @@ def started(folder, code=ENCODE, **environment):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_read_only_install_without_a_home_keeps_its_code_in_a_private_folder(installed):
     for _ in range(2):
         done = started(installed)
@@ -56,6 +57,7 @@ def test_a_read_only_install_without_a_home_keeps_its_code_in_a_private_folder(i
     assert any(folder.rglob("*.nbc"))
 
 
+@pytest.mark.slow
 def test_code_that_others_could_have_put_there_is_not_run(installed):
     theirs = installed / "tmp" / f"pacsent-numba-{os.getuid()}"
     theirs.mkdir()
@@ -66,6 +68,7 @@ def test_code_that_others_could_have_put_there_is_not_run(installed):
     assert not any(theirs.iterdir())
 
 
+@pytest.mark.slow
 def test_with_no_folder_at_all_it_is_compiled_at_every_start(installed):
     nowhere = f"import tempfile\ntempfile.tempdir = {str(installed / 'home' / 'x')!r}\n"
     done = started(installed, nowhere + ENCODE)
@@ -73,6 +76,7 @@ def test_with_no_folder_at_all_it_is_compiled_at_every_start(installed):
     assert done.stderr.count("it is compiled again at every start") == 1
 
 
+@pytest.mark.slow
 def test_a_damaged_cache_is_made_again_and_said_once(installed):
     cache = {"NUMBA_CACHE_DIR": str(installed / "cache")}
     assert started(installed, **cache).stdout == "[1, 0]\n"

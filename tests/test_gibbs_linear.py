@@ -68,6 +68,7 @@ def test_the_minimum_is_below_every_posterior_nearby():
         assert value(near) > value(post) - 1e-5
 
 
+@pytest.mark.slow
 def test_the_bound_holds_for_a_prior_fixed_beforehand():
     count = violations(lambda R, signs: Normal.standard(3), n=40, n_idle=1)
     assert count <= DELTA * REPLICATES
@@ -97,10 +98,12 @@ def recursive_violations(n_replicates, n=100, n_steps=2):
     return count
 
 
+@pytest.mark.slow
 def test_recursive_priors_keep_their_promise():
     assert recursive_violations(REPLICATES) <= DELTA * REPLICATES
 
 
+@pytest.mark.slow
 def test_a_recursion_that_forgets_half_of_the_error_before_is_noticed(monkeypatch):
     monkeypatch.setattr("pacsent.maths.gibbs_linear._GAMMA", 1.0)
     assert recursive_violations(100) > stats.binom.isf(1e-4, 100, DELTA)

@@ -119,6 +119,7 @@ def test_pictures_are_on_their_own_paper_by_day_and_by_night():
         assert 'class="paper"' in told and "prefers-color-scheme:dark" in told, path.name
 
 
+@pytest.mark.slow
 def test_the_way_of_one_text_goes_through_every_room_it_should():
     rooms = [file.partition("/")[0] for file, _, _ in house().way()]
     first = [rooms.index(room) for room in ("cli", "words", "encoders", "text", "maths")]

@@ -92,6 +92,7 @@ def test_compiled_expectations_agree_with_these():
         assert_allclose(compiled, logistic.gaussian_logistic(A, v), rtol=0, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_the_fits_of_the_expected_sigmoid_hold_at_every_variance():
     from pacsent._kernels.sampling_kernels import expected_sigmoids32
 

@@ -96,6 +96,7 @@ def test_a_bettor_who_knows_the_loss_breaks_the_promise(monkeypatch):
     assert failures > 50
 
 
+@pytest.mark.slow
 def test_a_stream_may_be_watched_after_every_loss():
     rng = np.random.default_rng(5)
     broken = 0

@@ -95,6 +95,7 @@ def shelf():
 
 
 @pytest.mark.filterwarnings("error")
+@pytest.mark.slow
 def test_pb_neg_is_solved_where_lambda_is_large(shelf):
     words, texts, some = shelf
     settings = {"lam": 64.0, "lam_mode": "per-token", "n_jobs": 1}

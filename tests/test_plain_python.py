@@ -52,6 +52,7 @@ sys.exit(status)
 
 
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="plain Python already")
+@pytest.mark.slow
 def test_every_kernel_file_holds_as_plain_python():
     done = subprocess.run(
         [sys.executable, "-c", RUN, *SELECTED],

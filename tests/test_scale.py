@@ -123,8 +123,8 @@ def test_every_kind_gives_the_vectors_of_the_library_bit_for_bit(kind, tmp_path,
     assert (totals["rows"], totals["empty"], totals["bad_rows"]) == (6, 2, 0)
     assert totals["known"] == 9 and totals["unknown"] == 3
     if keep_columns:
-        carried = pq.read_table(tmp_path / "out" / "part.parquet")["n"].to_pylist()
-        assert list(map(int, carried)) == list(range(6))
+        kept = pq.read_table(tmp_path / "out" / "part.parquet")["n"].to_pylist()
+        assert list(map(int, kept)) == list(range(6))
 
 
 def test_json_lines_hold_the_same_numbers(tmp_path, words, model):
@@ -351,6 +351,7 @@ def test_a_driver_that_is_killed_and_started_again_does_every_row_once(
     assert not list(out.glob("deep/.*"))
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_costs_only_its_file(folder, tmp_path, model):
     """A file whose worker dies, twice, is a failure with a name; the others are done."""
     deadly = folder / "deep" / "p2.parquet"

@@ -71,6 +71,7 @@ def test_a_corpus_of_shards_is_the_corpus_of_the_whole(shards, tmp_path, slab, m
                      *(f"00000{i}.i32" for i in range(4))}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_several_processes_build_the_same_corpus(shards, tmp_path):
     folder, whole = shards
     corpus = build_corpus([folder], tmp_path / "c", min_count=2, n_jobs=2)

@@ -100,7 +100,7 @@ def test_spark_takes_the_recipe(model, vectorizer, monkeypatch):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two node processes of two cores each on this machine, beside a head without cores."""
+    """Two node processes of two cores each on this machine, and a head without cores."""
     pytest.importorskip("ray")
     import ray
     from ray.cluster_utils import Cluster

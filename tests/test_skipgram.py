@@ -381,6 +381,7 @@ def test_one_worker_and_a_seed_give_the_same_bits(corpus, negatives):
     assert not np.array_equal(first.input_vectors, other.input_vectors)
 
 
+@pytest.mark.slow
 def test_deterministic_gives_the_same_bits_with_three_workers_and_learns_the_same(corpus):
     settings = SMALL | {"n_epochs": 4}
     runs = [
@@ -579,6 +580,7 @@ TRAIN = ["--n-dims", 24, "--n-epochs", 400, "--min-count", 1, "--n-jobs", 1, "--
     "how",
     [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM],
 )
+@pytest.mark.slow
 def test_a_killed_training_goes_on_and_ends_with_the_same_bits(long_text, tmp_path, how):
     whole = run_command("train", long_text, "-o", tmp_path / "whole", *TRAIN)
     assert whole.wait(120) == 0, whole.stderr.read()

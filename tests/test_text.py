@@ -107,6 +107,7 @@ wiki_text = st.lists(st.sampled_from(FRAGMENTS), max_size=40).map(
 @example(b"a < b\nc <d>e\n<f>")
 @example(b"x&amp;amp;lt;y &no semicolon [a] & b")
 @example(b"foo[bar]baz [[a|b]]s 1a2")
+@pytest.mark.slow
 def test_the_filter_equals_its_rules_on_kept_text(body):
     dump = b"<text >" + body
     assert filtered([dump]) == filter_of_record([dump])

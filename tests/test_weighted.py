@@ -59,6 +59,7 @@ def test_usif_takes_its_a_from_the_vocabulary_and_removes_five_directions_by_sha
     assert_allclose(mean, plain, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_directions_of_the_table_are_those_of_sentences_of_independent_words(words):
     rng = np.random.default_rng(5)
     drawn = [rng.choice(WORDS, 11, p=P).tolist() for _ in range(20_000)]

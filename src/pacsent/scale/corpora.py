@@ -100,7 +100,7 @@ class _Renumber(NamedTuple):
     on_gpu: bool = False
 
     def work(self, advance: Callable[[int], None] = lambda n: None) -> tuple[int, int]:
-        """(tokens, documents) of the shard; its ids and offsets as files beside its folder."""
+        """(tokens, documents) of the shard; its ids and offsets as files next to its folder."""
         done = Path(f"{self.folder}.done")
         if done.exists():
             return tuple(json.loads(done.read_text()))

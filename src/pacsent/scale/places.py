@@ -1,4 +1,4 @@
-"""Files wherever they are: on this machine, or on anything that fsspec reaches.
+"""Files on this machine, or on any file system that fsspec supports.
 
 A place is a path, or an address such as s3://bucket/folder, gs://..., hf://.... Local files need no
 fsspec.
@@ -23,15 +23,15 @@ _WHOLE_OBJECTS = {"s3", "s3a", "gs", "gcs"}  # an object is there when its uploa
 
 @dataclass(frozen=True)
 class Shard:
-    """One file to be read, and where its answer goes.
+    """One input file.
 
     Attributes
     ----------
     source : str
         Path or address.
     name : str
-        Its path below the folder that was named, with the suffixes of its kind and packing taken
-        off.
+        Its path below the folder that was named, without the suffixes of format and compression;
+        the output has the same name.
     kind : {"parquet", "jsonl", "csv", "tsv", "text"}
     size : int
         Bytes.
@@ -273,8 +273,8 @@ def check_folder(path: str) -> None:
 def whole_file(place: Any) -> Iterator[IO[bytes]]:
     """A file to write bytes to, there when the block ends well and not before.
 
-    Local files and most stores: written beside and moved. Object stores show an object only when
-    its upload ends, so there it is uploaded under its own name, and given up where the block fails.
+    Local files and most stores: a temporary file that is moved. Object stores show an object only
+    when its upload ends, so it is uploaded under its own name, and discarded if the block fails.
     """
     if not is_address(place):
         with replacing(local(place), parents=True) as file:
@@ -294,13 +294,13 @@ def whole_file(place: Any) -> Iterator[IO[bytes]]:
             raise
         return
     folder, name = posixpath.split(path)
-    beside = f"{folder}/.{name}.saving-{secrets.token_hex(4)}"
+    temporary = f"{folder}/.{name}.saving-{secrets.token_hex(4)}"
     files.makedirs(folder, exist_ok=True)
     try:
-        with files.open(beside, "wb") as file:
+        with files.open(temporary, "wb") as file:
             yield file
-        files.mv(beside, path)
+        files.mv(temporary, path)
     except BaseException:
         with contextlib.suppress(Exception):
-            files.rm(beside)
+            files.rm(temporary)
         raise
