@@ -15,6 +15,8 @@ PACKAGE_OF = {
     "compression": "python",
     "vl_convert": "vl-convert-python",
     "faiss": "faiss-cpu",
+    "prometheus_client": "prometheus-client",
+    "pydantic_core": "pydantic",
 }  # where names differ
 
 

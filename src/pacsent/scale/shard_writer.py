@@ -99,7 +99,7 @@ class CheckedFile:
             ) from None
         self.file, self.digest, self.n_bytes = file, xxhash.xxh64(), 0
 
-    def write(self, data) -> int:
+    def write(self, data: Any) -> int:
         self.file.write(data)
         self.digest.update(data)
         n = memoryview(data).nbytes
