@@ -23,8 +23,8 @@ from scipy.stats import pearsonr, spearmanr
 from harness import finish, parser_for
 from pacsent import Vocabulary, WordVectors, certify, load, make, save
 from pacsent.bench import datasets
-from pacsent.bench.evaluation import unit_length
 from pacsent.maths import regressions
+from pacsent.maths.arrays import unit_rows
 from pacsent.maths.weights import main_directions, sif_weights
 from pacsent.words import formats
 from pacsent.words.packing import compress
@@ -39,7 +39,7 @@ N_NEAR = 10
 
 def similarity(vectors, pairs, part) -> tuple[float, float]:
     """Pearson and Spearman correlation of cosines with the human scores, times 100."""
-    first, second = (unit_length(vectors(texts[part])) for texts in (pairs.first, pairs.second))
+    first, second = (unit_rows(vectors(texts[part])) for texts in (pairs.first, pairs.second))
     cosines = np.einsum("ij,ij->i", first, second)
     scores = pairs.scores[part]
     return 100 * pearsonr(cosines, scores)[0], 100 * spearmanr(cosines, scores)[0]
@@ -47,7 +47,7 @@ def similarity(vectors, pairs, part) -> tuple[float, float]:
 
 def precision(base, base_labels, queries, labels, same=False) -> float:
     """Share of the ten nearest texts, by cosine, that have the query's label."""
-    base, queries = (X if hasattr(X, "tocsr") else unit_length(X) for X in (base, queries))
+    base, queries = (X if hasattr(X, "tocsr") else unit_rows(X) for X in (base, queries))
     right = 0
     for start in range(0, queries.shape[0], 500):
         cosines = queries[start : start + 500] @ base.T
@@ -62,8 +62,8 @@ def precision(base, base_labels, queries, labels, same=False) -> float:
 
 def accuracy(X, y, Z, truth) -> float:
     """Logistic regression on unit vectors, C = 10."""
-    model = regressions.fit(unit_length(X), y, 10.0, n_classes=int(y.max()) + 1, tol=1e-8)
-    return float(np.mean(regressions.predict(unit_length(Z), *model) == truth))
+    model = regressions.fit(unit_rows(X), y, 10.0, n_classes=int(y.max()) + 1, tol=1e-8)
+    return float(np.mean(regressions.predict(unit_rows(Z), *model) == truth))
 
 
 def quiet(name, words, **params):
@@ -234,10 +234,10 @@ def typos(data) -> dict:
             for label, unknown in (("left out", "drop"), ("read as the nearest", "nearest")):
                 average = quiet("Average", load("english", unknown=unknown)).fit([])
                 X = average.transform(part.train_texts)
-                model = regressions.fit(unit_length(X), part.train_labels, 10.0, n_classes=2)
+                model = regressions.fit(unit_rows(X), part.train_labels, 10.0, n_classes=2)
                 scores = []
                 for texts in (part.test_texts, typed):
-                    guess = regressions.predict(unit_length(average.transform(texts)), *model)
+                    guess = regressions.predict(unit_rows(average.transform(texts)), *model)
                     scores.append(float(np.mean(guess == part.test_labels)))
                 found.setdefault(label, []).append(scores)
             ngrams = TfidfVectorizer(
@@ -460,7 +460,7 @@ def rare(data) -> dict:
     full = full_tables(data / "english")
     n_known = min(N_KNOWN, full.n_words // 2)
     known = Vocabulary(full.words[:n_known], full.counts[:n_known], unknown="nearest")
-    table = unit_length(np.asarray(full.input_vectors[: 2 * n_known], dtype=np.float32))
+    table = unit_rows(np.asarray(full.input_vectors[: 2 * n_known], dtype=np.float32))
     rng = np.random.default_rng(0)
     some = np.sort(n_known + rng.permutation(n_known)[:5000])
     others, truth = [full.words[i] for i in some], table[some]
@@ -468,8 +468,8 @@ def rare(data) -> dict:
     read = np.diff(encoded.offsets) == 1
     stand_in = np.zeros_like(truth)
     stand_in[read] = table[encoded.ids]
-    grammed = unit_length(subword_vectors(full.words[:n_known], table[:n_known], others))
-    mean = unit_length(table[:n_known].mean(axis=0, keepdims=True))
+    grammed = unit_rows(subword_vectors(full.words[:n_known], table[:n_known], others))
+    mean = unit_rows(table[:n_known].mean(axis=0, keepdims=True))
     chance = table[rng.integers(n_known, size=len(others))]
     rows = []
     for label, found, used in (

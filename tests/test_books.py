@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from pacsent import load, make
 from pacsent.bench.books import books_demo as demo
 from pacsent.bench.books import books_page, passages
-from pacsent.bench.evaluation import unit_length
 from pacsent.cli import cli
+from pacsent.maths.arrays import unit_rows
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def vectorizer():
 
 @pytest.fixture(scope="module")
 def vectors(books, vectorizer):
-    return unit_length(vectorizer.transform([p.text for p in books]))
+    return unit_rows(vectorizer.transform([p.text for p in books]))
 
 
 def test_there_are_a_hundred_passages_of_each_of_thirty_books(books):
@@ -55,10 +55,10 @@ def test_search_marks_the_words_that_make_up_the_cosine(books, vectorizer, vecto
         assert len(hit["matching"]) == demo.N_MARKED
         assert all(word in hit["text"].lower() for word in hit["matching"])
     # the cosine falls when the marked words are left out, and more than without five others
-    hit, direction = found["hits"][0], unit_length(vectorizer.transform([found["query"]]))[0]
+    hit, direction = found["hits"][0], unit_rows(vectorizer.transform([found["query"]]))[0]
     words = re.findall(r"[a-z]+", hit["text"].lower())
     without = [w for w in words if w not in hit["matching"]]
-    assert unit_length(vectorizer.transform([" ".join(without)]))[0] @ direction < hit["cosine"]
+    assert unit_rows(vectorizer.transform([" ".join(without)]))[0] @ direction < hit["cosine"]
 
 
 @pytest.fixture(scope="module")

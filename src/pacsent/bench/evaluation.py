@@ -27,6 +27,7 @@ from pacsent.bench.method_rows import (
 from pacsent.encoders.text_report import EmptySentenceWarning
 from pacsent.files import replacing
 from pacsent.maths import regressions
+from pacsent.maths.arrays import unit_rows
 from pacsent.progress import bar
 from pacsent.text.labelled import Dataset
 
@@ -60,20 +61,6 @@ def folds_of(labels: np.ndarray, seed: int, n_folds: int = N_FOLDS) -> np.ndarra
         folds[rows] = (start + np.arange(rows.size)) % n_folds
         start += rows.size
     return folds
-
-
-def unit_length(X: Any) -> Any:
-    """Rows divided by their length; rows of zeros stay.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> unit_length(np.array([[3.0, 4.0], [0.0, 0.0]]))
-    array([[0.6, 0.8],
-           [0. , 0. ]])
-    """
-    lengths = np.linalg.norm(X, axis=1, keepdims=True)
-    return X / np.where(lengths > 0, lengths, 1.0)
 
 
 @dataclass(frozen=True)
@@ -120,7 +107,7 @@ class Protocol:
     Cs: tuple[float, ...] = regressions.CS
     n_jobs: int | None = None
     device: str | None = None
-    quick: bool = False  # only told
+    quick: bool = False  # only recorded
     classifiers: str | Path | None = None  # a folder to keep them in
 
 
@@ -164,7 +151,7 @@ def _searched(feature_sets, labels: _Labels, protocol: Protocol) -> _Searched:
         seconds["encode"] += made.encode_seconds
         started = time.perf_counter()
         for normalise in (True,) if made.normalised else (False, True):
-            X = unit_length(made.train) if normalise and not made.normalised else made.train
+            X = unit_rows(made.train) if normalise and not made.normalised else made.train
             before = paths.get((number - 1, normalise))
             found = grid_search(X, labels.train, folds, **settings, start=before)
             table[number, normalise] = found.accuracy.mean(axis=1)
@@ -194,7 +181,7 @@ def _score_group(feature_sets, labels: _Labels, protocol: Protocol, *, keep=None
             seconds["fit"] += made.fit_seconds * remade
             seconds["encode"] += made.encode_seconds * remade
             started = time.perf_counter()
-            change = unit_length if normalise and not made.normalised else lambda X: X
+            change = unit_rows if normalise and not made.normalised else lambda X: X
             coef, intercept = fit(
                 change(made.train),
                 labels.train,
@@ -449,7 +436,7 @@ def evaluate(
     device : str or None
         Passed to methods that can run on a GPU.
     save_classifiers : path or None
-        A folder for the classifiers, one .npz for each seed (`load_classifier`).
+        A folder for the classifiers, one .npz for each seed of plain arrays.
     verbose : bool, default=False
         Show progress on stderr.
 
@@ -492,14 +479,14 @@ def evaluate(
     n_steps = n_splits * len(chosen) + (len(seeds) - n_splits) * row.random
     with bar(f"evaluate {row.label}", total=n_steps, unit="settings", enabled=verbose) as shown:
 
-        def told(row, source, lam, seed):
+        def shown_features(row, source, lam, seed):
             shown.update(shown.completed, "" if lam is None else f"lam {lam:g}, seed {seed}")
             made = extract(row, source, lam, seed)
             shown.advance()
             return made
 
         protocol = Protocol(chosen, seeds, tuple(Cs), n_jobs, device, classifiers=save_classifiers)
-        return run_row(row, prepared, protocol, told)
+        return run_row(row, prepared, protocol, shown_features)
 
 
 def _row_of(method):
@@ -583,7 +570,7 @@ def save_classifier(
     classes: Sequence,
     choice: dict,
 ) -> None:
-    """A classifier as a .npz of plain arrays, which no code runs to load."""
+    """Write a classifier as plain arrays: class k has the decision X @ coef[k] + intercept[k]."""
     with replacing(path, parents=True) as file:
         np.savez(
             file,
@@ -608,29 +595,6 @@ def _check_classifier(path: Path, digests: dict) -> None:
             f"{str(made.get(other[0]))[:12]} there, and {str(digests[other[0]])[:12]} now, "
             "instead. Choose another folder for the classifiers, or delete the old one."
         )
-
-
-def load_classifier(path: str | os.PathLike) -> Any:
-    """A saved classifier as a fitted scikit-learn pipeline: L2 normalisation, if chosen, and
-    LogisticRegression (one-vs-rest where classes are many).
-
-    Returns
-    -------
-    sklearn.pipeline.Pipeline
-        From sentence vectors to class names.
-    """
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import Normalizer
-
-    with np.load(path, allow_pickle=False) as arrays:
-        coef, intercept, classes = arrays["coef"], arrays["intercept"], arrays["classes"]
-        choice = json.loads(str(arrays["choice"]))
-    model = regressions.classifier(coef, intercept, classes, choice["C"])
-    if not choice["normalise"]:
-        return make_pipeline(model)
-    scaler = Normalizer()
-    scaler.n_features_in_ = coef.shape[1]
-    return make_pipeline(scaler, model)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -696,7 +660,7 @@ def few_labels(
     grid_search, fit = _grid_on(source.device, n_jobs)
     made = prepared.features(row, source, 1.0 if row.lams else None, 0)
     lengths = (True,) if made.normalised else (False, True)
-    changes = {n: unit_length if n and not made.normalised else lambda X: X for n in lengths}
+    changes = {n: unit_rows if n and not made.normalised else lambda X: X for n in lengths}
     train = {n: change(made.train) for n, change in changes.items()}
     test = {n: change(made.test) for n, change in changes.items()}
     Cs = regressions.CS[::2]
@@ -760,7 +724,7 @@ def similarity(
             if hasattr(one, "multiply"):
                 cosine = np.asarray(one.multiply(other).sum(axis=1)).ravel()
             else:
-                cosine = np.einsum("ij,ij->i", unit_length(one), unit_length(other))
+                cosine = np.einsum("ij,ij->i", unit_rows(one), unit_rows(other))
             scores = pairs.scores[part]
             entry[part] = {
                 "spearman": float(spearmanr(cosine, scores)[0]),
@@ -803,7 +767,7 @@ def document_map(row: Row, prepared: "Prepared", *, n_documents: int = 800, seed
     made = features(row, source, 1.0 if row.lams else None, seed)
     n = min(n_documents, len(y_test))
     rows = np.sort(np.random.default_rng([seed, 11]).permutation(len(y_test))[:n])
-    X = unit_length(made.test[rows])
+    X = unit_rows(made.test[rows])
     reduced = PCA(min(30, *X.shape), random_state=seed).fit_transform(X)
     placed = TSNE(2, perplexity=min(30, (n - 1) / 4), random_state=seed, init="pca", n_jobs=1)
     places = placed.fit_transform(reduced)
@@ -820,7 +784,7 @@ def document_map(row: Row, prepared: "Prepared", *, n_documents: int = 800, seed
 
 
 def certificate(row: Row, prepared: "Prepared") -> dict:
-    """Continuation certificate of the training texts, a tenth of them held back to check it."""
+    """Continuation certificate of the training texts, a tenth of them held out to check it."""
     from pacsent.certificates import certify
     from pacsent.encoders.methods import make
 

@@ -51,17 +51,17 @@ def _leaders(results, titles) -> str:
 
 def _few_labels(results, titles) -> str:
     found = [r for r in results if r["kind"] == "few-labels"]
-    rivals = {r["dataset"]: r for r in found if r["row"] == "tf-idf"}
+    baselines = {r["dataset"]: r for r in found if r["row"] == "tf-idf"}
     parts = []
-    for name, rival in rivals.items():
-        n = min(point["n_labels"] for point in rival["curve"])
+    for name, baseline in baselines.items():
+        n = min(point["n_labels"] for point in baseline["curve"])
         at = {r["label"]: point for r in found if r["dataset"] == name
               for point in r["curve"] if point["n_labels"] == n}  # fmt: skip
         label, best = max(at.items(), key=lambda item: item[1]["accuracy"])
-        lead = best["accuracy"] - at[rival["label"]]["accuracy"]
-        if label != rival["label"]:
+        lead = best["accuracy"] - at[baseline["label"]]["accuracy"]
+        if label != baseline["label"]:
             parts.append(f"on {titles.get(name, name)} {label} is {100 * lead:.1f} points ahead "
-                         f"of {rival['label']} with {n:,} labels")  # fmt: skip
+                         f"of {baseline['label']} with {n:,} labels")  # fmt: skip
         else:
             parts.append(f"on {titles.get(name, name)} nothing beats {label} with {n:,} labels")
     return f"With few labels, {'; '.join(parts)}." if parts else ""
@@ -77,14 +77,14 @@ def _certificates(results) -> str:
             and t <= r["risk_bound"]]  # fmt: skip
     checked = [r for r in found if r.get("true_risk", r.get("held_out_risk")) is not None]
     sentence = (
-        f"The certificate promises, with {100 * (1 - best['delta']):g} % confidence, that "
+        f"The certificate guarantees, with {100 * (1 - best['delta']):g} % confidence, that "
         f"{best['label']}'s vectors tell words of a new document from noise with at most "
         f"{percent(best['risk_bound'])} mistakes (guessing: 50 %)"
     )
     if true is not None:
         sentence += f"; in truth it was {100 * true:.1f} %"
     if len(checked) > 1:
-        sentence += f", and {len(kept)} of {len(checked)} such promises held"
+        sentence += f", and {len(kept)} of {len(checked)} such guarantees held"
     return sentence + "."
 
 

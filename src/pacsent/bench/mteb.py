@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 import pacsent
-from pacsent.bench.evaluation import unit_length
 from pacsent.encoders.methods import make
+from pacsent.maths.arrays import unit_rows
 
 
 class Encoder:
@@ -91,4 +91,4 @@ class Encoder:
 
 def _rows(vectors) -> np.ndarray:
     """Unit rows of one vector or of many."""
-    return unit_length(np.atleast_2d(np.asarray(vectors, dtype=float)))
+    return unit_rows(np.atleast_2d(np.asarray(vectors, dtype=float)))

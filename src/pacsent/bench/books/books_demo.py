@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from pacsent.bench.books.passages_data import Passage, passages
-from pacsent.bench.evaluation import draw_labelled, unit_length
+from pacsent.bench.evaluation import draw_labelled
 from pacsent.certificates import certify
 from pacsent.classify import TextClassifier, check_exchangeable
 from pacsent.encoders.methods import make
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.files import replacing
 from pacsent.maps.text_map import TextMap, write_html
+from pacsent.maths.arrays import unit_rows
 from pacsent.maths.rounding import percent, rounded_up
 from pacsent.words.vectors import WordVectors, as_word_vectors
 
@@ -67,7 +68,7 @@ def run(
         say(f"  {word}: {', '.join(others)}")
     say(f"\nSearch by meaning in {len(books):,} passages of {len({p.book for p in books})} books.")
     vectorizer = make("SIF-sum", words, on_empty="ignore", n_jobs=n_jobs).fit([])
-    vectors = unit_length(vectorizer.transform([p.text for p in books]))
+    vectors = unit_rows(vectorizer.transform([p.text for p in books]))
     found = search(vectorizer, vectors, books, QUERIES)
     for entry in found:
         best = entry["hits"][0]
@@ -130,7 +131,7 @@ def search(
     A vector of SIF-sum is a sum over words, so the dot product with the query is one too.
     """
     found = []
-    asked = unit_length(vectorizer.transform(queries))
+    asked = unit_rows(vectorizer.transform(queries))
     for query, direction in zip(queries, asked):
         cosines = vectors @ direction
         hits = []
