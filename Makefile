@@ -93,7 +93,7 @@ pages: $(DEV)  ## regenerate the pages that are made from result files and from 
 	$(BIN)/python docs/make_front.py
 	$(BIN)/python docs/make_card.py
 	$(BIN)/python docs/make_readme.py
-	$(BIN)/python docs/make_house.py
+	$(BIN)/python docs/make_architecture.py
 	$(BIN)/python docs/make_methods.py
 	$(BIN)/python docs/make_numbers.py
 	$(BIN)/python docs/make_outputs.py

@@ -62,7 +62,8 @@ def speed() -> str:
         baseline = max((r for r in others if r[key]), key=lambda r: r[key])
         rows.append([
             f"raw text to sentence means, {dataset}", f"{short(ours[key])} {unit}/s",
-            f"{baseline['contestant']}, {short(baseline[key])}/s; model2vec {short(model2vec[key])}/s",
+            f"{baseline['contestant']}, {short(baseline[key])}/s; "
+            f"model2vec {short(model2vec[key])}/s",
             f"{ours[key] / baseline[key]:.1f}",
         ])  # fmt: skip
     solve = result("solve/two-cores")["summary"]

@@ -29,14 +29,24 @@ METHODS = {  # row of the reproduction -> needs, cost of a new text, a posterior
         "no",
         "no posterior, slow",
     ),
-    "SIF": ("one table, counts", "an average", "by λ", "made for similarity, not for classification"),
+    "SIF": (
+        "one table, counts",
+        "an average",
+        "by λ",
+        "made for similarity, not for classification",
+    ),
     "SIF-sum": (
         "both tables, counts",
         "an average",
         "by λ",
         "no certificate: its coordinates are not those of the tables",
     ),
-    "tf-idf": ("texts to learn from", "sparse counting", "no", "cannot use words that it has not seen"),
+    "tf-idf": (
+        "texts to learn from",
+        "sparse counting",
+        "no",
+        "cannot use words that it has not seen",
+    ),
     "model2vec": ("one table", "an average", "no", "a baseline: its weighting with our table"),
 }
 

@@ -85,7 +85,7 @@ def test_every_option_has_help(name, option):
         "docs/make_cli.py",
         "docs/make_benchmarks.py",
         "docs/make_card.py",
-        "docs/make_house.py",
+        "docs/make_architecture.py",
         "docs/make_methods.py",
         "docs/make_numbers.py",
         "docs/make_outputs.py",

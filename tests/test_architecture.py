@@ -1,4 +1,4 @@
-"""The house as a visitor finds it: rooms that open by name, threads, the picture, the machines."""
+"""The architecture: modules that are found by name, threads, the page's picture, the workflows."""
 
 import importlib.util
 import itertools
@@ -39,8 +39,8 @@ def test_every_public_module_is_reached_by_its_name_after_import_pacsent():
 
 
 def test_a_module_opens_no_more_than_it_needs():
-    told = run("import sys, pacsent; pacsent.files; pacsent.threads; print(*sys.modules)").split()
-    assert not {"numba", "sklearn", "torch", "scipy", "joblib"} & set(told)
+    found = run("import sys, pacsent; pacsent.files; pacsent.threads; print(*sys.modules)").split()
+    assert not {"numba", "sklearn", "torch", "scipy", "joblib"} & set(found)
 
 
 @pytest.mark.parametrize("name", ["nothing", "_kernel", "__wrapped__"])
@@ -65,15 +65,17 @@ def test_n_jobs_counts_as_scikit_learn_does(monkeypatch):
         threads.n_threads(0)
 
 
-def house():
+def script():
     sys.path.insert(0, str(ROOT / "docs"))  # where a script finds its neighbours
-    spec = importlib.util.spec_from_file_location("make_house", ROOT / "docs" / "make_house.py")
+    spec = importlib.util.spec_from_file_location(
+        "make_architecture", ROOT / "docs" / "make_architecture.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def test_floors_and_drawn_arrows_are_those_of_a_house_made_by_hand(tmp_path):
+def test_layers_and_drawn_dependencies_are_those_of_a_package_made_by_hand(tmp_path):
     package = tmp_path / "p"
     (package / "top").mkdir(parents=True)
     (package / "__init__.py").write_text("from p import top\n")
@@ -82,50 +84,50 @@ def test_floors_and_drawn_arrows_are_those_of_a_house_made_by_hand(tmp_path):
         "def f():\n    from p import ground\n\nif TYPE_CHECKING:\n    from p import top\n"
     )
     (package / "ground.py").write_text("import os\n")
-    made = house()
-    rooms = made.rooms(package)
-    assert rooms == {"top": {"middle", "ground"}, "middle": {"ground"}, "ground": set()}
-    assert made.floors(rooms) == [["ground"], ["middle"], ["top"]]
-    assert made.numbers(rooms) == (3, 3, 3)
-    assert made.drawn(rooms) == [("middle", "ground"), ("top", "middle")]
+    made = script()
+    found = made.packages(package)
+    assert found == {"top": {"middle", "ground"}, "middle": {"ground"}, "ground": set()}
+    assert made.layers(found) == [["ground"], ["middle"], ["top"]]
+    assert made.numbers(found) == (3, 3, 3)
+    assert made.drawn(found) == [("middle", "ground"), ("top", "middle")]
 
 
-def test_the_picture_has_every_room_and_arrow_and_no_two_rooms_overlap():
-    made = house()
-    rooms = made.rooms(PACKAGE)
-    rows, arrows = made.lanes(rooms)
-    assert sorted((arrow[0], arrow[-1]) for arrow in arrows) == sorted(made.drawn(rooms))
-    x = made.places(rows, arrows)
+def test_the_picture_has_every_package_and_dependency_and_no_two_overlap():
+    made = script()
+    found = made.packages(PACKAGE)
+    rows, edges = made.lanes(found)
+    assert sorted((edge[0], edge[-1]) for edge in edges) == sorted(made.drawn(found))
+    x = made.places(rows, edges)
     for row in rows:
         ends = [(x[name] - made._wide(name) / 2, x[name] + made._wide(name) / 2) for name in row]
         assert ends[0][0] > -1e-6
         assert all(a[1] <= b[0] + 1e-6 for a, b in itertools.pairwise(ends)), row
-    drawn = made.picture(rooms, "a title")
-    assert drawn.count("marker-end") == len(arrows) and "<title>a title</title>" in drawn
-    for room in rooms:
-        assert f">{room}</text>" in drawn
+    drawn = made.picture(found, "a title")
+    assert drawn.count("marker-end") == len(edges) and "<title>a title</title>" in drawn
+    for name in found:
+        assert f">{name}</text>" in drawn
     root = ElementTree.fromstring(drawn)
     assert float(root.get("width")) <= 640  # legible on a phone
 
 
-def test_pictures_are_on_their_own_paper_by_day_and_by_night():
+def test_pictures_are_have_a_background_in_light_and_dark_mode():
     folder = ROOT / "docs" / "figures"
-    drawn = [*folder.glob("method-*.svg"), *folder.glob("house*.svg")]
+    drawn = [*folder.glob("method-*.svg"), *folder.glob("architecture.svg")]
     assert len(drawn) >= 10
     for path in [*drawn, folder / "way.svg", folder / "front.svg"]:
         root = ElementTree.parse(path).getroot()
-        told = path.read_text(encoding="utf-8")
+        found = path.read_text(encoding="utf-8")
         assert root.find("{http://www.w3.org/2000/svg}title").text, path.name
-        assert 'class="paper"' in told and "prefers-color-scheme:dark" in told, path.name
+        assert 'class="paper"' in found and "prefers-color-scheme:dark" in found, path.name
 
 
 @pytest.mark.slow
-def test_the_way_of_one_text_goes_through_every_room_it_should():
-    rooms = [file.partition("/")[0] for file, _, _ in house().way()]
-    first = [rooms.index(room) for room in ("cli", "words", "encoders", "text", "maths")]
+def test_one_text_goes_through_every_package_that_it_should():
+    found = [file.partition("/")[0] for file, _, _ in script().way()]
+    first = [found.index(name) for name in ("cli", "words", "encoders", "text", "maths")]
     assert first == sorted(first)
-    assert rooms.index("maths") > rooms.index("text")
-    assert "_kernels" in rooms
+    assert found.index("maths") > found.index("text")
+    assert "_kernels" in found
 
 
 def test_the_workflows_run_what_a_contributor_runs_on_every_kind_of_machine():
@@ -140,9 +142,9 @@ def test_the_workflows_run_what_a_contributor_runs_on_every_kind_of_machine():
     assert (ROOT / ".pre-commit-config.yaml").exists()
 
 
-def test_nothing_speaks_of_the_flat_house_any_more():
+def test_names_that_are_gone_are_mentioned_nowhere():
     gone = ("logistic_posterior", "logistic_grid", "word_posterior.", "n_threads=None", "--threads")
-    told = {
+    found = {
         (path.relative_to(ROOT).as_posix(), word)
         for folder in ("src", "docs")
         for path in (ROOT / folder).rglob("*.py" if folder == "src" else "*.md")
@@ -150,4 +152,4 @@ def test_nothing_speaks_of_the_flat_house_any_more():
         for word in gone
         if word in path.read_text(encoding="utf-8")
     }
-    assert not told
+    assert not found
