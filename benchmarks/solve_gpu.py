@@ -134,15 +134,15 @@ def main():
         if name == "imdb":
             train = counts[is_train]
             var_P = frequency.sum() / np.maximum(frequency, 1)
-            for solver in ("sgd", "exact"):
+            for how, solver in (("sgd", gpu.WordSGD()), ("exact", gpu.WordMinimiser())):
                 (_, _, _, n_iter), took = timed(
                     lambda train=train, noise=noise, var_P=var_P, solver=solver: gpu.fit_w_pb_neg(
-                        train, A, B, noise, var_P, n_epochs=40, solver=solver
+                        train, A, B, noise, var_P, solver=solver
                     )
                 )
                 rows.append(
                     {
-                        "job": f"w-PB-neg, {solver}",
+                        "job": f"w-PB-neg, {how}",
                         "data": name,
                         "sentences": int(train.shape[0]),
                         "seconds": round(took, 2),

@@ -32,10 +32,8 @@ for method in ("Average", "i-Average", "IDF-Average", "i-IDF-Average"):
         vectorizer = make(method, words, on_empty="ignore")
         F = vectorizer.fit_transform(encoded.take(train))
         G = vectorizer.transform(encoded.take(test))
-        model = regressions.fit(
-            evaluation.unit_length(F), labels[train], 10.0, n_classes=2, tol=1e-8
-        )
-        guess = regressions.predict(evaluation.unit_length(G), *model)
+        model = regressions.fit(evaluation.unit_rows(F), labels[train], 10.0, n_classes=2, tol=1e-8)
+        guess = regressions.predict(evaluation.unit_rows(G), *model)
         scores.append(float(np.mean(guess == labels[test])))
     rows.append(
         {

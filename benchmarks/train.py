@@ -27,7 +27,7 @@ import numpy as np
 
 from harness import finish, hidden, parser_for, wikipedia
 from pacsent import Corpus, SkipGram
-from pacsent._kernels import skipgram_kernels as kernels
+from pacsent._kernels import intrinsics
 from pacsent.threads import n_cores
 from pacsent.words.skipgram import ChunkTraining
 from pacsent.words.tasks import evaluate_words
@@ -193,7 +193,7 @@ def main():
 
 def summarise(best, arguments):
     shared, locked, rival = (best[name] for name in (*list(WAYS)[:2], RIVAL))
-    tile, peak = kernels.TILE, peak_gflops()
+    tile, peak = intrinsics.TILE, peak_gflops()
     gflops, of_a_core = shared[0] * shared[2], shared[1] * shared[2]
     return {
         "ratio": round(shared[0] / rival[0], 2),
@@ -204,7 +204,7 @@ def summarise(best, arguments):
         "deterministic_cost_processor_time": round(shared[1] / locked[1], 2),
         "workers": arguments.workers,
         "words_timed": arguments.n_words,
-        "processor": kernels.PROCESSOR,
+        "processor": intrinsics.PROCESSOR,
         "hidden": hidden(),
         "vector_floats": tile.width,
         "tile": f"{tile.scores[0]} x {tile.scores[1]} scores, "

@@ -100,3 +100,16 @@ def test_every_kernel_file_takes_njit_from_there():
     for path in others:
         lines = path.read_text().split("\n")
         assert not [x for x in lines if x.startswith("from numba import") and "njit" in x], path
+
+
+def test_an_edit_of_any_kernel_file_compiles_all_again(installed):
+    cache = {"NUMBA_CACHE_DIR": str(installed / "cache")}
+    kept = installed / "cache"
+    assert started(installed, **cache).stdout == "[1, 0]\n"
+    before = {path: path.stat().st_mtime_ns for path in kept.rglob("*.nbi")}
+    assert before and started(installed, **cache).stdout == "[1, 0]\n"
+    assert {path: path.stat().st_mtime_ns for path in kept.rglob("*.nbi")} == before
+    with (installed / "site" / "pacsent" / "_kernels" / "alias_kernels.py").open("a") as file:
+        file.write("# not the file of any kernel that encodes\n")
+    assert started(installed, **cache).stdout == "[1, 0]\n"
+    assert all(path.stat().st_mtime_ns > time for path, time in before.items())

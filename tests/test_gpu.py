@@ -18,7 +18,9 @@ from pacsent.gpu import device as gpu_device  # noqa: E402
 from pacsent.gpu import gpu_logistic as gpu_logistic  # noqa: E402
 from pacsent.gpu import gpu_sentences as gpu_sentences  # noqa: E402
 from pacsent.gpu import gpu_skipgram as gpu_skipgram  # noqa: E402
+from pacsent.gpu.gpu_sentences import WordMinimiser, WordSGD  # noqa: E402
 from pacsent.gpu.gpu_skipgram import Shape  # noqa: E402
+from reference import gpu_skipgram_reference as reference  # noqa: E402
 
 pytestmark = pytest.mark.extra
 
@@ -116,18 +118,18 @@ def test_both_sides_of_a_border_agree_about_which_tokens_were_kept(rng):
     corpus = small_corpus(rng)
     thresholds = gpu_skipgram.keep_thresholds(rng.random(200))
     key = gpu_skipgram.epoch_key(5, 2)
-    whole, _ = gpu_skipgram.kept_words(corpus.ids, 0, 500, key, thresholds)
-    left, _ = gpu_skipgram.kept_words(corpus.ids, 0, 233, key, thresholds)
-    right, _ = gpu_skipgram.kept_words(corpus.ids, 233, 500, key, thresholds)
+    whole, _ = reference.kept_words(corpus.ids, 0, 500, key, thresholds)
+    left, _ = reference.kept_words(corpus.ids, 0, 233, key, thresholds)
+    right, _ = reference.kept_words(corpus.ids, 233, 500, key, thresholds)
     assert (np.concatenate([left, right]) == whole).all()
-    other, _ = gpu_skipgram.kept_words(corpus.ids, 0, 500, gpu_skipgram.epoch_key(5, 3), thresholds)
+    other, _ = reference.kept_words(corpus.ids, 0, 500, gpu_skipgram.epoch_key(5, 3), thresholds)
     assert not np.array_equal(other, whole)
 
 
 def test_words_are_kept_as_often_as_asked(rng):
     ids = rng.integers(0, 3, 30_000)
     keep = np.array([0.1, 0.5, 1.0])
-    places, _ = gpu_skipgram.kept_words(
+    places, _ = reference.kept_words(
         ids, 0, ids.size, gpu_skipgram.epoch_key(0, 0), gpu_skipgram.keep_thresholds(keep)
     )
     share = np.bincount(ids[places], minlength=3) / np.bincount(ids, minlength=3)
@@ -139,7 +141,7 @@ def test_noise_words_follow_their_distribution():
     table = gpu_skipgram.alias_table(p)
     key = gpu_skipgram.epoch_key(1, 0)
     drawn = np.concatenate(
-        [gpu_skipgram.noise_words(place, 1, 20, key, table) for place in range(2000)]
+        [reference.noise_words(place, 1, 20, key, table) for place in range(2000)]
     )
     assert_allclose(np.bincount(drawn, minlength=4) / drawn.size, p, atol=0.01)
 
@@ -154,7 +156,7 @@ def test_a_tile_moves_downhill_along_its_gradient(rng):
     O = torch.tensor(rng.normal(size=(6, 7)), requires_grad=True)
     labels = torch.tensor((rng.random((5, 6)) < 0.3).astype(float))
     weights = torch.tensor(rng.integers(0, 3, (5, 6)).astype(float))
-    to_I, to_O, loss = gpu_skipgram.tile_step(I, O, labels, weights, 0.5)
+    to_I, to_O, loss = reference.tile_step(I, O, labels, weights, 0.5)
     loss.backward()
     assert_allclose(to_I.detach(), -0.5 * I.grad, atol=1e-12)
     assert_allclose(to_O.detach(), -0.5 * O.grad, atol=1e-12)
@@ -172,7 +174,7 @@ def test_a_tile_moves_as_on_the_cpu_given_the_same_noise_words(rng):
     times = np.repeat(seen.sum(1, keepdims=True), n_O - n_centres, 1)
     labels = np.concatenate([np.ones_like(seen), np.zeros_like(times)], 1)
     weights = np.concatenate([seen, times], 1)
-    to_I, to_O, loss = gpu_skipgram.tile_step(
+    to_I, to_O, loss = reference.tile_step(
         *[torch.from_numpy(x) for x in (I[rows_I], O[rows_O], labels, weights)], 0.025
     )
     expected_I, expected_O = I.copy(), O.copy()
@@ -197,7 +199,7 @@ def test_a_pair_moves_as_on_the_cpu_given_the_same_noise_words(rng):
     rows_O = rng.choice(n_words, n_O, replace=False).astype(np.int64)
     labels = np.zeros((1, n_O), np.float32)
     labels[0, 0] = 1
-    to_I, to_O, loss = gpu_skipgram.tile_step(
+    to_I, to_O, loss = reference.tile_step(
         torch.from_numpy(I[3:4]), torch.from_numpy(O[rows_O]), torch.from_numpy(labels),
         torch.ones(1, n_O), 0.025,
     )  # fmt: skip
@@ -237,7 +239,7 @@ def test_windows_reach_across_chunk_borders_and_not_across_documents(rng, shape,
     cut = gpu_skipgram.chunks_between(corpus.offsets, 0, corpus.n_tokens, 128, chunk_tokens=7)
     assert cut.starts.size > whole.starts.size
     counted = [
-        gpu_skipgram.replay(
+        reference.replay(
             I.clone(), O.clone(), corpus.ids, chunks, range(chunks.starts.size), shape, **arguments
         )[:2]
         for chunks in (whole, cut)
@@ -254,7 +256,7 @@ def test_the_twin_learns_which_words_meet():
     I = torch.tensor(rng.normal(size=(4, 8)) * 0.1)
     O = torch.zeros(4, 8, dtype=torch.float64)
     for epoch in range(2):
-        _, n_pairs, loss = gpu_skipgram.replay(
+        _, n_pairs, loss = reference.replay(
             I, O, ids, chunks, range(60), Shape(8, 2, 2, False, 2), keep=np.ones(4),
             noise=np.ones(4), key=gpu_skipgram.epoch_key(0, epoch), rate=0.05, done=0.0, span=0.1,
         )  # fmt: skip
@@ -377,7 +379,7 @@ def test_w_pb_neg_is_where_a_blind_minimiser_ends(word_problem):
 
     counts, A, B, noise, var_P = word_problem
     words, mu, var_Q, _ = gpu_sentences.fit_w_pb_neg(
-        counts, A, B, noise, var_P, lam=2.0, solver="exact", tol=1e-7, device="cpu",
+        counts, A, B, noise, var_P, lam=2.0, solver=WordMinimiser(1e-7), device="cpu",
         dtype=torch.float64,
     )  # fmt: skip
     start = np.concatenate([B.ravel(), np.log(var_P)])
@@ -394,11 +396,10 @@ def test_long_sgd_of_w_pb_neg_ends_at_the_exact_solution(word_problem):
     counts, A, B, noise, var_P = word_problem
     settings = {"lam": 2.0, "device": "cpu", "dtype": torch.float64}
     _, exact, _, _ = gpu_sentences.fit_w_pb_neg(
-        counts, A, B, noise, var_P, solver="exact", tol=1e-7, **settings
+        counts, A, B, noise, var_P, solver=WordMinimiser(1e-7), **settings
     )
     _, sgd, _, n_epochs = gpu_sentences.fit_w_pb_neg(
-        counts, A, B, noise, var_P, solver="sgd", n_epochs=300, learning_rate=0.3, batch_size=8,
-        **settings,
+        counts, A, B, noise, var_P, solver=WordSGD(300, 0.3, 8), **settings,
     )  # fmt: skip
     assert n_epochs == 300
     moved = np.linalg.norm(exact - B)
@@ -408,7 +409,15 @@ def test_long_sgd_of_w_pb_neg_ends_at_the_exact_solution(word_problem):
 def test_w_pb_neg_without_data_weight_stays_at_the_prior(word_problem):
     counts, A, B, noise, var_P = word_problem
     _, mu, var_Q, _ = gpu_sentences.fit_w_pb_neg(
-        counts, A, B, noise, var_P, lam=1e-6, solver="exact", device="cpu", dtype=torch.float64
+        counts,
+        A,
+        B,
+        noise,
+        var_P,
+        lam=1e-6,
+        solver=WordMinimiser(),
+        device="cpu",
+        dtype=torch.float64,
     )
     assert_allclose(mu, B, atol=1e-4)
     assert_allclose(var_Q, var_P, rtol=1e-4)
@@ -596,7 +605,7 @@ def test_the_kernel_does_what_its_twin_does(cuda, rng, shape):
         **{key: arguments[key] for key in ("key", "rate", "done", "span")},
     )  # fmt: skip
     torch.cuda.synchronize()
-    n_kept, n_pairs, loss = gpu_skipgram.replay(I, O, corpus.ids, chunks, order, shape, **arguments)
+    n_kept, n_pairs, loss = reference.replay(I, O, corpus.ids, chunks, order, shape, **arguments)
     assert trainer.counts.tolist() == [n_kept, n_pairs]
     assert_allclose(trainer.loss.item(), loss, rtol=1e-5)
     input_vectors, output_vectors = trainer.tables()
@@ -726,7 +735,7 @@ def test_pb_neg_on_the_gpu_agrees_with_the_cpu_solver(cuda, rng, kl):
 @pytest.mark.gpu
 def test_w_pb_neg_on_the_gpu_agrees_with_double_precision(cuda, word_problem):
     counts, A, B, noise, var_P = word_problem
-    for solver in ("exact", "sgd"):
+    for solver in (WordMinimiser(), WordSGD()):
         _, mu, var_Q, _ = gpu_sentences.fit_w_pb_neg(counts, A, B, noise, var_P, solver=solver)
         _, expected, expected_var, _ = gpu_sentences.fit_w_pb_neg(
             counts, A, B, noise, var_P, solver=solver, dtype=torch.float64

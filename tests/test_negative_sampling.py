@@ -581,8 +581,8 @@ def test_word_training_takes_the_steps_of_the_formulas(word_problem):
     counts, A, B, var_P, noise = word_problem
     lam, k, epochs = 2.0, 3, 2
     found = w_pb_neg.train(
-        counts, A, B, var_P, noise, n_negatives=k, lam=lam, weighting="token", n_epochs=epochs,
-        block=1, rng=np.random.default_rng(5),
+        counts, (A, B), var_P, noise, n_negatives=k, lam=lam, weighting="token",
+        steps=pb_neg_sgd.learning_rates(epochs, 0.025), block=1, rng=np.random.default_rng(5),
     )  # fmt: skip
     rng = np.random.default_rng(5)
     state = np.maximum(rng.integers(0, 2**63, (1, 1), dtype=np.uint64), np.uint64(1))[0]
@@ -838,7 +838,7 @@ def test_word_training_ends_near_the_exact_solution(word_problem, block):
     exact = w_pb_neg.solve(counts, A, B, var_P, noise, tol=1e-8, **settings)
     ends = [
         w_pb_neg.train(
-            counts, A, B, var_P, noise, n_epochs=150, learning_rate=0.05, block=block,
+            counts, (A, B), var_P, noise, steps=pb_neg_sgd.learning_rates(150, 0.05), block=block,
             rng=np.random.default_rng(seed), **settings,
         )
         for seed in range(4)

@@ -18,6 +18,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from pacsent import Corpus, SkipGram, load
+from pacsent._kernels import intrinsics
 from pacsent._kernels import skipgram_kernels as kernels
 from pacsent.maths.noise import alias_thresholds
 from pacsent.words import skipgram as skipgram_module
@@ -124,10 +125,14 @@ def kernels_of(monkeypatch, tmp_path):
         codegen = cpu_target.target_context.codegen()
         monkeypatch.setattr(codegen, "magic_tuple", lambda: PROCESSORS[name])
         monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-        spec = importlib.util.spec_from_file_location("skipgram_elsewhere", kernels.__file__)
-        module = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, "skipgram_elsewhere", module)
-        spec.loader.exec_module(module)
+        for there, file in (
+            ("pacsent._kernels.intrinsics", intrinsics.__file__),
+            ("skipgram_elsewhere", kernels.__file__),
+        ):
+            spec = importlib.util.spec_from_file_location(there, file)
+            module = importlib.util.module_from_spec(spec)
+            monkeypatch.setitem(sys.modules, there, module)
+            spec.loader.exec_module(module)
         return module
 
     return load
@@ -136,7 +141,7 @@ def kernels_of(monkeypatch, tmp_path):
 @pytest.mark.parametrize("name", PROCESSORS)
 def test_the_registers_of_a_processor_hold_all_sums_of_its_tile_and_what_is_multiplied(name):
     triple, _, features = PROCESSORS[name]
-    tile = kernels.tile_of(triple, features)
+    tile = intrinsics.tile_of(triple, features)
     width, n_registers = {"AVX-512": (16, 32), "AVX2": (8, 16), "SSE": (4, 16)}.get(name, (4, 32))
     assert tile.width == width
     n_x, n_y = tile.scores
@@ -148,13 +153,13 @@ def test_the_registers_of_a_processor_hold_all_sums_of_its_tile_and_what_is_mult
 
 def test_the_tile_is_chosen_by_what_the_key_of_a_cached_kernel_holds():
     triple, processor, features = cpu_target.target_context.codegen().magic_tuple()
-    assert kernels.tile_of(triple, features) == kernels.TILE
-    assert processor == kernels.PROCESSOR
+    assert intrinsics.tile_of(triple, features) == intrinsics.TILE
+    assert processor == intrinsics.PROCESSOR
 
 
 def test_features_that_are_hidden_are_not_used():
     plain = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
-    told = "from pacsent._kernels.skipgram_kernels import TILE; print(TILE.width)"
+    told = "from pacsent._kernels.intrinsics import TILE; print(TILE.width)"
     done = subprocess.run(
         [sys.executable, "-c", told], env=plain, capture_output=True, text=True, check=True
     )
@@ -164,8 +169,8 @@ def test_features_that_are_hidden_are_not_used():
 @pytest.mark.parametrize("name", [name for name in PROCESSORS if name != "SVE"])
 def test_every_width_computes_the_products_of_numpy(kernels_of, rng, name):
     there = kernels_of(name)
-    tile_scores, (r, c) = there._scores, there.TILE.scores
-    tile_scores_and_copies = there._scores_and_copies
+    tile_scores, (r, c) = there.scores, there.TILE.scores
+    tile_scores_and_copies = there.scores_and_copies
     scores = numba.njit(lambda X, Y, S: tile_scores(X, Y, S, 2, 3))
     copies = numba.njit(lambda X, T, rows, Y, S: tile_scores_and_copies(X, T, rows, Y, S, (2, 3)))
     for n_dims in (16, 48, 64, 304):

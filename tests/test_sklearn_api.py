@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
 from pacsent import METHODS, WordVectors, make
+from pacsent.encoders.methods import ESTIMATORS
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.encoders.text_report import EmptySentenceWarning
 
@@ -205,6 +207,18 @@ def test_a_column_transformer_keeps_rows_together(toy_word_vectors, tiny_corpus)
     found = both.fit_transform(table)
     assert list(found["remainder__row"]) == list(table["row"])
     pd.testing.assert_frame_equal(found, both.transform(table))
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_method_has_a_test_of_its_formula(name):
+    """The tests of this file take every method; some other one must know what it computes."""
+    marks = {name, *(f'"{method}"' for method in ESTIMATORS[name].names)}
+    others = [
+        path for path in Path(__file__).parent.glob("test_*.py") if path.name != "test_docs.py"
+    ]
+    others = [path for path in others if path.name != Path(__file__).name]
+    found = [p.name for p in others if any(mark in p.read_text("utf-8") for mark in marks)]
+    assert found, f"{name} needs a test that compares it with a second route"
 
 
 def test_it_pickles(vectorizer, tiny_corpus):

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
+import pacsent
+
 WORDS = ["film", "good", "quiet", "nil", "joy", "plot", "slow", "dull"]
 TEXTS = ["good film film", "quiet joy plot", "nil good quiet", "slow dull film", "joy joy", "plot"]
 TEXTS = [*TEXTS, *[f"{a} {b} {a}" for a in WORDS[:4] for b in WORDS[4:]]]
 QUICK = {"w-PB-neg": {"n_epochs": 2}, "PV-DBOW": {"n_epochs": 2}}
-METHODS = ("Average", "IDF-Average", "PB-L2", "PB-IDF-L2", "PB-neg", "w-PB-neg", "PV-DBOW", "PB-01")
+METHODS = tuple(name for name in pacsent.METHODS if not name.startswith("i-"))
 
 
 @cache

@@ -117,7 +117,7 @@ def _fit(method, make):
 
 def _odd(method, texts):
     found = np.asarray(fitted(method).transform(texts))
-    if found.shape != (len(texts), 6):
+    if found.shape != (len(texts), expected(method).shape[1]):
         return f"shape {found.shape}"
     return "" if np.isfinite(found).all() else "not finite"
 

@@ -87,7 +87,7 @@ def idf_l2_posterior(
 
     The prior of a word is N(B_w, var_P/IDF(w) I); with `unit_prior` it is N(B_w, var_P I), the
     other reading of the paper. A word of weight 0 is left out of the sentence altogether.
-    The loss is a sum over tokens, so a fixed `lam` weighs data and prior alike at every length.
+    The loss is a sum over tokens, so a fixed `lam` keeps the balance of data and prior.
 
     Examples
     --------

@@ -1,12 +1,13 @@
 """`njit`, with a cache of compiled code that never stands in the way.
 
-numba keeps what it compiled beside the package or in the home folder, raises where it can write to
+numba keeps what it compiled next to the package or in the home folder, raises where it can write to
 neither (a container with a read-only system and no home), and fails at every start where a file of
 its cache is damaged. Here the cache goes to a private temporary folder then, or there is none, and
-damaged files are made again; each is said once.
+damaged files are made again, with one warning each. An edit of any kernel file compiles all again.
 """
 
 import atexit
+import hashlib
 import os
 import shutil
 import stat
@@ -43,13 +44,27 @@ def _keep(compiled) -> None:
             return
         finally:
             numba.config.CACHE_DIR = before
+    compiled._cache._cache_file._source_stamp = _sources_digest()
     compiled._cache = _Cache(compiled._cache)
+
+
+@cache
+def _sources_digest() -> str:
+    """The digest of all kernel files, the key of what is kept.
+
+    numba's own key is the time and size of the file that a function is in, which misses edits of
+    the functions that it calls elsewhere.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 @cache
 def _private_folder() -> Path | None:
     """A folder of this user alone under the temporary one; None where there is none either."""
-    why = "numba can keep compiled code neither beside the package nor in the home folder"
+    why = "numba can keep compiled code neither next to the package nor in the home folder"
     advice = "Set NUMBA_CACHE_DIR to a folder that can be written to"
     try:
         folder = _lasting_folder() or _passing_folder()

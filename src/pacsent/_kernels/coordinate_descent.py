@@ -8,7 +8,7 @@ best a_i, all others held, is C_i / (1 + exp(-u)) where u solves
     u + s_i x_i.w + q_i (C_i / (1 + exp(-u)) - a_i) = 0,   q_i = sum_j v_j x_ij^2
 
 which rises in u, so a few steps of Newton inside a bracket find it. Several problems that share
-texts stand side by side as columns, with their own C, scale of the dense part, class that is told
+texts stand side by side as columns, with their own C, scale of the dense part, class to separate
 from the rest, and fold that is left out: a row of sparse weights is read once for all, and all
 that is done for a column is vector code over the columns.
 """

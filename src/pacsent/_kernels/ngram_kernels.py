@@ -244,7 +244,7 @@ def count_grams(data, bounds, settings, lookup, n_columns, out):
 def add_scores(data, bounds, settings, lookup, weights, out):
     """Scores of texts from their n-grams, in place: tf-idf rows of length 1 times the weights.
 
-    weights is (idf, coef): coef (n_columns, n_outputs) is what a unit of tf-idf is worth; out
+    weights is (idf, coef): coef (n_columns, n_outputs) is the weight of a unit of tf-idf; out
     (n_texts, n_outputs). A text's term frequencies enter as 1 + ln(count).
     """
     kinds, low, high = settings

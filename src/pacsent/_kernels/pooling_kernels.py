@@ -2,51 +2,13 @@
 
 A table of float16 numbers is handed over as its bits (uint16), because numba has no such type, and
 widened one number at a time by the processor's own instruction: half the memory, nothing converted
-beforehand. `HALF_PRECISION` says whether that instruction is there.
+beforehand (`intrinsics.HALF_PRECISION`).
 """
 
-import platform
-
-import llvmlite.binding as llvm
 import numpy as np
-from llvmlite import ir
-from numba import config, types
-from numba.extending import intrinsic, overload
 
 from pacsent._kernels.compiling import njit
-from pacsent._kernels.fetching import fetch_line
-
-HALF_PRECISION = (
-    not config.DISABLE_JIT
-    # a processor named by the user may lack what this one has
-    and not config.CPU_NAME
-    and (
-        platform.machine().lower() in ("arm64", "aarch64")
-        or bool(llvm.get_host_cpu_features().get("f16c", False))
-    )
-)
-
-
-@intrinsic
-def _from_half(typing_context, bits):
-    """The number whose float16 bits these are, as float32."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
-
-    return types.float32(types.uint16), generate
-
-
-def _number(x):
-    """An entry of a table as a number: float16 bits widened, anything else as it is."""
-    return x
-
-
-@overload(_number, inline="always")
-def _compiled_number(x):
-    if x == types.uint16:
-        return lambda x: _from_half(x)
-    return lambda x: x
+from pacsent._kernels.intrinsics import fetch_line, widened
 
 
 @njit(cache=True, nogil=True)
@@ -68,7 +30,7 @@ def document_frequency(ids, offsets, frequency):
 
     Equivalent to frequency[np.unique(ids of sentence s)] += 1 for each s
     """
-    last = np.full(frequency.size, -1, dtype=np.int64)  # the last sentence a word was met in
+    last = np.full(frequency.size, -1, dtype=np.int64)  # the last sentence that holds a word
     for s in range(offsets.size - 1):
         for t in range(offsets[s], offsets[s + 1]):
             if last[ids[t]] != s:
@@ -111,8 +73,8 @@ def pool_rows(ids, offsets, table, weights, scale, out, add):
                 if weighted:
                     u, v, w, x = weights[i], weights[j], weights[k], weights[l]
                 for d in range(n_dims):
-                    total[d] += (u * _number(a[d]) + v * _number(b[d])) + (
-                        w * _number(e[d]) + x * _number(f[d])
+                    total[d] += (u * widened(a[d]) + v * widened(b[d])) + (
+                        w * widened(e[d]) + x * widened(f[d])
                     )
                 t += 4
             while t < stop:
@@ -120,7 +82,7 @@ def pool_rows(ids, offsets, table, weights, scale, out, add):
                 a = table[i]
                 u = weights[i] if weighted else scale.dtype.type(1)
                 for d in range(n_dims):
-                    total[d] += u * _number(a[d])
+                    total[d] += u * widened(a[d])
                 t += 1
             for d in range(n_dims):
                 out[s, d] += scale[s] * total[d]

@@ -488,7 +488,7 @@ def _pick_noise(n, A, noise, state, picked):
 
 @njit(**_FLAGS)
 def _step_from_noise(h, n_draws, A, noise, state, scale, memory, grad):
-    """`_step_along` n_draws noise words, by fours; the next are picked before these are met."""
+    """`_step_along` n_draws noise words, by fours; the next are picked before these are used."""
     picked, errors = memory
     _pick_noise(min(4, n_draws), A, noise, state, picked[0])
     for begin in range(0, n_draws, 4):
@@ -878,7 +878,7 @@ def pv_dbow(rows, sentences, A, noise, eta, train_words, vectors):
     loss of a token = softplus(-h.A_w) + sum_j softplus(h.A_{n_j}), n_negatives fresh noise words.
     sentences = (ids, offsets, states), a state of random numbers for each sentence;
     noise = (words, keep, other, n_negatives). A token's words are picked, and fetched, while the
-    token before it is worked on: rows come from anywhere in a large table. They are met by fours.
+    token before it is worked on: rows come from anywhere in a large table. They are used by fours.
     """
     ids, offsets, states = sentences
     n_met = noise[3] + 1

@@ -37,7 +37,7 @@ def _offer(q, x, row, values, rows):
     product = 0.0
     for d in range(q.size):
         product += np.float64(q[d]) * np.float64(x[d])
-    if product == 0.0:  # a text without a known word is nobody's neighbour
+    if product == 0.0:  # a text without a known word is near no other
         empty = True
         for d in range(x.size):
             if x[d] != 0:

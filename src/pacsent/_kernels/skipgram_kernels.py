@@ -13,22 +13,25 @@ a block of consecutive centre words: the block becomes three small matrix produc
 Threads may call the trainers on the same tables at the same time (lock-free, "Hogwild").
 """
 
-import os
-import time
-from functools import partial
 from math import lcm
-from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import config
-from numba.core import cgutils, types
-from numba.core.registry import cpu_target
-from numba.extending import intrinsic
 
 from pacsent._kernels.compiling import njit
-from pacsent._kernels.fetching import LINE as _LINE
-from pacsent._kernels.fetching import fetch_line
+from pacsent._kernels.intrinsics import (
+    LINE,
+    TILE,
+    add_1_row,
+    add_4_rows,
+    add_rows,
+    fetch_line,
+    let_through,
+    look,
+    publish,
+    scores,
+    scores_and_copies,
+    wide,
+)
 
 # reassoc: a sum may be taken in any order, without which no dot product becomes vector code;
 # contract: a * b + c may be one instruction. NaN and infinity keep their meaning.
@@ -39,64 +42,6 @@ _LOW = np.uint64(0xFFFFFFFF)
 _HALF_WORD = np.uint64(32)
 _TERMS = 1024  # summed in single precision, before they are added in double
 _ZERO, _ONE, _HALF = np.float32(0), np.float32(1), np.float32(0.5)
-
-
-class Tile(NamedTuple):
-    """How a kernel divides its work among the vector registers of a processor."""
-
-    width: int  # floats in a register
-    scores: tuple[int, int]  # rows and columns of scores computed at once, one register each
-    rows: int  # rows of a table that are changed at once
-    vectors: dict[int, int]  # registers for each of them, by the number of rows
-    by_lane: bool = False  # whether an instruction multiplies by one lane of a register
-
-
-def tile_of(triple: str, features: str) -> Tile:
-    """The tile for a processor, from LLVM's names of it and of its features.
-
-    Registers must hold all sums, what is multiplied, and no more: 32 registers of 16 floats with
-    AVX-512, 16 of 8 with AVX, 32 of 4 on ARM (SVE too: its registers begin with those), 16 of 4
-    anywhere else.
-    """
-    if triple.startswith(("aarch64", "arm64")):
-        return Tile(4, (4, 4), 8, {8: 3, 4: 4, 1: 4}, by_lane=True)
-    has = set(features.split(","))
-    if "+avx512f" in has:
-        return Tile(16, (4, 4), 12, {12: 2, 4: 4, 1: 4})
-    return Tile(8 if "+avx" in has else 4, (4, 3), 4, {4: 3, 1: 4})
-
-
-def _processor():
-    """(triple, name, features) that are compiled for, NUMBA_CPU_NAME and NUMBA_CPU_FEATURES
-    obeyed. They are part of the key of every cached kernel, so that a tile chosen by them and
-    nothing else is too."""
-    return cpu_target.target_context.codegen().magic_tuple()
-
-
-_TRIPLE, PROCESSOR, _FEATURES = _processor()
-TILE = tile_of(_TRIPLE, _FEATURES)
-
-
-if config.DISABLE_JIT:
-
-    def _wide():
-        """Only the compiler listens to this."""
-
-else:
-
-    @intrinsic
-    def _wide(typing_context):
-        """Let the calling function use 512-bit vectors where the CPU has them.
-
-        The compiler's own choice is 256 bits, from the days when wide vectors slowed the clock.
-        """
-
-        def codegen(context, builder, signature, arguments):
-            # llvmlite admits only attributes it knows by name; the set itself takes any
-            set.add(builder.function.attributes, '"prefer-vector-width"="512"')
-            return context.get_dummy_value()
-
-        return types.none(), codegen
 
 
 # ------------------------------------------------------------------------------------------------
@@ -161,269 +106,10 @@ def subsample(ids, first, thresholds, key, kept):
 @njit(**_OPTIONS)
 def _copy_row(table, row, buffer, a):
     """buffer[a] = table[row], in place."""
-    _wide()
+    wide()
     for i in range((table.shape[1] >> 4) << 4):
         buffer[a, i] = table[row, i]
 
-
-_FLOAT, _INDEX = ir.FloatType(), ir.IntType(64)
-_MAY_FUSE = ("contract",)  # a * b + c may be one instruction
-
-
-def _array(context, builder, signature, arguments, i):
-    return context.make_array(signature.args[i])(context, builder, arguments[i])
-
-
-def _number(value):
-    return ir.Constant(_INDEX, value)
-
-
-def _vector_at(builder, base, place, width):
-    return builder.bitcast(builder.gep(base, [place]), ir.VectorType(_FLOAT, width).as_pointer())
-
-
-def _shuffle(builder, u, v, lanes):
-    mask = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes)
-    return builder.shuffle_vector(u, v, mask)
-
-
-def _fused(builder, total, x, y):
-    """total + x * y, as one instruction where the processor has it."""
-    return builder.fadd(total, builder.fmul(x, y, flags=_MAY_FUSE), flags=_MAY_FUSE)
-
-
-def _zeros_in_registers(builder, vector, n):
-    zero = ir.Constant(vector, [0.0] * vector.count)
-    held = [cgutils.alloca_once_value(builder, zero) for _ in range(n)]
-    for one in held:
-        builder.store(zero, one)
-    return held
-
-
-def _lane_sums(builder, vectors):
-    """One vector whose lane j is the sum of the lanes of vectors[j], as many vectors as lanes: a
-    tree of n - 1 additions, where n sums by themselves would take n log2(n)."""
-    width = vectors[0].type.count
-    if len(vectors) == 1:
-        return vectors[0]
-    u, v = _lane_sums(builder, vectors[0::2]), _lane_sums(builder, vectors[1::2])
-    half = width // len(vectors)  # u and v hold groups of 2 * half lanes, one for each vector
-    low = [
-        side + 2 * half * group + lane
-        for group in range(len(vectors) // 2)
-        for side in (0, width)
-        for lane in range(half)
-    ]
-    high = [lane + half for lane in low]
-    return builder.fadd(_shuffle(builder, u, v, low), _shuffle(builder, u, v, high))
-
-
-def _store_sums(builder, tile, sums, S, at):
-    """S[a:a+r, n:n+c] = the sums of the lanes of r x c vectors, in place; at = (a, n)."""
-    n_x, n_y = tile.scores
-    a, n = at
-    in_a_row = 4  # lanes for each row of sums, the last of them spare where n_y is 3
-    spare = ir.Constant(ir.VectorType(_FLOAT, tile.width), [0.0] * tile.width)
-    lanes = []
-    for r in range(n_x):
-        lanes += [builder.load(one) for one in sums[r * n_y : (r + 1) * n_y]]
-        lanes += [spare] * (in_a_row - n_y)
-    n_columns = builder.extract_value(S.shape, 1)
-    rows_at_once = tile.width // in_a_row
-    for r in range(n_x):
-        if r % rows_at_once == 0:
-            start = in_a_row * r
-            total = _lane_sums(builder, lanes[start : start + tile.width])
-        row = builder.mul(builder.add(a, _number(r)), n_columns)
-        first = in_a_row * (r % rows_at_once)
-        part = _shuffle(builder, total, total, [first + lane for lane in range(n_y)])
-        place = _vector_at(builder, S.data, builder.add(row, n), n_y)
-        builder.store(part, place, align=4)
-
-
-def _scores_plainly(X, Y, S, a, n):
-    """S[a:a+r, n:n+c] = X[a:a+r] @ Y[n:n+c].T for TILE.scores = (r, c), in place."""
-    r, c = TILE.scores
-    S[a : a + r, n : n + c] = X[a : a + r] @ Y[n : n + c].T
-
-
-def _scores_and_copies_plainly(X, table, rows, Y, S, at):
-    """`_scores_plainly` at (a, n), after Y[n:n+c] = table[rows[n:n+c]], in place."""
-    a, n = at
-    Y[n : n + TILE.scores[1]] = table[rows[n : n + TILE.scores[1]]]
-    _scores_plainly(X, Y, S, a, n)
-
-
-def _score_tile(tile):
-    """(`_scores_plainly`, `_scores_and_copies_plainly`) with all sums held in registers.
-
-    Written as vector instructions, for the sake of `_lane_sums`.
-    """
-    n_x, n_y = tile.scores
-    vector = ir.VectorType(_FLOAT, tile.width)
-
-    @intrinsic
-    def scores(typing_context, X, Y, S, a, n):
-        signature = types.none(X, Y, S, types.intp, types.intp)
-
-        def codegen(context, builder, signature, arguments):
-            X, Y, S = (_array(context, builder, signature, arguments, i) for i in range(3))
-            emit(builder, X, Y, S, arguments[3:])
-            return context.get_dummy_value()
-
-        return signature, codegen
-
-    @intrinsic
-    def scores_and_copies(typing_context, X, table, rows, Y, S, at):
-        at = types.UniTuple(types.intp, 2)
-        signature = types.none(X, table, rows, Y, S, at)
-
-        def codegen(context, builder, signature, arguments):
-            X, table, rows, Y, S = (
-                _array(context, builder, signature, arguments, i) for i in range(5)
-            )
-            at = [builder.extract_value(arguments[5], i) for i in range(2)]
-            emit(builder, X, Y, S, at, (table, rows))
-            return context.get_dummy_value()
-
-        return signature, codegen
-
-    def emit(builder, X, Y, S, at, origin=None):
-        """The products; where rows of Y are still to be copied, `origin` says from where."""
-        a, n = at
-        n_columns = builder.extract_value(X.shape, 1)
-        sums = _zeros_in_registers(builder, vector, n_x * n_y)
-        first_x, first_y = (
-            [builder.mul(builder.add(row, _number(r)), n_columns) for r in range(n_rows)]
-            for row, n_rows in ((a, n_x), (n, n_y))
-        )
-        if origin is not None:
-            table, rows = origin
-            places = [builder.gep(rows.data, [builder.add(n, _number(c))]) for c in range(n_y)]
-            first = [builder.mul(builder.load(place), n_columns) for place in places]
-
-        def at_place(table, row, place):
-            return _vector_at(builder, table.data, builder.add(row, place), tile.width)
-
-        def load(table, row, place):
-            return builder.load(at_place(table, row, place), align=4)
-
-        n_vectors = builder.udiv(n_columns, _number(tile.width))
-        with cgutils.for_range(builder, n_vectors, intp=_INDEX) as loop:
-            place = builder.mul(loop.index, _number(tile.width))
-            if origin is None:
-                y = [load(Y, row, place) for row in first_y]
-            else:
-                y = [load(table, row, place) for row in first]
-                for y_c, row in zip(y, first_y):
-                    builder.store(y_c, at_place(Y, row, place), align=4)
-            for r, row in enumerate(first_x):
-                x = load(X, row, place)
-                for one, y_c in zip(sums[r * n_y :], y):
-                    builder.store(_fused(builder, builder.load(one), x, y_c), one)
-        _store_sums(builder, tile, sums, S, at)
-
-    return scores, scores_and_copies
-
-
-def _add_rows_plainly(n_rows, table, rows, a, G, X, span):
-    """table[rows[a + r]] += sum over k < n of G[k, a + r] X[k], r < n_rows, in place, in the
-    columns begin to end; span = (n, begin, end)."""
-    n, begin, end = span
-    for r in range(a, a + n_rows):
-        for k in range(n):
-            table[rows[r], begin:end] += G[k, r] * X[k, begin:end]
-
-
-def _row_tile(n_rows, tile):
-    """`_add_rows_plainly` for a fixed number of rows, with all sums held in registers.
-
-    Written as vector instructions, since the compiler does not find this shape from loops: for
-    some columns at a time, n_rows x tile.vectors[n_rows] vectors collect the sum over k; a row of
-    `X` is loaded once for all of them. The factors are loaded four at a time where an
-    instruction can multiply by one lane of a vector, else one by one.
-    """
-    most_vectors = tile.vectors[n_rows]
-    vector = ir.VectorType(_FLOAT, tile.width)
-
-    @intrinsic
-    def add_rows(typing_context, table, rows, a, G, X, span):
-        span = types.UniTuple(types.intp, 3)
-        signature = types.none(table, rows, types.intp, G, X, span)
-
-        def codegen(context, builder, signature, arguments):
-            table, rows, G, X = (
-                _array(context, builder, signature, arguments, i) for i in (0, 1, 3, 4)
-            )
-            a = arguments[2]
-            n, begin, end = (builder.extract_value(arguments[5], i) for i in range(3))
-            n_columns, n_columns_G = (builder.extract_value(array.shape, 1) for array in (table, G))
-            numbers = [builder.add(a, _number(r)) for r in range(n_rows)]
-
-            def factors(k):
-                """G[k, a : a + n_rows], each of them in all lanes of a vector."""
-                first = builder.add(builder.mul(k, n_columns_G), a)
-                if tile.by_lane and n_rows % 4 == 0:
-                    places = [builder.add(first, _number(r)) for r in range(0, n_rows, 4)]
-                    fours = [
-                        builder.load(_vector_at(builder, G.data, place, 4), align=4)
-                        for place in places
-                    ]
-                    for r in range(n_rows):
-                        four = fours[r // 4]
-                        yield _shuffle(builder, four, four, [r % 4] * tile.width)
-                else:
-                    nothing = ir.Constant(vector, ir.Undefined)
-                    for r in range(n_rows):
-                        g = builder.load(builder.gep(G.data, [builder.add(first, _number(r))]))
-                        g = builder.insert_element(nothing, g, ir.Constant(ir.IntType(32), 0))
-                        yield _shuffle(builder, g, nothing, [0] * tile.width)
-
-            def add_columns(start, n_vectors):
-                def vectors_of(base, row):
-                    first = builder.add(builder.mul(row, n_columns), start)
-                    places = [builder.add(first, _number(tile.width * v)) for v in range(n_vectors)]
-                    return [_vector_at(builder, base, place, tile.width) for place in places]
-
-                sums = _zeros_in_registers(builder, vector, n_rows * n_vectors)
-                with cgutils.for_range(builder, n, intp=_INDEX) as loop:
-                    x = [builder.load(at, align=4) for at in vectors_of(X.data, loop.index)]
-                    for r, g in enumerate(factors(loop.index)):
-                        for one, x_v in zip(sums[r * n_vectors :], x):
-                            builder.store(_fused(builder, builder.load(one), g, x_v), one)
-                # one row after the other: two of them may be the same
-                for r, number in enumerate(numbers):
-                    row = builder.load(builder.gep(rows.data, [number]))
-                    for one, at in zip(sums[r * n_vectors :], vectors_of(table.data, row)):
-                        total = builder.fadd(builder.load(at, align=4), builder.load(one))
-                        builder.store(total, at, align=4)
-
-            step = tile.width * most_vectors
-            n_steps = builder.udiv(builder.sub(end, begin), _number(step))
-            with cgutils.for_range(builder, n_steps, intp=_INDEX) as loop:
-                done = builder.mul(loop.index, _number(step))
-                add_columns(builder.add(begin, done), most_vectors)
-            done = builder.add(begin, builder.mul(n_steps, _number(step)))
-            left = builder.sub(end, done)
-            for n_vectors in range(1, most_vectors):
-                is_so = builder.icmp_unsigned("==", left, _number(n_vectors * tile.width))
-                with builder.if_then(is_so):
-                    add_columns(done, n_vectors)
-            return context.get_dummy_value()
-
-        return signature, codegen
-
-    return add_rows
-
-
-if config.DISABLE_JIT:
-    _scores, _scores_and_copies = _scores_plainly, _scores_and_copies_plainly
-    _add_rows, _add_4_rows, _add_1_row = (
-        partial(_add_rows_plainly, n_rows) for n_rows in (TILE.rows, 4, 1)
-    )
-else:
-    _scores, _scores_and_copies = _score_tile(TILE)
-    _add_rows, _add_4_rows, _add_1_row = (_row_tile(n_rows, TILE) for n_rows in (TILE.rows, 4, 1))
 
 _ROWS_AT_ONCE = TILE.rows
 # columns that all rows get their sums for before the next ones: so few that the rows which are
@@ -438,10 +124,10 @@ def _add_columns(table, rows, G, X, n, begin):
     span = (n, begin, min(begin + _COLUMNS_AT_ONCE, table.shape[1]))
     a = 0
     while a + _ROWS_AT_ONCE <= rows.size:
-        _add_rows(table, rows, a, G, X, span)
+        add_rows(table, rows, a, G, X, span)
         a += _ROWS_AT_ONCE
     while a < rows.size:
-        _add_4_rows(table, rows, a, G, X, span)
+        add_4_rows(table, rows, a, G, X, span)
         a += 4
 
 
@@ -460,7 +146,7 @@ def add_products(table, rows, G, X, n):
 def fetch_rows(table, rows, start, stop):
     """Have table[rows[start:stop]] brought into the cache, or as many of these as there are."""
     for a in range(start, min(stop, rows.size)):
-        for column in range(0, table.shape[1], _LINE):
+        for column in range(0, table.shape[1], LINE):
             fetch_line(table, rows[a], column)
 
 
@@ -510,7 +196,7 @@ def _minus_log_1_minus(m):
 @njit(**_OPTIONS)
 def _gradients_of_few(S, weights, learning_rate):
     """`_gradients`, the loss summed in single precision."""
-    _wide()
+    wide()
     loss = _ZERO
     for j in range(S.size):
         weight = weights[j]
@@ -555,7 +241,7 @@ def block_step(I, O, rows, weights, learning_rate, buffers, band, ahead):
     where nothing is known. ahead = (a table, rows of it, another, rows of it): what the next step
     will read, fetched while this one computes.
     """
-    _wide()
+    wide()
     rows_I, rows_O = rows
     X, Y, S, T = buffers
     n_centres, window, middle = band
@@ -576,10 +262,10 @@ def block_step(I, O, rows, weights, learning_rate, buffers, band, ahead):
                 a + _SCORE_ROWS > middle + n - window and a < middle + n + _SCORE_COLUMNS + window
             ):
                 if is_first:
-                    _scores_and_copies(X, O, rows_O, Y, S, (a, n))
+                    scores_and_copies(X, O, rows_O, Y, S, (a, n))
                     is_first = False
                 else:
-                    _scores(X, Y, S, a, n)
+                    scores(X, Y, S, a, n)
     n_used = n_I
     while n_used > 0 and not weights[n_used - 1].any():  # spare rows add nothing
         n_used -= 1
@@ -758,86 +444,32 @@ def shard_memory(n_shards, n_words, shape, blocks_per_round):
                 np.zeros((2, n_shards, n), np.int64),
                 np.zeros((n_shards, n_words), np.int32),
                 np.zeros((2, n_words, n_shards), np.uint8),
-                np.zeros((n_shards, _LINE), np.int64),
+                np.zeros((n_shards, LINE), np.int64),
             )
         )
-    return (*memory, np.zeros((n_shards, _LINE), np.int64))
-
-
-if config.DISABLE_JIT:
-
-    def _publish(array, row, column, value):
-        """array[row, column] = value, seen by other threads after all that was written before."""
-        array[row, column] = value
-
-    def _look(array, row, column):
-        """array[row, column], and after it all that its writer had written before."""
-        return array[row, column]
-
-    def _let_through():
-        """Let another thread have the processor."""
-        time.sleep(0)
-
-else:
-
-    @intrinsic
-    def _publish(typing_context, array, row, column, value):
-        """array[row, column] = value, seen by other threads after all that was written before."""
-        signature = types.none(array, types.intp, types.intp, types.int64)
-
-        def codegen(context, builder, signature, arguments):
-            at = _place(context, builder, signature, arguments)
-            builder.store_atomic(arguments[3], at, "seq_cst", 8)
-            return context.get_dummy_value()
-
-        return signature, codegen
-
-    @intrinsic
-    def _look(typing_context, array, row, column):
-        """array[row, column], and after it all that its writer had written before."""
-        signature = types.int64(array, types.intp, types.intp)
-
-        def codegen(context, builder, signature, arguments):
-            at = _place(context, builder, signature, arguments)
-            return builder.load_atomic(at, "seq_cst", 8)
-
-        return signature, codegen
-
-    def _place(context, builder, signature, arguments):
-        array = _array(context, builder, signature, arguments, 0)
-        n_columns = builder.extract_value(array.shape, 1)
-        row = builder.mul(arguments[1], n_columns)
-        return builder.gep(array.data, [builder.add(row, arguments[2])])
-
-    if hasattr(os, "sched_yield"):
-        _let_through = types.ExternalFunction("sched_yield", types.int32())
-    else:
-
-        @njit(inline="always")
-        def _let_through():
-            """The system has no such call: spin on."""
+    return (*memory, np.zeros((n_shards, LINE), np.int64))
 
 
 @njit(cache=True, nogil=True)
 def meet(meeting, me):
     """Wait until every shard is here; False where one has given up."""
-    here = _look(meeting, me, 0) + 1
-    _publish(meeting, me, 0, here)
+    here = look(meeting, me, 0) + 1
+    publish(meeting, me, 0, here)
     for other in range(meeting.shape[0]):
         looks = 0
-        while _look(meeting, other, 0) < here:
-            if _look(meeting, other, _GONE):
+        while look(meeting, other, 0) < here:
+            if look(meeting, other, _GONE):
                 return False
             looks += 1
             if looks > _SPINS:
-                _let_through()
+                let_through()
     return True
 
 
 @njit(cache=True, nogil=True)
 def give_up(meeting, me):
-    """Nobody waits for this shard any more."""
-    _publish(meeting, me, _GONE, 1)
+    """Let the other shards no longer wait for this one."""
+    publish(meeting, me, _GONE, 1)
 
 
 @njit(**_OPTIONS)
@@ -890,7 +522,7 @@ def _n_holders(holders, word):
 
 @njit(**_OPTIONS)
 def _fetch_row(table, row):
-    for column in range(0, table.shape[1], _LINE):
+    for column in range(0, table.shape[1], LINE):
         fetch_line(table, row, column)
 
 
@@ -914,7 +546,7 @@ def _place_rows(table, own, me, q):
 @njit(**_OPTIONS)
 def _add_change(table, word, old, copy):
     """table[word] += table[copy] - old[0], in place."""
-    _wide()
+    wide()
     for i in range((table.shape[1] >> 4) << 4):
         table[word, i] += table[copy, i] - old[0, i]
 
@@ -1004,12 +636,12 @@ def train_shard(tables, text, span, drawing, memory, me, blocks_per_round):
     rates = np.empty(blocks_per_round, np.float32)
     start, stop, _, _ = span
     loss, n_pairs = 0.0, 0
-    _publish(meeting, me, _TO_DO, stop - start)
+    publish(meeting, me, _TO_DO, stop - start)
     if not meet(meeting, me):
         return loss, n_pairs
     to_do = 0
     for s in range(meeting.shape[0]):
-        to_do = max(to_do, _look(meeting, s, _TO_DO))
+        to_do = max(to_do, look(meeting, s, _TO_DO))
     step, q = shape[2] * blocks_per_round, 0
     for done in range(0, to_do, step):
         first = min(stop, start + done)
@@ -1017,7 +649,7 @@ def train_shard(tables, text, span, drawing, memory, me, blocks_per_round):
         n = _draw_round(text, (first, last), drawing, memory, room, me, q)
         for b in range(n):
             rates[b] = _rate(span, first + b * shape[2])
-        if not meet(meeting, me):  # all have told, and have added up the round before
+        if not meet(meeting, me):  # all have announced their rows and added up the round before
             break
         _place_rows(tables[0], own_I, me, q)
         _place_rows(tables[1], own_O, me, q)
@@ -1040,7 +672,7 @@ def train_shard(tables, text, span, drawing, memory, me, blocks_per_round):
 @njit(**_OPTIONS)
 def _scores_1(I, row, Y, S, n):
     """S[n:n+4] = Y[n:n+4] @ I[row], in place."""
-    _wide()
+    wide()
     s0 = s1 = s2 = s3 = _ZERO
     for i in range((I.shape[1] >> 4) << 4):
         x = I[row, i]
@@ -1058,7 +690,7 @@ def pair_step(I, O, row_I, rows_O, weights, learning_rate, buffers):
     As `block_step` with one context word, `row_I` (an array of one). `rows_O` and `weights` have a
     multiple of four entries.
     """
-    _wide()
+    wide()
     X, Y, S = buffers  # (1, n_dims), (n_rows_O, n_dims), (n_rows_O,)
     for n in range(rows_O.size):
         _copy_row(O, rows_O[n], Y, n)
@@ -1067,7 +699,7 @@ def pair_step(I, O, row_I, rows_O, weights, learning_rate, buffers):
     loss = _gradients(S, weights, learning_rate)
     _copy_row(I, row_I[0], X, 0)
     add_products(O, rows_O, S.reshape(1, -1), X, 1)
-    _add_1_row(I, row_I, 0, S.reshape(-1, 1), Y, (rows_O.size, 0, I.shape[1]))
+    add_1_row(I, row_I, 0, S.reshape(-1, 1), Y, (rows_O.size, 0, I.shape[1]))
     return loss
 
 

@@ -136,7 +136,7 @@ def _find(key, data, start, end, lower, words):
 
 @njit(cache=True, nogil=True)
 def build_table(table, word_bytes, word_offsets):
-    """Fill an empty table in place; the first id of a word met twice, or -1 where all differ.
+    """Fill an empty table in place; the first id of a repeated word, or -1 where all differ.
 
     Equivalent to: {word: i for i, word in enumerate(words)}.
     """
@@ -454,7 +454,7 @@ def find_marks(data, start, end, marks):
     for i in range(start, end):
         byte = data[i]
         marks[n] = i
-        n += _MARKS[byte]  # no branch: where marks are, nobody can predict
+        n += _MARKS[byte]  # no branch: where marks are cannot be predicted
         if byte == _GREATER:
             return i + 1, n
     return end, n
@@ -874,7 +874,7 @@ def _spell(data, start, end, new, out, n):
         n += inside & new
         out[n] = letter
         n += inside
-        new = 1 - inside  # no branch where a word ends: nobody can predict it
+        new = 1 - inside  # no branch where a word ends: it cannot be predicted
         if 48 <= byte <= 57:
             out[n] = _SPACE
             digit = byte - 48

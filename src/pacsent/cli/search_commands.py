@@ -116,6 +116,8 @@ def similar(model, first, second, text_column, input_format, method, quiet, as_j
     """
     import numpy as np
 
+    from pacsent.maths.arrays import unit_rows
+
     vectorizer = vectorizer_of(model, method)
     texts = [
         list(_counted(read_texts(path, text_column, input_format, quiet), quiet))
@@ -126,9 +128,8 @@ def similar(model, first, second, text_column, input_format, method, quiet, as_j
             f"FIRST and SECOND must have the same number of texts. Got {len(texts[0]):,} and "
             f"{len(texts[1]):,} instead."
         )
-    one, two = (vectorizer.transform(part) for part in texts)
-    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(two, axis=1)
-    cosines = np.einsum("ij,ij->i", one, two) / np.where(lengths > 0, lengths, 1.0)
+    one, two = (unit_rows(vectorizer.transform(part)) for part in texts)
+    cosines = np.einsum("ij,ij->i", one, two)
     if as_json:
         echo_json({"cosines": cosines.tolist()})
         return

@@ -73,7 +73,7 @@ def export(
     if vocabulary.normalise_name != "paper" or vocabulary.unknown != "drop":
         raise ValueError(
             "Only a vocabulary with normalise='paper' and unknown='drop' can be exported: other "
-            "libraries cannot be told to read text in another way."
+            "libraries read text in one way only."
         )
     path = Path(path)
     if path.exists() and any(path.iterdir()) and not _may_replace(path, overwrite):

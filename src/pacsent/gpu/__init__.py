@@ -12,10 +12,12 @@ called by the estimators' `device="cuda"`.
 from pacsent.gpu.device import require
 from pacsent.gpu.gpu_logistic import fit as fit_logistic
 from pacsent.gpu.gpu_logistic import fit_grid
-from pacsent.gpu.gpu_sentences import fit_w_pb_neg, solve_pb_neg
+from pacsent.gpu.gpu_sentences import WordMinimiser, WordSGD, fit_w_pb_neg, solve_pb_neg
 from pacsent.gpu.gpu_skipgram import train_skipgram
 
 __all__ = [
+    "WordMinimiser",
+    "WordSGD",
     "fit_grid",
     "fit_logistic",
     "fit_w_pb_neg",

@@ -1,7 +1,7 @@
 """The GPU itself: is it there, how much memory is free, and kernels compiled where they run.
 
 PyTorch brings everything used here: the tensors, and NVRTC, NVIDIA's run-time compiler. No
-compiler has to be installed. What goes wrong is told in one line with the next step.
+compiler has to be installed. An error is one line with the next step.
 """
 
 import ctypes
@@ -206,7 +206,7 @@ class Kernel:
 
 @functools.cache
 def kernel(path: str, name: str, constants: tuple, device: "torch.device") -> Kernel:
-    """The function `name` of a source file beside this one, compiled once per set of constants."""
+    """The function `name` of a source file in this folder, compiled once per set of constants."""
     source = (Path(__file__).parent / path).read_text()
     return Kernel(source, name, dict(constants), device)
 
@@ -273,7 +273,7 @@ def _nvrtc():
             continue
     raise ImportError(
         "device='cuda' needs NVRTC, which comes with the CUDA build of torch and was not found "
-        f"beside it. Run: pip install --force-reinstall torch. Or {install_hint('gpu')}"
+        f"next to it. Run: pip install --force-reinstall torch. Or {install_hint('gpu')}"
     )
 
 

@@ -13,7 +13,7 @@ import ctypes
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -166,7 +166,7 @@ class _NoiseTerms:
 
 
 class _Vocabulary:
-    """The rows of A_hat that matter: noise words, and the sentences' own words beside them."""
+    """The rows of A_hat that matter: noise words, and the sentences' own words."""
 
     def __init__(self, counts, A_hat, noise, device, dtype):
         torch = require_torch()
@@ -515,6 +515,29 @@ class _WordPosteriors:
         self.rho.copy_(self.rho_P - z.log())
 
 
+class WordSGD(NamedTuple):
+    """The paper's schedule, with noise words and h integrated out and the penalty exactly.
+
+    The learning rate falls linearly epoch by epoch, one step of that size for each sentence;
+    `batch_size` sentences are worked on together.
+    """
+
+    n_epochs: int = 40
+    learning_rate: float = 0.025
+    batch_size: int = 256
+    random_state: int = 0
+
+
+class WordMinimiser(NamedTuple):
+    """L-BFGS on all sentences, to the minimum."""
+
+    tol: float = 1e-4
+    max_iter: int = 200
+
+
+_SGD = WordSGD()
+
+
 def fit_w_pb_neg(
     counts: sparse.csr_matrix,
     A_hat: np.ndarray,
@@ -523,14 +546,8 @@ def fit_w_pb_neg(
     var_P: np.ndarray,
     *,
     lam: float = 1.0,
-    n_epochs: int = 40,
-    learning_rate: float = 0.025,
     weighting: str = "sentence",
-    solver: str = "sgd",
-    batch_size: int = 256,
-    tol: float = 1e-4,
-    max_iter: int = 200,
-    random_state: int = 0,
+    solver: WordSGD | WordMinimiser = _SGD,
     device: str = "cuda",
     dtype: Any = None,
 ) -> Any:
@@ -543,15 +560,12 @@ def fit_w_pb_neg(
     counts : CSR matrix, shape (n_sentences, n_words)
         Every sentence must hold a word.
     A_hat, B_hat : arrays, shape (n_words, n_dims)
-    noise : pb_neg.Noise
+    noise : pb_neg_objective.Noise
     var_P : array, shape (n_words,)
         Prior variance of each word.
     weighting : {"sentence", "token"}
         Sentences weigh the same, or as many tokens as they have.
-    solver : {"sgd", "exact"}
-        The paper's schedule (learning_rate falls linearly epoch by epoch, one step of that size
-        for each sentence) with noise words and h integrated out and the penalty integrated
-        exactly, `batch_size` sentences side by side; or L-BFGS on all sentences to the minimum.
+    solver : WordSGD or WordMinimiser
     device : str
 
     Returns
@@ -566,10 +580,6 @@ def fit_w_pb_neg(
     torch = require_torch()
     device = require(device)
     dtype = dtype or torch.float32
-    if solver not in ("sgd", "exact"):
-        raise ValueError(f"solver must be 'sgd' or 'exact' on a GPU. Got {solver!r} instead.")
-    if dtype == torch.float32:
-        tol = max(tol, _SMALLEST_TOL)
     counts = counts.tocsr()
     counts.sort_indices()
     words = np.unique(counts.indices)
@@ -581,10 +591,11 @@ def fit_w_pb_neg(
         n_types = counts.nnz / max(1, counts.shape[0])
         per_sentence = size * (vocabulary.kp.numel() + 4 * A_hat.shape[1] * (n_types + 4))
         fit = rows_that_fit(int(per_sentence), free, most=8192)
-        if solver == "sgd":
-            n_iter = _sgd(state, n_epochs, learning_rate, min(batch_size, fit), random_state)
+        if isinstance(solver, WordSGD):
+            n_iter = _sgd(state, solver._replace(batch_size=min(solver.batch_size, fit)))
         else:
-            n_iter = _minimise_words(state, noise, fit, tol, max_iter)
+            least = _SMALLEST_TOL if dtype == torch.float32 else 0.0
+            n_iter = _minimise_words(state, noise, fit, max(solver.tol, least), solver.max_iter)
     return words, state.mu.double().cpu().numpy(), state.rho.exp().cpu().numpy(), n_iter
 
 
@@ -595,9 +606,10 @@ def decay_integral(a: "torch.Tensor", t: Any) -> "torch.Tensor":
     return torch.where(a.abs() * t < 1e-12, t * torch.ones_like(a), -torch.expm1(-safe * t) / safe)
 
 
-def _sgd(state, n_epochs, learning_rate, batch_size, random_state):
+def _sgd(state, solver: WordSGD):
     """The paper's schedule with the penalty's flow solved exactly over every step."""
     torch = require_torch()
+    n_epochs, learning_rate, batch_size, random_state = solver
     device = state.mu.device
     n = state.weight.numel()
     rng = np.random.default_rng(int(random_state))

@@ -1,8 +1,8 @@
 """Skip-gram with negative sampling on a GPU: the corpus in chunks, a warp for each.
 
-`train_skipgram` is what `SkipGram(device="cuda")` calls. The kernel is skipgram.cu beside this
-file; `replay` repeats its work tile by tile in plain torch, draws included, and is what tests hold
-the kernel (and the CPU kernel) against.
+`train_skipgram` is what `SkipGram(device="cuda")` calls. The kernel is skipgram.cu in this folder;
+tests/reference/gpu_skipgram_reference.py repeats its work tile by tile in plain torch, draws
+included, and the tests compare both.
 
 A corpus that does not fit into GPU memory is streamed: while the GPU trains on one segment, the
 next one is copied from the id file through page-locked memory.
@@ -15,7 +15,7 @@ import os
 import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -734,162 +734,3 @@ class Checkpoint:
 
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-# ------------------------------------------------------------------------------------------------
-# the same work in plain torch
-# ------------------------------------------------------------------------------------------------
-
-
-def tile_step(
-    input_rows: "torch.Tensor",
-    output_rows: "torch.Tensor",
-    labels: "torch.Tensor",
-    weights: "torch.Tensor",
-    rate: float,
-) -> tuple[Any, Any, Any]:
-    """Steps of one tile: what is added to its input rows and to its output rows, and its loss.
-
-        loss = sum of weights * softplus(-sign * input_rows.output_rows^T),  sign = 2 * labels - 1
-
-    Parameters
-    ----------
-    input_rows : tensor, shape (n_contexts, n_dims)
-    output_rows : tensor, shape (n_outputs, n_dims)
-    labels, weights : tensors, shape (n_contexts, n_outputs)
-        1 where the output word is the context's centre word; how often the pair counts.
-    """
-    torch = require_torch()
-    scores = input_rows @ output_rows.T  # (n_contexts, n_outputs)
-    sign = 2 * labels - 1
-    loss = (weights * torch.nn.functional.softplus(-sign * scores)).sum()
-    steps = rate * weights * (labels - torch.sigmoid(scores))
-    return steps @ output_rows, steps.T @ input_rows, loss
-
-
-def kept_words(
-    ids: np.ndarray, low: int, high: int, key: Any, thresholds: np.ndarray
-) -> tuple[Any, Any]:
-    """Places in [low, high) of the tokens that survive sub-sampling, and their windows' draws."""
-    places = np.arange(low, high, dtype=np.uint64)
-    draws = mix(np.uint64(key) + (places << np.uint64(16)))
-    kept = (draws >> np.uint64(32)).astype(np.uint32) <= thresholds[np.asarray(ids[low:high])]
-    return places[kept].astype(np.int64), (draws[kept] & np.uint64(0xFFFFFFFF))
-
-
-def noise_words(place: Any, first: int, count: int, key: Any, table: np.ndarray) -> Any:
-    """Noise words number first .. first + count - 1 of a tile."""
-    numbers = np.arange(first, first + count, dtype=np.uint64)
-    z = mix(np.uint64(key) + (np.uint64(place) << np.uint64(16)) + numbers)
-    i = (z >> np.uint64(32)) * np.uint64(len(table)) >> np.uint64(32)
-    low = (z & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    i = i.astype(np.int64)
-    return np.where(low <= table[i, 0], i, table[i, 1].astype(np.int64))
-
-
-def replay(
-    input_table: "torch.Tensor",
-    output_table: "torch.Tensor",
-    ids: np.ndarray,
-    chunks: Chunks,
-    order: Sequence[int],
-    shape: Shape,
-    *,
-    keep: np.ndarray,
-    noise: np.ndarray,
-    key: int,
-    rate: float,
-    done: float,
-    span: float,
-) -> tuple[int, int, float]:
-    """Do in plain torch what one warp does in one launch, draw for draw; tables change in place.
-
-    Returns
-    -------
-    n_kept, n_pairs : int
-    loss : float
-    """
-    thresholds = keep_thresholds(keep)
-    twin = _Twin(input_table, output_table, shape, alias_table(noise), key)
-    n_kept = 0
-    for taken, chunk in enumerate(order):
-        start, length = int(chunks.starts[chunk]), int(chunks.lengths[chunk])
-        before, after = int(chunks.before[chunk]), int(chunks.after[chunk])
-        step = rate * max(RATE_FLOOR, 1 - (done + span * taken / len(order)))
-        left, _ = kept_words(ids, start - before, start, key, thresholds)
-        own, draws = kept_words(ids, start, start + length, key, thresholds)
-        right, _ = kept_words(ids, start + length, start + length + after, key, thresholds)
-        left, right = left[-shape.window :], right[: shape.window]
-        places = np.concatenate([left, own, right])
-        words = np.asarray(ids)[places].astype(np.int64)
-        n_kept += own.size
-        for i in range(0, own.size, shape.n_centres):
-            centres = np.arange(i, min(i + shape.n_centres, own.size)) + left.size
-            reach = 1 + (draws[centres - left.size] * np.uint64(shape.window) >> np.uint64(32))
-            twin.train(places, words, centres, reach.astype(np.int64), step)
-    return n_kept, twin.n_pairs, twin.loss
-
-
-class _Twin:
-    """Two tables and what one warp does to them."""
-
-    def __init__(self, input_table, output_table, shape: Shape, noise, key):
-        self.input, self.output, self.shape = input_table, output_table, shape
-        self.noise, self.key = noise, key
-        self.n_pairs, self.loss = 0, 0.0
-
-    def train(self, places, words, centres, reach, rate):
-        """All pairs of neighbouring centre words, which share noise words unless shape.pair."""
-        torch, shape = require_torch(), self.shape
-        low = max(0, int((centres - reach).min()))
-        high = min(words.size - 1, int((centres + reach).max()))
-        around = np.arange(low, high + 1)
-        distance = np.abs(around[:, None] - centres[None, :])
-        has = (distance > 0) & (distance <= reach[None, :])  # (n_contexts, n_centres)
-        around, has = around[has.any(axis=1)], has[has.any(axis=1)]
-        tiles = [(slice(None), 1)]
-        if shape.pair:
-            tiles = [(slice(c, c + 1), 1 + c * shape.n_negatives) for c in range(around.size)]
-        rows = self.input[torch.from_numpy(words[around])].clone()
-        targets = torch.from_numpy(words[centres])
-        centre_steps = torch.zeros_like(self.output[targets])
-        for here, first in tiles:
-            drawn = noise_words(places[centres[0]], first, shape.n_negatives, self.key, self.noise)
-            to_input = self._tile(rows[here], has[here], words[centres], drawn, rate, centre_steps)
-            self.input.index_add_(0, torch.from_numpy(words[around[here]]), to_input)
-            self.n_pairs += int(has[here].sum())
-        if shape.pair:
-            self.output.index_add_(0, targets, centre_steps)
-
-    def _tile(self, rows, has, centres, drawn, rate, centre_steps):
-        """Output rows are loaded, and added, one group of slots after another; the input's steps.
-
-        With shape.pair the centre word's own row is moved once, by the sum over its contexts.
-        """
-        torch, shape = require_torch(), self.shape
-        # a noise word counts for every pair whose centre is another word
-        other = centres[:, None] != drawn[None, :]  # (n_centres, n_negatives)
-        seen = has.astype(np.float64)
-        weights = torch.from_numpy(np.concatenate([seen, seen @ other], 1)).to(rows.dtype)
-        labels = torch.zeros_like(weights)
-        labels[:, : centres.size] = 1
-        targets = np.concatenate([centres, drawn])
-        numbers = np.arange(shape.n_negatives)
-        slots = np.concatenate([np.arange(centres.size), shape.n_centres + numbers])
-        to_input = torch.zeros_like(rows)
-        for group in range(-(-shape.n_outputs // shape.group)):
-            at = np.flatnonzero(slots // shape.group == group)
-            here = torch.from_numpy(targets[at])
-            outputs = self.output[here]
-            step, changes, cost = tile_step(rows, outputs, labels[:, at], weights[:, at], rate)
-            to_input += step
-            self.loss += float(cost)
-            if shape.pair:
-                size = rate * weights[0, at] * torch.sigmoid(outputs @ rows[0])
-                changes = torch.where((size >= SMALLEST_STEP)[:, None], changes, 0.0)
-                if group == 0:
-                    first = labels[:, :1], weights[:, :1]
-                    centre_steps += tile_step(rows, outputs[:1], *first, rate)[1]
-                    changes[0] = 0
-            self.output.index_add_(0, here, changes)
-        return to_input

@@ -197,7 +197,7 @@ def log_likelihood_kernel(Q: tuple, R: tuple, *, pairwise: bool = False) -> Any:
             = -|mu_Q - mu_R|^2 / (2 v) + n_dims/2 ln(2 sqrt(var_Q var_R) / v),  v = var_Q + var_R
 
     Divided by the square root of the self-terms, as a kernel must be before its values are
-    compared: posteriors of one mean are the more alike the closer their variances are, and no
+    compared: posteriors of one mean are the more similar the closer their variances are, and no
     length is nearer to everything than another.
 
     Examples
@@ -256,7 +256,7 @@ def _means(Q):
 
 
 def _compared(Q, R, pairwise):
-    """Squared distances of the means and the two variances, shaped alike, and n_dims."""
+    """Squared distances of the means and the two variances, of one shape, and n_dims."""
     mu_Q, mu_R = _means(Q), _means(R)
     var_Q, var_R = np.asarray(Q[1], dtype=float), np.asarray(R[1], dtype=float)
     n_dims = mu_Q.shape[1]

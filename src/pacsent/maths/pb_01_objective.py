@@ -70,7 +70,7 @@ class ZeroOneLoss:
 
 @dataclass(frozen=True)
 class Documents:
-    """Word counts of sentences, the prior N(mean, variance I) of each, and what its KL is worth."""
+    """Word counts of sentences, the prior N(mean, variance I) of each, and the weight of its KL."""
 
     counts: sparse.csr_matrix  # (n_sentences, n_words)
     prior_means: np.ndarray  # (n_sentences, n_dims)

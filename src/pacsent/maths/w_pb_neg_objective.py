@@ -22,7 +22,6 @@ from scipy import optimize, sparse
 
 from pacsent.maths.noise import alias
 from pacsent.maths.pb_neg_objective import quadrature_rule, squared_lengths
-from pacsent.maths.pb_neg_sgd import learning_rates
 
 WEIGHTINGS = ("sentence", "token")
 
@@ -43,8 +42,8 @@ def prior_variances(
     """
     counts = np.asarray(counts, dtype=float)
     if shape == "constant":
-        alike = np.median(prior_variances(counts, scale)[counts > 0])
-        return np.where(counts > 0, alike, np.inf)
+        median = np.median(prior_variances(counts, scale)[counts > 0])
+        return np.where(counts > 0, median, np.inf)
     with np.errstate(divide="ignore"):
         inverse = counts.sum() / counts  # 1/p
     if scale is None:
@@ -140,7 +139,7 @@ def most_together(
     n_tokens = np.asarray(counts.sum(axis=1)).ravel().astype(float)
     share = sparse.diags(1.0 / n_tokens) @ counts
     weights = sentence_weights(n_tokens, weighting)  # they sum to 1
-    common = share @ (share.T @ weights)  # expected, per sentence beside it
+    common = share @ (share.T @ weights)  # expected, per other sentence
     stiff = stiffness(share, n_tokens, A, second_moment(A, noise), n_negatives)
     worst = np.max(stiff * common)
     return max(1, int(1.0 / (learning_rate * worst)))
@@ -148,16 +147,14 @@ def most_together(
 
 def train(
     counts: sparse.csr_matrix,
-    A: np.ndarray,
-    B: np.ndarray,
+    tables: tuple[np.ndarray, np.ndarray],
     var_P: np.ndarray,
     noise: np.ndarray,
     *,
+    steps: np.ndarray,
     n_negatives: int = 15,
     lam: float = 1.0,
     weighting: str = "sentence",
-    n_epochs: int = 40,
-    learning_rate: float = 0.025,
     block: int = 32,
     n_threads: int = 1,
     rng: np.random.Generator,
@@ -167,19 +164,21 @@ def train(
 
     A step takes the sampled data gradient of one sentence with weight 1 (or n M/N, for
     weighting="token") and the whole penalty, which words that do not occur feel lazily: exactly,
-    by its flow, when they are next met. Sentences come in a fresh order every epoch.
+    by its flow, when they next occur. Sentences come in a fresh order every epoch.
 
     Parameters
     ----------
     counts : sparse array, shape (n_sentences, n_words), whole numbers, no empty row
-    A, B : array, shape (n_words, n_dims), float32
+    tables : (A, B), arrays of shape (n_words, n_dims), float32
     var_P, noise : array, shape (n_words,)
         Prior variances and probabilities of the noise words.
+    steps : array, shape (n_epochs,)
+        The learning rate of each epoch, as `pb_neg_sgd.learning_rates` gives them.
     block : int
         Sentences whose gradients are taken at the same state of the words and with common noise
         words: n_negatives for each token of the longest, at most 320, weighted to stand for
         n_negatives per token of each, with a control variate that is linear in the scores.
-        Where its sentences share so many words that a common step would overshoot, a block is cut
+        Where its sentences share enough words that a common step would overshoot, a block is cut
         into smaller ones. 1 is strictly one by one.
     n_threads : int
         Threads work on the same words without locks: with more than one, the result differs a
@@ -189,6 +188,7 @@ def train(
     """
     from pacsent._kernels.sampling_kernels import catch_up, word_sgd
 
+    A, B = tables
     n_sentences, n_dims = counts.shape[0], A.shape[1]
     n_tokens = np.asarray(counts.sum(axis=1)).ravel()
     shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
@@ -205,7 +205,7 @@ def train(
     states = np.maximum(rng.integers(0, 2**63, (n_threads, 1), dtype=np.uint64), np.uint64(1))
     now = 0.0
     with ThreadPoolExecutor(n_threads) as pool:
-        for epoch, eta in enumerate(learning_rates(n_epochs, learning_rate)):
+        for epoch, eta in enumerate(steps):
             order = rng.permutation(n_sentences)
             sentences = (
                 order, counts.indptr, counts.indices, shares, n_tokens.astype(np.int64), weights, m,
@@ -225,7 +225,7 @@ def train(
             catch_up(D, z, clock, prior[0], prior[2], now)
             if callback is not None:
                 callback(epoch)
-    return WordSolution(B + D, np.log(var_P) - np.log(z), n_epochs, float("nan"))
+    return WordSolution(B + D, np.log(var_P) - np.log(z), len(steps), float("nan"))
 
 
 def solve(

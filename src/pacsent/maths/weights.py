@@ -128,18 +128,3 @@ def damping(mean: np.ndarray, second: np.ndarray, aperture: float) -> np.ndarray
     R = second * np.outer(scale, scale)
     R /= max(np.trace(R) / len(R), np.finfo(float).tiny)
     return scale[:, None] * np.linalg.inv(np.eye(len(R)) + aperture**2 * R)
-
-
-def directions_only(rows: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    """Rows minus `centre`, at unit length; a row that equals the centre stays 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> directions_only(np.array([[3.0, 4.0], [0.0, 0.0]]), np.zeros(2))
-    array([[0.6, 0.8],
-           [0. , 0. ]])
-    """
-    moved = rows - centre
-    lengths = np.linalg.norm(moved, axis=1, keepdims=True)
-    return moved / np.where(lengths > 0, lengths, 1.0)

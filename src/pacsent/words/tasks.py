@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pacsent.maths.arrays import unit_rows
 from pacsent.progress import bar
 from pacsent.words.vectors import WordVectors
 
@@ -172,5 +173,4 @@ def _table(words, table):
 def _directions(table, rows):
     """Rows of length 1; a zero row stays 0."""
     vectors = np.asarray(table[rows], dtype=np.float32)
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(norms > 0, norms, 1)
+    return unit_rows(vectors)

@@ -58,7 +58,7 @@ def _sums(encoded, weights):
 
 def for_kernel(table: np.ndarray) -> np.ndarray:
     """A table as the kernels take it: float16 as its bits, or widened once where they cannot."""
-    from pacsent._kernels.pooling_kernels import HALF_PRECISION
+    from pacsent._kernels.intrinsics import HALF_PRECISION
 
     if table is None:
         return None

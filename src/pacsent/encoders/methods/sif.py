@@ -11,10 +11,10 @@ import numpy as np
 
 from pacsent.encoders.methods.closed_forms import ClosedForm, for_kernel
 from pacsent.encoders.sentence_vectorizer import ROLES, Name
+from pacsent.maths.arrays import unit_rows
 from pacsent.maths.gaussians import l2_coefficients
 from pacsent.maths.weights import (
     damping,
-    directions_only,
     heaviest,
     main_directions,
     moments,
@@ -432,11 +432,9 @@ class _Summed:
         return self.shape[0]
 
     def __getitem__(self, rows):
-        parts = [
-            directions_only(
-                np.asarray(table[rows], dtype=np.float64 if table.dtype == np.float64 else "f4"),
-                centre.astype(np.float64 if table.dtype == np.float64 else np.float32),
-            )
-            for table, centre in zip(self.tables, self.centres)
-        ]
-        return parts[0] + parts[1]
+        def part(table, centre):
+            dtype = np.float64 if table.dtype == np.float64 else np.float32
+            return unit_rows(np.asarray(table[rows], dtype) - centre.astype(dtype))
+
+        one, two = map(part, self.tables, self.centres)
+        return one + two

@@ -16,6 +16,7 @@ from pacsent.encoders.methods.sampled_methods import (
 from pacsent.encoders.sentence_vectorizer import Name
 from pacsent.maths import w_pb_neg_objective as w_pb_neg
 from pacsent.maths.pb_neg_objective import noise_of
+from pacsent.maths.pb_neg_sgd import learning_rates
 from pacsent.parameter_checks import DeviceName, Interval, StrOptions
 from pacsent.progress import bar
 from pacsent.storage import checked_tensor
@@ -30,7 +31,7 @@ class WordPBNegVectorizer(NegativeSampling):
 
     Every word of the training sentences has a posterior N(mu_w, var_w I), all learned together
     under the negative sampling loss of the sentences; see `pacsent.maths.w_pb_neg_objective`. A
-    new sentence costs no more than an average. Words that training never met keep their
+    new sentence costs no more than an average. Words that do not occur in training keep their
     prior mean, `B_hat`, as if it were certain.
 
     Parameters
@@ -46,7 +47,7 @@ class WordPBNegVectorizer(NegativeSampling):
         and the posteriors are of use too. A number: that times (median p)/p(w), p = count/T, with
         the data weighing lam, which then ought to be of the order of the number of sentences.
     prior_shape : {"frequency", "constant"}, default="frequency"
-        Frequent words are held tighter, in proportion to their frequency; or all words alike, by
+        Frequent words are held tighter, in proportion to their frequency; or all words equally, by
         the variance of the median word, which the paper names as the contrast.
     weighting : {"sentence", "token"}, default="sentence"
         Whether every training sentence counts the same, or every token.
@@ -190,8 +191,8 @@ class WordPBNegVectorizer(NegativeSampling):
             else:
                 with bar("w-PB-neg", total=self.n_epochs, unit="epochs", enabled=self.verbose) as b:
                     found = w_pb_neg.train(
-                        counts, A_hat[words].astype(np.float32), B_hat[words].astype(np.float32),
-                        var_P, p, n_epochs=self.n_epochs, learning_rate=self.learning_rate,
+                        counts, (np.float32(A_hat[words]), np.float32(B_hat[words])), var_P, p,
+                        steps=learning_rates(self.n_epochs, self.learning_rate),
                         block=self.block_size, rng=np.random.default_rng(self.seed_),
                         callback=lambda epoch: b.advance(), **settings,
                     )  # fmt: skip
@@ -227,11 +228,12 @@ class WordPBNegVectorizer(NegativeSampling):
             counts, A, noise.kp / self.n_negatives, n_negatives=self.n_negatives,
             weighting=self.weighting, learning_rate=self.learning_rate,
         )  # fmt: skip
+        solver = gpu.WordMinimiser(self.tol, self.max_iter)
+        if self.solver == "sgd":
+            solver = gpu.WordSGD(self.n_epochs, self.learning_rate, min(256, most), self.seed_)
         _, mu, var_Q, n_iter = gpu.fit_w_pb_neg(
-            counts, A, B, noise, var_P, lam=self.lam / self.prior_scale_, n_epochs=self.n_epochs,
-            learning_rate=self.learning_rate, weighting=self.weighting, solver=self.solver,
-            tol=self.tol, max_iter=self.max_iter, random_state=self.seed_, device=self.device,
-            batch_size=min(256, most),
+            counts, A, B, noise, var_P, lam=self.lam / self.prior_scale_, solver=solver,
+            weighting=self.weighting, device=self.device,
         )  # fmt: skip
         return w_pb_neg.WordSolution(mu, np.log(var_Q), n_iter, float("nan"))
 
