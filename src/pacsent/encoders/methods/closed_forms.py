@@ -316,7 +316,10 @@ class IDFVectorizer(_SquaredLoss):
 
     def _restore(self, state):
         super()._restore(state)
-        self.idf_ = checked_tensor(state, "idf", np.float64, (self.word_vectors.n_words,))
+        shape = (self.word_vectors.n_words,)
+        self.idf_ = checked_tensor(state, "idf", np.float64, shape, low=0)
+        if self.unseen == "clamp" and not self.idf_.all():
+            raise ValueError("idf must be above 0 for every word")
 
     def _is_empty(self, encoded):
         if self.unseen == "drop":
