@@ -1,4 +1,4 @@
-"""The continuation certificate: one number a document, paid choices, provenance, words."""
+"""The continuation certificate: one loss per document, corrections, provenance, wording."""
 
 import dataclasses
 import json
@@ -150,7 +150,7 @@ class TestChoices:
         assert "a union bound over 3 alternatives (3 candidates)" in str(certificate)
         assert certificate.verify()
 
-    def test_candidates_tried_elsewhere_are_paid_too(self, vectorizer, documents):
+    def test_candidates_tried_elsewhere_are_corrected_for(self, vectorizer, documents):
         alone = certify(vectorizer, documents, random_state=0)
         paid = certify(vectorizer, documents, random_state=0, n_candidates=100)
         assert paid.bound == betting(unpacked_losses(paid.losses), 0.05 / 100)
@@ -159,7 +159,7 @@ class TestChoices:
         with pytest.raises(ValueError, match=r"bound must be .* computed from its parts"):
             unpaid.verify()
 
-    def test_the_best_of_many_seeds_breaks_an_unpaid_promise_and_keeps_a_paid_one(self):
+    def test_the_best_of_many_seeds_needs_a_union_bound(self):
         """Thirty rules that differ by chance alone, forty times."""
         rng = np.random.default_rng(0)
         unpaid = paid = 0
@@ -431,7 +431,7 @@ class TestRefusals:
 
 class TestGuarantee:
     @pytest.mark.parametrize("setting", simulation.SETTINGS)
-    def test_it_is_kept(self, setting):
+    def test_it_holds(self, setting):
         coverage = simulation.simulate("continuation", setting, 30)
         assert coverage.n_violations <= 5  # one in 600 runs would exceed that
         assert 0 < coverage.mean_gap < 0.05

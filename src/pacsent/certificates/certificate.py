@@ -109,7 +109,7 @@ class Certificate:
         """Check that every field is possible and that the bound follows from the parts.
 
         Returns True, or raises a ValueError that names the field. The fields in `needs_texts`
-        cannot be told from other possible values this way.
+        cannot be distinguished from other possible values this way.
         """
         self._check_types()
         self._check_ranges()

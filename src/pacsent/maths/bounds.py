@@ -2,14 +2,15 @@
 
 Every bound has the signature `bound(empirical_risk, kl, n, delta, *, ...)`: a risk in [0, 1]
 measured on `n` independent examples, KL(Q||P) in nats for a prior fixed before those examples were
-seen, and the chance `delta` that the statement fails. Arrays broadcast. The inputs are taken as
+seen, and the probability `delta` that the statement fails. Arrays broadcast. The inputs are taken as
 exact; the result is rounded up, never below the value of the formula, and clipped to 1 unless
-`clip=False`. What makes a risk, a KL and a sample is in `risks.py` and `certificates.py`.
+`clip=False`. Risks are in `pacsent.maths.risks`, samples in `pacsent.certificates` and
+`pacsent.paper`.
 
-How the rounding is kept honest: every formula is written as a sum, product or quotient of positive
-terms (no cancellation), so its relative error is a few units in the last place, and the result
-is then widened by more than that (`_up`). The kl inverse is solved for an inflated right-hand
-side and its answer is checked by evaluation before it is returned.
+Every formula is written as a sum, product or quotient of positive terms (no cancellation), so its
+relative error is a few units in the last place, and the result is then widened by more than that
+(`_up`). The kl inverse is solved for an inflated right-hand side and its answer is checked by
+evaluation before it is returned.
 """
 
 import math
@@ -333,7 +334,6 @@ def maurer(
     delta: Numbers,
     *,
     constant: str = "sqrt",
-    clip: bool = True,
 ) -> Any:
     """The kl bound of Langford, Seeger and Maurer; holds for every posterior at once.
 
@@ -343,8 +343,6 @@ def maurer(
     ----------
     constant : {"sqrt", "xi"}, default="sqrt"
         2 sqrt(n), or the exact xi(n) <= 2 sqrt(n), which is tighter by 0.46 nats for large n.
-    clip : bool, default=True
-        Without effect: this bound never exceeds 1.
 
     >>> round(maurer(0.1, 5, 200, 0.05), 4), round(maurer(0.1, 5, 200, 0.05, constant="xi"), 4)
     (0.2294, 0.2265)
@@ -549,11 +547,11 @@ def compare(
         NamedBound(
             "Catoni over a grid",
             catoni_over_grid(*arguments),
-            f"lambda chosen afterwards among {GRID.size}, paid: delta/{GRID.size} each",
+            f"lambda chosen afterwards among {GRID.size}, delta/{GRID.size} each",
         ),
         NamedBound("McAllester", mcallester(*arguments), free),
         NamedBound("quadratic (Rivasplata)", quadratic(*arguments), free),
-        NamedBound("Thiemann", thiemann(*arguments), "best lambda in (0, 2), free of charge"),
+        NamedBound("Thiemann", thiemann(*arguments), "best lambda in (0, 2), no correction needed"),
         NamedBound(
             f"Catoni, lambda = {fixed:g}",
             catoni(*arguments, lam=fixed),

@@ -139,6 +139,16 @@ def certify_documents(encoder: Any, texts: Any, **options: Any) -> DocumentCerti
     """Certificate B: new documents, by w-PB-neg's posteriors of words.
 
     The arguments are those of `pacsent.certify`; the options are those of `DocumentOptions`.
+
+    Examples
+    --------
+    >>> from pacsent import make
+    >>> from pacsent.paper.simulation import SETTINGS, Language
+    >>> language = Language(SETTINGS["topics"])
+    >>> texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 10))
+    >>> encoder = make("PB-L2", language.words)
+    >>> certify_documents(encoder, texts, random_state=0, posterior="prior").verify()
+    True
     """
     chosen = DocumentOptions.parse("certify_documents", options)
     return certified(encoder, texts, chosen, measure)[0]  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""The paper's generative model: documents in invented words, with the truth behind each of them."""
+"""The paper's generative model: documents in invented words, with their true distribution."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -7,10 +7,6 @@ import numpy as np
 
 from pacsent.text.labelled import Dataset
 from pacsent.words.vocabulary import Vocabulary
-
-# ------------------------------------------------------------------------------------------------
-# The generative model
-# ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,8 +94,13 @@ def generate(
 
     Notes
     -----
-    Section 3.1 of the paper has one gamma; several topics are our extension. Word order within a
+    Section 3.1 of the paper has one gamma; several topics are an extension. Word order within a
     document is random, as in the paper.
+
+    Examples
+    --------
+    >>> generate(20, n_topics=2, n_words=60)
+    GenerativeCorpus(20 documents, 60 words, 2 classes)
     """
     _check_sizes(n_documents, n_topics, n_words)
     if not 0 < topic_share < 1:

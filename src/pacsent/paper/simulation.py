@@ -247,6 +247,11 @@ def simulate(
     Returns
     -------
     Coverage
+
+    Examples
+    --------
+    >>> simulate("A", "topics", 2).n_violations
+    0
     """
     if setting not in SETTINGS:
         raise ValueError(f"setting must be one of {tuple(SETTINGS)}. Got {setting!r} instead.")

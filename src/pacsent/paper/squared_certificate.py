@@ -139,6 +139,16 @@ def certify_squared_loss(encoder: Any, texts: Any, **options: Any) -> SquaredCer
     """Certificate C: the squared loss on further words, if words were independent draws.
 
     The arguments are those of `pacsent.certify`; the options are those of `SquaredOptions`.
+
+    Examples
+    --------
+    >>> from pacsent import make
+    >>> from pacsent.paper.simulation import SETTINGS, Language
+    >>> language = Language(SETTINGS["topics"])
+    >>> texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 10))
+    >>> encoder = make("PB-L2", language.words)
+    >>> certify_squared_loss(encoder, texts, random_state=0).verify()
+    True
     """
     chosen = SquaredOptions.parse("certify_squared_loss", options)
     return certified(encoder, texts, chosen, measure)[0]  # type: ignore[return-value]

@@ -197,6 +197,16 @@ def certify_words(encoder: Any, texts: Any, **options: Any) -> WordCertificate:
     """Certificate A: further words of these documents, if words were independent draws.
 
     The arguments are those of `pacsent.certify`; the options are those of `WordOptions`.
+
+    Examples
+    --------
+    >>> from pacsent import make
+    >>> from pacsent.paper.simulation import SETTINGS, Language
+    >>> language = Language(SETTINGS["topics"])
+    >>> texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 10))
+    >>> encoder = make("PB-L2", language.words)
+    >>> certify_words(encoder, texts, random_state=0).verify()
+    True
     """
     chosen = WordOptions.parse("certify_words", options)
     return certified(encoder, texts, chosen, measure)[0]  # type: ignore[return-value]
@@ -206,6 +216,16 @@ def certify_hidden_words(encoder: Any, texts: Any, **options: Any) -> HiddenWord
     """Certificate A': words of these very texts, hidden at random; no assumption.
 
     The arguments are those of `pacsent.certify`; the options are those of `HiddenWordOptions`.
+
+    Examples
+    --------
+    >>> from pacsent import make
+    >>> from pacsent.paper.simulation import SETTINGS, Language
+    >>> language = Language(SETTINGS["topics"])
+    >>> texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 10))
+    >>> encoder = make("PB-L2", language.words)
+    >>> certify_hidden_words(encoder, texts, random_state=0).verify()
+    True
     """
     chosen = HiddenWordOptions.parse("certify_hidden_words", options)
     return certified(encoder, texts, chosen, measure)[0]  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Fingerprints: which documents a model has seen, in any order, in a few megabytes.
+"""Fingerprints: which documents a model was trained on, in any order, in a few megabytes.
 
 A document leaves a 64-bit hash of its words, and so does every run of twenty words in it. Of these,
 the smallest are kept: an even sample, the same for every text, so that two texts which share
@@ -54,7 +54,7 @@ class Fingerprint:
         )  # type: ignore[return-value]
 
     def counts(self) -> dict[str, int]:
-        """What is kept beside the hashes, for a file."""
+        """The counts that a file keeps next to the hashes."""
         return {"n_documents": self.n_documents, "n_runs": self.n_runs, "most": self.most}
 
     @classmethod
@@ -103,7 +103,7 @@ class Fingerprint:
         return seen
 
     def chance_to_notice(self, n_words: int) -> float:
-        """Chance that a seen document of that number of words is noticed, by itself or by a run."""
+        """Probability that a document of `n_words` words from the training text is recognised."""
         documents, runs = (threshold / 2.0**64 for threshold in self._thresholds)
         if n_words < LEAST_WORDS:  # shorter ones are not compared
             documents = 0.0
