@@ -393,7 +393,9 @@ class TestRefusals:
     def test_vectors_trained_on_the_certified_text(self, language, documents):
         words = language.words
         digest = words.vocabulary.digest(documents)
-        seen = WordVectors(words.vocabulary, words.input_vectors, words.output_vectors, digest)
+        seen = WordVectors(
+            words.vocabulary, words.input_vectors, words.output_vectors, corpus_digest=digest
+        )
         with pytest.raises(ValueError, match=r"were trained on 600 of the 600 documents"):
             certify(AverageVectorizer(seen), documents)
 

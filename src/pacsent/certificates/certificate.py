@@ -29,7 +29,14 @@ _RULES = (
     (math.isfinite, "a finite number", "bias scale"),
 )  # fmt: skip
 RANGES = {name: (right, rule) for right, rule, names in _RULES for name in names.split()}
-_TYPES = {"str": str, "float": (float, int), "int": int, "dict": dict, "list": list, "tuple": tuple}
+_TYPES: dict[str, Any] = {
+    "str": str,
+    "float": (float, int),
+    "int": int,
+    "dict": dict,
+    "list": list,
+    "tuple": tuple,
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -103,6 +103,7 @@ class ContinuationCertificate(EncoderCertificate):
     """
 
     kind: ClassVar[str] = "continuation"
+    options_class: ClassVar[type[CertifyOptions]] = ContinuationOptions
     assumption: ClassVar[str] = (
         "documents are drawn independently from one distribution. Nothing is assumed about the "
         "words inside a document. The word vectors, the noise distribution, and everything that "
@@ -117,10 +118,6 @@ class ContinuationCertificate(EncoderCertificate):
     scale: float
     shift_norm: float
 
-    @staticmethod
-    def options_class() -> type[ContinuationOptions]:
-        return ContinuationOptions
-
     def recompute(self) -> dict[str, Any]:
         name, anytime = self.options["bound"], self.options["anytime"]
         return bound_on_mean(self.losses, name, self.delta_each, anytime=anytime)
@@ -132,7 +129,7 @@ class ContinuationCertificate(EncoderCertificate):
             self._refuse("n", f"{size}, the number of losses")
 
     def made_again(self, encoder: Any, texts: Any) -> EncoderCertificate:
-        return measure(prepare(encoder, texts, self._original_options(ContinuationOptions)))[0]
+        return measure(prepare(encoder, texts, self.original_options()))[0]
 
     def sentence(self) -> str:
         return (

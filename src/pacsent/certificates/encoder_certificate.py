@@ -184,6 +184,7 @@ class EncoderCertificate(Certificate):
     """
 
     unit: ClassVar[str] = "documents"
+    options_class: ClassVar[type[CertifyOptions]] = CertifyOptions
     needs_texts: ClassVar[tuple[str, ...]] = (
         "held_out_risk", "n_held_out", "n_left_out", "n_overlapping", "n_duplicates",
         "random_state", "options",
@@ -206,6 +207,11 @@ class EncoderCertificate(Certificate):
     def trivial_value(self) -> float:
         """The risk of guessing; a bound above it guarantees nothing."""
         return 0.5
+
+    @property
+    def measured_risk(self) -> float:
+        """The empirical counterpart of the bound."""
+        return self.empirical_risk
 
     @property
     def is_vacuous(self) -> bool:
@@ -250,8 +256,9 @@ class EncoderCertificate(Certificate):
                 self._must_equal(item.name, getattr(again, item.name), tolerance=1e-6)
         return True
 
-    def _original_options(self, kind: type[CertifyOptions]) -> CertifyOptions:
-        return kind(
+    def original_options(self) -> Any:
+        """What the function that made it was given."""
+        return self.options_class(
             **self.options, delta=self.delta, random_state=self.random_state,
             n_candidates=self.corrections.get("candidates", 1),
         )  # fmt: skip
@@ -264,14 +271,9 @@ class EncoderCertificate(Certificate):
         if self.held_out_risk is not None and self.held_out_risk > 1 and not self.unbounded:
             self._refuse("held_out_risk", "in [0, 1]")
         try:
-            self._original_options(self.options_class())
+            self.original_options()
         except (TypeError, ValueError) as error:
             raise ValueError(f"options must be those of certify. {error}") from None
-
-    @staticmethod
-    def options_class() -> type[CertifyOptions]:
-        """The options of this kind."""
-        return CertifyOptions
 
     # ---- words -------------------------------------------------------------------------------
 
@@ -310,8 +312,8 @@ class EncoderCertificate(Certificate):
 
     def why(self) -> str:
         """Which part makes the bound as large as it is."""
-        if self.empirical_risk >= self.trivial_value:
-            return f"the empirical risk {self.empirical_risk:.4g} alone is no better."
+        if self.measured_risk >= self.trivial_value:
+            return f"the empirical risk {self.measured_risk:.4g} alone is no better."
         return f"n = {self.n:,} {self.unit} are too few for delta = {self.delta:g}. Certify more."
 
     def provenance_in_words(self) -> str:

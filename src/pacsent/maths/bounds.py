@@ -2,7 +2,7 @@
 
 Every bound has the signature `bound(empirical_risk, kl, n, delta, *, ...)`: a risk in [0, 1]
 measured on `n` independent examples, KL(Q||P) in nats for a prior fixed before those examples were
-seen, and the probability `delta` that the statement fails. Arrays broadcast. The inputs are taken as
+seen, and the probability `delta` of failure. Arrays broadcast. The inputs are taken as
 exact; the result is rounded up, never below the value of the formula, and clipped to 1 unless
 `clip=False`. Risks are in `pacsent.maths.risks`, samples in `pacsent.certificates` and
 `pacsent.paper`.
@@ -464,7 +464,7 @@ def squared_loss_complexity(
     --------
     >>> near = squared_loss_complexity(10.0, 100, 0.05, 0.01, 2, Distances(1.0, 1.0, 5.0))
     >>> round(near, 4)
-    3.0193
+    3.0508
     """
     scale = lam**2 * variance / n
     largest = scale * distances[2] / n

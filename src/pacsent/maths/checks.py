@@ -11,7 +11,9 @@ def is_count(value: object, least: int = 0) -> bool:
     >>> is_count(3), is_count(3.0), is_count(True), is_count(0, least=1)
     (True, False, False, False)
     """
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        return False
+    return bool(value >= least)
 
 
 def is_number(value: object) -> bool:

@@ -10,6 +10,7 @@ from scipy import sparse
 from pacsent.certificates.calibration import calibrate
 from pacsent.certificates.encoder_certificate import (
     ROUNDING,
+    CertifyOptions,
     EncoderCertificate,
     Sample,
     bound_on_mean,
@@ -80,6 +81,7 @@ class DocumentCertificate(GibbsCertificate):
     """
 
     kind: ClassVar[str] = "B"
+    options_class: ClassVar[type[CertifyOptions]] = DocumentOptions
     searched: ClassVar[tuple[str, ...]] = ("branches",)
     assumption: ClassVar[str] = (
         "documents are drawn independently from one distribution; nothing is assumed within a "
@@ -99,10 +101,6 @@ class DocumentCertificate(GibbsCertificate):
     scale: float
     shift_norm: float
     step: float | None
-
-    @staticmethod
-    def options_class() -> type[DocumentOptions]:
-        return DocumentOptions
 
     @property
     def trivial_value(self) -> float:
@@ -124,7 +122,7 @@ class DocumentCertificate(GibbsCertificate):
             self._refuse("n", f"{size}, the number of losses")
 
     def measure_again(self, encoder: Any, texts: Any) -> EncoderCertificate:
-        return measure(prepare(encoder, texts, self._original_options(DocumentOptions)))[0]
+        return measure(prepare(encoder, texts, self.original_options()))[0]
 
     def sentence(self) -> str:
         return (
@@ -292,13 +290,14 @@ def source_variances(vocabulary: Vocabulary, scale: float) -> np.ndarray:
 
 
 def _word_posteriors(sample: Sample, documents: Encoded, scale, shift) -> _Words:
-    """Posterior and prior of every word; a learned one goes as far as pays."""
+    """Posterior and prior of every word; a learned one moves as far as the bound gains."""
     B_hat = np.asarray(sample.B_hat, dtype=float)
     posterior, variances = sample.options.posterior, sample.options.variances
     size = 0.01 if variances is None else variances[0]
     prior_var = source_variances(sample.words.vocabulary, size)
     if isinstance(posterior, tuple):
-        return _Words(*_given(posterior, B_hat, prior_var), B_hat, prior_var)
+        means, spreads = _given(posterior, B_hat, prior_var)
+        return _Words(means, spreads, B_hat, prior_var)
     steps(posterior)  # refuses other names
     if posterior == "prior":
         return _Words(B_hat, prior_var, B_hat, prior_var)

@@ -146,7 +146,7 @@ class GibbsCertificate(EncoderCertificate):
 
     def _check(self) -> None:
         super()._check()
-        options = self._original_options(self.options_class())
+        options = self.original_options()
         for name in self.searched:
             several = options.n_branches if name == "branches" else np.size(getattr(options, name))
             if self.corrections.get(name, 1) != several:
@@ -173,7 +173,7 @@ class GibbsCertificate(EncoderCertificate):
 
     def why(self) -> str:
         price = bounds.ln_xi(self.n) - math.log(self.delta_each)
-        if self.empirical_risk < self.trivial_value and self.kl > price:
+        if self.measured_risk < self.trivial_value and self.kl > price:
             return (
                 f"kl = {self.kl:.4g} nats is large for n = {self.n:,}. Choose options that stay "
                 "closer to the prior, or certify more."

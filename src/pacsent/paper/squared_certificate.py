@@ -14,6 +14,7 @@ from scipy import sparse
 
 from pacsent.certificates.encoder_certificate import (
     ROUNDING,
+    CertifyOptions,
     EncoderCertificate,
     Sample,
     certified,
@@ -63,6 +64,7 @@ class SquaredCertificate(GibbsCertificate):
     """
 
     kind: ClassVar[str] = "C"
+    options_class: ClassVar[type[CertifyOptions]] = SquaredOptions
     unit: ClassVar[str] = "words"
     assumption: ClassVar[str] = (
         "given its document, every token is drawn independently of all others from the document's "
@@ -81,10 +83,6 @@ class SquaredCertificate(GibbsCertificate):
     mean_square: float
     mean_fourth: float
     largest_square: float
-
-    @staticmethod
-    def options_class() -> type[SquaredOptions]:
-        return SquaredOptions
 
     @property
     def trivial_value(self) -> float:
@@ -115,7 +113,7 @@ class SquaredCertificate(GibbsCertificate):
             self._refuse("lam", "small enough for the complexity to be finite")
 
     def measure_again(self, encoder: Any, texts: Any) -> EncoderCertificate:
-        return measure(prepare(encoder, texts, self._original_options(SquaredOptions)))[0]
+        return measure(prepare(encoder, texts, self.original_options()))[0]
 
     def sentence(self) -> str:
         return (

@@ -13,6 +13,7 @@ import numpy as np
 from pacsent.certificates.calibration import calibrate
 from pacsent.certificates.encoder_certificate import (
     ROUNDING,
+    CertifyOptions,
     EncoderCertificate,
     Sample,
     certified,
@@ -92,6 +93,7 @@ class WordCertificate(GibbsCertificate):
     """
 
     kind: ClassVar[str] = "A"
+    options_class: ClassVar[type[CertifyOptions]] = WordOptions
     unit: ClassVar[str] = "words"
     searched: ClassVar[tuple[str, ...]] = ("bias", "prior_variance", "branches")
     unseen: ClassVar[str] = "a further word of one of these documents, if words were independent,"
@@ -117,10 +119,6 @@ class WordCertificate(GibbsCertificate):
     shift_norm: float
     step: float | None
 
-    @staticmethod
-    def options_class() -> type[WordOptions]:
-        return WordOptions
-
     @property
     def trivial_value(self) -> float:
         return min(self.weights)
@@ -142,7 +140,7 @@ class WordCertificate(GibbsCertificate):
             self._refuse("n_documents", f"at most {self.n}, the number of words")
 
     def measure_again(self, encoder: Any, texts: Any) -> EncoderCertificate:
-        return measure(prepare(encoder, texts, self._original_options(self.options_class())))[0]
+        return measure(prepare(encoder, texts, self.original_options()))[0]
 
     def sentence(self) -> str:
         weighted = ""
@@ -158,23 +156,16 @@ class WordCertificate(GibbsCertificate):
         noise = f" on true words, {self.noise_risk:.4f} on noise (exact)"
         return f"{noise}{super().details()}, in {self.n_documents:,} documents"
 
-    def why(self) -> str:
+    @property
+    def measured_risk(self) -> float:
         noise = self.noise_risk + self.noise_margin
-        risk = self.weights[0] * self.empirical_risk + self.weights[1] * noise
-        if risk < self.trivial_value:
-            price = bounds.ln_xi(self.n) - math.log(self.delta_each)
-            if self.kl > price:
-                return (
-                    f"kl = {self.kl:.4g} nats is large for n = {self.n:,}. Choose options that "
-                    "stay closer to the prior, or certify more."
-                )
-            return f"n = {self.n:,} words are too few for delta = {self.delta:g}. Certify more."
-        worst = max(("true words", self.empirical_risk), ("noise", self.noise_risk),
-                    key=lambda pair: pair[1])  # fmt: skip
-        return (
-            f"the empirical risk {risk:.4g} alone is no better (most of it on {worst[0]}: "
-            f"{worst[1]:.4g}). Choose another bias."
-        )
+        return self.weights[0] * self.empirical_risk + self.weights[1] * noise
+
+    def why(self) -> str:
+        if self.measured_risk < self.trivial_value:
+            return super().why()
+        part = "true words" if self.empirical_risk > self.noise_risk else "noise"
+        return f"{super().why()} Most of it is on {part}: choose another bias."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,15 +173,12 @@ class HiddenWordCertificate(WordCertificate):
     """Kind A': words of the certified texts that did not build the vector, without assumption."""
 
     kind: ClassVar[str] = "A'"
+    options_class: ClassVar[type[CertifyOptions]] = HiddenWordOptions
     unseen: ClassVar[str] = "a word of these documents that did not build its vector"
     assumption: ClassVar[str] = (
         "none about language. The texts are fixed, and the probability is that of the random "
         "choice of words alone."
     )
-
-    @staticmethod
-    def options_class() -> type[WordOptions]:
-        return HiddenWordOptions
 
 
 def certify_words(encoder: Any, texts: Any, **options: Any) -> WordCertificate:
