@@ -159,7 +159,7 @@ def _promise(method, words, target, random_state, n_jobs) -> dict:
     """Certificate A and, since phi is known, the risk it is about."""
     from scipy import sparse
 
-    from pacsent.certificates.encoder_certificate import prepare
+    from pacsent.certificates.encoder_certificate import certified
     from pacsent.maths.risks import gibbs_risk
     from pacsent.paper.word_certificate import WordOptions, measure
 
@@ -168,7 +168,7 @@ def _promise(method, words, target, random_state, n_jobs) -> dict:
     known = vectorizer.get_params(deep=False)
     vectorizer.set_params(**{name: value for name, value in settings.items() if name in known})
     options = WordOptions(random_state=random_state, n_jobs=n_jobs)
-    certificate, gibbs = measure(prepare(vectorizer, target.texts[:N_CERTIFIED], options))
+    certificate, gibbs = certified(vectorizer, target.texts[:N_CERTIFIED], options, measure)
     drawn = target.phi(gibbs.parts.rows)
     phi = np.zeros((len(drawn), words.n_words))  # spelled digits are words that nothing draws
     for at, word in enumerate(words.vocabulary.words):

@@ -225,7 +225,7 @@ def certify(
         "anytime": anytime, "overlap": overlap, "random_state": random_state, "n_jobs": n_jobs,
         "verbose": verbose, **options,
     })  # fmt: skip
-    return certified(encoder, texts, chosen, measure)[0]  # type: ignore[return-value]
+    return certified(encoder, texts, chosen, measure)[0]
 
 
 class Rule(NamedTuple):

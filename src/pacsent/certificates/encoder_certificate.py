@@ -463,10 +463,8 @@ def vectors_of(encoder: Any, encoded: Encoded) -> np.ndarray:
         return np.asarray(encoder.transform(encoded), dtype=np.float32)
 
 
-def certified(
-    encoder: Any, texts: Any, options: Any, measure: Callable
-) -> tuple[EncoderCertificate, Any]:
-    """What `measure` makes of one encoder, or of the best of several, with a union bound."""
+def certified(encoder: Any, texts: Any, options: Any, measure: Callable) -> tuple[Any, Any]:
+    """What `measure` returns for one encoder, or for the best of several with a union bound."""
     if not isinstance(encoder, list | tuple):
         found, measured = measure(prepare(encoder, texts, options))
         return _warned(found, stacklevel=4), measured

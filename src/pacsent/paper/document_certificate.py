@@ -149,7 +149,7 @@ def certify_documents(encoder: Any, texts: Any, **options: Any) -> DocumentCerti
     True
     """
     chosen = DocumentOptions.parse("certify_documents", options)
-    return certified(encoder, texts, chosen, measure)[0]  # type: ignore[return-value]
+    return certified(encoder, texts, chosen, measure)[0]
 
 
 class _Words(NamedTuple):

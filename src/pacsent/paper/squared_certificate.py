@@ -149,7 +149,7 @@ def certify_squared_loss(encoder: Any, texts: Any, **options: Any) -> SquaredCer
     True
     """
     chosen = SquaredOptions.parse("certify_squared_loss", options)
-    return certified(encoder, texts, chosen, measure)[0]  # type: ignore[return-value]
+    return certified(encoder, texts, chosen, measure)[0]
 
 
 def measure(sample: Sample) -> tuple[SquaredCertificate, GibbsPosterior]:

@@ -197,7 +197,7 @@ def certify_words(encoder: Any, texts: Any, **options: Any) -> WordCertificate:
     True
     """
     chosen = WordOptions.parse("certify_words", options)
-    return certified(encoder, texts, chosen, measure)[0]  # type: ignore[return-value]
+    return certified(encoder, texts, chosen, measure)[0]
 
 
 def certify_hidden_words(encoder: Any, texts: Any, **options: Any) -> HiddenWordCertificate:
@@ -216,7 +216,7 @@ def certify_hidden_words(encoder: Any, texts: Any, **options: Any) -> HiddenWord
     True
     """
     chosen = HiddenWordOptions.parse("certify_hidden_words", options)
-    return certified(encoder, texts, chosen, measure)[0]  # type: ignore[return-value]
+    return certified(encoder, texts, chosen, measure)[0]
 
 
 class _Prior(NamedTuple):
