@@ -391,28 +391,3 @@ def test_the_command_lists_the_rows():
     assert done.exit_code == 0
     assert "tf-idf" in done.output
     assert done.output.count("not in the paper") == sum(not row.in_paper for row in ROWS.values())
-
-
-@pytest.mark.slow
-def test_two_demos_with_one_seed_are_equal(tmp_path, monkeypatch):
-    from pacsent.bench import generated_demo as demo
-
-    monkeypatch.setattr(demo, "METHODS", ("i-PB-neg", "w-PB-neg"))
-    monkeypatch.setattr(demo, "LAMS", (1.0,))
-    one, other = (demo.run(tmp_path / name, n_jobs=2) for name in "ab")
-    assert one["table"] == other["table"]
-    assert (tmp_path / "a" / "words" / "config.json").read_bytes() == (
-        tmp_path / "b" / "words" / "config.json"
-    ).read_bytes()
-
-
-@pytest.mark.slow
-def test_the_demo_keeps_its_promises(tmp_path):
-    from pacsent.bench import generated_demo as demo
-
-    made = demo.run(tmp_path / "demo")
-    promises = [r for r in made["results"] if r["kind"] == "certificate"]
-    assert len(promises) >= 10
-    assert all(r["true_risk"] <= r["risk_bound"] for r in promises)
-    assert "PB-L2" in made["table"]
-    assert (tmp_path / "demo" / "index.html").exists()

@@ -10,7 +10,6 @@ __getattr__, __dir__ = offer(
         "evaluation": "evaluation",
         "reproduction": "reproduction",
         "report": "report",
-        "generated_demo": "generated_demo",
         "mteb": "mteb",
         "evaluate": "evaluation",
     },

@@ -191,20 +191,14 @@ def reproduce(
 @click.option("--random-state", default=0, show_default=True, help="Seed.")
 @n_jobs_option
 @overwrite_option
-@click.option(
-    "--generated",
-    is_flag=True,
-    help="On text drawn from the paper's generative model: every method, and the true risk.",
-)
 @json_option
 @click.option("--quiet", is_flag=True, help="Results only.")
-def demo(output, random_state, n_jobs, overwrite, generated, as_json, quiet):
+def demo(output, random_state, n_jobs, overwrite, as_json, quiet):
     """Show everything, end to end, on passages of thirty books with the English model.
 
     Searches passages by meaning, learns who wrote them, bounds how often that is wrong, and checks
     the bound on new passages of the same books and of other books, where an alarm is raised.
-    With --generated: draws a corpus, trains word vectors, fits every method, and prints accuracy,
-    the true risk (known, because the text was drawn) and the certificate. OUT/index.html shows it.
+    OUT/index.html shows it.
     """
     from pathlib import Path
 
@@ -216,26 +210,19 @@ def demo(output, random_state, n_jobs, overwrite, generated, as_json, quiet):
         if not quiet:
             click.echo(line, err=True)
 
-    if generated:
-        from pacsent.bench import generated_demo as example
+    from pacsent.bench import books
+    from pacsent.maths.rounding import rounded_up
 
-        made = example.run(output, random_state=random_state, n_jobs=n_jobs, say=say)
-        told = [made["table"]]
-    else:
-        from pacsent.bench import books
-        from pacsent.maths.rounding import rounded_up
-
-        made = books.run(output, random_state=random_state, n_jobs=n_jobs, say=say)
-        told = [
-            f"{what}: error at most {rounded_up(made[key]['bound'], 3)}, measured "
-            f"{made[key]['error']:.3f}" + (", alarm" if made[key]["alarm"] else ", no alarm")
-            for what, key in (("same books", "same_books"), ("other books", "other_books"))
-        ]
+    made = books.run(output, random_state=random_state, n_jobs=n_jobs, say=say)
+    lines = [
+        f"{what}: error at most {rounded_up(made[key]['bound'], 3)}, measured "
+        f"{made[key]['error']:.3f}" + (", alarm" if made[key]["alarm"] else ", no alarm")
+        for what, key in (("same books", "same_books"), ("other books", "other_books"))
+    ]
     if as_json:
-        made.pop("table", None)
         echo_json({"report": Path(output) / "index.html", **made})
     else:
-        click.echo("\n".join(told))
+        click.echo("\n".join(lines))
     say(
         f"""
 Report: {Path(output) / "index.html"}
