@@ -64,7 +64,7 @@ def test_search_marks_the_words_that_make_up_the_cosine(books, vectorizer, vecto
 @pytest.fixture(scope="module")
 def made():
     row = {"bound": 0.17601, "error": 0.143, "n_fitted": 1800, "n_calibration": 600, "n_new": 600,
-           "alarm": False, "p_value": 0.28, "told_apart": 0.5,
+           "alarm": False, "p_value": 0.28, "distinguished": 0.5,
            "reliability": [{"n": 600, "probability": 0.9, "right": 0.857}]}  # fmt: skip
     point = {"with vectors": 0.5, "n-grams alone": 0.4}
     hit = {"author": "<A>", "book": "B & C", "text": "<b>storm</b> & sea", "cosine": 0.5,
@@ -79,7 +79,13 @@ def made():
         "found": [{"query": "<i>", "hits": [hit]}],
         "curve": [{"n_labels": 100, **point}, {"n_labels": 900, **point}],
         "same_books": row,
-        "other_books": {**row, "error": 0.487, "alarm": True, "p_value": 1e-80, "told_apart": 0.8},
+        "other_books": {
+            **row,
+            "error": 0.487,
+            "alarm": True,
+            "p_value": 1e-80,
+            "distinguished": 0.8,
+        },
         "certificate": Certificate(),
         "seconds": 40.0,
     }

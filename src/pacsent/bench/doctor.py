@@ -104,7 +104,7 @@ def _memory() -> float | None:
 
 def _gpu() -> dict[str, Any]:
     if importlib.util.find_spec("torch") is None:
-        return {"found": None, "why": "torch is not installed, so nobody looked"}
+        return {"found": None, "why": "not checked: torch is not installed"}
     import torch
 
     if not torch.cuda.is_available():

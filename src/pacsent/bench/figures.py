@@ -65,7 +65,7 @@ def figures(results: Sequence[dict], titles: dict[str, str]) -> list[Figure]:
     made = list(_of_datasets(altair, of_kind, titles))
     certificates = [r for found in of_kind.get("certificate", {}).values() for r in found]
     if shown := [r for r in certificates if _realised(r) is not None]:
-        caption = "What was promised and what came true. Guessing is wrong half of the time."
+        caption = "Guaranteed and realised risk. Guessing is wrong half of the time."
         made.append(Figure("certificate", "", caption, _certificates(altair, shown, titles)))
     return made
 
@@ -309,19 +309,19 @@ def _certificates(alt, found, titles):
     several = len({r["dataset"] for r in found}) > 1
     values = [
         {"method": r["label"] + f", {titles.get(r['dataset'], r['dataset'])}" * several,
-         "realised": round(_realised(r), 4), "promised": round(r["risk_bound"], 4)}
+         "realised": round(_realised(r), 4), "guaranteed": round(r["risk_bound"], 4)}
         for r in found
     ]  # fmt: skip
     base = alt.Chart(alt.Data(values=values)).transform_filter(_FILTER)
     y = alt.Y("method:N", sort=None, axis=alt.Axis(title=None, labelLimit=180))
-    hint = ["method:N", "realised:Q", "promised:Q"]
+    hint = ["method:N", "realised:Q", "guaranteed:Q"]
     lines = base.mark_rule(color="#888", strokeWidth=2).encode(
-        y=y, x=alt.X("realised:Q", title="risk", scale=alt.Scale(zero=False)), x2="promised:Q"
+        y=y, x=alt.X("realised:Q", title="risk", scale=alt.Scale(zero=False)), x2="guaranteed:Q"
     )
-    both = base.transform_fold(["realised", "promised"], as_=["what", "risk"])
+    both = base.transform_fold(["realised", "guaranteed"], as_=["what", "risk"])
     dots = both.mark_point(filled=True, size=80, opacity=1).encode(
         y=y, x="risk:Q", tooltip=hint,
-        color=alt.Color("what:N", scale=alt.Scale(domain=["realised", "promised"],
+        color=alt.Color("what:N", scale=alt.Scale(domain=["realised", "guaranteed"],
                         range=[_COLOURS[0], _COLOURS[6]]), legend=_legend(alt, 2)),
     )  # fmt: skip
     guess = alt.Chart(alt.Data(values=[{"guessing": 0.5}]))

@@ -67,7 +67,7 @@ class Encoder:
 
     @property
     def mteb_model_meta(self) -> Any:
-        """What mteb writes beside the results."""
+        """What mteb writes with the results."""
         from mteb.models.model_meta import ModelMeta, ScoringFunction
 
         words = self.vectorizer.word_vectors

@@ -392,9 +392,9 @@ def _sections(results, charts) -> Iterator[str]:
     if certificates[1]:
         yield _section(
             "Certificates",
-            "What is promised, with chance 1 - delta, about telling the words of a document from "
-            "noise; beside it the truth where the text was drawn by us, or the risk on a tenth of "
-            "the documents (kind A: of the words) that nothing else has read. Guessing has risk "
+            "The bound on the error of telling words of a document apart from random words, with "
+            "confidence 1 - delta; next to it the true risk of generated text, or the risk on a "
+            "tenth of the documents (kind A: of the words) that was held out. Guessing has risk "
             "0.5. Kind A holds where words are independent draws, which real text is not.",
             _charts(charts, "certificate"),
             _without_constants(*certificates),
@@ -463,7 +463,7 @@ def _page(results, charts, run, title, again) -> str:
         f"<h2>How to run it again</h2><pre>{escaped(again)}</pre><p class='soft'>pacsent "
         f"{escaped(first.get('pacsent', ''))}, word vectors "
         f"{escaped(str(first.get('words_digest', ''))[:16])}. Every number on this page comes from "
-        "the JSON files in <code>results/</code> beside it, which say how they were made.</p>"
+        "the JSON files in <code>results/</code>, which say how they were made.</p>"
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'

@@ -193,7 +193,7 @@ def guarantee(
         "n_new": len(new),
         "alarm": bool(test.alarm),
         "p_value": float(test.p_value),
-        "told_apart": float(test.accuracy),
+        "distinguished": float(test.accuracy),
         "reliability": reliability(probabilities.max(axis=1), right),
     }
 

@@ -302,7 +302,7 @@ def _broken(found) -> str:
     return (
         f"{outcome} The assumption can be tested without labels, and the test raised an alarm: a "
         "second classifier, trained to distinguish the new passages from the old ones, was right "
-        f"for {100 * found['told_apart']:.0f} % of them, where 50 % is guessing "
+        f"for {100 * found['distinguished']:.0f} % of them, where 50 % is guessing "
         f"({_p(found)}). After an alarm, label some of the new texts and train "
         "again."
     )
