@@ -157,6 +157,14 @@ def test_help_has_the_families_in_the_order_of_the_flow():
     assert shown.index("  clean ") < shown.index("  fit ") < shown.index("  bound ")
 
 
+@pytest.mark.parametrize("group", [[], ["classify"]])
+def test_summaries_fit_eighty_columns_whole(group, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = CliRunner().invoke(cli, [*group, "--help"], terminal_width=80).output
+    assert "..." not in shown.partition("\n\n")[2]
+    assert max(map(len, shown.splitlines())) <= 80
+
+
 def test_the_shell_completes_options():
     environment = {**os.environ, "_PACSENT_COMPLETE": "bash_complete"}
     environment |= {"COMP_WORDS": "pacsent embed --keep", "COMP_CWORD": "2"}

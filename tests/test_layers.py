@@ -17,7 +17,7 @@ ROOMS = {
     "__main__": {"cli"},
     "cli": {
         "bench", "certificates", "classify", "files", "maths", "paper", "progress",
-        "scale", "encoders", "maps", "serve", "storage", "text", "words",
+        "parameter_checks", "scale", "encoders", "maps", "serve", "storage", "text", "words",
     },
     "scale": {
         "_kernels", "classify", "files", "progress", "encoders", "storage",

@@ -9,9 +9,9 @@ release.
 import re
 
 from sklearn.base import _fit_context as fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 
-__all__ = ["DeviceName", "Interval", "StrOptions", "fit_context"]
+__all__ = ["DeviceName", "Interval", "InvalidParameterError", "StrOptions", "fit_context"]
 
 
 class DeviceName(StrOptions):

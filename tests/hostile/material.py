@@ -38,6 +38,17 @@ def expected(method: str) -> np.ndarray:
     return np.asarray(fitted(method).transform(TEXTS))
 
 
+@cache
+def classifier():
+    """A small classifier with a calibration set."""
+    from pacsent import TextClassifier
+
+    texts = [f"{a} {b} {a}" for a in ("now", "then") for b in WORDS * 2]
+    labels = ["up" if text.startswith("now") else "down" for text in texts]
+    numbered = [f"{text} {number}" for number, text in enumerate(texts)]
+    return TextClassifier(n_jobs=1).fit(numbered, labels, holdout=0.4, seed=0)
+
+
 def write_words(name="words") -> Path:
     from pacsent import save
 
@@ -54,16 +65,6 @@ LABELLED = [
     (f"{a} {b} {c} item{n}", "up" if a in WORDS[:4] else "down")
     for n, (a, b, c) in enumerate(zip(WORDS * 5, WORDS[3:] * 8, WORDS[5:] * 14))
 ]
-
-
-@cache
-def classifier():
-    from pacsent import TextClassifier
-
-    texts = [f"{text} seen" for text, _ in LABELLED * 3]
-    texts = [f"{text}{n}" for n, text in enumerate(texts)]
-    labels = [label for _, label in LABELLED * 3]
-    return TextClassifier(n_jobs=1).fit(texts, labels, holdout=0.5, seed=0)
 
 
 def write_classifier(name="classifier") -> Path:
@@ -84,7 +85,6 @@ def prepare() -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        classifier()
         for method in METHODS:
             expected(method)
         classifier().predict_proba(TEXTS)

@@ -1,4 +1,4 @@
-"""Commands that score: evaluate, reproduce, demo."""
+"""Commands that measure: evaluate, reproduce, demo."""
 
 import click
 
@@ -15,10 +15,6 @@ from pacsent.cli.command_line import (
 from pacsent.cli.printing import echo_json, table, terminal_width
 from pacsent.cli.text_inputs import label_options, say
 
-# ------------------------------------------------------------------------------------------------
-# scores: evaluate, reproduce, demo
-# ------------------------------------------------------------------------------------------------
-
 
 @cli.command()
 @click.argument("method")
@@ -32,7 +28,7 @@ from pacsent.cli.text_inputs import label_options, say
 @click.option("--save-classifiers", type=click.Path(), help="Folder to keep the classifiers in.")
 @device_option
 @n_jobs_option
-@click.option("--no-verify", is_flag=True, help="Accept a dataset whose content is not the known.")
+@click.option("--no-verify", is_flag=True, help="Accept a dataset whose checksum differs.")
 @overwrite_option
 @json_option
 @quiet_option
@@ -40,11 +36,12 @@ def evaluate(
     method, words, dataset, data, test, lams, seeds, save_classifiers, device, n_jobs, no_verify,
     **given,
 ):  # fmt: skip
-    """Score METHOD with WORDS on DATASET by the paper's protocol.
+    """Score METHOD on DATASET by the paper's protocol.
 
-    METHOD is a row of the table (pacsent reproduce --list) or a method of the paper. DATASET is
-    the name of a benchmark dataset, or your own file as in `classify train`. lam, C and L2
-    normalisation are chosen by five-fold cross-validation on the training part.
+    METHOD is a row of the table (pacsent reproduce --list) or a method of the paper. WORDS is the
+    word vectors. DATASET is the name of a benchmark dataset, or your own file as in `classify
+    train`. lam, C and L2 normalisation are chosen by five-fold cross-validation on the training
+    part.
     """
     from pathlib import Path
 
@@ -104,7 +101,7 @@ def _list_rows(context, parameter, wanted):
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder to write.")
 @click.option("--only", help="Rows, datasets or kinds, separated by commas: PB-L2,imdb.")
 @seeds_option
-@click.option("--quick", is_flag=True, help="A small grid and one seed: does everything work?")
+@click.option("--quick", is_flag=True, help="Use a small grid and one seed, to try the whole run.")
 @click.option("--save-classifiers", is_flag=True, help="Keep the classifiers in OUT/classifiers.")
 @device_option
 @n_jobs_option
@@ -116,11 +113,9 @@ def _list_rows(context, parameter, wanted):
     show_default=True,
     help="How the table is printed.",
 )
-@click.option(
-    "--time-limit", type=float, help="Seconds after which no further result is begun; run again."
-)
+@click.option("--time-limit", type=float, help="Seconds after which no further result is begun.")
 @click.option("--no-report", is_flag=True, help="Write result files only, no index.html or plots.")
-@click.option("--no-verify", is_flag=True, help="Accept datasets whose content is not the known.")
+@click.option("--no-verify", is_flag=True, help="Accept datasets whose checksum differs.")
 @json_option
 @quiet_option
 @click.option(
@@ -129,17 +124,15 @@ def _list_rows(context, parameter, wanted):
     is_eager=True,
     expose_value=False,
     callback=_list_rows,
-    help="List the rows of the table and leave.",
+    help="List the rows of the table and exit.",
 )
-def reproduce(
-    data, words, output, only, seeds, quick, save_classifiers, device, n_jobs, table_format,
-    time_limit, no_report, no_verify, as_json, quiet,
-):  # fmt: skip
-    """Run the paper's experiment again and print its table with ours beside it.
+def reproduce(data, words, output, only, table_format, no_report, as_json, quiet, **how):
+    """Run the paper's experiments again.
 
-    Each result is one JSON file in OUT/results; a run that was interrupted goes on where it
-    stopped. OUT/index.html is the report, one file that opens offline. --only takes rows,
-    datasets and kinds (paper, classification, few-labels, similarity, certificate, map).
+    Prints the paper's table next to ours. Each result is one JSON file in OUT/results; a run that
+    was interrupted continues where it stopped. OUT/index.html is the report, one file that opens
+    offline. --only takes rows, datasets and kinds (paper, classification, few-labels, similarity,
+    certificate, map).
     """
     from pathlib import Path
 
@@ -154,15 +147,11 @@ def reproduce(
         formats.read(words),
         output,
         only=only.split(",") if only else None,
-        seeds=range(seeds),
-        quick=quick,
-        save_classifiers=save_classifiers,
-        device=device,
-        n_jobs=n_jobs,
-        verify=not no_verify,
+        seeds=range(how.pop("seeds")),
+        verify=not how.pop("no_verify"),
         verbose=not quiet,
-        time_limit=time_limit,
-        report=None if quiet else lambda line: click.echo(line, err=True),
+        report=None if quiet else say(quiet),
+        **how,
     )
     results = reproduction.read_results(Path(output) / "results")
     if not results:
@@ -192,28 +181,22 @@ def reproduce(
 @n_jobs_option
 @overwrite_option
 @json_option
-@click.option("--quiet", is_flag=True, help="Results only.")
+@quiet_option
 def demo(output, random_state, n_jobs, overwrite, as_json, quiet):
-    """Show everything, end to end, on passages of thirty books with the English model.
+    """Show everything on passages of thirty books.
 
-    Searches passages by meaning, learns who wrote them, bounds how often that is wrong, and checks
-    the bound on new passages of the same books and of other books, where an alarm is raised.
-    OUT/index.html shows it.
+    With the English model: searches passages by meaning, learns who wrote them, bounds how often
+    that is wrong, and checks the bound on new passages of the same books and of other books, where
+    an alarm is raised. OUT/index.html shows it.
     """
     from pathlib import Path
 
-    from pacsent.files import check_output
-
-    check_output(output, overwrite=overwrite, folder=True)
-
-    def say(line):
-        if not quiet:
-            click.echo(line, err=True)
-
     from pacsent.bench import books
+    from pacsent.files import check_output
     from pacsent.maths.rounding import rounded_up
 
-    made = books.run(output, random_state=random_state, n_jobs=n_jobs, say=say)
+    check_output(output, overwrite=overwrite, folder=True)
+    made = books.run(output, random_state=random_state, n_jobs=n_jobs, say=say(quiet))
     lines = [
         f"{what}: error at most {rounded_up(made[key]['bound'], 3)}, measured "
         f"{made[key]['error']:.3f}" + (", alarm" if made[key]["alarm"] else ", no alarm")
@@ -223,7 +206,7 @@ def demo(output, random_state, n_jobs, overwrite, as_json, quiet):
         echo_json({"report": Path(output) / "index.html", **made})
     else:
         click.echo("\n".join(lines))
-    say(
+    say(quiet)(
         f"""
 Report: {Path(output) / "index.html"}
 

@@ -1,4 +1,4 @@
-"""Commands about guarantees: bound, certify, verify, simulate."""
+"""Commands about certificates: bound, certify, verify, simulate."""
 
 import warnings
 
@@ -6,11 +6,15 @@ import click
 
 from pacsent.cli.command_line import (
     cli,
+    delta_option,
     device_option,
     echo_warnings,
     json_option,
+    method_option,
     n_jobs_option,
+    open_vectorizer,
     overwrite_option,
+    probability_option,
     quiet_option,
 )
 from pacsent.cli.embed_commands import check_parameters
@@ -18,27 +22,18 @@ from pacsent.cli.printing import echo_json, noted, table, terminal_width
 from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
 
 
-def _probability(context, parameter, value):
-    if not 0 < value < 1:
-        raise click.BadParameter(f"{value:g} is not strictly between 0 and 1.")
-    return value
-
-
 @cli.command()
 @click.option("--risk", type=click.FloatRange(0, 1), required=True, help="Empirical risk.")
 @click.option("--kl", type=click.FloatRange(min=0), required=True, help="KL(Q||P) in nats.")
 @click.option("--n", type=click.IntRange(min=1), required=True, help="Independent examples.")
-@click.option(
-    "--delta", type=float, default=0.05, show_default=True, callback=_probability,
-    help="Probability that the bound fails.",
-)  # fmt: skip
+@delta_option
 @click.option(
     "--lam", type=click.FloatRange(min=0, min_open=True),
     help="Catoni's lambda, fixed before the sample is seen.  [default: n]",
 )  # fmt: skip
 @json_option
 def bound(risk, kl, n, delta, lam, as_json):
-    """Print all PAC-Bayes bounds on one set of numbers, as a table."""
+    """Compute all PAC-Bayes bounds for given numbers."""
     from pacsent.maths import bounds
     from pacsent.maths.rounding import rounded_up
 
@@ -51,22 +46,6 @@ def bound(risk, kl, n, delta, lam, as_json):
     click.echo(f"risk {risk:g} on n = {n:,}, KL {kl:g} nats, delta {delta:g}")
     lines = [(row.name, rounded_up(row.value, 6), row.note) for row in rows]
     click.echo(noted(lines, width=terminal_width()))
-
-
-def _vectorizer(model, method):
-    from pacsent.encoders.methods import check_gives_vectors, make
-    from pacsent.storage import load
-
-    loaded = load(model)
-    check_gives_vectors(loaded, model)
-    if not hasattr(loaded, "transform"):
-        return make(method or "PB-L2", loaded)
-    if method is not None:
-        raise click.UsageError(
-            f"--method is for a MODEL that holds word vectors only. Got {method} for {model}, "
-            "which holds a fitted method. Leave --method out."
-        )
-    return loaded
 
 
 # options of `certify` that only some kinds have, with the value that means "not given"
@@ -114,19 +93,17 @@ def _certified(kind, encoder, texts, options):
     "of these documents, if words were independent. A': words of these texts, no assumption. "
     "B: new documents, for w-PB-neg. C: squared loss.",
 )  # fmt: skip
-@click.option("--method", show_default="PB-L2",
-              help="The method, where MODEL holds word vectors only.")  # fmt: skip
-@click.option(
-    "--delta", type=float, default=0.05, show_default=True, callback=_probability,
-    help="Probability that the bound fails.",
-)  # fmt: skip
+@method_option("PB-L2")
+@delta_option
 @click.option("--n-candidates", type=click.IntRange(min=1), default=1, show_default=True,
-              help="Methods, settings or seeds tried, this one included.")  # fmt: skip
+              help="Number of methods, settings or seeds that were compared on TEXTS, this one "
+              "included; the bound is corrected for it.")  # fmt: skip
 @click.option("--bound", type=click.Choice(["betting", "maurer-pontil", "chernoff"]),
               default="betting", show_default=True,
               help="Bound on the mean loss (continuation, B).")  # fmt: skip
-@click.option("--share", type=float, default=0.8, show_default=True, callback=_probability,
-              help="First part of a document that makes its vector (continuation).")  # fmt: skip
+@probability_option(
+    "--share", 0.8, "First part of a document, of which the vector is made (continuation)."
+)
 @click.option(
     "--anytime",
     is_flag=True,
@@ -135,13 +112,13 @@ def _certified(kind, encoder, texts, options):
 @click.option("--posterior", default="auto", show_default=True,
               type=click.Choice(["auto", "prior", "vectorizer", "bound"]),
               help="Which posterior is certified (A, A', B, C).")  # fmt: skip
-@click.option("--bias", type=float, help="Added to every score.  [default: ln of the negatives]")
+@click.option("--bias", type=float, help="Added to every score.  [default: log of --n-negatives]")
 @click.option("--split", type=float,
-              help="Share of the documents (A, A', C: of the words) set aside.")  # fmt: skip
-@click.option("--holdout", type=float, help="Share of them held out, to compare with the bound.")
+              help="Share of the documents (A, A', C: words) to train on.")  # fmt: skip
+@click.option("--holdout", type=float, help="Share held out, to compare the bound with.")
 @click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse",
-              show_default=True, help="Documents of the training text.")  # fmt: skip
-@click.option("--no-calibrate", is_flag=True, help="Leave the vector as it is.")
+              show_default=True, help="Documents that were trained on.")  # fmt: skip
+@click.option("--no-calibrate", is_flag=True, help="Do not calibrate the vectors.")
 @click.option("--random-state", type=click.IntRange(min=0),
               help="Seed of the split.  [default: drawn, and recorded]")  # fmt: skip
 @n_jobs_option
@@ -150,19 +127,19 @@ def _certified(kind, encoder, texts, options):
 @json_option
 @quiet_option
 def certify(model, texts, output, kind, method, overwrite, as_json, no_calibrate, quiet, **options):
-    """Certify how well MODEL recognises the words that follow in documents.
+    """Certify how well vectors tell unseen words from random words.
 
-    TEXTS is a file with one document per line, a table, or - for stdin. The word vectors must not
-    have been trained on it: such documents are refused (exit status 1), and where the training text
-    is not recorded the certificate says so. A method that learns from text is fitted again on
-    documents set aside. The exit status is 0 also for a bound that is no better than guessing; a
-    warning on stderr says so.
+    TEXTS is a file with one document per line, a table, or - for stdin. The word vectors of MODEL
+    must not have been trained on it: documents they have seen are refused (exit status 1). Where it
+    is not recorded which texts they have seen, the certificate says so. A method that learns from
+    text is fitted again on the training part. The exit status is also 0 for a bound that is no
+    better than guessing; a warning on stderr says so.
     """
     from pacsent.files import check_output, replacing
 
     check_output(output, [model, texts], overwrite=overwrite)
     read = read_texts(texts, options.pop("text_column"), options.pop("input_format"), quiet)
-    vectorizer = _vectorizer(model, method)
+    vectorizer = open_vectorizer(model, method, default="PB-L2", fitted=False)
     device = options.pop("device")
     if device is not None:
         check_parameters(vectorizer, {"device": device})
@@ -191,16 +168,16 @@ def certify(model, texts, output, kind, method, overwrite, as_json, no_calibrate
 @click.argument("texts", required=False, type=TextsPath())
 @click.argument("model", required=False)
 @text_options
-@click.option("--method", show_default="PB-L2",
-              help="The method, where MODEL holds word vectors only.")  # fmt: skip
+@method_option("PB-L2")
 @json_option
 @quiet_option
 def verify(certificate, texts, model, text_column, input_format, method, as_json, quiet):
-    """Check a CERTIFICATE: its parts alone, or all of it with TEXTS and MODEL.
+    """Check a CERTIFICATE, alone or with its texts and model.
 
-    A certificate of an encoder is written by `pacsent certify -o`, that of a classifier by
-    `pacsent classify certify --json`; the latter is checked alone. The exit status is 1, with one
-    line that says why, where something does not fit.
+    Alone, the bound is computed again from its parts. With TEXTS and MODEL every part is. A
+    certificate of vectors is written by `pacsent certify -o`, one of a classifier by `pacsent
+    classify certify --json`; the latter is checked alone. The exit status is 1 where something does
+    not agree.
     """
     from pacsent.certificates import ErrorCertificate
     from pacsent.paper import certificate_from_json
@@ -218,7 +195,8 @@ def verify(certificate, texts, model, text_column, input_format, method, as_json
         if not quiet:
             click.echo("verify: certifying once more ...", err=True)
         found.verify(
-            list(read_texts(texts, text_column, input_format, quiet)), _vectorizer(model, method)
+            list(read_texts(texts, text_column, input_format, quiet)),
+            open_vectorizer(model, method, default="PB-L2", fitted=False),
         )
         checked = "the parts follow from the text and the model, and the bound from the parts"
     if as_json:
@@ -273,10 +251,7 @@ def _covered(c) -> list[str]:
     show_default=True,
     help="Independent corpora.",
 )
-@click.option(
-    "--delta", type=float, default=0.05, show_default=True, callback=_probability,
-    help="Probability with which a bound may fail.",
-)  # fmt: skip
+@delta_option
 @click.option(
     "--random-state", type=click.IntRange(min=0), default=0, show_default=True, help="Seed."
 )
@@ -285,8 +260,9 @@ def _covered(c) -> list[str]:
 @overwrite_option
 @quiet_option
 def simulate(kind, setting, replicates, delta, random_state, figure, as_json, overwrite, quiet):
-    """Count how often certificates fail where the truth is known, next to the paper's own bound.
+    """Count how often certificates fail on generated text.
 
+    The true risk is known there, and the paper's own bound is computed next to ours.
     Documents are drawn from the paper's generative model; in the setting drift with words that
     come in bursts and topics that change, where A, as if words were independent, must fail. Exit
     status 1 if a certificate failed more often than delta allows where its assumption holds.

@@ -6,11 +6,13 @@ from pacsent.cli import many_files as shards
 from pacsent.cli.command_line import (
     ModelPath,
     cli,
+    delta_option,
     in_shell_words,
     json_lines_option,
     json_option,
     n_jobs_option,
     overwrite_option,
+    probability_option,
     quiet_option,
 )
 from pacsent.cli.many_files import shard_options
@@ -27,22 +29,9 @@ from pacsent.cli.text_inputs import (
 
 @cli.group(cls=type(cli))
 def classify():
-    """Train text classifiers, with promises about them."""
+    """Train and use text classifiers with error guarantees."""
 
 
-def _probability(name, default, text):
-    def check(context, parameter, value):
-        if value is not None and not 0 < value < 1:
-            raise click.BadParameter(f"{value:g} is not strictly between 0 and 1.")
-        return value
-
-    return click.option(
-        name, type=float, default=default, show_default=default is not None, callback=check,
-        help=text,
-    )  # fmt: skip
-
-
-_delta = _probability("--delta", 0.05, "Chance that the promise fails.")
 _new = click.option(
     "--new", type=TextsPath(),
     help="Texts the guarantee is for, one per line or the column `text` of a table: test whether "
@@ -106,9 +95,11 @@ def _labels_of(classifier, labels):
 @click.option(
     "--ngrams", type=click.IntRange(1, 8), help="Longest n-gram.  [default: by the texts]"
 )
-@_probability("--holdout", None, "Share of the labels held out for guarantees, such as 0.2.")
-@_delta
-@click.option("--balanced", is_flag=True, help="Let every class weigh the same.")
+@probability_option(
+    "--holdout", None, "Share of the labels to hold out as a calibration set, such as 0.2."
+)
+@delta_option
+@click.option("--balanced", is_flag=True, help="Give every class the same weight.")
 @click.option("--random-state", type=click.IntRange(min=0), default=0, show_default=True,
               help="Seed of the folds.")  # fmt: skip
 @n_jobs_option
@@ -166,10 +157,10 @@ def train(data, output, words, ngrams, **given):
     help="File ending in .csv, .tsv, .jsonl or .parquet, or a folder for many files.  [default: "
     "tab-separated values on stdout]",
 )
-@_probability(
+@probability_option(
     "--error", None, "Error rate to guarantee for answers and label sets.  [default: chosen]"
 )
-@_delta
+@delta_option
 @shard_options
 @n_jobs_option
 @overwrite_option
@@ -278,12 +269,14 @@ def _answers(classifier, texts, error, delta, quiet):
 @click.argument("model", type=ModelPath(exists=True))
 @click.argument("data", type=TextsPath())
 @label_options
-@_delta
-@click.option("--per-class", is_flag=True, help="Bound every class and their mean as well.")
+@delta_option
+@click.option(
+    "--per-class", is_flag=True, help="Also bound every class, and the mean over classes."
+)
 @click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse",
-              show_default=True, help="What to do with texts that were fitted.")  # fmt: skip
+              show_default=True, help="Texts that were trained on.")  # fmt: skip
 @click.option("--n-candidates", type=click.IntRange(min=1), default=1, show_default=True,
-              help="Classifiers that were compared on DATA.")  # fmt: skip
+              help="Number of classifiers that were compared on DATA; corrected for.")  # fmt: skip
 @_new
 @json_option
 @quiet_option
@@ -310,9 +303,9 @@ def certify(model, data, new, as_json, quiet, **given):
 @click.argument("b", type=ModelPath(exists=True))
 @click.argument("data", type=TextsPath())
 @label_options
-@_delta
+@delta_option
 @click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse",
-              show_default=True, help="What to do with texts that were fitted.")  # fmt: skip
+              show_default=True, help="Texts that were trained on.")  # fmt: skip
 @_new
 @json_option
 @quiet_option
@@ -395,7 +388,7 @@ def explain(model, text, label, top, page, overwrite, as_json):
 @click.argument("model", type=ModelPath(exists=True))
 @click.argument("texts", type=TextsPath())
 @text_options
-@_probability("--alpha", 0.05, "Chance of a false alarm, ever.")
+@probability_option("--alpha", 0.05, "Probability of a false alarm at any time.")
 @click.option("--random-state", type=click.IntRange(min=0), help="Seed for ties.  [default: drawn]")
 @json_option
 @quiet_option

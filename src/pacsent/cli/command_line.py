@@ -11,31 +11,17 @@ import click
 import pacsent
 
 MISTAKES = (ValueError, OSError, ImportError, MemoryError)  # of a user; anything else is a bug
-# families in the order of the flow, by the file that holds them; further files come after these
+# families in the order of the work: the file of their commands -> heading and an example
 FAMILIES = {
-    "word_commands": "Words",
-    "embed_commands": "Sentences",
-    "search_commands": "Search",
-    "certificate_commands": "Certificates",
-    "classify_commands": "Classifiers",
-    "serve_commands": "Server and maps",
-    "bench_commands": "Benchmarks",
-    "model_commands": "Models",
-    "doctor_command": "This machine",
-}
-
-
-# one thing to type for each family, shown where `pacsent` stands alone
-EXAMPLES = {
-    "Words": "pacsent words english paris",
-    "Sentences": 'echo "a glass of wine" | pacsent embed english -',
-    "Search": "pacsent index english notes.txt -o notes",
-    "Certificates": "pacsent certify english notes.txt",
-    "Classifiers": "pacsent classify train labelled.tsv -o model",
-    "Server and maps": "pacsent serve english --port 8000",
-    "Benchmarks": "pacsent demo -o demo",
-    "Models": "pacsent check english",
-    "This machine": "pacsent doctor",
+    "word_commands": ("Words", "pacsent words english paris"),
+    "embed_commands": ("Sentences", 'echo "a glass of wine" | pacsent embed english -'),
+    "search_commands": ("Search", "pacsent index english notes.txt -o notes"),
+    "certificate_commands": ("Certificates", "pacsent certify english notes.txt"),
+    "classify_commands": ("Classifiers", "pacsent classify train labelled.csv -o model"),
+    "serve_commands": ("Server and maps", "pacsent serve english --port 8000"),
+    "bench_commands": ("Benchmarks", "pacsent demo -o demo"),
+    "model_commands": ("Models", "pacsent check english"),
+    "doctor_command": ("This machine", "pacsent doctor"),
 }
 
 
@@ -47,9 +33,16 @@ class Mistake(click.ClickException):
         if isinstance(error, OSError) and error.filename is not None and error.strerror:
             message = f"{error.filename}: {error.strerror}."
         super().__init__(in_shell_words(message))
-        # scikit-learn's check of parameters: an option's value is wrong
-        wrong_option = type(error).__name__ == "InvalidParameterError"
-        self.exit_code = 2 if wrong_option else 1  # type: ignore[misc]
+        self.exit_code = 2 if _is_wrong_option(error) else 1  # type: ignore[misc]
+
+
+def _is_wrong_option(error: Exception) -> bool:
+    """Whether scikit-learn's check of parameters refused the value of an option."""
+    if "sklearn" not in sys.modules:
+        return False
+    from pacsent.parameter_checks import InvalidParameterError
+
+    return isinstance(error, InvalidParameterError)
 
 
 def _output_is_closed() -> bool:
@@ -62,7 +55,7 @@ def _output_is_closed() -> bool:
 
 
 class _Command(click.Command):
-    """A command that tells mistakes in the shell's words."""
+    """A command whose errors name options, and end it with one line."""
 
     def invoke(self, context):
         try:
@@ -84,12 +77,11 @@ class _Group(click.Group):
 
     def families(self) -> dict[str, list[str]]:
         """Heading -> names of its commands."""
-        found: dict[str, list[str]] = {name: [] for name in FAMILIES}
+        found: dict[str, list[str]] = {title: [] for title, _ in FAMILIES.values()}
         for name, command in self.commands.items():
-            family = getattr(command.callback, "__module__", "").rpartition(".")[2]
-            found.setdefault(family, []).append(name)
-        titles = {family: FAMILIES.get(family, family.capitalize()) for family in found}
-        return {titles[family]: names for family, names in found.items() if names}
+            title, _ = FAMILIES[command.callback.__module__.rpartition(".")[2]]
+            found[title].append(name)
+        return {title: names for title, names in found.items() if names}
 
     def list_commands(self, context):
         return [name for names in self.families().values() for name in names]
@@ -105,8 +97,8 @@ class _Group(click.Group):
             ]
             with formatter.section(title):
                 formatter.write_dl(rows)
-                if title in EXAMPLES:
-                    formatter.write_text(f"$ {EXAMPLES[title]}")
+                if self is cli:
+                    formatter.write_text(f"$ {dict(FAMILIES.values())[title]}")
 
 
 @click.group(
@@ -114,7 +106,7 @@ class _Group(click.Group):
 )
 @click.version_option(pacsent.__version__, prog_name="pacsent")
 def cli():
-    """Sentence vectors with a promise attached."""
+    """Embed, search and classify texts, with error guarantees."""
 
 
 class ModelPath(click.Path):
@@ -147,7 +139,7 @@ def n_jobs_option(command):
         "--n-jobs",
         type=int,
         callback=_check_n_jobs,
-        help="Threads; -1 for all cores, -2 for all but one.  [default: all cores]",
+        help="Number of threads; -1: all cores, -2: all but one.  [default: all cores]",
     )(command)
 
 
@@ -184,33 +176,73 @@ def on_empty_option(command):
 
 
 def json_option(command, help="Print one JSON object, for scripts."):
-    """--json: one JSON object, for scripts; or what `help` says where results are streamed."""
+    """--json, with another `help` where results are streamed."""
     return click.option("--json", "as_json", is_flag=True, help=help)(command)
 
 
 def json_lines_option(command):
     """--json, for commands that stream: a JSON object a line, or one about the file written."""
-    says = "Print a JSON object for each text; with -o one about what was written."
-    return json_option(command, says)
+    return json_option(command, "Print a JSON object for each text; with -o, one about the file.")
 
 
 def quiet_option(command):
-    """--quiet: results and mistakes only."""
-    return click.option("--quiet", is_flag=True, help="No progress on stderr.")(command)
+    """--quiet: results and errors only."""
+    return click.option("--quiet", is_flag=True, help="Print no progress on stderr.")(command)
 
 
 def seeds_option(command):
-    """--seeds: how many."""
+    """--seeds, of runs that are repeated."""
     return click.option(
-        "--seeds", type=click.IntRange(min=1), default=3, show_default=True, help="How many seeds."
-    )(command)
+        "--seeds", type=click.IntRange(min=1), default=3, show_default=True,
+        help="Number of random seeds.",
+    )(command)  # fmt: skip
 
 
 def overwrite_option(command):
     """--overwrite, for commands that write."""
     return click.option(
-        "--overwrite", is_flag=True, help="Replace what exists there; never an input."
-    )(command)
+        "--overwrite", is_flag=True,
+        help="Overwrite existing output (input files are never overwritten).",
+    )(command)  # fmt: skip
+
+
+def probability_option(name, default, help):
+    """An option whose value is strictly between 0 and 1."""
+    return click.option(
+        name, type=click.FloatRange(0, 1, min_open=True, max_open=True), default=default,
+        show_default=default is not None, help=help,
+    )  # fmt: skip
+
+
+delta_option = probability_option("--delta", 0.05, "Probability that the guarantee fails.")
+
+
+def method_option(default="SIF-sum"):
+    """--method, for a MODEL that may be word vectors."""
+    return click.option(
+        "--method", help=f"The method, where MODEL holds word vectors.  [default: {default}]"
+    )
+
+
+def open_vectorizer(model, method=None, *, default="SIF-sum", fitted=True, unknown=None):
+    """The fitted method in a folder, or a method on the word vectors that are there."""
+    from pacsent.encoders.methods import METHODS, as_vectorizer
+    from pacsent.storage import load
+
+    if method is not None and method not in METHODS:
+        raise click.BadParameter(f"one of {', '.join(METHODS)}", param_hint="--method")
+    loaded = load(model, unknown=unknown)
+    if method is None:
+        return as_vectorizer(loaded, default, source=model, fitted=fitted)
+    if hasattr(loaded, "transform"):
+        raise click.UsageError(
+            f"--method is for a MODEL that holds word vectors only. {model} holds a fitted method. "
+            "Leave --method out."
+        )
+    try:
+        return as_vectorizer(loaded, method, source=model, fitted=fitted)
+    except ValueError as error:  # the method learns from text first
+        raise click.UsageError(str(error)) from None
 
 
 # ------------------------------------------------------------------------------------------------
@@ -255,38 +287,49 @@ def one_line_warning(message, category, filename, lineno, file=None, line=None):
 
 
 def in_shell_words(message: str) -> str:
-    """A message of the library with the options of the running command in place of parameters.
+    """A message of the library with options in place of parameters.
 
-    `min_count=5` becomes `--min-count 5`, `deterministic=True` becomes `--deterministic`, and a
-    parameter that is named alone becomes its option.
+    `min_count=5` becomes `--min-count 5` and `overwrite=True` becomes `--overwrite`. A parameter
+    without a value is replaced where the running command has it, if it is no English word or the
+    subject of the message. Advice that needs a parameter which no command has is left out.
 
     Examples
     --------
-    >>> in_shell_words("Lower min_count.")  # no command is running
-    'Lower min_count.'
+    >>> in_shell_words("Lower min_count=5.")  # no command is running
+    'Lower min_count=5.'
     """
     context = click.get_current_context(silent=True)
-    return message if context is None else _translated(message, context.command)
+    if context is None:
+        return message
+    own = _flags(context.command)
+    every = _flags(*cli.commands.values(), *cli.commands["classify"].commands.values()) | own
+
+    def option(match):
+        name, value = match["name"], match["value"]
+        if value is None:
+            known = name in own and ("_" in name or match.start() == 0)
+            return own[name] if known else match[0]
+        if name not in every:
+            return match[0]
+        value = value.strip("'\"")
+        return every[name] if value == "True" else f"{every[name]} {value}"
+
+    message = re.sub(r"^The '(\w+)' parameter of \w+ must", r"\1 must", message)
+    message = _ADVICE.sub(lambda match: match[0] if match[1] in own else "", message)
+    return _PARAMETER.sub(option, message)
 
 
-def _translated(message: str, command: click.Command) -> str:
-    if all(option.name != "on_empty" for option in command.params):  # nothing to pass it by
-        message = re.sub(r", or pass on_empty='\w+'( to get mean 0)?", "", message)
-    for option in command.params:
-        if not isinstance(option, click.Option) or option.name is None:
-            continue
-        flag = max(option.opts, key=len)
-        name = re.escape(option.name)
-        message = re.sub(rf"\bThe '{name}' parameter of \w+ must", f"{flag} must", message)
-        message = re.sub(rf"(?<![\w-]){name}=True\b", flag, message)
-        message = re.sub(rf"(?<![\w-]){name}=False\b", f"no {flag}", message)
-        message = re.sub(
-            rf"(?<![\w-]){name}=(['\"]?)([^\s'\",;)]+?)\1(?=[.,;)]?(?:\s|$))",
-            rf"{flag} \2",
-            message,
-        )
-        if "_" in option.name:  # a word that is no English
-            message = re.sub(rf"(?<![\w-]){name}\b(?!=)", flag, message)
-        else:  # the subject of the sentence
-            message = re.sub(rf"^{name}(?= must\b)", flag, message)
-    return message
+_PARAMETER = re.compile(
+    r"(?<![\w=.'-])(?P<name>[a-z]\w*)(?:=(?P<value>'[^']*'|\"[^\"]*\"|[\w+-]+(?:\.\d+)?))?(?![\w=('])"
+)
+_ADVICE = re.compile(r", or pass (\w+)='?\w+'?(?: to get mean 0)?")
+
+
+def _flags(*commands: click.Command) -> dict[str, str]:
+    """Name of a parameter -> option."""
+    return {
+        option.name: max(option.opts, key=len)
+        for command in commands
+        for option in command.params
+        if isinstance(option, click.Option) and option.name is not None
+    }

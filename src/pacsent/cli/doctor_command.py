@@ -9,10 +9,10 @@ from pacsent.cli.printing import echo_json
 
 
 @cli.command()
-@click.option("--quick", is_flag=True, help="Look only; read no text with the English model.")
+@click.option("--quick", is_flag=True, help="Do not measure the speed of the English model.")
 @json_option
 def doctor(quick, as_json):
-    """What this machine has, and what is slow on it and why.
+    """Report what this machine has and what is slow on it.
 
     Processor, vector width, threads, GPU, caches, versions, extras, and a small measurement.
     """

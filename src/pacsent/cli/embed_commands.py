@@ -1,4 +1,4 @@
-"""Commands about sentences: fit, embed."""
+"""Commands about sentence vectors: fit, embed."""
 
 import os
 import warnings
@@ -15,18 +15,16 @@ from pacsent.cli.command_line import (
     in_shell_words,
     json_lines_option,
     json_option,
+    method_option,
     n_jobs_option,
     on_empty_option,
+    open_vectorizer,
     overwrite_option,
     quiet_option,
 )
 from pacsent.cli.many_files import shard_options
 from pacsent.cli.printing import echo_json
 from pacsent.cli.text_inputs import OneFile, TextsPath, read_texts, text_options
-
-# ------------------------------------------------------------------------------------------------
-# sentences: fit, embed
-# ------------------------------------------------------------------------------------------------
 
 
 def _list_methods(context, parameter, wanted):
@@ -68,7 +66,9 @@ def _model_names(command):
     help="Which variance the closed forms report.",
 )
 @click.option("--kl", type=click.Choice(["exact", "paper"]), help="The KL of PB-neg's objective.")
-@click.option("--unit-prior", is_flag=True, default=None, help="PB-IDF-L2's other reading.")
+@click.option(
+    "--unit-prior", is_flag=True, default=None, help="Priors of unit variance, for PB-IDF-L2."
+)
 @click.option(
     "--unseen",
     type=click.Choice(["clamp", "drop"]),
@@ -97,11 +97,11 @@ def _model_names(command):
 @quiet_option
 @_model_names
 def fit(method, words, texts, output, words_by, overwrite, as_json, quiet, **given):
-    """Fit METHOD with the word vectors WORDS on TEXTS.
+    """Fit a METHOD for sentence vectors on TEXTS.
 
-    TEXTS is a file with one text per line, a table, or - for stdin. WORDS is a folder of pacsent, a
-    file of any format that `pacsent convert` reads, or `english`, which comes with the package.
-    Options that are left out have the method's own defaults.
+    TEXTS is a file with one text per line, a table, or - for stdin. WORDS is the word vectors: a
+    folder of pacsent, a file of any format that `pacsent convert` reads, or `english`, which comes
+    with the package. An option that is left out has the method's own default.
     """
     from pacsent.encoders.methods import METHODS, make
     from pacsent.progress import bar
@@ -170,18 +170,6 @@ def _report(vectorizer) -> str:
     return f"{n:,} {unit}, {known}, {empty:,} without a known word{cause}"
 
 
-def ready(method, words):
-    """A method that needs no text to be ready for sentences."""
-    from pacsent.encoders import methods
-
-    if method not in methods.METHODS:
-        raise click.BadParameter(f"one of {', '.join(methods.METHODS)}", param_hint="--method")
-    try:
-        return methods.ready(method, words)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-
-
 @cli.command()
 @click.argument("model", type=ModelPath(exists=True, file_okay=False))
 @click.argument("sources", nargs=-1, metavar="[TEXTS]...")
@@ -197,7 +185,7 @@ def ready(method, words):
     "--ids", is_flag=True, help="Lines are ID<TAB>TEXT; the ids are written as the column `id`."
 )
 @click.option("--keep-text", is_flag=True, help="Also write the texts.")
-@click.option("--method", help="The method, where MODEL holds word vectors.  [default: SIF-sum]")
+@method_option()
 @click.option(
     "--unknown",
     type=click.Choice(["drop", "nearest"]),
@@ -213,7 +201,7 @@ def ready(method, words):
 @quiet_option
 @_model_names
 def embed(model, sources, output, quiet, overwrite, as_json, **given):
-    """Turn TEXTS into vectors by MODEL.
+    """Turn TEXTS into sentence vectors.
 
     TEXTS is a file with one text per line, a table (.csv, .tsv, .jsonl, .parquet), or stdin when
     left out. MODEL is a folder that `pacsent fit` wrote, or word vectors (`english` comes with the
@@ -313,17 +301,8 @@ def _embed_one(model, path, output, how: dict, given: dict, overwrite, quiet, as
 
 def _opened(model, given: dict):
     """The vectorizer of a command, with the parameters that were given."""
-    from pacsent.encoders.methods import check_gives_vectors
-    from pacsent.storage import load
-
     method, unknown = given.pop("method"), given.pop("unknown")
-    vectorizer = load(model, unknown=unknown)
-    check_gives_vectors(vectorizer, model)
-    if hasattr(vectorizer, "stream"):
-        if method is not None:
-            raise click.UsageError("--method is for word vectors. MODEL holds a fitted method.")
-    else:
-        vectorizer = ready(method or "SIF-sum", vectorizer)
+    vectorizer = open_vectorizer(model, method, unknown=unknown)
     params = {name: value for name, value in given.items() if value is not None}
     check_parameters(vectorizer, params)
     vectorizer.set_params(**params)

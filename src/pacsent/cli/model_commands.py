@@ -11,10 +11,11 @@ from pacsent.cli.printing import echo_json
 @json_option
 @click.pass_context
 def check(context, model, as_json):
-    """Check the saved MODEL to the last byte: word vectors, a fitted method, a classifier.
+    """Check the checksums of a saved MODEL.
 
-    Prints what was looked at. Exit status 1 if something is not as it was saved. Digests find
-    damage by disks, copies and slips of the hand, not a person who writes new ones.
+    Every byte of the folder is compared with what was saved, and each check is printed. The exit
+    status is 1 if something differs. Checksums find damage by disks and copies; they do not protect
+    against a person who writes new ones.
     """
     from pacsent.storage import check as look
 

@@ -1,14 +1,17 @@
 """What commands print: one JSON document for scripts, or tables that fit the terminal."""
 
+import io
 import json
 import os
 import shutil
 import sys
-import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
 
 
 def echo_json(found: Any) -> None:
@@ -53,7 +56,7 @@ def counted(n: int, unit: str) -> str:
 
 
 def terminal_width() -> int | None:
-    """Columns of the terminal; None where stdout is none and nobody says how wide it is."""
+    """Columns of the terminal; None where stdout is no terminal and COLUMNS is not set."""
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
         return max(shutil.get_terminal_size()[0], 20)
     return None
@@ -62,16 +65,16 @@ def terminal_width() -> int | None:
 def table(
     header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, width: int | None = None
 ) -> str:
-    """Cells in columns; columns that do not fit the width go below, beside the first one again.
+    """Cells in columns. Columns that do not fit the width go below, with the first one repeated.
 
     Parameters
     ----------
     header : strings
     rows : sequences of as many strings
     left : int, default=1
-        So many columns are flush left, the others flush right.
+        Number of columns that are flush left; the others are flush right.
     width : int or None
-        Columns of the terminal; None for as many as it takes.
+        Columns of the terminal; None for no limit.
 
     Examples
     --------
@@ -79,23 +82,20 @@ def table(
     kind    n  risk
     A      10  0.25
     B     200   0.3
-    >>> print(table(["kind", "n", "risk"], [["A", "10", "0.25"]], width=11))
-    kind   n
-    A     10
-    <BLANKLINE>
-    kind  risk
-    A     0.25
     """
-    lines = [list(header), *map(list, rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    blocks = ["\n".join(_line(line, widths, block, left) for line in lines)
-              for block in _blocks(widths, width)]  # fmt: skip
-    return "\n\n".join(blocks)
+    from rich.table import Table as RichTable
 
-
-def _line(line: Sequence[str], widths: Sequence[int], block: Sequence[int], left: int) -> str:
-    cells = [line[i].ljust(widths[i]) if i < left else line[i].rjust(widths[i]) for i in block]
-    return "  ".join(cells).rstrip()
+    widths = [max(len(line[i]) for line in (header, *rows)) for i in range(len(header))]
+    shown = []
+    for block in _blocks(widths, width):
+        made = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
+        for i in block:
+            side = "left" if i < left else "right"
+            made.add_column(header[i], justify=side, no_wrap=True)  # type: ignore[arg-type]
+        for row in rows:
+            made.add_row(*(row[i] for i in block))
+        shown.append(_drawn(made))
+    return "\n\n".join(shown)
 
 
 def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
@@ -116,21 +116,25 @@ def noted(rows: Sequence[tuple[str, str, str]], *, width: int | None = None) -> 
     Examples
     --------
     >>> print(noted([("kl", "0.25", "for any posterior")], width=20))
-    kl  0.25
-        for any
-        posterior
+    kl  0.25  for any
+              posterior
     """
-    names, values = (max(len(row[i]) for row in rows) for i in (0, 1))
-    lines = []
-    for name, value, note in rows:
-        start = f"{name:<{names}}  {value:<{values}}  "
-        if width is None or len(start) + len(note) <= width:
-            lines.append((start + note).rstrip())
-        elif width - len(start) < 30:  # too narrow to stand beside: below instead
-            indent = " " * 4
-            wrapped = textwrap.wrap(note, width, initial_indent=indent, subsequent_indent=indent)
-            lines += [start.rstrip(), *wrapped]
-        else:
-            first, *rest = textwrap.wrap(note, width - len(start))
-            lines += [start + first, *(" " * len(start) + line for line in rest)]
-    return "\n".join(lines)
+    from rich.table import Table as RichTable
+
+    made = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    for place in range(3):
+        made.add_column(no_wrap=place < 2)
+    for row in rows:
+        made.add_row(*row)
+    return _drawn(made, width)
+
+
+def _drawn(made: "RichTable", width: int | None = None) -> str:
+    """A table as plain text, without colours and spaces at the ends of lines."""
+    from rich.console import Console
+
+    written = io.StringIO()
+    console = Console(file=written, width=width or 10_000, color_system=None, markup=False,
+                      highlight=False, emoji=False)  # fmt: skip
+    console.print(made)
+    return "\n".join(line.rstrip() for line in written.getvalue().rstrip("\n").split("\n"))

@@ -1,29 +1,18 @@
-"""Commands about search and travel: index, search, similar, duplicates, export, push."""
+"""Commands about search and export: index, search, similar, duplicates, export, push."""
 
 import click
 
-from pacsent.cli.command_line import ModelPath, cli, json_option, overwrite_option, quiet_option
+from pacsent.cli.command_line import (
+    ModelPath,
+    cli,
+    json_option,
+    method_option,
+    open_vectorizer,
+    overwrite_option,
+    quiet_option,
+)
 from pacsent.cli.printing import counted, echo_json, on_one_line
 from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
-
-
-def vectorizer_of(model, method):
-    """A fitted method from a folder, or a method that needs no text from word vectors."""
-    from pacsent.cli.embed_commands import ready
-    from pacsent.encoders.methods import check_gives_vectors
-    from pacsent.storage import load
-
-    loaded = load(model)
-    check_gives_vectors(loaded, model)
-    return loaded if hasattr(loaded, "stream") else ready(method, loaded)
-
-
-_method_option = click.option(
-    "--method",
-    default="SIF-sum",
-    show_default=True,
-    help="The method, where MODEL holds word vectors.",
-)
 
 
 def _counted(texts, quiet):
@@ -40,7 +29,7 @@ def _index(model, texts, method, text_column, input_format, quiet):
     """An index of the texts of a file."""
     from pacsent.encoders.index import Index
 
-    made = Index(vectorizer_of(model, method))
+    made = Index(open_vectorizer(model, method))
     made.add(_counted(read_texts(texts, text_column, input_format, quiet), quiet))
     return made
 
@@ -50,7 +39,7 @@ def _index(model, texts, method, text_column, input_format, quiet):
 @click.argument("texts", type=TextsPath())
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the index.")
 @text_options
-@_method_option
+@method_option()
 @overwrite_option
 @quiet_option
 @json_option
@@ -105,7 +94,7 @@ def search(index, query, k, as_json):
 @click.argument("first", type=TextsPath())
 @click.argument("second", type=TextsPath())
 @text_options
-@_method_option
+@method_option()
 @quiet_option
 @json_option
 def similar(model, first, second, text_column, input_format, method, quiet, as_json):
@@ -118,7 +107,7 @@ def similar(model, first, second, text_column, input_format, method, quiet, as_j
 
     from pacsent.maths.arrays import unit_rows
 
-    vectorizer = vectorizer_of(model, method)
+    vectorizer = open_vectorizer(model, method)
     texts = [
         list(_counted(read_texts(path, text_column, input_format, quiet), quiet))
         for path in (first, second)
@@ -142,7 +131,7 @@ def similar(model, first, second, text_column, input_format, method, quiet, as_j
 @click.argument("texts", type=TextsPath())
 @click.option("--above", type=float, default=0.95, show_default=True, help="Smallest cosine.")
 @text_options
-@_method_option
+@method_option()
 @quiet_option
 @json_option
 def duplicates(model, texts, above, as_json, **how):
@@ -169,20 +158,20 @@ def duplicates(model, texts, above, as_json, **how):
     type=click.Choice(["model2vec", "sentence-transformers"]),
     default="sentence-transformers",
     show_default=True,
-    help="Which library opens it.",
+    help="The library that will open it.",
 )
-@_method_option
+@method_option()
 @overwrite_option
 @json_option
 def export(model, directory, to, method, overwrite, as_json):
-    """Write MODEL as a folder that sentence-transformers or model2vec opens, with our vectors.
+    """Write MODEL for sentence-transformers or model2vec.
 
-    For methods that are the mean of one row for each word: SIF-sum, SIF, uSIF, both, Average.
-    Others are refused.
+    The library opens the folder and gives the same vectors. For methods that are the mean of one
+    row for each word: SIF-sum, SIF, uSIF, both, Average. Others are refused.
     """
     from pacsent.encoders.export import export as write
 
-    vectorizer = vectorizer_of(model, method)
+    vectorizer = open_vectorizer(model, method)
     write(vectorizer, directory, to, overwrite=overwrite)
     click.echo(f"wrote  {directory}: for {to}", err=True)
     if as_json:
@@ -193,15 +182,15 @@ def export(model, directory, to, method, overwrite, as_json):
 @cli.command()
 @click.argument("model", type=ModelPath(exists=True, file_okay=False))
 @click.argument("repo")
-@click.option("--message", help="Of the commit.")
-@click.option("--private", is_flag=True, help="Make the repository a private one, if it is new.")
+@click.option("--message", help="Message of the commit.")
+@click.option("--private", is_flag=True, help="Make a new repository private.")
 @json_option
 def push(model, repo, message, private, as_json):
-    """Put MODEL on the Hugging Face hub as REPO (owner/name), with a card.
+    """Upload MODEL to the Hugging Face hub as REPO (owner/name).
 
-    Anything that is saved as a folder: word vectors, a fitted method, a classifier, an index (with
-    its texts). It is opened by the name hf://owner/name. Needs pacsent[hub]; log in by: hf auth
-    login
+    MODEL is anything that is saved as a folder: word vectors, a fitted method, a classifier, an
+    index (with its texts). A model card is written. The model is opened as hf://owner/name. Needs
+    the extra `hub`; log in with: hf auth login
     """
     from pacsent.storage import load
     from pacsent.storage.sharing import push_to_hub

@@ -4,7 +4,14 @@ from functools import partial
 
 import click
 
-from pacsent.cli.command_line import ModelPath, cli, json_option, overwrite_option, quiet_option
+from pacsent.cli.command_line import (
+    ModelPath,
+    cli,
+    json_option,
+    method_option,
+    overwrite_option,
+    quiet_option,
+)
 from pacsent.cli.printing import counted, echo_json
 from pacsent.cli.text_inputs import TextsPath, read_labelled, read_texts, text_options
 from pacsent.lazy import install_hint
@@ -56,8 +63,9 @@ _POSITIVE = click.IntRange(min=1)
               help="/v1/embeddings returns the means as they are, not of length one.")  # fmt: skip
 @_json_at_start
 def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_length, **options):
-    """Serve MODEL over HTTP: OpenAI's /v1/embeddings, classes, search, certificates.
+    """Serve MODEL over HTTP.
 
+    The addresses are OpenAI's /v1/embeddings, classes, search and certificates.
     MODEL is word vectors such as `english`, a fitted method, a classifier or an index. The page /
     shows what it does, /docs documents the API. The log goes to stderr, one JSON object a line,
     without the texts.
@@ -93,8 +101,7 @@ def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_l
 @click.argument("texts", type=TextsPath())
 @click.option("-o", "--output", type=click.Path(), help="The page, FILE.html.")
 @click.option("--atlas", type=click.Path(), help="A table for Embedding Atlas, FILE.parquet.")
-@click.option("--method", default="SIF-sum", show_default=True,
-              help="The method, where MODEL holds word vectors.")  # fmt: skip
+@method_option()
 @text_options
 @click.option("--label-column", metavar="COLUMN", help="Column of the class, for the colours.")
 @click.option("--title", default="A map of texts", show_default=True, help="Title of the page.")
@@ -108,7 +115,7 @@ def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
     table, or - for stdin. The size of a point is the variance of its posterior, its colour the
     class: a column, or the answer of MODEL where it is a classifier.
     """
-    from pacsent.cli.search_commands import vectorizer_of
+    from pacsent.encoders.methods import as_vectorizer
     from pacsent.files import check_output
     from pacsent.maps import make_map, write_atlas, write_html
     from pacsent.storage import load
@@ -130,7 +137,9 @@ def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
                              "Give another model.")  # fmt: skip
         labels = loaded.predict(read).tolist() if labels is None else labels
     else:
-        vectorizer = getattr(loaded, "vectorizer", None) or vectorizer_of(model, how["method"])
+        vectorizer = getattr(loaded, "vectorizer", None) or as_vectorizer(
+            loaded, how["method"] or "SIF-sum", source=model
+        )
     made = make_map(vectorizer.set_params(on_empty="ignore"), read, labels)
     for path, write in ((output, partial(write_html, title=how["title"])), (atlas, write_atlas)):
         if path is not None:

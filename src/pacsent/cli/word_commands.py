@@ -20,10 +20,6 @@ from pacsent.cli.command_line import (
 from pacsent.cli.printing import echo_json, table, terminal_width
 from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
 
-# ------------------------------------------------------------------------------------------------
-# text: clean
-# ------------------------------------------------------------------------------------------------
-
 
 @cli.command()
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
@@ -41,30 +37,26 @@ from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
 @json_option
 @quiet_option
 def clean(inputs, output, as_json, quiet, **how):
-    """Clean text as the paper does: letters a-z in lower case, digits spelled, single spaces.
+    """Clean text files as the paper does.
 
-    Other letters are no letters to the paper ("Café" becomes "caf"): --normalise unicode keeps
-    them, and `pacsent train --normalise unicode` reads what it writes.
+    The output has letters a-z in lower case, digits spelled out, and single spaces. Other letters
+    are removed ("Café" becomes "caf"): --normalise unicode keeps them, and `pacsent train
+    --normalise unicode` reads what it writes.
 
-    Each INPUT is a plain file, a .gz, .bz2, .xz or .zst archive, or - for standard input. Lines
-    stay lines; with --wiki all articles of a dump go on one line, byte for byte as by the filter
-    of the paper.
+    Each INPUT is a plain file, a .gz, .bz2, .xz or .zst archive, or - for stdin. Lines stay lines.
+    With --wiki all articles of a dump go on one line, byte for byte as the paper's filter writes
+    them.
     """
     from pacsent.text.cleaning import clean_files
 
     if as_json and output in (None, "-"):
         raise click.UsageError(
-            "--json tells what was written to a file; the text itself is on standard output. Name "
-            "the file: -o OUT."
+            "--json prints what was written to a file, but the text itself is on stdout. Name the "
+            "file: -o OUT."
         )
     n_bytes = clean_files(inputs, output, verbose=not quiet, **how)
     if as_json:
         echo_json({"inputs": inputs, "output": output, "bytes": n_bytes})
-
-
-# ------------------------------------------------------------------------------------------------
-# words: train, words
-# ------------------------------------------------------------------------------------------------
 
 
 def _seconds(context, parameter, value):
@@ -113,13 +105,18 @@ def _documents(texts, text_column, input_format, quiet):
 @click.option(
     "--window", default=5, show_default=True, help="Words on either side, reduced to 1..N."
 )
-@click.option("--subsample", default=1e-4, show_default=True, help="Skip frequent words; 0: none.")
+@click.option(
+    "--subsample",
+    default=1e-4,
+    show_default=True,
+    help="Threshold from which frequent words are skipped; 0: none.",
+)
 @click.option("--n-epochs", default=5, show_default=True, help="Passes over the text.")
 @click.option("--n-negatives", default=15, show_default=True, help="Noise terms for each pair.")
 @click.option(
     "--noise-power", default=0.75, show_default=True, help="Noise is drawn by count ** this."
 )
-@click.option("--learning-rate", default=0.025, show_default=True, help="At the start.")
+@click.option("--learning-rate", default=0.025, show_default=True, help="Step size at the start.")
 @click.option("--min-count", default=5, show_default=True, help="Leave rarer words out.")
 @click.option(
     "--negatives",
@@ -148,19 +145,19 @@ def _documents(texts, text_column, input_format, quiet):
     default="5m",
     show_default=True,
     callback=_seconds,
-    help="Time between checkpoints.",
+    help="Time between checkpoints, such as 90s or 5m.",
 )
 @overwrite_option
 @json_option
 @quiet_option
 @click.pass_context
 def train(context, texts, output, resume, overwrite, as_json, quiet, device, **parameters):
-    """Train word vectors on TEXTS by Skip-gram with negative sampling.
+    """Train word vectors on TEXTS (Skip-gram).
 
-    TEXTS is one or more files with one document per line, raw or cleaned, plain or packed, tables,
-    or - for stdin. Both tables, input and output, are kept. While it trains, the folder
-    DIR.training next to the --output folder DIR holds the corpus and the checkpoints; it is deleted
-    at the end.
+    The model is Skip-gram with negative sampling; both tables, input and output, are kept. TEXTS is
+    one or more files with one document per line, raw or cleaned, plain or packed, tables, or - for
+    stdin. While it trains, the folder DIR.training next to the --output folder DIR holds the corpus
+    and the checkpoints; it is deleted at the end.
     """
     import time
     from pathlib import Path
@@ -246,10 +243,11 @@ def train(context, texts, output, resume, overwrite, as_json, quiet, device, **p
 @json_option
 @quiet_option
 def words(model, word, n, evaluate, as_json, quiet):
-    """Neighbours of each WORD within and across the two tables of MODEL, or --evaluate it.
+    """Show the neighbours of each WORD, or score word vectors.
 
-    MODEL is a folder or file of word vectors, or `english`, which comes with the package. Within a
-    table neighbours are words used alike; across, words that occur near the WORD.
+    MODEL is a folder or file of word vectors, or `english`, which comes with the package. Within
+    one of its two tables, neighbours are words that are used in the same way; across the tables,
+    words that occur near the WORD.
     """
     if bool(word) == bool(evaluate):
         raise click.UsageError("One of WORD and --evaluate DIR is needed.")
@@ -298,11 +296,6 @@ def words(model, word, n, evaluate, as_json, quiet):
         click.echo(shown)
 
 
-# ------------------------------------------------------------------------------------------------
-# files: convert
-# ------------------------------------------------------------------------------------------------
-
-
 @cli.command()
 @click.argument("source", type=ModelPath(exists=True))
 @click.argument("destination", type=click.Path())
@@ -326,7 +319,9 @@ def words(model, word, n, evaluate, as_json, quiet):
 )
 @click.option("--dtype", type=click.Choice(["float16", "float32"]), help="Change the precision.")
 @click.option("--n-words", type=click.IntRange(1), help="Keep the first, most frequent words.")
-@click.option("--dims", type=click.IntRange(1), help="Keep so many dimensions, the best first.")
+@click.option(
+    "--dims", type=click.IntRange(1), help="Keep this number of dimensions, by a rotation."
+)
 @click.option("--int8", "bits", flag_value=8, type=int, help="8 bits a number, packed.")
 @click.option("--int4", "bits", flag_value=4, type=int, help="4 bits a number, packed.")
 @click.option("--int2", "bits", flag_value=2, type=int, help="2 bits a number, packed.")
@@ -348,11 +343,8 @@ def words(model, word, n, evaluate, as_json, quiet):
 @overwrite_option
 @json_option
 @quiet_option
-def convert(
-    source, destination, to, format, counts, save_counts, context, dtype, overwrite, as_json,
-    quiet, n_words, dims, bits, trained_on, **how,
-):  # fmt: skip
-    """Convert word vectors from any known format: SOURCE to DESTINATION.
+def convert(source, destination, to, format, counts, save_counts, context, as_json, quiet, **how):
+    """Convert word vectors from one format to another.
 
     Reads word2vec text and binary (with context_SOURCE as output table), fastText .bin, GloVe,
     SENNA, .npy tables with vocab.tsv, and pacsent's own folder. Writes word2vec text (.txt, .vec),
@@ -372,12 +364,15 @@ def convert(
         raise click.BadParameter(f"one of {', '.join(formats.FORMATS)}", param_hint="--from")
     format = format or formats.detect(source)  # a mistake in SOURCE comes first
     to = to or formats.format_of_name(destination)
-    if bits is not None and to != "pacsent":
+    trained_on = how.pop("trained_on")
+    if how["bits"] is not None and to != "pacsent":
         raise click.UsageError("Packed numbers are for pacsent's own folder: --to pacsent.")
     if trained_on and to != "pacsent":
         raise click.UsageError("Only pacsent's own folder keeps --trained-on: --to pacsent.")
     for text in trained_on:
         check_input(text)
+    overwrite, dtype = how.pop("overwrite"), how.pop("dtype")
+    smaller = {name: how.pop(name) for name in ("n_words", "dims", "bits")}
     formats.check_targets(  # before a large file is read for nothing
         destination,
         [source, counts, context, Path(source).with_name(formats.CONTEXT + Path(source).name)],
@@ -400,10 +395,10 @@ def convert(
         words = words.trained_on(seen)
     if dtype is not None:
         words = words.astype(dtype)
-    if (n_words, dims, bits) != (None, None, None):
+    if any(value is not None for value in smaller.values()):
         from pacsent.words.packing import compress
 
-        words = compress(words, n_words=n_words, n_dims=dims, bits=bits)
+        words = compress(words, n_dims=smaller.pop("dims"), **smaller)
     found = formats.describe(words)
     if not as_json:
         tables = "input and output tables" if len(found["tables"]) == 2 else "input table only"

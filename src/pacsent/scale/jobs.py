@@ -115,14 +115,12 @@ class Embed:
 
     def vectorizer(self) -> Any:
         """The fitted method."""
-        from pacsent.encoders.methods import check_gives_vectors, ready
+        from pacsent.encoders.methods import as_vectorizer
 
         opened = storage.load(self.model, unknown=self.unknown)
-        check_gives_vectors(opened, self.model)
-        if not hasattr(opened, "stream"):
-            opened = ready(self.method or "SIF-sum", opened)
-        elif self.method is not None:
+        if self.method is not None and hasattr(opened, "stream"):
             raise ValueError("method is for word vectors. The model holds a fitted method.")
+        opened = as_vectorizer(opened, self.method or "SIF-sum", source=self.model)
         given = {"on_empty": "ignore", "n_jobs": 1, "batch_size": self.unit, **self.params}
         known = opened.get_params(deep=False)
         for name in self.params:

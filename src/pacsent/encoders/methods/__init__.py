@@ -95,18 +95,35 @@ def from_state(state: State) -> SentenceVectorizer:
     return ESTIMATORS[name].from_state(state)
 
 
-def check_gives_vectors(opened: Any, source: Any) -> None:
-    """Refuse what a folder holds unless it is word vectors or a method.
+def as_vectorizer(
+    opened: Any, method: str = "SIF-sum", *, source: Any = "The model", fitted: bool = True
+) -> SentenceVectorizer:
+    """Return the fitted method that was opened, or `method` on word vectors that were.
+
+    Parameters
+    ----------
+    opened : SentenceVectorizer or WordVectors
+        What `pacsent.load` returned. Anything else is refused.
+    method : str, default="SIF-sum"
+        The method for word vectors.
+    source : path or str
+        Where it was opened from, for messages.
+    fitted : bool, default=True
+        Whether the method must be ready for sentences.
 
     Examples
     --------
-    >>> check_gives_vectors(as_word_vectors("english"), "english")
+    >>> as_vectorizer(as_word_vectors("english")).method_name
+    'SIF-sum'
     """
-    if not isinstance(opened, (WordVectors, SentenceVectorizer)):
+    if isinstance(opened, SentenceVectorizer):
+        return opened
+    if not isinstance(opened, WordVectors):
         raise ValueError(
             f"{source} must hold word vectors or a fitted method. It holds a "
             f"{type(opened).__name__} instead. Give another model, such as english."
         )
+    return ready(method, opened) if fitted else make(method, opened)
 
 
 def ready(name: str, word_vectors: WordVectors | str) -> SentenceVectorizer:
