@@ -23,7 +23,7 @@ from pacsent.cli.command_line import (
     quiet_option,
 )
 from pacsent.cli.many_files import shard_options
-from pacsent.cli.printing import echo_json
+from pacsent.cli.printing import counted, echo_json
 from pacsent.cli.text_inputs import OneFile, TextsPath, read_texts, text_options
 
 
@@ -165,9 +165,7 @@ def _counts(vectorizer) -> dict:
 def _report(vectorizer) -> str:
     n, empty, coverage = vectorizer.n_sentences_, vectorizer.n_empty_, vectorizer.coverage_
     known = "no words at all" if coverage != coverage else f"{100 * coverage:.1f} % of words known"
-    cause = vectorizer._tokenless_cause()
-    unit = "sentence" if n == 1 else "sentences"
-    return f"{n:,} {unit}, {known}, {empty:,} without a known word{cause}"
+    return f"{counted(n, 'sentence')}, {known}, {empty:,} without a known word"
 
 
 @cli.command()
@@ -295,7 +293,7 @@ def _embed_one(model, path, output, how: dict, given: dict, overwrite, quiet, as
     ):
         warnings.simplefilter("always", UserWarning)
         result_files.write(batches(), output, overwrite=overwrite, suffix=suffix)
-    echo_warnings(w for w in caught if w.category.__name__ != "EmptySentenceWarning")
+    echo_warnings(w for w in caught if not quiet or w.category.__name__ != "EmptySentenceWarning")
     return vectorizer, len(read.bad)
 
 
