@@ -1,4 +1,4 @@
-"""TextClassifier beside its rivals: accuracy with all labels and with few, and speed.
+"""TextClassifier and its baselines: accuracy with all labels and with few, and speed.
 
     python benchmarks/classify.py [accuracy|few|tune|speed|model] [--data FOLDER] [--sets subj ...]
         [--methods ...] [--jobs N] [--threads N] [--save]
@@ -8,8 +8,8 @@ and the same vectors: those of FOLDER with all labels, else the English model of
 has seen none of these texts. Whatever is chosen is chosen on training labels; where the test texts
 are of other books, folds leave out whole books, for all methods.
 `accuracy`: all labels, three seeds: of the split (80/20) where a set has no test part of its own,
-and of the folds in which a method chooses. Rivals run once where a set has a test part. `--seeds`
-makes more of them, in a file of their own: three splits may be easy or hard ones.
+and of the folds in which a method chooses. Baselines run once where a set has a test part.
+`--seeds` makes more of them, in a file of their own: three splits may be easy or hard ones.
 `few`: 20, 100, 300 and 1,000 labels, as many of each class, 20, 10, 5 and 3 draws from the
 training part of one split, at most 2,000 test texts; the standard error is that of the differences
 draw by draw.
@@ -330,8 +330,8 @@ def few(name, given, words):
         scores = dict(zip(keys, given.scores(tasks)))
         found = {m: np.array([scores[m, s] for s in range(DRAWS[n])]) for m in given.methods}
         means = {method: float(values.mean()) for method, values in found.items()}
-        rivals = [m for m in ("tf-idf 1-2-grams", "Average") if m in means]
-        better = max(rivals, key=means.get, default=None)
+        baselines = [m for m in ("tf-idf 1-2-grams", "Average") if m in means]
+        better = max(baselines, key=means.get, default=None)
         lead = found["TextClassifier"] - found.get(better, np.nan)
         rows.append(
             {

@@ -159,14 +159,14 @@ def main():
         {"contestant": name, **{f"{c} /s": round(per_second[name, c]) for c in corpora}}
         for name in functions
     ]
-    rivals = [name for name in functions if not name.startswith("pacsent")]
+    baselines = [name for name in functions if not name.startswith("pacsent")]
     for corpus, sentences in corpora.items():
-        fastest = max(rivals, key=lambda name: per_second[name, corpus])
+        fastest = max(baselines, key=lambda name: per_second[name, corpus])
         encoded = words.vocabulary.encode(sentences)
         n_bytes = (encoded.ids.size / len(sentences) + 1) * 4 * words.n_dims
         rate = per_second["pacsent", corpus]
         summary[f"ratio {corpus}"] = round(rate / per_second[fastest, corpus], 2)
-        summary[f"fastest rival {corpus}"] = fastest
+        summary[f"fastest baseline {corpus}"] = fastest
         summary[f"row bytes per sentence {corpus}"] = round(n_bytes)
         summary[f"floor {corpus} /s"] = round(speed / n_bytes)
         summary[f"times the floor {corpus}"] = round(speed / n_bytes / rate, 2)

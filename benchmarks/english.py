@@ -1,4 +1,4 @@
-"""Similarity, search, sizes and misspellings: what the English model and its rivals can do.
+"""Similarity, search, sizes and misspellings: what the English model and its baselines can do.
 
     python benchmarks/english.py sizes --data DATA --save
     python benchmarks/english.py retrieval --data DATA --save
@@ -124,7 +124,7 @@ def sizes(data) -> dict:
                 "STS-B train": train[0],
                 "STS-B test": test[0],
                 "test Spearman": test[1],
-                "SUBJ": accuracy(X, subj.train_labels, Z, subj.test_labels),
+                "SUBJ test accuracy": accuracy(X, subj.train_labels, Z, subj.test_labels),
                 "20news p@10 (2,000 of the training part)": precision(
                     near, labels, near, labels, same=True
                 ),
@@ -405,7 +405,7 @@ def compression(data) -> dict:
                 "MB": folder_megabytes(words),
                 "sentences/s of a core": rate(one, subj.train_texts),
                 "STS-B test Pearson": similarity(recipe.transform, pairs, "test")[0],
-                "SUBJ": accuracy(X, subj.train_labels, Z, subj.test_labels),
+                "SUBJ test accuracy": accuracy(X, subj.train_labels, Z, subj.test_labels),
                 "products kept": products_kept(full, words),
                 "certified (SUBJ, PB-L2)": promise.bound,
                 "measured there": promise.empirical_risk,

@@ -9,7 +9,7 @@ from harness import RESULTS, cell
 HEAD = """# Benchmarks
 
 Every table below is made by `benchmarks/make_tables.py` from the files under `results/`, and every
-file there was written by the script named above its table, which runs ours and its rivals. The
+file there was written by the script named above its table, which runs ours and its baselines. The
 machine is named there too, more than one where parts were run apart. Machines are noisy: read the
 ratios, not the absolute times.
 

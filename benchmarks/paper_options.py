@@ -118,14 +118,12 @@ class Doc2VecVectors:
         self.model_ = Doc2Vec(
             documents, dm=0, negative=15, epochs=20, min_count=1, sample=0, seed=1, **self.settings
         )
-        self.trained_ = {text: i for i, text in enumerate(texts)}
         return self
 
     def transform(self, texts):
+        """Inferred vectors, of training texts too, as ours are."""
+
         def vector(text):
-            known = self.trained_.get(text)
-            if known is not None:
-                return self.model_.dv.vectors[known]
             return self.model_.infer_vector(tokenise_paper(text))
 
         with ThreadPoolExecutor(self.settings["workers"]) as pool:
@@ -133,7 +131,7 @@ class Doc2VecVectors:
 
 
 def made(row, source, lam, seed):
-    """`rows.features`, and those of gensim's rival."""
+    """`rows.features`, and those of gensim's baseline."""
     if row.method != "Doc2Vec":
         return rows.features(row, source, lam, seed)
     vectorizer = Doc2VecVectors(source.words.n_dims, source.n_jobs)

@@ -153,10 +153,10 @@ def speed(options):
     with tempfile.TemporaryDirectory() as place:
         folder = export(make("SIF-sum", "english").fit([]), Path(place) / "model2vec")
         ports = free_port(), free_port(), free_port()
-        rivals = [sys.executable, str(Path(__file__).parent / "rivals" / "handlers.py")]
+        baselines = [sys.executable, str(Path(__file__).parent / "baselines" / "handlers.py")]
         serve = [sys.executable, "-m", "pacsent", "serve", "english", "--port"]
         with (
-            running([*rivals, str(ports[0]), str(folder)], ports[0]),
+            running([*baselines, str(ports[0]), str(folder)], ports[0]),
             running([*serve, str(ports[1])], ports[1]),
         ):
             asked = {

@@ -2,8 +2,9 @@
 
     python benchmarks/solve.py [--data FOLDER] [--save] [--name NAME] [--skip-words] [--sentences]
 
-The same 20news documents for both. The rival is the paper's recipe in plain PyTorch: 40 epochs, one
-document a batch, 15 fresh noise words per token, one draw of h, steps from 0.025 falling linearly;
+The same 20news documents for both. The baseline is the paper's recipe in plain PyTorch: 40 epochs,
+one document a batch, 15 fresh noise words per token, one draw of h, steps from 0.025 that fall
+linearly;
 it is timed on a few dozen documents. Both end points are scored by the objective with noise words
 and h integrated out, and ours is also held against the solution to 1e-8 over the whole vocabulary
 in double precision. Then w-PB-neg: 40 epochs on IMDb's 25,000 training reviews.
@@ -231,7 +232,7 @@ def main():
     parser = parser_for(__doc__, name="two-cores")
     parser.add_argument("--lam", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--rival", type=int, default=24, help="documents that PyTorch solves")
+    parser.add_argument("--baseline", type=int, default=24, help="documents that PyTorch solves")
     parser.add_argument("--exact", type=int, default=64, help="documents solved to 1e-8")
     parser.add_argument("--epochs", type=int, default=40, help="of w-PB-neg")
     parser.add_argument("--skip-words", action="store_true", help="leave w-PB-neg out")
@@ -249,7 +250,7 @@ def main():
     rows, summary = [], {}
     if not given.skip_documents:
         rows, summary = solve_documents(
-            words, given.data, given.lam, given.rounds, given.rival, given.exact
+            words, given.data, given.lam, given.rounds, given.baseline, given.exact
         )
     if not given.skip_words:
         facts = train_words(words, given.data, given.epochs)

@@ -1,6 +1,6 @@
 """Text to token ids, the hot path of every encoder, against Python's split and a dict.
 
-The rival is the fastest loop in plain Python: `split` and a dict on text that is cleaned already.
+The baseline is the fastest loop in plain Python: `split` and a dict on text that is already clean.
 Ours is measured on the same text, and on the raw text, where it cleans on the way. The text: the
 training reviews of IMDb; the vocabulary: vocab.tsv of the provided vectors.
 
@@ -123,11 +123,11 @@ def main():
     floor = data.size / seconds / 1e6
     speed = {(row["text"], row["who"]): row["MB/s"] for row in rows}
     one = speed["cleaned", "pacsent, 1 thread"]
-    rival = max(v for (kind, who), v in speed.items() if kind == "cleaned" and "Python" in who)
+    baseline = max(v for (kind, who), v in speed.items() if kind == "cleaned" and "Python" in who)
     summary = {
-        "ratio": one / rival,
+        "ratio": one / baseline,
         "ratio_raw": speed["raw", "pacsent, 1 thread"] / speed["raw", "Python re + split + dict"],
-        "ratio_all_cores": speed["cleaned", f"pacsent, {n_cores} threads"] / rival,
+        "ratio_all_cores": speed["cleaned", f"pacsent, {n_cores} threads"] / baseline,
         "mb_per_s_one_core": one,
         "mb_per_s_one_core_raw": speed["raw", "pacsent, 1 thread"],
         "floor_mb_per_s_reading_once": floor,

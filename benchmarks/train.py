@@ -103,7 +103,7 @@ WAYS = {
     "pacsent shared, deterministic": {"deterministic": True},
     "pacsent pair": {"negatives": "pair"},
 }
-RIVAL, ONE = "gensim 4.4", "pacsent shared, one thread"
+BASELINE, ONE = "gensim 4.4", "pacsent shared, one thread"
 
 
 def measure(text, folder, arguments):
@@ -115,7 +115,7 @@ def measure(text, folder, arguments):
     corpus = Corpus.build(path, folder / "corpus", verbose=False)
     small = Corpus.build(tiny, folder / "tiny", verbose=False)
     workers = arguments.workers
-    jobs = {RIVAL: lambda: gensim_rate(path, workers)}
+    jobs = {BASELINE: lambda: gensim_rate(path, workers)}
     for name, changed in WAYS.items():
         our_rate(small, workers, **changed)  # compile
         jobs[name] = lambda changed=changed: our_rate(corpus, workers, **changed)
@@ -178,9 +178,9 @@ def main():
         {
             "trainer": name,
             "words/s": round(wall),
-            "over gensim": round(wall / best[RIVAL][0], 2),
+            "over gensim": round(wall / best[BASELINE][0], 2),
             "words/s of processor time": round(processor),
-            "over gensim, processor time": round(processor / best[RIVAL][1], 2),
+            "over gensim, processor time": round(processor / best[BASELINE][1], 2),
             "GFLOP/s": round(wall * each, 1) if each else None,
         }
         for name, (wall, processor, each) in best.items()
@@ -192,14 +192,14 @@ def main():
 
 
 def summarise(best, arguments):
-    shared, locked, rival = (best[name] for name in (*list(WAYS)[:2], RIVAL))
+    shared, locked, baseline = (best[name] for name in (*list(WAYS)[:2], BASELINE))
     tile, peak = intrinsics.TILE, peak_gflops()
     gflops, of_a_core = shared[0] * shared[2], shared[1] * shared[2]
     return {
-        "ratio": round(shared[0] / rival[0], 2),
-        "ratio_processor_time": round(shared[1] / rival[1], 2),
+        "ratio": round(shared[0] / baseline[0], 2),
+        "ratio_processor_time": round(shared[1] / baseline[1], 2),
         "words_per_second": round(shared[0]),
-        "gensim_words_per_second": round(rival[0]),
+        "gensim_words_per_second": round(baseline[0]),
         "deterministic_cost": round(shared[0] / locked[0], 2),
         "deterministic_cost_processor_time": round(shared[1] / locked[1], 2),
         "workers": arguments.workers,

@@ -1,6 +1,6 @@
 """Skip-gram on one GPU: words per second, quality of both tables, memory, and the traffic floor.
 
-    python benchmarks/train_gpu.py [--data FOLDER] [--rivals] [--save] [--name NAME]
+    python benchmarks/train_gpu.py [--data FOLDER] [--baselines] [--save] [--name NAME]
     python benchmarks/train_gpu.py --full-scale --save          # the paper's corpus size
 
 The text is enwik8, cleaned as the paper does, or `--text`.
@@ -205,7 +205,7 @@ def main():
     parser.add_argument("--text", type=Path, help="cleaned text, instead of enwik8")
     parser.add_argument("--full-scale", action="store_true", help="the paper's corpus size")
     parser.add_argument("--tokens", type=int, default=PAPER_TOKENS, help="of the full-scale run")
-    parser.add_argument("--rivals", action="store_true", help="the same machine's cores too")
+    parser.add_argument("--baselines", action="store_true", help="the same machine's cores too")
     parser.add_argument("--epochs", type=int, default=5)
     arguments = parser.parse_args()
     device = require("cuda")
@@ -218,12 +218,12 @@ def main():
             rows += on_text(corpus, arguments, device)
         name = "text"
         fastest = rows[0]["M words/s"] * 1e6
-        summary = {"ratio": round(fastest / BLAZINGTEXT, 1), "rival": "BlazingText, published"}
+        summary = {"ratio": round(fastest / BLAZINGTEXT, 1), "baseline": "BlazingText, published"}
     if arguments.full_scale:
         rows += at_full_scale(arguments, device)
         name = "full-scale"
         fastest = rows[-1]["M words/s"] * 1e6
-        summary = {"ratio": round(fastest / BLAZINGTEXT, 1), "rival": "BlazingText, published"}
+        summary = {"ratio": round(fastest / BLAZINGTEXT, 1), "baseline": "BlazingText, published"}
     finish(
         "train_gpu", rows, summary={**summary, **about}, save=arguments.save,
         name=arguments.name or name, title=f"Skip-gram on one {about['gpu']}",
@@ -251,12 +251,12 @@ def on_text(corpus, arguments, device):
         rows.append(run(corpus, f"shared, k={n_negatives}", n_negatives=n_negatives, **common))
     for row in rows[5:9]:
         row["G rows/s"] = row["x floor"] = None  # the floor was measured for rows of 300
-    if arguments.rivals:
-        rows += [{key: rival.get(key) for key in rows[0]} for rival in rivals(corpus)]
+    if arguments.baselines:
+        rows += [{key: baseline.get(key) for key in rows[0]} for baseline in baselines(corpus)]
     return rows
 
 
-def rivals(corpus):
+def baselines(corpus):
     """One epoch on all cores of this machine by our CPU trainer and gensim; a published number."""
     from pacsent import SkipGram
 

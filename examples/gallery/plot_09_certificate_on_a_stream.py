@@ -12,7 +12,7 @@ import numpy as np
 
 from pacsent import certify, make
 from pacsent.bench.books import passages
-from pacsent.certificates.certificate import unpacked_losses
+from pacsent.certificates.continuation import unpacked_losses
 from pacsent.maths.means import betting_path
 
 texts = [passage.text for passage in passages()]

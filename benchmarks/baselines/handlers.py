@@ -1,6 +1,6 @@
 """What `benchmarks/serve.py` measures the server beside: the plainest FastAPI handlers.
 
-    python benchmarks/rivals/handlers.py PORT MODEL2VEC_FOLDER
+    python benchmarks/baselines/handlers.py PORT MODEL2VEC_FOLDER
 
 /empty does nothing at all, /model2vec is what the documentation of both libraries amounts to, and
 /model2vec-orjson is the same by somebody who knows that FastAPI is slow at lists of numbers.
