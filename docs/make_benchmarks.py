@@ -74,7 +74,7 @@ CHOICES = """## What the paper leaves open, and what was chosen
 - **Few labels.** Ten stratified draws, at least five examples of a class; vectors from all
   training texts; λ = 1; C and normalisation by cross-validation on the drawn examples.
 - **Certificates.** `pacsent reproduce` makes continuation certificates (balanced error of telling
-  what follows in a document from noise, δ = 0.05) for the training texts, a tenth of them held back
+  what follows in a document from noise, δ = 0.05) for the training texts, a tenth of them held out
   to check it. Those above are of the English model instead; see the top of this page.
 - **STS-B.** Cosine of the means on the test part; λ by Spearman correlation on the training part.
 

@@ -37,7 +37,7 @@ def scores() -> str:
         ]
     for row in rows_of("sizes", words=config["n_words"], dims=config["n_dims"]):
         lines += [
-            f"| SUBJ, accuracy, `Average` | {row['SUBJ']:.3f} |",
+            f"| SUBJ, test accuracy, `Average` | {row['SUBJ test accuracy']:.3f} |",
             f"| WordSim-353, input table | {row['WordSim']:.1f} |",
             f"| words of SUBJ that are known | {100 * row['SUBJ words known']:.1f} % |",
         ]
