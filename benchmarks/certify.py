@@ -188,12 +188,12 @@ def kinds(words, given):
         ("PB-L2", "B", "prior"),
         ("PB-L2", "C", "auto"),
     ):
-        given = {"holdout": 0.25 if kind == "A'" else 0.1, "random_state": SEED}
+        chosen = {"holdout": 0.25 if kind == "A'" else 0.1, "random_state": SEED}
         if kind != "continuation":
-            given["posterior"] = posterior
+            chosen["posterior"] = posterior
         options, module = simulation.MEASURED[kind]
         encoder = make(method, words, on_empty="ignore")
-        found, _ = certified(encoder, encoded, options(**given), module.measure)
+        found, _ = certified(encoder, encoded, options(**chosen), module.measure)
         found.verify()
         rows.append(
             {

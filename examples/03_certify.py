@@ -1,9 +1,8 @@
-"""A promise about a representation, checked against the truth.
+"""A guarantee about an encoder, recomputed from its parts.
 
     python examples/03_certify.py
 
-The texts come from the paper's generative model, so the true risk is known and the certificate can
-be held against it.
+The texts come from the paper's generative model, so that the example needs no file.
 """
 
 from pacsent import SkipGram, certify, make

@@ -68,8 +68,8 @@ def test_a_benchmark_ends_with_its_json_line(monkeypatch, capsys):
     assert told["benchmark"] == "encode" and told["ratio"] == 6.1
 
 
-# benchmark and arguments -> what it needs besides [dev]; each is run on tiny data. Those of serve,
-# certify and simulate are tested with their packages, and those of the GPU need one.
+# benchmark and arguments -> what it needs besides [dev]; each is run on tiny data. Those of serve
+# are tested with their package, and those of the GPU need one.
 RUNS = {
     "classify accuracy --sets subj --seeds 1": (),
     "classify few --sets subj --labels 20": (),
@@ -78,6 +78,7 @@ RUNS = {
     "classify model --sets subj": (),
     "classify_alarms --repeats 2": (),
     "classify_bounds --sets subj --labels 50": (),
+    "certify": (),
     "choose_sif": (),
     "corpora --gigabytes 0.001": (),
     "distributed --quick --n-epochs 1 --cores 1": (),
@@ -96,6 +97,7 @@ RUNS = {
     "scale --rows 500 --rounds 1": ("pyarrow",),
     "search reviews": (),
     "search million": (),
+    "simulate --replicates 2 --n-jobs 1": (),
     "solve --rounds 1 --baseline 1 --exact 4 --epochs 1": ("torch",),
     "solve --sentences --rounds 1": (),
     "subj_splits --splits 2": (),
@@ -105,7 +107,7 @@ RUNS = {
     "before_after --rounds 1 --repeat 1": (),
 }
 QUICK = {"table_time", "tokenise --megabytes 0.1"}
-ELSEWHERE = {"certify", "serve", "simulate", "train_gpu", "solve_gpu", "reproduce_gpu"}
+ELSEWHERE = {"serve", "train_gpu", "solve_gpu", "reproduce_gpu"}
 
 
 @pytest.fixture(scope="module")

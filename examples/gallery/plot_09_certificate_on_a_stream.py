@@ -2,9 +2,8 @@
 A certificate on a stream
 =========================
 
-The default certificate reads the first 80 % of a document and is scored on what follows. With the
-betting bound it may be looked at after every document (``anytime=True``): the bound holds at all
-times at once.
+The certificate is about the words that follow the first 80 % of a document. With
+``anytime=True`` the bound holds after every document at once.
 """
 
 import matplotlib.pyplot as plt
@@ -12,7 +11,7 @@ import numpy as np
 
 from pacsent import certify, make
 from pacsent.bench.books import passages
-from pacsent.certificates.continuation import unpacked_losses
+from pacsent.certificates.encoder_certificate import unpacked_losses
 from pacsent.maths.means import betting_path
 
 texts = [passage.text for passage in passages()]
@@ -21,8 +20,7 @@ certificate = certify(make("PB-L2", "english"), texts, anytime=True, random_stat
 print(certificate)
 
 # %%
-# The same bound after every document. Losses are kept in the certificate, so anyone can draw
-# this.
+# The same bound after every document, from the losses that the certificate keeps.
 
 losses = unpacked_losses(certificate.losses)
 path = betting_path(losses, certificate.delta)
