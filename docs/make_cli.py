@@ -9,20 +9,37 @@ from pacsent.cli import cli
 
 HEAD = """# The command line
 
-Results go to stdout, progress and warnings to stderr; `--json` prints one JSON object for scripts.
-Exit status: 0 success, 1 a mistake in the data, 2 a mistake in the command line, 130 interrupted
-(Ctrl-C, SIGINT), 143 ended by SIGTERM; both end a command alike, and `train` writes a checkpoint.
-Commands that take long show progress on stderr; `--quiet` turns it off.
-A mistake is one line that names the option as it is typed; `PACSENT_DEBUG=1` shows the traceback.
-`--n-jobs` counts threads as scikit-learn does: all cores when left out or -1, all but one with -2.
-Where a GPU can be used, `--device cuda` or `--device cuda:1` uses it.
+This page lists every command with its options. Results go to stdout, progress and warnings to
+stderr; `--json` prints one JSON object for scripts. Exit status: 0 success, 1 an error in the
+data, 2 an error in the command line, 130 interrupted (Ctrl-C, SIGINT), 143 ended by SIGTERM;
+`train` writes a checkpoint on both signals. Commands that take long show progress on stderr;
+`--quiet` turns it off. An error is one line that names the option as it is typed;
+`PACSENT_DEBUG=1` shows the traceback. `--n-jobs` counts threads as scikit-learn does: all cores
+when left out or -1, all but one with -2. Where a GPU can be used, `--device cuda` or `--device
+cuda:1` uses it.
 
-Files and folders are written under a hidden name and moved into place when whole, so a command that
-is stopped leaves what was there before. What exists is replaced with `--overwrite` only, be it a
+**Texts.** Every command that takes texts reads a file with one text per line, a table (`.csv`,
+`.tsv`, `.jsonl`, `.parquet`, packed or not), or `-` for stdin. `--text-column` names the column
+of a table; the default is `text`, or the only column. `--input-format csv` says the format of
+stdin. A line on stderr says what was read. A row that cannot be read is refused with its line. A
+CSV or TSV has a header and quotes values that hold its separator, a line break or a leading
+quotation mark.
+
+```
+$ pacsent classify predict model reviews.csv -o answers.csv
+Read 5,000 rows of reviews.csv, column text.
+```
+
+**Output.** The suffix of `-o` says the format, and one input file gives one output file. A column
+of the input that has the name of a column of the output is renamed (`input_label`), and a line
+says so.
+
+Files and folders are written next to their place and moved there when whole, so a command that is
+stopped leaves what was there before. Existing output is replaced with `--overwrite` only, be it a
 model or a plain file (an empty one has nothing to lose; devices and pipes are written to as they
-are), and an input never. A process that is killed outright leaves a hidden `.NAME.saving-*`, which
-the first command that writes the same name a day later removes with a warning. `reproduce` goes on
-with what its folder holds.
+are), and an input never. A process that is killed outright leaves a hidden
+`.NAME.saving-HOST-PID-*`; the next command that writes into the same folder removes it and says
+so. `reproduce` continues with what its folder holds.
 
 Packed input (.gz, .bz2, .xz, .zst) is unpacked on the way. An archive that unfolds to more than
 1 GiB and more than 200 times its size is refused; `PACSENT_UNPACK_LIMIT=1000` allows 1,000 times,
@@ -35,7 +52,7 @@ while the image is built: run the commands once on a line of text as the user wh
 
 A man page and completions for bash, zsh and fish come with the package, under `share/`; where the
 shell does not look there, a line in `~/.bashrc` completes commands and options by the tab key
-(`zsh_source` and `fish_source` for the others):
+(`zsh_source` and `fish_source` for the other shells):
 
 ```
 eval "$(_PACSENT_COMPLETE=bash_source pacsent)"

@@ -8,7 +8,7 @@ import click
 from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
 from pacsent.cli import cli
-from pacsent.cli.command_line import EXAMPLES
+from pacsent.cli.command_line import FAMILIES
 
 SHARE = Path(__file__).parents[1] / "share"
 COMPLETIONS = {
@@ -41,12 +41,12 @@ def of_command(name: str, command: click.Command) -> list[str]:
 
 def man_page() -> str:
     lines = ['.TH PACSENT 1 "" "pacsent" "User Commands"', ".SH NAME",
-             r"pacsent \- sentence vectors with a promise attached", ".SH SYNOPSIS",
+             r"pacsent \- embed, search and classify texts, with error guarantees", ".SH SYNOPSIS",
              r".B pacsent \fICOMMAND\fR [\fIOPTIONS\fR] [\fIARGUMENTS\fR]"]  # fmt: skip
     for title, names in cli.families().items():
         lines.append(f'.SH "{title.upper()}"')
-        if title in EXAMPLES:
-            lines += ["For example:", ".PP", ".nf", roff(EXAMPLES[title]), ".fi"]
+        example = dict(FAMILIES.values())[title]
+        lines += ["For example:", ".PP", ".nf", roff(example), ".fi"]
         for name in names:
             lines += of_command(name, cli.commands[name])
     lines += [".SH EXIT STATUS",

@@ -72,7 +72,7 @@ def _open_closed_streams():
 
 
 def _drop_output():
-    """What is still in the buffer goes nowhere: nobody takes it, and Python would complain."""
+    """Discard what is still in the buffer, which Python would complain about at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -46,7 +46,7 @@ def _is_wrong_option(error: Exception) -> bool:
 
 
 def _output_is_closed() -> bool:
-    """Whether nobody reads stdout any more."""
+    """Whether the reader of stdout has gone."""
     if not hasattr(select, "poll"):
         return True
     watched = select.poll()
@@ -302,7 +302,8 @@ def in_shell_words(message: str) -> str:
     if context is None:
         return message
     own = _flags(context.command)
-    every = _flags(*cli.commands.values(), *cli.commands["classify"].commands.values()) | own
+    inner = getattr(cli.commands.get("classify"), "commands", {})
+    every = _flags(*cli.commands.values(), *inner.values()) | own
 
     def option(match):
         name, value = match["name"], match["value"]

@@ -163,7 +163,6 @@ def _report(manifest, quiet: bool, as_json: bool) -> None:
         if record.bad_rows > len(record.bad):
             click.echo(f"Bad row: {record.source}: {record.bad_rows:,} in all", err=True)
     for source, error in manifest.failed.items():
-        told = error if error.startswith(source) else f"{source}: {error}"
-        click.echo(f"Failed: {told}", err=True)
+        click.echo(f"Failed: {'' if error.startswith(source) else f'{source}: '}{error}", err=True)
     if manifest.failed or totals["bad_rows"]:
         click.get_current_context().exit(1)

@@ -74,7 +74,7 @@ def read_labelled(path, given: dict, quiet: bool = False, group_column: str | No
 
 
 class OneFile:
-    """The texts of one file or stdin, and the columns that are kept beside the results.
+    """The texts of one file or stdin, and the columns that are kept with the results.
 
     Parameters
     ----------
@@ -110,7 +110,8 @@ class OneFile:
             click.echo(f"Warning: {message}", err=True)
         self.names = [*(["id"] if ids else []), *self.kept.values()]
         self._waiting = Waiting(self.names)
-        self.n_rows, self.bad = 0, []
+        self.n_rows = 0
+        self.bad: list = []
 
     def texts(self) -> Iterator[str]:
         """The texts; the columns that are kept wait for `take`."""

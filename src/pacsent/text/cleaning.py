@@ -1,7 +1,4 @@
-"""Text in, clean tokens out: reading files and normalising what they hold.
-
-Nothing here knows about vocabularies or vectors.
-"""
+"""Cleaning text files of any size: `clean_files`, for plain text and for MediaWiki dumps."""
 
 import contextlib
 import os
@@ -57,7 +54,7 @@ def clean_files(
         "paper" keeps a-z and spells digits; "unicode" keeps the tokens of `tokenise_unicode`, of
         UTF-8 text in any script.
     output : path or None
-        Written beside its place and moved there when whole; None or '-' for stdout.
+        Written next to its place and moved there when whole; None or '-' for stdout.
     n_jobs : int or None
         Threads; None takes all cores. The bytes are the same for any number.
     verbose : bool, default=False
@@ -107,7 +104,7 @@ def clean_files(
 
 
 def _folder(output) -> str | None:
-    """Where files for a while go: beside the output, as /tmp may be memory; None for /tmp."""
+    """The folder of temporary files: that of the output, as /tmp may be memory; None for /tmp."""
     if files.is_stream(output):
         return None
     return os.path.dirname(os.path.realpath(output))
@@ -132,7 +129,7 @@ def _cleaned_paper(named: tuple[str, int, bytes]) -> bytes:
     from pacsent._kernels import text_kernels as kernels
 
     data = np.frombuffer(named[2], dtype=np.uint8)
-    (out,) = _room(out=(6 * data.size + 8, np.uint8))
+    (out,) = _arrays(out=(6 * data.size + 8, np.uint8))
     return out[: kernels.clean_lines(data, out)].tobytes()
 
 
@@ -209,7 +206,7 @@ def _filtered(piece) -> tuple[Iterable[bytes], Iterable[bytes], int]:
         return _filtered_file(*piece)
     data = np.frombuffer(piece, dtype=np.uint8)
     n = data.size + 2
-    marks, mark, first, last, out = _room(
+    marks, mark, first, last, out = _arrays(
         marks=(n, np.int64),
         mark=(n, np.uint8),
         first=(n, np.int64),
@@ -232,7 +229,7 @@ def _filtered_file(file, folder: str | None) -> tuple[Iterable[bytes], Iterable[
     data = np.memmap(file, dtype=np.uint8, mode="r")
     n = data.size + 2
 
-    def room(dtype):
+    def scratch(dtype):
         # pages that are never touched take no place on the disk either
         return np.memmap(
             stack.enter_context(tempfile.TemporaryFile(dir=folder)),
@@ -241,8 +238,8 @@ def _filtered_file(file, folder: str | None) -> tuple[Iterable[bytes], Iterable[
             shape=(n,),
         )
 
-    marks = room(np.int64)
-    items = room(np.uint8), room(np.int64), room(np.int64)
+    marks = scratch(np.int64)
+    items = scratch(np.uint8), scratch(np.int64), scratch(np.int64)
     _, n_marks = kernels.find_marks(data, 0, data.size, marks)
     end, has_text, has_end, has_redirect = kernels.look_over(data, 0, data.size, marks, n_marks)
     keep = 0 if has_redirect else 1 if has_text else -1
@@ -265,7 +262,7 @@ def _filtered_file(file, folder: str | None) -> tuple[Iterable[bytes], Iterable[
 _scratch = threading.local()
 
 
-def _room(**wanted) -> list:
+def _arrays(**wanted) -> list:
     """Arrays of at least these sizes and types, one set a thread, used again and again."""
     import numpy as np
 

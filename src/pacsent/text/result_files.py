@@ -4,8 +4,8 @@ The suffix says the format. A batch is a dict from column name to values, in the
 output: a list, an array of one dimension, an array of vectors of two, or an array of pyarrow. The
 first batch gives the columns and their types and may have no rows.
 
-Memory does not grow with the number of rows. A file is written beside its place and moved there
-when whole.
+Memory does not grow with the number of rows. A file is written next to its place and moved
+there when whole.
 """
 
 import csv
@@ -268,7 +268,7 @@ def _npy(batches, file: IO[bytes]) -> Iterator[int]:
 
 
 def _npz(batches, file: IO[bytes]) -> Iterator[int]:
-    beside = os.path.dirname(file.name) or None  # /tmp may be memory
+    folder = os.path.dirname(file.name) or None  # /tmp may be memory
     arrays: dict[str, _NpyFile] = {}
     strings: dict[str, list[str]] = {}  # held: a width for all is known at the end
     try:
@@ -276,8 +276,8 @@ def _npz(batches, file: IO[bytes]) -> Iterator[int]:
             for name, column in batch.items():
                 if isinstance(column, np.ndarray):
                     if name not in arrays:
-                        part = tempfile.TemporaryFile(dir=beside)  # noqa: SIM115 (closed below)
-                        arrays[name] = _NpyFile(part, column.shape[1:])
+                        held = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (closed below)
+                        arrays[name] = _NpyFile(held, column.shape[1:])
                     arrays[name].append(column)
                 else:
                     strings.setdefault(name, []).extend(map(str, _listed(column)))
@@ -314,7 +314,7 @@ class _NpyFile:
         self.file.write(self._header())
 
     def _header(self) -> bytes:
-        """NumPy's own, which leaves room for any number of rows: always of the same length."""
+        """NumPy's own, which leaves space for any number of rows: always of the same length."""
         shape = (self.n_rows, *self.row_shape)
         header = {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
         written = io.BytesIO()

@@ -239,7 +239,7 @@ class _Reader:
         while some := list(itertools.islice(rows, n_rows)):
             wrong = []
             for at, (number, values, error) in enumerate(some):
-                error = error or _text_error(values[0])
+                error = error or (None if values is None else _text_error(values[0]))
                 if error:
                     wrong.append((number, error))
                     rest = [None] * (len(wanted) - 1) if values is None else values[1:]
