@@ -11,9 +11,9 @@ import pacsent
 
 PACKAGE = Path(pacsent.__file__).parent
 
-# room -> rooms it imports from. A room is a folder, or a module beside the folders; every room may
-# import from those further down in this list only. A permission nobody uses is removed.
-ROOMS = {
+# package -> packages that it imports from. A package is a folder, or a module next to the folders;
+# it may import only from those further down in this list. An unused permission is removed.
+PACKAGES = {
     "__main__": {"cli"},
     "cli": {
         "bench", "certificates", "classify", "files", "maths", "paper", "progress",
@@ -29,7 +29,7 @@ ROOMS = {
     },
     "bench": {
         "certificates", "classify", "files", "gpu", "maps", "maths", "paper", "progress",
-        "encoders", "storage", "text", "threads", "words",
+        "encoders", "text", "threads", "words",
     },
     "maps": {"encoders", "files", "maths", "text"},
     "paper": {"certificates", "encoders", "files", "maths", "progress", "text", "words"},
@@ -68,7 +68,7 @@ def name_of(path):
 MODULES = {name_of(path): path for path in PACKAGE.rglob("*.py")}
 
 
-def room_of(module):
+def package_of(module):
     return module.partition(".")[0]
 
 
@@ -97,20 +97,20 @@ def imports(path):
 
 
 def room_imports():
-    found = {room: set() for room in ROOMS}
+    found = {package: set() for package in PACKAGES}
     for module, path in MODULES.items():
-        others = {room_of(other) for other in imports(path)} - {room_of(module), "lazy"}
-        found.setdefault(room_of(module), set()).update(others)
+        others = {package_of(other) for other in imports(path)} - {package_of(module), "lazy"}
+        found.setdefault(package_of(module), set()).update(others)
     return found
 
 
 def test_the_table_of_imports_is_what_the_code_does():
-    assert room_imports() == ROOMS
+    assert room_imports() == PACKAGES
 
 
 def test_every_room_imports_only_from_rooms_below_it():
-    floor = {room: number for number, room in enumerate(ROOMS)}
-    up = [(a, b) for a, others in ROOMS.items() for b in others if floor[b] <= floor[a]]
+    layer = {package: number for number, package in enumerate(PACKAGES)}
+    up = [(a, b) for a, others in PACKAGES.items() for b in others if layer[b] <= layer[a]]
     assert not up
 
 

@@ -51,7 +51,7 @@ def test_functions_take_few_positional_arguments():
     assert not [name for name, node in functions() if too_many(name, node)]
 
 
-# options of an estimator are arguments of its __init__, as scikit-learn wants it: no more than today
+# options of an estimator are arguments of its __init__, as in scikit-learn: no more than today
 ESTIMATORS = {
     "encoders/methods/closed_forms.py: __init__": 13,
     "encoders/methods/pb_01.py: __init__": 18,

@@ -1,8 +1,9 @@
 """Kernels of the methods with negative sampling. Nothing here draws a random number of its own.
 
-`rule` is the tuple (limits, starts, nodes, weights, series) of `maths.pb_neg.quadrature_rule`: for
-variances up to limits[i], the Gauss-Hermite nodes starts[i]:starts[i + 1]; beyond the last limit
-an alternating series. Sums may be reassociated by the compiler (`reassoc`), nothing else.
+`rule` is the tuple (limits, starts, nodes, weights, series) of
+`maths.pb_neg_objective.quadrature_rule`: for variances up to limits[i], the Gauss-Hermite nodes
+starts[i]:starts[i + 1]; beyond the last limit an alternating series. Sums may be reassociated by
+the compiler (`reassoc`), nothing else.
 """
 
 import math

@@ -120,7 +120,6 @@ def reproduce(
     device: str | None = None,
     n_jobs: int | None = None,
     verify: bool = True,
-    verbose: bool = False,
     time_limit: float | None = None,
     report: Callable[[str], None] | None = None,
 ) -> dict:
@@ -149,7 +148,8 @@ def reproduce(
     time_limit : float or None
         Seconds after which no further result is begun; run again to go on.
     report : callable or None
-        Told about each result, and each row that was left out and why, in one line.
+        Called with one line for each result, and for each row that was left out and why; a
+        progress bar is shown as well.
 
     Returns
     -------
@@ -170,7 +170,10 @@ def reproduce(
     run.say = report or run.say
     try:
         with progress.bar(
-            "reproduce", total=sum(task.cost for task in run.left), unit="units", enabled=verbose
+            "reproduce",
+            total=sum(task.cost for task in run.left),
+            unit="units",
+            enabled=report is not None,
         ) as bar:
             for task in run.left:
                 if time_limit is not None and run.seconds() > time_limit:

@@ -149,7 +149,6 @@ def reproduce(data, words, output, only, table_format, no_report, as_json, quiet
         only=only.split(",") if only else None,
         seeds=range(how.pop("seeds")),
         verify=not how.pop("no_verify"),
-        verbose=not quiet,
         report=None if quiet else say(quiet),
         **how,
     )

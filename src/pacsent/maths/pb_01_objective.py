@@ -186,6 +186,9 @@ def minimise(
     return means + x[:, :-1], np.exp(x[:, -1]), n_iter, converged
 
 
+_N_PILOT = 500  # documents on which the totals of the KL are compared
+
+
 def minimise_bound(
     mu: np.ndarray,
     prior: np.ndarray,
@@ -200,7 +203,6 @@ def minimise_bound(
     rng: np.random.Generator,
     verbose: bool = False,
     n_noise: int = 400,
-    n_pilot: int = 500,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Posteriors of many documents that make one aggregated certificate smaller, if any do.
 
@@ -244,7 +246,7 @@ def minimise_bound(
         start = np.asarray(mu[rows], dtype=float), var_P
         return minimise(*start, documents, bent, max_iter=25, tol=1e-2)[:2]
 
-    pilot = np.sort(rng.choice(n_s.size, min(n_pilot, n_s.size), replace=False))
+    pilot = np.sort(rng.choice(n_s.size, min(_N_PILOT, n_s.size), replace=False))
     at_start, q = estimate(pilot, np.asarray(mu[pilot], float), np.full(pilot.size, variance))
     best: tuple[float, tuple | None] = (at_start, None)
     for budget in (price / n, 0.003, 0.01, 0.03, 0.1):
