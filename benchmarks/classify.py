@@ -1,7 +1,7 @@
 """TextClassifier and its baselines: accuracy with all labels and with few, and speed.
 
-    python benchmarks/classify.py [accuracy|few|tune|speed|model] [--data FOLDER] [--sets subj ...]
-        [--methods ...] [--jobs N] [--threads N] [--save]
+    python benchmarks/classify.py [accuracy|few|tune|constants|speed|model] [--data FOLDER]
+        [--sets subj ...] [--methods ...] [--jobs N] [--threads N] [--save]
 
 FOLDER holds datasets/, vectors/ and books/ (default: PACSENT_DATA). All methods get the same texts
 and the same vectors: those of FOLDER with all labels, else the English model of the package, which
@@ -13,8 +13,10 @@ and of the folds in which a method chooses. Baselines run once where a set has a
 `few`: 20, 100, 300 and 1,000 labels, as many of each class, 20, 10, 5 and 3 draws from the
 training part of one split, at most 2,000 test texts; the standard error is that of the differences
 draw by draw.
-`tune`: how the places of the grid should weigh for few labels, by draws from the training part
-judged by other texts of the training part: no test text is seen.
+`tune`: the weights of the grid of the Gaussian process with few labels, chosen by draws from the
+training part that are scored by other texts of the training part: no test text is used.
+`constants`: the other constants of the model (candidates, how many are averaged and with which
+weights, n-gram sizes), each with alternatives, scored in the same way.
 `speed`: fitting with the whole selection against GridSearchCV over the same candidates, once with
 the folds that TextClassifier judges by and once with five, and predicting from raw text against a
 tf-idf pipeline; in seconds of the processor, because other work may share the machine. Of many
@@ -390,7 +392,8 @@ def tuning_task(task):
     return {name: accuracy_of(rule) for name, rule in RULES.items()}
 
 
-def tune(given, words):
+def tune(given, words, work):
+    """Mean accuracy of what `work` compares, for every set and number of labels."""
     rows = []
     tasks = [
         (name, given.data, n, seed, words)
@@ -398,13 +401,43 @@ def tune(given, words):
         for n in sizes(name, given.data, given.labels)
         for seed in range(DRAWS[n])
     ]
-    scores = in_parallel(tuning_task, tasks[::-1], given.jobs)[::-1]
+    scores = in_parallel(work, tasks[::-1], given.jobs)[::-1]
     for name, n in dict.fromkeys((task[0], task[2]) for task in tasks):
         some = [one for one, task in zip(scores, tasks) if task[0] == name and task[2] == n]
         means = {rule: float(np.mean([one[rule] for one in some])) for rule in some[0]}
         rows.append({"set": name, "labels": n, **means})
     summary = {rule: float(np.mean([row[rule] for row in rows])) for rule in scores[0]}
     return rows, summary
+
+
+CONSTANTS = {  # alternatives to the constants of `fitting` and to the options of TextClassifier
+    "as they are": ({}, {}),
+    **{f"average {n}": ({"_AVERAGED": n}, {}) for n in (1, 2, 4, 16)},
+    **{f"exp(hits / {n})": ({"_HITS": float(n)}, {}) for n in (1, 10)},
+    "Cs x 3": ({}, {"Cs": (3.0, 18.0, 108.0, 648.0)}),
+    "Cs / 3": ({}, {"Cs": (1 / 3, 2.0, 12.0, 72.0)}),
+    "two Cs": ({}, {"Cs": (6.0, 36.0)}),
+    "dense_scales x 2": ({}, {"dense_scales": (0.2, 0.4, 0.8, 1.6)}),
+    "dense_scales / 2": ({}, {"dense_scales": (0.05, 0.1, 0.2, 0.4)}),
+    "one dense_scale": ({}, {"dense_scales": (0.3,)}),
+    **{f"1-{n}-grams": ({}, {"ngrams": (1, n)}) for n in (1, 2, 3)},
+}
+
+
+def constants_task(task):
+    """Accuracy of every alternative on one draw, scored by other texts of the training part."""
+    name, data, n, seed, words = task
+    train, y, _, _ = load(name, data, 0)
+    picked = draw(y, n, 1000 + seed)
+    rest = np.setdiff1d(np.arange(len(train)), picked)
+    scored = np.random.default_rng(seed).permutation(rest)[:1000]
+    texts, tests = [train[i] for i in picked], [train[i] for i in scored]
+    found = {}
+    for alternative, (constants, options) in CONSTANTS.items():
+        with patch.multiple(fitting, **constants):
+            model = TextClassifier(words, n_jobs=1, **options).fit(texts, y[picked])
+        found[alternative] = float(np.mean(model.predict(tests) == y[scored]))
+    return found
 
 
 # ---- speed ---------------------------------------------------------------------------------------
@@ -572,9 +605,15 @@ TITLES = {
 }
 
 
+TUNED = {
+    "tune": (tuning_task, "Ways of averaging, few labels", "tuning"),
+    "constants": (constants_task, "Constants of the model", "constants"),
+}
+
+
 def main():
     parser = parser_for(__doc__, name="")
-    parser.add_argument("part", choices=[*TITLES, "tune", "model"], nargs="?", default="accuracy")
+    parser.add_argument("part", choices=[*TITLES, *TUNED, "model"], nargs="?", default="accuracy")
     parser.add_argument("--sets", nargs="*", default=SETS)
     parser.add_argument("--methods", nargs="*", default=USUAL)
     parser.add_argument("--labels", type=int, nargs="*", default=[*DRAWS])
@@ -601,10 +640,11 @@ def main():
         load(name, given.data, 0)
     TextClassifier(words).fit(["good", "bad"] * 10, [0, 1] * 10).predict(["good"])  # compile
     TextClassifier(words, selection="folds").fit(["good", "bad", "so"] * 10, [0, 1, 2] * 10)
-    if given.part == "tune":
-        rows, summary = tune(given, words)
-        finish("classify", rows, title="Ways of averaging, few labels, training texts only",
-               summary=summary, save=given.save, name=given.name or "tuning")  # fmt: skip
+    if given.part in TUNED:
+        work, title, file = TUNED[given.part]
+        rows, summary = tune(given, words, work)
+        finish("classify", rows, title=f"{title}, training texts only", summary=summary,
+               save=given.save, name=given.name or file)  # fmt: skip
         return
     if given.part == "model":
         rows = [model_row(name, given, words) for name in given.sets]

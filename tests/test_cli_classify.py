@@ -131,7 +131,7 @@ def test_explanations(folder, tmp_path):
 
 def test_watching_raises_the_alarm_only_where_the_stream_changes(folder, tmp_path):
     # which texts are held back is drawn anew each time: at alpha = 0.05 one run in twenty may well
-    # raise a false alarm (their rate is simulated in test_classify_promises.py), at 1e-6 none will
+    # raise a false alarm (their rate is simulated in test_guarantees.py), at 1e-6 none will
     texts = tmp_path / "texts.txt"
     texts.write_text("".join(f"{text}\n" for _, text in rows(300, seed=4)))
     assert "No alarm" in run("watch", folder / "model", texts, "--alpha", "1e-6")
@@ -245,19 +245,19 @@ def test_a_class_that_is_none_is_told_by_the_classes(folder):
 
 def test_predictions_say_why_every_row_abstains_and_what_is_reachable(tmp_path):
     write(tmp_path / "a.tsv", rows(100))
-    run("train", tmp_path / "a.tsv", "-o", tmp_path / "m", "--holdout", "0.2", *QUICK)
+    run("train", tmp_path / "a.tsv", "-o", tmp_path / "m", "--holdout", "0.5", *QUICK)
     asked = ["classify", "predict", str(tmp_path / "m"), "-"]
     chosen = CliRunner().invoke(cli, asked, input="good nice\n")
     assert "With 95 % confidence, at most" in chosen.stderr and "Warning" not in chosen.stderr
     assert chosen.stdout.splitlines()[1].endswith("\tno")
     result = CliRunner().invoke(cli, [*asked, "--error", "0.05"], input="good nice\n")
-    assert "20 calibration texts cannot guarantee an error of 0.05" in result.stderr
+    assert "50 calibration texts cannot guarantee an error of 0.05" in result.stderr
     assert result.stdout.splitlines()[1].endswith("\tyes")
     pytest.importorskip("pyarrow")
     (tmp_path / "t.txt").write_text("good nice\n")
     from pacsent.scale import predict_shards
 
-    with pytest.warns(UserWarning, match="20 calibration texts cannot guarantee an error of 0.05"):
+    with pytest.warns(UserWarning, match="50 calibration texts cannot guarantee an error of 0.05"):
         predict_shards(str(tmp_path / "m"), [str(tmp_path / "t.txt")], str(tmp_path / "out"))
 
 

@@ -103,21 +103,6 @@ def test_separable_data_and_large_C_stay_finite(rng):
     assert_array_equal(regressions.predict(X, coef, intercept), y)
 
 
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_the_classifier_is_a_fitted_scikit_learn_object(rng, n_classes):
-    X, y = problem(rng, n_classes)
-    names = np.array(["ant", "bee", "cat", "dog"][:n_classes])
-    coef, intercept = regressions.fit(X, y, 1.0, n_classes=n_classes)
-    model = regressions.classifier(coef, intercept, names, 1.0)
-    theirs = reference(1.0, n_classes).fit(X.astype(float), names[y])
-    assert_array_equal(model.predict(X), theirs.predict(X.astype(float)))
-    assert_array_equal(model.classes_, theirs.classes_)
-    assert_allclose(
-        model.predict_proba(X), theirs.predict_proba(X.astype(float)), rtol=1e-3, atol=1e-4
-    )
-    assert model.score(X, names[y]) > 0.5
-
-
 def test_bad_input_is_refused(rng):
     X, y = problem(rng, 3)
     with pytest.raises(ValueError, match=r"same number of rows\. Got 600 and 599"):

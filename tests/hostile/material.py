@@ -87,4 +87,3 @@ def prepare() -> None:
         warnings.simplefilter("ignore")
         for method in METHODS:
             expected(method)
-        classifier().predict_proba(TEXTS)

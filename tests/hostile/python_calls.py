@@ -351,66 +351,6 @@ CLASSIFIER_TEXTS = [f"{a} {b} {c}" for a in WORDS[:4] for b in WORDS[4:] for c i
 CLASSIFIER_LABELS = ["up" if text.endswith("now") else "down" for text in CLASSIFIER_TEXTS]
 
 
-def _classifier_use(use, texts):
-    """What a classifier makes of texts: the same as of the list, or a refusal."""
-    classifier = material.classifier()
-    right = use(classifier, list(CLASSIFIER_TEXTS))
-    found = use(classifier, texts())
-    return "" if np.array_equal(found, right) else f"{found} is not {right}"
-
-
-CLASSIFIER_USES = {
-    "predict": lambda c, x: c.predict(x).tolist(),
-    "predict_proba": lambda c, x: c.predict_proba(x),
-    "decision_function": lambda c, x: c.decision_function(x),
-    "stream": lambda c, x: np.concatenate(list(c.stream(x))),
-    "predict_set": lambda c, x: c.predict_set(x, error=0.5, delta=0.5),
-    "score": lambda c, x: c.score(x, CLASSIFIER_LABELS),
-    "certify": lambda c, x: c.certify(x, CLASSIFIER_LABELS, overlap="drop").n,
-    "StreamWatcher.update": lambda c, x: _watched(c, x),
-    "compare": lambda c, x: _compared(c, x),
-}  # fmt: skip
-
-
-def _watched(classifier, texts):
-    from pacsent.classify import StreamWatcher
-
-    watcher = StreamWatcher(classifier, seed=0)
-    watcher.update(texts, CLASSIFIER_LABELS)
-    return watcher.n_seen, watcher.capital
-
-
-def _compared(classifier, texts):
-    from pacsent.classify import compare
-
-    return compare(classifier, classifier, texts, CLASSIFIER_LABELS, overlap="drop").n
-
-
-def _kinds_of_texts():
-    import pandas as pd
-
-    x = CLASSIFIER_TEXTS
-    return {
-        "a tuple": (lambda: tuple(x), "ok"),
-        "a Series": (lambda: pd.Series(x, index=range(9, 9 + len(x))), "ok"),
-        "an array": (lambda: np.array(x), "ok"),
-        "an object array": (lambda: np.array(x, object), "ok"),
-        "a generator": (lambda: (text for text in x), "ok"),
-        "a table of one column": (lambda: pd.DataFrame({"text": x}), "ok"),
-        "a table of two columns": (lambda: pd.DataFrame({"a": x, "b": x}), "refused"),
-        "an array of two dimensions": (lambda: np.array([x]).T, "refused"),
-        "a set": (lambda: set(x), "refused"),
-        "a dict": (lambda: dict.fromkeys(x), "refused"),
-        "a string": (lambda: x[0], "refused"),
-        "bytes": (lambda: x[0].encode(), "refused"),
-        "texts of bytes": (lambda: [text.encode() for text in x], "refused"),
-        "token lists": (lambda: [text.split() for text in x], "refused"),
-        "None": (lambda: None, "refused"),
-        "a gap": (lambda: [*x[:-1], None], "refused"),
-        "numbers": (lambda: list(range(len(x))), "refused"),
-    }  # fmt: skip
-
-
 def _fitted_with(labels=CLASSIFIER_LABELS, texts=CLASSIFIER_TEXTS, how=None, **parameters):
     """A fit that is right, or refused with the object as it was."""
     from pacsent import TextClassifier
@@ -438,14 +378,6 @@ def classifiers() -> Iterator[Case]:
 
     nan, n = float("nan"), len(CLASSIFIER_TEXTS)
     y = np.array(CLASSIFIER_LABELS)
-    for kind, (make, expect) in _kinds_of_texts().items():
-        for name, use in CLASSIFIER_USES.items():
-            yield Case(
-                f"TextClassifier.{name}({kind})",
-                lambda u=use, m=make: _classifier_use(u, m),
-                expect,
-            )
-        yield Case(f"TextClassifier.fit({kind})", lambda m=make: _fitted_with(texts=m()), expect)
     for kind, (labels, expect) in {
         "a Series": (pd.Series(y), "ok"), "a category": (pd.Categorical(y), "ok"),
         "one column": (pd.DataFrame({"y": y}), "ok"), "a generator": (iter(y.tolist()), "ok"),
@@ -492,7 +424,9 @@ def classifiers() -> Iterator[Case]:
         yield Case(
             f"TextClassifier.certify({name}={value!r})",
             lambda n=name, v=value: material.classifier().certify(
-                CLASSIFIER_TEXTS, CLASSIFIER_LABELS, **{"overlap": "drop", n: v}
+                [f"{text} new" for text, _ in material.LABELLED],
+                [label for _, label in material.LABELLED],
+                **{n: v},
             ),
             "refused",
         )

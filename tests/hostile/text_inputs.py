@@ -188,6 +188,9 @@ TABLE: dict[str, Call] = {
         )
         for name in ("predict", "predict_proba", "predict_log_proba", "decision_function")
     },
+    "classify.TextClassifier.decision_values": Call(
+        lambda texts: classifier().decision_values(texts)
+    ),
     "classify.TextClassifier.stream": Call(lambda texts: list(classifier().stream(texts))),
     "classify.TextClassifier.predict_set": Call(
         lambda texts: list(classifier().predict_set(texts, error=0.3))

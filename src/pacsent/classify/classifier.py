@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from pacsent.classify import classifier_state, fitting, inputs, promises, sets
+from pacsent.classify import classifier_state, error_bounds, fitting, guarantees, inputs
 from pacsent.classify.explanation import Explanation, explain, feature_weights, features_page
 from pacsent.classify.ngrams import NGrams, fingerprints, names
 from pacsent.encoders import SentenceVectorizer, make
@@ -27,37 +27,38 @@ from pacsent.words.vectors import WordVectors, as_word_vectors
 _BATCH = 2048  # texts worked on at once
 _N_NAMED = 200  # features of each class whose names are kept
 _MANY = 5_000  # texts from which an n-gram must occur in two of them
-_LONG = (5_000, 600)  # texts, and letters in a text, from where runs of three words pay
+_LONG = (5_000, 600)  # texts, and characters in a text, from which on trigrams are used
 
 
 class TextClassifier(ClassifierMixin, BaseEstimator):
     """Classify texts by their n-grams and by their sentence vectors, together.
 
-    One linear model: tf-idf of n-grams, as they are and weighted by naive Bayes' log-ratios, beside
-    sentence vectors. All candidates are solved side by side on folds of the training labels, and
-    the best are averaged; with few labels a Gaussian process, its scales averaged with the evidence
-    as weights, counts as much as these. Probabilities are calibrated on texts the model had not
-    seen.
+    One linear model on the tf-idf of n-grams, unweighted or weighted by naive Bayes' log-ratios,
+    together with sentence vectors. All candidates are solved together on folds of the training
+    labels, and the best are averaged. With few labels, a Gaussian process, averaged over its scales
+    with the evidence as weights, counts as much as these. Probabilities are calibrated on held-out
+    texts.
 
     Parameters
     ----------
     words : WordVectors, vectorizer, path or None, default=None
-        Vectors for the dense part (or the folder they are in), or any vectorizer of pacsent.
-        None: n-grams only.
+        Vectors for the dense part (or the folder they are in, or "english" for those that are
+        installed), or any vectorizer of pacsent. None: n-grams only, which costs accuracy where
+        labels are few; `pacsent classify train` takes "english" by default.
     method : str, default="Average"
         Which of `METHODS` makes sentence vectors from word vectors.
     ngrams : (int, int) or "auto", default="auto"
         Smallest and largest number of words in a row that make a feature. "auto" takes up to two,
         and up to three where there are at least 5,000 texts of 600 letters or more on average.
     weighting : {"auto", "tf-idf", "naive-bayes", "both"}, default="auto"
-        How n-grams are weighted where labels are many; "auto" tries all.
+        How n-grams are weighted with many labels; "auto" tries all.
     selection : {"auto", "evidence", "folds", "bound"}, default="auto"
         How scales are chosen: by the evidence of a Gaussian process, by accuracy on folds, or on a
-        fifth of the labels held out, with what the choice costs in the certificate that comes out
-        (`certificate_`). "auto" takes folds where labels are many, the mean of evidence and folds
-        where they are few, evidence alone below 80.
+        held-out fifth of the labels, with the certificate corrected for the choice
+        (`certificate_`). "auto" takes folds with many labels, the mean of evidence and folds with
+        few, evidence alone below 80.
     Cs, dense_scales : tuples of float
-        Candidates: weight of the labels, and scale of the vectors beside n-grams of scale 1.
+        Candidates: weight of the labels, and scale of the vectors relative to the n-grams.
     class_weight : dict, "balanced" or None, default=None
     n_jobs : int or None, default=None
         Threads; None or -1 for all cores. The result does not depend on it.
@@ -143,15 +144,15 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             How much each text counts.
         groups : array, one for each text, optional
             The book, the author, the day a text is from, where new texts will be of other groups:
-            texts of a group are left out together when the classifier judges how to learn. What
-            `holdout` keeps back is drawn from all groups, so promises are not about other groups.
+            texts of a group are left out together in cross-validation. What `holdout` holds out is
+            drawn from all groups, so guarantees are not about other groups.
         holdout : float or None, default=None
-            The share of texts kept back, drawn at random. Nothing is fitted or chosen on them: the
-            certificate, label sets and abstaining come from them.
+            The share of texts held out, drawn at random, all copies of a text together. Nothing is
+            fitted or chosen on them: the certificate, label sets and abstaining come from them.
         delta : float, default=0.05
-            Chance that the certificate from the part held back is wrong.
+            Chance that the certificate from the held-out part is wrong.
         seed : int or None, default=None
-            Decides which texts are kept back. None draws it from the system, and records it.
+            Decides which texts are held out. None draws a seed from the system and records it.
         """
         new = copy.copy(self)
         for name in [name for name in vars(self) if name.endswith("_")]:
@@ -173,7 +174,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             holdout = 1 / fitting.N_FOLDS
         held_out, rest = np.arange(0), np.arange(len(texts))
         if holdout is not None:
-            held_out, rest, self.holdout_seed_ = promises.split(prints, holdout, seed)
+            held_out, rest, self.holdout_seed_ = error_bounds.split(prints, holdout, seed)
             _check_left(self.classes_, y, rest)
         chosen_on = held_out if self.selection == "bound" else held_out[:0]
         used = np.concatenate([rest, chosen_on])
@@ -186,9 +187,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         if holdout is not None and self.selection != "bound":
             log_proba = self.predict_log_proba([texts[i] for i in held_out])
             wrong = log_proba.argmax(axis=1) != y[held_out]
-            counted = promises.counted_once(prints[held_out], wrong)
-            self.calibration_ = sets.Calibration(log_proba[counted], y[held_out][counted])
-            self.certificate_ = promises.of_held_out(
+            counted = error_bounds.counted_once(prints[held_out], wrong)
+            self.calibration_ = guarantees.Calibration(log_proba[counted], y[held_out][counted])
+            self.certificate_ = error_bounds.of_held_out(
                 wrong, prints[held_out], delta, grouped=groups is not None
             )
 
@@ -223,7 +224,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         self.coef_ngrams_ = np.ascontiguousarray(linear.sparse, np.float32)
         self.coef_dense_ = np.ascontiguousarray(linear.dense / size, np.float32)
         self.intercept_ = linear.intercept - mean @ self.coef_dense_.astype(np.float64)
-        self.temperature_ = linear.temperature
+        self.inverse_temperature_ = linear.inverse_temperature
         self.selection_ = {**linear.report, "n_texts": len(texts)}
         self.confidence_quantiles_ = np.asarray(self.selection_.pop("confidences"))
         self._check_finite()
@@ -236,7 +237,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         few = fitting.is_few(rows.labels.size, rows.n_classes)
         if self.selection == "bound":
             held_out = np.arange(len(given.fitted), rows.labels.size)
-            linear, self.certificate_ = promises.fit_by_bound(
+            linear, self.certificate_ = error_bounds.fit_by_bound(
                 rows, held_out, candidates, threads, delta, given.judged_prints
             )
             return linear
@@ -314,16 +315,16 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     def predict_log_proba(self, texts: Iterable[str]) -> np.ndarray:
         """Logarithms of `predict_proba`."""
         check_is_fitted(self)
-        return log_probabilities(self.decision_values(texts), self.temperature_)
+        return log_probabilities(self.decision_values(texts), self.inverse_temperature_)
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
-        """Probabilities of all classes, (n_texts, n_classes), calibrated on texts not learnt."""
+        """Calibrated probabilities of all classes, (n_texts, n_classes)."""
         return np.exp(self.predict_log_proba(texts))
 
     def score(
         self, texts: Iterable[str], labels: Sequence, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Share of right answers; a label that training never saw is refused."""
+        """Accuracy; a label that is none of the classes is refused."""
         check_is_fitted(self)
         texts = as_texts(texts)
         y = inputs.positions(self.classes_, labels, len(texts))
@@ -332,22 +333,22 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("texts must hold at least one text. Got none instead.")
         return float(np.average(hits, weights=sample_weight))
 
-    # ---- promises ------------------------------------------------------------------------------
+    # ---- guarantees ----------------------------------------------------------------------------
 
     def certify(
         self, texts: Iterable[str], labels: Sequence, **settings: Any
-    ) -> promises.ErrorCertificate:
-        """How often this classifier is wrong on texts like these: `pacsent.classify.certify`."""
-        return promises.certify(self, texts, labels, **settings)
+    ) -> error_bounds.ErrorCertificate:
+        """Bound the error rate by texts that were not fitted: `pacsent.classify.certify`."""
+        return error_bounds.certify(self, texts, labels, **settings)
 
     def calibrate(
         self, texts: Iterable[str], labels: Sequence, *, overlap: str = "refuse"
     ) -> "TextClassifier":
-        """Keep labelled texts that nothing was fitted on, for `predict_set` and `abstain`."""
-        found = promises.unseen(self, texts, labels, overlap)
+        """Take labelled texts that nothing was fitted on as the calibration set."""
+        found = error_bounds.unseen(self, texts, labels, overlap)
         log_proba = self.predict_log_proba(found.texts)
-        counted = promises.counted_once(found.fingerprints, log_proba.argmax(axis=1) != found.y)
-        self.calibration_ = sets.Calibration(log_proba[counted], found.y[counted])
+        counted = error_bounds.counted_once(found.fingerprints, log_proba.argmax(axis=1) != found.y)
+        self.calibration_ = guarantees.Calibration(log_proba[counted], found.y[counted])
         return self
 
     def predict_set(
@@ -371,17 +372,17 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         self, *, error: float = 0.05, delta: float = 0.05, per_class: bool = False
     ) -> np.ndarray:
         """Log-probability from which on each class is in the sets of `predict_set`."""
-        return sets.set_thresholds(sets.calibration_of(self), error, delta, per_class)
+        return guarantees.set_thresholds(guarantees.calibration_of(self), error, delta, per_class)
 
-    def abstain(self, *, error: float | None = None, delta: float = 0.05) -> sets.Abstaining:
+    def abstain(self, *, error: float | None = None, delta: float = 0.05) -> guarantees.Abstaining:
         """Answer only where at most `error` of the answers are wrong, with confidence 1 - delta.
 
         None takes the smallest of 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5 with which
         at least half of the calibration texts are answered, and corrects delta for this choice.
         """
-        return sets.abstain(self, sets.calibration_of(self), error, delta)
+        return guarantees.abstain(self, guarantees.calibration_of(self), error, delta)
 
-    # ---- why -----------------------------------------------------------------------------------
+    # ---- explanations --------------------------------------------------------------------------
 
     def explain(self, text: str, label: Any = None) -> Explanation:
         """The decision taken apart by words and n-grams; for the likeliest class by default."""
@@ -391,7 +392,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     def top_features(self, label: Any, n: int = 20) -> list[tuple[str, float]]:
         """The n-grams that speak most for a class (at most 200 are kept).
 
-        With each, what one occurrence adds to the decision in a text of middling length, through
+        With each, what one occurrence adds to the decision in a text of average length, through
         the n-gram itself and through the vector of the word.
         """
         check_is_fitted(self)
@@ -416,7 +417,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k != "words"}
         parts = {} if self.vectorizer_ is None else {"vectorizer": self.vectorizer_}
-        return State({"parameters": parameters}, Tensors(self._state()), parts)
+        arrays = classifier_state.to_arrays(self)
+        return State({"parameters": parameters}, Tensors(arrays), parts)
 
     @classmethod
     def from_state(cls, state: State) -> "TextClassifier":
@@ -425,19 +427,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         vectorizer = state.parts.get("vectorizer")
         made = cls(vectorizer, **state.config["parameters"])
         made._validate_params()
-        made._restore(state.tensors, vectorizer)
+        made.__dict__.update(classifier_state.from_arrays(state.tensors, vectorizer))
         if made.coef_dense_.size and vectorizer is None:
             raise ValueError("it has weights for sentence vectors and no vectorizer")
         return made
-
-    def _state(self) -> dict[str, np.ndarray]:
-        """What `fit` learned, as arrays."""
-        return classifier_state.to_arrays(self)
-
-    def _restore(self, state: dict[str, np.ndarray], vectorizer=None) -> None:
-        """The inverse of `_state`; the vectorizer is saved beside it."""
-        learned = classifier_state.from_arrays(state, vectorizer)
-        self.__dict__.update(learned)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -447,7 +440,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
 
 class _Rows(NamedTuple):
-    """What is fitted: texts, and texts that are only chosen on; the rest is of both in order."""
+    """Texts that are fitted, and texts used to choose only; the arrays are of both in order."""
 
     fitted: list[str]
     judged: list[str]

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from pacsent.classify.error_bounds import ErrorCertificate
+from pacsent.classify.guarantees import Calibration
 from pacsent.classify.inputs import as_classes, as_labels, as_ngram_sizes
 from pacsent.classify.ngrams import NGrams
-from pacsent.classify.promises import ErrorCertificate
-from pacsent.classify.sets import Calibration
 from pacsent.storage import checked_tensor
 
 
@@ -21,7 +21,7 @@ def to_arrays(classifier: Any) -> dict[str, np.ndarray]:
         "selection": classifier.selection_,
         "names": names,
         "holdout_seed": getattr(classifier, "holdout_seed_", None),
-        "temperature": classifier.temperature_,
+        "inverse_temperature": classifier.inverse_temperature_,
         "sizes": list(classifier.ngrams_.sizes),
     }
     state = {
@@ -66,16 +66,16 @@ def from_arrays(state: Any, vectorizer: Any = None) -> dict[str, Any]:
     known, n_dims = described["names"], vectorizer_dims(vectorizer)
     if not (isinstance(known, list) and all(isinstance(name, str) for name in known)):
         raise ValueError("names must be a list of strings")
-    temperature = described["temperature"]
-    if type(temperature) not in (int, float) or not 0 < temperature < math.inf:
-        raise ValueError(f"temperature must be positive and finite. Got {temperature!r} instead")
+    scale = described["inverse_temperature"]
+    if type(scale) not in (int, float) or not 0 < scale < math.inf:
+        raise ValueError(f"inverse_temperature must be positive and finite. Got {scale!r} instead")
     if not isinstance(described["selection"], dict):
         raise ValueError("selection must be an object")
     quantiles = checked_tensor(state, "confidence_quantiles", np.float64, (None,), low=0)
     learned = {
         "classes_": classes,
         "selection_": described["selection"],
-        "temperature_": float(temperature),
+        "inverse_temperature_": float(scale),
         "ngrams_": NGrams(sizes, hashes, checked_tensor(state, "idf", np.float32, (n,))),
         "coef_ngrams_": checked_tensor(state, "coef_ngrams", np.float32, (n, n_columns)),
         "coef_dense_": checked_tensor(state, "coef_dense", np.float32, (n_dims, n_columns)),

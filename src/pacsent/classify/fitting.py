@@ -1,4 +1,4 @@
-"""From rows and labels to one linear model: by evidence for few labels, by folds for many."""
+"""Fitting one linear model: by evidence with few labels, by cross-validation with many."""
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -12,20 +12,22 @@ from sklearn.model_selection import StratifiedGroupKFold
 
 from pacsent.maths.gaussian_process import averaged, scales
 from pacsent.maths.sparse_regressions import log_ratios, solve
-from pacsent.maths.temperature import fit_temperature, log_loss, log_probabilities
+from pacsent.maths.temperature import fit_inverse_temperature, log_loss, log_probabilities
 from pacsent.threads import one_blas_thread
 
+# CS, DENSE_SCALES, _AVERAGED and _HITS: benchmarks/classify.py constants
 CS = (1.0, 6.0, 36.0, 216.0)
 DENSE_SCALES = (0.1, 0.2, 0.4, 0.8)
 WEIGHTINGS = ("tf-idf", "naive-bayes", "both")
 N_FOLDS = 5
 FEW = 1e9  # classes * texts^3 up to which the Gaussian process is used
-FEWEST = 80  # texts from which folds say something beside it
-_HELD_OUT = 4000  # texts held out in all from where fewer of the folds are enough
-_SIDE_BY_SIDE = 32  # problems that share one reading of the features
+FEWEST = 80  # texts from which folds are used together with it
+_HELD_OUT = 4000  # texts held out in all: with more texts, fewer folds are used
+_SIDE_BY_SIDE = 32  # problems solved together in one pass over the features
 _AVERAGED = 8  # candidates that are averaged at most
-_NOTHING = 0.02  # share of the largest below which a candidate is left out
-MOST_SELECTED = 10_000  # texts looked at to choose; the solution uses all of them
+_HITS = 3.0  # correct answers that multiply the weight of a candidate by e
+_NOTHING = 0.02  # candidates below this share of the largest weight are left out
+MOST_SELECTED = 10_000  # texts used to choose; the solution uses all of them
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,12 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Linear:
-    """Decision values are X @ sparse + E @ dense + intercept; probabilities by the temperature."""
+    """Decision values are X @ sparse + E @ dense + intercept, calibrated by inverse_temperature."""
 
     sparse: np.ndarray  # (n_features, n_columns)
     dense: np.ndarray  # (n_dims, n_columns)
     intercept: np.ndarray  # (n_columns,)
-    temperature: float
+    inverse_temperature: float
     report: dict = field(default_factory=dict)
 
 
@@ -78,7 +80,7 @@ class Candidates:
 
 
 def is_few(n_texts: int, n_classes: int) -> bool:
-    """Whether the Gaussian process is cheap enough."""
+    """Whether there are few enough labels for the Gaussian process."""
     return (1 if n_classes == 2 else n_classes) * float(n_texts) ** 3 <= FEW
 
 
@@ -88,16 +90,16 @@ def is_few(n_texts: int, n_classes: int) -> bool:
 
 
 def fit_by_evidence(rows: Labelled, n_threads: int = 1, folds: "Folds | None" = None) -> Linear:
-    """A Gaussian process for each column, its scales averaged and not chosen."""
+    """A Gaussian process for each column, averaged over its scales."""
     return _process(rows, n_threads, folds)[0]
 
 
 def _process(rows, n_threads, folds=None):
-    """The Gaussian process, and what its decision values would be without a text's own label."""
+    """The Gaussian process, and its leave-one-out decision values."""
     K_sparse = (rows.X @ rows.X.T).toarray().astype(np.float64)
     K_dense = (rows.E @ rows.E.T).astype(np.float64)
     grid = scales(rows.labels.size, len(rows.columns), rows.E.shape[1] > 0)
-    # threads inside matrix products lose their speed where cores are shared with other work
+    # threads inside matrix products are slow where cores are shared with other work
     with one_blas_thread():
         found = averaged(
             K_sparse, K_dense, rows.labels, grid, n_classes=rows.n_classes, weights=rows.weights,
@@ -114,7 +116,7 @@ def _process(rows, n_threads, folds=None):
         (rows.X.T @ found.sparse).astype(np.float32),
         (rows.E.T @ found.dense).astype(np.float32),
         found.intercept,
-        report["temperature"],
+        report["inverse_temperature"],
         report,
     )
     return linear, found.left_out
@@ -123,7 +125,7 @@ def _process(rows, n_threads, folds=None):
 def fit_by_both(
     rows: Labelled, candidates: Candidates, n_threads: int, folds: "Folds", grouped: bool
 ) -> Linear:
-    """The mean of the Gaussian process and of the candidates that lose least on folds."""
+    """The mean of the Gaussian process and of the candidates with the least loss on folds."""
     process, left_out = _process(rows, n_threads, folds if grouped else None)
     tried = try_all(rows, candidates, folds, n_threads)
     shares = least_loss(tried)
@@ -141,21 +143,21 @@ def fit_by_both(
         (process.sparse + np.float32(factor) * solved.sparse) / 2,
         (process.dense + np.float32(factor) * solved.dense) / 2,
         (process.intercept + factor * solved.intercept) / 2,
-        report["temperature"],
+        report["inverse_temperature"],
         report,
     )
 
 
 def _judged(values, rows, which):
-    """Temperature, accuracy and confidences by decision values of texts not learnt from."""
+    """Inverse temperature, accuracy and confidences from decision values of held-out texts."""
     labels, weights = rows.labels[which], rows.weights[which]
-    temperature = fit_temperature(values, labels, weights)
+    inverse_temperature = fit_inverse_temperature(values, labels, weights)
     hits = predicted(values) == labels
     return {
         "accuracy": float((weights * hits).sum() / weights.sum()),
         "n_tested": int(labels.size),
-        "temperature": temperature,
-        "confidences": _quantiles(values, temperature),
+        "inverse_temperature": inverse_temperature,
+        "confidences": _quantiles(values, inverse_temperature),
     }
 
 
@@ -171,7 +173,7 @@ def fit_by_folds(
     seed: int,
     groups: np.ndarray | None = None,
 ) -> Linear:
-    """The mean of the candidates that err least on folds held out, solved on all rows."""
+    """The mean of the candidates with the fewest errors on held-out folds, solved on all rows."""
     rng = np.random.default_rng(seed)
     looked_at = np.sort(rng.permutation(rows.labels.size)[:MOST_SELECTED])
     part = rows.take(looked_at) if looked_at.size < rows.labels.size else rows
@@ -188,12 +190,12 @@ def fit_by_folds(
         "averaged": _named_shares(tried.table, shares),
         "candidates": tried.table,
     }
-    return Linear(model.sparse, model.dense, model.intercept, report["temperature"], report)
+    return Linear(model.sparse, model.dense, model.intercept, report["inverse_temperature"], report)
 
 
 @dataclass(frozen=True)
 class Folds:
-    """Rows held out together, and which of them are judged."""
+    """Which fold holds out each row, and which rows are scored."""
 
     of: np.ndarray  # (n,), the number of folds for rows that are never held out
     n: int
@@ -207,13 +209,13 @@ class Folds:
 def folds_for(
     labels: np.ndarray, rng: np.random.Generator, groups: np.ndarray | None = None
 ) -> Folds:
-    """Five folds, fewer of them held out where texts are many; groups stay together."""
+    """Five folds, fewer of them held out where there are many texts; groups stay together."""
     n_used = int(np.clip(-(-_HELD_OUT * N_FOLDS // labels.size), 1, N_FOLDS))
     if groups is None:
         of = np.minimum(_folds(labels, rng), n_used)
         return Folds(of, n_used, of < n_used)
     of = _grouped_folds(labels, groups, rng)
-    # a class that is in no other group cannot be known, and says nothing
+    # a class that occurs in no other group cannot be learnt, so its rows are not scored
     known = [np.isin(labels, labels[of != f]) & (of == f) for f in range(N_FOLDS)]
     judged = np.any(known, axis=0)
     if not judged.any():
@@ -226,20 +228,20 @@ def folds_for(
 
 @dataclass(frozen=True)
 class Tried:
-    """Decision values of all candidates on rows that they did not learn from."""
+    """Decision values of all candidates on held-out rows."""
 
-    table: list[dict]  # what each candidate is, and how it did
+    table: list[dict]  # the options and the accuracy of each candidate
     values: np.ndarray  # (n_tested, n_columns, n_candidates)
     tested: np.ndarray  # (n_tested,) rows
     labels: np.ndarray  # (n_tested,)
     weights: np.ndarray  # (n_tested,)
 
     def losses(self) -> np.ndarray:
-        """Loss of each candidate at its best temperature, (n_candidates,)."""
+        """Loss of each candidate at its best inverse temperature, (n_candidates,)."""
         found = []
         for values in np.moveaxis(self.values, 2, 0):
             one = values, self.labels, self.weights
-            found.append(log_loss(*one, fit_temperature(*one)))
+            found.append(log_loss(*one, fit_inverse_temperature(*one)))
         return np.array(found)
 
     @property
@@ -249,7 +251,7 @@ class Tried:
 
 
 def try_all(rows: Labelled, candidates: Candidates, folds: Folds, n_threads: int) -> Tried:
-    """Every candidate, learnt from all folds but one and tried on that one."""
+    """Cross-validation of every candidate."""
     pairs = candidates.pairs(rows.E.shape[1] > 0)
     held_out = folds.held_out()
     tested = np.concatenate(held_out)
@@ -274,20 +276,20 @@ def try_all(rows: Labelled, candidates: Candidates, folds: Folds, n_threads: int
 
 
 def most_hits(tried: Tried) -> np.ndarray:
-    """Shares of the candidates by their hits: three hits more are worth e times as much."""
+    """Weights of the candidates by their accuracy: exp(hits / _HITS)."""
     hits = np.array([row["accuracy"] for row in tried.table]) * len(tried.tested)
-    return _even(tried, _largest(softmax(hits / 3.0)))
+    return _even(tried, _largest(softmax(hits / _HITS)))
 
 
 def least_loss(tried: Tried) -> np.ndarray:
-    """Equal shares of the candidates with the least loss."""
+    """Equal weights of the candidates with the least loss."""
     weights = np.zeros(len(tried.table))
     weights[np.argsort(tried.losses(), kind="stable")[:_AVERAGED]] = 1.0
     return _even(tried, weights / weights.sum())
 
 
 def _largest(weights):
-    """The largest weights, what is next to nothing left out."""
+    """The largest weights, without those that hardly count."""
     kept = np.argsort(-weights, kind="stable")[:_AVERAGED]
     kept = kept[weights[kept] > _NOTHING * weights.max()]
     some = np.zeros(weights.size)
@@ -296,7 +298,7 @@ def _largest(weights):
 
 
 def _even(tried, weights):
-    """Shares that give decision values of every size their weight."""
+    """Weights divided by the size of the decision values, so that each candidate gets its own."""
     return weights / tried.spread * (weights @ tried.spread)
 
 
@@ -310,7 +312,7 @@ def _named_shares(table, shares):
 
 
 def choose(rows: Labelled, candidates: Candidates, held_out: np.ndarray, n_threads: int) -> dict:
-    """The one candidate that errs least on the rows `held_out`, learnt without them."""
+    """The one candidate with the fewest errors on the rows `held_out`, fitted without them."""
     of = np.ones(rows.labels.size, np.int64)
     of[held_out] = 0
     tried = try_all(rows, candidates, Folds(of, 1, of == 0), n_threads)
@@ -326,14 +328,14 @@ def choose(rows: Labelled, candidates: Candidates, held_out: np.ndarray, n_threa
 
 
 def fit_one(rows: Labelled, choice: dict, n_threads: int = 1) -> Linear:
-    """Solve one candidate on all rows, tightly."""
+    """Solve one candidate on all rows, to a tight tolerance."""
     return fit_mixture(rows, [choice], np.ones(1), n_threads)
 
 
 def fit_mixture(
     rows: Labelled, table: list[dict], shares: np.ndarray, n_threads: int = 1
 ) -> Linear:
-    """The sum of the candidates that have a share, each solved on all rows, tightly."""
+    """The weighted sum of candidates, each solved on all rows to a tight tolerance."""
     wanted: dict[str, dict] = {}
     for row, share in zip(table, shares):
         if share > 0:
@@ -383,8 +385,8 @@ def fit_mixture(
 def _tried(rows, pairs, weighting, held_out, n_threads):
     """Decision values of the rows held out under every pair, (n_tested, n_columns, n_pairs).
 
-    Under tf-idf all folds, classes and pairs have the same features, and stand side by side;
-    naive Bayes' ratios are another for each fold and class.
+    Under tf-idf all folds, classes and pairs share their features and are solved together; naive
+    Bayes' ratios differ by fold and class.
     """
     folds = np.full(rows.labels.size, len(held_out))
     for f, some in enumerate(held_out):
@@ -418,7 +420,7 @@ def _tried(rows, pairs, weighting, held_out, n_threads):
 
 
 def _together(classes, weighting, n_pairs):
-    """Classes that are solved side by side."""
+    """Classes that are solved together."""
     size = max(_SIDE_BY_SIDE // n_pairs, 1) if weighting == "tf-idf" else 1
     return [classes[i : i + size] for i in range(0, len(classes), size)]
 
@@ -429,12 +431,12 @@ def _in_threads(work, tasks, n_threads):
 
 
 def _weighted(rows, weighting, column, learnt_from):
-    """The sparse part times naive Bayes' ratios (and these), or as it is (and None)."""
+    """(X times naive Bayes' ratios, the ratios), or (X, None) under tf-idf."""
     if weighting == "tf-idf":
         return rows.X, None
     r = np.abs(log_ratios(rows.X[learnt_from], rows.labels[learnt_from] == column))
     data = rows.X.data * r[rows.X.indices].astype(np.float32)
-    # texts keep their length on average, so that C means the same under either weighting
+    # rows keep their mean length, so that C means the same under either weighting
     of_row = np.repeat(np.arange(rows.labels.size), np.diff(rows.X.indptr))
     squares = np.bincount(of_row, data.astype(np.float64) ** 2, rows.labels.size)
     factor = 1.0 / np.sqrt(max(squares[learnt_from].mean(), 1e-30))
@@ -450,9 +452,9 @@ def predicted(decisions: np.ndarray) -> np.ndarray:
     return decisions.argmax(axis=1)
 
 
-def _quantiles(decisions, temperature):
-    """How sure it is of texts it has not seen: 201 quantiles of the largest probability."""
-    confidence = np.exp(log_probabilities(decisions, temperature).max(axis=1))
+def _quantiles(decisions, inverse_temperature):
+    """201 quantiles of the largest probability of held-out texts."""
+    confidence = np.exp(log_probabilities(decisions, inverse_temperature).max(axis=1))
     return np.quantile(confidence, np.linspace(0, 1, 201)).tolist()
 
 

@@ -1,4 +1,4 @@
-"""What users pass to a classifier beside texts, checked: labels, groups, weights, options."""
+"""Checks of what users pass to a classifier: labels, groups, weights and options."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -13,7 +13,7 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.special import expit, softmax
 
 from pacsent.maths.arrays import Numbers
-from pacsent.maths.temperature import fit_temperature, log_loss
+from pacsent.maths.temperature import fit_inverse_temperature, log_loss
 
 TOTALS = (-1.5, 2.5)  # powers of ten between which the variance of both parts is tried
 RATIOS = (-2.0, 2.0)  # and that of n-grams over that of vectors
@@ -163,7 +163,7 @@ def explore(
                 left_out = np.stack([without_folds(K, y, weights, folds[0]) for y in signs], axis=1)
             a = np.stack([fit.a for fit in fits], axis=1)
             some = left_out[judged], labels[judged], weights[judged]
-            likelihood = -log_loss(*some, fit_temperature(*some)) * weights[judged].sum()
+            likelihood = -log_loss(*some, fit_inverse_temperature(*some)) * weights[judged].sum()
             found.append((s, d, sum(fit.evidence for fit in fits), likelihood, left_out, a))
         return found
 

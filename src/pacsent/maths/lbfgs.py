@@ -1,4 +1,4 @@
-"""L-BFGS for many problems side by side, each with its own step: the one minimiser of the package.
+"""L-BFGS for many problems side by side, each with its own step.
 
 A problem is a row. All rows still worked on are evaluated together; what is solved leaves, and the
 work shrinks with it.
@@ -14,7 +14,7 @@ Precondition = Callable[[np.ndarray, np.ndarray], np.ndarray]
 Pair = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 _MEMORY = 6  # pairs that are remembered
-_FELL = 1e-4  # share of the promised fall that a step must keep
+_FELL = 1e-4  # share of the predicted decrease that a step must reach
 _SHORTEST, _LONGEST = 0.1, 0.7  # to what share a step that went too far is cut
 
 

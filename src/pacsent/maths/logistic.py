@@ -5,7 +5,7 @@
     f2(a, v) = E sigmoid'(x)    = d2f/da2 = 2 df/dv
 
 A true word costs E softplus(-x) = f(-a, v) = f(a, v) - a. All are accurate to about 1e-12. The
-compiled versions that the solvers use are in `_kernels/negative_sampling.py`.
+compiled versions that the solvers use are in `pacsent._kernels.sampling_kernels`.
 """
 
 from functools import lru_cache
@@ -138,7 +138,7 @@ def gaussian_logistic(a: Numbers, v: Numbers) -> tuple[np.ndarray, np.ndarray, n
 
 
 def higher_derivatives(a: Numbers, v: Numbers) -> tuple[np.ndarray, np.ndarray]:
-    """(f3, f4) = (E sigmoid''(x), E sigmoid'''(x)) for x ~ N(a, v), by 64 Gauss-Hermite nodes.
+    """(f3, f4) = (E sigmoid''(x), E sigmoid'''(x)) for x ~ N(a, v), by Gauss-Hermite quadrature.
 
     Only used for control variates, which need no accuracy of their own.
     """

@@ -5,8 +5,8 @@
 which is what scikit-learn's `LogisticRegression(C=C)` minimises. A problem here is a column: one
 class, one C, one set of rows (a training fold). All columns share the matrix products; each has
 its own L-BFGS, started at the solution on all rows and preconditioned by the Hessian there, which
-every fold of the same class and C shares. What is searched is found in float32; what is reported
-is solved again in float64 (`fit`) and handed out as a scikit-learn object (`classifier`).
+every fold of the same class and C shares. The search is in float32; what is reported is
+solved again in float64 (`fit`).
 
 Features that repeat each other, on large scales, make Hessians that rounding alone turns
 indefinite. So every diagonal is raised a little (by what rounding may have taken), more where the
@@ -274,7 +274,7 @@ class _Problems:
     preconditioners: list
     C: np.ndarray  # (n,)
     share: float  # of the rows that a problem sees
-    scale: np.ndarray  # (n,): what an objective is worth, for tol
+    scale: np.ndarray  # (n,): the unit of an objective, for tol
 
     def own(self, design, W, some):
         """Some of them, each with a damped Hessian of its own at W."""
@@ -617,28 +617,3 @@ def predict(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
     """The class of every row."""
     decision = X @ coef.T + intercept
     return (decision[:, 0] > 0).astype(np.int64) if coef.shape[0] == 1 else decision.argmax(axis=1)
-
-
-def classifier(coef: np.ndarray, intercept: np.ndarray, classes: ArrayLike, C: float) -> Any:
-    """A fitted scikit-learn object: LogisticRegression, one-vs-rest where classes are many."""
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.multiclass import OneVsRestClassifier
-    from sklearn.preprocessing import LabelBinarizer
-
-    def binary(row, names):
-        model = LogisticRegression(C=C)
-        model.classes_ = np.asarray(names)
-        model.coef_ = coef[row : row + 1].copy()
-        model.intercept_ = intercept[row : row + 1].copy()
-        model.n_features_in_ = coef.shape[1]
-        model.n_iter_ = np.zeros(1, dtype=np.int32)
-        return model
-
-    if coef.shape[0] == 1:
-        return binary(0, classes)
-    many = OneVsRestClassifier(LogisticRegression(C=C))
-    many.estimators_ = [binary(k, [0, 1]) for k in range(coef.shape[0])]
-    many.classes_ = np.asarray(classes)
-    many.label_binarizer_ = LabelBinarizer(sparse_output=True).fit(many.classes_)
-    many.n_features_in_ = coef.shape[1]
-    return many

@@ -1,7 +1,7 @@
-"""Whether new texts are like the ones a promise was made from: a test, and a watcher of a stream.
+"""Whether new texts are exchangeable with the calibration texts: a test, and a stream watcher.
 
-Every promise here is about texts drawn like the held-out ones. That can be wrong, and it can be
-noticed: by a classifier that tells the two apart, or by watching the scores of a stream.
+Every guarantee of a classifier is about new texts from the distribution of the held-out ones. That
+can be tested: by a classifier that tells the two apart, or by watching the scores of a stream.
 """
 
 import bisect
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from pacsent.classify.guarantees import calibration_of
 from pacsent.classify.inputs import positions
-from pacsent.classify.sets import calibration_of
 from pacsent.maths.checks import check_probability
 from pacsent.text.texts import as_texts
 
@@ -35,8 +35,8 @@ class ExchangeabilityTest:
 
     p_value: float
     alpha: float
-    n: int  # texts of either kind that were told apart
-    accuracy: float  # 0.5: they could not be
+    n: int  # texts of either kind that were classified
+    accuracy: float  # 0.5 is chance
 
     @property
     def alarm(self) -> bool:
@@ -44,23 +44,20 @@ class ExchangeabilityTest:
 
     @property
     def note(self) -> str:
-        """What a promise prints about this check."""
+        """What a guarantee states about this check."""
         found = f"{self.n:,} of either kind, p = {self.p_value:.3g}"
         if self.alarm:
-            return f"checked, ALARM ({found}): the promise does not carry over"
+            return f"checked, ALARM ({found}): the guarantee does not apply"
         return f"checked, no alarm ({found})"
 
     def __str__(self) -> str:
-        told = (
-            f"a classifier tells them apart with accuracy {self.accuracy:.3f} on {2 * self.n:,} "
-            f"texts (p = {self.p_value:.3g})"
+        found = (
+            f"a classifier distinguishes the texts with accuracy {self.accuracy:.3f} on "
+            f"{2 * self.n:,} texts (p = {self.p_value:.3g})"
         )
         if self.alarm:
-            return (
-                f"ALARM: the new texts are not like the old ones: {told}. Promises do not "
-                "carry over."
-            )
-        return f"No alarm: {told}, which chance explains. That is no proof that they are alike."
+            return f"ALARM: the distribution has changed: {found}. Guarantees do not apply."
+        return f"No alarm: {found}, as chance would. This does not prove exchangeability."
 
 
 def check_exchangeable(
@@ -71,9 +68,9 @@ def check_exchangeable(
     alpha: float = 0.05,
     seed: int | None = None,
 ) -> ExchangeabilityTest:
-    """Test whether new texts could come from where the calibration texts came from.
+    """Test whether new texts are exchangeable with the calibration texts.
 
-    A `TextClassifier` learns to tell half of both apart and is tried on the other halves. If the
+    A `TextClassifier` learns to distinguish half of both and is tested on the other halves. If the
     texts are exchangeable, its hits follow the hypergeometric distribution exactly: a false alarm
     has probability at most alpha.
 
@@ -81,7 +78,7 @@ def check_exchangeable(
     ----------
     calibration, new : lists of str
     words : WordVectors, optional
-        Lets the test see meaning as well as words.
+        Lets the test use meaning as well as words.
     alpha : float
     seed : int or None
         Decides the halves; None draws it from the system.
@@ -116,12 +113,12 @@ def check_exchangeable(
 
 
 class StreamWatcher:
-    """Watches a stream of texts and raises an alarm once they stop being like the calibration ones.
+    """Raises an alarm once a stream of texts is no longer exchangeable with the calibration texts.
 
     Each text gets a conformal p-value: where its score lies among the calibration texts and all
-    texts before it, ties broken at random. As long as all are exchangeable, these are independent
-    and uniform, and a gambler who bets against that cannot expect to win: the chance that its
-    capital ever reaches 1 / alpha is at most alpha (Ville). The gambler is Vovk's simple jumper.
+    texts before it, ties broken at random. As long as all are exchangeable, these p-values are
+    independent and uniform, and the capital of a bet against that is a martingale: the chance that
+    it ever reaches 1 / alpha is at most alpha (Ville). The bet is Vovk's simple jumper.
 
     Parameters
     ----------
@@ -135,7 +132,7 @@ class StreamWatcher:
     Attributes
     ----------
     capital : float
-        What the gambler has now, of 1 at the start.
+        The value of the martingale, 1 at the start.
     alarm_at : int or None
         Number of the text that raised the alarm.
 
@@ -215,8 +212,8 @@ class StreamWatcher:
     def __str__(self) -> str:
         if self.alarm:
             return (
-                f"ALARM at text {self.alarm_at:,} of {self.n_seen:,}: the stream is no longer like "
-                "the calibration texts. Promises do not carry over."
+                f"ALARM at text {self.alarm_at:,} of {self.n_seen:,}: the stream is no longer "
+                "exchangeable with the calibration texts. Guarantees do not apply."
             )
         return (
             f"No alarm in {self.n_seen:,} texts (capital {self.capital:.3g}, alarm at "

@@ -1,22 +1,19 @@
-"""Answers that say how sure they are: sets of labels, and answering only where it is safe."""
+"""Label sets and abstaining with a guaranteed error, from a calibration set."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from pacsent.classify.inputs import as_labels
-from pacsent.classify.ngrams import fingerprints
-from pacsent.classify.promises import note_of, unseen
-from pacsent.maths.binomial import last_passed, n_needed, rank_for_sets, upper_limit
+from pacsent.maths.binomial import last_passed, n_needed, rank_for_sets
 from pacsent.maths.checks import check_probability
-from pacsent.maths.rounding import rounded_down, rounded_up
-from pacsent.text.texts import as_texts
+from pacsent.maths.temperature import log_probabilities
 
 ROUND_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+_SET_ERROR = 0.05  # of label sets by default, where there are enough calibration texts
 _HALF = 0.5  # share of the calibration texts that are answered with the default error
 
 
@@ -57,10 +54,12 @@ def set_thresholds(
     n_classes = calibration.log_proba.shape[1]
     scores = -calibration.log_proba[np.arange(calibration.labels.size), calibration.labels]
     if not per_class:
-        return np.full(n_classes, -_kth(scores, error, delta, "labels to calibrate with"))
+        return np.full(n_classes, -_kth(scores, error, delta, "calibration texts"))
     share = delta / n_classes
     found = [
-        _kth(scores[calibration.labels == c], error, share, f"labels of class number {c}")
+        _kth(
+            scores[calibration.labels == c], error, share, f"calibration texts of class number {c}"
+        )
         for c in range(n_classes)
     ]
     return -np.array(found)
@@ -71,7 +70,7 @@ def _kth(scores, error, delta, what):
     if k is None:
         needed = n_needed(error, delta)
         raise ValueError(
-            f"Sets that miss at most {error:g} with confidence {1 - delta:g} need {needed:,} "
+            f"Label sets that miss at most {error:g} with confidence {1 - delta:g} need {needed:,} "
             f"{what}. Got {scores.size:,}, so {needed - scores.size:,} are missing. Label more "
             "texts, or allow a larger error."
         )
@@ -209,16 +208,22 @@ class _Record:
         wrong = accepted & calibration.wrong
         return cls(thresholds, accepted.sum(axis=1), wrong.sum(axis=1), confidence.size)
 
-    def lowest(self, error, delta):
+    def lowest(self, error, delta, first=0):
         """(error, threshold, coverage) of the lowest threshold that may be used."""
-        last = last_passed(self.n_accepted, self.n_wrong, error, delta)
-        if last < 0:
+        last = first + last_passed(self.n_accepted[first:], self.n_wrong[first:], error, delta)
+        if last < first:
             return error, 2.0, 0.0
         return error, float(self.thresholds[last]), float(self.n_accepted[last] / self.n)
 
     def reached(self, delta):
-        """`lowest` for every round error; all of them hold together with 1 - delta."""
-        return [self.lowest(error, delta / len(ROUND_ERRORS)) for error in ROUND_ERRORS]
+        """`lowest` for every round error; all of them hold together with 1 - delta.
+
+        They are tested from the median confidence of training on: errors with which fewer texts are
+        answered are not wanted, and tests on few texts would spoil the sequence.
+        """
+        first = int(np.argmax(self.thresholds <= np.median(self.thresholds)))
+        share = delta / len(ROUND_ERRORS)
+        return [self.lowest(error, share, first) for error in ROUND_ERRORS]
 
     def curve(self):
         """(threshold, coverage, error) of each threshold that accepts a text."""
@@ -229,10 +234,10 @@ class _Record:
     def why_none(self, error, delta, reached):
         """Why no threshold may be used, what is reachable, and how many labels are missing."""
         answered = [(e, coverage) for e, _, coverage in reached if coverage]
-        asked = "any of the errors up to 0.5" if error is None else f"an error of {error:g}"
+        error = ROUND_ERRORS[-1] if error is None else error
         said = (
-            f"It abstains from every text: {self.n:,} calibration texts cannot guarantee {asked} "
-            f"with confidence {1 - delta:g}."
+            f"It abstains from every text: {self.n:,} calibration texts cannot guarantee an error "
+            f"of {error:g} with confidence {1 - delta:g}."
         )
         if answered:
             smallest, coverage = answered[0]
@@ -240,10 +245,12 @@ class _Record:
                 f" The smallest error that they guarantee is {smallest:g}, with "
                 f"{100 * coverage:.0f} % of the texts answered."
             )
-        missing = self.n_missing(ROUND_ERRORS[-1] if error is None else error, delta)
+        missing = self.n_missing(error, delta)
         if missing is None:
             return f"{said} More labels alone do not help: its surest answers are wrong as often."
-        return f"{said} About {missing:,} more calibration texts are needed for {asked}."
+        return (
+            f"{said} About {missing:,} more calibration texts are needed for an error of {error:g}."
+        )
 
     def n_missing(self, error, delta):
         """Calibration texts that are missing if further ones are as often wrong; None: no number.
@@ -259,113 +266,108 @@ class _Record:
         return None
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What is certain about the difference of two classifiers' errors.
+# ------------------------------------------------------------------------------------------------
+# answers to texts
+# ------------------------------------------------------------------------------------------------
+
+
+class Answered(NamedTuple):
+    """Answers to some texts.
+
+    `inside` says which classes are in the label set, (n, n_classes), and `abstained` where the
+    classifier abstains; None where the model has no calibration set.
+    """
+
+    best: np.ndarray  # (n,) positions in `classes_`
+    probability: np.ndarray  # (n,)
+    inside: np.ndarray | None
+    abstained: np.ndarray | None
+
+
+class AnswerRule:
+    """Which label sets and answers a fitted classifier can give with a guarantee.
+
+    Parameters
+    ----------
+    classifier : TextClassifier
+    error : float or None
+        How often label sets may miss the right class, and answers may be wrong. None chooses both:
+        for label sets 0.05, or the smallest round error that the number of calibration texts
+        allows; for answers the smallest round error with which at least half of the calibration
+        texts are answered, corrected for this choice.
+    delta : float
+        Chance that a guarantee fails.
+
+    Attributes
+    ----------
+    error, set_error : float or None
+        The guaranteed errors of answers and of label sets; None without a calibration set.
+    threshold : float or None
+        Smallest probability with which it answers.
+    set_thresholds : array or None
+        Log-probability from which on each class is in the label set.
+    no_sets, no_answers : str or None
+        Why a calibration set is too small for label sets, and for any answer.
+    statement : str or None
+        What is guaranteed, in plain words; None without a calibration set.
 
     Examples
     --------
     >>> from pacsent import TextClassifier
     >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
     >>> classifier = TextClassifier().fit(texts, ["up", "down"] * 40, holdout=0.5, seed=0)
-    >>> from pacsent.classify import compare
-    >>> fresh = [f"a {word} film, the {n}th" for n in range(30) for word in ("good", "bad")]
-    >>> compare(classifier, classifier, fresh, ["up", "down"] * 30).difference
-    0.0
+    >>> rule = AnswerRule(classifier)
+    >>> rule.error, rule.set_error
+    (0.15, 0.1)
+    >>> rule.of_log_proba(classifier.predict_log_proba(["a good film"])).abstained.tolist()
+    [False]
     """
 
-    n: int
-    only_a_right: int
-    only_b_right: int
-    delta: float
-    exchangeable: str = "not checked"
-    n_duplicates: int = 0  # copies of other texts among the n
-
-    @property
-    def difference(self) -> float:
-        """Error of b minus error of a on these texts."""
-        return (self.only_a_right - self.only_b_right) / self.n
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Error of b minus error of a lies between these, with probability 1 - delta.
-
-        Four limits, each at delta / 4.
-        """
-        share = self.delta / 4
-        up_a, up_b = (upper_limit(k, self.n, share) for k in (self.only_a_right, self.only_b_right))
-        low_a = 1.0 - upper_limit(self.n - self.only_a_right, self.n, share)
-        low_b = 1.0 - upper_limit(self.n - self.only_b_right, self.n, share)
-        return low_a - up_b, up_a - low_b
-
-    def __str__(self) -> str:
-        low, high = self.bounds
-        seen = f"(observed {self.difference:+.4f} on {self.n:,} texts)"
-        sure = f"With {100 * (1 - self.delta):g} % confidence"
-        if low > 0:
-            found = f"{sure}, a errs less than b, by at least {rounded_down(low)} {seen}."
-        elif high < 0:
-            found = f"{sure}, b errs less than a, by at least {rounded_down(-high)} {seen}."
-        else:
-            found = (
-                f"{sure}, the errors of b and a differ by {rounded_down(low)} to "
-                f"{rounded_up(high)} {seen}: these texts are too few to say which is better."
-            )
-        if self.n_duplicates:
-            found += (
-                f"\n{self.n_duplicates:,} of these texts are copies of others; each was counted, "
-                "so this holds only if new texts repeat as often."
-            )
-        return f"{found}\nNew texts being alike: {self.exchangeable}."
-
-
-def compare(
-    a: Any,
-    b: Any,
-    texts: Iterable[str],
-    labels: Sequence,
-    *,
-    delta: float = 0.05,
-    overlap: str = "refuse",
-    checked: Any = None,
-) -> Comparison:
-    """Which of two fitted classifiers errs less on texts neither has seen, and by how much.
-
-    `checked`, of `check_exchangeable`, is about the texts that the answer is for, as in `certify`.
-
-    Examples
-    --------
-    >>> from pacsent import TextClassifier
-    >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
-    >>> classifier = TextClassifier().fit(texts, ["up", "down"] * 40, holdout=0.5, seed=0)
-    >>> never = TextClassifier().fit([text[::-1] for text in texts], ["up", "down"] * 40)
-    >>> fresh = [f"a {word} film, the {n}th" for n in range(60) for word in ("good", "bad")]
-    >>> low, high = compare(classifier, never, fresh, ["up", "down"] * 60).bounds
-    >>> low <= high
-    True
-    """
-    check_probability("delta", delta)
-    exchangeable = note_of(checked)
-    texts = as_texts(texts, "texts")
-    true = as_labels(labels, len(texts))
-    for classifier in (a, b):
-        if hasattr(classifier, "training_fingerprints_"):
-            found = unseen(classifier, texts, true, overlap)
-            texts, true = found.texts, classifier.classes_[found.y].tolist()
-    if not texts:
-        raise ValueError("texts must hold at least one text. Got none instead.")
-    right_a, right_b = (_right(classifier, texts, true) for classifier in (a, b))
-    only_a, only_b = int((right_a & ~right_b).sum()), int((right_b & ~right_a).sum())
-    n_duplicates = len(texts) - np.unique(fingerprints(texts)).size
-    return Comparison(len(texts), only_a, only_b, float(delta), exchangeable, n_duplicates)
-
-
-def _right(classifier, texts, true):
-    """Which texts a classifier, maybe not one of pacsent, gives the right class, (n,)."""
-    found = np.asarray(classifier.predict(texts)).tolist()
-    if not isinstance(found, list) or len(found) != len(texts):
-        raise ValueError(
-            f"predict must give one class for each of the {len(texts):,} texts. "
-            f"{type(classifier).__name__} gave others."
+    def __init__(self, classifier: Any, *, error: float | None = None, delta: float = 0.05):
+        self.delta = delta
+        self.error: float | None = None
+        self.set_error: float | None = None
+        self.threshold: float | None = None
+        self.set_thresholds: np.ndarray | None = None
+        self.no_sets: str | None = None
+        self.no_answers: str | None = None
+        self.statement: str | None = None
+        self._temperature = classifier.inverse_temperature_
+        if not hasattr(classifier, "calibration_"):
+            return
+        abstaining = classifier.abstain(error=error, delta=delta)
+        self.error, self.threshold = abstaining.error, abstaining.threshold
+        self.no_answers, self.statement = abstaining.no_answers, abstaining.statement
+        calibration = classifier.calibration_
+        if error is None:
+            error = _reachable(calibration.labels.size, delta)
+        try:
+            self.set_thresholds = set_thresholds(calibration, error, delta, False)
+        except ValueError as missing:
+            self.no_sets = str(missing)
+            return
+        self.set_error = error
+        self.statement += (
+            f" Label sets miss the right class for at most {100 * error:g} % of texts."
         )
-    return np.array([one == label for one, label in zip(found, true)], bool)
+
+    def __call__(self, decisions: np.ndarray) -> Answered:
+        """Answers from decision values, as `TextClassifier.stream` gives them."""
+        return self.of_log_proba(log_probabilities(decisions, self._temperature))
+
+    def of_log_proba(self, log_proba: np.ndarray) -> Answered:
+        """Answers from logarithms of class probabilities."""
+        probability = np.exp(log_proba.max(axis=1))
+        thresholds = self.set_thresholds
+        return Answered(
+            log_proba.argmax(axis=1),
+            probability,
+            None if thresholds is None else log_proba >= thresholds,
+            None if self.threshold is None else ~(probability >= self.threshold),
+        )
+
+
+def _reachable(n, delta):
+    """The error of label sets: by the number of texts alone, so that it needs no correction."""
+    errors = [error for error in ROUND_ERRORS if error >= _SET_ERROR]
+    return next((error for error in errors if n >= n_needed(error, delta)), errors[-1])
