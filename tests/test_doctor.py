@@ -80,6 +80,7 @@ def test_advice_names_the_cause_and_what_to_do():
     assert "bits wide" not in "\n".join(_advice(found))
 
 
+@pytest.mark.slow
 def test_search_similar_and_duplicates_speak_json(tmp_path):
     (tmp_path / "texts").write_text("a glass of wine\nthe cat slept\na glass of wine\n")
     made = run("index", "english", tmp_path / "texts", "-o", tmp_path / "index", "--json")

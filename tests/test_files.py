@@ -279,6 +279,7 @@ def test_fit_and_train_replace_nothing_without_being_told(place):
     assert not (place / "W.training").exists()
 
 
+@pytest.mark.slow
 def test_no_command_writes_over_what_it_reads(place):
     formats.write(words_of(), place / "v.txt")
     (place / "A" / "lines.txt").write_text("ax ay\n")
@@ -321,6 +322,7 @@ def test_an_estimator_is_never_saved_over_its_word_vectors(place, words):
     assert load(place / "M").transform(["ax"]).shape == (1, 4)
 
 
+@pytest.mark.slow
 def test_plain_output_files_follow_the_same_rule(place):
     (place / "empty.txt").write_text("")
     assert clean_files([place / "t.txt"], place / "empty.txt") > 0  # nothing to lose

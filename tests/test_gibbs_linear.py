@@ -78,6 +78,7 @@ def test_the_bound_holds_for_a_prior_fixed_beforehand():
     assert count <= DELTA * REPLICATES
 
 
+@pytest.mark.slow
 def test_a_prior_made_from_the_same_labels_is_noticed():
     def cheat(R, signs):
         return Normal(np.linalg.lstsq(R, signs, rcond=None)[0], np.full(R.shape[1], 1e-4))

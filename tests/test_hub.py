@@ -184,6 +184,7 @@ def test_a_fitted_method_goes_there_and_comes_back(server, elsewhere, words, tmp
 
 
 @needs_library
+@pytest.mark.slow
 def test_word_vectors_by_the_command_and_from_the_cache(server, elsewhere, words):
     run = ("-m", "pacsent")
     done = elsewhere("", arguments=(*run, "push", "words", "ada/words"))

@@ -73,6 +73,7 @@ def test_a_bound_is_never_below_the_mean_and_shrinks_with_n(name, rng):
 
 
 @pytest.mark.parametrize("name", POPULATIONS)
+@pytest.mark.slow
 def test_the_bounds_fail_no_more_often_than_they_may(name):
     rng = np.random.default_rng(3)
     failures = dict.fromkeys(MEAN_BOUNDS, 0)

@@ -134,6 +134,7 @@ def test_the_page_is_one_file_that_needs_no_network(results, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_figures_for_papers_are_drawn_as_vectors(results, tmp_path):
     pytest.importorskip("altair")
     report.write(results, tmp_path)
@@ -174,6 +175,7 @@ def test_columns_that_say_the_same_in_every_row_are_said_once(results, tmp_path)
     assert "<th>KL</th>" not in page
 
 
+@pytest.mark.slow
 def test_the_page_shows_the_difference_to_the_paper(results, tmp_path):
     page = report.write(results, tmp_path).read_text()
     assert "paper 0.748 (-0.017)" in page

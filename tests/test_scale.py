@@ -330,6 +330,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_killed_and_started_again_does_every_row_once(
     folder, tmp_path, words, model
 ):

@@ -782,6 +782,7 @@ def test_a_killed_worker_is_replaced_and_counters_go_on(running):
         assert running.post("/embed", {"texts": "x"})["results"]
 
 
+@pytest.mark.slow
 def test_a_new_model_is_swapped_in_under_load_and_a_broken_one_refused(tmp_path, vectorizer):
     folder = tmp_path / "model"
     save(vectorizer, folder)

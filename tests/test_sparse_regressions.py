@@ -21,6 +21,7 @@ def objective(X, E, signs, C, d, w, v, b, weights=1.0):
 
 
 @pytest.mark.parametrize(("C", "slack"), [(0.1, 1e-4), (3.0, 1e-4), (200.0, 1e-2)])
+@pytest.mark.slow
 def test_solutions_reach_the_optimum_of_scikit_learn(C, slack):
     X, E, signs = problem()
     scales = np.array([0.3, 2.0])

@@ -98,6 +98,7 @@ def test_it_is_saved_loaded_pickled_and_may_be_changed_when_opened(vocabulary, t
         assert load(tmp_path / "model").transform(["flim"]).any()
 
 
+@pytest.mark.slow
 def test_the_command_line_reads_misspelled_english():
     def embed(text, *options):
         done = CliRunner().invoke(cli, ["embed", "english", "--quiet", *options], input=text)
