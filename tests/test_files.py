@@ -257,6 +257,7 @@ TRAIN = (
 )
 
 
+@pytest.mark.slow
 def test_fit_and_train_replace_nothing_without_being_told(place):
     before = content(place / "A")
     for command in (

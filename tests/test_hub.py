@@ -151,6 +151,7 @@ def words(tmp_path):
 
 
 @needs_library
+@pytest.mark.slow
 def test_a_fitted_method_goes_there_and_comes_back(server, elsewhere, words, tmp_path):
     vectorizer = make("SIF", words).fit([])
     save(vectorizer, tmp_path / "sif")
