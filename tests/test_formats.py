@@ -846,7 +846,8 @@ def test_real_fasttext_text_holds_the_vectors_of_its_binary(format_dir, name):
     assert_allclose(text.input_vectors, binary.input_vectors, rtol=6e-5, atol=1e-6)  # five digits
 
 
-@pytest.mark.parametrize("name", REAL_FASTTEXT)
+# the library no longer reads files without its magic number: gensim reads that one, below
+@pytest.mark.parametrize("name", [name for name in REAL_FASTTEXT if name != "lee_fasttext.bin"])
 @pytest.mark.extra
 def test_fasttext_itself_gives_the_same_vectors(format_dir, name, capfd):
     fasttext = pytest.importorskip("fasttext")
