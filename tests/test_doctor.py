@@ -13,7 +13,9 @@ from click.testing import CliRunner
 
 from pacsent.bench.doctor import _advice, examine
 from pacsent.cli import cli
-from pacsent.cli.command_line import EXAMPLES
+from pacsent.cli.command_line import FAMILIES
+
+EXAMPLES = dict(FAMILIES.values())
 
 ROOT = Path(__file__).parents[1]
 

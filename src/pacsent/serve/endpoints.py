@@ -55,7 +55,7 @@ class Deadline:
         self._end = time.monotonic() + seconds
 
     def check(self) -> None:
-        """`Problem` when the time is over: nobody waits for the rest of the work."""
+        """`Problem` when the time is over: the rest of the work is not done."""
         if time.monotonic() > self._end:
             raise self.problem()
 
