@@ -178,7 +178,7 @@ _VALUES = {  # of the parameters of commands that take texts; a command with a n
     "dataset": "TABLE", "text": "TABLE", "certificate": "c.json", "output": "new",
 }  # fmt: skip
 _MORE = {
-    "train": ["-o", "new", "--min-count", 1, "--n-dims", 4, "--n-epochs", 1],
+    "train": ["-o", "new", "--min-count", 1, "--n-dims", 4, "--n-epochs", 1, "--subsample", 0],
     "map": ["-o", "map.html"], "classify train": ["--words", "none"], "evaluate": ["--seeds", 1],
     "classify watch": ["--alpha", 1e-9], "embed": ["-o", "v.npy"], "verify": ["model"],
     "certify": ["--random-state", 0],
