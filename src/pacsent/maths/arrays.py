@@ -14,5 +14,6 @@ def unit_rows(X: np.ndarray) -> np.ndarray:
     array([[0.6, 0.8],
            [0. , 0. ]])
     """
-    lengths = np.linalg.norm(X, axis=1, keepdims=True)
-    return X / np.where(lengths > 0, lengths, 1.0)
+    lengths = np.sqrt(np.einsum("ij,ij->i", X, X))  # faster than np.linalg.norm along an axis
+    lengths[lengths == 0] = 1.0
+    return X / lengths[:, None]
