@@ -591,7 +591,7 @@ class TestCommands:
             (("--risk", "0.5", "--kl", "1", "--n", "0"), "not in the range x>=1"),
             (
                 ("--risk", "0.5", "--kl", "1", "--n", "9", "--delta", "1"),
-                "not strictly between 0 and 1",
+                "not in the range 0<x<1",
             ),
         ],
     )
