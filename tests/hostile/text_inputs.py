@@ -112,6 +112,13 @@ def _verified(texts):
     return certify(new("PB-L2"), TEXTS, random_state=0).verify(texts, new("PB-L2"))
 
 
+def _certified_as_in_the_paper(name, texts):
+    from pacsent import paper
+
+    method = "w-PB-neg" if name == "certify_documents" else "PB-L2"
+    return str(getattr(paper, name)(new(method), texts, random_state=0))
+
+
 def _watched(texts):
     from pacsent.classify import StreamWatcher
 
@@ -180,7 +187,18 @@ TABLE: dict[str, Call] = {
     "encoders.Index.add": Call(_indexed),
     "encoders.Index.search": Call(_searched),
     "certificates.certify": Call(_certified, tokens=True),
-    "certificates.Certificate.verify": Call(_verified, tokens=True),
+    "certificates.EncoderCertificate.verify": Call(_verified, tokens=True),
+    **{
+        f"paper.{name}": Call(
+            lambda texts, name=name: _certified_as_in_the_paper(name, texts), True
+        )
+        for name in (
+            "certify_words",
+            "certify_hidden_words",
+            "certify_documents",
+            "certify_squared_loss",
+        )
+    },
     "classify.TextClassifier.fit": Call(_classified),
     **{
         f"classify.TextClassifier.{name}": Call(
@@ -211,6 +229,7 @@ TABLE: dict[str, Call] = {
 }
 
 NOT_TEXTS = {
+    "certificates.ContinuationCertificate.made_again": "called by verify",
     "serve.Served.n_tokens": "texts of a request, which its schema has checked",
     "text.as_sentences": "its callers look at the elements",
     "text.pieces": "a Source",
