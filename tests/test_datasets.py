@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent.bench import datasets
+from pacsent.text import tables
 
 
 def write_tar(path, files):
@@ -411,3 +412,13 @@ def test_a_labelled_table_with_the_usual_columns_needs_no_names(tmp_path):
     found = read_labelled_texts(tmp_path / "lines.tsv", report=said.append)
     assert found[:2] == (["fine", "dull"], ["yes", "no"])
     assert said[-1] == "Read 2 lines of label<TAB>text of lines.tsv."
+
+
+def test_a_key_that_only_a_later_object_has_is_not_dropped(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "one"}\n{"text": "two", "year": 1999}\n')
+    with tables.TextTable(path) as table:
+        with pytest.raises(ValueError, match=r"Line 2 of a.jsonl .* Got 'year' as well"):
+            list(table.batches(("*",)))
+    with tables.TextTable(path) as table:
+        assert [rows.texts for rows in table.batches()] == [["one", "two"]]

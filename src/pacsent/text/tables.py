@@ -202,6 +202,7 @@ class TextTable:
             empty text and names it in `TextRows.bad`.
         """
         kept = self.chosen(columns)
+        self._rows.keeps_all = tuple(columns) == ("*",)
         some = self._rows.batches([self.text_column, *kept], n_rows)
         for texts, *values, wrong, lines in some:
             bad = [BadRow(f"{self.unit} {number:,}", error) for number, error in wrong]
@@ -222,6 +223,7 @@ class _Reader:
     """Reads rows one by one: `rows` yields line, values of the wanted columns, and an error."""
 
     wrong: tuple[int, str] | None = None  # the first line, where none could be read
+    keeps_all = False  # whether every column is wanted
 
     def __init__(self, table: TextTable):
         self.table, self.source = table, table._source
@@ -337,7 +339,14 @@ class _JSONLines(_Reader):
             yield number, found, error
 
     def rows(self, wanted):
+        known = set(self.names)
         for number, found, error in itertools.chain(self._first, self._objects):
+            if self.keeps_all and found is not None and not known.issuperset(found):
+                new = next(key for key in found if key not in known)
+                found, error = None, (
+                    f"must have no other keys than the first object. Got {new!r} as well. Add the "
+                    "key to the first object, or name the columns to keep."
+                )  # fmt: skip
             yield number, None if found is None else [found.get(name) for name in wanted], error
 
 
