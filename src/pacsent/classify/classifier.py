@@ -331,7 +331,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         hits = fitting.predicted(self.decision_values(texts)) == y
         if not texts:
             raise ValueError("texts must hold at least one text. Got none instead.")
-        return float(np.average(hits, weights=sample_weight))
+        weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
+        return float(np.average(hits, weights=weights))
 
     # ---- guarantees ----------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from pacsent.certificates.error_certificate import ErrorCertificate, bounds_from
 from pacsent.classify import fitting
 from pacsent.classify.inputs import as_labels, positions
 from pacsent.classify.ngrams import fingerprints
-from pacsent.maths.binomial import upper_limit
+from pacsent.maths.binomial import lower_limit, upper_limit
 from pacsent.maths.checks import check_count, check_probability, is_count, is_number
 from pacsent.maths.rounding import rounded_down, rounded_up
 from pacsent.text.texts import as_texts
@@ -263,8 +263,9 @@ class Comparison:
         """
         share = self.delta / 4
         up_a, up_b = (upper_limit(k, self.n, share) for k in (self.only_a_right, self.only_b_right))
-        low_a = 1.0 - upper_limit(self.n - self.only_a_right, self.n, share)
-        low_b = 1.0 - upper_limit(self.n - self.only_b_right, self.n, share)
+        low_a, low_b = (
+            lower_limit(k, self.n, share) for k in (self.only_a_right, self.only_b_right)
+        )
         return low_a - up_b, up_a - low_b
 
     def __str__(self) -> str:
