@@ -122,7 +122,7 @@ class Panel:
         y_ticks: Sequence[float] | None = None,
     ) -> "Panel":
         """Rules, numbers and names; the name of y stands above, where a phone has room."""
-        for value in ticks(*self.y) if y_ticks is None else y_ticks:
+        for value in ticks(self.y[0], self.y[1]) if y_ticks is None else y_ticks:
             y = self.at(self.x[0], value)[1]
             ends = [(self.left, y), (self.left + self.width, y)]
             self.parts.append(line(ends, "rule", 1))
@@ -130,7 +130,7 @@ class Panel:
                 text(self.left - 5, y + 4, f"{value:g}", "quiet", anchor="end", size=12)
             )
         below = self.top + self.height
-        for value in ticks(*self.x) if x_ticks is None else x_ticks:
+        for value in ticks(self.x[0], self.x[1]) if x_ticks is None else x_ticks:
             x = self.at(value, self.y[0])[0]
             self.parts.append(text(x, below + 16, f"{value:,g}", "quiet", anchor="middle", size=12))
         middle = self.left + self.width / 2

@@ -151,14 +151,15 @@ class Batcher:
             n_tokens = encoded.ids.size + sum(encoded.n_unknown.tolist())
             if n_tokens > self._max_tokens:
                 return [too_long(n_tokens, self._max_tokens)]
-            return [Solved(*self._posteriors(encoded, batch), n_known, encoded.n_unknown)]
-        sizes = [len(asked.texts) for asked in batch]
+            means, variances = self._posteriors(encoded, batch)
+            return [Solved(means, variances, n_known, encoded.n_unknown)]
+        sizes = np.array([len(asked.texts) for asked in batch], dtype=np.int64)
         ends = np.cumsum(sizes)
         n_tokens = np.add.reduceat(n_known + encoded.n_unknown, ends - sizes)
         if n_tokens.max() > self._max_tokens:  # each alone: the others are answered
             return [self._together([asked], asked.texts)[0] for asked in batch]
         means, variances = self._posteriors(encoded, batch)
-        rows = [slice(end - size, end) for size, end in zip(sizes, ends.tolist())]
+        rows = [slice(end - size, end) for size, end in zip(sizes.tolist(), ends.tolist())]
         return [
             Solved(means[row], variances[row], n_known[row], encoded.n_unknown[row]) for row in rows
         ]

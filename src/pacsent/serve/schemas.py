@@ -103,7 +103,7 @@ class EmbeddingsRequest(_Request):
 
 def embeddings_request(n_dims: int) -> type[EmbeddingsRequest]:
     """The schema for a model with this number of dimensions."""
-    limited = (int | None, Field(None, ge=1, le=n_dims))
+    limited: Any = (int | None, Field(None, ge=1, le=n_dims))
     return create_model("EmbeddingsRequest", __base__=EmbeddingsRequest, dimensions=limited)
 
 
