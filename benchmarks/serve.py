@@ -1,13 +1,13 @@
-"""The server under load, from this machine only: beside an empty handler and model2vec's.
+"""The server under load from this machine, with an empty handler and model2vec's in the same run.
 
     pip install 'pacsent[serve,bench]'
     python benchmarks/serve.py --save
     python benchmarks/serve.py --soak 600 --save
 
-One short text a request on one connection; 1,000 texts a request; the rate that saturates two
-workers, and the waiting times at half of it. `--soak` keeps the server at full load for so many
-seconds while workers are killed, models are swapped, and clients send too much, too slowly, with
-wrong keys, or hang up; every answer is compared with one computed here.
+It measures one short text a request on one connection, 1,000 texts a request, the rate that
+saturates two workers, and the waiting times at half that rate. `--soak` keeps the server at full
+load for the given number of seconds while workers are killed, models are swapped, and clients send
+too much, too slowly, with wrong keys, or disconnect; every answer is compared with a local one.
 """
 
 import asyncio
@@ -194,7 +194,7 @@ def speed(options):
     finish(
         "serve",
         rows,
-        title="The server beside the plainest FastAPI handlers, on one connection",
+        title="The server and plain FastAPI handlers, on one connection",
         summary={
             "one text, times the empty handler": by_name["pacsent, float"]["× empty"],
             "1,000 texts, times faster than model2vec's plain handler": long["model2vec, plain"]
@@ -217,7 +217,7 @@ def speed(options):
 
 
 class Soak:
-    """Clients that behave, clients that do not, and somebody who kills workers."""
+    """Clients that behave, clients that do not, and a task that kills workers."""
 
     def __init__(self, port, process, duration):
         self.port, self.process = port, process
@@ -306,6 +306,7 @@ class Soak:
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", self.port)
                 head = f"POST /v1/embeddings HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n"
+                head += "content-type: application/json\r\n"
                 writer.write(f"{head}content-length: {asked or len(body)}\r\n\r\n".encode() + body)
                 await asyncio.sleep(0.01)
                 writer.close()
@@ -317,7 +318,8 @@ class Soak:
         """Send a byte now and then, the head or the body."""
         while not self.over():
             head = b"POST /v1/embeddings HTTP/1.1\r\nhost: x\r\nauthorization: Bearer "
-            head += KEY.encode() + b"\r\ncontent-length: 4000\r\n\r\n" + b" " * 100
+            head += KEY.encode() + b"\r\ncontent-type: application/json\r\ncontent-length: 4000\r\n"
+            head += b"\r\n" + b" " * 100
             try:
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
                 for i in range(len(head)):
@@ -362,11 +364,11 @@ class Soak:
 
     async def run(self):
         others = [self.misbehave(), self.dawdle(), self.dawdle(), self.kill(), self.weigh()]
-        beside = [asyncio.ensure_future(job) for job in others]
+        tasks = [asyncio.ensure_future(job) for job in others]
         await asyncio.gather(*(self.behave(seed) for seed in range(8)))
-        for job in beside:
+        for job in tasks:
             job.cancel()
-        await asyncio.gather(*beside, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _vector(given, form):
@@ -379,7 +381,7 @@ def soak(options):
     port = free_port()
     with tempfile.TemporaryDirectory() as place:
         keys = Path(place) / "keys"
-        keys.write_text(f"{KEY}\nanother-key-nobody-uses\n")
+        keys.write_text(f"{KEY}\nanother-key-of-the-run\n")
         command = [sys.executable, "-m", "pacsent", "serve", "english", "--port", str(port),
                    "--workers", "2", "--api-key-file", str(keys), "--max-body", str(1 << 20),
                    "--timeout", "10"]  # fmt: skip
@@ -408,6 +410,8 @@ def soak(options):
 
 if __name__ == "__main__":
     parser = parser_for(__doc__)
-    parser.add_argument("--soak", type=int, metavar="SECONDS", help="attack it for so long")
+    parser.add_argument(
+        "--soak", type=int, metavar="SECONDS", help="run the soak test for this long"
+    )
     given = parser.parse_args()
     soak(given) if given.soak else speed(given)

@@ -1,9 +1,9 @@
-"""What `benchmarks/serve.py` measures the server beside: the plainest FastAPI handlers.
+"""The baselines of `benchmarks/serve.py`: plain FastAPI handlers.
 
     python benchmarks/baselines/handlers.py PORT MODEL2VEC_FOLDER
 
-/empty does nothing at all, /model2vec is what the documentation of both libraries amounts to, and
-/model2vec-orjson is the same by somebody who knows that FastAPI is slow at lists of numbers.
+/empty returns an empty object, /model2vec is the handler that the documentation of both libraries
+suggests, and /model2vec-orjson is the same with a faster writer of JSON.
 """
 
 import sys

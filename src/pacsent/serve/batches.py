@@ -16,7 +16,7 @@ from pacsent.text.encoded import Encoded
 _MOST = 1_000_000  # characters solved at once
 _QUICK = 0.003  # seconds for which the event loop may be occupied
 _LONG = 0.1  # seconds from which on texts are solved in chunks
-_CHUNK = 512  # texts between two looks at whether anybody still waits
+_CHUNK = 512  # texts between two checks whether a client still waits
 _A_TEXT = 100  # characters that take as long as what is done once for each text
 
 
@@ -165,7 +165,7 @@ class Batcher:
         ]
 
     def _posteriors(self, encoded: Encoded, batch):
-        """Means and variances, in chunks, for as long as somebody waits for them."""
+        """Means and variances, in chunks, for as long as a client waits for them."""
         n = encoded.n_sentences
         if n <= _CHUNK or sum(asked.size for asked in batch) * self._pace < _LONG:
             return self._served.solve(encoded)

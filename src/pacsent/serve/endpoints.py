@@ -48,7 +48,7 @@ class Reply(NamedTuple):
 
 
 class Deadline:
-    """The time until which somebody waits for an answer."""
+    """The time until which a client waits for an answer."""
 
     def __init__(self, seconds: float):
         self.seconds = seconds

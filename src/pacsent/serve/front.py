@@ -151,23 +151,16 @@ class Front:
         if refused is not None:
             await self._drain(receive)
             raise refused
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise _Gone
-        if message.get("more_body"):
-            return await self._rest(message["body"], receive)
-        if len(message["body"]) > self.settings.max_body:
-            raise self._too_large()
-        return message["body"]
-
-    async def _rest(self, first, receive) -> bytes:
-        pieces, size = [first], len(first)
+        pieces: list[bytes] = []
+        size = 0
+        message = await receive()  # mostly the whole body, which needs no timer
+        if message["type"] == "http.request" and not message.get("more_body"):
+            if len(message["body"]) > self.settings.max_body:
+                raise self._too_large()
+            return message["body"]
         try:
             async with asyncio.timeout(self.settings.timeout / 2):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise _Gone
+                while message["type"] == "http.request":
                     pieces.append(message["body"])
                     size += len(message["body"])
                     if size > self.settings.max_body:
@@ -175,9 +168,11 @@ class Front:
                         raise self._too_large()
                     if not message.get("more_body"):
                         return b"".join(pieces)
+                    message = await receive()
         except TimeoutError:
             raise Problem(408, "The body did not arrive in time: within "
                           f"{self.settings.timeout / 2:g} seconds.") from None  # fmt: skip
+        raise _Gone
 
     async def _drain(self, receive):
         """Read on for a moment: a client that is still sending does not read an answer."""

@@ -174,7 +174,7 @@ class Served:
                 classes = [] if self.classifier is None else self.classifier.classes_.tolist()
                 about, subject = "classifier", f"Classifier with the classes {_joined(classes)}"
             else:
-                method = numbers["encoder"]
+                method = numbers["encoder"].partition("(")[0]
                 about, subject = "encoder", f"Sentence vectors of {method}"
             found.append({"about": about, "subject": subject, "in_words": str(certificate),
                           "certificate": numbers})  # fmt: skip

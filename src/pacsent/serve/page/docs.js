@@ -21,7 +21,7 @@ function fieldsOf(schema) {
     cell.append(made("code", name));
     if (required.includes(name)) limits.push("required");
     else if (field.default !== undefined && field.default !== null) limits.push("default " + JSON.stringify(field.default));
-    row.append(cell, made("td", kindOf(field)), made("td", [field.description, limits.join(", ")].filter(Boolean).join(" ")));
+    row.append(cell, made("td", kindOf(field)), made("td", [field.description, limits.length ? `(${limits.join(", ")})` : ""].filter(Boolean).join(" ")));
     body.append(row);
   }
   table.append(body);

@@ -49,17 +49,17 @@ async function showClass(text) {
   const found = await latest("class", () => ask("/classify", {texts: text, explain: true}));
   if (!found) return;
   const {label, probability, set, abstained, explanation, note} = found.results[0];
-  const {no_answers, no_sets, statement, set_error, delta} = found.guarantee;
+  const {no_answers, no_sets, statement} = found.guarantee;
   $("label").textContent = label === null ? "No class" : `${label}, with probability ${percent(probability)}`;
   $("abstained").textContent = label === null ? note
-    : !abstained ? statement || "" : "The classifier abstains. " + (no_answers || "This probability is too small for the guarantee. " + (statement || ""));
+    : !abstained ? "" : "The classifier abstains. " + (no_answers || "This probability is too small for its guarantee.");
+  $("statement").textContent = label === null ? "" : statement || "";
   $("set").textContent = label === null ? "" : set === null ? no_sets || ""
-    : (set.length ? `Label set: ${set.join(", ")}.` : "The label set is empty: the text differs from all classes.")
-      + ` With ${percent(1 - delta)} confidence, label sets miss the right class for at most ${percent(set_error)} of new texts.`;
-  const rows = explanation ? explanation.words.filter(([, v]) => v) : [];
+    : set.length ? `Label set: ${set.join(", ")}.` : "The label set is empty: the text differs from all classes.";
+  const rows = explanation ? explanation.words.filter(([, v]) => Math.abs(v) >= 5e-4) : [];
   const shown = rows.slice(0, 8), rest = rows.slice(8).reduce((sum, [, v]) => sum + v, 0);
-  if (rest) shown.push([`${rows.length - 8} other words`, rest]);
-  if (explanation && explanation.vector_rest) shown.push(["the sentence vector as a whole", explanation.vector_rest]);
+  if (rest) shown.push([rows.length === 9 ? "1 other word" : `${rows.length - 8} other words`, rest]);
+  if (explanation && Math.abs(explanation.vector_rest) >= 5e-4) shown.push(["the sentence vector as a whole", explanation.vector_rest]);
   const largest = Math.max(1e-9, ...shown.map(([, v]) => Math.abs(v)));
   $("reasons").hidden = !shown.length;
   $("why").tBodies[0].replaceChildren(...shown.map(([word, value]) => {
