@@ -52,11 +52,15 @@ units = len(texts)
 """,
 }
 _CHILD = """
-import json, sys, time, warnings
+import json, os, sys, time, warnings
 warnings.simplefilter("ignore")
 given = json.loads(sys.argv[1])
 from pacsent import make
 from pacsent.bench import datasets
+if os.environ.get("PACSENT_TINY"):
+    sys.path.insert(0, given["benchmarks"])
+    import tiny
+    tiny.install()
 from pacsent.words import formats
 words = formats.read(given["data"] + "/vectors") if given["words"] else None
 exec(given["job"])
@@ -96,7 +100,10 @@ def main():
     best: dict = {job: dict.fromkeys(trees, 0.0) for job in JOBS}
     with tempfile.TemporaryDirectory() as folder:
         text = wikipedia(given.data, Path(folder))
-        told = {"data": str(given.data), "text": str(text), "repeat": given.repeat}
+        here = str(Path(__file__).parent)
+        told = {
+            "data": str(given.data), "text": str(text), "repeat": given.repeat, "benchmarks": here,
+        }  # fmt: skip
         for _ in range(given.rounds):
             for job, found in best.items():
                 for name, tree in trees.items():
