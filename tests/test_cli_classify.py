@@ -259,7 +259,8 @@ def test_predictions_say_why_every_row_abstains_and_what_is_reachable(tmp_path):
     from pacsent.scale import predict_shards
 
     with pytest.warns(UserWarning, match="50 calibration texts cannot guarantee an error of 0.05"):
-        predict_shards(str(tmp_path / "m"), [str(tmp_path / "t.txt")], str(tmp_path / "out"))
+        source, target = str(tmp_path / "t.txt"), str(tmp_path / "out")
+        predict_shards(str(tmp_path / "m"), [source], target, error=0.05)
 
 
 def test_the_header_of_a_table_is_no_text(folder, tmp_path):

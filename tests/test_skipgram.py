@@ -705,7 +705,7 @@ def test_a_full_disk_keeps_the_checkpoint_before_and_training_goes_on(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train"], "TEXT and --output are needed"),
+        (["train"], "TEXTS and --output are needed"),
         (["train", "--resume", "x", "--n-dims", "3"], "leave out --n-dims"),
         (["train", "--checkpoint-every", "soon"], "'soon' is not a time"),
         (["words", "."], "One of WORD and --evaluate DIR"),

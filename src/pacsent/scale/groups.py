@@ -103,9 +103,13 @@ class Distributed:
 
     Examples
     --------
-    In a process that torchrun started:
+    In a process that torchrun started, rank and size are in the environment. A script that is run
+    alone as well:
 
-    >>> group = Distributed()  # doctest: +SKIP
+    >>> import os
+    >>> group = Distributed() if "WORLD_SIZE" in os.environ else Alone()
+    >>> group.size
+    1
     """
 
     def __init__(
