@@ -18,7 +18,13 @@ from pacsent.classify.error_bounds import (
     bounds_from_counts,
     counted_once,
 )
-from pacsent.classify.guarantees import ROUND_ERRORS, Calibration, abstain, set_thresholds
+from pacsent.classify.guarantees import (
+    ROUND_ERRORS,
+    Calibration,
+    _Record,
+    abstain,
+    set_thresholds,
+)
 from pacsent.maths import binomial
 from pacsent.maths.rounding import rounded_up
 
@@ -428,13 +434,40 @@ def test_always_abstaining_says_what_is_reachable_and_how_many_labels_are_missin
     assert nothing.threshold > 1 and nothing.coverage == 0
     found = re.search(
         r"120 calibration texts cannot guarantee an error of 0.05 with confidence 0.95. The "
-        r"smallest error that they guarantee is (\S+), with (\d+) % of the texts answered",
+        r"smallest round error that they guarantee is (\S+), with (\d+) % of the texts answered",
         nothing.no_answers,
     )
-    reached = fitted.abstain()
-    assert float(found[1]) == reached.error
-    assert int(found[2]) > 0
-    assert re.search(r"About [\d,]+ more calibration texts are needed for an", nothing.no_answers)
+    reached = [fitted.abstain(error=e) for e in ROUND_ERRORS]
+    smallest = next(one for one in reached if one.coverage)
+    assert float(found[1]) == smallest.error
+    assert int(found[2]) == round(100 * smallest.coverage)
+    # one wrong of the surest 24 is too close to 0.05 to say how many labels are missing
+    assert "more calibration" not in nothing.no_answers
+    assert re.search(
+        r"About \d+ more calibration texts are needed for an error of 0.08",
+        fitted.abstain(error=0.08).no_answers,
+    )
+
+
+def abstaining_from(n_accepted, n_wrong, n, error):
+    record = _Record(
+        np.linspace(0.9, 0.5, len(n_accepted)), *map(np.array, (n_accepted, n_wrong)), n
+    )
+    return record.why_none(error, 0.05)
+
+
+def test_labels_are_said_not_to_help_only_where_no_error_can_be_guaranteed():
+    hopeless = "More labels alone do not help"
+    assert hopeless in abstaining_from([40, 60], [22, 34], 60, 0.1)
+    half_wrong = abstaining_from([40, 60], [10, 20], 60, 0.1)
+    assert "smallest round error that they guarantee is 0.4, with 67 %" in half_wrong
+    assert hopeless not in half_wrong and "more calibration" not in half_wrong
+
+
+def test_an_estimate_of_missing_labels_is_plausible():
+    assert "About 1 more calibration text is needed" in abstaining_from([58], [0], 58, 0.05)
+    # only thresholds with few texts stand in the way, which says nothing about further texts
+    assert "more calibration" not in abstaining_from([8, 300], [3, 0], 300, 0.05)
 
 
 def test_the_labels_missing_are_enough_where_they_are_as_good():

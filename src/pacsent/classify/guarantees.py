@@ -1,6 +1,5 @@
 """Label sets and abstaining with a guaranteed error, from a calibration set."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from pacsent.maths.temperature import log_probabilities
 ROUND_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 _SET_ERROR = 0.05  # of label sets by default, where there are enough calibration texts
 _HALF = 0.5  # share of the calibration texts that are answered with the default error
+_MOST_MISSING = 20  # times the calibration texts: larger estimates of missing ones are not stated
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def abstain(
         chosen, threshold, coverage = record.lowest(float(error), delta)
     return Abstaining(
         classifier, chosen, delta, threshold, coverage, n, record.curve(), n_errors,
-        None if coverage else record.why_none(error, delta, reached),
+        None if coverage else record.why_none(error, delta),
     )  # fmt: skip
 
 
@@ -231,38 +231,45 @@ class _Record:
         rows = zip(self.thresholds[some], self.n_accepted[some], self.n_wrong[some])
         return [(float(t), float(a / self.n), float(k / a)) for t, a, k in rows]
 
-    def why_none(self, error, delta, reached):
+    def why_none(self, error, delta):
         """Why no threshold may be used, what is reachable, and how many labels are missing."""
-        answered = [(e, coverage) for e, _, coverage in reached if coverage]
-        error = ROUND_ERRORS[-1] if error is None else error
+        chosen = error is None
+        error = ROUND_ERRORS[-1] if chosen else error
         said = (
             f"It abstains from every text: {self.n:,} calibration texts cannot guarantee an error "
-            f"of {error:g} with confidence {1 - delta:g}."
+            f"of {error:g} with confidence {1 - delta:g}"
         )
-        if answered:
-            smallest, coverage = answered[0]
+        said += ", corrected for the choice of the error." if chosen else "."
+        larger = [] if chosen else [self.lowest(e, delta) for e in ROUND_ERRORS if e > error]
+        reached = [(e, coverage) for e, _, coverage in larger if coverage]
+        if reached:
+            smallest, coverage = reached[0]
             said += (
-                f" The smallest error that they guarantee is {smallest:g}, with "
-                f"{100 * coverage:.0f} % of the texts answered."
+                f" The smallest round error that they guarantee is {smallest:g}, with "
+                f"{100 * coverage:.0f} % of the texts answered, if it was chosen before looking at "
+                "them; without an error given, one is chosen and the guarantee is corrected for "
+                "the choice."
             )
-        missing = self.n_missing(error, delta)
-        if missing is None:
-            return f"{said} More labels alone do not help: its surest answers are wrong as often."
-        return (
-            f"{said} About {missing:,} more calibration texts are needed for an error of {error:g}."
-        )
+        missing = self.n_missing(error, delta / len(ROUND_ERRORS) if chosen else delta)
+        if missing is None and not reached:
+            said += " More labels alone do not help: its surest answers are wrong as often."
+        elif missing and missing <= _MOST_MISSING * self.n:
+            texts = "text is" if missing == 1 else "texts are"
+            said += f" About {missing:,} more calibration {texts} needed for an error of {error:g}."
+        return said
 
     def n_missing(self, error, delta):
         """Calibration texts that are missing if further ones are as often wrong; None: no number.
 
-        Thresholds that accept few texts say too little about how often further ones are wrong.
+        Thresholds that accept few texts say too little about how often further ones are wrong; it
+        is 0, which is no estimate, where only such thresholds stand in the way.
         """
         some = self.n_accepted >= max(self.n / 5, 1)
         for factor in np.geomspace(1.0, 1000.0, 400):
             n_accepted = np.floor(self.n_accepted[some] * factor)
             n_wrong = np.minimum(np.rint(self.n_wrong[some] * factor), n_accepted)
             if last_passed(n_accepted, n_wrong, error, delta) >= 0:
-                return max(math.ceil(self.n * factor) - self.n, 1)
+                return int(self.n * factor) - self.n
         return None
 
 
