@@ -509,6 +509,7 @@ class TestMutations:
         with pytest.raises(ValueError, match="corrections must be 3 for bias"):
             unpaid.verify()
 
+    @pytest.mark.slow
     def test_a_prior_that_sees_all_words(self, monkeypatch):
         honest = simulation.simulate("A", "memorising", 15, posterior="prior", calibrate=False)
         split = token_parts.split_tokens
@@ -527,11 +528,13 @@ class TestMutations:
 class TestGuarantee:
     @pytest.mark.parametrize("setting", ["topics", "memorising"])
     @pytest.mark.parametrize("kind", KINDS)
+    @pytest.mark.slow
     def test_it_is_kept_in_a_few_replicates(self, kind, setting):
         coverage = simulation.simulate(kind, setting, 4 if kind == "B" else 12, random_state=3)
         assert coverage.n_violations <= 2  # more has chance 2e-2 at the worst allowed rate
         assert coverage.mean_bound > coverage.mean_risk
 
+    @pytest.mark.slow
     def test_the_papers_bound_fails_every_time(self):
         coverage = simulation.simulate("A", "memorising", 12)
         assert coverage.paper_violations == 12

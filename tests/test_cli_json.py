@@ -186,6 +186,7 @@ def test_reproduce_tells_every_result(tmp_path, places, monkeypatch):
     assert found["results"] == [row] and found["run"]["n_done"] == 1 and found["report"] is None
 
 
+@pytest.mark.slow
 def test_the_server_says_on_stdout_where_it_listens(places):
     pytest.importorskip("uvicorn")
     command = [sys.executable, "-m", "pacsent", "serve", str(places / "model"), "--port", "0"]
@@ -216,6 +217,7 @@ WIDE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [60, 80])
 @pytest.mark.parametrize("name", WIDE)
 def test_tables_fit_the_terminal(name, columns, places):

@@ -29,6 +29,7 @@ def model(tmp_path, toy_word_vectors, tiny_corpus):
     return tmp_path / "model"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "| head -1"])
 def test_closed_streams_end_quietly(model, closed):
     done = pacsent("embed", model, "--quiet", shell=f"< {model.parent / 'text'} {closed}")
@@ -56,12 +57,14 @@ def test_a_closed_stdin_is_an_empty_text(model):
     )
 
 
+@pytest.mark.slow
 def test_a_closed_stderr_leaves_the_output_as_it_is(model):
     text = model.parent / "text"
     with_it, without = (pacsent("embed", model, text, shell=s) for s in ("", "2>&-"))
     assert without.stdout == with_it.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
 def test_output_that_cannot_be_written_is_an_error(model):
     done = pacsent("embed", model, model.parent / "text", "--quiet", shell="> /dev/full")
@@ -70,6 +73,7 @@ def test_output_that_cannot_be_written_is_an_error(model):
     assert "No space left" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_bug_is_not_told_as_a_mistake(monkeypatch, model):
     from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 
@@ -224,6 +228,7 @@ def test_work_that_says_nothing_is_still_told_about(monkeypatch, capsys):
     assert "nan" not in told[0]
 
 
+@pytest.mark.slow
 def test_a_warning_advises_only_what_can_be_typed(tmp_path, toy_word_vectors):
     save(toy_word_vectors, tmp_path / "words")
     (tmp_path / "text").write_text("zzzz\nqqqq\n")

@@ -102,6 +102,7 @@ def test_every_kernel_file_takes_njit_from_there():
         assert not [x for x in lines if x.startswith("from numba import") and "njit" in x], path
 
 
+@pytest.mark.slow
 def test_an_edit_of_any_kernel_file_compiles_all_again(installed):
     cache = {"NUMBA_CACHE_DIR": str(installed / "cache")}
     kept = installed / "cache"

@@ -12,6 +12,7 @@ import pytest
 from conftest import UnexpectedSkips
 
 
+@pytest.mark.slow
 def test_a_skip_for_another_reason_fails_the_run_in_ci(tmp_path):
     shutil.copy(Path(__file__).parent / "conftest.py", tmp_path)
     (tmp_path / "test_it.py").write_text(

@@ -102,6 +102,7 @@ def test_a_missing_dataset_says_where_its_authors_keep_it(tmp_path, monkeypatch)
         datasets.load("sst", tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["subj", "mr", "trec", "stsb", "20news"])
 def test_the_real_data_has_its_known_facts_and_digest(data_dir, name):
     dataset = datasets.load(name, data_dir)

@@ -45,6 +45,7 @@ def test_folds_are_even_stratified_and_a_function_of_the_seed():
     assert (folds != evaluation.folds_of(labels, 1)).any()
 
 
+@pytest.mark.slow
 def test_the_choice_is_the_one_grid_search_makes(corpus, words):
     dataset = corpus.dataset()
     Cs = (1.0, 100.0)
@@ -251,6 +252,7 @@ def test_few_labels_use_the_vectors_that_were_scored(corpus, words, monkeypatch)
     assert prepared.features(ROWS["PB-L2"], source, 1.0, 1) is not made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_the_row_space_changes_no_classifier(rng, kind):
     X = (rng.standard_normal((30, 80)) + 5.0).astype(np.float32)

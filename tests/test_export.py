@@ -90,6 +90,7 @@ def test_a_folder_that_was_not_exported_is_left_alone(words, tmp_path):
     assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
 
 
+@pytest.mark.slow
 def test_the_command_exports_english(tmp_path):
     done = CliRunner().invoke(cli, ["export", "english", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output

@@ -824,6 +824,7 @@ def test_convert_names_a_pickle_before_it_complains_about_the_output(tmp_path):
     assert "model.w2v is a Python pickle" in done.stderr
 
 
+@pytest.mark.slow
 def test_convert_refuses_standard_output(tmp_path, words):
     import subprocess
     import sys
@@ -994,6 +995,7 @@ def cuts(size, every):
     return sorted({*range(min(size, 300)), *range(300, size, every), *range(size - 60, size)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "every"),
     [

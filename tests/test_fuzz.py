@@ -10,6 +10,7 @@ from fuzz.targets import TARGETS
 N_CASES = 25
 
 
+@pytest.mark.slow
 def test_whole_files_of_every_kind_are_read():
     for target in TARGETS:
         running._outcomes(target)

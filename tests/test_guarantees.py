@@ -142,10 +142,12 @@ def test_label_sets_miss_no_more_than_guaranteed():
     assert set_violations(np.random.default_rng(2)) <= allowed()
 
 
+@pytest.mark.slow
 def test_label_sets_hold_for_every_class():
     assert set_violations(np.random.default_rng(3), per_class=True) <= allowed()
 
 
+@pytest.mark.slow
 def test_a_forgotten_union_over_the_sets_of_classes_is_noticed():
     assert set_violations(np.random.default_rng(3), per_class=True, share=False) > allowed()
 
@@ -174,10 +176,12 @@ def abstain_violations(rng, chosen_after=False, error=0.15, n=300):
     return count
 
 
+@pytest.mark.slow
 def test_answers_are_wrong_no_more_than_guaranteed():
     assert abstain_violations(np.random.default_rng(5)) <= allowed()
 
 
+@pytest.mark.slow
 def test_a_threshold_chosen_by_its_record_is_noticed():
     assert abstain_violations(np.random.default_rng(5), chosen_after=True) > allowed()
 
@@ -257,6 +261,7 @@ def stream_alarms(rng, labelled, twice=False):
     return alarms
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labelled", [True, False])
 def test_a_stream_of_the_same_kind_raises_few_alarms(labelled):
     assert stream_alarms(np.random.default_rng(7), labelled) <= allowed()

@@ -356,6 +356,7 @@ def test_a_classifier_with_vectors_opens_again(words, texts, tmp_path):
     np.testing.assert_array_equal(found, classifier.predict(texts[:40]))
 
 
+@pytest.mark.slow
 def test_the_commands_index_search_and_find_duplicates(tmp_path):
     run = CliRunner().invoke
     (tmp_path / "texts").write_text("a glass of red wine\nthe cat slept\na glass of wine\n")

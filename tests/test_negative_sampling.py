@@ -193,6 +193,7 @@ def test_long_sentences_tend_to_the_prior_mean(rng):
     assert_allclose(np.array(distances[1:-1]) / distances[2:], 10.0, rtol=0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["PB-neg", "w-PB-neg", "PV-DBOW"])
 def test_word_order_batch_and_threads_change_nothing(rng, method):
     words = random_words(rng)
@@ -409,6 +410,7 @@ def test_sampled_kernel_is_its_numpy_line(rng, var_Q):
 # ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_averaged_sgd_agrees_with_the_exact_solver(rng):
     words = random_words(rng)
     X = random_sentences(rng, words, [6, 25])
@@ -782,6 +784,7 @@ def test_word_training_ends_at_numbers_on_phrases_that_share_their_words(lam, se
         assert np.isfinite(variances).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("lam", [0.25, 8.0])
 def test_word_training_goes_downhill_on_phrases_that_share_their_words(lam, n_jobs):

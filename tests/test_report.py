@@ -116,6 +116,7 @@ def test_rows_keep_the_order_of_the_paper(results):
     assert [row[0] for row in rows] == ["Average α=0", "PB-L2", "tf-idf"]
 
 
+@pytest.mark.slow
 def test_the_page_is_one_file_that_needs_no_network(results, tmp_path):
     pytest.importorskip("altair")
     path = report.write(results, tmp_path)
@@ -168,6 +169,7 @@ def test_best_of_few_test_texts_is_not_alone_in_bold(results):
     assert table.count('<td class="best"') == 4  # two on either: nobody can tell
 
 
+@pytest.mark.slow
 def test_columns_that_say_the_same_in_every_row_are_said_once(results, tmp_path):
     results.append({**results[-1], "label": "PB-neg", "risk_bound": 0.42})
     page = report.write(results, tmp_path).read_text()

@@ -634,6 +634,7 @@ def interrupted(corpus, folder, after, **settings):
             model.fit(corpus)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", [{"n_jobs": 1}, {"n_jobs": 2, "deterministic": True}], ids=str)
 def test_resume_gives_the_bits_and_losses_of_an_uninterrupted_run(corpus, tmp_path, extra):
     settings = SMALL | {"n_epochs": 3, "random_state": 1} | extra
@@ -738,6 +739,7 @@ def test_quality_on_a_real_corpus(data_dir, tmp_path):
     assert scores["analogies"] >= 32
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell")
 def test_sixteen_threads_train_within_the_promised_memory(tmp_path, rng):
     words = np.array(["".join(letters) for letters in product("abcdefghij", repeat=4)])
