@@ -363,3 +363,30 @@ def test_training_reads_stdin_and_takes_english_vectors_unless_told(tmp_path, mo
     run(*asked, text=table)
     assert seen[-1] is None
     assert pacsent.load(tmp_path / "b").classes_.tolist() == ["no", "yes"]
+
+
+@pytest.fixture(scope="module")
+def plain(folder):
+    run("train", folder / "train.tsv", "-o", folder / "plain", *QUICK)
+    return folder / "plain"
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_an_error_rate_without_a_calibration_set_is_refused(plain, tmp_path, many):
+    (tmp_path / "a.csv").write_text("text\ngood film1\n")
+    asked = ["classify", "predict", str(plain), str(tmp_path / "a.csv"), "--error", "0.1"]
+    result = CliRunner().invoke(cli, [*asked, *(["-o", f"{tmp_path}/out/"] if many else [])])
+    assert result.exit_code == 1 and not result.stdout
+    assert "--error must be left out for a classifier without a calibration set" in result.stderr
+    assert "Train the classifier with --holdout 0.2." in result.stderr
+
+
+def test_many_tables_keep_every_column_too(plain, tmp_path):
+    import pandas
+
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("id,text,label\n7,good film1,x\n8,bad film2,y\n")
+    run("predict", plain, tmp_path / "a.csv", tmp_path / "b.csv", "-o", tmp_path / "out")
+    found = pandas.read_parquet(tmp_path / "out" / "b.parquet")
+    assert found["id"].tolist() == ["7", "8"] and found["input_label"].tolist() == ["x", "y"]
+    assert found["label"].isin(["yes", "no"]).all() and "text" in found

@@ -301,7 +301,7 @@ class AnswerRule:
         How often label sets may miss the right class, and answers may be wrong. None chooses both:
         for label sets 0.05, or the smallest round error that the number of calibration texts
         allows; for answers the smallest round error with which at least half of the calibration
-        texts are answered, corrected for this choice.
+        texts are answered, corrected for this choice. A number needs a calibration set.
     delta : float
         Chance that a guarantee fails.
 
@@ -341,6 +341,11 @@ class AnswerRule:
         self.statement: str | None = None
         self._temperature = classifier.inverse_temperature_
         if not hasattr(classifier, "calibration_"):
+            if error is not None:
+                raise ValueError(
+                    "error must be left out for a classifier without a calibration set. Got "
+                    f"{error:g} instead. Train the classifier with holdout=0.2."
+                )
             return
         abstaining = classifier.abstain(error=error, delta=delta)
         self.error, self.threshold = abstaining.error, abstaining.threshold

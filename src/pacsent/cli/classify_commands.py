@@ -211,7 +211,8 @@ def _predict_one(model, path, output, how: dict, given: dict, overwrite, quiet, 
         check_output(output, overwrite=overwrite, inputs=[path, model])
     classifier = _classifier(model)
     read = OneFile(path, how, _ANSWERS, quiet=quiet, keep_all=suffix != "lines" and not as_json)
-    rows = _answers(classifier, read.texts(), given["error"], given["delta"], quiet)
+    rule = _answer_rule(classifier, given["error"], given["delta"], quiet)
+    rows = _answers(classifier, read.texts(), rule)
 
     def batches():
         yield {**read.take(0), **{name: [] for name in _ANSWERS}}
@@ -240,10 +241,8 @@ def _listed(name: str) -> str:
     return '"' + name.replace('"', '""') + '"' if "," in name or '"' in name else name
 
 
-def _answers(classifier, texts, error, delta, quiet):
-    """Columns of the answers, in batches."""
-    import numpy as np
-
+def _answer_rule(classifier, error, delta, quiet):
+    """When the classifier answers; what is guaranteed, or why nothing is, on stderr."""
     from pacsent.classify import AnswerRule
 
     answering = AnswerRule(classifier, error=error, delta=delta)
@@ -251,6 +250,13 @@ def _answers(classifier, texts, error, delta, quiet):
         click.echo(f"Warning: {in_shell_words(why)}", err=True)
     if answering.statement and not answering.no_answers and not quiet:
         click.echo(answering.statement, err=True)
+    return answering
+
+
+def _answers(classifier, texts, answering):
+    """Columns of the answers, in batches."""
+    import numpy as np
+
     names = [str(name) for name in classifier.classes_]
     for values in classifier.stream(texts):
         found = answering(values)

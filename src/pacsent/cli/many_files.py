@@ -109,9 +109,9 @@ def predict(model, sources, output, how: dict, given: dict, *, overwrite, quiet,
     from pacsent.scale import predict_shards
 
     manifest = predict_shards(
-        model, sources, output, text_column=how["text_column"], keep_columns=how["keep_columns"],
-        error=given["error"], delta=given["delta"],
-        **_how(how, given["n_jobs"], overwrite, quiet),
+        model, sources, output, text_column=how["text_column"],
+        keep_columns=how["keep_columns"] or ("*",), error=given["error"],
+        delta=given["delta"], **_how(how, given["n_jobs"], overwrite, quiet),
     )  # fmt: skip
     _report(manifest, quiet, as_json)
 
