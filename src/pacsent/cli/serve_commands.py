@@ -122,6 +122,10 @@ def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
 
     if output is None and atlas is None:
         raise click.UsageError("An output must be given: -o FILE.html or --atlas FILE.parquet.")
+    if output is not None and not output.lower().endswith((".html", ".htm")):
+        raise click.BadParameter(
+            f"The page must end in .html or .htm. Got {output!r} instead.", param_hint="-o"
+        )
     for path in filter(None, (output, atlas)):
         check_output(path, [texts], overwrite=overwrite)
     labels = None
