@@ -390,3 +390,20 @@ def test_many_tables_keep_every_column_too(plain, tmp_path):
     found = pandas.read_parquet(tmp_path / "out" / "b.parquet")
     assert found["id"].tolist() == ["7", "8"] and found["input_label"].tolist() == ["x", "y"]
     assert found["label"].isin(["yes", "no"]).all() and "text" in found
+
+
+def test_bad_rows_have_no_answer(folder, tmp_path):
+    import pandas
+
+    texts = ["good film1", None, "bad film2"]
+    pandas.DataFrame({"text": texts}).to_parquet(tmp_path / "a.parquet")
+    for output in ("out/", "a.csv"):
+        run(
+            "predict", folder / "model", tmp_path / "a.parquet", "-o", f"{tmp_path}/{output}",
+            "--on-error", "report", status=1,
+        )  # fmt: skip
+    many, one = pandas.read_parquet(tmp_path / "out/a.parquet"), pandas.read_csv(tmp_path / "a.csv")
+    for found in (many, one):
+        answers = found[["label", "probability", "set", "abstained"]]
+        assert answers.iloc[1].isna().all()
+        assert answers.iloc[[0, 2]].notna().all(axis=None)

@@ -216,8 +216,13 @@ def _predict_one(model, path, output, how: dict, given: dict, overwrite, quiet, 
 
     def batches():
         yield {**read.take(0), **{name: [] for name in _ANSWERS}}
+        done = 0
         for found in rows:
             n = len(found["label"])
+            for at in read.bad_places.intersection(range(done, done + n)):
+                for values in found.values():
+                    values[at - done] = None
+            done += n
             if suffix not in (".jsonl", ".parquet"):
                 found = {name: [_CELLS[name](v) for v in found[name]] for name in _ANSWERS}
             yield {**read.take(n), **found}
@@ -230,8 +235,8 @@ def _predict_one(model, path, output, how: dict, given: dict, overwrite, quiet, 
 
 _ANSWERS = ("label", "probability", "set", "abstained")
 _CELLS = {
-    "label": str,
-    "probability": "{:.4f}".format,
+    "label": lambda name: name or "",
+    "probability": lambda value: "" if value is None else f"{value:.4f}",
     "set": lambda names: "" if names is None else ",".join(map(_listed, names)),
     "abstained": lambda value: "" if value is None else "yes" if value else "no",
 }
@@ -260,14 +265,14 @@ def _answers(classifier, texts, answering):
     names = [str(name) for name in classifier.classes_]
     for values in classifier.stream(texts):
         found = answering(values)
-        nothing = [None] * len(found.best)
+        n = len(found.best)
         sets, abstained = found.inside, found.abstained
         yield {
             "label": [names[at] for at in found.best],
             "probability": found.probability.tolist(),
-            "set": nothing if sets is None else [[names[c] for c in np.flatnonzero(row)]
+            "set": [None] * n if sets is None else [[names[c] for c in np.flatnonzero(row)]
                                                  for row in sets],
-            "abstained": nothing if abstained is None else abstained.tolist(),
+            "abstained": [None] * n if abstained is None else abstained.tolist(),
         }  # fmt: skip
 
 

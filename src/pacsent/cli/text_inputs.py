@@ -112,13 +112,16 @@ class OneFile:
         self._waiting = Waiting(self.names)
         self.n_rows = 0
         self.bad: list = []
+        self.bad_places: set[int] = set()  # rows, counted from 0
 
     def texts(self) -> Iterator[str]:
         """The texts; the columns that are kept wait for `take`."""
         with self.table:
-            for texts, columns, bad, _ in self.table.batches(list(self.kept), on_bad=self.on_bad):
+            for some in self.table.batches(list(self.kept), on_bad=self.on_bad):
+                texts, columns = some.texts, some.columns
                 texts = texts if isinstance(texts, list) else texts.to_pylist()
-                self.bad += bad
+                self.bad += some.bad
+                self.bad_places.update(self.n_rows + at for at in some.bad_places())
                 kept = {new: columns[name] for name, new in self.kept.items()}
                 if self.ids:
                     kept["id"], texts = self._ids(texts)
@@ -144,7 +147,7 @@ class OneFile:
         from pacsent.text.tables import what_was_read
 
         say(self.quiet)(what_was_read(self.table, self.n_rows))
-        for place, error in self.bad[:20]:
+        for place, error, _ in self.bad[:20]:
             click.echo(f"Bad row: {self.table.name}, {place} {error}", err=True)
         if len(self.bad) > 20:
             click.echo(f"Bad row: {self.table.name}: {len(self.bad):,} in all", err=True)

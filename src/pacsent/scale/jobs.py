@@ -145,6 +145,10 @@ class Embed:
 
         return answer
 
+    def without(self, found: Answer, bad: np.ndarray) -> Answer:
+        """The results with none for bad rows: an empty text has mean 0 and variance nan already."""
+        return found
+
     def check(self) -> None:
         """Refuse, before any file is read, a model or parameters that cannot be used."""
         self.vectorizer()
@@ -236,6 +240,13 @@ class Predict:
             return Answer(columns, 0, 0, n_empty)
 
         return answer
+
+    def without(self, found: Answer, bad: np.ndarray) -> Answer:
+        """The results with null in every column for bad rows."""
+        pa = pyarrow()
+        rows = pa.array(np.arange(bad.size), mask=bad)
+        columns = {name: pa.array(column).take(rows) for name, column in found.columns.items()}
+        return found._replace(columns=columns)
 
     def check(self) -> None:
         """Refuse a model that is no classifier; warn of guarantees that it cannot give."""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any, NamedTuple
 
+import numpy as np
+
 from pacsent import threads
 from pacsent.lazy import install_hint
 from pacsent.scale import places
@@ -151,13 +153,17 @@ def _answered(task: ShardTask, answer, record: Record, advance) -> Iterator[dict
             unit = task.job.unit
             for some in table.batches(wanted, on_bad="report"):
                 _note_bad(task, some, record)
+                bad = np.zeros(len(some.texts), bool)
+                bad[some.bad_places()] = True
                 for start in range(0, max(1, len(some.texts)), unit):
                     part = slice(start, start + unit)
-                    yield some.texts[part], {names[n]: c[part] for n, c in some.columns.items()}
+                    extra = {names[n]: c[part] for n, c in some.columns.items()}
+                    yield some.texts[part], extra, bad[part]
 
         def work(unit):
-            texts, extra = unit
-            return len(texts), extra, answer(texts)
+            texts, extra, bad = unit
+            found = answer(texts)
+            return len(texts), extra, task.job.without(found, bad) if bad.any() else found
 
         ahead = task.n_threads + 1
         for n, extra, found in threads.in_order(work, units(), task.n_threads, ahead=ahead):
@@ -176,4 +182,6 @@ def _note_bad(task: ShardTask, some: TextRows, record: Record) -> None:
             "on_error='report'."
         )
     record.bad_rows += len(some.bad)
-    record.bad += [bad._asdict() for bad in some.bad[: _DESCRIBED - len(record.bad)]]
+    record.bad += [
+        {"place": bad.place, "error": bad.error} for bad in some.bad[: _DESCRIBED - len(record.bad)]
+    ]

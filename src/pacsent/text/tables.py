@@ -5,6 +5,7 @@ where it is and what is wrong with it. `stream_texts` and `read_labelled_texts` 
 callers need. The writer of results is in `result_files`.
 """
 
+import bisect
 import contextlib
 import csv
 import itertools
@@ -37,6 +38,7 @@ class BadRow(NamedTuple):
 
     place: str
     error: str
+    number: int  # as in `TextRows.lines`
 
 
 class TextRows(NamedTuple):
@@ -46,6 +48,10 @@ class TextRows(NamedTuple):
     columns: dict[str, Any]
     bad: list[BadRow]
     lines: Sequence[int] = ()  # on which each row begins; of Parquet, its number
+
+    def bad_places(self) -> list[int]:
+        """Where the bad rows are among these rows, counted from 0."""
+        return [bisect.bisect_left(self.lines, bad.number) for bad in self.bad]
 
 
 def kind_of(name: str) -> tuple[str | None, str]:
@@ -205,7 +211,7 @@ class TextTable:
         self._rows.keeps_all = tuple(columns) == ("*",)
         some = self._rows.batches([self.text_column, *kept], n_rows)
         for texts, *values, wrong, lines in some:
-            bad = [BadRow(f"{self.unit} {number:,}", error) for number, error in wrong]
+            bad = [BadRow(f"{self.unit} {number:,}", error, number) for number, error in wrong]
             if bad and on_bad == "refuse":
                 raise ValueError(f"{self.place(wrong[0][0])} {bad[0].error}")
             yield TextRows(texts, dict(zip(kept, values)), bad, lines)
