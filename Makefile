@@ -13,10 +13,10 @@ FUZZ_SECONDS ?= 600
 FUZZ_PROCESSES ?= 1
 TEST_PROCESSES ?= 2
 PYTEST  = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
-FAST   := not slow and not extra and not gpu
+FAST   := not slow and not extra and not benchmark and not gpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-rest test-all test-extras test-gpu test-browser fuzz hostile bench pages docs docs-open dist format clean
+.PHONY: help demo test check test-rest test-all test-extras test-benchmarks test-gpu test-browser fuzz hostile bench pages docs docs-open dist format clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -55,15 +55,18 @@ check: $(DEV)  ## format, lint, types
 	$(BIN)/mypy
 
 test-rest: $(ALL) ## all that `make test` leaves out but the GPU tests; the kernels as plain Python
-	$(PYTEST) -m '(slow or extra) and not gpu' --durations 20
+	$(PYTEST) -m '(slow or extra) and not benchmark and not gpu' --durations 20
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m '$(FAST)' tests/test_kernels.py tests/test_risks.py \
 	  tests/test_text.py tests/test_formats.py
 
-test-all: test test-rest ## everything but the GPU tests
+test-all: test test-rest ## everything but the GPU tests and the benchmarks
 
 test-extras: $(EXTRAS) ## what needs Ray, Spark, Daft, gensim, a browser, ...; skips only GPU and data
 	scripts/install-browser
 	CI=1 PACSENT_MAY_SKIP='a GPU,real data' $(PYTEST) -m 'extra and not gpu' --durations 20
+
+test-benchmarks: $(EXTRAS) ## every benchmark on tiny generated data
+	$(PYTEST) -m benchmark --durations 20
 
 test-gpu: $(ALL) ## the GPU tests, for machines that have one
 	$(BIN)/python -m pytest -m gpu

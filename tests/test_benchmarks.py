@@ -122,7 +122,7 @@ def test_every_benchmark_is_run_on_tiny_data():
 
 
 @pytest.mark.parametrize(
-    "run", [run if run in QUICK else pytest.param(run, marks=pytest.mark.slow) for run in RUNS]
+    "run", [run if run in QUICK else pytest.param(run, marks=pytest.mark.benchmark) for run in RUNS]
 )
 def test_a_benchmark_runs_on_tiny_data(run, tiny_data):
     if missing := [module for module in RUNS[run] if find_spec(module) is None]:
