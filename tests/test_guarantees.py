@@ -156,6 +156,13 @@ def test_calibration_texts_used_twice_are_noticed():
     assert set_violations(np.random.default_rng(4), twice=True) > allowed()
 
 
+def answering_from(quantiles):
+    """What `abstain` needs of a fitted classifier of three classes."""
+    return SimpleNamespace(
+        confidence_quantiles_=quantiles, intercept_=np.zeros(3), inverse_temperature_=1.0
+    )
+
+
 def abstain_violations(rng, chosen_after=False, error=0.15, n=300):
     truth = population(np.random.default_rng(98), 40_000)
     sure, wrong = np.exp(truth.log_proba.max(axis=1)), truth.wrong
@@ -164,7 +171,7 @@ def abstain_violations(rng, chosen_after=False, error=0.15, n=300):
     count = answered = 0
     for _ in range(REPLICATES):
         drawn = population(rng, n)
-        found = abstain(SimpleNamespace(confidence_quantiles_=quantiles), drawn, error, DELTA)
+        found = abstain(answering_from(quantiles), drawn, error, DELTA)
         threshold = found.threshold
         if chosen_after:  # the widest threshold whose record looks good enough
             good = [t for t, _, e in found.curve if e <= error]
@@ -195,7 +202,7 @@ def default_error_violations(rng, choose):
     count = 0
     for _ in range(REPLICATES):
         drawn = population(rng, 200)
-        error, threshold = choose(SimpleNamespace(confidence_quantiles_=quantiles), drawn)
+        error, threshold = choose(answering_from(quantiles), drawn)
         answers = sure >= threshold
         count += answers.any() and wrong[answers].mean() > error
     return count
@@ -454,6 +461,35 @@ def test_always_abstaining_says_what_is_reachable_and_how_many_labels_are_missin
     )
 
 
+@pytest.mark.filterwarnings("ignore::pacsent.text.encoded.LowCoverageWarning")
+@pytest.mark.parametrize("words", [None, "vectors"])
+def test_it_abstains_where_it_can_read_nothing(words):
+    texts = [f"a {word} film number {n}" for n in range(40) for word in ("good", "good", "bad")]
+    labels = ["up", "up", "down"] * 40
+    if words:
+        vectors = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+        vocabulary = pacsent.Vocabulary(["good", "bad", "film"], [3, 2, 1])
+        words = pacsent.WordVectors(vocabulary, vectors)
+    classifier = TextClassifier(words).fit(texts, labels, holdout=0.5, seed=0)
+    unreadable = ["", "我喜欢", "🎉"]
+    answering = classifier.abstain(error=0.4)
+    answering = dataclasses.replace(answering, threshold=0.0)  # it would answer everything
+    assert answering.predict([*unreadable, "a good film"]) == [None, None, None, "up"]
+    rule = AnswerRule(classifier, error=0.4)
+    rule.threshold = 0.0
+    values = classifier.decision_values([*unreadable, "a good film"])
+    assert rule(values).abstained.tolist() == [True, True, True, False]
+    proba = classifier.predict_proba(unreadable)
+    assert np.allclose(proba, proba[0]) and np.allclose(proba.sum(axis=1), 1)
+
+
+def test_calibration_texts_with_nothing_to_read_count_for_no_answer():
+    drawn = population(np.random.default_rng(0), 100)
+    drawn.log_proba[:30] = -np.log(3)  # the intercept alone
+    found = abstain(answering_from(np.array([0.0])), drawn, 0.9, 0.05)
+    assert found.coverage == 0.7
+
+
 def abstaining_from(n_accepted, n_wrong, n, error):
     record = _Record(
         np.linspace(0.9, 0.5, len(n_accepted)), *map(np.array, (n_accepted, n_wrong)), n
@@ -480,7 +516,7 @@ def test_the_labels_missing_are_enough_where_they_are_as_good():
     quantiles = np.quantile(
         np.exp(population(rng, 500).log_proba.max(axis=1)), np.linspace(0, 1, 201)
     )
-    classifier, drawn = SimpleNamespace(confidence_quantiles_=quantiles), population(rng, 60)
+    classifier, drawn = answering_from(quantiles), population(rng, 60)
     said = abstain(classifier, drawn, 0.05, 0.05).no_answers
     missing = int(re.search(r"About ([\d,]+) more calibration texts", said)[1].replace(",", ""))
     n_enough = sum(

@@ -41,6 +41,16 @@ def calibration_of(classifier: Any) -> Calibration:
     return classifier.calibration_
 
 
+def nothing_read(classifier: Any, log_proba: np.ndarray) -> np.ndarray:
+    """Which texts hold no n-gram and no word that the classifier knows, (n,).
+
+    Their decision values are the intercept alone. No rule answers them, on calibration texts
+    neither, so that a guarantee is about the texts that are answered.
+    """
+    alone = log_probabilities(classifier.intercept_[None, :], classifier.inverse_temperature_)
+    return np.isclose(log_proba, alone, rtol=1e-12, atol=1e-12).all(axis=1)
+
+
 def set_thresholds(
     calibration: Calibration, error: float, delta: float, per_class: bool
 ) -> np.ndarray:
@@ -124,13 +134,12 @@ class Abstaining:
     no_answers: str | None = None
 
     def predict(self, texts: Iterable[str]) -> list:
-        """The class of each text, None where it abstains."""
-        proba = self.classifier.predict_proba(texts)
-        names = self.classifier.classes_[proba.argmax(axis=1)]
-        return [
-            name if p >= self.threshold else None
-            for name, p in zip(names.tolist(), proba.max(axis=1))
-        ]
+        """The class of each text, None where it abstains; it does where it can read nothing."""
+        log_proba = self.classifier.predict_log_proba(texts)
+        names = self.classifier.classes_[log_proba.argmax(axis=1)]
+        answers = np.exp(log_proba.max(axis=1)) >= self.threshold
+        answers &= ~nothing_read(self.classifier, log_proba)
+        return [name if answer else None for name, answer in zip(names.tolist(), answers)]
 
     @property
     def statement(self) -> str:
@@ -174,7 +183,7 @@ def abstain(
     if error is not None:
         check_probability("error", error)
     n = calibration.labels.size
-    record = _Record.of(classifier.confidence_quantiles_, calibration)
+    record = _Record.of(classifier, calibration)
     reached = record.reached(delta)
     n_errors = 1
     if error is None:
@@ -200,11 +209,12 @@ class _Record:
     n: int
 
     @classmethod
-    def of(cls, quantiles, calibration):
+    def of(cls, classifier, calibration):
         confidence = np.exp(calibration.log_proba.max(axis=1))
         # the order is fixed without these texts: quantiles of training's own confidences
-        thresholds = np.unique(quantiles)[::-1]
+        thresholds = np.unique(classifier.confidence_quantiles_)[::-1]
         accepted = confidence >= thresholds[:, None]
+        accepted &= ~nothing_read(classifier, calibration.log_proba)
         wrong = accepted & calibration.wrong
         return cls(thresholds, accepted.sum(axis=1), wrong.sum(axis=1), confidence.size)
 
@@ -339,7 +349,7 @@ class AnswerRule:
         self.no_sets: str | None = None
         self.no_answers: str | None = None
         self.statement: str | None = None
-        self._temperature = classifier.inverse_temperature_
+        self._classifier = classifier
         if not hasattr(classifier, "calibration_"):
             if error is not None:
                 raise ValueError(
@@ -365,17 +375,21 @@ class AnswerRule:
 
     def __call__(self, decisions: np.ndarray) -> Answered:
         """Answers from decision values, as `TextClassifier.stream` gives them."""
-        return self.of_log_proba(log_probabilities(decisions, self._temperature))
+        temperature = self._classifier.inverse_temperature_
+        return self.of_log_proba(log_probabilities(decisions, temperature))
 
     def of_log_proba(self, log_proba: np.ndarray) -> Answered:
         """Answers from logarithms of class probabilities."""
         probability = np.exp(log_proba.max(axis=1))
-        thresholds = self.set_thresholds
+        thresholds, abstained = self.set_thresholds, None
+        if self.threshold is not None:
+            abstained = ~(probability >= self.threshold)
+            abstained |= nothing_read(self._classifier, log_proba)
         return Answered(
             log_proba.argmax(axis=1),
             probability,
             None if thresholds is None else log_proba >= thresholds,
-            None if self.threshold is None else ~(probability >= self.threshold),
+            abstained,
         )
 
 
