@@ -127,7 +127,7 @@ def test_embed_refuses_an_unknown_suffix_before_any_work(model, files, run):
 def test_embed_stops_at_an_empty_sentence_if_asked(model, files, run):
     done = run("embed", model, files / "text", "-o", files / "v.npy", "--on-empty", "error")
     assert done.exit_code == 1
-    assert "hold no known word (row 4, 5)" in done.output
+    assert "hold no known word (row 4, 5, counted from 0)" in done.output
     assert not (files / "v.npy").exists()
 
 

@@ -158,11 +158,15 @@ def test_the_report_counts_empty_sentences_and_coverage(vectorizer, tiny_corpus)
 
 def test_it_warns_once_about_empty_sentences_or_stops_if_asked(vectorizer, tiny_corpus):
     vectorizer.fit(tiny_corpus)
-    with pytest.warns(EmptySentenceWarning, match=r"2 of 10 sentences .* \(row 4, 5\)") as caught:
+    with pytest.warns(
+        EmptySentenceWarning, match=r"2 of 10 sentences .* \(row 4, 5, counted from 0\)"
+    ) as caught:
         vectorizer.transform(tiny_corpus)
     assert len(caught) == 1
     vectorizer.set_params(on_empty="error")
-    with pytest.raises(ValueError, match=r"sentences hold no known word \(row 4, 5\)"):
+    with pytest.raises(
+        ValueError, match=r"sentences hold no known word \(row 4, 5, counted from 0\)"
+    ):
         vectorizer.transform(tiny_corpus)
 
 

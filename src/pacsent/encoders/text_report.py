@@ -72,8 +72,8 @@ class TextReport:
         more = ", ..." if self.n_empty > len(self.first_empty) else ""
         rows = ", ".join(map(str, self.first_empty)) + more
         return (
-            f"{self.n_empty:,} of {self.n_sentences:,} sentences hold no known word (row {rows}), "
-            f"so they have no posterior{self._wordless_cause(vocabulary)}"
+            f"{self.n_empty:,} of {self.n_sentences:,} sentences hold no known word (row {rows}, "
+            f"counted from 0), so they have no posterior{self._wordless_cause(vocabulary)}"
         )
 
     def _wordless_cause(self, vocabulary) -> str:
