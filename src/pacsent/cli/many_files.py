@@ -4,6 +4,7 @@ import os
 
 import click
 
+from pacsent.cli.command_line import in_shell_words
 from pacsent.cli.printing import echo_json
 from pacsent.cli.text_inputs import text_options
 
@@ -163,6 +164,7 @@ def _report(manifest, quiet: bool, as_json: bool) -> None:
         if record.bad_rows > len(record.bad):
             click.echo(f"Bad row: {record.source}: {record.bad_rows:,} in all", err=True)
     for source, error in manifest.failed.items():
+        error = in_shell_words(error)
         click.echo(f"Failed: {'' if error.startswith(source) else f'{source}: '}{error}", err=True)
     if manifest.failed or totals["bad_rows"]:
         click.get_current_context().exit(1)

@@ -165,7 +165,7 @@ class TextTable:
         self.names = self._rows.names
         alone = text_column is None and TEXT not in self.names and len(self.names) == 1
         self.text_column = self.names[0] if alone else text_column or TEXT
-        self.chosen([self.text_column])
+        self.chosen([self.text_column], "text_column")
         self.note = "" if self.kind == "text" else f"column {self.text_column}"
         self.note += " (the only one)" if alone else ""
 
@@ -175,8 +175,11 @@ class TextTable:
     def __exit__(self, *_):
         self._source.close()
 
-    def chosen(self, columns: Sequence[str]) -> list[str]:
-        """Return the names of columns, ("*",) for all; each must be there once."""
+    def chosen(self, columns: Sequence[str], parameter: str = "keep_columns") -> list[str]:
+        """Return the names of columns, ("*",) for all; each must be there once.
+
+        A message about a column that is missing says which parameter names it.
+        """
         chosen = list(self.names) if tuple(columns) == ("*",) else list(columns)
         for name in dict.fromkeys(chosen):
             if name not in self.names:
@@ -185,7 +188,7 @@ class TextTable:
                 found = ", ".join(" ".join(str(one).split()) for one in self.names)
                 raise ValueError(
                     f"The columns of {self.name} must include {name}. Got {found} instead. Name "
-                    "the columns as the file does; a file of plain lines is called .txt."
+                    f"one of them with {parameter}; a file of plain lines is called .txt."
                 )
             if self.names.count(name) > 1:
                 raise ValueError(
@@ -560,9 +563,9 @@ def read_labelled_texts(
     Parameters
     ----------
     path : str or path; '-' for stdin
-        CSV, TSV, JSON lines or Parquet, packed or not. Any other file, and a CSV or TSV whose
-        first line does not have the columns `text` and `label` while none is named, holds lines
-        of label<TAB>text.
+        CSV, TSV, JSON lines or Parquet, packed or not. Any other file holds lines of
+        label<TAB>text, and so does a TSV, or a CSV with tabs, whose first line does not have the
+        columns `text` and `label` while none is named.
     text_column, label_column : str, default="text" and "label"
     group_column : str, optional
         Column of the group (the book, the author, the day) that a text is from.
@@ -573,8 +576,17 @@ def read_labelled_texts(
     """
     named = (text_column, label_column, group_column) != (None, None, None)
     found = kind or kind_of(os.path.basename(path))[0] or "text"
-    if not named and kind is None and found in ("csv", "tsv") and not _has_columns(path, found):
-        found = "text"
+    if not named and kind is None and found in ("csv", "tsv"):
+        first = _first_line(path)
+        names = [name.strip('"') for name in first.split("\t" if found == "tsv" else ",")]
+        if not {TEXT, LABEL} <= set(names):
+            if found == "csv" and "," in first and "\t" not in first:
+                raise ValueError(
+                    f"The columns of {Path(path).name} must include text and label. Got "
+                    f"{', '.join(names)[:200]} instead. Name its columns with text_column and "
+                    "label_column."
+                )
+            found = "text"
     if found == "text":
         if named:
             raise ValueError(
@@ -587,6 +599,8 @@ def read_labelled_texts(
     texts: list[str] = []
     columns: list[list[str]] = [[] for _ in wanted]
     with TextTable(path, kind=found, text_column=text_column or TEXT) as table:
+        for name, what in wanted:
+            table.chosen([name], f"{what}_column")
         for some, values, _, lines in table.batches([name for name, _ in wanted]):
             for column, (name, what) in zip(columns, wanted):
                 read = values[name]
@@ -602,12 +616,10 @@ def read_labelled_texts(
     return texts, columns[0], columns[1] if len(columns) > 1 else None
 
 
-def _has_columns(path, kind: str) -> bool:
-    """Whether the first line of a CSV or TSV names the columns `text` and `label`."""
+def _first_line(path) -> str:
     with Source(path) as source:
         first = source.read(_BLOCK).removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
-    names = first.decode("utf-8", "replace").strip().split("\t" if kind == "tsv" else ",")
-    return {TEXT, LABEL} <= {name.strip('"') for name in names}
+    return first.decode("utf-8", "replace").strip()
 
 
 def _labelled_lines(path, report: Report | None):
