@@ -148,6 +148,9 @@ def test_watching_raises_the_alarm_only_where_the_stream_changes(folder, tmp_pat
         ("a.jsonl", "no json\n", "must be a JSON object"),
         ("a.jsonl", "", "empty file"),
         ("a.tsv", "without a tab\n", "label<TAB>text"),
+        ("a.csv", "review,stars\nx,1\n", "with --text-column and --label-column"),
+        ("a.jsonl", '{"text": "x"}\n', "Name one of them with --label-column"),
+        ("a.jsonl", '{"body": "x"}\n', "Name one of them with --text-column"),
     ],
 )
 def test_files_that_hold_something_else_are_refused(tmp_path, name, content, message):
@@ -407,3 +410,12 @@ def test_bad_rows_have_no_answer(folder, tmp_path):
         answers = found[["label", "probability", "set", "abstained"]]
         assert answers.iloc[1].isna().all()
         assert answers.iloc[[0, 2]].notna().all(axis=None)
+
+
+def test_a_seed_makes_the_hold_out_repeatable(folder, tmp_path):
+    how = ("--holdout", "0.3", "--random-state", "0", *QUICK)
+    for name in "ab":
+        run("train", folder / "train.tsv", "-o", tmp_path / name, *how)
+    a, b = (pacsent.load(tmp_path / name) for name in "ab")
+    assert a.holdout_seed_ == b.holdout_seed_ == 0
+    assert np.array_equal(a.calibration_.log_proba, b.calibration_.log_proba)

@@ -100,8 +100,9 @@ def _labels_of(classifier, labels):
 )
 @delta_option
 @click.option("--balanced", is_flag=True, help="Give every class the same weight.")
-@click.option("--random-state", type=click.IntRange(min=0), default=0, show_default=True,
-              help="Seed of the folds.")  # fmt: skip
+@click.option("--random-state", type=click.IntRange(min=0), metavar="SEED",
+              help="Seed of the folds and of the hold-out.  [default: 0 for the folds, drawn for "
+              "the hold-out]")  # fmt: skip
 @n_jobs_option
 @overwrite_option
 @json_option
@@ -128,8 +129,11 @@ def train(data, output, words, ngrams, **given):
         ngrams=(1, ngrams) if ngrams else "auto",
         class_weight="balanced" if given["balanced"] else None,
         n_jobs=given["n_jobs"],
-        random_state=given["random_state"],
-    ).fit(texts, labels, groups=groups, holdout=given["holdout"], delta=given["delta"])
+        random_state=given["random_state"] or 0,
+    ).fit(
+        texts, labels, groups=groups, holdout=given["holdout"], delta=given["delta"],
+        seed=given["random_state"],
+    )  # fmt: skip
     save(classifier, output, overwrite=given["overwrite"])
     chosen = {k: v for k, v in classifier.selection_.items() if k != "candidates"}
     certificate = getattr(classifier, "certificate_", None)
