@@ -18,6 +18,7 @@ from pacsent.classify.error_bounds import (
     bounds_from_counts,
     counted_once,
 )
+from pacsent.classify.fitting import folds_for
 from pacsent.classify.guarantees import (
     ROUND_ERRORS,
     Calibration,
@@ -665,3 +666,26 @@ def test_a_watcher_reads_generators_and_tables_once(fitted):
         whole.update("good")
     with pytest.raises(ValueError, match="2 columns"):
         check_exchangeable(texts, pd.DataFrame({"a": texts, "b": texts}))
+
+
+# ---- copies among the texts that are fitted ------------------------------------------------------
+
+
+@pytest.mark.parametrize("selection", ["auto", "folds", "evidence"])
+def test_copies_do_not_make_probabilities_overconfident(selection):
+    (texts, labels), (new, _) = texts_of(200, 0), texts_of(200, 1)
+    once, thrice = (
+        TextClassifier(selection=selection).fit(texts * n, np.tile(labels, n)) for n in (1, 3)
+    )
+    sure = [found.predict_proba(new).max(axis=1).mean() for found in (once, thrice)]
+    assert abs(sure[0] - sure[1]) < 0.05
+
+
+def test_copies_of_a_text_are_in_one_fold_and_alone_they_are_spread():
+    labels, copies = np.tile([0, 0, 1, 1, 0, 1], 3), np.tile(np.arange(6), 3)
+    of = folds_for(labels, np.random.default_rng(0), None, copies).of
+    assert all(np.unique(of[copies == one]).size == 1 for one in range(6))
+    assert all(np.unique(of[labels == c]).size == 3 for c in range(2))
+    # a class of one text with its copies must be fitted in every fold
+    alone = folds_for(labels, np.random.default_rng(0), None, labels).of
+    assert all(np.unique(alone[labels == c]).size == 5 for c in range(2))

@@ -180,7 +180,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         used = np.concatenate([rest, chosen_on])
         rows = _Rows(
             [texts[i] for i in rest], [texts[i] for i in chosen_on], y[used], weights[used],
-            None if group_of is None else group_of[used], prints[chosen_on],
+            None if group_of is None else group_of[used], prints[used],
         )  # fmt: skip
         self._fit_rows(rows, sizes or _auto_sizes(rows.fitted), candidates, delta)
         self.training_fingerprints_ = np.unique(prints[used])
@@ -233,18 +233,21 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         self.named_features_ = self._named(texts, values)
 
     def _solve(self, rows, given, candidates, threads, delta):
-        groups = given.groups
+        groups, copies = given.groups, given.prints
         few = fitting.is_few(rows.labels.size, rows.n_classes)
         if self.selection == "bound":
             held_out = np.arange(len(given.fitted), rows.labels.size)
             linear, self.certificate_ = error_bounds.fit_by_bound(
-                rows, held_out, candidates, threads, delta, given.judged_prints
+                rows, held_out, candidates, threads, delta, given.prints[held_out]
             )
             return linear
         if self.selection == "folds" or not (few or self.selection == "evidence"):
-            return fitting.fit_by_folds(rows, candidates, threads, self.random_state, groups)
-        folds = fitting.folds_for(rows.labels, np.random.default_rng(self.random_state), groups)
-        grouped = groups is not None
+            return fitting.fit_by_folds(
+                rows, candidates, threads, self.random_state, groups, copies
+            )
+        rng = np.random.default_rng(self.random_state)
+        folds = fitting.folds_for(rows.labels, rng, groups, copies)
+        grouped = groups is not None or fitting.has_many_copies(rows.labels, copies)
         if self.selection == "evidence" or rows.labels.size < fitting.FEWEST:
             return fitting.fit_by_evidence(rows, threads, folds if grouped else None)
         return fitting.fit_by_both(rows, candidates, threads, folds, grouped)
@@ -448,7 +451,7 @@ class _Rows(NamedTuple):
     y: np.ndarray
     weights: np.ndarray
     groups: np.ndarray | None
-    judged_prints: np.ndarray
+    prints: np.ndarray  # fingerprints
 
 
 def _batches(texts):

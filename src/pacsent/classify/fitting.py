@@ -23,6 +23,7 @@ N_FOLDS = 5
 FEW = 1e9  # classes * texts^3 up to which the Gaussian process is used
 FEWEST = 80  # texts from which folds are used together with it
 _HELD_OUT = 4000  # texts held out in all: with more texts, fewer folds are used
+_MANY_COPIES = 0.9  # of the rows are different texts, at most
 _SIDE_BY_SIDE = 32  # problems solved together in one pass over the features
 _AVERAGED = 8  # candidates that are averaged at most
 _HITS = 3.0  # correct answers that multiply the weight of a candidate by e
@@ -172,12 +173,14 @@ def fit_by_folds(
     n_threads: int,
     seed: int,
     groups: np.ndarray | None = None,
+    copies: np.ndarray | None = None,
 ) -> Linear:
     """The mean of the candidates with the fewest errors on held-out folds, solved on all rows."""
     rng = np.random.default_rng(seed)
     looked_at = np.sort(rng.permutation(rows.labels.size)[:MOST_SELECTED])
     part = rows.take(looked_at) if looked_at.size < rows.labels.size else rows
-    folds = folds_for(part.labels, rng, None if groups is None else groups[looked_at])
+    of_part = [None if each is None else each[looked_at] for each in (groups, copies)]
+    folds = folds_for(part.labels, rng, *of_part)
     tried = try_all(part, candidates, folds, n_threads)
     shares = most_hits(tried)
     model = fit_mixture(rows, tried.table, shares, n_threads)
@@ -207,12 +210,19 @@ class Folds:
 
 
 def folds_for(
-    labels: np.ndarray, rng: np.random.Generator, groups: np.ndarray | None = None
+    labels: np.ndarray,
+    rng: np.random.Generator,
+    groups: np.ndarray | None = None,
+    copies: np.ndarray | None = None,
 ) -> Folds:
-    """Five folds, fewer of them held out where there are many texts; groups stay together."""
+    """Five folds, fewer of them held out where there are many texts; groups stay together.
+
+    `copies` has the same number for rows of the same text, which stay together too: a text that
+    is also fitted is no held-out text.
+    """
     n_used = int(np.clip(-(-_HELD_OUT * N_FOLDS // labels.size), 1, N_FOLDS))
     if groups is None:
-        of = np.minimum(_folds(labels, rng), n_used)
+        of = np.minimum(_folds(labels, rng, copies), n_used)
         return Folds(of, n_used, of < n_used)
     of = _grouped_folds(labels, groups, rng)
     # a class that occurs in no other group cannot be learnt, so its rows are not scored
@@ -458,13 +468,36 @@ def _quantiles(decisions, inverse_temperature):
     return np.quantile(confidence, np.linspace(0, 1, 201)).tolist()
 
 
-def _folds(labels, rng):
-    """A fold for each row, every class spread over all of them."""
-    folds = np.empty(labels.size, np.int64)
+def _folds(labels, rng, copies=None):
+    """A fold for each row, every class spread over all of them, copies of a text together."""
+    first, text_of = _texts(labels, copies)
+    folds = np.empty(first.size, np.int64)
     for c in np.unique(labels):
-        rows = rng.permutation(np.flatnonzero(labels == c))
+        rows = rng.permutation(np.flatnonzero(labels[first] == c))
         folds[rows] = (np.arange(rows.size) + rng.integers(N_FOLDS)) % N_FOLDS
-    return folds
+    return folds[text_of]
+
+
+def _texts(labels, copies):
+    """The first row of each text, in order, and the text of each row.
+
+    Every row is its own text where a class would have fewer than two: folds could not hold one
+    out and fit the other.
+    """
+    each = np.arange(labels.size)
+    if copies is None:
+        return each, each
+    first, text_of = np.unique(copies, return_index=True, return_inverse=True)[1:]
+    n_texts = np.bincount(labels[first], minlength=labels.max() + 1)
+    if (n_texts[np.unique(labels)] < 2).any():
+        return each, each
+    order = np.argsort(first)
+    return first[order], np.argsort(order)[text_of]
+
+
+def has_many_copies(labels: np.ndarray, copies: np.ndarray) -> bool:
+    """Whether leaving out one row at a time would mostly judge texts that are still fitted."""
+    return _texts(labels, copies)[0].size < _MANY_COPIES * labels.size
 
 
 def _grouped_folds(labels, groups, rng):
