@@ -311,6 +311,14 @@ def test_a_request_and_the_server_may_ask_for_an_error(served, classifier):
         assert status == 422 and "error must be a number between 0 and 1" in str(found)
 
 
+def test_an_error_rate_without_a_calibration_set_is_refused():
+    plain = TextClassifier(None).fit(["good film", "bad film"] * 10, ["yes", "no"] * 10)
+    app = create_app(Served("plain", classifier=plain), Settings())
+    status, found = post(app, "/classify", {"texts": ["good"], "error": 0.1})
+    assert status == 422 and "without a calibration set" in found["error"]["message"]
+    assert post(app, "/classify", {"texts": ["good"]})[0] == 200
+
+
 def test_an_error_that_cannot_be_guaranteed_is_answered_with_what_can(app):
     _, found = post(app, "/classify", {"texts": "a good film", "error": 0.001})
     assert found["results"][0]["abstained"] is True

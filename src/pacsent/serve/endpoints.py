@@ -205,7 +205,10 @@ class Endpoints:
         classifier, texts = self.served.classifier, asked.texts
         self._check_tokens(texts)
         error = self.settings.error if asked.error is None else asked.error
-        rule = self.served.rule(error, self.settings.delta)
+        try:
+            rule = self.served.rule(error, self.settings.delta)
+        except ValueError as refused:  # an error rate, and no calibration set
+            raise Problem(422, str(refused)) from None
         names = [str(name) for name in classifier.classes_.tolist()]
         results: list[dict[str, Any]] = []
         for start in range(0, len(texts), _CHUNK):
