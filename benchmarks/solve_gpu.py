@@ -20,7 +20,10 @@ from harness import finish, need_gpu, parser_for, wikipedia
 
 need_gpu("solve_gpu")
 
-import torch  # noqa: E402
+try:
+    import torch
+except ImportError:  # --help needs no torch
+    torch = None
 
 from pacsent import Corpus, gpu  # noqa: E402
 from pacsent.bench import datasets  # noqa: E402

@@ -27,7 +27,10 @@ from harness import finish, need_gpu, parser_for, wikipedia
 
 need_gpu("train_gpu")
 
-import torch  # noqa: E402
+try:
+    import torch
+except ImportError:  # --help needs no torch
+    torch = None
 
 from pacsent import Corpus, Vocabulary  # noqa: E402
 from pacsent.gpu import require, train_skipgram  # noqa: E402
