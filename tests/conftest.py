@@ -16,6 +16,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
+collect_ignore = ["reference"]  # slow or literal versions that tests compare with
+
+
 # What a machine may lack, and the reason of the skip. A skip for another reason would go unnoticed:
 # in the continuous integration it fails the run. Names in PACSENT_MAY_SKIP hold instead of all.
 MAY_SKIP = {
