@@ -213,7 +213,7 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
         kl=kl,
         n=int(rows.size),
         weights=options.weights(sample.words),
-        noise_risk=float(noise.mean()),
+        noise_risk=min(1.0, float(noise.mean())),  # a sum of shares may round above 1
         noise_margin=float(margin.mean()),
         bias=sample.biases[0],
         scale=scale,

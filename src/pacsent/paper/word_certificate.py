@@ -362,7 +362,7 @@ def _measured(sample: Sample, parts, prior: _Prior, Q: _Posterior):
         weights=weights,
         bound_name="chernoff" if Q.stayed else "kl inverse with xi(n)",
         n=n,
-        noise_risk=float(weight @ noise),
+        noise_risk=min(1.0, float(weight @ noise)),  # weights may sum to just above 1
         noise_margin=float(weight @ margin) * (1 + ROUNDING) + 1e-12,
         bias=Q.bias,
         prior_variance=Q.prior_variance,
