@@ -15,7 +15,7 @@ import numpy as np
 from classify import load
 from harness import finish, parser_for
 from pacsent import TextClassifier
-from pacsent.classify import StreamWatcher, check_exchangeable
+from pacsent.guarantees import StreamWatcher, check_exchangeable
 
 
 def take(texts, n, seed):

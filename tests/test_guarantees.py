@@ -11,21 +11,14 @@ from scipy import stats
 
 import pacsent
 from pacsent import TextClassifier
-from pacsent.classify import AnswerRule, StreamWatcher, certify, check_exchangeable, compare
-from pacsent.classify.error_bounds import (
-    Comparison,
-    ErrorCertificate,
-    bounds_from_counts,
-    counted_once,
-)
+from pacsent.certificates.error_certificate import ErrorCertificate, bounds_from_counts
 from pacsent.classify.fitting import folds_for
-from pacsent.classify.guarantees import (
-    ROUND_ERRORS,
-    Calibration,
-    _Record,
-    abstain,
-    set_thresholds,
-)
+from pacsent.guarantees import AnswerRule, StreamWatcher, certify, check_exchangeable, compare
+from pacsent.guarantees.abstaining import _Record, abstain
+from pacsent.guarantees.calibration_set import ROUND_ERRORS, Calibration
+from pacsent.guarantees.comparison import Comparison
+from pacsent.guarantees.error_bounds import counted_once
+from pacsent.guarantees.label_sets import set_thresholds
 from pacsent.maths import binomial
 from pacsent.maths.rounding import rounded_up
 
@@ -338,7 +331,7 @@ def test_certifying_on_training_texts_is_refused(fitted):
 
 
 def test_the_certify_of_encoders_names_that_of_classifiers(fitted):
-    with pytest.raises(TypeError, match=r"pacsent.classify.certify\(classifier, texts, labels\)"):
+    with pytest.raises(TypeError, match=r"pacsent.guarantees.certify\(classifier, texts, labels\)"):
         pacsent.certify(fitted, ["a good film"] * 50)
 
 

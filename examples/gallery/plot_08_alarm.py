@@ -2,7 +2,7 @@
 An alarm when texts change
 ==========================
 
-Every promise is about texts *like the ones held out*. :class:`pacsent.classify.StreamWatcher`
+Every promise is about texts *like the ones held out*. :class:`pacsent.guarantees.StreamWatcher`
 bets against that: as long as new texts are exchangeable with the calibration texts, its capital
 stays small, and the chance that it *ever* passes 20 is at most 5 %. Here the stream is first like
 the training books; after 300 passages it turns to another book of each author.
@@ -13,7 +13,7 @@ import numpy as np
 
 from pacsent import TextClassifier
 from pacsent.bench.books import passages
-from pacsent.classify import StreamWatcher, check_exchangeable
+from pacsent.guarantees import StreamWatcher, check_exchangeable
 
 rng = np.random.default_rng(0)
 shelf = list(passages())

@@ -26,7 +26,7 @@ _HOMES = {
     "evaluate": "bench",
 }
 _MODULES = (
-    "bench", "certificates", "classify", "encoders", "maths", "paper", "scale",
+    "bench", "certificates", "classify", "encoders", "guarantees", "maths", "paper", "scale",
     "serve", "text", "words",
 )  # fmt: skip
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         certificates,
         classify,
         encoders,
+        guarantees,
         maths,
         paper,
         scale,

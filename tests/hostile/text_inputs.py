@@ -22,6 +22,7 @@ PACKAGES = (
     "encoders",
     "certificates",
     "classify",
+    "guarantees",
     "paper",
     "maps",
     "scale",
@@ -120,7 +121,7 @@ def _certified_as_in_the_paper(name, texts):
 
 
 def _watched(texts):
-    from pacsent.classify import StreamWatcher
+    from pacsent.guarantees import StreamWatcher
 
     watcher = StreamWatcher(classifier(), seed=0)
     watcher.update(texts, LABELS)
@@ -128,19 +129,19 @@ def _watched(texts):
 
 
 def _certified_classifier(texts):
-    from pacsent.classify import certify
+    from pacsent.guarantees import certify
 
     return str(certify(classifier(), texts, LABELS))
 
 
 def _compared(texts):
-    from pacsent.classify import compare
+    from pacsent.guarantees import compare
 
     return str(compare(classifier(), classifier(0.4), texts, LABELS, overlap="drop"))
 
 
 def _exchangeable(texts):
-    from pacsent.classify import check_exchangeable
+    from pacsent.guarantees import check_exchangeable
 
     return check_exchangeable(texts, OTHERS, seed=0).p_value
 
@@ -218,11 +219,11 @@ TABLE: dict[str, Call] = {
     "classify.TextClassifier.calibrate": Call(
         lambda texts: classifier(0.3).calibrate(texts, LABELS).predict_proba(OTHERS)
     ),
-    "classify.certify": Call(_certified_classifier),
-    "classify.compare": Call(_compared),
-    "classify.check_exchangeable": Call(_exchangeable),
-    "classify.StreamWatcher.update": Call(_watched),
-    "classify.Abstaining.predict": Call(
+    "guarantees.certify": Call(_certified_classifier),
+    "guarantees.compare": Call(_compared),
+    "guarantees.check_exchangeable": Call(_exchangeable),
+    "guarantees.StreamWatcher.update": Call(_watched),
+    "guarantees.Abstaining.predict": Call(
         lambda texts: list(classifier().abstain(error=0.3).predict(texts))
     ),
     "maps.make_map": Call(lambda texts: _mapped(texts)),

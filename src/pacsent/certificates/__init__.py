@@ -1,7 +1,7 @@
 """Guarantees that can be checked: certificates of encoders and of classifiers.
 
 `certify` is the guarantee about words that follow in new documents; the certificates of the paper
-are in `pacsent.paper`, and a classifier is certified by `pacsent.classify.certify`.
+are in `pacsent.paper`, and a classifier is certified by `pacsent.guarantees.certify`.
 """
 
 from pacsent.lazy import offer

@@ -207,7 +207,7 @@ def certify(
 
     Notes
     -----
-    A classifier is certified by `pacsent.classify.certify`; the certificates of the paper are
+    A classifier is certified by `pacsent.guarantees.certify`; the certificates of the paper are
     functions of `pacsent.paper`. Docs: docs/certificates.md.
 
     Examples

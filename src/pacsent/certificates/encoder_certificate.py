@@ -540,7 +540,7 @@ def _check_encoder(encoder) -> None:
     if hasattr(encoder, "__sklearn_tags__") and is_classifier(encoder):
         raise TypeError(
             f"encoder must be a sentence encoder. Got the classifier {type(encoder).__name__} "
-            "instead. Call pacsent.classify.certify(classifier, texts, labels)."
+            "instead. Call pacsent.guarantees.certify(classifier, texts, labels)."
         )
     if not isinstance(getattr(encoder, "word_vectors", None), WordVectors):
         raise TypeError(

@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from pacsent.classify import classifier_state, error_bounds, fitting, guarantees, inputs
+from pacsent.classify import classifier_state, fitting, inputs
 from pacsent.classify.explanation import Explanation, explain, feature_weights, features_page
 from pacsent.classify.ngrams import NGrams, fingerprints, names
 from pacsent.encoders import SentenceVectorizer, make
+from pacsent.guarantees import abstaining, calibration_set, error_bounds, label_sets
 from pacsent.maths.checks import check_count, check_probability
 from pacsent.maths.temperature import log_probabilities
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
@@ -188,7 +189,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             log_proba = self.predict_log_proba([texts[i] for i in held_out])
             wrong = log_proba.argmax(axis=1) != y[held_out]
             counted = error_bounds.counted_once(prints[held_out], wrong)
-            self.calibration_ = guarantees.Calibration(log_proba[counted], y[held_out][counted])
+            self.calibration_ = calibration_set.Calibration(
+                log_proba[counted], y[held_out][counted]
+            )
             self.certificate_ = error_bounds.of_held_out(
                 wrong, prints[held_out], delta, grouped=groups is not None
             )
@@ -342,7 +345,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     def certify(
         self, texts: Iterable[str], labels: Sequence, **settings: Any
     ) -> error_bounds.ErrorCertificate:
-        """Bound the error rate by texts that were not fitted: `pacsent.classify.certify`."""
+        """Bound the error rate by texts that were not fitted: `pacsent.guarantees.certify`."""
         return error_bounds.certify(self, texts, labels, **settings)
 
     def calibrate(
@@ -352,7 +355,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         found = error_bounds.unseen(self, texts, labels, overlap)
         log_proba = self.predict_log_proba(found.texts)
         counted = error_bounds.counted_once(found.fingerprints, log_proba.argmax(axis=1) != found.y)
-        self.calibration_ = guarantees.Calibration(log_proba[counted], found.y[counted])
+        self.calibration_ = calibration_set.Calibration(log_proba[counted], found.y[counted])
         return self
 
     def predict_set(
@@ -376,15 +379,17 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         self, *, error: float = 0.05, delta: float = 0.05, per_class: bool = False
     ) -> np.ndarray:
         """Log-probability from which on each class is in the sets of `predict_set`."""
-        return guarantees.set_thresholds(guarantees.calibration_of(self), error, delta, per_class)
+        return label_sets.set_thresholds(
+            calibration_set.calibration_of(self), error, delta, per_class
+        )
 
-    def abstain(self, *, error: float | None = None, delta: float = 0.05) -> guarantees.Abstaining:
+    def abstain(self, *, error: float | None = None, delta: float = 0.05) -> abstaining.Abstaining:
         """Answer only where at most `error` of the answers are wrong, with confidence 1 - delta.
 
         None takes the smallest of 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5 with which
         at least half of the calibration texts are answered, and corrects delta for this choice.
         """
-        return guarantees.abstain(self, guarantees.calibration_of(self), error, delta)
+        return abstaining.abstain(self, calibration_set.calibration_of(self), error, delta)
 
     # ---- explanations --------------------------------------------------------------------------
 

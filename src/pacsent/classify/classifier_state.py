@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.classify.error_bounds import ErrorCertificate
-from pacsent.classify.guarantees import Calibration
 from pacsent.classify.inputs import as_classes, as_labels, as_ngram_sizes
 from pacsent.classify.ngrams import NGrams
+from pacsent.guarantees.calibration_set import Calibration
+from pacsent.guarantees.error_bounds import ErrorCertificate
 from pacsent.storage import checked_tensor
 
 

@@ -60,7 +60,7 @@ def _classifier(path):
 
 def _checked(texts, new, quiet):
     """Whether the texts of the file `new` are like these; None without a file."""
-    from pacsent.classify import check_exchangeable
+    from pacsent.guarantees import check_exchangeable
 
     return None if new is None else check_exchangeable(texts, list(read_texts(new, quiet=quiet)))
 
@@ -252,7 +252,7 @@ def _listed(name: str) -> str:
 
 def _answer_rule(classifier, error, delta, quiet):
     """When the classifier answers; what is guaranteed, or why nothing is, on stderr."""
-    from pacsent.classify import AnswerRule
+    from pacsent.guarantees import AnswerRule
 
     answering = AnswerRule(classifier, error=error, delta=delta)
     for why in filter(None, (answering.no_sets, answering.no_answers)):
@@ -329,7 +329,7 @@ def compare(a, b, data, new, as_json, quiet, **given):
 
     DATA is as in `classify train`. Neither model must have been trained on it.
     """
-    from pacsent.classify import compare as compared
+    from pacsent.guarantees import compare as compared
     from pacsent.progress import bar
 
     first, second = _classifier(a), _classifier(b)
@@ -415,7 +415,7 @@ def watch(model, texts, text_column, input_format, alpha, random_state, as_json,
     """
     from itertools import islice
 
-    from pacsent.classify import StreamWatcher
+    from pacsent.guarantees import StreamWatcher
     from pacsent.progress import bar
 
     watcher = StreamWatcher(_classifier(model), alpha=alpha, seed=random_state)

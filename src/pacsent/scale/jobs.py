@@ -180,7 +180,7 @@ class Predict:
         Folder of a classifier.
     error : float or None
         How often label sets may miss the right class and answers may be wrong; None chooses, as
-        `classify.AnswerRule` does.
+        `guarantees.AnswerRule` does.
     delta : float
         Chance that this guarantee fails.
 
@@ -207,7 +207,7 @@ class Predict:
 
     def _opened(self) -> tuple[Any, Any]:
         """The classifier, and the rule for its answers."""
-        from pacsent.classify import AnswerRule
+        from pacsent.guarantees import AnswerRule
 
         found = storage.load(self.model)
         if not hasattr(found, "predict_proba"):

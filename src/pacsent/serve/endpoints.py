@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import orjson
 
-from pacsent.classify import StreamWatcher
+from pacsent.guarantees import StreamWatcher
 from pacsent.maths.arrays import unit_rows
 from pacsent.serve.batches import Batcher, Solved, too_long
 from pacsent.serve.metrics import Metrics

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from pacsent.certificates import Certificate, ErrorCertificate
-from pacsent.classify import AnswerRule, TextClassifier
+from pacsent.classify import TextClassifier
 from pacsent.encoders import Index, SentenceVectorizer
 from pacsent.encoders.methods import ready
+from pacsent.guarantees import AnswerRule
 from pacsent.maths.plane import main_plane
 from pacsent.paper import certificate_from_json
 from pacsent.storage import load, place

@@ -13,10 +13,11 @@ import numpy as np
 from pacsent.bench.books.passages_data import Passage, passages
 from pacsent.bench.evaluation import draw_labelled
 from pacsent.certificates import certify
-from pacsent.classify import TextClassifier, check_exchangeable
+from pacsent.classify import TextClassifier
 from pacsent.encoders.methods import make
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.files import replacing
+from pacsent.guarantees import check_exchangeable
 from pacsent.maps.text_map import TextMap, write_html
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.rounding import percent, rounded_up

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from pacsent.classify.guarantees import calibration_of
 from pacsent.classify.inputs import positions
+from pacsent.guarantees.calibration_set import calibration_of
 from pacsent.maths.checks import check_probability
 from pacsent.text.texts import as_texts
 
@@ -26,7 +26,7 @@ class ExchangeabilityTest:
 
     Examples
     --------
-    >>> from pacsent.classify import check_exchangeable
+    >>> from pacsent.guarantees import check_exchangeable
     >>> old = [f"a good film, number {n}" for n in range(100)]
     >>> found = check_exchangeable(old, [f"a bad meal, number {n}" for n in range(100)], seed=0)
     >>> found.alarm, found.p_value < 0.05

@@ -1,90 +1,17 @@
-"""Label sets and abstaining with a guaranteed error, from a calibration set."""
+"""Answers whose error is guaranteed, from a calibration set: abstain from the other texts."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from pacsent.maths.binomial import last_passed, n_needed, rank_for_sets
+from pacsent.guarantees.calibration_set import ROUND_ERRORS, Calibration, nothing_read
+from pacsent.maths.binomial import last_passed
 from pacsent.maths.checks import check_probability
-from pacsent.maths.temperature import log_probabilities
 
-ROUND_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
-_SET_ERROR = 0.05  # of label sets by default, where there are enough calibration texts
 _HALF = 0.5  # share of the calibration texts that are answered with the default error
 _MOST_MISSING = 20  # times the calibration texts: larger estimates of missing ones are not stated
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Log-probabilities of texts that nothing was fitted or chosen on, and their classes."""
-
-    log_proba: np.ndarray  # (n, n_classes)
-    labels: np.ndarray  # (n,)
-
-    @property
-    def wrong(self) -> np.ndarray:
-        """Which texts' likeliest class is not theirs, (n,)."""
-        return self.log_proba.argmax(axis=1) != self.labels
-
-
-def calibration_of(classifier: Any) -> Calibration:
-    """The calibration set of a fitted classifier, or an error that says how to get one."""
-    check_is_fitted(classifier)
-    if not hasattr(classifier, "calibration_"):
-        raise ValueError(
-            "This needs labelled texts that nothing was fitted on, and the classifier has none. "
-            "Fit with holdout=0.2, or give some: calibrate(texts, labels)."
-        )
-    return classifier.calibration_
-
-
-def nothing_read(classifier: Any, log_proba: np.ndarray) -> np.ndarray:
-    """Which texts hold no n-gram and no word that the classifier knows, (n,).
-
-    Their decision values are the intercept alone. No rule answers them, on calibration texts
-    neither, so that a guarantee is about the texts that are answered.
-    """
-    alone = log_probabilities(classifier.intercept_[None, :], classifier.inverse_temperature_)
-    return np.isclose(log_proba, alone, rtol=1e-12, atol=1e-12).all(axis=1)
-
-
-def set_thresholds(
-    calibration: Calibration, error: float, delta: float, per_class: bool
-) -> np.ndarray:
-    """Smallest log-probability with which a class enters a set, (n_classes,).
-
-    Scores are -log p, smaller is more plausible; the k-th smallest of the true labels' scores is
-    the threshold (`rank_for_sets`). Per class: only that class's texts, delta shared.
-    """
-    check_probability("delta", delta)
-    check_probability("error", error)
-    n_classes = calibration.log_proba.shape[1]
-    scores = -calibration.log_proba[np.arange(calibration.labels.size), calibration.labels]
-    if not per_class:
-        return np.full(n_classes, -_kth(scores, error, delta, "calibration texts"))
-    share = delta / n_classes
-    found = [
-        _kth(
-            scores[calibration.labels == c], error, share, f"calibration texts of class number {c}"
-        )
-        for c in range(n_classes)
-    ]
-    return -np.array(found)
-
-
-def _kth(scores, error, delta, what):
-    k = rank_for_sets(scores.size, error, delta)
-    if k is None:
-        needed = n_needed(error, delta)
-        raise ValueError(
-            f"Label sets that miss at most {error:g} with confidence {1 - delta:g} need {needed:,} "
-            f"{what}. Got {scores.size:,}, so {needed - scores.size:,} are missing. Label more "
-            "texts, or allow a larger error."
-        )
-    return np.sort(scores)[k - 1]
 
 
 @dataclass(frozen=True)
@@ -281,119 +208,3 @@ class _Record:
             if last_passed(n_accepted, n_wrong, error, delta) >= 0:
                 return int(self.n * factor) - self.n
         return None
-
-
-# ------------------------------------------------------------------------------------------------
-# answers to texts
-# ------------------------------------------------------------------------------------------------
-
-
-class Answered(NamedTuple):
-    """Answers to some texts.
-
-    `inside` says which classes are in the label set, (n, n_classes), and `abstained` where the
-    classifier abstains; None where the model has no calibration set.
-    """
-
-    best: np.ndarray  # (n,) positions in `classes_`
-    probability: np.ndarray  # (n,)
-    inside: np.ndarray | None
-    abstained: np.ndarray | None
-
-
-class AnswerRule:
-    """Which label sets and answers a fitted classifier can give with a guarantee.
-
-    Parameters
-    ----------
-    classifier : TextClassifier
-    error : float or None
-        How often label sets may miss the right class, and answers may be wrong. None chooses both:
-        for label sets 0.05, or the smallest round error that the number of calibration texts
-        allows; for answers the smallest round error with which at least half of the calibration
-        texts are answered, corrected for this choice. A number needs a calibration set.
-    delta : float
-        Chance that a guarantee fails.
-
-    Attributes
-    ----------
-    error, set_error : float or None
-        The guaranteed errors of answers and of label sets; None without a calibration set.
-    threshold : float or None
-        Smallest probability with which it answers.
-    set_thresholds : array or None
-        Log-probability from which on each class is in the label set.
-    no_sets, no_answers : str or None
-        Why a calibration set is too small for label sets, and for any answer.
-    statement : str or None
-        What is guaranteed, in plain words; None without a calibration set.
-
-    Examples
-    --------
-    >>> from pacsent import TextClassifier
-    >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
-    >>> classifier = TextClassifier().fit(texts, ["up", "down"] * 40, holdout=0.5, seed=0)
-    >>> rule = AnswerRule(classifier)
-    >>> rule.error, rule.set_error
-    (0.15, 0.1)
-    >>> rule.of_log_proba(classifier.predict_log_proba(["a good film"])).abstained.tolist()
-    [False]
-    """
-
-    def __init__(self, classifier: Any, *, error: float | None = None, delta: float = 0.05):
-        self.delta = delta
-        self.error: float | None = None
-        self.set_error: float | None = None
-        self.threshold: float | None = None
-        self.set_thresholds: np.ndarray | None = None
-        self.no_sets: str | None = None
-        self.no_answers: str | None = None
-        self.statement: str | None = None
-        self._classifier = classifier
-        if not hasattr(classifier, "calibration_"):
-            if error is not None:
-                raise ValueError(
-                    "error must be left out for a classifier without a calibration set. Got "
-                    f"{error:g} instead. Train the classifier with holdout=0.2."
-                )
-            return
-        abstaining = classifier.abstain(error=error, delta=delta)
-        self.error, self.threshold = abstaining.error, abstaining.threshold
-        self.no_answers, self.statement = abstaining.no_answers, abstaining.statement
-        calibration = classifier.calibration_
-        if error is None:
-            error = _reachable(calibration.labels.size, delta)
-        try:
-            self.set_thresholds = set_thresholds(calibration, error, delta, False)
-        except ValueError as missing:
-            self.no_sets = str(missing)
-            return
-        self.set_error = error
-        self.statement += (
-            f" Label sets miss the right class for at most {100 * error:g} % of texts."
-        )
-
-    def __call__(self, decisions: np.ndarray) -> Answered:
-        """Answers from decision values, as `TextClassifier.stream` gives them."""
-        temperature = self._classifier.inverse_temperature_
-        return self.of_log_proba(log_probabilities(decisions, temperature))
-
-    def of_log_proba(self, log_proba: np.ndarray) -> Answered:
-        """Answers from logarithms of class probabilities."""
-        probability = np.exp(log_proba.max(axis=1))
-        thresholds, abstained = self.set_thresholds, None
-        if self.threshold is not None:
-            abstained = ~(probability >= self.threshold)
-            abstained |= nothing_read(self._classifier, log_proba)
-        return Answered(
-            log_proba.argmax(axis=1),
-            probability,
-            None if thresholds is None else log_proba >= thresholds,
-            abstained,
-        )
-
-
-def _reachable(n, delta):
-    """The error of label sets: by the number of texts alone, so that it needs no correction."""
-    errors = [error for error in ROUND_ERRORS if error >= _SET_ERROR]
-    return next((error for error in errors if n >= n_needed(error, delta)), errors[-1])

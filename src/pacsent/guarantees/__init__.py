@@ -1,0 +1,18 @@
+"""Guarantees for anybody's classifier: error, label sets, abstaining, comparison, alarms."""
+
+from pacsent.lazy import offer
+
+__getattr__, __dir__ = offer(
+    __name__,
+    {
+        "ErrorCertificate": "error_bounds",
+        "certify": "error_bounds",
+        "Abstaining": "abstaining",
+        "AnswerRule": "answers",
+        "Comparison": "comparison",
+        "compare": "comparison",
+        "ExchangeabilityTest": "exchangeability",
+        "StreamWatcher": "exchangeability",
+        "check_exchangeable": "exchangeability",
+    },
+)
