@@ -301,8 +301,8 @@ def test_word_vectors_and_names_stand_for_a_method(words, texts):
         index = Index(given)
         index.add(["word1 word2", "the cat slept"])
         assert index.vectorizer.method_name == "SIF-sum" and index.search("word1 cat")
-    for wrong in (None, 3, object(), Vocabulary(["a"]), [words]):
-        with pytest.raises(TypeError, match="vectorizer must be a method of pacsent"):
+    for wrong in (None, 3, object()):
+        with pytest.raises(TypeError, match="encoder must be an object with encode or transform"):
             Index(wrong)
 
 

@@ -147,6 +147,24 @@ def index() -> list[Tree]:
     return [made(lambda place: save(filled, place / "m"))]
 
 
+def external_encoder() -> list[Tree]:
+    from pacsent import save
+    from pacsent.encoders import ExternalEncoder
+
+    encoder = ExternalEncoder(lambda texts: [[1.0, len(text)] for text in texts], name="length")
+    return [made(lambda place: save(encoder, place / "m"))]
+
+
+def concatenated_encoder() -> list[Tree]:
+    from pacsent import make, save
+    from pacsent.encoders import as_encoder
+
+    both = as_encoder(
+        [make(name, word_vectors(), n_jobs=1).fit(TEXTS) for name in ("Average", "PB-L2")]
+    )
+    return [made(lambda place: save(both, place / "m"))]
+
+
 def words_folder() -> list[Tree]:
     from pacsent import save
 
@@ -180,6 +198,8 @@ def saved_classes() -> dict[str, Callable[[], list[Tree]]]:
         "WordVectors": words_folders,
         "TextClassifier": lambda: classifier() + certified_classifier(),
         "Index": index,
+        "ExternalEncoder": external_encoder,
+        "ConcatenatedEncoder": concatenated_encoder,
     }
     for method in METHODS:
         found.setdefault(type(make(method, word_vectors())).__name__, lambda m=method: model(m))

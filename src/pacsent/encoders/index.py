@@ -10,15 +10,14 @@ import numpy as np
 
 from pacsent._kernels.search_kernels import keep_best, scan
 from pacsent.encoders import faiss_index
+from pacsent.encoders.external_encoders import as_encoder
 from pacsent.encoders.faiss_index import InvertedLists
 from pacsent.encoders.index_rows import BLOCK, IndexBlock, IndexRows, StoredTexts
-from pacsent.encoders.methods import ready
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.maths.arrays import unit_rows
 from pacsent.storage import State, Tensors, checked_tensor
 from pacsent.text.texts import as_texts
 from pacsent.threads import in_order, n_cores
-from pacsent.words.vectors import WordVectors
 
 ENGINES = ("auto", "exact", "faiss")
 _MANY = 1_000_000  # texts above which "auto" takes FAISS
@@ -53,9 +52,9 @@ class Index:
 
     Parameters
     ----------
-    vectorizer : vectorizer of pacsent, WordVectors or str
-        A method that learns from text must be fitted. Word vectors, or the name of a model such as
-        "english", stand for the method "SIF-sum" with these vectors.
+    vectorizer : encoder
+        A method of pacsent (fitted, if it learns from text), the name of a model such as "english",
+        or any encoder that `as_encoder` takes: an object with `encode`, a function, a URL.
     engine : {"auto", "exact", "faiss"}, default="auto"
         "exact" compares a query with every text. "faiss" (extra `[faiss]`) sorts the texts into
         inverted lists at the first search, and compares a query with those of the nearest
@@ -77,7 +76,7 @@ class Index:
             raise ValueError(f"engine must be one of {', '.join(ENGINES)}. Got {engine!r} instead.")
         if engine == "faiss":
             faiss_index.require()
-        self.vectorizer = _as_vectorizer(vectorizer)
+        self.vectorizer = as_encoder(vectorizer)
         self.engine = engine
         self._rows = IndexRows()
         self._next = 0
@@ -213,8 +212,10 @@ class Index:
 
     def _fitted(self):
         with self._lock:
-            fitted = hasattr(self.vectorizer, "n_sentences_")
-            if not fitted and not self.vectorizer.learns_from_text:
+            own = isinstance(self.vectorizer, SentenceVectorizer)
+            if own and not (
+                hasattr(self.vectorizer, "n_sentences_") or self.vectorizer.learns_from_text
+            ):
                 self.vectorizer.fit([])
         return self.vectorizer
 
@@ -358,18 +359,6 @@ class Index:
                             "again from the texts."
                         )
                 self._unverified = None
-
-
-def _as_vectorizer(given) -> SentenceVectorizer:
-    if isinstance(given, (WordVectors, str)):
-        return ready("SIF-sum", given)
-    if not isinstance(given, SentenceVectorizer):
-        raise TypeError(
-            "vectorizer must be a method of pacsent, word vectors or the name of a model. Got "
-            f"{'None' if given is None else type(given).__name__} instead. Pass "
-            "make('SIF-sum', 'english'), for example."
-        )
-    return given
 
 
 def _is_integer(value) -> bool:

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from pacsent.encoders.batching import batches, gathered, joined, length
 from pacsent.encoders.prepared import Derived, FittedOn
 from pacsent.encoders.text_report import EmptySentenceWarning, TextReport
+from pacsent.maths.arrays import unit_rows
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
 from pacsent.storage import State, Tensors, checked_tensor
 from pacsent.text.encoded import Encoded, LowCoverageWarning
@@ -267,6 +268,15 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             Zero for sentences without a known word.
         """
         return self.posterior(X)[0]
+
+    def encode(self, texts: Any) -> np.ndarray:
+        """The same as `transform`, under the name that other libraries give it."""
+        return self.posterior(texts)[0]
+
+    def similarity(self, a: Any, b: Any) -> np.ndarray:
+        """Cosines of the vectors of sentences, (n_a, n_b), within [-1, 1]."""
+        A, B = (unit_rows(np.asarray(self.posterior(X)[0], np.float32)) for X in (a, b))
+        return np.clip(A @ B.T, -1.0, 1.0)
 
     def posterior(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of the posteriors N(mean, variance I).

@@ -28,11 +28,13 @@ from pacsent.storage.tensor_files import TENSORS, Tensors, read_tensors, write_t
 KINDS = {
     "WordVectors": "pacsent.words.vectors:WordVectors.from_state",
     "SentenceVectorizer": "pacsent.encoders.methods:from_state",
+    "ExternalEncoder": "pacsent.encoders.external_encoders:ExternalEncoder.from_state",
+    "ConcatenatedEncoder": "pacsent.encoders.external_encoders:ConcatenatedEncoder.from_state",
     "Index": "pacsent.encoders.index:Index.from_state",
     "TextClassifier": "pacsent.classify.classifier:TextClassifier.from_state",
 }
 _OTHER_FORMATS = "pacsent.words.formats:read"
-_DEEPEST = 3  # folders: a classifier, its encoder, the word vectors of that
+_DEEPEST = 5  # folders: guarantees, a classifier, its encoders, one of them, its word vectors
 # where an object was saved to or opened from, for save(..., words="reference")
 _PLACES: WeakKeyDictionary[Any, Path] = WeakKeyDictionary()
 _MISTAKES = (
@@ -197,6 +199,7 @@ class _Given(NamedTuple):
     normalise: Any
     unknown: str | None
     word_vectors: Any
+    encoder: Any
 
 
 def load(
@@ -205,6 +208,7 @@ def load(
     normalise: str | Callable[[str], list[str]] | None = None,
     unknown: str | None = None,
     word_vectors: Any = None,
+    encoder: Any = None,
 ) -> Any:
     """Open a saved model, or word vectors of another program.
 
@@ -224,6 +228,9 @@ def load(
     word_vectors : WordVectors, optional
         For an estimator: use these instead of opening its own again. They must be the ones it was
         fitted with.
+    encoder : object with `encode`, or callable, optional
+        For a model that was made with an encoder of another program, which is not saved with it:
+        that encoder. It must give the vectors that it gave when the model was made.
 
     Returns
     -------
@@ -239,7 +246,7 @@ def load(
     True
     """
     path = place(path)
-    given = _Given(normalise, unknown, word_vectors)
+    given = _Given(normalise, unknown, word_vectors, encoder)
     if path.exists() and not is_model(path):
         found = imported(_OTHER_FORMATS)(path, normalise=normalise, unknown=unknown)
     else:
@@ -278,6 +285,8 @@ def _open(folder: Path, config: dict, given: _Given, depth: int = 1) -> Any:
         found = imported(KINDS[kind])(State(settings, tensors, parts))
     except _MISTAKES as error:
         raise ValueError(_damaged(folder, error)) from None
+    if kind == "ExternalEncoder" and given.encoder is not None:
+        found.attach(given.encoder)
     if kind == "WordVectors":
         _PLACES[found] = Path(os.path.realpath(folder))
     return found

@@ -1,0 +1,368 @@
+"""Encoders of other programs, behind the interface that the methods of pacsent have.
+
+An encoder is anything that turns texts into vectors: an object with `encode` such as a model of
+sentence-transformers, a function, a fitted scikit-learn transformer, a server, or vectors that were
+computed elsewhere.
+`as_encoder` makes an `ExternalEncoder` of it, which `TextClassifier`, `Index` and the server use.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from pacsent.encoders.methods import ready
+from pacsent.encoders.remote_encoder import RemoteEncoder
+from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
+from pacsent.maths.arrays import unit_rows
+from pacsent.storage import State, Tensors, checked_tensor, load
+from pacsent.text.texts import as_texts
+from pacsent.words.vectors import WordVectors
+
+# Their vectors are saved with a model: an encoder that gives others is not the same.
+PROBE = (
+    "The cat slept on the warm stone.",
+    "Shares fell sharply after the announcement.",
+    "How do I reset my password?",
+    "Not bad, but I would not watch it again.",
+    "She plays the violin in a small orchestra.",
+    "Heavy rain is expected in the north tomorrow.",
+    "The recipe needs two eggs and a little salt.",
+    "Quantum computers use superposition and entanglement.",
+    "42",
+    "Der Zug nach Wien hat heute Verspätung.",
+)
+_LEAST_COSINE = 0.99  # of the probe's vectors then and now; another precision changes them less
+_BATCH = 4096  # texts passed to the encoder at once
+
+
+class ExternalEncoder(TransformerMixin, BaseEstimator):
+    """An encoder of another program as a transformer of pacsent.
+
+    Parameters
+    ----------
+    encoder : object with `encode` or `transform`, or callable
+        What turns a list of str into an array of shape (n, n_dims).
+    name : str, optional
+        What messages and saved models call it. By default the name of its class or function.
+
+    Attributes
+    ----------
+    probe_ : array, shape (10, n_dims)
+        The vectors of ten fixed sentences. A saved model keeps them and refuses an encoder that
+        gives others.
+
+    Examples
+    --------
+    >>> encoder = ExternalEncoder(lambda texts: [[len(text), 1.0] for text in texts], name="length")
+    >>> encoder.encode(["four", "sixsix"])
+    array([[4., 1.],
+           [6., 1.]], dtype=float32)
+    """
+
+    learns_from_text = False
+    kind = "ExternalEncoder"
+
+    def __init__(self, encoder: Any, *, name: str | None = None):
+        self.encoder = encoder
+        self.name = name
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        if self.name:
+            return self.name
+        inner = self.encoder
+        named = getattr(inner, "source", None) or getattr(inner, "__name__", None)
+        return str(named or type(inner).__name__)
+
+    @property
+    def n_dims(self) -> int:
+        """Numbers of a vector."""
+        return self.fit().probe_.shape[1]
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_dims
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns of `transform`."""
+        return np.array([f"encoder{i}" for i in range(self.n_dims)], dtype=object)
+
+    def fit(self, X: Any = None, y: Any = None) -> "ExternalEncoder":
+        """Encode the ten sentences of the probe, once; the encoder learns nothing."""
+        if not hasattr(self, "probe_"):
+            self.probe_ = self._checked(list(PROBE), 0)
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_clone__(self) -> "ExternalEncoder":
+        return self  # it learns nothing, and may be too large to copy
+
+    def encode(self, texts: Iterable[str]) -> np.ndarray:
+        """Vectors of texts, (n, n_dims), float32."""
+        texts = as_texts(texts)
+        parts = [self._checked(texts[at : at + _BATCH], at) for at in range(0, len(texts), _BATCH)]
+        if len({part.shape[1] for part in parts}) > 1:
+            raise ValueError(f"{self.label} must give vectors of one size. They differ in size.")
+        return np.concatenate(parts) if parts else np.zeros((0, self.n_dims), np.float32)
+
+    def transform(self, X: Iterable[str]) -> np.ndarray:
+        """The same as `encode`."""
+        return self.encode(X)
+
+    def posterior(self, X: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The vectors, and nan for their variances: other encoders have none."""
+        vectors = self.encode(X)
+        return vectors, np.full(len(vectors), np.nan)
+
+    def similarity(self, a: Iterable[str], b: Iterable[str]) -> np.ndarray:
+        """Cosines of texts, (n_a, n_b)."""
+        return cosines(self, a, b)
+
+    def _checked(self, texts, start) -> np.ndarray:
+        """What the encoder gives for some texts, the first of which is row `start`."""
+        call = _caller(self.encoder, self.label)
+        given = call(texts)
+        try:
+            vectors = np.asarray(given.toarray() if hasattr(given, "toarray") else given)
+            vectors = vectors.astype(np.float32)
+        except (ValueError, TypeError):
+            vectors = np.zeros(0, np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.shape[1]:
+            raise ValueError(
+                f"{self.label} must give an array of shape (n_texts, n_dims). Got "
+                f"{getattr(given, 'shape', None) or type(given).__name__} for {len(texts):,} texts "
+                "instead. Check what it returns for a list of str."
+            )
+        wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+        if wrong.size:
+            raise ValueError(
+                f"{self.label} must give finite numbers. Got nan or inf for {wrong.size:,} of "
+                f"{len(texts):,} texts (first: row {start + int(wrong[0])}, "
+                f"{texts[wrong[0]][:40]!r}). Leave such texts out, or replace their vectors."
+            )
+        return vectors
+
+    # ---- files ---------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """What `pacsent.save` writes: its name, its address if it has one, and the probe."""
+        source = getattr(self.encoder, "source", None)
+        config = {"name": self.label, "source": source}
+        return State(config, Tensors({"probe": self.fit().probe_}))
+
+    @classmethod
+    def from_state(cls, state: State) -> "ExternalEncoder":
+        """The inverse of `state`. An encoder without an address must be attached again."""
+        name, source = str(state.config.get("name")), state.config.get("source")
+        made = cls(_Missing(name), name=name)
+        if isinstance(source, str):
+            made = cls(RemoteEncoder(source), name=name)
+        made.probe_ = checked_tensor(state.tensors, "probe", np.float32, (len(PROBE), None))
+        return made
+
+    def attach(self, encoder: Any) -> "ExternalEncoder":
+        """Use this encoder, if it gives the vectors of the one that was saved."""
+        other = as_encoder(encoder)
+        found = np.asarray(other.posterior(list(PROBE))[0], np.float32)
+        if found.shape != self.probe_.shape:
+            raise ValueError(
+                f"encoder must give vectors of {self.probe_.shape[1]} numbers, as {self.label} did "
+                f"when this model was made. Got {found.shape[1]} instead. Pass that encoder."
+            )
+        agree = np.einsum("ij,ij->i", unit_rows(found), unit_rows(self.probe_))
+        agree[~(found.any(axis=1) | self.probe_.any(axis=1))] = 1.0  # neither knows the sentence
+        if agree.min() < _LEAST_COSINE:
+            raise ValueError(
+                f"encoder must be {self.label}, which this model was made with. Got another "
+                f"instead: the cosine of its vectors with those is {agree.min():.3f} for "
+                f"{PROBE[int(agree.argmin())]!r}. Pass that encoder."
+            )
+        self.encoder = other
+        return self
+
+
+class _Missing:
+    """Stands for an encoder that a saved model was made with, until it is attached."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def encode(self, texts):
+        raise ValueError(
+            f"This model was made with the encoder {self.name}, which is not saved with it. Open "
+            "it with that encoder: pacsent.load(path, encoder=...)."
+        )
+
+
+class StoredVectors:
+    """Vectors computed elsewhere, found by their texts; a text without a vector is refused.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> StoredVectors(["good", "bad"], np.eye(2)).encode(["bad"])
+    array([[0., 1.]])
+    """
+
+    def __init__(self, texts: Iterable[str], vectors: Any):
+        texts, vectors = as_texts(texts), np.asarray(vectors)
+        if vectors.ndim != 2 or len(vectors) != len(texts):
+            raise ValueError(
+                f"vectors must have shape ({len(texts)}, n_dims), one row for each text. Got "
+                f"{vectors.shape} instead."
+            )
+        self.vectors = vectors
+        self._rows = {text: row for row, text in enumerate(texts)}
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        """The rows of the texts."""
+        missing = [text for text in texts if text not in self._rows and text not in PROBE]
+        if missing:
+            raise ValueError(
+                f"{len(missing):,} of {len(texts):,} texts have no vector (first: "
+                f"{missing[0][:40]!r}). Give the vectors of these texts too."
+            )
+        nothing = np.zeros_like(self.vectors[0])
+        rows = [self.vectors[self._rows[t]] if t in self._rows else nothing for t in texts]
+        return np.stack(rows) if rows else self.vectors[:0]
+
+
+class ConcatenatedEncoder(TransformerMixin, BaseEstimator):
+    """Several encoders side by side, each scaled to unit length.
+
+    Parameters
+    ----------
+    encoders : list of encoders
+        Anything that `as_encoder` takes.
+
+    Examples
+    --------
+    >>> both = ConcatenatedEncoder(["english", lambda texts: [[1.0, len(t)] for t in texts]])
+    >>> both.fit([]).transform(["a glass of wine"]).shape
+    (1, 258)
+    """
+
+    learns_from_text = False
+    kind = "ConcatenatedEncoder"
+
+    def __init__(self, encoders: Sequence[Any]):
+        self.encoders = encoders
+
+    def fit(self, X: Any = None, y: Any = None) -> "ConcatenatedEncoder":
+        """Make every encoder ready; those that learn from text learn from X."""
+        self.encoders_ = [as_encoder(one) for one in self.encoders]
+        for one in self.encoders_:
+            if one.learns_from_text:
+                one.fit(X)
+        return self
+
+    @property
+    def _n_features_out(self) -> int:
+        return sum(one._n_features_out for one in self._ready())
+
+    def _ready(self):
+        if not hasattr(self, "encoders_"):
+            self.fit([])
+        return self.encoders_
+
+    def encode(self, texts: Iterable[str]) -> np.ndarray:
+        """Vectors of texts, (n, n_dims), float32."""
+        texts = as_texts(texts)
+        parts = [unit_rows(np.asarray(e.posterior(texts)[0], np.float32)) for e in self._ready()]
+        return np.concatenate(parts, axis=1) / np.float32(np.sqrt(len(parts)))
+
+    def transform(self, X: Iterable[str]) -> np.ndarray:
+        """The same as `encode`."""
+        return self.encode(X)
+
+    def posterior(self, X: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The vectors, and nan for their variances."""
+        vectors = self.encode(X)
+        return vectors, np.full(len(vectors), np.nan)
+
+    def similarity(self, a: Iterable[str], b: Iterable[str]) -> np.ndarray:
+        """Cosines of texts, (n_a, n_b)."""
+        return cosines(self, a, b)
+
+    def state(self) -> State:
+        """What `pacsent.save` writes: every encoder, as a part."""
+        parts = {f"encoder{i}": one for i, one in enumerate(self._ready())}
+        return State({"n_encoders": len(parts)}, Tensors({"order": np.arange(len(parts))}), parts)
+
+    @classmethod
+    def from_state(cls, state: State) -> "ConcatenatedEncoder":
+        """The inverse of `state`."""
+        made = cls([state.parts[f"encoder{i}"] for i in range(len(state.parts))])
+        return made.fit([])
+
+
+def as_encoder(given: Any, *, name: str | None = None) -> Any:
+    """Return an encoder of pacsent for anything that turns texts into vectors.
+
+    Parameters
+    ----------
+    given : object
+        A method of pacsent, word vectors, the name or folder of a model, a URL with OpenAI's
+        embeddings interface, an object with `encode` or `transform`, a function from a list of str
+        to an array, a pair (texts, vectors) computed elsewhere, or a list of these.
+    name : str, optional
+        What messages call it.
+
+    Examples
+    --------
+    >>> as_encoder(lambda texts: [[1.0, len(text)] for text in texts]).encode(["two"])
+    array([[1., 3.]], dtype=float32)
+    """
+    if isinstance(given, SentenceVectorizer | ExternalEncoder | ConcatenatedEncoder):
+        return given
+    if isinstance(given, WordVectors):
+        return ready("SIF-sum", given)
+    if isinstance(given, str) and given.startswith(("http://", "https://")):
+        return ExternalEncoder(RemoteEncoder(given), name=name)
+    if isinstance(given, str | Path):
+        return _opened(given)
+    if isinstance(given, tuple) and len(given) == 2 and getattr(given[1], "ndim", 0) == 2:
+        return ExternalEncoder(StoredVectors(*given), name=name or "stored vectors")
+    if isinstance(given, list | tuple):
+        return ConcatenatedEncoder(list(given))
+    _caller(given, name or type(given).__name__)
+    return ExternalEncoder(given, name=name)
+
+
+def cosines(encoder: Any, a: Iterable[str], b: Iterable[str]) -> np.ndarray:
+    """Cosines of the vectors of texts, (n_a, n_b), within [-1, 1]."""
+    A, B = (unit_rows(np.asarray(encoder.posterior(as_texts(x))[0], np.float32)) for x in (a, b))
+    return np.clip(A @ B.T, -1.0, 1.0)
+
+
+def _opened(path) -> Any:
+    """The encoder in a folder: of pacsent, or of sentence-transformers."""
+    if (Path(path) / "modules.json").exists():
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError:
+            raise ImportError(
+                f"{path} is a folder of sentence-transformers, which is not installed. Run: pip "
+                "install sentence-transformers"
+            ) from None
+        return ExternalEncoder(SentenceTransformer(str(path)), name=Path(path).name)
+    return as_encoder(load(path))
+
+
+def _caller(encoder, name) -> Callable:
+    """What turns a list of str into vectors, or one line that refuses the object."""
+    for method in ("encode", "transform"):
+        if callable(getattr(encoder, method, None)) and not isinstance(encoder, type | str):
+            return getattr(encoder, method)
+    if callable(encoder) and not isinstance(encoder, type):
+        return encoder
+    raise TypeError(
+        "encoder must be an object with encode or transform, a function from texts to vectors, a "
+        f"URL, or a model of pacsent. Got {name} instead. Pass 'english', for example."
+    )

@@ -1,0 +1,218 @@
+"""Encoders of other programs: objects, functions, transformers, servers, stored vectors."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import HashingVectorizer
+
+import pacsent
+from pacsent import Index
+from pacsent.encoders import ExternalEncoder, RemoteEncoder, as_encoder
+from pacsent.encoders import remote_encoder as remote
+
+TEXTS = ["a glass of wine", "the cat slept", "shares fell again", "a cup of tea"]
+
+
+def letters(texts):
+    """Counts of letters: a small encoder that similar texts are near in."""
+    return np.array([[text.lower().count(c) for c in "abcdefghijklmnopqrst"] for text in texts])
+
+
+class WithEncode:
+    def encode(self, texts):
+        return letters(texts)
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [letters, WithEncode(), HashingVectorizer(n_features=32), (TEXTS, letters(TEXTS))],
+    ids=["function", "encode", "transformer", "stored"],
+)
+def test_an_index_takes_any_encoder(encoder):
+    index = Index(encoder)
+    index.add(TEXTS)
+    assert index.search("the cat slept", k=1)[0].text == "the cat slept"
+
+
+def test_our_own_methods_have_the_same_interface():
+    ours = as_encoder("english")
+    vectors = ours.encode(TEXTS)
+    np.testing.assert_array_equal(vectors, ours.transform(TEXTS))
+    cosines = ours.similarity(TEXTS, TEXTS[:2])
+    assert cosines.shape == (4, 2)
+    np.testing.assert_allclose(cosines[0, 0], 1.0, atol=1e-6)
+    assert np.abs(cosines).max() <= 1.0
+
+
+def test_several_encoders_are_put_side_by_side():
+    both = as_encoder(["english", letters])
+    vectors = both.encode(TEXTS)
+    assert vectors.shape == (4, 256 + 20)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "message"),
+    [
+        (lambda texts: np.zeros(len(texts)), r"must give an array of shape \(n_texts, n_dims\)"),
+        (lambda texts: np.zeros((1, 3)), r"Got \(1, 3\) for 10 texts"),
+        (lambda texts: np.full((len(texts), 2), np.nan), "Got nan or inf for 10 of 10 texts"),
+        (lambda texts: [["a"]] * len(texts), "must give an array"),
+    ],
+)
+def test_wrong_vectors_are_refused_by_what_came(encoder, message):
+    with pytest.raises(ValueError, match=message):
+        as_encoder(encoder).fit()
+
+
+@pytest.mark.parametrize("wrong", [None, 7, dict, object()])
+def test_what_is_no_encoder_is_refused(wrong):
+    with pytest.raises(TypeError, match="encoder must be an object with encode or transform"):
+        as_encoder(wrong)
+
+
+def test_texts_without_a_stored_vector_are_refused():
+    index = Index((TEXTS, letters(TEXTS)))
+    with pytest.raises(ValueError, match="1 of 1 texts have no vector"):
+        index.add(["another text"])
+
+
+class TestSaving:
+    @pytest.fixture
+    def folder(self, tmp_path):
+        index = Index(ExternalEncoder(WithEncode(), name="letters"))
+        index.add(TEXTS)
+        pacsent.save(index, tmp_path / "index")
+        return tmp_path / "index"
+
+    def test_the_encoder_is_attached_again(self, folder):
+        opened = pacsent.load(folder, encoder=letters)
+        assert opened.search("a cup of tea", k=1)[0].text == "a cup of tea"
+
+    def test_without_the_encoder_one_line_names_it(self, folder):
+        with pytest.raises(ValueError, match=r"made with the encoder letters.*encoder=\.\.\."):
+            pacsent.load(folder).search("a cup of tea")
+
+    def test_another_encoder_is_refused(self, folder):
+        with pytest.raises(ValueError, match="vectors of 20 numbers, as letters did"):
+            pacsent.load(folder, encoder=lambda texts: letters(texts)[:, :5])
+        with pytest.raises(ValueError, match=r"encoder must be letters.*Got another"):
+            pacsent.load(folder, encoder=lambda texts: letters(texts)[:, ::-1])
+
+
+class _Server(ThreadingHTTPServer):
+    """Answers as OpenAI's embeddings interface does; `problems` are sent first, one a request."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.problems: list[tuple[int, str]] = []
+        self.requests: list[dict] = []
+        self.keys: list[str | None] = []
+        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.requests.append(body)
+        self.server.keys.append(self.headers.get("Authorization"))
+        status, answer = 200, None
+        if self.server.problems:
+            status, answer = self.server.problems.pop(0)
+        if answer is None:
+            vectors = letters(body["input"]).astype(float).tolist()
+            rows = [{"index": i, "embedding": v} for i, v in enumerate(vectors)]
+            answer = json.dumps({"data": rows[::-1]})  # in any order
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(answer.encode())
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server():
+    made = _Server()
+    threading.Thread(target=made.serve_forever, daemon=True).start()
+    yield made
+    made.shutdown()
+    made.server_close()
+
+
+@pytest.fixture
+def no_pauses(monkeypatch):
+    waited = []
+    monkeypatch.setattr(remote.time, "sleep", waited.append)
+    return waited
+
+
+def test_a_server_is_asked_once_for_each_text(server, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    encoder = RemoteEncoder(server.url + "#small", cache=tmp_path, batch_size=3)
+    np.testing.assert_array_equal(encoder.encode([*TEXTS, TEXTS[0]]), letters([*TEXTS, TEXTS[0]]))
+    assert [len(one["input"]) for one in server.requests] == [3, 1]
+    assert server.requests[0]["model"] == "small"
+    assert server.keys[0] == "Bearer secret"
+    again = RemoteEncoder(server.url, "small", cache=tmp_path)
+    np.testing.assert_array_equal(again.encode(TEXTS[::-1]), letters(TEXTS[::-1]))
+    assert len(server.requests) == 2
+
+
+def test_what_passes_is_tried_again(server, tmp_path, no_pauses):
+    server.problems = [(429, "slow down"), (503, "busy"), (200, "not json")]
+    encoder = RemoteEncoder(server.url, cache=tmp_path)
+    np.testing.assert_array_equal(encoder.encode(TEXTS), letters(TEXTS))
+    assert len(no_pauses) == 3
+
+
+def test_a_failure_in_the_middle_keeps_what_came(server, tmp_path, no_pauses):
+    encoder = RemoteEncoder(server.url, cache=tmp_path, batch_size=2, n_retries=1)
+    server.problems = [(200, None), (500, "broken"), (500, "broken")]
+    with pytest.raises(ConnectionError, match=r"status 500 \(broken\). 2 vectors .* are kept in"):
+        encoder.encode(TEXTS)
+    cache = next(tmp_path.iterdir())
+    cache.write_bytes(cache.read_bytes() + b"half a record")  # as a killed process leaves it
+    n_before = len(server.requests)
+    again = RemoteEncoder(server.url, cache=tmp_path, batch_size=2)
+    np.testing.assert_array_equal(again.encode(TEXTS), letters(TEXTS))
+    assert [one["input"] for one in server.requests[n_before:]] == [TEXTS[2:]]
+    np.testing.assert_array_equal(
+        RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS), letters(TEXTS)
+    )
+
+
+def test_a_mistake_is_not_tried_again(server, tmp_path, no_pauses):
+    server.problems = [(401, "no key")]
+    with pytest.raises(ConnectionError, match=r"status 401 \(no key\)"):
+        RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS)
+    assert len(server.requests) == 1 and not no_pauses
+
+
+def test_wrong_answers_of_a_server_are_refused(server, tmp_path, no_pauses):
+    server.problems = [(200, '{"data": [{"embedding": [1.0]}]}')]
+    with pytest.raises(ValueError, match="must answer 4 texts with as many vectors"):
+        RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS)
+
+
+def test_another_size_than_the_cache_has_is_refused(server, tmp_path):
+    RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS)
+    rows = json.dumps({"data": [{"index": 0, "embedding": [1.0, 2.0]}]})
+    server.problems = [(200, rows)]
+    with pytest.raises(ValueError, match="must have 20 numbers, as those in"):
+        RemoteEncoder(server.url, cache=tmp_path).encode(["new"])
+
+
+def test_a_damaged_cache_is_named(server, tmp_path):
+    RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS)
+    next(tmp_path.iterdir()).write_bytes(b"something else\n")
+    with pytest.raises(ValueError, match="must be a cache of vectors"):
+        RemoteEncoder(server.url, cache=tmp_path)
+
+
+def test_addresses_are_checked():
+    with pytest.raises(ValueError, match="url must begin with http"):
+        RemoteEncoder("ftp://somewhere")
