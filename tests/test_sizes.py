@@ -52,14 +52,7 @@ def test_functions_take_few_positional_arguments():
 
 
 # options of an estimator are arguments of its __init__, as in scikit-learn: no more than today
-ESTIMATORS = {
-    "encoders/methods/closed_forms.py: __init__": 13,
-    "encoders/methods/pb_01.py: __init__": 18,
-    "encoders/methods/pb_neg.py: __init__": 19,
-    "encoders/methods/pv_dbow.py: __init__": 13,
-    "encoders/methods/w_pb_neg.py: __init__": 20,
-    "words/skipgram.py: __init__": 17,
-}
+ESTIMATORS = {"words/skipgram.py: __init__": 17}
 
 
 def n_all(node: ast.FunctionDef) -> int:

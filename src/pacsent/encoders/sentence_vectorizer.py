@@ -6,7 +6,7 @@ The methods themselves are the files of the folder `encoders/methods`.
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import count
 from numbers import Integral
 from typing import Any, ClassVar
@@ -49,12 +49,13 @@ class Name:
     swaps: bool = True
 
 
+@dataclass(eq=False, repr=False)  # fields are the parameters; equality is identity
 class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """Base class of all methods: sentences in, Gaussian posteriors out.
 
-    A subclass sets its parameters in `__init__`, extends `_parameter_constraints`, declares its
-    `names` in `METHODS`, and writes `_fit(encoded)` and `_posterior(encoded)`; `_state` and
-    `_restore` where it learns arrays.
+    A subclass is a dataclass whose fields are its parameters. It extends
+    `_parameter_constraints`, declares its `names` in `METHODS`, and writes `_fit(encoded)` and
+    `_posterior(encoded)`; `_state` and `_restore` where it learns arrays.
 
     Attributes
     ----------
@@ -72,7 +73,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     names: ClassVar[Mapping[str, Name]] = {}
     in_table_space: ClassVar[bool] = True  # whether products with rows of the tables mean something
     learns_from_text: ClassVar[bool] = False  # whether `fit` reads more than the parameters
-    swap_roles: bool = False  # a parameter of methods with the constraint ROLES
+    swap_roles = False  # a parameter of methods with the constraint ROLES
 
     _parameter_constraints: ClassVar[dict] = {
         "word_vectors": [WordVectors],
@@ -82,6 +83,12 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     }
     # whether what `fit` learns depends on the numbers of the tables, or on the words alone
     _learns_from_tables: ClassVar[bool] = True
+
+    word_vectors: WordVectors
+    _: KW_ONLY
+    on_empty: str = "warn"
+    batch_size: int = 1024
+    n_jobs: int | None = None
 
     # ---- to be written by subclasses -----------------------------------------------------------
 

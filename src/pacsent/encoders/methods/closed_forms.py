@@ -1,5 +1,6 @@
 """Posteriors in closed form: Average, PB-L2, IDF-Average, PB-IDF-L2 (`maths.gaussians`)."""
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar
 
@@ -9,7 +10,6 @@ from pacsent.encoders.sentence_vectorizer import ROLES, Name, SentenceVectorizer
 from pacsent.maths.gaussians import VARIANCES, idf, l2_coefficients, l2_lam
 from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.storage import checked_tensor
-from pacsent.words.vectors import WordVectors
 
 
 class ClosedForm(SentenceVectorizer):
@@ -68,6 +68,7 @@ def for_kernel(table: np.ndarray) -> np.ndarray:
     return table.astype(np.float64 if table.dtype == np.float64 else np.float32, copy=False)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _SquaredLoss(ClosedForm):
     """What Average and IDF share: the paper's squared loss, with sub-sampling of frequent words."""
 
@@ -79,6 +80,13 @@ class _SquaredLoss(ClosedForm):
         "subsample": [Interval(Real, 0, None, closed="left")],
     }
 
+    lam: float = 1.0
+    lam_mode: str = "fixed"
+    prior_variance: float = 1.0
+    variance: str = "exact"
+    swap_roles: bool = False
+    subsample: float = 0.0
+
     def _token_weights(self) -> np.ndarray:
         """How much of each word is kept, (n_words,); empty where all of it is."""
         if not self.subsample:
@@ -86,6 +94,7 @@ class _SquaredLoss(ClosedForm):
         return self.word_vectors.vocabulary.keep_probabilities(self.subsample)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class AverageVectorizer(_SquaredLoss):
     """Sentence vectors as exact posterior means under squared loss (Average, PB-L2).
 
@@ -151,36 +160,9 @@ class AverageVectorizer(_SquaredLoss):
         "largest_loss": [Interval(Real, 0, None, closed="neither")],
     }
 
-    def __init__(
-        self,
-        word_vectors: WordVectors,
-        *,
-        lam: float = 1.0,
-        alpha: float | None = None,
-        lam_mode: str = "fixed",
-        prior_variance: float = 1.0,
-        prior_mean: str = "mean",
-        largest_loss: float = 1.0,
-        variance: str = "exact",
-        swap_roles: bool = False,
-        subsample: float = 0.0,
-        on_empty: str = "warn",
-        batch_size: int = 1024,
-        n_jobs: int | None = None,
-    ):
-        self.word_vectors = word_vectors
-        self.prior_mean = prior_mean
-        self.largest_loss = largest_loss
-        self.lam = lam
-        self.alpha = alpha
-        self.lam_mode = lam_mode
-        self.prior_variance = prior_variance
-        self.variance = variance
-        self.swap_roles = swap_roles
-        self.subsample = subsample
-        self.on_empty = on_empty
-        self.batch_size = batch_size
-        self.n_jobs = n_jobs
+    alpha: float | None = None
+    prior_mean: str = "mean"
+    largest_loss: float = 1.0
 
     @property
     def _paper_name(self):
@@ -211,6 +193,7 @@ class AverageVectorizer(_SquaredLoss):
         return posterior
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class IDFVectorizer(_SquaredLoss):
     """Posterior means where rare words weigh more (IDF-Average, PB-IDF-L2).
 
@@ -245,17 +228,10 @@ class IDFVectorizer(_SquaredLoss):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pacsent import Vocabulary, WordVectors
-    >>> words = WordVectors(
-    ...     Vocabulary(["good", "film", "quiet"], [30, 40, 20]),
-    ...     input_vectors=np.array([[0.5, 0.5], [1.0, 0.0], [0.0, -1.0]], dtype=np.float32),
-    ...     output_vectors=np.array([[1.0, 0.5], [0.0, 1.0], [-1.0, 0.5]], dtype=np.float32),
-    ... )
-    >>> vectorizer = IDFVectorizer(words).fit(["a good film", "a quiet film"])
-    >>> means, variances = vectorizer.posterior(["good quiet film"])
-    >>> means.round(3), variances.round(3)
-    (array([[0.21, 0.21]], dtype=float32), array([0.114]))
+    >>> from pacsent import make
+    >>> vectorizer = make("PB-IDF-L2", "english").fit(["a good film", "a quiet film"])
+    >>> vectorizer.transform(["good quiet film"]).shape
+    (1, 256)
     """
 
     names: ClassVar = {"IDF-Average": Name(defaults={"lam": float("inf")}), "PB-IDF-L2": Name()}
@@ -268,34 +244,8 @@ class IDFVectorizer(_SquaredLoss):
         "unseen": [StrOptions({"clamp", "drop"})],
     }
 
-    def __init__(
-        self,
-        word_vectors: WordVectors,
-        *,
-        lam: float = 1.0,
-        lam_mode: str = "fixed",
-        prior_variance: float = 1.0,
-        unit_prior: bool = False,
-        unseen: str = "clamp",
-        variance: str = "exact",
-        swap_roles: bool = False,
-        subsample: float = 0.0,
-        on_empty: str = "warn",
-        batch_size: int = 1024,
-        n_jobs: int | None = None,
-    ):
-        self.word_vectors = word_vectors
-        self.lam = lam
-        self.lam_mode = lam_mode
-        self.prior_variance = prior_variance
-        self.unit_prior = unit_prior
-        self.unseen = unseen
-        self.variance = variance
-        self.swap_roles = swap_roles
-        self.subsample = subsample
-        self.on_empty = on_empty
-        self.batch_size = batch_size
-        self.n_jobs = n_jobs
+    unit_prior: bool = False
+    unseen: str = "clamp"
 
     @property
     def _paper_name(self):

@@ -1,6 +1,7 @@
 """PB-neg: one posterior for each sentence under the negative sampling loss, solved exactly."""
 
 import warnings
+from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar, NamedTuple
 
@@ -24,7 +25,6 @@ from pacsent.parameter_checks import DeviceName, Interval, StrOptions
 from pacsent.storage import checked_tensor
 from pacsent.text.encoded import Encoded
 from pacsent.threads import one_blas_thread
-from pacsent.words.vectors import WordVectors
 
 _DOUBLE_BELOW = 1e-4  # of tol: single precision and a sample of the noise words end there
 _GPU_BATCH = 1 << 16  # sentences handed to a GPU at once; it makes its own batches
@@ -40,6 +40,7 @@ class _Report(NamedTuple):
     n_diverging: int
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PBNegVectorizer(NegativeSampling):
     """Sentence vectors as posterior means under the negative sampling loss (PB-neg).
 
@@ -114,17 +115,11 @@ class PBNegVectorizer(NegativeSampling):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pacsent import Vocabulary, WordVectors
-    >>> words = WordVectors(
-    ...     Vocabulary(["good", "film", "quiet"], [30, 40, 20]),
-    ...     input_vectors=np.array([[0.5, 0.5], [1.0, 0.0], [0.0, -1.0]], dtype=np.float32),
-    ...     output_vectors=np.array([[1.0, 0.5], [0.0, 1.0], [-1.0, 0.5]], dtype=np.float32),
-    ... )
-    >>> vectorizer = PBNegVectorizer(words, lam=1.0).fit(["a good film", "a quiet film"])
+    >>> from pacsent import make
+    >>> vectorizer = make("PB-neg", "english").fit(["a good film", "a quiet film"])
     >>> means, variances = vectorizer.posterior(["good film"])
-    >>> means.round(2), vectorizer.n_unconverged_
-    (array([[-0.85,  0.91]], dtype=float32), 0)
+    >>> means.shape, vectorizer.n_unconverged_
+    ((1, 256), 0)
     """
 
     names: ClassVar = {"PB-neg": Name()}
@@ -139,48 +134,15 @@ class PBNegVectorizer(NegativeSampling):
         "device": [DeviceName()],
     }
 
-    def __init__(
-        self,
-        word_vectors: WordVectors,
-        *,
-        lam: float = 1.0,
-        lam_mode: str = "fixed",
-        prior_variance: float = 1.0,
-        kl: str = "exact",
-        solver: str = "exact",
-        n_negatives: int = 15,
-        noise_power: float = 0.75,
-        subsample: float = 0.0,
-        n_epochs: int = 40,
-        learning_rate: float = 0.025,
-        max_iter: int = 200,
-        tol: float = 1e-3,
-        device: str = "cpu",
-        swap_roles: bool = False,
-        on_empty: str = "warn",
-        batch_size: int = 1024,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = 0,
-    ):
-        self.word_vectors = word_vectors
-        self.lam = lam
-        self.lam_mode = lam_mode
-        self.prior_variance = prior_variance
-        self.kl = kl
-        self.solver = solver
-        self.n_negatives = n_negatives
-        self.noise_power = noise_power
-        self.subsample = subsample
-        self.n_epochs = n_epochs
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.tol = tol
-        self.device = device
-        self.swap_roles = swap_roles
-        self.on_empty = on_empty
-        self.batch_size = batch_size
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    lam: float = 1.0
+    lam_mode: str = "fixed"
+    prior_variance: float = 1.0
+    kl: str = "exact"
+    solver: str = "exact"
+    subsample: float = 0.0
+    max_iter: int = 200
+    tol: float = 1e-3
+    device: str = "cpu"
 
     # ---- fitting -------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """PV-DBOW: paragraph vectors, what PB-neg becomes without prior and expectation."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,9 +12,9 @@ from pacsent.maths.pb_neg_sgd import learning_rates, sentence_seeds
 from pacsent.parameter_checks import StrOptions
 from pacsent.progress import bar
 from pacsent.storage import checked_tensor
-from pacsent.words.vectors import WordVectors
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PVDBOWVectorizer(NegativeSampling):
     """Paragraph vectors by negative sampling (PV-DBOW), starting from the word vectors.
 
@@ -55,16 +56,10 @@ class PVDBOWVectorizer(NegativeSampling):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pacsent import Vocabulary, WordVectors
-    >>> words = WordVectors(
-    ...     Vocabulary(["good", "film", "quiet"], [30, 40, 20]),
-    ...     input_vectors=np.array([[0.5, 0.5], [1.0, 0.0], [0.0, -1.0]], dtype=np.float32),
-    ...     output_vectors=np.array([[1.0, 0.5], [0.0, 1.0], [-1.0, 0.5]], dtype=np.float32),
-    ... )
-    >>> vectorizer = PVDBOWVectorizer(words, n_epochs=2, n_jobs=1, random_state=0)
+    >>> from pacsent import make
+    >>> vectorizer = make("PV-DBOW", "english", n_epochs=2, n_jobs=1)
     >>> vectorizer.fit_transform(["a good film", "a quiet film"]).shape
-    (2, 2)
+    (2, 256)
     """
 
     names: ClassVar = {"PV-DBOW": Name(swaps=False)}
@@ -75,36 +70,9 @@ class PVDBOWVectorizer(NegativeSampling):
         "verbose": ["verbose"],
     }
 
-    def __init__(
-        self,
-        word_vectors: WordVectors,
-        *,
-        train_words: bool = True,
-        start: str = "vectors",
-        n_negatives: int = 15,
-        noise_power: float = 0.75,
-        n_epochs: int = 40,
-        learning_rate: float = 0.025,
-        swap_roles: bool = False,
-        on_empty: str = "warn",
-        batch_size: int = 1024,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = 0,
-        verbose: bool | int = False,
-    ):
-        self.word_vectors = word_vectors
-        self.train_words = train_words
-        self.start = start
-        self.n_negatives = n_negatives
-        self.noise_power = noise_power
-        self.n_epochs = n_epochs
-        self.learning_rate = learning_rate
-        self.swap_roles = swap_roles
-        self.on_empty = on_empty
-        self.batch_size = batch_size
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    train_words: bool = True
+    start: str = "vectors"
+    verbose: bool | int = False
 
     def _needs_prior_table(self):
         return False

@@ -1,5 +1,6 @@
 """What the methods with the negative sampling loss share: PB-neg, w-PB-neg and PV-DBOW."""
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from pacsent.storage import checked_tensor
 POSITIVE = Interval(Real, 0, None, closed="neither")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class NegativeSampling(SentenceVectorizer):
     """What the three share: noise words from the training counts, and the paper's schedule."""
 
@@ -28,6 +30,13 @@ class NegativeSampling(SentenceVectorizer):
         "learning_rate": [POSITIVE],
         "random_state": ["random_state"],
     }
+
+    n_negatives: int = 15
+    noise_power: float = 0.75
+    n_epochs: int = 40
+    learning_rate: float = 0.025
+    swap_roles: bool = False
+    random_state: int | np.random.RandomState | None = 0
 
     def _fit(self, encoded):
         if not encoded.ids.size:

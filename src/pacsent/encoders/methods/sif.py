@@ -4,6 +4,7 @@ Everything is learned from the table and its counts, so that `fit` is free and a
 what Average costs; `learn_from="texts"` takes the texts given to `fit` instead (`maths.weights`).
 """
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -24,11 +25,11 @@ from pacsent.maths.weights import (
 )
 from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.storage import checked_tensor
-from pacsent.words.vectors import WordVectors
 
 _BLOCK = 1 << 14  # rows of a table handled at once
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _Weighted(ClosedForm):
     """Posteriors under a squared loss in which a token is its word only by the word's weight.
 
@@ -36,6 +37,9 @@ class _Weighted(ClosedForm):
            + KL(Q || N(0, var_P I)) / lam
     mu_S = sum_w weight(w) T_w / n / (1 + 1/(lam var_P)),   var_Q = 1 / (lam + 1/var_P)
     """
+
+    lam: float = float("inf")
+    prior_variance: float = 1.0
 
     def _shares(self) -> np.ndarray:
         """Share of each word in the source corpus, (n_words,)."""
@@ -57,6 +61,7 @@ class _Weighted(ClosedForm):
         return posterior
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _Learned(_Weighted):
     """What SIF and SIF-sum share: they learn from the table and its counts, or from texts."""
 
@@ -65,6 +70,8 @@ class _Learned(_Weighted):
         "a": [Interval(Real, 0, None, closed="neither")],
         "learn_from": [StrOptions({"table", "texts"})],
     }
+
+    learn_from: str = "table"
 
     @property
     def learns_from_text(self) -> bool:  # type: ignore[override]
@@ -80,6 +87,7 @@ class _Learned(_Weighted):
             )
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SIFVectorizer(_Learned):
     """Means where frequent words weigh less, minus the directions all sentences share.
 
@@ -142,34 +150,11 @@ class SIFVectorizer(_Learned):
         "sentence_length": [Interval(Real, 1, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        word_vectors: WordVectors,
-        *,
-        weights: str = "SIF",
-        a: float = 1e-3,
-        n_directions: int | None = None,
-        sentence_length: float = 11,
-        learn_from: str = "table",
-        lam: float = float("inf"),
-        prior_variance: float = 1.0,
-        swap_roles: bool = False,
-        on_empty: str = "warn",
-        batch_size: int = 1024,
-        n_jobs: int | None = None,
-    ):
-        self.word_vectors = word_vectors
-        self.weights = weights
-        self.a = a
-        self.n_directions = n_directions
-        self.sentence_length = sentence_length
-        self.learn_from = learn_from
-        self.lam = lam
-        self.prior_variance = prior_variance
-        self.swap_roles = swap_roles
-        self.on_empty = on_empty
-        self.batch_size = batch_size
-        self.n_jobs = n_jobs
+    weights: str = "SIF"
+    a: float = 1e-3
+    n_directions: int | None = None
+    sentence_length: float = 11
+    swap_roles: bool = False
 
     @property
     def _paper_name(self):
@@ -238,6 +223,7 @@ class SIFVectorizer(_Learned):
         return self._posterior_of(pool)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SIFSumVectorizer(_Learned):
     """The recipe for similarity and search: unit rows of both tables summed, shared parts damped.
 
@@ -288,28 +274,8 @@ class SIFSumVectorizer(_Learned):
         "aperture": [Interval(Real, 0, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        word_vectors: WordVectors,
-        *,
-        a: float = 1.5e-3,
-        aperture: float = 2.5,
-        learn_from: str = "table",
-        lam: float = float("inf"),
-        prior_variance: float = 1.0,
-        on_empty: str = "warn",
-        batch_size: int = 1024,
-        n_jobs: int | None = None,
-    ):
-        self.word_vectors = word_vectors
-        self.a = a
-        self.aperture = aperture
-        self.learn_from = learn_from
-        self.lam = lam
-        self.prior_variance = prior_variance
-        self.on_empty = on_empty
-        self.batch_size = batch_size
-        self.n_jobs = n_jobs
+    a: float = 1.5e-3
+    aperture: float = 2.5
 
     def _word_weights(self):
         return np.sqrt(sif_weights(self._shares(), self.a))
@@ -359,6 +325,7 @@ class SIFSumVectorizer(_Learned):
         return self._posterior_of(pool)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ConcatVectorizer(_Weighted):
     """The plain means of both tables, concatenated: 2 n_dims numbers for a sentence.
 
@@ -384,23 +351,6 @@ class ConcatVectorizer(_Weighted):
 
     names: ClassVar = {"concat": Name(swaps=False)}  # the order of the halves is no role
     in_table_space: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        word_vectors: WordVectors,
-        *,
-        lam: float = float("inf"),
-        prior_variance: float = 1.0,
-        on_empty: str = "warn",
-        batch_size: int = 1024,
-        n_jobs: int | None = None,
-    ):
-        self.word_vectors = word_vectors
-        self.lam = lam
-        self.prior_variance = prior_variance
-        self.on_empty = on_empty
-        self.batch_size = batch_size
-        self.n_jobs = n_jobs
 
     @property
     def _n_features_out(self):

@@ -1,6 +1,7 @@
 """w-PB-neg: one posterior for each word, shared by all sentences."""
 
 import warnings
+from dataclasses import dataclass
 from numbers import Integral
 from typing import ClassVar
 
@@ -21,9 +22,9 @@ from pacsent.parameter_checks import DeviceName, Interval, StrOptions
 from pacsent.progress import bar
 from pacsent.storage import checked_tensor
 from pacsent.threads import one_blas_thread
-from pacsent.words.vectors import WordVectors
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class WordPBNegVectorizer(NegativeSampling):
     """Sentence vectors as means of word posteriors, learned from the training texts (w-PB-neg).
 
@@ -91,16 +92,10 @@ class WordPBNegVectorizer(NegativeSampling):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pacsent import Vocabulary, WordVectors
-    >>> words = WordVectors(
-    ...     Vocabulary(["good", "film", "quiet"], [30, 40, 20]),
-    ...     input_vectors=np.array([[0.5, 0.5], [1.0, 0.0], [0.0, -1.0]], dtype=np.float32),
-    ...     output_vectors=np.array([[1.0, 0.5], [0.0, 1.0], [-1.0, 0.5]], dtype=np.float32),
-    ... )
-    >>> vectorizer = WordPBNegVectorizer(words, n_epochs=2, n_jobs=1, random_state=0)
+    >>> from pacsent import make
+    >>> vectorizer = make("w-PB-neg", "english", n_epochs=2, n_jobs=1)
     >>> vectorizer.fit_transform(["a good film", "a quiet film"]).shape
-    (2, 2)
+    (2, 256)
     """
 
     names: ClassVar = {"w-PB-neg": Name()}
@@ -116,50 +111,16 @@ class WordPBNegVectorizer(NegativeSampling):
         "verbose": ["verbose"],
     }
 
-    def __init__(
-        self,
-        word_vectors: WordVectors,
-        *,
-        lam: float = 1.0,
-        prior_variance: float | str = "matched",
-        prior_shape: str = "frequency",
-        weighting: str = "sentence",
-        solver: str = "sgd",
-        n_negatives: int = 15,
-        noise_power: float = 0.75,
-        n_epochs: int = 40,
-        learning_rate: float = 0.025,
-        block_size: int = 64,
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        device: str = "cpu",
-        swap_roles: bool = False,
-        on_empty: str = "warn",
-        batch_size: int = 1024,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = 0,
-        verbose: bool | int = False,
-    ):
-        self.word_vectors = word_vectors
-        self.lam = lam
-        self.prior_variance = prior_variance
-        self.prior_shape = prior_shape
-        self.weighting = weighting
-        self.solver = solver
-        self.n_negatives = n_negatives
-        self.noise_power = noise_power
-        self.n_epochs = n_epochs
-        self.learning_rate = learning_rate
-        self.block_size = block_size
-        self.max_iter = max_iter
-        self.tol = tol
-        self.device = device
-        self.swap_roles = swap_roles
-        self.on_empty = on_empty
-        self.batch_size = batch_size
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    lam: float = 1.0
+    prior_variance: float | str = "matched"
+    prior_shape: str = "frequency"
+    weighting: str = "sentence"
+    solver: str = "sgd"
+    block_size: int = 64
+    max_iter: int = 1000
+    tol: float = 1e-6
+    device: str = "cpu"
+    verbose: bool | int = False
 
     def _fit(self, encoded):
         refuse_no_penalty(self, "w-PB-neg")
