@@ -70,8 +70,9 @@ def page() -> str:
         for name in names:
             command = cli.commands[name]
             context = click.Context(
-                command, info_name=f"pacsent {name}", terminal_width=96, max_content_width=96
-            )
+                command, info_name=f"pacsent {name}", terminal_width=96, max_content_width=96,
+                show_default=True,
+            )  # fmt: skip
             parts.append(f"### `pacsent {name}`\n\n```\n{command.get_help(context)}\n```\n\n")
             if isinstance(command, click.Group):
                 for inner, one in command.commands.items():

@@ -25,7 +25,9 @@ def roff(text: str) -> str:
 
 
 def of_command(name: str, command: click.Command) -> list[str]:
-    context = click.Context(command, info_name=f"pacsent {name}", max_content_width=80)
+    context = click.Context(
+        command, info_name=f"pacsent {name}", max_content_width=80, show_default=True
+    )
     lines = [f'.SS "{roff(name)}"', f".B {roff(command.get_usage(context)[7:])}", ".PP"]
     paragraphs = (command.help or "").split("\n\n")
     lines += [piece for text in paragraphs for piece in (roff(" ".join(text.split())), ".PP")]

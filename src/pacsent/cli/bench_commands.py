@@ -110,7 +110,6 @@ def _list_rows(context, parameter, wanted):
     "table_format",
     type=click.Choice(["text", "md", "latex", "html"]),
     default="text",
-    show_default=True,
     help="How the table is printed.",
 )
 @click.option("--time-limit", type=float, help="Seconds after which no further result is begun.")
@@ -175,8 +174,8 @@ def reproduce(data, words, output, only, table_format, no_report, as_json, quiet
 
 
 @cli.command()
-@click.option("-o", "--output", default="demo", show_default=True, help="Folder to write.")
-@click.option("--random-state", default=0, show_default=True, help="Seed.")
+@click.option("-o", "--output", default="demo", help="Folder to write.")
+@click.option("--random-state", default=0, help="Seed.")
 @n_jobs_option
 @overwrite_option
 @json_option

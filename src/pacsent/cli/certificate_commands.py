@@ -29,8 +29,7 @@ from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
 @delta_option
 @click.option(
     "--lam", type=click.FloatRange(min=0, min_open=True),
-    help="Catoni's lambda, fixed before the sample is seen.  [default: n]",
-)  # fmt: skip
+    help="Catoni's lambda, fixed before the sample is seen.  [default: n]")  # fmt: skip
 @json_option
 def bound(risk, kl, n, delta, lam, as_json):
     """Compute all PAC-Bayes bounds for given numbers."""
@@ -88,18 +87,16 @@ def _certified(kind, encoder, texts, options):
 @text_options
 @click.option(
     "--kind", type=click.Choice(["continuation", "A", "A'", "B", "C"]), default="continuation",
-    show_default=True,
     help="continuation: what follows in new documents. The kinds of the paper: A: further words "
     "of these documents, if words were independent. A': words of these texts, no assumption. "
-    "B: new documents, for w-PB-neg. C: squared loss.",
-)  # fmt: skip
+    "B: new documents, for w-PB-neg. C: squared loss.")  # fmt: skip
 @method_option("PB-L2")
 @delta_option
-@click.option("--n-candidates", type=click.IntRange(min=1), default=1, show_default=True,
+@click.option("--n-candidates", type=click.IntRange(min=1), default=1,
               help="Number of methods, settings or seeds that were compared on TEXTS, this one "
               "included; the bound is corrected for it.")  # fmt: skip
 @click.option("--bound", type=click.Choice(["betting", "maurer-pontil", "chernoff"]),
-              default="betting", show_default=True,
+              default="betting",
               help="Bound on the mean loss (continuation, B).")  # fmt: skip
 @probability_option(
     "--share", 0.8, "First part of a document, of which the vector is made (continuation)."
@@ -109,15 +106,14 @@ def _certified(kind, encoder, texts, options):
     is_flag=True,
     help="Keep the order; the bound holds after every document (continuation).",
 )
-@click.option("--posterior", default="auto", show_default=True,
+@click.option("--posterior", default="auto",
               type=click.Choice(["auto", "prior", "vectorizer", "bound"]),
               help="Which posterior is certified (A, A', B, C).")  # fmt: skip
 @click.option("--bias", type=float, help="Added to every score.  [default: log of --n-negatives]")
 @click.option("--split", type=float,
               help="Share of the documents (A, A', C: words) to train on.")  # fmt: skip
 @click.option("--holdout", type=float, help="Share held out, to compare the bound with.")
-@click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse",
-              show_default=True, help="Documents that were trained on.")  # fmt: skip
+@click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse", help="Documents that were trained on.")  # fmt: skip
 @click.option("--no-calibrate", is_flag=True, help="Do not calibrate the vectors.")
 @click.option("--random-state", type=click.IntRange(min=0),
               help="Seed of the split.  [default: drawn, and recorded]")  # fmt: skip
@@ -239,22 +235,13 @@ def _covered(c) -> list[str]:
 
 @cli.command()
 @click.option("--kind", type=click.Choice(["continuation", "A", "A'", "B", "C", "all"]),
-              default="all",
-              show_default=True, help="Which certificate.")  # fmt: skip
+              default="all", help="Which certificate.")  # fmt: skip
 @click.option("--setting", type=click.Choice(["topics", "memorising", "drift", "all"]),
-              default="all", show_default=True,
+              default="all",
               help="Vectors that know topics, that memorise; or text that drifts.")  # fmt: skip
-@click.option(
-    "--replicates",
-    type=click.IntRange(min=1),
-    default=1000,
-    show_default=True,
-    help="Independent corpora.",
-)
+@click.option("--replicates", type=click.IntRange(min=1), default=1000, help="Independent corpora.")
 @delta_option
-@click.option(
-    "--random-state", type=click.IntRange(min=0), default=0, show_default=True, help="Seed."
-)
+@click.option("--random-state", type=click.IntRange(min=0), default=0, help="Seed.")
 @click.option("--figure", metavar="FILE.png", help="Also draw true risk against claimed bound.")
 @json_option
 @overwrite_option

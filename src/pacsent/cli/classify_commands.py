@@ -35,8 +35,7 @@ def classify():
 _new = click.option(
     "--new", type=TextsPath(),
     help="Texts the guarantee is for, one per line or the column `text` of a table: test whether "
-    "they come from the same distribution as DATA.",
-)  # fmt: skip
+    "they come from the same distribution as DATA.")  # fmt: skip
 
 
 class WordsOrNone(ModelPath):
@@ -88,10 +87,9 @@ def _labels_of(classifier, labels):
     "texts of a group out together, for new texts of other groups.",
 )
 @click.option(
-    "--words", type=WordsOrNone(exists=True), default="english", show_default=True,
-    help="Word vectors: a folder, english, or none for n-grams alone.",
-)  # fmt: skip
-@click.option("--method", default="Average", show_default=True, help="How texts become vectors.")
+    "--words", type=WordsOrNone(exists=True), default="english",
+    help="Word vectors: a folder, english, or none for n-grams alone.")  # fmt: skip
+@click.option("--method", default="Average", help="How texts become vectors.")
 @click.option(
     "--ngrams", type=click.IntRange(1, 8), help="Longest n-gram.  [default: by the texts]"
 )
@@ -288,9 +286,8 @@ def _answers(classifier, texts, answering):
 @click.option(
     "--per-class", is_flag=True, help="Also bound every class, and the mean over classes."
 )
-@click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse",
-              show_default=True, help="Texts that were trained on.")  # fmt: skip
-@click.option("--n-candidates", type=click.IntRange(min=1), default=1, show_default=True,
+@click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse", help="Texts that were trained on.")  # fmt: skip
+@click.option("--n-candidates", type=click.IntRange(min=1), default=1,
               help="Number of classifiers that were compared on DATA; corrected for.")  # fmt: skip
 @_new
 @json_option
@@ -319,8 +316,7 @@ def certify(model, data, new, as_json, quiet, **given):
 @click.argument("data", type=TextsPath())
 @label_options
 @delta_option
-@click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse",
-              show_default=True, help="Texts that were trained on.")  # fmt: skip
+@click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse", help="Texts that were trained on.")  # fmt: skip
 @_new
 @json_option
 @quiet_option
@@ -354,8 +350,7 @@ def compare(a, b, data, new, as_json, quiet, **given):
 @click.option("--label", help="The class to explain.  [default: the likeliest]")
 @click.option(
     "--top", type=click.IntRange(min=1), metavar="N",
-    help="Words to list. Without TEXT: the N strongest features of each class.",
-)  # fmt: skip
+    help="Words to list. Without TEXT: the N strongest features of each class.")  # fmt: skip
 @click.option("--html", "page", type=click.Path(), help="Also write this as a page.")
 @overwrite_option
 @json_option

@@ -102,7 +102,12 @@ class _Group(click.Group):
 
 
 @click.group(
-    cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=_Group,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "show_default": True,
+    },
 )
 @click.version_option(pacsent.__version__, prog_name="pacsent")
 def cli():
@@ -193,25 +198,22 @@ def quiet_option(command):
 def seeds_option(command):
     """--seeds, of runs that are repeated."""
     return click.option(
-        "--seeds", type=click.IntRange(min=1), default=3, show_default=True,
-        help="Number of random seeds.",
-    )(command)  # fmt: skip
+        "--seeds", type=click.IntRange(min=1), default=3,
+        help="Number of random seeds.")(command)  # fmt: skip
 
 
 def overwrite_option(command):
     """--overwrite, for commands that write."""
     return click.option(
         "--overwrite", is_flag=True,
-        help="Overwrite existing output (input files are never overwritten).",
-    )(command)  # fmt: skip
+        help="Overwrite existing output (input files are never overwritten).")(command)  # fmt: skip
 
 
 def probability_option(name, default, help):
     """An option whose value is strictly between 0 and 1."""
     return click.option(
         name, type=click.FloatRange(0, 1, min_open=True, max_open=True), default=default,
-        show_default=default is not None, help=help,
-    )  # fmt: skip
+        show_default=default is not None, help=help)  # fmt: skip
 
 
 delta_option = probability_option("--delta", 0.05, "Probability that the guarantee fails.")

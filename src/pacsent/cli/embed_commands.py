@@ -89,7 +89,6 @@ def _model_names(command):
     "--words-by",
     type=click.Choice(["copy", "reference"]),
     default="copy",
-    show_default=True,
     help="Keep the word vectors in the model's folder, or only where WORDS is.",
 )
 @overwrite_option

@@ -62,7 +62,7 @@ def index(model, texts, output, overwrite, as_json, **how):
 @cli.command()
 @click.argument("index", type=ModelPath(exists=True, file_okay=False))
 @click.argument("query", nargs=-1, required=True)
-@click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="Texts to find.")
+@click.option("-k", type=click.IntRange(1), default=10, help="Texts to find.")
 @json_option
 def search(index, query, k, as_json):
     """Find the texts of INDEX nearest to each QUERY.
@@ -129,7 +129,7 @@ def similar(model, first, second, text_column, input_format, method, quiet, as_j
 @cli.command()
 @click.argument("model", type=ModelPath(exists=True, file_okay=False))
 @click.argument("texts", type=TextsPath())
-@click.option("--above", type=float, default=0.95, show_default=True, help="Smallest cosine.")
+@click.option("--above", type=float, default=0.95, help="Smallest cosine.")
 @text_options
 @method_option()
 @quiet_option
@@ -157,7 +157,6 @@ def duplicates(model, texts, above, as_json, **how):
     "--to",
     type=click.Choice(["model2vec", "sentence-transformers"]),
     default="sentence-transformers",
-    show_default=True,
     help="The library that will open it.",
 )
 @method_option()

@@ -24,11 +24,11 @@ _POSITIVE = click.IntRange(min=1)
 
 @cli.command()
 @click.argument("model", type=ModelPath(exists=True, file_okay=False))
-@click.option("--host", default="127.0.0.1", show_default=True,
+@click.option("--host", default="127.0.0.1",
               help="Address to listen on; 0.0.0.0 for all networks.")  # fmt: skip
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True,
+@click.option("--port", type=click.IntRange(0, 65535), default=8000,
               help="Port to listen on; 0 chooses a free one, named in the log.")  # fmt: skip
-@click.option("--method", default="SIF-sum", show_default=True,
+@click.option("--method", default="SIF-sum",
               help="The method, where MODEL holds word vectors.")  # fmt: skip
 @click.option("--classifier", type=click.Path(exists=True, file_okay=False),
               help="Folder of a classifier, for /classify.")  # fmt: skip
@@ -41,7 +41,7 @@ _POSITIVE = click.IntRange(min=1)
               type=click.Path(exists=True, dir_okay=False),
               help="JSON file of a certificate, verified; may be repeated.")  # fmt: skip
 @click.option("--name", help="The model's name in requests.  [default: name of its folder]")
-@click.option("--workers", type=_POSITIVE, default=1, show_default=True,
+@click.option("--workers", type=_POSITIVE, default=1,
               help="Processes; they share the memory of one model.")  # fmt: skip
 @click.option("--api-key-file", type=click.Path(exists=True, dir_okay=False),
               help="API keys, one a line; without it no key is required.")  # fmt: skip
@@ -49,15 +49,15 @@ _POSITIVE = click.IntRange(min=1)
               help="Web pages from there may call the server; * for all.")  # fmt: skip
 @click.option("--reload-model", is_flag=True,
               help="Load the model again when its folder changes; SIGHUP: now.")  # fmt: skip
-@click.option("--max-body", type=_POSITIVE, default=8 << 20, show_default=True,
+@click.option("--max-body", type=_POSITIVE, default=8 << 20,
               help="Largest number of bytes in a request.")  # fmt: skip
-@click.option("--max-texts", type=_POSITIVE, default=2048, show_default=True,
+@click.option("--max-texts", type=_POSITIVE, default=2048,
               help="Largest number of texts in a request.")  # fmt: skip
-@click.option("--max-tokens", type=_POSITIVE, default=1_000_000, show_default=True,
+@click.option("--max-tokens", type=_POSITIVE, default=1_000_000,
               help="Largest number of words in a request.")  # fmt: skip
-@click.option("--max-concurrent", type=_POSITIVE, default=256, show_default=True,
+@click.option("--max-concurrent", type=_POSITIVE, default=256,
               help="Requests that a worker answers at the same time.")  # fmt: skip
-@click.option("--timeout", type=click.FloatRange(min=0.1), default=30.0, show_default=True,
+@click.option("--timeout", type=click.FloatRange(min=0.1), default=30.0,
               help="Seconds for a request; its work stops then.")  # fmt: skip
 @click.option("--raw-length", is_flag=True,
               help="/v1/embeddings returns the means as they are, not of length one.")  # fmt: skip
@@ -104,7 +104,7 @@ def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_l
 @method_option()
 @text_options
 @click.option("--label-column", metavar="COLUMN", help="Column of the class, for the colours.")
-@click.option("--title", default="A map of texts", show_default=True, help="Title of the page.")
+@click.option("--title", default="A map of texts", help="Title of the page.")
 @overwrite_option
 @quiet_option
 @json_option

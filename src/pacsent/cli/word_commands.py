@@ -29,7 +29,6 @@ from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
     "--normalise",
     type=click.Choice(["paper", "unicode"]),
     default="paper",
-    show_default=True,
     help="paper: a-z only, digits spelled. unicode: words in any script, NFKC and case folded.",
 )
 @n_jobs_option
@@ -101,35 +100,26 @@ def _documents(texts, text_column, input_format, quiet):
     metavar="DIR",
     help="Go on with the training whose --output was DIR, after an interruption of any kind.",
 )
-@click.option("--n-dims", default=300, show_default=True, help="Length of a vector.")
+@click.option("--n-dims", default=300, help="Length of a vector.")
+@click.option("--window", default=5, help="Words on either side, reduced to 1..N.")
 @click.option(
-    "--window", default=5, show_default=True, help="Words on either side, reduced to 1..N."
+    "--subsample", default=1e-4, help="Threshold from which frequent words are skipped; 0: none."
 )
-@click.option(
-    "--subsample",
-    default=1e-4,
-    show_default=True,
-    help="Threshold from which frequent words are skipped; 0: none.",
-)
-@click.option("--n-epochs", default=5, show_default=True, help="Passes over the text.")
-@click.option("--n-negatives", default=15, show_default=True, help="Noise terms for each pair.")
-@click.option(
-    "--noise-power", default=0.75, show_default=True, help="Noise is drawn by count ** this."
-)
-@click.option("--learning-rate", default=0.025, show_default=True, help="Step size at the start.")
-@click.option("--min-count", default=5, show_default=True, help="Leave rarer words out.")
+@click.option("--n-epochs", default=5, help="Passes over the text.")
+@click.option("--n-negatives", default=15, help="Noise terms for each pair.")
+@click.option("--noise-power", default=0.75, help="Noise is drawn by count ** this.")
+@click.option("--learning-rate", default=0.025, help="Step size at the start.")
+@click.option("--min-count", default=5, help="Leave rarer words out.")
 @click.option(
     "--negatives",
     type=click.Choice(["shared", "pair"]),
     default="shared",
-    show_default=True,
     help="Noise words for a few centre words together (fast), or for every pair (word2vec).",
 )
 @click.option(
     "--normalise",
     type=click.Choice(["paper", "unicode"]),
     default="paper",
-    show_default=True,
     help="How text becomes words.",
 )
 @n_jobs_option
@@ -143,7 +133,6 @@ def _documents(texts, text_column, input_format, quiet):
 @click.option(
     "--checkpoint-every",
     default="5m",
-    show_default=True,
     callback=_seconds,
     help="Time between checkpoints, such as 90s or 5m.",
 )
@@ -233,7 +222,7 @@ def train(context, texts, output, resume, overwrite, as_json, quiet, device, **p
 @cli.command()
 @click.argument("model", type=ModelPath(exists=True))
 @click.argument("word", nargs=-1)
-@click.option("-n", default=10, show_default=True, type=click.IntRange(1), help="Neighbours.")
+@click.option("-n", default=10, type=click.IntRange(1), help="Neighbours.")
 @click.option(
     "--evaluate",
     type=click.Path(exists=True, file_okay=False),
@@ -306,7 +295,6 @@ def words(model, word, n, evaluate, as_json, quiet):
 @click.option(
     "--context",
     default="auto",
-    show_default=True,
     help="File with the output table; auto: context_SOURCE, if it is there; none: leave it out.",
 )
 @click.option("--normalise", type=click.Choice(["paper", "unicode"]), help="How text is tokenised.")
@@ -330,14 +318,12 @@ def words(model, word, n, evaluate, as_json, quiet):
     "--encoding-errors",
     type=click.Choice(["strict", "replace", "backslashreplace"]),
     default="strict",
-    show_default=True,
     help="What to do with words that are not UTF-8.",
 )
 @click.option(
     "--duplicates",
     type=click.Choice(["error", "first"]),
     default="error",
-    show_default=True,
     help="What to do with a word that occurs twice.",
 )
 @overwrite_option
