@@ -13,6 +13,7 @@ from pacsent.cli.command_line import (
     method_option,
     n_jobs_option,
     open_vectorizer,
+    overlap_option,
     overwrite_option,
     probability_option,
     quiet_option,
@@ -113,7 +114,7 @@ def _certified(kind, encoder, texts, options):
 @click.option("--split", type=float,
               help="Share of the documents (A, A', C: words) to train on.")  # fmt: skip
 @click.option("--holdout", type=float, help="Share held out, to compare the bound with.")
-@click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse", help="Documents that were trained on.")  # fmt: skip
+@overlap_option
 @click.option("--no-calibrate", is_flag=True, help="Do not calibrate the vectors.")
 @click.option("--random-state", type=click.IntRange(min=0),
               help="Seed of the split.  [default: drawn, and recorded]")  # fmt: skip

@@ -11,6 +11,7 @@ from pacsent.cli.command_line import (
     json_lines_option,
     json_option,
     n_jobs_option,
+    overlap_option,
     overwrite_option,
     probability_option,
     quiet_option,
@@ -286,7 +287,7 @@ def _answers(classifier, texts, answering):
 @click.option(
     "--per-class", is_flag=True, help="Also bound every class, and the mean over classes."
 )
-@click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse", help="Texts that were trained on.")  # fmt: skip
+@overlap_option
 @click.option("--n-candidates", type=click.IntRange(min=1), default=1,
               help="Number of classifiers that were compared on DATA; corrected for.")  # fmt: skip
 @_new
@@ -316,7 +317,7 @@ def certify(model, data, new, as_json, quiet, **given):
 @click.argument("data", type=TextsPath())
 @label_options
 @delta_option
-@click.option("--overlap", type=click.Choice(["refuse", "drop"]), default="refuse", help="Texts that were trained on.")  # fmt: skip
+@overlap_option
 @_new
 @json_option
 @quiet_option

@@ -216,6 +216,10 @@ def probability_option(name, default, help):
         show_default=default is not None, help=help)  # fmt: skip
 
 
+overlap_option = click.option(
+    "--overlap", type=click.Choice(["refuse", "drop"]), default="refuse",
+    help="What to do with texts that were trained on.",
+)  # fmt: skip
 delta_option = probability_option("--delta", 0.05, "Probability that the guarantee fails.")
 
 
