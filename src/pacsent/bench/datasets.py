@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -50,16 +50,12 @@ class Member(NamedTuple):
 class Entry:
     """What is known about a dataset: where it comes from, how it is read, what must be true."""
 
-    title: str
     archives: tuple[str, ...]  # stems of archive or folder names, as distributed
     members: str  # regular expression: the end of the paths that are read
     read: Callable[[list[Member]], tuple]
-    encoding: str
     facts: dict[str, int]
     source: str
     digest: str
-    kind: str = "classification"
-    in_paper: bool = False
 
 
 # ------------------------------------------------------------------------------------------------
@@ -86,80 +82,66 @@ def _lines(member: Member, encoding: str) -> list[str]:
     return [_decode(Member(member.path, line.rstrip(b"\r")), encoding) for line in lines]
 
 
-def _one_text_a_file(members, encoding, label_of, part_of):
-    classes = tuple(sorted({label_of(m.path) for m in members}))
-    position = {name: i for i, name in enumerate(classes)}
+def _labelled(rows: Iterable[tuple[str, str, str]]) -> tuple:
+    """Texts and labels of both parts, and the classes, of rows (part, label, text)."""
     parts: dict[str, tuple[list, list]] = {"train": ([], []), "test": ([], [])}
-    for member in members:
-        texts, labels = parts[part_of(member.path)]
-        texts.append(_decode(member, encoding))
-        labels.append(position[label_of(member.path)])
-    return (*parts["train"], *parts["test"], classes)
+    for part, label, text in rows:
+        parts[part][0].append(text)
+        parts[part][1].append(label)
+    classes, numbers = np.unique(parts["train"][1] + parts["test"][1], return_inverse=True)
+    n = len(parts["train"][0])
+    names = tuple(classes.tolist())
+    return parts["train"][0], numbers[:n], parts["test"][0], numbers[n:], names
 
 
 def _read_20news(members):
-    return _one_text_a_file(
-        members,
-        "latin-1",
-        label_of=lambda path: path.split("/")[-2],
-        part_of=lambda path: "train" if "20news-bydate-train/" in path else "test",
-    )
+    return _labelled(
+        ("train" if "20news-bydate-train/" in path else "test", path.split("/")[-2],
+         _decode(Member(path, content), "latin-1"))
+        for path, content in members
+    )  # fmt: skip
 
 
 def _read_imdb(members):
-    return _one_text_a_file(
-        members,
-        "utf-8",
-        label_of=lambda path: path.split("/")[-2],
-        part_of=lambda path: path.split("/")[-3],
+    return _labelled((*m.path.split("/")[-3:-1], _decode(m, "utf-8")) for m in members)
+
+
+def _one_file_a_class(members, classes: dict[str, str]):
+    return _labelled(
+        ("train", label, line)
+        for ending, label in classes.items()
+        for member in members
+        if member.path.endswith(ending)
+        for line in _lines(member, "cp1252")
     )
-
-
-def _one_file_a_class(members, encoding, classes):
-    texts, labels = [], []
-    for label, (ending, _) in enumerate(classes):
-        for member in members:
-            if member.path.endswith(ending):
-                lines = _lines(member, encoding)
-                texts += lines
-                labels += [label] * len(lines)
-    return texts, labels, [], [], tuple(name for _, name in classes)
 
 
 def _read_subj(members):
-    classes = (("plot.tok.gt9.5000", "objective"), ("quote.tok.gt9.5000", "subjective"))
-    return _one_file_a_class(members, "cp1252", classes)
+    classes = {"plot.tok.gt9.5000": "objective", "quote.tok.gt9.5000": "subjective"}
+    return _one_file_a_class(members, classes)
 
 
 def _read_mr(members):
-    classes = (("rt-polarity.neg", "negative"), ("rt-polarity.pos", "positive"))
-    return _one_file_a_class(members, "cp1252", classes)
+    return _one_file_a_class(
+        members, {"rt-polarity.neg": "negative", "rt-polarity.pos": "positive"}
+    )
 
 
 def _read_trec(members):
-    parts: dict[str, tuple[list, list]] = {"train": ([], []), "test": ([], [])}
-    for member in members:
-        texts, labels = parts["train" if member.path.endswith("train_5500.label") else "test"]
-        for number, line in enumerate(_lines(member, "latin-1"), 1):
-            kind, _, question = line.partition(" ")
-            coarse, colon, _ = kind.partition(":")
-            if not colon or not question:
-                raise ValueError(
-                    f"Line {number:,} of {member.path} must be 'COARSE:fine question'. "
-                    f"Got {line[:40]!r} instead. Fetch the archive again."
-                )
-            texts.append(question)
-            labels.append(coarse)
-    classes = tuple(sorted({*parts["train"][1], *parts["test"][1]}))
-    position = {name: i for i, name in enumerate(classes)}
-    (train_texts, train_labels), (test_texts, test_labels) = parts["train"], parts["test"]
-    return (
-        train_texts,
-        [position[name] for name in train_labels],
-        test_texts,
-        [position[name] for name in test_labels],
-        classes,
-    )
+    def rows():
+        for member in members:
+            part = "train" if member.path.endswith("train_5500.label") else "test"
+            for number, line in enumerate(_lines(member, "latin-1"), 1):
+                kind, _, question = line.partition(" ")
+                coarse, colon, _ = kind.partition(":")
+                if not colon or not question:
+                    raise ValueError(
+                        f"Line {number:,} of {member.path} must be 'COARSE:fine question'. "
+                        f"Got {line[:40]!r} instead. Fetch the archive again."
+                    )
+                yield part, coarse, question
+
+    return _labelled(rows())
 
 
 def _read_stsb(members):
@@ -188,70 +170,42 @@ def _read_stsb(members):
 
 DATASETS: dict[str, Entry] = {
     "20news": Entry(
-        title="20 Newsgroups, by date",
-        archives=("20news-bydate",),
-        members=r"20news-bydate-(train|test)/[^/]+/\d+$",
-        read=_read_20news,
-        encoding="latin-1",
-        facts={"train": 11_314, "test": 7_532, "classes": 20},
-        source="Jason Rennie's page qwone.com/~jason/20Newsgroups (20news-bydate.tar.gz)",
-        digest="f2c2c7c30d7bab5a0a6baac5a9d5090a6f0a87261a9ffaa5d3eaf7855a715648",
-        in_paper=True,
+        ("20news-bydate",), r"20news-bydate-(train|test)/[^/]+/\d+$", _read_20news,
+        {"train": 11_314, "test": 7_532, "classes": 20},
+        "Jason Rennie's page qwone.com/~jason/20Newsgroups (20news-bydate.tar.gz)",
+        "f2c2c7c30d7bab5a0a6baac5a9d5090a6f0a87261a9ffaa5d3eaf7855a715648",
     ),
     "imdb": Entry(
-        title="IMDb movie reviews",
-        archives=("aclImdb", "aclImdb_v1"),
-        members=r"aclImdb/(train|test)/(pos|neg)/\d+_\d+\.txt$",
-        read=_read_imdb,
-        encoding="utf-8",
-        facts={"train": 25_000, "test": 25_000, "classes": 2},
-        source="ai.stanford.edu/~amaas/data/sentiment (aclImdb_v1.tar.gz)",
-        digest="2f7a3d1aad2cf5ce9dd4699e85e7bb337637c618d2315e0585921ae932728c56",
-        in_paper=True,
+        ("aclImdb", "aclImdb_v1"), r"aclImdb/(train|test)/(pos|neg)/\d+_\d+\.txt$", _read_imdb,
+        {"train": 25_000, "test": 25_000, "classes": 2},
+        "ai.stanford.edu/~amaas/data/sentiment (aclImdb_v1.tar.gz)",
+        "2f7a3d1aad2cf5ce9dd4699e85e7bb337637c618d2315e0585921ae932728c56",
     ),
     "subj": Entry(
-        title="SUBJ, subjective against objective sentences",
-        archives=("rotten_imdb",),
-        members=r"(plot|quote)\.tok\.gt9\.5000$",
-        read=_read_subj,
-        encoding="cp1252",
-        facts={"train": 10_000, "test": 0, "classes": 2},
-        source="cs.cornell.edu/people/pabo/movie-review-data (rotten_imdb.tar.gz)",
-        digest="d91a9c807a760f7114b878a793da71642ac1cd39546be84a9ec4e1e968a6ef5d",
-        in_paper=True,
+        ("rotten_imdb",), r"(plot|quote)\.tok\.gt9\.5000$", _read_subj,
+        {"train": 10_000, "test": 0, "classes": 2},
+        "cs.cornell.edu/people/pabo/movie-review-data (rotten_imdb.tar.gz)",
+        "d91a9c807a760f7114b878a793da71642ac1cd39546be84a9ec4e1e968a6ef5d",
     ),
     "mr": Entry(
-        title="MR, movie review sentences",
-        archives=("rt-polaritydata",),
-        members=r"rt-polarity\.(pos|neg)$",
-        read=_read_mr,
-        encoding="cp1252",
-        facts={"train": 10_662, "test": 0, "classes": 2},
-        source="cs.cornell.edu/people/pabo/movie-review-data (rt-polaritydata.tar.gz)",
-        digest="58f6e6b1feac42ee2e03c2e34b5295fabb50287a0240cb1cee3b326f51d21b3f",
+        ("rt-polaritydata",), r"rt-polarity\.(pos|neg)$", _read_mr,
+        {"train": 10_662, "test": 0, "classes": 2},
+        "cs.cornell.edu/people/pabo/movie-review-data (rt-polaritydata.tar.gz)",
+        "58f6e6b1feac42ee2e03c2e34b5295fabb50287a0240cb1cee3b326f51d21b3f",
     ),
     "trec": Entry(
-        title="TREC question types",
-        archives=("trec",),
-        members=r"(train_5500|TREC_10)\.label$",
-        read=_read_trec,
-        encoding="latin-1",
-        facts={"train": 5_452, "test": 500, "classes": 6},
-        source="cogcomp.seas.upenn.edu/Data/QA/QC (train_5500.label, TREC_10.label)",
-        digest="d9727dcead47d12ee89823e8fd066dd2f2cf7a966d1499479f7f1d6a5bf55a21",
+        ("trec",), r"(train_5500|TREC_10)\.label$", _read_trec,
+        {"train": 5_452, "test": 500, "classes": 6},
+        "cogcomp.seas.upenn.edu/Data/QA/QC (train_5500.label, TREC_10.label)",
+        "d9727dcead47d12ee89823e8fd066dd2f2cf7a966d1499479f7f1d6a5bf55a21",
     ),
     "stsb": Entry(
-        title="STS benchmark",
-        archives=("stsbenchmark", "Stsbenchmark"),
-        members=r"sts-(train|dev|test)\.csv$",
-        read=_read_stsb,
-        encoding="utf-8",
-        facts={"train": 5_749, "dev": 1_500, "test": 1_379},
-        source="ixa2.si.ehu.eus/stswiki (Stsbenchmark.tar.gz)",
-        digest="3c90263fec9d7843493769746bc9c842234d93c01cba53ad36d92fd51bd1a55c",
-        kind="pairs",
+        ("stsbenchmark", "Stsbenchmark"), r"sts-(train|dev|test)\.csv$", _read_stsb,
+        {"train": 5_749, "dev": 1_500, "test": 1_379},
+        "ixa2.si.ehu.eus/stswiki (Stsbenchmark.tar.gz)",
+        "3c90263fec9d7843493769746bc9c842234d93c01cba53ad36d92fd51bd1a55c",
     ),
-}
+}  # fmt: skip
 
 # ------------------------------------------------------------------------------------------------
 # Finding, reading, checking
@@ -325,24 +279,16 @@ def load(name: str, data: str | Path | None = None, *, verify: bool = True) -> D
         )
     loaded = entry.read(members)
     digest = _digest(members, entry.members)
-    if entry.kind == "pairs":
+    if len(loaded) == 3:  # sentence pairs
         first, second, scores = loaded
         found = {part: values.size for part, values in scores.items()}
         _check_facts(path, entry, found)
         dataset: Dataset | Pairs = Pairs(name, first, second, scores, digest)
     else:
-        train_texts, train_labels, test_texts, test_labels, classes = loaded
-        found = {"train": len(train_texts), "test": len(test_texts), "classes": len(classes)}
+        train, y_train, test, y_test, classes = loaded
+        found = {"train": len(train), "test": len(test), "classes": len(classes)}
         _check_facts(path, entry, found)
-        dataset = Dataset(
-            name,
-            train_texts,
-            np.array(train_labels, dtype=np.int64),
-            test_texts,
-            np.array(test_labels, dtype=np.int64),
-            classes,
-            digest,
-        )
+        dataset = Dataset(name, train, y_train, test, y_test, classes, digest)
     if verify and entry.digest and digest != entry.digest:
         raise ValueError(
             f"The content of {path.name} must have the sha256 {entry.digest[:16]}. Got "
