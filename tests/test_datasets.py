@@ -66,7 +66,9 @@ def test_a_truncated_archive_is_named(tmp_path, small_subj):
 
 def test_a_partial_archive_is_named(tmp_path, small_subj):
     write_tar(tmp_path / "rotten_imdb.tar.gz", {"plot.tok.gt9.5000": PLOT})
-    with pytest.raises(ValueError, match=r"must hold 4 train.*Got 2 train, 1 classes instead.*partial"):
+    with pytest.raises(
+        ValueError, match=r"must hold 4 train.*Got 2 train, 1 classes instead.*partial"
+    ):
         datasets.load("subj", tmp_path)
 
 

@@ -71,13 +71,7 @@ def check_output(
 
 
 def is_stream(path: str | os.PathLike | None) -> bool:
-    """Whether a path is stdout, a device or a pipe: written to as it is, nothing to move there.
-
-    Examples
-    --------
-    >>> is_stream('-'), is_stream('vectors.npy')
-    (True, False)
-    """
+    """Whether a path is stdout, a device or a pipe: written to as it is, nothing to move there."""
     if path is None or str(path) == "-":
         return True
     path = Path(path)
@@ -129,8 +123,6 @@ def replacing(
     needed : int or None
         Bytes that will be written, for the message of a full disk.
 
-    Examples
-    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with replacing(Path(folder) / "a.txt") as file:

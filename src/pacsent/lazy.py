@@ -38,13 +38,7 @@ def offer(
 
 
 def modules_of(package: str) -> list[ModuleType]:
-    """Import and return the modules of a package, in alphabetical order.
-
-    Examples
-    --------
-    >>> [module.__name__ for module in modules_of("pacsent.models")]
-    []
-    """
+    """Import and return the modules of a package, in alphabetical order."""
     found = pkgutil.iter_modules(importlib.import_module(package).__path__)
     return [importlib.import_module(f"{package}.{module.name}") for module in found]
 
@@ -52,8 +46,6 @@ def modules_of(package: str) -> list[ModuleType]:
 def install_hint(extra: str) -> str:
     """What to run for an optional dependency, from the package index and from a checkout.
 
-    Examples
-    --------
     >>> install_hint("serve")
     "Run: pip install 'pacsent[serve]' (in a checkout: pip install '.[serve]')"
     """
@@ -61,13 +53,7 @@ def install_hint(extra: str) -> str:
 
 
 def imported(name: str) -> Any:
-    """The object behind "module:name" or "module:Class.method", imported now.
-
-    Examples
-    --------
-    >>> imported("pacsent.text.normalise:clean").__name__
-    'clean'
-    """
+    """The object behind "module:name" or "module:Class.method", imported now."""
     module, _, path = name.partition(":")
     found = importlib.import_module(module)
     for part in path.split("."):

@@ -12,13 +12,7 @@ from threading import Lock
 
 
 def n_cores() -> int:
-    """Cores this process may use: what its affinity and its container leave of the machine's.
-
-    Examples
-    --------
-    >>> n_cores() >= 1
-    True
-    """
+    """Cores this process may use: what its affinity and its container leave of the machine's."""
     has_affinity = hasattr(os, "sched_getaffinity")
     usable = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     return max(1, min(usable, _container_cores(usable)))
@@ -34,24 +28,12 @@ def _container_cores(most: int, root: Path = Path("/sys/fs/cgroup")) -> int:
 
 
 def n_processors() -> int | None:
-    """Cores of the machine, whether or not this process may use them; None where unknown.
-
-    Examples
-    --------
-    >>> n_processors() >= 1
-    True
-    """
+    """Cores of the machine, whether or not this process may use them; None where unknown."""
     return os.cpu_count()
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """Threads for `n_jobs`: all cores for None and -1, all but one for -2, and so on.
-
-    Examples
-    --------
-    >>> n_threads(1), n_threads(3)
-    (1, 3)
-    """
+    """Threads for `n_jobs`: all cores for None and -1, all but one for -2, and so on."""
     if n_jobs is None:
         return n_cores()
     if not isinstance(n_jobs, numbers.Integral) or n_jobs == 0:
@@ -73,11 +55,6 @@ def one_blas_thread() -> Iterator[None]:
 
     The setting belongs to the whole process. So calls that overlap share one limit, taken by the
     first and lifted by the last, in whatever order they end; and nothing may `yield` inside.
-
-    Examples
-    --------
-    >>> with one_blas_thread():
-    ...     pass  # products of matrices use one thread here
     """
     global _BLAS_USERS, _BLAS_LIMIT
     from threadpoolctl import threadpool_limits
@@ -119,8 +96,6 @@ def in_order(
 
     `ahead` items are worked on while one is waited for; by default twice the number of threads.
 
-    Examples
-    --------
     >>> list(in_order(abs, [-2, 1, -3], 2))
     [2, 1, 3]
     """

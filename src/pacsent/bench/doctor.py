@@ -39,8 +39,6 @@ def examine(*, measure: bool = True) -> dict[str, Any]:
     measure : bool, default=True
         Read some text with the English model and time it; compiles what is not in the cache.
 
-    Examples
-    --------
     >>> found = examine(measure=False)
     >>> found["versions"]["pacsent"] == pacsent.__version__
     True

@@ -45,8 +45,6 @@ def sheet(
 
     A page that holds several pictures has the style once and passes an empty one.
 
-    Examples
-    --------
     >>> sheet(10, 10, "a dot", ['<circle r="1"/>'], style="").splitlines()[-2]
     '<circle r="1"/>'
     """

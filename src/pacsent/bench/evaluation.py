@@ -46,8 +46,6 @@ PROTOCOL = 2  # goes up when results of an earlier run must not be mixed with ne
 def folds_of(labels: np.ndarray, seed: int, n_folds: int = N_FOLDS) -> np.ndarray:
     """The fold of every row: every class spread evenly, at random by `seed`.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> np.bincount(folds_of(np.array([0, 1] * 10), seed=0))
     array([4, 4, 4, 4, 4])
@@ -241,8 +239,6 @@ class Result:
 def score_text(result: dict, digits: int = 4) -> str:
     """Accuracy and, where several seeds say so, its standard deviation.
 
-    Examples
-    --------
     >>> score_text({'accuracy': 0.81234, 'sd': 0.01, 'scores': [1, 2]}, 3)
     '0.812 ± 0.010'
     """
@@ -266,14 +262,7 @@ def _provenance(dataset: Dataset, words, protocol: Protocol) -> dict:
 
 
 def paper_score(row: Row, dataset: str) -> float | None:
-    """The number that the paper prints for a row and a dataset; None where it prints none.
-
-    Examples
-    --------
-    >>> from pacsent.bench.method_rows import ROWS
-    >>> paper_score(ROWS['tf-idf'], 'nothing') is None
-    True
-    """
+    """The number that the paper prints for a row and a dataset; None where it prints none."""
     if row.paper is None or dataset not in PAPER_DATASETS:
         return None
     return row.paper[PAPER_DATASETS.index(dataset)]
@@ -605,8 +594,6 @@ def _check_classifier(path: Path, digests: dict) -> None:
 def draw_labelled(labels: np.ndarray, n_labels: int, seed: int) -> np.ndarray:
     """Rows of a draw of n_labels examples, every class in proportion and at least five times.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> len(draw_labelled(np.array([0, 1] * 50), n_labels=20, seed=0))
     20

@@ -13,13 +13,7 @@ _FILTER = "wanted == '' || test(regexp(wanted, 'i'), datum.method)"
 
 
 class Figure(NamedTuple):
-    """A figure for the page: a Vega-Lite specification and what is said below it.
-
-    Examples
-    --------
-    >>> Figure('lam', 'subj', 'SUBJ: accuracy', {}).kind
-    'lam'
-    """
+    """A figure for the page: a Vega-Lite specification and what is said below it."""
 
     kind: str
     dataset: str
@@ -30,8 +24,6 @@ class Figure(NamedTuple):
 def interval(result: dict) -> tuple[float, float]:
     """Where the accuracy lies with 95 % confidence, over test texts; ± 2 sd without their number.
 
-    Examples
-    --------
     >>> low, high = interval({"accuracy": 0.8, "n_test": 100, "sd": 0.0, "dataset": "x"})
     >>> round(low, 2), round(high, 2)
     (0.71, 0.87)

@@ -10,8 +10,6 @@ from pacsent.maths.rounding import percent
 def findings(results: Sequence[dict], titles: dict[str, str]) -> list[str]:
     """A few sentences, the most important first; none where there is nothing to say.
 
-    Examples
-    --------
     >>> shared = {"kind": "classification", "dataset": "subj", "sd": 0.0, "paper": None}
     >>> scored = [{**shared, "label": "PB-L2", "accuracy": 0.9},
     ...           {**shared, "label": "Average", "accuracy": 0.6}]

@@ -27,8 +27,6 @@ class Encoder:
     name : str, optional
         `owner/name` under which mteb keeps the results.
 
-    Examples
-    --------
     >>> from pacsent.bench.mteb import Encoder
     >>> encoder = Encoder("english")
     >>> encoder.encode([{"text": ["a glass of wine", "the cat slept"]}]).shape

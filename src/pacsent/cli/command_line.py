@@ -299,8 +299,6 @@ def in_shell_words(message: str) -> str:
     without a value is replaced where the running command has it, if it is no English word or the
     subject of the message. Advice that needs a parameter which no command has is left out.
 
-    Examples
-    --------
     >>> in_shell_words("Lower min_count=5.")  # no command is running
     'Lower min_count=5.'
     """

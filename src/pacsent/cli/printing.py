@@ -36,8 +36,6 @@ def _plain(value: Any) -> Any:
 def on_one_line(text: str) -> str:
     """A text with its tabs, line breaks and backslashes escaped.
 
-    Examples
-    --------
     >>> print(on_one_line("two" + chr(10) + "lines"))
     two\\nlines
     """
@@ -45,13 +43,7 @@ def on_one_line(text: str) -> str:
 
 
 def counted(n: int, unit: str) -> str:
-    """A number with its unit.
-
-    Examples
-    --------
-    >>> counted(1, "text"), counted(1200, "text")
-    ('1 text', '1,200 texts')
-    """
+    """A number with its unit."""
     return f"{n:,} {unit}" + ("" if n == 1 else "s")
 
 
@@ -76,8 +68,6 @@ def table(
     width : int or None
         Columns of the terminal; None for no limit.
 
-    Examples
-    --------
     >>> print(table(["kind", "n", "risk"], [["A", "10", "0.25"], ["B", "200", "0.3"]]))
     kind    n  risk
     A      10  0.25
@@ -113,8 +103,6 @@ def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
 def noted(rows: Sequence[tuple[str, str, str]], *, width: int | None = None) -> str:
     """Names, values and notes; a note that does not fit goes on below itself.
 
-    Examples
-    --------
     >>> print(noted([("kl", "0.25", "for any posterior")], width=20))
     kl  0.25  for any
               posterior

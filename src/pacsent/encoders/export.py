@@ -26,8 +26,6 @@ def as_table(vectorizer: Any) -> np.ndarray:
     Raises ValueError for a method of which that is not true: the rows are the vectors of single
     words, and 200 texts drawn from 1,000 of them are compared.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from pacsent import Vocabulary, WordVectors, make
     >>> words = WordVectors(Vocabulary(["good", "film"]), np.eye(2), -np.eye(2))

@@ -28,13 +28,7 @@ _NONE = -2.0  # the cosine where there is no text
 
 
 class Hit(NamedTuple):
-    """A text that was found: its number, its cosine with the query, and the text itself.
-
-    Examples
-    --------
-    >>> Hit(id=3, cosine=0.75, text='a quiet film').text
-    'a quiet film'
-    """
+    """A text that was found: its number, its cosine with the query, and the text itself."""
 
     id: int
     cosine: float

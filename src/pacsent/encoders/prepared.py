@@ -14,8 +14,6 @@ class Derived:
     changes: a sequence of the parameters and whatever else the values depend on. Copies and
     pickles start empty.
 
-    Examples
-    --------
     >>> derived = Derived()
     >>> derived.get((1.0,), "half", lambda: 0.5), derived.get((1.0,), "half", lambda: 99)
     (0.5, 0.5)

@@ -315,8 +315,6 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         What all calls share is done beforehand; nothing is reported and no warning is issued, and
         several threads may call it at once. Change no parameter while it is in use.
 
-        Examples
-        --------
         >>> from pacsent import make
         >>> vectorizer = make("SIF-sum", "english").fit([])
         >>> solve = vectorizer.prepared()

@@ -17,8 +17,6 @@ class EmptySentenceWarning(UserWarning):
 class TextReport:
     """Counts of sentences and tokens, batch by batch.
 
-    Examples
-    --------
     >>> vocabulary = Vocabulary(["good", "film"])
     >>> report, encoded = TextReport(), vocabulary.encode(["a good film", ""])
     >>> report.add(encoded, np.diff(encoded.offsets) == 0)

@@ -34,8 +34,6 @@ def make_map(
 ) -> TextMap:
     """Place texts on the plane on which the directions of their vectors differ most.
 
-    Examples
-    --------
     >>> from pacsent import make
     >>> made = make_map(make("SIF-sum", "english").fit([]), ["red wine", "white wine", "a cat"])
     >>> made.places.shape

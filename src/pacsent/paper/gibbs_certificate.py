@@ -46,11 +46,6 @@ class GibbsOptions(CertifyOptions):
         True words and noise weigh 1/2 each, or 1/(k+1) and k/(k+1) with k = `n_negatives`.
     n_negatives : int or None
         k above; None: as the vectors were trained.
-
-    Examples
-    --------
-    >>> GibbsOptions(posterior="prior").weighting
-    'balanced'
     """
 
     split: float = 0.7
@@ -91,8 +86,6 @@ class GibbsOptions(CertifyOptions):
 def steps(posterior: Any) -> tuple[float, ...]:
     """How far from the prior to the method's posterior a search may go, in shares of the way.
 
-    Examples
-    --------
     >>> steps('prior'), steps('vectorizer')
     ((0.0,), (1.0,))
     """

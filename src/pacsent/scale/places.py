@@ -54,13 +54,7 @@ class Found(NamedTuple):
 
 
 def is_address(place: Any) -> bool:
-    """Whether a place is an address (s3://...) and no path of this machine.
-
-    Examples
-    --------
-    >>> is_address('s3://bucket/a'), is_address('folder/a')
-    (True, False)
-    """
+    """Whether a place is an address (s3://...) and no path of this machine."""
     return "://" in str(place) and not str(place).startswith("file://")
 
 
@@ -234,13 +228,7 @@ def size_of(place: Any) -> int | None:
 
 
 def join(folder: Any, name: str) -> str:
-    """A name inside a folder or an address.
-
-    Examples
-    --------
-    >>> join('s3://bucket/folder/', 'a.parquet')
-    's3://bucket/folder/a.parquet'
-    """
+    """A name inside a folder or an address."""
     return f"{str(folder).rstrip('/')}/{name}"
 
 

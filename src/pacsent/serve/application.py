@@ -53,8 +53,6 @@ def create_app(
     log : Log, optional
         Without it nothing is logged.
 
-    Examples
-    --------
     >>> from pacsent import make
     >>> app = create_app(Served("english", make("SIF-sum", "english")))
     >>> sorted(app.endpoints.table())

@@ -70,8 +70,6 @@ Handler = Callable[[Any], Awaitable[Reply]]
 class Endpoints:
     """The answers of one worker.
 
-    Examples
-    --------
     >>> import asyncio
     >>> from pacsent import make
     >>> endpoints = Endpoints(Served("english", make("SIF-sum", "english")), Settings(), Metrics())

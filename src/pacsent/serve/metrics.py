@@ -50,8 +50,6 @@ class Metrics(Collector):
     n_slots : int
         The number of workers that may exist at once.
 
-    Examples
-    --------
     >>> metrics = Metrics(2)
     >>> metrics.in_slot(1).add_request("/embed", 200, 0.002)
     >>> b'pacsent_requests_total{code="200",path="/embed"} 1' in metrics.text("english")[0]

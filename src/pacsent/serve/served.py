@@ -39,8 +39,6 @@ class Served:
     certificates : sequence of Certificate
         Each must verify; the classifier's own certificate is added to them.
 
-    Examples
-    --------
     >>> from pacsent import make
     >>> served = Served("english", make("SIF-sum", "english"))
     >>> means, variances = served.solve(served.encode(["a glass of wine"]))
@@ -224,13 +222,7 @@ class Sources:
 
 
 def open_served(sources: Sources) -> Served:
-    """Open the models and make them ready.
-
-    Examples
-    --------
-    >>> open_served(Sources("english")).about()["dimensions"]
-    256
-    """
+    """Open the models and make them ready."""
     model = load(sources.model)
     classifier = load(sources.classifier) if sources.classifier else None
     index = load(sources.index) if sources.index else None

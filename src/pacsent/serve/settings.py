@@ -42,11 +42,6 @@ class Settings:
         Whether /v1/embeddings gives vectors of length one, as clients of OpenAI expect.
     watch : bool
         Whether classified texts are compared with the calibration set (metric `alarms`).
-
-    Examples
-    --------
-    >>> Settings(max_texts=10).max_texts
-    10
     """
 
     keys: tuple[bytes, ...] = ()
@@ -100,8 +95,6 @@ class Settings:
 def read_keys(path: str | Path) -> tuple[bytes, ...]:
     """The digests of the keys in a file with one key a line; lines that begin with # are comments.
 
-    Examples
-    --------
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
     ...     _ = file.write("# of the team\\nsecret-one-of-sixteen\\n")

@@ -26,8 +26,6 @@ def checksum(data: Any) -> str:
 def checksum_of_json(value: object) -> str:
     """Of the content, whatever the order of the keys and the white space of the file.
 
-    Examples
-    --------
     >>> checksum_of_json({'a': 1, 'b': 2}) == checksum_of_json({'b': 2, 'a': 1})
     True
     """

@@ -33,14 +33,7 @@ def place(path: str | os.PathLike) -> Path:
 
 
 def is_model(folder: Path) -> bool:
-    """Whether a folder holds something that pacsent saved.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> is_model(Path('no-such-folder'))
-    False
-    """
+    """Whether a folder holds something that pacsent saved."""
     try:
         config = json.loads((folder / CONFIG).read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -359,8 +359,6 @@ def check(path: str | os.PathLike) -> list[dict]:
     arrays must have the types, shapes and ranges that their class relies on, and a certificate
     inside a model must follow from its numbers.
 
-    Examples
-    --------
     >>> from pacsent.storage import check
     >>> all(step["ok"] for step in check("english"))
     True

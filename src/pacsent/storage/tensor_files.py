@@ -188,8 +188,6 @@ def checked_tensor(
     low, below : number, optional
         Refuse values under `low`, and values of `below` and more: ids, labels, counts.
 
-    Examples
-    --------
     >>> checked_tensor({"ids": np.array([0, 7])}, "ids", np.int64, (None,), low=0, below=5)
     Traceback (most recent call last):
     ...
@@ -219,8 +217,6 @@ def checked_tensor(
 def check_finite(array: np.ndarray, name: str) -> None:
     """Raise ValueError where an array of a saved state holds NaN or infinity.
 
-    Examples
-    --------
     >>> check_finite(np.array([1.0, np.nan]), "idf")
     Traceback (most recent call last):
     ...

@@ -202,8 +202,6 @@ def guarantee(
 def reliability(confidence: np.ndarray, right: np.ndarray) -> list[dict]:
     """Mean probability and share of right answers, in bins of the probability.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> reliability(np.array([0.52, 0.58, 0.97]), np.array([True, False, True]))
     [{'n': 2, 'probability': 0.55, 'right': 0.5}, {'n': 1, 'probability': 0.97, 'right': 1.0}]

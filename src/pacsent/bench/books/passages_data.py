@@ -7,14 +7,7 @@ from pacsent.text.reading import read_lines
 
 
 class Passage(NamedTuple):
-    """Some sentences of a book.
-
-    Examples
-    --------
-    >>> from pacsent.bench.books import passages
-    >>> passages()[0].author
-    'Austen'
-    """
+    """Some sentences of a book."""
 
     author: str
     book: str
@@ -24,8 +17,6 @@ class Passage(NamedTuple):
 def passages() -> list[Passage]:
     """All 3,000 passages, book by book; the books of an author in a fixed order.
 
-    Examples
-    --------
     >>> found = passages()
     >>> len(found), found[0].author, found[0].book
     (3000, 'Austen', 'Pride and Prejudice')

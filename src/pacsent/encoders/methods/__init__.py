@@ -111,8 +111,6 @@ def as_vectorizer(
     fitted : bool, default=True
         Whether the method must be ready for sentences.
 
-    Examples
-    --------
     >>> as_vectorizer(as_word_vectors("english")).method_name
     'SIF-sum'
     """
