@@ -638,7 +638,7 @@ class TestCommands:
         assert "violations" in self.run("simulate", *arguments).output
 
 
-@pytest.mark.parametrize("wrong", ["PB-L2", None, 3])
+@pytest.mark.parametrize("wrong", [dict, None, 3])
 def test_what_is_no_vectorizer_is_refused_by_its_type(wrong):
-    with pytest.raises(TypeError, match=r"encoder must be a sentence encoder.*make\("):
+    with pytest.raises(TypeError, match="encoder must be"):
         certify(wrong, ["good film"] * 20)

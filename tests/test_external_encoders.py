@@ -10,8 +10,10 @@ from sklearn.feature_extraction.text import HashingVectorizer
 
 import pacsent
 from pacsent import Index
+from pacsent.certificates.mapped_encoder import MappedEncoder
 from pacsent.encoders import ExternalEncoder, RemoteEncoder, as_encoder
 from pacsent.encoders import remote_encoder as remote
+from pacsent.paper.simulation import SETTINGS, Language
 
 TEXTS = ["a glass of wine", "the cat slept", "shares fell again", "a cup of tea"]
 
@@ -216,3 +218,36 @@ def test_a_damaged_cache_is_named(server, tmp_path):
 def test_addresses_are_checked():
     with pytest.raises(ValueError, match="url must begin with http"):
         RemoteEncoder("ftp://somewhere")
+
+
+def test_a_useful_encoder_is_certified_below_guessing_and_a_useless_one_is_not():
+    language = Language(SETTINGS["topics"])
+    texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 12))
+    words = language.words
+    rows = dict(zip(words.words, words.output_vectors))
+    turned = np.random.default_rng(1).normal(size=(words.n_dims, words.n_dims))
+
+    def average(texts):  # in other coordinates than those of the table
+        return (
+            np.array([np.mean([rows[w] for w in text.split()], axis=0) for text in texts]) @ turned
+        )
+
+    good = MappedEncoder(average, words)
+    found = pacsent.certify(good, texts, random_state=0, split=0.3)
+    assert found.bound < 0.4
+    assert found.provenance == "unknown" and "average" in found.encoder
+    assert found.verify(texts, good)
+    useless = MappedEncoder(ExternalEncoder(lambda t: np.ones((len(t), 3))), words)
+    # a constant vector still knows which words are frequent
+    assert pacsent.certify(useless, texts, random_state=0, split=0.3).bound > found.bound + 0.03
+
+
+def test_a_function_is_certified_with_the_english_table():
+    texts = [
+        f"the {a} man drank a glass of {b} with the {c} in the evening"
+        for a in ("old", "young", "poor", "rich", "tall", "small")
+        for b in ("wine", "beer", "water", "milk", "tea")
+        for c in ("cat", "dog")
+    ]
+    found = pacsent.certify(letters, texts, random_state=0, split=0.5)
+    assert "letters" in found.encoder and found.n == 30 and found.verify()

@@ -56,6 +56,8 @@ class ContinuationOptions(CertifyOptions):
     0.8
     """
 
+    any_encoder: ClassVar[bool] = True
+
     share: float = 0.8
     n_noise: int = 256
     bound: str = "betting"
@@ -170,8 +172,10 @@ def certify(
 
     Parameters
     ----------
-    encoder : estimator of this package, or a list of them
-        Gives the documents' vectors. It need not be fitted. Of a list, the one with the smallest
+    encoder : encoder, or a list of them
+        Gives the documents' vectors: an estimator of this package, which need not be fitted, or any
+        encoder that `pacsent.encoders.as_encoder` takes, whose vectors a linear map takes into the
+        word table of the English model (`MappedEncoder`). Of a list, the one with the smallest
         bound is certified; a union bound divides delta by their number.
     texts : iterable of str or of token lists, or Encoded
         The documents to certify. The word vectors must not have been trained on them.

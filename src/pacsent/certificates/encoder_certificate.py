@@ -6,6 +6,7 @@ copies. Each kind then measures on the `Sample` that it returns.
 
 import base64
 import binascii
+import copy
 import math
 import secrets
 import warnings
@@ -19,14 +20,16 @@ from sklearn.base import clone, is_classifier
 
 from pacsent.certificates.certificate import Certificate
 from pacsent.certificates.certificate_page import ChartBar
+from pacsent.certificates.mapped_encoder import MappedEncoder
 from pacsent.certificates.provenance import first_copies, provenance_of, refuse_overlap
+from pacsent.encoders.external_encoders import as_encoder, name_of
 from pacsent.encoders.text_report import EmptySentenceWarning
 from pacsent.maths.checks import check_count, check_probability, is_count, is_number
 from pacsent.maths.means import MEAN_BOUNDS
 from pacsent.maths.rounding import rounded_up
 from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.threads import n_threads
-from pacsent.words.vectors import WordVectors
+from pacsent.words.vectors import WordVectors, as_word_vectors
 
 ROUNDING = 1e-12  # relative; sums in float64 are off by less
 _STEPS = 65_535  # a kept loss is a multiple of 1/65535, rounded up
@@ -82,6 +85,7 @@ class CertifyOptions:
     """
 
     as_fitted: ClassVar[bool] = True  # whether the encoder as it was fitted is what is certified
+    any_encoder: ClassVar[bool] = False  # whether encoders without word vectors can be certified
 
     delta: float = 0.05
     n_candidates: int = 1
@@ -492,7 +496,7 @@ def _warned(found: EncoderCertificate, stacklevel: int) -> EncoderCertificate:
 
 def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
     """Check the encoder, encode the texts, and leave out what it has seen and copies."""
-    _check_encoder(encoder)
+    encoder = _checked_encoder(encoder, options)
     seed = secrets.randbits(62) if options.random_state is None else int(options.random_state)
     words = encoder.word_vectors.check_finite()  # a noise word may be one that no text contains
     encoded = words.vocabulary.encode(texts)
@@ -536,17 +540,23 @@ def n_negatives_of(words: WordVectors) -> int:
     return words.training.get("n_negatives") or 15
 
 
-def _check_encoder(encoder) -> None:
+def _checked_encoder(encoder, options) -> Any:
+    """The encoder, with a map into a word table where it is one of another program."""
     if hasattr(encoder, "__sklearn_tags__") and is_classifier(encoder):
         raise TypeError(
             f"encoder must be a sentence encoder. Got the classifier {type(encoder).__name__} "
             "instead. Call pacsent.guarantees.certify(classifier, texts, labels)."
         )
-    if not isinstance(getattr(encoder, "word_vectors", None), WordVectors):
-        raise TypeError(
-            "encoder must be a sentence encoder with word vectors, or a list of some. Got "
-            f"{type(encoder).__name__} instead. Make one: make('PB-L2', words)."
-        )
+    if not hasattr(encoder, "word_vectors"):
+        if not options.any_encoder:
+            raise TypeError(
+                "encoder must be a sentence encoder with word vectors, or a list of some. Got "
+                f"{type(encoder).__name__} instead. Make one: make('PB-L2', words)."
+            )
+        encoder = MappedEncoder(as_encoder(encoder))
+    if isinstance(encoder, MappedEncoder):  # a copy: one that was fitted stays so
+        words = as_word_vectors(encoder.word_vectors)
+        encoder = copy.copy(encoder).set_params(word_vectors=words)
     if not getattr(encoder, "in_table_space", True):
         raise ValueError(
             "The vectors must be in the coordinates of the word table to be certified. Got "
@@ -558,6 +568,7 @@ def _check_encoder(encoder) -> None:
             "The word vectors must have an output table to be certified. Got input vectors only "
             "instead. Train with pacsent train, or convert a model that kept both."
         )
+    return encoder
 
 
 def _describe(encoder) -> str:
@@ -566,6 +577,8 @@ def _describe(encoder) -> str:
         for key, value in encoder.get_params(deep=False).items()
         if key not in ("word_vectors", "n_jobs", "batch_size", "on_empty", "verbose")
     }
+    if "encoder" in parameters:
+        parameters["encoder"] = name_of(parameters["encoder"])
     inside = ", ".join(f"{key}={value!r}" for key, value in sorted(parameters.items()))
     return f"{type(encoder).__name__}({inside})"
 

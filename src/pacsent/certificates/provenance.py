@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pacsent.certificates.mapped_encoder import MappedEncoder
+from pacsent.encoders.external_encoders import name_of
 from pacsent.text.encoded import Encoded
 from pacsent.words.fingerprint import Fingerprint
 
@@ -33,6 +35,8 @@ def provenance_of(encoder: Any, encoded: Encoded, *, as_fitted: bool) -> Provena
     sources = [("The word vectors", words.fingerprint)]
     if as_fitted and encoder.learns_from_text:
         sources.append(("The fitted encoder", getattr(encoder, "fingerprint_", None)))
+    if isinstance(encoder, MappedEncoder):
+        sources.append((f"The encoder {name_of(encoder.encoder)}", None))
     for name, fingerprint in sources:
         verb = "have" if name.endswith("s") else "has"
         if fingerprint is None:

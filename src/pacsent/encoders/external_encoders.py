@@ -335,6 +335,18 @@ def as_encoder(given: Any, *, name: str | None = None) -> Any:
     return ExternalEncoder(given, name=name)
 
 
+def name_of(encoder: Any) -> str:
+    """What messages and certificates call an encoder.
+
+    >>> name_of(as_encoder("english"))
+    'SIF-sum'
+    """
+    encoder = as_encoder(encoder)
+    if isinstance(encoder, ConcatenatedEncoder):
+        return " + ".join(map(name_of, encoder.encoders))
+    return encoder.label if isinstance(encoder, ExternalEncoder) else encoder.method_name
+
+
 def cosines(encoder: Any, a: Iterable[str], b: Iterable[str]) -> np.ndarray:
     """Cosines of the vectors of texts, (n_a, n_b), within [-1, 1]."""
     A, B = (unit_rows(np.asarray(encoder.posterior(as_texts(x))[0], np.float32)) for x in (a, b))
