@@ -14,7 +14,7 @@ import numpy as np
 
 from classify import load
 from harness import finish, parser_for
-from pacsent import TextClassifier
+from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.guarantees import StreamWatcher, check_exchangeable
 
 
@@ -43,6 +43,7 @@ def stream_rows(data):
     held = order[2000:]
     classifier = TextClassifier(selection="folds", Cs=(36.0,), weighting="tf-idf", ngrams=(1, 1))
     classifier.fit([texts[i] for i in order[:2000]], labels[order[:2000]])
+    classifier = CertifiedClassifier(classifier, prefit=True)
     classifier.calibrate([texts[i] for i in held[:500]], labels[held[:500]], overlap="drop")
     rows = []
     later = np.random.default_rng(1).permutation(len(new))[:2000]

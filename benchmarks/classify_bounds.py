@@ -24,7 +24,7 @@ import numpy as np
 from classify import draw, in_parallel, load
 from gibbs_linear import Normal, bound, minimise_bound, recursive_bound
 from harness import RESULTS, finish, parser_for
-from pacsent import TextClassifier, make
+from pacsent import CertifiedClassifier, TextClassifier, make
 from pacsent import load as open_model
 from pacsent.classify.ngrams import NGrams
 from pacsent.maths.binomial import upper_limit
@@ -119,7 +119,9 @@ def one_draw(task):
     texts, labels = [train[i] for i in picked], y[picked]
     signs = np.where(labels == 1, 1.0, -1.0)
     X, E = features(texts, [train[i] for i in outside], words)
-    model = TextClassifier(words, n_jobs=1).fit(texts, labels, holdout=0.2, seed=seed)
+    model = CertifiedClassifier(
+        TextClassifier(words, n_jobs=1), holdout=0.2, random_state=seed
+    ).fit(texts, labels)
     kept = model.certificate_
     held_out = upper_limit(kept.n_errors, kept.n, delta)
     found = {"held out": held_out, **certified(roots(X, E), signs, delta)}

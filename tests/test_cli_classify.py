@@ -381,7 +381,7 @@ def test_an_error_rate_without_a_calibration_set_is_refused(plain, tmp_path, man
     result = CliRunner().invoke(cli, [*asked, *(["-o", f"{tmp_path}/out/"] if many else [])])
     assert result.exit_code == 1 and not result.stdout
     assert "--error must be left out for a classifier without a calibration set" in result.stderr
-    assert "Train the classifier with --holdout 0.2." in result.stderr
+    assert "Train with --holdout auto" in result.stderr
 
 
 def test_many_tables_keep_every_column_too(plain, tmp_path):
@@ -417,5 +417,5 @@ def test_a_seed_makes_the_hold_out_repeatable(folder, tmp_path):
     for name in "ab":
         run("train", folder / "train.tsv", "-o", tmp_path / name, *how)
     a, b = (pacsent.load(tmp_path / name) for name in "ab")
-    assert a.holdout_seed_ == b.holdout_seed_ == 0
+    assert a.seed_ == b.seed_ == 0
     assert np.array_equal(a.calibration_.log_proba, b.calibration_.log_proba)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from pacsent import TextClassifier, make, save
+from pacsent import CertifiedClassifier, TextClassifier, make, save
 from pacsent.cli import cli
 from pacsent.cli.printing import echo_json, noted, table
 
@@ -51,7 +51,9 @@ def places(tmp_path_factory):
     vectors = WordVectors(Vocabulary(words, range(100, 60, -1)), *tables)
     save(vectors, folder / "words")
     save(make("PB-L2", vectors).fit(texts), folder / "model")
-    classifier = TextClassifier(n_jobs=1).fit(texts, labels, holdout=0.5, seed=0)
+    classifier = CertifiedClassifier(TextClassifier(n_jobs=1), holdout=0.5, random_state=0).fit(
+        texts, labels
+    )
     save(classifier, folder / "classifier")
     return folder
 

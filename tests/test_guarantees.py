@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import pacsent
-from pacsent import TextClassifier
+from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.certificates.error_certificate import ErrorCertificate, bounds_from_counts
 from pacsent.classify.fitting import folds_for
 from pacsent.guarantees import AnswerRule, StreamWatcher, certify, check_exchangeable, compare
@@ -300,7 +300,7 @@ def texts_of(n, seed, topic="film"):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return TextClassifier().fit(*texts_of(300, 0), holdout=0.4, seed=0)
+    return CertifiedClassifier(TextClassifier(), holdout=0.4, random_state=0).fit(*texts_of(300, 0))
 
 
 def test_fit_holds_back_and_certifies(fitted):
@@ -309,13 +309,16 @@ def test_fit_holds_back_and_certifies(fitted):
     assert certificate.verify()
     new, labels = texts_of(4000, 1)
     assert 1 - fitted.score(new, labels) <= certificate.bound
-    assert fitted.holdout_seed_ == 0
+    assert fitted.seed_ == 0
     assert "held out by fit" in str(certificate)
     assert "not checked" in str(certificate)
 
 
 def test_the_seed_of_the_part_held_back_is_drawn_and_recorded():
-    seeds = {TextClassifier().fit(*texts_of(40, 0), holdout=0.4).holdout_seed_ for _ in range(3)}
+    seeds = {
+        CertifiedClassifier(TextClassifier(), holdout=0.4).fit(*texts_of(40, 0)).seed_
+        for _ in range(3)
+    }
     assert len(seeds) == 3
 
 
@@ -333,16 +336,6 @@ def test_certifying_on_training_texts_is_refused(fitted):
 def test_the_certify_of_encoders_names_that_of_classifiers(fitted):
     with pytest.raises(TypeError, match=r"pacsent.guarantees.certify\(classifier, texts, labels\)"):
         pacsent.certify(fitted, ["a good film"] * 50)
-
-
-def test_texts_that_a_bound_was_chosen_on_are_training_texts_too():
-    texts, labels = texts_of(200, 0)
-    classifier = TextClassifier(selection="bound").fit(texts, labels)
-    assert classifier.certificate_.n == 40
-    assert classifier.certificate_.n_candidates > 1
-    assert classifier.certificate_.verify()
-    with pytest.raises(ValueError, match="of these 200 were"):
-        classifier.certify(texts, labels)
 
 
 def test_class_bounds_are_wider_and_hold_together(fitted):
@@ -384,9 +377,8 @@ def test_abstaining_says_none_where_it_is_not_sure(fitted):
 
 def test_promises_need_a_part_held_back():
     classifier = TextClassifier().fit(*texts_of(40, 0))
-    for call in (lambda: classifier.predict_set(["a"]), classifier.abstain):
-        with pytest.raises(ValueError, match="holdout"):
-            call()
+    with pytest.raises(ValueError, match="holdout='auto'"):
+        StreamWatcher(classifier)
 
 
 def test_comparison_says_what_is_certain(fitted):
@@ -464,7 +456,9 @@ def test_it_abstains_where_it_can_read_nothing(words):
         vectors = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
         vocabulary = pacsent.Vocabulary(["good", "bad", "film"], [3, 2, 1])
         words = pacsent.WordVectors(vocabulary, vectors)
-    classifier = TextClassifier(words).fit(texts, labels, holdout=0.5, seed=0)
+    classifier = CertifiedClassifier(TextClassifier(words), holdout=0.5, random_state=0).fit(
+        texts, labels
+    )
     unreadable = ["", "我喜欢", "🎉"]
     answering = classifier.abstain(error=0.4)
     answering = dataclasses.replace(answering, threshold=0.0)  # it would answer everything
@@ -565,18 +559,17 @@ def test_copies_of_one_text_do_not_make_a_bound_smaller(fitted):
     assert fitted.certificate_.n_duplicates == 0
 
 
-@pytest.mark.parametrize("selection", ["auto", "bound"])
-def test_copies_are_on_one_side_of_the_split_and_counted_once(selection):
+def test_copies_are_on_one_side_of_the_split_and_counted_once():
     texts, labels = texts_of(60, 22)
     texts, labels = [*texts, *(t.upper() for t in texts), *texts], np.tile(labels, 3)
-    classifier = TextClassifier(selection=selection).fit(texts, labels, holdout=0.5, seed=1)
+    classifier = CertifiedClassifier(TextClassifier(), holdout=0.5, random_state=1)
+    classifier.fit(texts, labels)
     certificate = classifier.certificate_
     assert certificate.n - certificate.n_errors <= 30
     assert certificate.n + certificate.n_duplicates == 90
-    if selection == "auto":
-        again = certify(classifier, texts, labels, overlap="drop")
-        assert (again.n, again.n_errors) == (certificate.n, certificate.n_errors)
-        assert classifier.calibration_.labels.size == certificate.n
+    again = certify(classifier, texts, labels, overlap="drop")
+    assert (again.n, again.n_errors) == (certificate.n, certificate.n_errors)
+    assert classifier.calibration_.labels.size == certificate.n
 
 
 def test_bounds_hold_where_texts_repeat_in_the_population():

@@ -34,11 +34,10 @@ PACKAGES = {
     },
     "maps": {"encoders", "files", "maths", "text"},
     "paper": {"certificates", "encoders", "files", "maths", "progress", "text", "words"},
-    "guarantees": {"certificates", "classify", "maths", "text"},
+    "guarantees": {"certificates", "classify", "maths", "parameter_checks", "storage", "text"},
     "classify": {
-        "_kernels", "guarantees", "maths", "encoders", "parameter_checks",
-        "storage", "text",
-        "threads", "words",
+        "_kernels", "maths", "encoders", "parameter_checks", "storage", "text", "threads",
+        "words",
     },
     "certificates": {"maths", "progress", "encoders", "text", "threads", "words"},
     "encoders": {
@@ -114,7 +113,7 @@ def test_the_table_of_imports_is_what_the_code_does():
 def test_every_room_imports_only_from_rooms_below_it():
     layer = {package: number for number, package in enumerate(PACKAGES)}
     up = [(a, b) for a, others in PACKAGES.items() for b in others if layer[b] <= layer[a]]
-    assert up == [("classify", "guarantees")]  # fit(holdout=...)
+    assert not up
 
 
 def test_inside_a_room_imports_do_not_run_in_circles():

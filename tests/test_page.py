@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("fastapi")
 playwright = pytest.importorskip("playwright.sync_api")
 
-from pacsent import Index, TextClassifier, make, save  # noqa: E402
+from pacsent import CertifiedClassifier, Index, TextClassifier, make, save  # noqa: E402
 from pacsent.maps import make_map, write_html  # noqa: E402
 from pacsent.serve.application import PAGE_FILES  # noqa: E402
 
@@ -44,7 +44,9 @@ def address(tmp_path_factory):
     index.add(["a good lovely film", "a lovely ship", *HOSTILE[:5]])
     save(index, folder / "index")
     texts = [f"a {k} film number {i}" for i in range(150) for k in ("good lovely", "bad boring")]
-    classifier = TextClassifier(ngrams=(1, 1)).fit(texts, ["yes", "no"] * 150, holdout=0.4, seed=0)
+    classifier = CertifiedClassifier(
+        TextClassifier(ngrams=(1, 1)), holdout=0.4, random_state=0
+    ).fit(texts, ["yes", "no"] * 150)
     save(classifier, folder / "classifier")
     (folder / "keys").write_text(KEY + "\n")
     port = "18765"
@@ -284,7 +286,7 @@ def test_the_map_shows_a_whole_text_after_a_click(chromium, tmp_path):
 def test_a_hostile_text_is_only_text_in_an_explanation(chromium, tmp_path, text):
     texts = [f"a {k} film number {i}" for i in range(40) for k in ("good", "bad")]
     classifier = TextClassifier(ngrams=(1, 1)).fit(texts, ["</h1><script>", "@DATA@"] * 40)
-    page_ = classifier.explain(text).to_html()
+    page_ = classifier.estimator_.explain(text).to_html()
     (tmp_path / "why.html").write_text(page_, encoding="utf-8")
     page = shown(chromium, tmp_path / "why.html")
     assert page.inner_text("h1").startswith(("</h1><script>", "@DATA@"))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from pacsent import TextClassifier, Vocabulary, WordVectors, make, save
+from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make, save
 from pacsent.cli import cli
 
 pa = pytest.importorskip("pyarrow")
@@ -513,7 +513,7 @@ def test_one_text_to_one_file_stays_as_it_was(tmp_path, words, model):
 def test_classes_of_many_files_are_those_of_one(tmp_path):
     texts = [f"{word} film number {n}" for word in ("good", "bad") for n in range(40)]
     labels = ["yes"] * 40 + ["no"] * 40
-    classifier = TextClassifier(random_state=0).fit(texts, labels, holdout=0.5)
+    classifier = CertifiedClassifier(TextClassifier(random_state=0), holdout=0.5).fit(texts, labels)
     save(classifier, tmp_path / "model")
     folder = tmp_path / "in"
     folder.mkdir()

@@ -24,7 +24,7 @@ fastapi = pytest.importorskip("fastapi")
 pytest.importorskip("orjson")
 pytest.importorskip("uvicorn")
 
-from pacsent import Index, TextClassifier, make, save  # noqa: E402
+from pacsent import CertifiedClassifier, Index, TextClassifier, make, save  # noqa: E402
 from pacsent.paper import certify_words  # noqa: E402
 from pacsent.serve import Served, Settings, create_app, read_keys  # noqa: E402
 from pacsent.serve.batches import Batcher  # noqa: E402
@@ -47,7 +47,9 @@ def classifier():
     good, bad = "a good and lovely film number", "a bad and boring film number"
     texts = [f"{kind} {i} {'wine' if i % 3 else 'cat'}" for i in range(150) for kind in (good, bad)]
     labels = ["yes", "no"] * 150
-    return TextClassifier(ngrams=(1, 1)).fit(texts, labels, holdout=0.4, seed=0)
+    return CertifiedClassifier(TextClassifier(ngrams=(1, 1)), holdout=0.4, random_state=0).fit(
+        texts, labels
+    )
 
 
 @pytest.fixture(scope="module")

@@ -259,7 +259,9 @@ def test_counts_that_are_none_are_found_behind_right_checksums(tmp_path, counts)
 
 def test_a_certificate_in_a_folder_is_verified_when_it_is_opened(tmp_path):
     texts = [f"good film {i}" if i % 2 else f"bad book {i}" for i in range(120)]
-    model = pacsent.TextClassifier(None).fit(texts, [i % 2 for i in range(120)], holdout=0.5)
+    model = pacsent.CertifiedClassifier(pacsent.TextClassifier(None), holdout=0.5).fit(
+        texts, [i % 2 for i in range(120)]
+    )
     save(model, tmp_path / "model")
     tensors = tensors_of(tmp_path / "model")
     described = json.loads(tensors["description"].tobytes())

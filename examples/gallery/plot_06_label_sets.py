@@ -12,7 +12,7 @@ from collections import Counter
 import matplotlib.pyplot as plt
 import numpy as np
 
-from pacsent import TextClassifier
+from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.bench.books import passages
 from pacsent.maths.binomial import lower_limit, upper_limit
 
@@ -21,7 +21,9 @@ books = passages()
 order = rng.permutation(len(books))
 texts, authors = [books[i].text for i in order], [books[i].author for i in order]
 
-classifier = TextClassifier("english").fit(texts[:1800], authors[:1800], holdout=0.3, seed=0)
+classifier = CertifiedClassifier(TextClassifier("english"), holdout=0.3, random_state=0).fit(
+    texts[:1800], authors[:1800]
+)
 print(classifier.certificate_)
 
 # %%

@@ -10,14 +10,16 @@ else.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from pacsent import TextClassifier
+from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.bench.books import passages
 
 rng = np.random.default_rng(2)
 shelf = list(passages())
 order = rng.permutation(len(shelf))
 texts, authors = [shelf[i].text for i in order], [shelf[i].author for i in order]
-classifier = TextClassifier("english").fit(texts[:2000], authors[:2000], holdout=0.3, seed=0)
+classifier = CertifiedClassifier(TextClassifier("english"), holdout=0.3, random_state=0).fit(
+    texts[:2000], authors[:2000]
+)
 new, truth = texts[2000:], np.array(authors[2000:])
 
 promised, answered, wrong = [0.02, 0.05, 0.1, 0.15, 0.2], [], []

@@ -11,7 +11,7 @@ the training books; after 300 passages it turns to another book of each author.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from pacsent import TextClassifier
+from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.bench.books import passages
 from pacsent.guarantees import StreamWatcher, check_exchangeable
 
@@ -29,8 +29,8 @@ known = [known[i] for i in rng.permutation(len(known))]
 other = [other[i] for i in rng.permutation(len(other))]
 
 train, same = known[:1600], known[1600:]
-classifier = TextClassifier("english").fit(
-    [p.text for p in train], [p.author for p in train], holdout=0.4, seed=0
+classifier = CertifiedClassifier(TextClassifier("english"), holdout=0.4, random_state=0).fit(
+    [p.text for p in train], [p.author for p in train]
 )
 
 # %%

@@ -15,6 +15,7 @@ _HOMES = {
     "save": "storage",
     "push_to_hub": "storage",
     "TextClassifier": "classify",
+    "CertifiedClassifier": "guarantees",
     "certify": "certificates",
     "Index": "encoders",
     "METHODS": "encoders",
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from pacsent.classify.classifier import TextClassifier
     from pacsent.encoders.index import Index
     from pacsent.encoders.methods import METHODS, make
+    from pacsent.guarantees.certified_classifier import CertifiedClassifier
     from pacsent.storage import load, push_to_hub, save
     from pacsent.words.corpus import Corpus
     from pacsent.words.skipgram import SkipGram

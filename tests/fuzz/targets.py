@@ -132,10 +132,12 @@ def classifier() -> list[Tree]:
 
 
 def certified_classifier() -> list[Tree]:
-    from pacsent import TextClassifier, save
+    from pacsent import CertifiedClassifier, TextClassifier, save
 
     texts = [f"{text} {i}" for i, text in enumerate([*TEXTS, "good joy"] * 20)]
-    fitted = TextClassifier(None).fit(texts, ["a", "b", "a", "b", "a", "b"] * 20, holdout=0.5)
+    fitted = CertifiedClassifier(TextClassifier(None), holdout=0.5).fit(
+        texts, ["a", "b", "a", "b", "a", "b"] * 20
+    )
     return [made(lambda place: save(fitted, place / "m"))]
 
 
@@ -211,7 +213,7 @@ def saved_classes() -> dict[str, Callable[[], list[Tree]]]:
 
 def use_any(folder: Path) -> None:
     """Open whatever a folder holds and call all that a user would."""
-    from pacsent import Index, TextClassifier, WordVectors, load
+    from pacsent import CertifiedClassifier, Index, TextClassifier, WordVectors, load
 
     found = load(folder / "m")
     if isinstance(found, WordVectors):
@@ -226,9 +228,10 @@ def use_any(folder: Path) -> None:
         found.predict(TEXTS)
         found.explain("good film zzz")
         found.top_features(found.classes_[0])
-        if hasattr(found, "certificate_"):
-            str(found.certificate_)
-            found.predict_set(TEXTS, error=0.2)
+    elif isinstance(found, CertifiedClassifier):
+        only_finite(found.predict_proba(TEXTS))
+        str(found.certificate_)
+        found.predict_set(TEXTS, error=0.2)
     elif isinstance(found, Index):
         found.search(["good joy", "film"], k=3)
         found.add(["quiet film"])

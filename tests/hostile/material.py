@@ -41,12 +41,14 @@ def expected(method: str) -> np.ndarray:
 @cache
 def classifier():
     """A small classifier with a calibration set."""
-    from pacsent import TextClassifier
+    from pacsent import CertifiedClassifier, TextClassifier
 
     texts = [f"{a} {b} {a}" for a in ("now", "then") for b in WORDS * 2]
     labels = ["up" if text.startswith("now") else "down" for text in texts]
     numbered = [f"{text} {number}" for number, text in enumerate(texts)]
-    return TextClassifier(n_jobs=1).fit(numbered, labels, holdout=0.4, seed=0)
+    return CertifiedClassifier(TextClassifier(n_jobs=1), holdout=0.4, random_state=0).fit(
+        numbered, labels
+    )
 
 
 def write_words(name="words") -> Path:

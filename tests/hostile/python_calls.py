@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+import pacsent
 from hostile import material, text_inputs
 from hostile.material import METHODS, TEXTS, WORDS, expected, fitted, new
 from hostile.running import Case
@@ -409,8 +410,7 @@ def classifiers() -> Iterator[Case]:
         )
     for name, value in [
         ("sample_weight", [0.0] * n), ("sample_weight", [-1.0] * n), ("sample_weight", [nan] * n),
-        ("sample_weight", [1.0]), ("sample_weight", "x"), ("holdout", 0), ("holdout", 1),
-        ("holdout", nan), ("holdout", "x"), ("delta", 0), ("delta", nan), ("groups", [1]),
+        ("sample_weight", [1.0]), ("sample_weight", "x"), ("groups", [1]),
     ]:  # fmt: skip
         yield Case(
             f"TextClassifier.fit({name}={str(value)[:20]})",
@@ -418,11 +418,24 @@ def classifiers() -> Iterator[Case]:
             "refused",
         )
     for name, value in [
+        ("holdout", 0), ("holdout", 1), ("holdout", nan), ("holdout", "x"), ("delta", 0),
+        ("delta", nan), ("classes", 3), ("prefit", "x"), ("n_candidates", 0), ("joint", 2),
+        ("random_state", -1), ("random_state", 0.5), ("estimator", 3), ("estimator", "english"),
+        ("estimator", dict),
+    ]:  # fmt: skip
+        yield Case(
+            f"CertifiedClassifier({name}={value!r})",
+            lambda n=name, v=value: pacsent.CertifiedClassifier(**{n: v}).fit(
+                *zip(*material.LABELLED)
+            ),
+            "refused",
+        )
+    for name, value in [
         ("n_candidates", 0), ("n_candidates", 0.5), ("n_candidates", True), ("delta", 0),
         ("delta", "x"), ("overlap", "x"), ("checked", "x"), ("unknown", 1),
     ]:  # fmt: skip
         yield Case(
-            f"TextClassifier.certify({name}={value!r})",
+            f"CertifiedClassifier.certify({name}={value!r})",
             lambda n=name, v=value: material.classifier().certify(
                 [f"{text} new" for text, _ in material.LABELLED],
                 [label for _, label in material.LABELLED],
@@ -433,7 +446,7 @@ def classifiers() -> Iterator[Case]:
     for k in (-1, 0, 1.5, True, "x"):
         yield Case(
             f"TextClassifier.top_features('up', {k!r})",
-            lambda k=k: material.classifier().top_features("up", k),
+            lambda k=k: material.classifier().estimator_.top_features("up", k),
             "refused",
         )
 

@@ -36,14 +36,16 @@ PATHS = ("/", "//", "/page/../served.py", "/page/%2e%2e", "/index/-1", "/index/x
 @cache
 def app():
     """The application; made before any child is started, which then starts its own threads."""
-    from pacsent import Index, TextClassifier
+    from pacsent import CertifiedClassifier, Index, TextClassifier
     from pacsent.serve import Served, Settings, create_app
 
     index = Index(material.new("Average"))
     index.add(TEXTS)
     texts = [f"{text} {i}" for i in range(6) for text in TEXTS]
     labels = ["up" if "joy" in text else "down" for text in texts]
-    classifier = TextClassifier(ngrams=(1, 1)).fit(texts, labels, holdout=0.4, seed=0)
+    classifier = CertifiedClassifier(
+        TextClassifier(ngrams=(1, 1)), holdout=0.4, random_state=0
+    ).fit(texts, labels)
     served = Served("m", material.new("Average").fit([]), classifier, index).warm_up()
     return create_app(served, Settings(max_tokens=100_000, timeout=20))
 

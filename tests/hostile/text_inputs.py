@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from sklearn.base import clone
 
 from hostile.material import TEXTS as SHORT
 from hostile.material import new, words
@@ -50,9 +51,11 @@ class Call:
 
 @cache
 def classifier(holdout=0.5):
-    from pacsent import TextClassifier
+    from pacsent import CertifiedClassifier, TextClassifier
 
-    return TextClassifier().fit(OTHERS, LABELS, holdout=holdout, seed=0)
+    return CertifiedClassifier(TextClassifier(), holdout=holdout, random_state=0).fit(
+        OTHERS, LABELS
+    )
 
 
 @cache
@@ -203,20 +206,41 @@ TABLE: dict[str, Call] = {
     "classify.TextClassifier.fit": Call(_classified),
     **{
         f"classify.TextClassifier.{name}": Call(
+            lambda texts, name=name: getattr(classifier().estimator_, name)(texts)
+        )
+        for name in (
+            "predict",
+            "predict_proba",
+            "predict_log_proba",
+            "decision_function",
+            "decision_values",
+        )
+    },
+    "classify.TextClassifier.stream": Call(
+        lambda texts: list(classifier().estimator_.stream(texts))
+    ),
+    "classify.TextClassifier.score": Call(
+        lambda texts: classifier().estimator_.score(texts, LABELS)
+    ),
+    **{
+        f"guarantees.CertifiedClassifier.{name}": Call(
             lambda texts, name=name: getattr(classifier(), name)(texts)
         )
-        for name in ("predict", "predict_proba", "predict_log_proba", "decision_function")
+        for name in ("answers", "predict", "predict_proba", "predict_log_proba")
     },
-    "classify.TextClassifier.decision_values": Call(
-        lambda texts: classifier().decision_values(texts)
+    "guarantees.CertifiedClassifier.fit": Call(
+        lambda texts: clone(classifier()).fit(texts, LABELS).predict_proba(OTHERS)
     ),
-    "classify.TextClassifier.stream": Call(lambda texts: list(classifier().stream(texts))),
-    "classify.TextClassifier.predict_set": Call(
-        lambda texts: list(classifier().predict_set(texts, error=0.3))
+    "guarantees.CertifiedClassifier.predict_set": Call(
+        lambda texts: classifier().predict_set(texts, error=0.3)
     ),
-    "classify.TextClassifier.score": Call(lambda texts: classifier().score(texts, LABELS)),
-    "classify.TextClassifier.certify": Call(_certified_classifier),
-    "classify.TextClassifier.calibrate": Call(
+    "guarantees.CertifiedClassifier.certify": Call(
+        lambda texts: str(classifier().certify(texts, LABELS))
+    ),
+    "guarantees.CertifiedClassifier.compare": Call(
+        lambda texts: str(classifier().compare(classifier(0.4), texts, LABELS, overlap="drop"))
+    ),
+    "guarantees.CertifiedClassifier.calibrate": Call(
         lambda texts: classifier(0.3).calibrate(texts, LABELS).predict_proba(OTHERS)
     ),
     "guarantees.certify": Call(_certified_classifier),

@@ -34,9 +34,10 @@ class ErrorCertificate(Certificate):
 
     Examples
     --------
-    >>> from pacsent import TextClassifier
+    >>> from pacsent import CertifiedClassifier, TextClassifier
     >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
-    >>> classifier = TextClassifier().fit(texts, ["up", "down"] * 40, holdout=0.5, seed=0)
+    >>> classifier = CertifiedClassifier(TextClassifier(), holdout=0.5, random_state=0)
+    >>> _ = classifier.fit(texts, ["up", "down"] * 40)
     >>> classifier.certificate_.n, classifier.certificate_.n_errors
     (40, 0)
     >>> classifier.certificate_.bound < 0.1

@@ -16,8 +16,7 @@ from pacsent.classify import classifier_state, fitting, inputs
 from pacsent.classify.explanation import Explanation, explain, feature_weights, features_page
 from pacsent.classify.ngrams import NGrams, fingerprints, names
 from pacsent.encoders import SentenceVectorizer, make
-from pacsent.guarantees import abstaining, calibration_set, error_bounds, label_sets
-from pacsent.maths.checks import check_count, check_probability
+from pacsent.maths.checks import check_count
 from pacsent.maths.temperature import log_probabilities
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
 from pacsent.storage import State, Tensors
@@ -38,7 +37,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     together with sentence vectors. All candidates are solved together on folds of the training
     labels, and the best are averaged. With few labels, a Gaussian process, averaged over its scales
     with the evidence as weights, counts as much as these. Probabilities are calibrated on held-out
-    texts.
+    texts. `pacsent.CertifiedClassifier` adds guarantees.
 
     Parameters
     ----------
@@ -53,11 +52,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         and up to three where there are at least 5,000 texts of 600 letters or more on average.
     weighting : {"auto", "tf-idf", "naive-bayes", "both"}, default="auto"
         How n-grams are weighted with many labels; "auto" tries all.
-    selection : {"auto", "evidence", "folds", "bound"}, default="auto"
-        How scales are chosen: by the evidence of a Gaussian process, by accuracy on folds, or on a
-        held-out fifth of the labels, with the certificate corrected for the choice
-        (`certificate_`). "auto" takes folds with many labels, the mean of evidence and folds with
-        few, evidence alone below 80.
+    selection : {"auto", "evidence", "folds"}, default="auto"
+        How scales are chosen: by the evidence of a Gaussian process, or by accuracy on folds.
+        "auto" takes folds with many labels, the mean of evidence and folds with few, evidence alone
+        below 80.
     Cs, dense_scales : tuples of float
         Candidates: weight of the labels, and scale of the vectors relative to the n-grams.
     class_weight : dict, "balanced" or None, default=None
@@ -71,8 +69,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     classes_ : array
     selection_ : dict
         What was tried and chosen, and on how many texts.
-    certificate_ : ErrorCertificate
-        After `fit(..., holdout=0.2)` or with selection="bound".
+    out_of_fold_ : OutOfFold
+        `log_proba` and `labels` of training texts, predicted by models not fitted on them.
 
     Examples
     --------
@@ -88,7 +86,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         "method": [str],
         "ngrams": [tuple, list, StrOptions({"auto"})],
         "weighting": [StrOptions({"auto", *fitting.WEIGHTINGS})],
-        "selection": [StrOptions({"auto", "evidence", "folds", "bound"})],
+        "selection": [StrOptions({"auto", "evidence", "folds"})],
         "Cs": [tuple, list],
         "dense_scales": [tuple, list],
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -126,75 +124,39 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
-        texts: Iterable[str],
-        labels: Sequence,
+        X: Iterable[str],
+        y: Sequence,
         sample_weight: ArrayLike | None = None,
-        *,
         groups: Sequence | None = None,
-        holdout: float | None = None,
-        delta: float = 0.05,
-        seed: int | None = None,
     ) -> "TextClassifier":
         """Learn from labelled texts.
 
         Parameters
         ----------
-        texts : iterable of str
-        labels : array of str or int, one for each text
+        X : iterable of str
+        y : array of str or int, one for each text
         sample_weight : array, optional
             How much each text counts.
         groups : array, one for each text, optional
             The book, the author, the day a text is from, where new texts will be of other groups:
-            texts of a group are left out together in cross-validation. What `holdout` holds out is
-            drawn from all groups, so guarantees are not about other groups.
-        holdout : float or None, default=None
-            The share of texts held out, drawn at random, all copies of a text together. Nothing is
-            fitted or chosen on them: the certificate, label sets and abstaining come from them.
-        delta : float, default=0.05
-            Chance that the certificate from the held-out part is wrong.
-        seed : int or None, default=None
-            Decides which texts are held out. None draws a seed from the system and records it.
+            texts of a group are left out together in cross-validation.
         """
         new = copy.copy(self)
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(new, name)
-        new._fit(as_texts(texts), labels, sample_weight, groups, (holdout, delta, seed))
+        new._fit(as_texts(X), y, sample_weight, groups)
         self.__dict__ = new.__dict__  # at the end: a refused fit changes nothing
         return self
 
-    def _fit(self, texts, labels, sample_weight, groups, how):
-        holdout, delta, seed = how
-        check_probability("delta", delta)
+    def _fit(self, texts, labels, sample_weight, groups):
         candidates = self._candidates()
         sizes = inputs.as_ngram_sizes(self.ngrams)
         self.classes_, y = inputs.encoded_labels(labels, texts)
         weights = inputs.text_weights(sample_weight, self.class_weight, self.classes_, y)
-        group_of = inputs.as_groups(groups, len(texts), self.selection)
-        prints = fingerprints(texts)
-        if self.selection == "bound" and holdout is None:
-            holdout = 1 / fitting.N_FOLDS
-        held_out, rest = np.arange(0), np.arange(len(texts))
-        if holdout is not None:
-            held_out, rest, self.holdout_seed_ = error_bounds.split(prints, holdout, seed)
-            _check_left(self.classes_, y, rest)
-        chosen_on = held_out if self.selection == "bound" else held_out[:0]
-        used = np.concatenate([rest, chosen_on])
-        rows = _Rows(
-            [texts[i] for i in rest], [texts[i] for i in chosen_on], y[used], weights[used],
-            None if group_of is None else group_of[used], prints[used],
-        )  # fmt: skip
-        self._fit_rows(rows, sizes or _auto_sizes(rows.fitted), candidates, delta)
-        self.training_fingerprints_ = np.unique(prints[used])
-        if holdout is not None and self.selection != "bound":
-            log_proba = self.predict_log_proba([texts[i] for i in held_out])
-            wrong = log_proba.argmax(axis=1) != y[held_out]
-            counted = error_bounds.counted_once(prints[held_out], wrong)
-            self.calibration_ = calibration_set.Calibration(
-                log_proba[counted], y[held_out][counted]
-            )
-            self.certificate_ = error_bounds.of_held_out(
-                wrong, prints[held_out], delta, grouped=groups is not None
-            )
+        group_of = inputs.as_groups(groups, len(texts))
+        rows = _Rows(texts, y, weights, group_of, fingerprints(texts))
+        self._fit_rows(rows, sizes or _auto_sizes(texts), candidates)
+        self.training_fingerprints_ = np.unique(rows.prints)
 
     def _candidates(self):
         return fitting.Candidates(
@@ -203,9 +165,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             fitting.WEIGHTINGS if self.weighting == "auto" else (self.weighting,),
         )
 
-    def _fit_rows(self, given, sizes, candidates, delta):
+    def _fit_rows(self, given, sizes, candidates):
         """Fit the texts of `given`, a `_Rows`."""
-        texts, threads = given.fitted, n_threads(self.n_jobs)
+        texts, threads = given.texts, n_threads(self.n_jobs)
         self.ngrams_ = NGrams.of(
             texts, sizes, min_texts=2 if len(texts) >= _MANY else 1, n_threads=threads
         )
@@ -214,36 +176,30 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
                 "texts must hold words. Got no word in any of them instead. Check which column "
                 "holds the text."
             )
-        X, lengths = self.ngrams_.tf_idf_and_lengths(texts + given.judged, threads)
+        X, lengths = self.ngrams_.tf_idf_and_lengths(texts, threads)
         self.vectorizer_ = self._make_vectorizer(texts)
-        E = self._dense(texts + given.judged)
-        mean = E[: len(texts)].mean(axis=0, dtype=np.float64)
+        E = self._dense(texts)
+        mean = E.mean(axis=0, dtype=np.float64)
         E = E - mean.astype(np.float32)
-        squares = (E[: len(texts)].astype(np.float64) ** 2).sum(axis=1)
+        squares = (E.astype(np.float64) ** 2).sum(axis=1)
         size = np.sqrt(max(float(squares.mean()), 1e-30))
         E = np.ascontiguousarray(E * np.float32(1.0 / size))
         rows = fitting.Labelled(X, E, given.y, self.classes_.size, given.weights)
-        linear = self._solve(rows, given, candidates, threads, delta)
+        linear = self._solve(rows, given, candidates, threads)
         self.coef_ngrams_ = np.ascontiguousarray(linear.sparse, np.float32)
         self.coef_dense_ = np.ascontiguousarray(linear.dense / size, np.float32)
         self.intercept_ = linear.intercept - mean @ self.coef_dense_.astype(np.float64)
         self.inverse_temperature_ = linear.inverse_temperature
         self.selection_ = {**linear.report, "n_texts": len(texts)}
-        self.confidence_quantiles_ = np.asarray(self.selection_.pop("confidences"))
+        self.out_of_fold_ = self.selection_.pop("out_of_fold")
         self._check_finite()
         n_words = float(np.mean([len(text.split()) for text in texts]))
-        values = feature_weights(self, float(lengths[: len(texts)].mean()), n_words, mean)
+        values = feature_weights(self, float(lengths.mean()), n_words, mean)
         self.named_features_ = self._named(texts, values)
 
-    def _solve(self, rows, given, candidates, threads, delta):
+    def _solve(self, rows, given, candidates, threads):
         groups, copies = given.groups, given.prints
         few = fitting.is_few(rows.labels.size, rows.n_classes)
-        if self.selection == "bound":
-            held_out = np.arange(len(given.fitted), rows.labels.size)
-            linear, self.certificate_ = error_bounds.fit_by_bound(
-                rows, held_out, candidates, threads, delta, given.prints[held_out]
-            )
-            return linear
         if self.selection == "folds" or not (few or self.selection == "evidence"):
             return fitting.fit_by_folds(
                 rows, candidates, threads, self.random_state, groups, copies
@@ -256,7 +212,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return fitting.fit_by_both(rows, candidates, threads, folds, grouped)
 
     def _check_finite(self):
-        parts = self.coef_ngrams_, self.coef_dense_, self.intercept_, self.confidence_quantiles_
+        parts = self.coef_ngrams_, self.coef_dense_, self.intercept_, self.out_of_fold_.log_proba
         if not all(np.isfinite(part).all() for part in parts):
             raise ValueError(
                 "The weights that were fitted must be finite. They are not: sample_weight, "
@@ -340,57 +296,6 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
         return float(np.average(hits, weights=weights))
 
-    # ---- guarantees ----------------------------------------------------------------------------
-
-    def certify(
-        self, texts: Iterable[str], labels: Sequence, **settings: Any
-    ) -> error_bounds.ErrorCertificate:
-        """Bound the error rate by texts that were not fitted: `pacsent.guarantees.certify`."""
-        return error_bounds.certify(self, texts, labels, **settings)
-
-    def calibrate(
-        self, texts: Iterable[str], labels: Sequence, *, overlap: str = "refuse"
-    ) -> "TextClassifier":
-        """Take labelled texts that nothing was fitted on as the calibration set."""
-        found = error_bounds.unseen(self, texts, labels, overlap)
-        log_proba = self.predict_log_proba(found.texts)
-        counted = error_bounds.counted_once(found.fingerprints, log_proba.argmax(axis=1) != found.y)
-        self.calibration_ = calibration_set.Calibration(log_proba[counted], found.y[counted])
-        return self
-
-    def predict_set(
-        self,
-        texts: Iterable[str],
-        *,
-        error: float = 0.05,
-        delta: float = 0.05,
-        per_class: bool = False,
-    ) -> list[list]:
-        """For each text the classes that cannot be ruled out.
-
-        With probability 1 - delta over the calibration texts, the sets of this fitted classifier
-        miss the right class for at most `error` of new texts; for every class by itself with
-        `per_class`. A set can be empty.
-        """
-        thresholds = self.set_thresholds(error=error, delta=delta, per_class=per_class)
-        return [self.classes_[row].tolist() for row in self.predict_log_proba(texts) >= thresholds]
-
-    def set_thresholds(
-        self, *, error: float = 0.05, delta: float = 0.05, per_class: bool = False
-    ) -> np.ndarray:
-        """Log-probability from which on each class is in the sets of `predict_set`."""
-        return label_sets.set_thresholds(
-            calibration_set.calibration_of(self), error, delta, per_class
-        )
-
-    def abstain(self, *, error: float | None = None, delta: float = 0.05) -> abstaining.Abstaining:
-        """Answer only where at most `error` of the answers are wrong, with confidence 1 - delta.
-
-        None takes the smallest of 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5 with which
-        at least half of the calibration texts are answered, and corrects delta for this choice.
-        """
-        return abstaining.abstain(self, calibration_set.calibration_of(self), error, delta)
-
     # ---- explanations --------------------------------------------------------------------------
 
     def explain(self, text: str, label: Any = None) -> Explanation:
@@ -431,7 +336,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def from_state(cls, state: State) -> "TextClassifier":
-        """The inverse of `state`. The certificate must follow from its numbers."""
+        """The inverse of `state`."""
         state.tensors.verify()
         vectorizer = state.parts.get("vectorizer")
         made = cls(vectorizer, **state.config["parameters"])
@@ -449,10 +354,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
 
 class _Rows(NamedTuple):
-    """Texts that are fitted, and texts used to choose only; the arrays are of both in order."""
+    """Texts to fit, and one number for each in every array."""
 
-    fitted: list[str]
-    judged: list[str]
+    texts: list[str]
     y: np.ndarray
     weights: np.ndarray
     groups: np.ndarray | None
@@ -463,15 +367,6 @@ def _batches(texts):
     rest = iter(texts)
     while batch := list(islice(rest, _BATCH)):
         yield as_texts(batch)
-
-
-def _check_left(classes, y, rest):
-    left = np.bincount(y[rest], minlength=classes.size)
-    if (left < 2).any():
-        raise ValueError(
-            "holdout must leave at least two texts of every class to fit. Class "
-            f"{inputs.few(classes[left < 2])} has fewer left. Hold out less, or add texts."
-        )
 
 
 def _auto_sizes(texts) -> tuple[int, int]:

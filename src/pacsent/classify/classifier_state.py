@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from pacsent.classify.fitting import OutOfFold
 from pacsent.classify.inputs import as_classes, as_labels, as_ngram_sizes
 from pacsent.classify.ngrams import NGrams
-from pacsent.guarantees.calibration_set import Calibration
-from pacsent.guarantees.error_bounds import ErrorCertificate
 from pacsent.storage import checked_tensor
 
 
@@ -20,7 +19,6 @@ def to_arrays(classifier: Any) -> dict[str, np.ndarray]:
         "classes": classifier.classes_.tolist(),
         "selection": classifier.selection_,
         "names": names,
-        "holdout_seed": getattr(classifier, "holdout_seed_", None),
         "inverse_temperature": classifier.inverse_temperature_,
         "sizes": list(classifier.ngrams_.sizes),
     }
@@ -31,14 +29,10 @@ def to_arrays(classifier: Any) -> dict[str, np.ndarray]:
         "coef_dense": classifier.coef_dense_,
         "intercept": classifier.intercept_,
         "fingerprints": classifier.training_fingerprints_,
-        "confidence_quantiles": classifier.confidence_quantiles_,
+        "out_of_fold.log_proba": classifier.out_of_fold_.log_proba,
+        "out_of_fold.labels": classifier.out_of_fold_.labels,
         "named": values,
     }
-    if hasattr(classifier, "calibration_"):
-        state["calibration.log_proba"] = classifier.calibration_.log_proba
-        state["calibration.labels"] = classifier.calibration_.labels
-    if hasattr(classifier, "certificate_"):
-        described["certificate"] = classifier.certificate_.to_dict()
     text = json.dumps(described, ensure_ascii=False).encode()
     return {**state, "description": np.frombuffer(text, np.uint8)}
 
@@ -46,8 +40,8 @@ def to_arrays(classifier: Any) -> dict[str, np.ndarray]:
 def from_arrays(state: Any, vectorizer: Any = None) -> dict[str, Any]:
     """The attributes of a fitted classifier from `to_arrays`, or ValueError where they are not.
 
-    The arrays may have been written by somebody else: all shapes agree with each other, all numbers
-    are finite and in their range, and a certificate is verified.
+    The arrays may have been written by somebody else: all shapes agree with each other, and all
+    numbers are finite and in their range.
     """
     description = checked_tensor(state, "description", np.uint8, (None,))
     described = json.loads(description.tobytes())
@@ -71,8 +65,12 @@ def from_arrays(state: Any, vectorizer: Any = None) -> dict[str, Any]:
         raise ValueError(f"inverse_temperature must be positive and finite. Got {scale!r} instead")
     if not isinstance(described["selection"], dict):
         raise ValueError("selection must be an object")
-    quantiles = checked_tensor(state, "confidence_quantiles", np.float64, (None,), low=0)
-    learned = {
+    of_fold = checked_tensor(
+        state, "out_of_fold.labels", np.int64, (None,), low=0, below=len(names)
+    )
+    shape = of_fold.size, len(names)
+    log_proba = checked_tensor(state, "out_of_fold.log_proba", np.float64, shape)
+    return {
         "classes_": classes,
         "selection_": described["selection"],
         "inverse_temperature_": float(scale),
@@ -81,29 +79,12 @@ def from_arrays(state: Any, vectorizer: Any = None) -> dict[str, Any]:
         "coef_dense_": checked_tensor(state, "coef_dense", np.float32, (n_dims, n_columns)),
         "intercept_": checked_tensor(state, "intercept", np.float64, (n_columns,)),
         "training_fingerprints_": checked_tensor(state, "fingerprints", np.uint64, (None,)),
-        "confidence_quantiles_": quantiles,
+        "out_of_fold_": OutOfFold(log_proba, of_fold),
         "named_features_": (
             known, checked_tensor(state, "named", np.float64, (len(known), n_columns))
         ),
         "vectorizer_": vectorizer,
     }  # fmt: skip
-    seed = described["holdout_seed"]
-    if seed is not None:
-        if type(seed) is not int:
-            raise ValueError(f"holdout_seed must be an integer. Got {seed!r} instead")
-        learned["holdout_seed_"] = seed
-    if "calibration.labels" in state:
-        labels = checked_tensor(
-            state, "calibration.labels", np.int64, (None,), low=0, below=len(names)
-        )
-        shape = labels.size, len(names)
-        log_proba = checked_tensor(state, "calibration.log_proba", np.float64, shape)
-        learned["calibration_"] = Calibration(log_proba, labels)
-    if "certificate" in described:
-        certificate = ErrorCertificate.from_dict(described["certificate"])
-        certificate.verify()
-        learned["certificate_"] = certificate
-    return learned
 
 
 def vectorizer_dims(vectorizer: Any) -> int | None:

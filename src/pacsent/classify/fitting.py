@@ -4,6 +4,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -60,6 +61,13 @@ class Linear:
     intercept: np.ndarray  # (n_columns,)
     inverse_temperature: float
     report: dict = field(default_factory=dict)
+
+
+class OutOfFold(NamedTuple):
+    """Predictions for training texts by models that were not fitted on them, and their classes."""
+
+    log_proba: np.ndarray  # (n, n_classes)
+    labels: np.ndarray  # (n,)
 
 
 @dataclass(frozen=True)
@@ -150,7 +158,7 @@ def fit_by_both(
 
 
 def _judged(values, rows, which):
-    """Inverse temperature, accuracy and confidences from decision values of held-out texts."""
+    """Inverse temperature, accuracy and probabilities from decision values of held-out texts."""
     labels, weights = rows.labels[which], rows.weights[which]
     inverse_temperature = fit_inverse_temperature(values, labels, weights)
     hits = predicted(values) == labels
@@ -158,7 +166,7 @@ def _judged(values, rows, which):
         "accuracy": float((weights * hits).sum() / weights.sum()),
         "n_tested": int(labels.size),
         "inverse_temperature": inverse_temperature,
-        "confidences": _quantiles(values, inverse_temperature),
+        "out_of_fold": OutOfFold(log_probabilities(values, inverse_temperature), labels),
     }
 
 
@@ -321,27 +329,6 @@ def _named_shares(table, shares):
     ]
 
 
-def choose(rows: Labelled, candidates: Candidates, held_out: np.ndarray, n_threads: int) -> dict:
-    """The one candidate with the fewest errors on the rows `held_out`, fitted without them."""
-    of = np.ones(rows.labels.size, np.int64)
-    of[held_out] = 0
-    tried = try_all(rows, candidates, Folds(of, 1, of == 0), n_threads)
-    accuracies = [row["accuracy"] for row in tried.table]
-    losses = tried.losses()
-    best = max(range(len(accuracies)), key=lambda at: (accuracies[at], -losses[at]))
-    return {
-        **tried.table[best],
-        **_judged(tried.values[:, :, best], rows, tried.tested),
-        "n_candidates": len(tried.table),
-        "candidates": tried.table,
-    }
-
-
-def fit_one(rows: Labelled, choice: dict, n_threads: int = 1) -> Linear:
-    """Solve one candidate on all rows, to a tight tolerance."""
-    return fit_mixture(rows, [choice], np.ones(1), n_threads)
-
-
 def fit_mixture(
     rows: Labelled, table: list[dict], shares: np.ndarray, n_threads: int = 1
 ) -> Linear:
@@ -460,12 +447,6 @@ def predicted(decisions: np.ndarray) -> np.ndarray:
     if decisions.shape[1] == 1:
         return (decisions[:, 0] > 0).astype(np.int64)
     return decisions.argmax(axis=1)
-
-
-def _quantiles(decisions, inverse_temperature):
-    """201 quantiles of the largest probability of held-out texts."""
-    confidence = np.exp(log_probabilities(decisions, inverse_temperature).max(axis=1))
-    return np.quantile(confidence, np.linspace(0, 1, 201)).tolist()
 
 
 def _folds(labels, rng, copies=None):

@@ -242,14 +242,14 @@ def few(values: Iterable) -> str:
     return f"{shown}, ..." if len(values) > 5 else shown
 
 
-def as_groups(groups: Any, n_texts: int, selection: str) -> np.ndarray | None:
+def as_groups(groups: Any, n_texts: int) -> np.ndarray | None:
     """The number of each text's group, (n_texts,); None where there are no groups.
 
     Groups may be of any kind that can be compared and hashed, such as dates.
 
     Examples
     --------
-    >>> as_groups(["b", "a", "b"], 3, "auto")
+    >>> as_groups(["b", "a", "b"], 3)
     array([0, 1, 0])
     """
     if groups is None:
@@ -260,11 +260,6 @@ def as_groups(groups: Any, n_texts: int, selection: str) -> np.ndarray | None:
             f"groups must be one for each of the {n_texts:,} texts. Got {len(values):,} instead."
         )
     _refuse_missing(values, "groups")
-    if selection == "bound":
-        raise ValueError(
-            "groups cannot be used with selection='bound': the bound is about texts of the same "
-            "groups. Leave groups out, or choose another selection."
-        )
     try:
         number = {group: at for at, group in enumerate(dict.fromkeys(values))}
     except TypeError as error:

@@ -46,6 +46,16 @@ class WordsOrNone(ModelPath):
         return None if value in (None, "none") else super().convert(value, param, ctx)
 
 
+class ShareOrAuto(click.FloatRange):
+    """A share strictly between 0 and 1, or auto."""
+
+    def __init__(self):
+        super().__init__(0, 1, min_open=True, max_open=True)
+
+    def convert(self, value, param, ctx):
+        return value if value == "auto" else super().convert(value, param, ctx)
+
+
 def _classifier(path):
     from pacsent.storage import load
 
@@ -63,6 +73,11 @@ def _checked(texts, new, quiet):
     from pacsent.guarantees import check_exchangeable
 
     return None if new is None else check_exchangeable(texts, list(read_texts(new, quiet=quiet)))
+
+
+def _text_classifier(classifier):
+    """The TextClassifier in a certified classifier, or this one."""
+    return getattr(classifier, "estimator_", classifier)
 
 
 def _labels_of(classifier, labels):
@@ -94,9 +109,11 @@ def _labels_of(classifier, labels):
 @click.option(
     "--ngrams", type=click.IntRange(1, 8), help="Longest n-gram.  [default: by the texts]"
 )
-@probability_option(
-    "--holdout", None, "Share of the labels to hold out as a calibration set, such as 0.2."
-)
+@click.option(
+    "--holdout", type=ShareOrAuto(), metavar="SHARE",
+    help="Share of the labels to hold out as a calibration set, such as 0.2, or auto: by their "
+    "number.  [default: none, and no guarantee]",
+)  # fmt: skip
 @delta_option
 @click.option("--balanced", is_flag=True, help="Give every class the same weight.")
 @click.option("--random-state", type=click.IntRange(min=0), metavar="SEED",
@@ -115,6 +132,7 @@ def train(data, output, words, ngrams, **given):
     about texts of the same groups, where --group-column names groups.
     """
     from pacsent.classify import TextClassifier
+    from pacsent.guarantees import CertifiedClassifier
     from pacsent.storage import check_place, save
 
     check_place(output, [data, words], overwrite=given["overwrite"])
@@ -129,12 +147,16 @@ def train(data, output, words, ngrams, **given):
         class_weight="balanced" if given["balanced"] else None,
         n_jobs=given["n_jobs"],
         random_state=given["random_state"] or 0,
-    ).fit(
-        texts, labels, groups=groups, holdout=given["holdout"], delta=given["delta"],
-        seed=given["random_state"],
-    )  # fmt: skip
+    )
+    if given["holdout"] is not None:
+        classifier = CertifiedClassifier(
+            classifier, holdout=given["holdout"], delta=given["delta"],
+            random_state=given["random_state"],
+        )  # fmt: skip
+    classifier.fit(texts, labels, groups=groups)
     save(classifier, output, overwrite=given["overwrite"])
-    chosen = {k: v for k, v in classifier.selection_.items() if k != "candidates"}
+    model = _text_classifier(classifier)
+    chosen = {k: v for k, v in model.selection_.items() if k != "candidates"}
     certificate = getattr(classifier, "certificate_", None)
     if given["as_json"]:
         found = {"model": str(output), "classes": classifier.classes_.tolist(), "chosen": chosen}
@@ -143,7 +165,7 @@ def train(data, output, words, ngrams, **given):
         echo_json(found)
         return
     click.echo(
-        f"{output}: {len(classifier.ngrams_):,} n-grams, {classifier.classes_.size} classes, "
+        f"{output}: {len(model.ngrams_):,} n-grams, {classifier.classes_.size} classes, "
         f"accuracy {chosen['accuracy']:.4f} on training texts left out ({chosen['selection']})"
     )
     if certificate is not None:
@@ -266,7 +288,7 @@ def _answers(classifier, texts, answering):
     import numpy as np
 
     names = [str(name) for name in classifier.classes_]
-    for values in classifier.stream(texts):
+    for values in _text_classifier(classifier).stream(texts):
         found = answering(values)
         n = len(found.best)
         sets, abstained = found.inside, found.abstained
@@ -298,14 +320,15 @@ def certify(model, data, new, as_json, quiet, **given):
 
     DATA is as in `classify train`. The model must not have been trained on it.
     """
+    from pacsent.guarantees import certify as certified
     from pacsent.progress import bar
 
     classifier = _classifier(model)
     texts, labels, _ = read_labelled(data, given, quiet)
     labels = _labels_of(classifier, labels)
     with bar("certifying", total=len(texts), unit="texts", enabled=not quiet) as shown:
-        certificate = classifier.certify(
-            texts, labels, checked=_checked(texts, new, quiet), **given
+        certificate = certified(
+            classifier, texts, labels, checked=_checked(texts, new, quiet), **given
         )
         shown.advance(len(texts))
     click.echo(certificate.to_json() if as_json else str(certificate))
@@ -368,7 +391,7 @@ def explain(model, text, label, top, page, overwrite, as_json):
     if text is None and top is None:
         raise click.UsageError("Give a TEXT to explain, or --top N for the features of each class.")
     check_output(page, [model], overwrite=overwrite)
-    classifier = _classifier(model)
+    classifier = _text_classifier(_classifier(model))
     if text is None:
         found = {str(c): classifier.top_features(c, top) for c in classifier.classes_}
         html = classifier.top_features_html(top) if page else ""

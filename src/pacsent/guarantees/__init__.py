@@ -5,6 +5,7 @@ from pacsent.lazy import offer
 __getattr__, __dir__ = offer(
     __name__,
     {
+        "CertifiedClassifier": "certified_classifier",
         "ErrorCertificate": "error_bounds",
         "certify": "error_bounds",
         "Abstaining": "abstaining",

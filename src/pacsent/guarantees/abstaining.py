@@ -40,9 +40,10 @@ class Abstaining:
 
     Examples
     --------
-    >>> from pacsent import TextClassifier
+    >>> from pacsent import CertifiedClassifier, TextClassifier
     >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
-    >>> classifier = TextClassifier().fit(texts, ["up", "down"] * 40, holdout=0.5, seed=0)
+    >>> classifier = CertifiedClassifier(TextClassifier(), holdout=0.5, random_state=0)
+    >>> _ = classifier.fit(texts, ["up", "down"] * 40)
     >>> careful = classifier.abstain(error=0.1)
     >>> careful.predict(["a good film"])
     ['up']
@@ -139,7 +140,11 @@ class _Record:
     def of(cls, classifier, calibration):
         confidence = np.exp(calibration.log_proba.max(axis=1))
         # the order is fixed without these texts: quantiles of training's own confidences
-        thresholds = np.unique(classifier.confidence_quantiles_)[::-1]
+        thresholds = np.unique(
+            np.quantile(
+                np.exp(classifier.out_of_fold_.log_proba.max(axis=1)), np.linspace(0, 1, 201)
+            )
+        )[::-1]
         accepted = confidence >= thresholds[:, None]
         accepted &= ~nothing_read(classifier, calibration.log_proba)
         wrong = accepted & calibration.wrong

@@ -30,7 +30,7 @@ class AnswerRule:
 
     Parameters
     ----------
-    classifier : TextClassifier
+    classifier : CertifiedClassifier of a TextClassifier, or a TextClassifier alone
     error : float or None
         How often label sets may miss the right class, and answers may be wrong. None chooses both:
         for label sets 0.05, or the smallest round error that the number of calibration texts
@@ -54,10 +54,10 @@ class AnswerRule:
 
     Examples
     --------
-    >>> from pacsent import TextClassifier
+    >>> from pacsent import CertifiedClassifier, TextClassifier
     >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
-    >>> classifier = TextClassifier().fit(texts, ["up", "down"] * 40, holdout=0.5, seed=0)
-    >>> rule = AnswerRule(classifier)
+    >>> classifier = CertifiedClassifier(TextClassifier(), holdout=0.5, random_state=0)
+    >>> rule = AnswerRule(classifier.fit(texts, ["up", "down"] * 40))
     >>> rule.error, rule.set_error
     (0.15, 0.1)
     >>> rule.of_log_proba(classifier.predict_log_proba(["a good film"])).abstained.tolist()
@@ -78,7 +78,7 @@ class AnswerRule:
             if error is not None:
                 raise ValueError(
                     "error must be left out for a classifier without a calibration set. Got "
-                    f"{error:g} instead. Train the classifier with holdout=0.2."
+                    f"{error:g} instead. Train with holdout='auto' (CertifiedClassifier)."
                 )
             return
         abstaining = classifier.abstain(error=error, delta=delta)
@@ -99,8 +99,8 @@ class AnswerRule:
 
     def __call__(self, decisions: np.ndarray) -> Answered:
         """Answers from decision values, as `TextClassifier.stream` gives them."""
-        temperature = self._classifier.inverse_temperature_
-        return self.of_log_proba(log_probabilities(decisions, temperature))
+        model = getattr(self._classifier, "estimator_", self._classifier)
+        return self.of_log_proba(log_probabilities(decisions, model.inverse_temperature_))
 
     def of_log_proba(self, log_proba: np.ndarray) -> Answered:
         """Answers from logarithms of class probabilities."""

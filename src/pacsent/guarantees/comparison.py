@@ -21,9 +21,10 @@ class Comparison:
 
     Examples
     --------
-    >>> from pacsent import TextClassifier
+    >>> from pacsent import CertifiedClassifier, TextClassifier
     >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
-    >>> classifier = TextClassifier().fit(texts, ["up", "down"] * 40, holdout=0.5, seed=0)
+    >>> classifier = CertifiedClassifier(TextClassifier(), holdout=0.5, random_state=0)
+    >>> _ = classifier.fit(texts, ["up", "down"] * 40)
     >>> from pacsent.guarantees import compare
     >>> fresh = [f"a {word} film, the {n}th" for n in range(30) for word in ("good", "bad")]
     >>> compare(classifier, classifier, fresh, ["up", "down"] * 30).difference
@@ -94,9 +95,10 @@ def compare(
 
     Examples
     --------
-    >>> from pacsent import TextClassifier
+    >>> from pacsent import CertifiedClassifier, TextClassifier
     >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
-    >>> classifier = TextClassifier().fit(texts, ["up", "down"] * 40, holdout=0.5, seed=0)
+    >>> classifier = CertifiedClassifier(TextClassifier(), holdout=0.5, random_state=0)
+    >>> _ = classifier.fit(texts, ["up", "down"] * 40)
     >>> never = TextClassifier().fit([text[::-1] for text in texts], ["up", "down"] * 40)
     >>> fresh = [f"a {word} film, the {n}th" for n in range(60) for word in ("good", "bad")]
     >>> low, high = compare(classifier, never, fresh, ["up", "down"] * 60).bounds

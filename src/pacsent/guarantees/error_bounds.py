@@ -1,26 +1,24 @@
 """Exact bounds on the error rate of a classifier, from labelled texts that it was not fitted on."""
 
-import dataclasses
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent.certificates.error_certificate import ErrorCertificate, bounds_from_counts
-from pacsent.classify import fitting
-from pacsent.classify.inputs import positions
-from pacsent.classify.ngrams import fingerprints
+from pacsent.classify.inputs import as_labels, positions
+from pacsent.guarantees.any_estimator import asked, classes_of, samples_for
+from pacsent.guarantees.samples import n_samples, row_fingerprints, taken
 from pacsent.maths.binomial import upper_limit
 from pacsent.maths.checks import check_count, check_probability, is_count, is_number
-from pacsent.text.texts import as_texts
 
 
 def certify(
     classifier: Any,
-    texts: Iterable[str],
-    labels: Sequence,
+    X: Any,
+    y: Sequence,
     *,
     delta: float = 0.05,
     per_class: bool = False,
@@ -35,8 +33,8 @@ def certify(
 
     Parameters
     ----------
-    classifier : TextClassifier
-    texts, labels : held-out texts and their classes
+    classifier : TextClassifier, CertifiedClassifier, or any fitted classifier or function
+    X, y : held-out texts, or rows of an array or table, and their classes
     delta : float
         Chance that the certificate is wrong.
     per_class : bool
@@ -49,20 +47,31 @@ def certify(
     checked : ExchangeabilityTest, optional
         The result of `check_exchangeable(texts, new)` for the texts that the guarantee is for; the
         certificate states it.
+
+    Examples
+    --------
+    >>> texts = [f"number {n}" for n in range(100)]
+    >>> odd = ["odd" if n % 2 else "even" for n in range(100)]
+    >>> def last_digit(texts):
+    ...     return ["odd" if int(text[-1]) % 2 else "even" for text in texts]
+    >>> round(certify(last_digit, texts, odd).bound, 3)
+    0.03
     """
     check_probability("delta", delta)
     n_candidates = check_count("n_candidates", n_candidates)
     exchangeable = note_of(checked)
-    found = unseen(classifier, texts, labels, overlap)
-    wrong = classifier.predict(found.texts) != classifier.classes_[found.y]
+    found = unseen(classifier, X, y, overlap)
+    classes = found.classes.tolist()
+    answers = asked(classifier, found.X, found.classes).labels.tolist()
+    wrong = np.array([a != classes[at] for a, at in zip(answers, found.y)], bool)
     counted = counted_once(found.fingerprints, wrong)
-    y, wrong = found.y[counted], wrong[counted]
+    at, wrong = found.y[counted], wrong[counted]
     counts = {}
     if per_class:
-        for position, name in enumerate(classifier.classes_.tolist()):
-            of_class = y == position
+        for position, name in enumerate(classes):
+            of_class = at == position
             counts[str(name)] = [int(of_class.sum()), int(wrong[of_class].sum())]
-    n, n_errors = int(y.size), int(wrong.sum())
+    n, n_errors = int(at.size), int(wrong.sum())
     return ErrorCertificate(
         **bounds_from_counts(n, n_errors, counts, delta / n_candidates),
         n=n,
@@ -72,7 +81,7 @@ def certify(
         class_counts=counts,
         provenance=found.provenance,
         exchangeable=exchangeable,
-        n_duplicates=len(found.texts) - n,
+        n_duplicates=int(counted.size) - n,
     )
 
 
@@ -90,41 +99,58 @@ def note_of(checked: Any) -> str:
 
 
 class Unseen(NamedTuple):
-    """Labelled texts that a classifier was not fitted on, and how this is known."""
+    """Labelled rows that a classifier was not fitted on, and how this is known."""
 
-    texts: list[str]
-    y: np.ndarray  # (n,) positions in `classes_`
+    X: Any
+    y: np.ndarray  # (n,) positions in `classes`
+    classes: np.ndarray
     fingerprints: np.ndarray  # (n,)
     provenance: str
 
 
-def unseen(classifier: Any, texts: Any, labels: Any, overlap: str = "refuse") -> Unseen:
-    """Check that texts were not fitted, or leave out those that were."""
+def unseen(classifier: Any, X: Any, y: Any, overlap: str = "refuse") -> Unseen:
+    """Check that rows were not fitted, or leave out those that were."""
     if overlap not in ("refuse", "drop"):
         raise ValueError(f"overlap must be 'refuse' or 'drop'. Got {overlap!r} instead.")
-    check_is_fitted(classifier)
-    texts = as_texts(texts, "texts")
-    if not texts:
-        raise ValueError("texts must hold at least one text. Got none instead.")
-    y = positions(classifier.classes_, labels, len(texts))
-    prints = fingerprints(texts)
-    seen = np.isin(prints, classifier.training_fingerprints_)
+    if hasattr(classifier, "fit"):
+        check_is_fitted(classifier)
+    X = samples_for(classifier, X)
+    n = n_samples(X)
+    if not n:
+        raise ValueError("X must hold at least one text. Got none instead.")
+    classes = getattr(classifier, "classes_", None)
+    if classes is None:
+        classes = classes_of(classifier, None, as_labels(y, n))
+    at = positions(classes, y, n)
+    prints = row_fingerprints(X)
+    known = _fitted_on(classifier)
+    if known is None:
+        note = "not checked: the classifier does not record what it was fitted on"
+        return Unseen(X, at, classes, prints, note)
+    seen = np.isin(prints, known)
     if not seen.any():
-        return Unseen(texts, y, prints, "checked, none was fitted")
+        return Unseen(X, at, classes, prints, "checked, none was fitted")
     if overlap == "refuse":
         raise ValueError(
             f"A guarantee needs texts the classifier has not seen. {int(seen.sum()):,} of these "
-            f"{len(texts):,} were among the texts it was fitted on (first: row "
-            f"{int(np.argmax(seen))}). Give other texts, or leave those out: overlap='drop'."
+            f"{n:,} were among the texts it was fitted on (first: row {int(np.argmax(seen))}). "
+            "Give other texts, or leave those out: overlap='drop'."
         )
     kept = np.flatnonzero(~seen)
     if kept.size == 0:
         raise ValueError(
-            f"A guarantee needs texts the classifier has not seen. All {len(texts):,} were fitted. "
+            f"A guarantee needs texts the classifier has not seen. All {n:,} were fitted. "
             "Give other texts."
         )
     note = f"{int(seen.sum()):,} texts that were fitted are left out; the guarantee is about others"
-    return Unseen([texts[i] for i in kept], y[kept], prints[kept], note)
+    return Unseen(taken(X, kept), at[kept], classes, prints[kept], note)
+
+
+def _fitted_on(classifier):
+    """Fingerprints of the rows a classifier was fitted on; None where they are not recorded."""
+    own = getattr(classifier, "training_fingerprints_", None)
+    inner = getattr(classifier, "estimator_", None)
+    return getattr(inner, "training_fingerprints_", None) if own is None else own
 
 
 def counted_once(prints: np.ndarray, wrong: np.ndarray) -> np.ndarray:
@@ -146,7 +172,7 @@ def counted_once(prints: np.ndarray, wrong: np.ndarray) -> np.ndarray:
 
 
 def split(
-    prints: np.ndarray, holdout: float, seed: int | None = None
+    prints: np.ndarray, holdout: float | str, seed: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """(rows held out, rows to fit, seed): a random part of the texts, all copies of one together.
 
@@ -156,9 +182,12 @@ def split(
     >>> sorted([held_out.tolist(), rest.tolist()])
     [[0, 1], [2, 3]]
     """
+    if holdout == "auto":
+        n = np.unique(prints).size
+        holdout = 0.4 if n <= 300 else 0.3 if n <= 1000 else 0.2
     if not is_number(holdout) or not 0 < holdout < 1:
         raise ValueError(
-            f"holdout must be a share strictly between 0 and 1. Got {holdout!r} instead."
+            f"holdout must be 'auto' or a share strictly between 0 and 1. Got {holdout!r} instead."
         )
     if seed is not None and not is_count(seed):
         raise ValueError(f"seed must be an integer of at least 0, or None. Got {seed!r} instead.")
@@ -172,42 +201,10 @@ def split(
     return np.flatnonzero(kept), np.flatnonzero(~kept), seed
 
 
-def fit_by_bound(
-    rows: fitting.Labelled,
-    held_out: np.ndarray,
-    candidates: fitting.Candidates,
-    n_threads: int,
-    delta: float,
-    prints: np.ndarray,
-) -> tuple[fitting.Linear, ErrorCertificate]:
-    """Choose on the rows `held_out` and certify by them, corrected for all candidates.
-
-    The model is the one fitted on the other rows; `prints` are fingerprints of those held out.
-    """
-    choice = fitting.choose(rows, candidates, held_out, n_threads)
-    rest = np.setdiff1d(np.arange(rows.labels.size), held_out)
-    model = fitting.fit_one(rows.take(rest), choice, n_threads)
-    decisions = rows.X[held_out] @ model.sparse + rows.E[held_out] @ model.dense + model.intercept
-    wrong = fitting.predicted(decisions) != rows.labels[held_out]
-    certificate = of_held_out(wrong, prints, delta, choice["n_candidates"])
-    report = {**choice, "selection": "bound"}
-    return dataclasses.replace(
-        model, inverse_temperature=choice["inverse_temperature"], report=report
-    ), certificate
-
-
 def of_held_out(
-    wrong: np.ndarray,
-    prints: np.ndarray,
-    delta: float,
-    n_candidates: int = 1,
-    *,
-    grouped: bool = False,
+    wrong: np.ndarray, prints: np.ndarray, delta: float, n_candidates: int, note: str
 ) -> ErrorCertificate:
-    """The certificate of the part that fit held out; `grouped` where texts come in groups."""
-    note = "held out by fit"
-    if grouped:
-        note += ", from the groups that were fitted; it is not about other groups"
+    """The certificate of rows that nothing was fitted on; `note` says how this is known."""
     counted = wrong[counted_once(prints, wrong)]
     n, n_errors = int(counted.size), int(counted.sum())
     return ErrorCertificate(

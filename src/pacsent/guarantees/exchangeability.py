@@ -138,9 +138,10 @@ class StreamWatcher:
 
     Examples
     --------
-    >>> from pacsent import TextClassifier
+    >>> from pacsent import CertifiedClassifier, TextClassifier
     >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
-    >>> classifier = TextClassifier().fit(texts, ["up", "down"] * 40, holdout=0.5, seed=0)
+    >>> classifier = CertifiedClassifier(TextClassifier(), holdout=0.5, random_state=0)
+    >>> _ = classifier.fit(texts, ["up", "down"] * 40)
     >>> watcher = StreamWatcher(classifier, seed=0)
     >>> watcher.update(["a good film, number 7"])
     False

@@ -215,7 +215,7 @@ class Predict:
                 f"{self.model} must hold a classifier. It holds {type(found).__name__} instead. "
                 "Train one: pacsent classify train."
             )
-        found.set_params(n_jobs=1)
+        getattr(found, "estimator_", found).set_params(n_jobs=1)
         return found, AnswerRule(found, error=self.error, delta=self.delta)
 
     def ready(self) -> Callable:
@@ -226,7 +226,7 @@ class Predict:
 
         def answer(texts) -> Answer:
             strings = texts if isinstance(texts, list) else texts.to_pylist()
-            found = rule(classifier.decision_values(strings))
+            found = rule.of_log_proba(classifier.predict_log_proba(strings))
             missing = [None] * len(strings)
             sets = missing if found.inside is None else [names[row] for row in found.inside]
             abstained = missing if found.abstained is None else found.abstained

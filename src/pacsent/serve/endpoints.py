@@ -238,7 +238,7 @@ class Endpoints:
         if len(text) > most and (n := self.served.n_tokens([text])) > most:
             note = f"Texts of up to {most:,} words are explained. This one has {n:,}."
             return {"explanation": None, "note": note}
-        why = self.served.classifier.explain(text)
+        why = self.served.explainer.explain(text)
         return {
             "explanation": {
                 "words": [[_clean(word), round(value, 6)] for word, value in why.by_word()],

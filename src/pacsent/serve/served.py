@@ -15,7 +15,7 @@ from pacsent.certificates import Certificate, ErrorCertificate
 from pacsent.classify import TextClassifier
 from pacsent.encoders import Index, SentenceVectorizer
 from pacsent.encoders.methods import ready
-from pacsent.guarantees import AnswerRule
+from pacsent.guarantees import AnswerRule, CertifiedClassifier
 from pacsent.maths.plane import main_plane
 from pacsent.paper import certificate_from_json
 from pacsent.storage import load, place
@@ -23,6 +23,7 @@ from pacsent.words import WordVectors
 
 _WORD = re.compile(r"\w+")
 _SCRIPTS = re.compile(r"[\x00-\x7f]+|[^\x00-\x7f]+")  # ASCII and everything else, apart
+_CLASSIFIERS = TextClassifier, CertifiedClassifier
 _MOST_RULES = 64  # error rates whose thresholds are remembered
 
 
@@ -34,7 +35,7 @@ class Served:
     name : str
         The name of the model in requests and answers.
     vectorizer : fitted vectorizer
-    classifier : TextClassifier, optional
+    classifier : TextClassifier or CertifiedClassifier, optional
     index : Index, optional
     certificates : sequence of Certificate
         Each must verify; the classifier's own certificate is added to them.
@@ -50,7 +51,7 @@ class Served:
         self,
         name: str,
         vectorizer: SentenceVectorizer | None = None,
-        classifier: TextClassifier | None = None,
+        classifier: TextClassifier | CertifiedClassifier | None = None,
         index: Index | None = None,
         certificates: Sequence[Certificate] = (),
     ):
@@ -68,10 +69,10 @@ class Served:
             self.n_dims = int(self.vectorizer._n_features_out)
             self.encode = self.vocabulary.encoder()
             self.solve = self.vectorizer.prepared()
-        if classifier is not None:
-            classifier.set_params(n_jobs=1)
-            if classifier.vectorizer_ is not None:
-                _one_thread(classifier.vectorizer_)
+        self.explainer: Any = getattr(classifier, "estimator_", classifier)
+        if self.explainer is not None:
+            self.explainer.set_params(n_jobs=1)
+            _one_thread(self.explainer.vectorizer_)
         if index is not None:
             _one_thread(index.vectorizer)
         certificate = getattr(classifier, "certificate_", None)
@@ -125,7 +126,7 @@ class Served:
                 self.solve(self.encode(texts[:1]))
             if self.classifier is not None:
                 self.classifier.predict_log_proba(texts)
-                self.classifier.explain(texts[0])
+                self.explainer.explain(texts[0])
             if self.index is not None:
                 self.index.search(texts, 1)
                 self.map()  # before the fork, so that workers share it
@@ -227,18 +228,18 @@ def open_served(sources: Sources) -> Served:
     classifier = load(sources.classifier) if sources.classifier else None
     index = load(sources.index) if sources.index else None
     vectorizer = None
-    if isinstance(model, TextClassifier):
-        classifier, vectorizer = model, model.vectorizer_
+    if isinstance(model, _CLASSIFIERS):
+        classifier, vectorizer = model, getattr(model, "estimator_", model).vectorizer_
     elif isinstance(model, Index):
         index, vectorizer = model, model.vectorizer
     elif isinstance(model, WordVectors):
         vectorizer = ready(sources.method, model)
     else:
         vectorizer = model
-    for given, kind, what in ((classifier, TextClassifier, "classifier"), (index, Index, "index")):
-        if given is not None and not isinstance(given, kind):
+    for given, kinds, what in ((classifier, _CLASSIFIERS, "classifier"), (index, Index, "index")):
+        if given is not None and not isinstance(given, kinds):
             raise ValueError(
-                f"{getattr(sources, what)} must be a folder that holds a {kind.__name__}. It holds "
+                f"{getattr(sources, what)} must be a folder that holds a {what}. It holds "
                 f"a {type(given).__name__} instead."
             )
     certificates = [

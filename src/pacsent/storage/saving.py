@@ -32,6 +32,9 @@ KINDS = {
     "ConcatenatedEncoder": "pacsent.encoders.external_encoders:ConcatenatedEncoder.from_state",
     "Index": "pacsent.encoders.index:Index.from_state",
     "TextClassifier": "pacsent.classify.classifier:TextClassifier.from_state",
+    "CertifiedClassifier": (
+        "pacsent.guarantees.certified_classifier:CertifiedClassifier.from_state"
+    ),
 }
 _OTHER_FORMATS = "pacsent.words.formats:read"
 _DEEPEST = 5  # folders: guarantees, a classifier, its encoders, one of them, its word vectors

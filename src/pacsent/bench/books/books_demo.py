@@ -17,7 +17,7 @@ from pacsent.classify import TextClassifier
 from pacsent.encoders.methods import make
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.files import replacing
-from pacsent.guarantees import check_exchangeable
+from pacsent.guarantees import CertifiedClassifier, check_exchangeable
 from pacsent.maps.text_map import TextMap, write_html
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.rounding import percent, rounded_up
@@ -177,9 +177,11 @@ def guarantee(
 
     A quarter of `old` is the calibration set, from which the bound is computed.
     """
-    classifier = TextClassifier(words, n_jobs=n_jobs)
+    classifier = CertifiedClassifier(
+        TextClassifier(words, n_jobs=n_jobs), holdout=0.25, delta=DELTA, random_state=seed
+    )
     texts, authors = [p.text for p in old], [p.author for p in old]
-    classifier.fit(texts, authors, holdout=0.25, delta=DELTA, seed=seed)
+    classifier.fit(texts, authors)
     new_texts = [p.text for p in new]
     probabilities = classifier.predict_proba(new_texts)
     guesses = classifier.classes_[probabilities.argmax(axis=1)]

@@ -1,0 +1,48 @@
+"""What a certified TextClassifier adds to its folder, as arrays, and back, checked."""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from pacsent.certificates.error_certificate import ErrorCertificate
+from pacsent.guarantees.calibration_set import Calibration
+from pacsent.storage import checked_tensor
+
+
+def to_arrays(certified: Any) -> dict[str, np.ndarray]:
+    """The calibration set and the certificate, as arrays."""
+    described = {"certificate": certified.certificate_.to_dict(), "seed": certified.seed_}
+    text = json.dumps(described, ensure_ascii=False).encode()
+    return {
+        "calibration.log_proba": certified.calibration_.log_proba,
+        "calibration.labels": certified.calibration_.labels,
+        "description": np.frombuffer(text, np.uint8),
+    }
+
+
+def from_arrays(state: Any, estimator: Any) -> dict[str, Any]:
+    """The attributes of a certified classifier from `to_arrays`, or ValueError.
+
+    The arrays may have been written by somebody else: all shapes agree, all numbers are finite and
+    in their range, and the certificate is verified.
+    """
+    description = checked_tensor(state, "description", np.uint8, (None,))
+    described = json.loads(description.tobytes())
+    n_classes, seed = estimator.classes_.size, described["seed"]
+    if seed is not None and type(seed) is not int:
+        raise ValueError(f"seed must be an integer or none. Got {seed!r} instead")
+    labels = checked_tensor(state, "calibration.labels", np.int64, (None,), low=0, below=n_classes)
+    shape = labels.size, n_classes
+    log_proba = checked_tensor(state, "calibration.log_proba", np.float64, shape)
+    certificate = ErrorCertificate.from_dict(described["certificate"])
+    certificate.verify()
+    return {
+        "estimator_": estimator,
+        "classes_": estimator.classes_,
+        "seed_": seed,
+        "training_fingerprints_": estimator.training_fingerprints_,
+        "calibration_": Calibration(log_proba, labels),
+        "out_of_fold_": estimator.out_of_fold_,
+        "certificate_": certificate,
+    }
