@@ -48,7 +48,7 @@ def words():
     return WordVectors(Vocabulary(names), table, table)
 
 
-@pytest.mark.parametrize("selection", ["evidence", "folds", "bound"])
+@pytest.mark.parametrize("selection", ["evidence", "folds"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_it_learns_by_every_selection(words, selection, n_classes):
     texts, labels = reviews(400, n_classes=n_classes)

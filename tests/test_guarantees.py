@@ -465,7 +465,7 @@ def test_it_abstains_where_it_can_read_nothing(words):
     assert answering.predict([*unreadable, "a good film"]) == [None, None, None, "up"]
     rule = AnswerRule(classifier, error=0.4)
     rule.threshold = 0.0
-    values = classifier.decision_values([*unreadable, "a good film"])
+    values = classifier.estimator_.decision_values([*unreadable, "a good film"])
     assert rule(values).abstained.tolist() == [True, True, True, False]
     proba = classifier.predict_proba(unreadable)
     assert np.allclose(proba, proba[0]) and np.allclose(proba.sum(axis=1), 1)

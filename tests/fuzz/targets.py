@@ -198,7 +198,8 @@ def saved_classes() -> dict[str, Callable[[], list[Tree]]]:
 
     found: dict[str, Callable[[], list[Tree]]] = {
         "WordVectors": words_folders,
-        "TextClassifier": lambda: classifier() + certified_classifier(),
+        "TextClassifier": classifier,
+        "CertifiedClassifier": certified_classifier,
         "Index": index,
         "ExternalEncoder": external_encoder,
         "ConcatenatedEncoder": concatenated_encoder,

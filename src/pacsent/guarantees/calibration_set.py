@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from pacsent.classify import TextClassifier
 from pacsent.maths.temperature import log_probabilities
 
 ROUND_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
@@ -65,7 +64,7 @@ def nothing_read(classifier: Any, log_proba: np.ndarray) -> np.ndarray:
     neither, so that a guarantee is about the texts that are answered.
     """
     model = getattr(classifier, "estimator_", classifier)
-    if not isinstance(model, TextClassifier):
+    if not hasattr(model, "inverse_temperature_"):
         return np.zeros(len(log_proba), bool)
     alone = log_probabilities(model.intercept_[None, :], model.inverse_temperature_)
     return np.isclose(log_proba, alone, rtol=1e-12, atol=1e-12).all(axis=1)

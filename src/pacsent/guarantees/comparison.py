@@ -112,7 +112,7 @@ def compare(
     for classifier in (a, b):
         if hasattr(classifier, "training_fingerprints_"):
             found = unseen(classifier, texts, true, overlap)
-            texts, true = found.texts, classifier.classes_[found.y].tolist()
+            texts, true = found.X, classifier.classes_[found.y].tolist()
     if not texts:
         raise ValueError("texts must hold at least one text. Got none instead.")
     right_a, right_b = (_right(classifier, texts, true) for classifier in (a, b))
