@@ -9,7 +9,7 @@ import pytest
 from sklearn.feature_extraction.text import HashingVectorizer
 
 import pacsent
-from pacsent import Index
+from pacsent import Index, TextClassifier
 from pacsent.certificates.mapped_encoder import MappedEncoder
 from pacsent.encoders import ExternalEncoder, RemoteEncoder, as_encoder
 from pacsent.encoders import remote_encoder as remote
@@ -80,6 +80,23 @@ def test_texts_without_a_stored_vector_are_refused():
     index = Index((TEXTS, letters(TEXTS)))
     with pytest.raises(ValueError, match="1 of 1 texts have no vector"):
         index.add(["another text"])
+
+
+@pytest.mark.parametrize(
+    "encoder", [letters, WithEncode(), ["english", letters]], ids=["function", "encode", "both"]
+)
+def test_a_classifier_takes_any_encoder(encoder, tmp_path):
+    texts = [f"{word} {n}" for n in range(15) for word in ("zebra", "ghost")]
+    classifier = TextClassifier(encoder, n_jobs=1).fit(texts, ["z", "g"] * 15)
+    assert classifier.predict(["zebras", "ghostly"]).tolist() == ["z", "g"]  # by their letters
+    assert TextClassifier(None, n_jobs=1).fit(texts, ["z", "g"] * 15).predict_proba(["zebras"])[
+        0, 0
+    ] == pytest.approx(0.5, abs=0.1)  # without the encoder they are unknown words
+    pacsent.save(classifier, tmp_path / "model")
+    opened = pacsent.load(tmp_path / "model", encoder=letters)
+    np.testing.assert_allclose(
+        opened.predict_proba(["zebras"]), classifier.predict_proba(["zebras"]), rtol=1e-5
+    )
 
 
 class TestSaving:

@@ -16,13 +16,19 @@ from pacsent.classify import classifier_state, fitting, inputs
 from pacsent.classify.explanation import Explanation, explain, feature_weights, features_page
 from pacsent.classify.ngrams import NGrams, fingerprints, names
 from pacsent.encoders import SentenceVectorizer, make
+from pacsent.encoders.external_encoders import (
+    ConcatenatedEncoder,
+    as_encoder,
+    is_model_name,
+    is_stored,
+)
 from pacsent.maths.checks import check_count
 from pacsent.maths.temperature import log_probabilities
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
-from pacsent.storage import State, Tensors
+from pacsent.storage import State, Tensors, load
 from pacsent.text.texts import as_sentences, as_texts
 from pacsent.threads import in_order, n_threads
-from pacsent.words.vectors import WordVectors, as_word_vectors
+from pacsent.words.vectors import WordVectors
 
 _BATCH = 2048  # texts worked on at once
 _N_NAMED = 200  # features of each class whose names are kept
@@ -41,10 +47,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    words : WordVectors, vectorizer, path or None, default=None
+    words : WordVectors, encoder, path, URL, a list of these, or None, default=None
         Vectors for the dense part (or the folder they are in, or "english" for those that are
-        installed), or any vectorizer of pacsent. None: n-grams only, which costs accuracy where
-        labels are few; `pacsent classify train` takes "english" by default.
+        installed), or anything that `pacsent.encoders.as_encoder` takes: a method of pacsent, an
+        object with `encode`, a function. Those of a list are put side by side. None: n-grams only,
+        which costs accuracy where labels are few; `pacsent classify train` takes "english" by
+        default.
     method : str, default="Average"
         Which of `METHODS` makes sentence vectors from word vectors.
     ngrams : (int, int) or "auto", default="auto"
@@ -82,7 +90,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "words": [WordVectors, SentenceVectorizer, str, Path, None],
+        "words": "no_validation",  # by `as_encoder`, which takes anything that encodes texts
         "method": [str],
         "ngrams": [tuple, list, StrOptions({"auto"})],
         "weighting": [StrOptions({"auto", *fitting.WEIGHTINGS})],
@@ -220,16 +228,18 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             )
 
     def _make_vectorizer(self, texts):
-        words = self.words
-        if isinstance(words, (str, Path)):
-            words = as_word_vectors(words)
-        if words is None:
-            return None
+        return None if self.words is None else self._as_encoder(self.words).fit(texts)
+
+    def _as_encoder(self, words):
+        if isinstance(words, list | tuple) and not is_stored(words):
+            return ConcatenatedEncoder([self._as_encoder(one) for one in words])
+        if isinstance(words, str | Path) and is_model_name(words):
+            words = load(words)
         if isinstance(words, WordVectors):
-            vectorizer = make(self.method, words, on_empty="ignore", n_jobs=self.n_jobs)
-        else:
-            vectorizer = clone(words).set_params(on_empty="ignore")
-        return vectorizer.fit(texts)
+            return make(self.method, words, on_empty="ignore", n_jobs=self.n_jobs)
+        if isinstance(words, SentenceVectorizer):
+            return clone(words).set_params(on_empty="ignore")
+        return as_encoder(words)
 
     def _named(self, texts, values):
         """The features that speak most for each class: their names and weights."""

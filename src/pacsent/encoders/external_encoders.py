@@ -258,8 +258,8 @@ class ConcatenatedEncoder(TransformerMixin, BaseEstimator):
         """Make every encoder ready; those that learn from text learn from X."""
         self.encoders_ = [as_encoder(one) for one in self.encoders]
         for one in self.encoders_:
-            if one.learns_from_text:
-                one.fit(X)
+            if not (one.learns_from_text and hasattr(one, "n_sentences_")):  # fitted before
+                one.fit(X if one.learns_from_text else [])
         return self
 
     @property
@@ -323,11 +323,9 @@ def as_encoder(given: Any, *, name: str | None = None) -> Any:
         return given
     if isinstance(given, WordVectors):
         return ready("SIF-sum", given)
-    if isinstance(given, str) and given.startswith(("http://", "https://")):
-        return ExternalEncoder(RemoteEncoder(given), name=name)
     if isinstance(given, str | Path):
-        return _opened(given)
-    if isinstance(given, tuple) and len(given) == 2 and getattr(given[1], "ndim", 0) == 2:
+        return as_encoder(load(given)) if is_model_name(given) else _opened(given, name)
+    if is_stored(given):
         return ExternalEncoder(StoredVectors(*given), name=name or "stored vectors")
     if isinstance(given, list | tuple):
         return ConcatenatedEncoder(list(given))
@@ -353,18 +351,32 @@ def cosines(encoder: Any, a: Iterable[str], b: Iterable[str]) -> np.ndarray:
     return np.clip(A @ B.T, -1.0, 1.0)
 
 
-def _opened(path) -> Any:
-    """The encoder in a folder: of pacsent, or of sentence-transformers."""
-    if (Path(path) / "modules.json").exists():
-        try:
-            from sentence_transformers import SentenceTransformer
-        except ImportError:
-            raise ImportError(
-                f"{path} is a folder of sentence-transformers, which is not installed. Run: pip "
-                "install sentence-transformers"
-            ) from None
-        return ExternalEncoder(SentenceTransformer(str(path)), name=Path(path).name)
-    return as_encoder(load(path))
+def is_stored(given: Any) -> bool:
+    """Whether this is a pair of texts and their vectors, computed elsewhere."""
+    return isinstance(given, tuple) and len(given) == 2 and getattr(given[1], "ndim", 0) == 2
+
+
+def is_model_name(place: str | Path) -> bool:
+    """Whether `pacsent.load` opens this, and not a server or sentence-transformers."""
+    return not (_is_url(place) or (Path(place) / "modules.json").exists())
+
+
+def _is_url(place) -> bool:
+    return str(place).startswith(("http://", "https://"))
+
+
+def _opened(place, name) -> ExternalEncoder:
+    """The encoder behind a URL, or in a folder of sentence-transformers."""
+    if _is_url(place):
+        return ExternalEncoder(RemoteEncoder(str(place)), name=name)
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError:
+        raise ImportError(
+            f"{place} is a folder of sentence-transformers, which is not installed. Run: pip "
+            "install sentence-transformers"
+        ) from None
+    return ExternalEncoder(SentenceTransformer(str(place)), name=name or Path(place).name)
 
 
 def _caller(encoder, name) -> Callable:
