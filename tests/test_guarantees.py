@@ -14,7 +14,7 @@ from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.certificates.error_certificate import ErrorCertificate, bounds_from_counts
 from pacsent.classify.fitting import folds_for
 from pacsent.guarantees import AnswerRule, StreamWatcher, certify, check_exchangeable, compare
-from pacsent.guarantees.abstaining import _Record, abstain
+from pacsent.guarantees.abstaining import abstain
 from pacsent.guarantees.calibration_set import ROUND_ERRORS, Calibration
 from pacsent.guarantees.comparison import Comparison
 from pacsent.guarantees.error_bounds import counted_once
@@ -46,13 +46,6 @@ def test_the_rank_for_sets_is_the_smallest_that_suffices():
     assert stats.beta.cdf(0.9, k, 201 - k) <= 0.05 < stats.beta.cdf(0.9, k - 1, 202 - k)
     assert binomial.rank_for_sets(58, 0.05, 0.05) is None
     assert binomial.rank_for_sets(59, 0.05, 0.05) == 59
-
-
-def test_testing_in_order_stops_at_the_first_failure():
-    accepted = np.array([5, 100, 200, 300, 400])
-    errors = np.array([0, 0, 2, 60, 0])
-    assert binomial.last_passed(accepted, errors, 0.05, 0.05) == 2
-    assert binomial.last_passed([10], [0], 0.05, 0.05) == -1
 
 
 # ---- simulations -------------------------------------------------------------------------------
@@ -150,22 +143,18 @@ def test_calibration_texts_used_twice_are_noticed():
     assert set_violations(np.random.default_rng(4), twice=True) > allowed()
 
 
-def answering_from(quantiles):
+def answering_from(planning):
     """What `abstain` needs of a fitted classifier of three classes."""
-    return SimpleNamespace(
-        confidence_quantiles_=quantiles, intercept_=np.zeros(3), inverse_temperature_=1.0
-    )
+    return SimpleNamespace(out_of_fold_=planning, intercept_=np.zeros(3), inverse_temperature_=1.0)
 
 
 def abstain_violations(rng, chosen_after=False, error=0.15, n=300):
     truth = population(np.random.default_rng(98), 40_000)
     sure, wrong = np.exp(truth.log_proba.max(axis=1)), truth.wrong
-    training = np.exp(population(np.random.default_rng(97), 500).log_proba.max(axis=1))
-    quantiles = np.quantile(training, np.linspace(0, 1, 201))
+    classifier = answering_from(population(np.random.default_rng(97), 500))
     count = answered = 0
     for _ in range(REPLICATES):
-        drawn = population(rng, n)
-        found = abstain(answering_from(quantiles), drawn, error, DELTA)
+        found = abstain(classifier, population(rng, n), error, DELTA)
         threshold = found.threshold
         if chosen_after:  # the widest threshold whose record looks good enough
             good = [t for t, _, e in found.curve if e <= error]
@@ -191,12 +180,11 @@ def default_error_violations(rng, choose):
     """How often the error that `choose` takes by the calibration texts is exceeded."""
     truth = population(np.random.default_rng(98), 40_000)
     sure, wrong = np.exp(truth.log_proba.max(axis=1)), truth.wrong
-    training = population(np.random.default_rng(97), 500).log_proba
-    quantiles = np.quantile(np.exp(training.max(axis=1)), np.linspace(0, 1, 201))
+    classifier = answering_from(population(np.random.default_rng(97), 500))
     count = 0
-    for _ in range(REPLICATES):
+    for _ in range(REPLICATES // 4):
         drawn = population(rng, 200)
-        error, threshold = choose(answering_from(quantiles), drawn)
+        error, threshold = choose(classifier, drawn)
         answers = sure >= threshold
         count += answers.any() and wrong[answers].mean() > error
     return count
@@ -215,11 +203,13 @@ def _by_record(classifier, drawn):
 
 
 def test_the_error_chosen_by_default_is_kept():
-    assert default_error_violations(np.random.default_rng(11), _by_default) <= allowed()
+    found = default_error_violations(np.random.default_rng(11), _by_default)
+    assert found <= allowed(REPLICATES // 4)
 
 
 def test_an_error_chosen_by_its_record_is_noticed():
-    assert default_error_violations(np.random.default_rng(11), _by_record) > allowed()
+    found = default_error_violations(np.random.default_rng(11), _by_record)
+    assert found > allowed(REPLICATES // 4)
 
 
 def comparison_violations(rng, delta, a_only=0.12, b_only=0.07, n=300):
@@ -439,12 +429,8 @@ def test_always_abstaining_says_what_is_reachable_and_how_many_labels_are_missin
     smallest = next(one for one in reached if one.coverage)
     assert float(found[1]) == smallest.error
     assert int(found[2]) == round(100 * smallest.coverage)
-    # one wrong of the surest 24 is too close to 0.05 to say how many labels are missing
+    # 15 % of the labels are wrong at random, so that more of them do not help
     assert "more calibration" not in nothing.no_answers
-    assert re.search(
-        r"About \d+ more calibration texts are needed for an error of 0.08",
-        fitted.abstain(error=0.08).no_answers,
-    )
 
 
 @pytest.mark.filterwarnings("ignore::pacsent.text.encoded.LowCoverageWarning")
@@ -474,45 +460,33 @@ def test_it_abstains_where_it_can_read_nothing(words):
 def test_calibration_texts_with_nothing_to_read_count_for_no_answer():
     drawn = population(np.random.default_rng(0), 100)
     drawn.log_proba[:30] = -np.log(3)  # the intercept alone
-    found = abstain(answering_from(np.array([0.0])), drawn, 0.9, 0.05)
+    found = abstain(answering_from(population(np.random.default_rng(1), 100)), drawn, 0.9, 0.05)
     assert found.coverage == 0.7
 
 
-def abstaining_from(n_accepted, n_wrong, n, error):
-    record = _Record(
-        np.linspace(0.9, 0.5, len(n_accepted)), *map(np.array, (n_accepted, n_wrong)), n
-    )
-    return record.why_none(error, 0.05)
-
-
-def test_labels_are_said_not_to_help_only_where_no_error_can_be_guaranteed():
-    hopeless = "More labels alone do not help"
-    assert hopeless in abstaining_from([40, 60], [22, 34], 60, 0.1)
-    half_wrong = abstaining_from([40, 60], [10, 20], 60, 0.1)
-    assert "smallest round error that they guarantee is 0.4, with 67 %" in half_wrong
-    assert hopeless not in half_wrong and "more calibration" not in half_wrong
+def test_the_labels_missing_are_mostly_enough():
+    rng = np.random.default_rng(0)
+    n_enough, missing = 0, []
+    for _ in range(40):
+        classifier = answering_from(population(rng, 500))
+        said = abstain(classifier, population(rng, 60), 0.05, 0.05).no_answers or ""
+        if found := re.search(r"About ([\d,]+) more calibration texts", said):
+            missing.append(int(found[1].replace(",", "")))
+            more = population(rng, 60 + 2 * missing[-1])
+            n_enough += abstain(classifier, more, 0.05, 0.05).coverage > 0
+    assert len(missing) > 25 and n_enough > len(missing) / 2
+    assert 60 < np.median(missing) < 2000
 
 
 def test_an_estimate_of_missing_labels_is_plausible():
-    assert "About 1 more calibration text is needed" in abstaining_from([58], [0], 58, 0.05)
-    # only thresholds with few texts stand in the way, which says nothing about further texts
-    assert "more calibration" not in abstaining_from([8, 300], [3, 0], 300, 0.05)
-
-
-def test_the_labels_missing_are_enough_where_they_are_as_good():
     rng = np.random.default_rng(0)
-    quantiles = np.quantile(
-        np.exp(population(rng, 500).log_proba.max(axis=1)), np.linspace(0, 1, 201)
-    )
-    classifier, drawn = answering_from(quantiles), population(rng, 60)
-    said = abstain(classifier, drawn, 0.05, 0.05).no_answers
-    missing = int(re.search(r"About ([\d,]+) more calibration texts", said)[1].replace(",", ""))
-    n_enough = sum(
-        abstain(classifier, population(rng, 60 + 2 * missing), 0.05, 0.05).coverage > 0
-        for _ in range(50)
-    )
-    assert n_enough > 25
-    assert missing < 2000
+    perfect = Calibration(np.log(np.tile([0.9, 0.05, 0.05], (1000, 1))), np.zeros(1000, int))
+    some = Calibration(perfect.log_proba[:58], perfect.labels[:58])
+    said = abstain(answering_from(perfect), some, 0.05, 0.05).no_answers
+    missing = int(re.search(r"About (\d+) more calibration text", said)[1])
+    assert 1 <= missing <= 10  # 59 with no error are enough
+    guessing = Calibration(np.log(rng.dirichlet(np.ones(3), 300)), rng.integers(3, size=300))
+    assert "do not help" in abstain(answering_from(guessing), guessing, 0.05, 0.05).no_answers
 
 
 def test_the_default_error_is_the_smallest_round_one_that_answers_half(fitted):

@@ -72,6 +72,7 @@ def test_a_bound_is_never_below_the_mean_and_shrinks_with_n(name, rng):
     assert bound(np.ones(20), 0.05) == 1.0
 
 
+@pytest.mark.filterwarnings("ignore:The bound")
 @pytest.mark.parametrize("name", POPULATIONS)
 @pytest.mark.slow
 def test_the_bounds_fail_no_more_often_than_they_may(name):
@@ -84,6 +85,7 @@ def test_the_bounds_fail_no_more_often_than_they_may(name):
     assert max(failures.values()) <= 60 + 3 * np.sqrt(600 * 0.09)  # three deviations
 
 
+@pytest.mark.filterwarnings("ignore:The bound")
 def test_a_bettor_who_knows_the_loss_breaks_the_promise(monkeypatch):
     """The test above would notice bets that look ahead."""
 
@@ -123,3 +125,52 @@ def test_mistakes_are_named():
         maurer_pontil([], 0.05)
     with pytest.raises(ValueError, match=r"strictly between 0 and 1. Got 0 instead"):
         betting([0.5], 0)
+
+
+# ---- means that differ ---------------------------------------------------------------------------
+
+
+def rising(rng, n=300):
+    """Losses whose mean rises from 0.05 to 0.4 in the middle, and the average of the means."""
+    p = np.where(np.arange(n) < n // 2, 0.05, 0.4)
+    return (rng.random(n) < p).astype(float), p.mean()
+
+
+@pytest.mark.filterwarnings("ignore:The bound")
+def test_differing_means_are_bounded_on_average_and_not_by_betting():
+    rng = np.random.default_rng(6)
+    failures = dict.fromkeys((means.differing_means, betting), 0)
+    for _ in range(150):
+        losses, average = rising(rng)
+        for bound in failures:
+            failures[bound] += bound(losses, 0.1) < average
+    assert failures[means.differing_means] <= 15 + 3 * np.sqrt(150 * 0.09)
+    assert failures[betting] > 75  # the negative control: betting is about one mean
+
+
+def test_means_that_depend_on_the_past_are_bounded_at_all_times():
+    """The classifier learns: each error makes the next less likely."""
+    rng = np.random.default_rng(7)
+    broken = 0
+    for _ in range(60):
+        p, losses = [], []
+        for _ in range(120):
+            p.append(0.6 / (1 + sum(losses)) + 0.05)
+            losses.append(float(rng.random() < p[-1]))
+        ends = (10, 30, 60, 120)
+        broken += any(means.differing_means(losses[:n], 0.1) < np.mean(p[:n]) for n in ends)
+    assert broken <= 6 + 3 * np.sqrt(60 * 0.09)
+
+
+def test_differing_means_by_the_formula_of_one_lambda(monkeypatch):
+    monkeypatch.setattr(means, "_TILTS", np.array([0.7]))
+    losses = np.array([0.2, 0.9, 0.4] * 30)
+    by_hand = (1 - np.exp(-(0.7 * losses.sum() + np.log(20)) / 90)) / (1 - np.exp(-0.7))
+    assert_allclose(means.differing_means(losses, 0.05), by_hand, rtol=1e-9)
+
+
+def test_a_bound_below_the_mean_of_its_losses_is_explained():
+    losses = np.repeat([0.0, 1.0], [150, 60])
+    with pytest.warns(UserWarning, match=r"is below the mean 0.2857 .* differing_means"):
+        assert betting(losses, 0.05, anytime=True) < losses.mean()
+    assert means.differing_means(losses, 0.05) > losses.mean()

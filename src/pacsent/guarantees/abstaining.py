@@ -1,17 +1,126 @@
-"""Answers whose error is guaranteed, from a calibration set: abstain from the other texts."""
+"""Answers whose error is guaranteed: the texts that are not sure enough are left unanswered.
+
+Thresholds and their order are planned on training texts (predictions by models that were not fitted
+on them) and tested on the calibration texts: Theorem 13 of docs/theory.md. `plan` and
+`widest_passed` work on arrays: the confidence of each answer, and whether it is wrong.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import stats
 
 from pacsent.guarantees.calibration_set import ROUND_ERRORS, Calibration, nothing_read
-from pacsent.maths.binomial import last_passed
+from pacsent.maths.binomial import chance_to_pass, fallback, p_values
 from pacsent.maths.checks import check_probability
 
-_HALF = 0.5  # share of the calibration texts that are answered with the default error
+_N_THRESHOLDS = 30  # more of them fail by chance, fewer lie too far apart
+_MIDDLES = (np.arange(5) + 0.5) / 5
+_HALF = 0.5  # share of the texts that are answered with the default error
+_LIKELY = 0.95  # predicted chance of an answer above which the guarantee needs no further words
 _MOST_MISSING = 20  # times the calibration texts: larger estimates of missing ones are not stated
+
+
+class Plan(NamedTuple):
+    """Thresholds in the order in which they are tested, strictest first, and where tests start.
+
+    `chance` is the predicted probability that one of the starting thresholds passes.
+    """
+
+    thresholds: np.ndarray  # (m,), falling
+    weights: np.ndarray  # (m,), sum to 1
+    chance: float
+
+
+def accepted(
+    thresholds: np.ndarray, confidence: np.ndarray, wrong: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(n accepted, n wrong among them) at each threshold, thresholds falling.
+
+    Examples
+    --------
+    >>> accepted(np.array([0.9, 0.5]), np.array([0.6, 0.9, 0.4]), np.array([True, False, True]))
+    (array([1, 2]), array([0, 1]))
+    """
+    order = np.argsort(-confidence, kind="stable")
+    n = np.searchsorted(-confidence[order], -thresholds, side="right")
+    return n, np.concatenate([[0], np.cumsum(wrong[order])])[n]
+
+
+def plan(
+    confidence: np.ndarray,
+    wrong: np.ndarray,
+    n: int,
+    error: float,
+    delta: float,
+    least: float = 0.0,
+) -> Plan:
+    """Choose thresholds and starting weights by texts that are not tested on.
+
+    Half of the weight is on the threshold with the largest predicted coverage, half on the one that
+    most probably passes with n calibration texts.
+
+    Parameters
+    ----------
+    confidence, wrong : arrays of floats and of bool, shape (n_planned,)
+        Of answers to texts of the training part by models that were not fitted on them.
+    n : int
+        Number of calibration texts.
+    error, delta : float
+        What is to be guaranteed.
+    least : float
+        Share of texts that must be answered; stricter thresholds are left out.
+
+    Examples
+    --------
+    >>> confidence = np.linspace(0.5, 1.0, 400)
+    >>> wrong = np.arange(400) % 10 >= 10 * confidence  # one in ten at 0.9
+    >>> planned = plan(confidence, wrong, 300, 0.1, 0.05)
+    >>> planned.thresholds[planned.weights > 0].round(2), round(planned.chance, 2)
+    (array([0.9]), 0.93)
+    """
+    thresholds = np.unique(
+        np.quantile(confidence, np.linspace(0.0, 1.0 - least, _N_THRESHOLDS + 1))
+    )[::-1]
+    n_accepted, n_wrong = accepted(thresholds, confidence, wrong)
+    coverage = n_accepted / confidence.size
+    # the rate of wrong answers is not known exactly: five values of its posterior are averaged
+    rates = stats.beta.ppf(_MIDDLES[:, None], n_wrong + 0.5, n_accepted - n_wrong + 0.5)
+    of_n = np.rint(n * coverage).astype(int)
+
+    def chances(level):
+        return chance_to_pass(of_n, rates, error, level).mean(axis=0)
+
+    passes = chances(delta / 2)
+    widest, safest = int(np.argmax(passes * coverage)), int(np.argmax(passes))
+    weights = np.zeros(thresholds.size)
+    weights[widest] += 0.5
+    weights[safest] += 0.5
+    if widest == safest:
+        passes = chances(delta)
+    return Plan(thresholds, weights, float(passes[safest]))
+
+
+def widest_passed(
+    planned: Plan, confidence: np.ndarray, wrong: np.ndarray, error: float, delta: float
+) -> int | None:
+    """Position of the lowest threshold that may be used; None where none may.
+
+    With probability 1 - delta over the calibration texts, no threshold that passes has a larger
+    rate of wrong answers than `error`.
+
+    Examples
+    --------
+    >>> planned = Plan(np.array([0.9, 0.8, 0.5]), np.array([1.0, 0.0, 0.0]), 1.0)
+    >>> confidence, wrong = np.repeat([0.95, 0.85, 0.6], 50), np.repeat([False, False, True], 50)
+    >>> widest_passed(planned, confidence, wrong, 0.1, 0.05)
+    1
+    """
+    p = p_values(*accepted(planned.thresholds, confidence, wrong), error)
+    passed = np.flatnonzero(fallback(p, planned.weights, delta))
+    return int(passed[-1]) if passed.size else None
 
 
 @dataclass(frozen=True)
@@ -31,6 +140,9 @@ class Abstaining:
     curve : list of (threshold, coverage, error)
         What answering from each threshold on gave on the calibration texts; for looking at, not
         for choosing.
+    chance : float
+        Chance of answering at all with this number of calibration texts, predicted before they
+        were looked at.
     n_errors : int
         Number of errors that this one was chosen from by the calibration texts; `delta` is shared
         by all of them.
@@ -58,6 +170,7 @@ class Abstaining:
     coverage: float
     n: int
     curve: list
+    chance: float
     n_errors: int = 1
     no_answers: str | None = None
 
@@ -87,6 +200,13 @@ class Abstaining:
                 else f" Of {self.n_errors} round errors it answers most with this one; the "
                 "guarantee is corrected for this choice."
             )
+        if self.chance < _LIKELY:
+            given = max(0.0, 1.0 - self.delta / max(self.chance, self.delta))
+            said += (
+                f" Answers were predicted for only {100 * self.chance:.0f} % of calibration sets "
+                "like this one; if so, the confidence among those that do answer is "
+                f"{100 * given:.0f} % (abstaining from every text counts as kept)."
+            )
         return said
 
     def __str__(self) -> str:
@@ -101,7 +221,7 @@ class Abstaining:
 def abstain(
     classifier: Any, calibration: Calibration, error: float | None, delta: float
 ) -> Abstaining:
-    """The lowest threshold that fixed-sequence testing allows, strictest first.
+    """The lowest threshold that passes the test of `widest_passed`.
 
     With error=None the error is the smallest of `ROUND_ERRORS` with which at least half of the
     calibration texts are answered; where there is none, the one that answers most. As it is chosen
@@ -110,80 +230,74 @@ def abstain(
     check_probability("delta", delta)
     if error is not None:
         check_probability("error", error)
-    n = calibration.labels.size
-    record = _Record.of(classifier, calibration)
-    reached = record.reached(delta)
-    n_errors = 1
+    test = _Test.of(classifier, calibration)
     if error is None:
-        n_errors = len(ROUND_ERRORS)
-        coverages = [coverage for _, _, coverage in reached]
-        best = int(np.argmax(np.minimum(coverages, _HALF)))
-        chosen, threshold, coverage = reached[best]
+        share = delta / len(ROUND_ERRORS)
+        tried = [test.widest(error, share, _HALF) for error in ROUND_ERRORS]
+        best = int(np.argmax([min(one.coverage, _HALF) for one in tried]))
+        found, chosen, n_errors = tried[best], ROUND_ERRORS[best], len(ROUND_ERRORS)
+        found = found._replace(chance=max(one.chance for one in tried))
     else:
-        chosen, threshold, coverage = record.lowest(float(error), delta)
+        found, chosen, n_errors = test.widest(float(error), delta), float(error), 1
     return Abstaining(
-        classifier, chosen, delta, threshold, coverage, n, record.curve(), n_errors,
-        None if coverage else record.why_none(error, delta),
+        classifier, chosen, delta, found.threshold, found.coverage, test.confidence.size,
+        found.curve, found.chance, n_errors,
+        None if found.coverage else test.why_none(error, delta),
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Record:
-    """How many calibration texts each threshold, strictest first, accepts, and gets wrong."""
+class _Widest(NamedTuple):
+    threshold: float
+    coverage: float
+    chance: float
+    curve: list
 
-    thresholds: np.ndarray
-    n_accepted: np.ndarray
-    n_wrong: np.ndarray
-    n: int
+
+@dataclass(frozen=True)
+class _Test:
+    """Planning and calibration texts: how sure each answer is, and whether it is wrong."""
+
+    planning: tuple[np.ndarray, np.ndarray]
+    confidence: np.ndarray
+    wrong: np.ndarray
 
     @classmethod
     def of(cls, classifier, calibration):
+        out_of_fold = classifier.out_of_fold_
         confidence = np.exp(calibration.log_proba.max(axis=1))
-        # the order is fixed without these texts: quantiles of training's own confidences
-        thresholds = np.unique(
-            np.quantile(
-                np.exp(classifier.out_of_fold_.log_proba.max(axis=1)), np.linspace(0, 1, 201)
-            )
-        )[::-1]
-        accepted = confidence >= thresholds[:, None]
-        accepted &= ~nothing_read(classifier, calibration.log_proba)
-        wrong = accepted & calibration.wrong
-        return cls(thresholds, accepted.sum(axis=1), wrong.sum(axis=1), confidence.size)
+        confidence[nothing_read(classifier, calibration.log_proba)] = -1.0  # never answered
+        return cls(
+            (
+                np.exp(out_of_fold.log_proba.max(axis=1)),
+                out_of_fold.log_proba.argmax(axis=1) != out_of_fold.labels,
+            ),
+            confidence,
+            calibration.wrong,
+        )
 
-    def lowest(self, error, delta, first=0):
-        """(error, threshold, coverage) of the lowest threshold that may be used."""
-        last = first + last_passed(self.n_accepted[first:], self.n_wrong[first:], error, delta)
-        if last < first:
-            return error, 2.0, 0.0
-        return error, float(self.thresholds[last]), float(self.n_accepted[last] / self.n)
-
-    def reached(self, delta):
-        """`lowest` for every round error; all of them hold together with 1 - delta.
-
-        They are tested from the median confidence of training on: errors with which fewer texts are
-        answered are not wanted, and tests on few texts would spoil the sequence.
-        """
-        first = int(np.argmax(self.thresholds <= np.median(self.thresholds)))
-        share = delta / len(ROUND_ERRORS)
-        return [self.lowest(error, share, first) for error in ROUND_ERRORS]
-
-    def curve(self):
-        """(threshold, coverage, error) of each threshold that accepts a text."""
-        some = self.n_accepted > 0
-        rows = zip(self.thresholds[some], self.n_accepted[some], self.n_wrong[some])
-        return [(float(t), float(a / self.n), float(k / a)) for t, a, k in rows]
+    def widest(self, error, delta, least=0.0):
+        n = self.confidence.size
+        planned = plan(*self.planning, n, error, delta, least)
+        n_accepted, n_wrong = accepted(planned.thresholds, self.confidence, self.wrong)
+        rows = zip(planned.thresholds, n_accepted, n_wrong)
+        curve = [(float(t), float(a / n), float(k / a)) for t, a, k in rows if a]
+        at = widest_passed(planned, self.confidence, self.wrong, error, delta)
+        if at is None:
+            return _Widest(2.0, 0.0, planned.chance, curve)
+        threshold = float(planned.thresholds[at])
+        return _Widest(threshold, float(n_accepted[at] / n), planned.chance, curve)
 
     def why_none(self, error, delta):
         """Why no threshold may be used, what is reachable, and how many labels are missing."""
-        chosen = error is None
+        n, chosen = self.confidence.size, error is None
         error = ROUND_ERRORS[-1] if chosen else error
         said = (
-            f"It abstains from every text: {self.n:,} calibration texts cannot guarantee an error "
+            f"It abstains from every text: {n:,} calibration texts cannot guarantee an error "
             f"of {error:g} with confidence {1 - delta:g}"
         )
         said += ", corrected for the choice of the error." if chosen else "."
-        larger = [] if chosen else [self.lowest(e, delta) for e in ROUND_ERRORS if e > error]
-        reached = [(e, coverage) for e, _, coverage in larger if coverage]
+        larger = [] if chosen else [(e, self.widest(e, delta)) for e in ROUND_ERRORS if e > error]
+        reached = [(e, found.coverage) for e, found in larger if found.coverage]
         if reached:
             smallest, coverage = reached[0]
             said += (
@@ -192,24 +306,21 @@ class _Record:
                 "them; without an error given, one is chosen and the guarantee is corrected for "
                 "the choice."
             )
-        missing = self.n_missing(error, delta / len(ROUND_ERRORS) if chosen else delta)
-        if missing is None and not reached:
+        needed = self.n_predicted(error, delta / len(ROUND_ERRORS) if chosen else delta)
+        if needed is None and not reached:
             said += " More labels alone do not help: its surest answers are wrong as often."
-        elif missing and missing <= _MOST_MISSING * self.n:
+        elif needed and n < needed <= (_MOST_MISSING + 1) * n:
+            missing = needed - n
             texts = "text is" if missing == 1 else "texts are"
             said += f" About {missing:,} more calibration {texts} needed for an error of {error:g}."
         return said
 
-    def n_missing(self, error, delta):
-        """Calibration texts that are missing if further ones are as often wrong; None: no number.
+    def n_predicted(self, error, delta):
+        """Calibration texts with which an answer is as likely as not; None where no number is.
 
-        Thresholds that accept few texts say too little about how often further ones are wrong; it
-        is 0, which is no estimate, where only such thresholds stand in the way.
+        A fifth of the texts is answered at least: fewer planning texts say too little.
         """
-        some = self.n_accepted >= max(self.n / 5, 1)
-        for factor in np.geomspace(1.0, 1000.0, 400):
-            n_accepted = np.floor(self.n_accepted[some] * factor)
-            n_wrong = np.minimum(np.rint(self.n_wrong[some] * factor), n_accepted)
-            if last_passed(n_accepted, n_wrong, error, delta) >= 0:
-                return int(self.n * factor) - self.n
+        for n in np.unique(np.geomspace(10, 1e6, 120).astype(int)):
+            if plan(*self.planning, int(n), error, delta, 0.2).chance >= 0.5:
+                return int(n)
         return None

@@ -3,18 +3,41 @@
 import math
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 from pacsent.maths.bounds import binomial_tail
 
 
-def upper_limit(n_errors: int, n: int, delta: float) -> float:
+def upper_limit(n_errors: int, n: int, delta: float, coin: float | None = None) -> float:
     """Clopper-Pearson: with probability 1 - delta the share is at most this.
+
+    With `coin`, one uniform draw from [0, 1] made without looking at the errors, it is the
+    randomised limit of Stevens (1950): smaller, and wrong with probability delta exactly instead of
+    at most. Somebody else's coin gives another limit, and a second draw voids the guarantee.
 
     >>> round(upper_limit(20, 200, 0.05), 4)
     0.142
+    >>> round(upper_limit(20, 200, 0.05, coin=0.5), 4)
+    0.1394
     """
-    return float(binomial_tail(n_errors, n, delta)) if n else 1.0
+    if n == 0:
+        return 1.0
+    if coin is None:
+        return float(binomial_tail(n_errors, n, delta))
+    if not 0 <= coin <= 1:
+        raise ValueError(f"coin must be in [0, 1]. Got {coin!r} instead.")
+
+    def p_value(share):
+        fewer = special.bdtr(n_errors - 1, n, share) if n_errors else 0.0
+        return (1.0 - coin) * fewer + coin * special.bdtr(n_errors, n, share)
+
+    low, high = 0.0, 1.0
+    if p_value(1.0) > delta:
+        return 1.0
+    while high - low > 1e-12:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if p_value(middle) <= delta else (middle, high)
+    return high
 
 
 def lower_limit(n_errors: int, n: int, delta: float) -> float:
@@ -63,23 +86,65 @@ def rank_for_sets(n: int, error: float, delta: float) -> int | None:
     return int(k[np.argmax(stats.beta.cdf(1.0 - error, k, n + 1 - k) <= delta)])
 
 
-def last_passed(n_accepted: np.ndarray, n_errors: np.ndarray, error: float, delta: float) -> int:
-    """Fixed-sequence testing: the last of the thresholds, strictest first, that may be used.
+def p_values(n_accepted: np.ndarray, n_errors: np.ndarray, error: float) -> np.ndarray:
+    """P(Binomial(n_accepted, error) <= n_errors): small where errors are rarer than `error`.
 
-    Threshold t accepts n_accepted[t] texts with n_errors[t] wrong among them. It passes where
-    P(Binomial(n_accepted[t], error) <= n_errors[t]) <= delta, and everything after the first that
-    fails is refused. It begins where a perfect record could pass. -1: none may be used.
+    At most u with probability at most u if the true rate is larger than `error`; 1 for no texts.
 
     Examples
     --------
-    >>> last_passed([40, 80, 120], [0, 1, 30], 0.1, 0.05)
-    1
+    >>> p_values([40, 0], [0, 0], 0.1).round(4)
+    array([0.0148, 1.    ])
     """
-    n_accepted, n_errors = np.asarray(n_accepted), np.asarray(n_errors)
-    begin = np.flatnonzero(n_accepted >= n_needed(error, delta))
-    if begin.size == 0:
-        return -1
-    passed = stats.binom.cdf(n_errors, n_accepted, error) <= delta
-    failed = np.flatnonzero(~passed[begin[0] :])
-    end = begin[0] + failed[0] if failed.size else passed.size
-    return int(end) - 1 if end > begin[0] else -1
+    return stats.binom.cdf(n_errors, n_accepted, error)
+
+
+def fallback(p_values: np.ndarray, weights: np.ndarray, delta: float) -> np.ndarray:
+    """The hypotheses that the fallback procedure rejects, tested in their order, (m,).
+
+    Hypothesis j is tested at weights[j] * delta, and at the level of the one before it as well if
+    that was rejected. For weights that sum to 1 and are fixed beforehand, as the order is, a true
+    hypothesis is rejected with probability at most delta, however the p-values depend on each
+    other. All the weight on one start is fixed-sequence testing from there.
+
+    Examples
+    --------
+    >>> fallback([0.04, 0.2, 0.02, 0.04], [0.5, 0.0, 0.5, 0.0], 0.1)
+    array([ True, False,  True,  True])
+    """
+    rejected = np.zeros(len(p_values), bool)
+    level = 0.0
+    for j, (p, weight) in enumerate(zip(p_values, weights)):
+        level = weight * delta + (level if j and rejected[j - 1] else 0.0)
+        rejected[j] = p <= level
+    return rejected
+
+
+def chance_to_pass(
+    n_accepted: np.ndarray, rate: np.ndarray, error: float, delta: float
+) -> np.ndarray:
+    """The probability that `p_values` is at most delta where errors have the given rate.
+
+    Examples
+    --------
+    >>> chance_to_pass([100, 100, 20], [0.01, 0.1, 0.01], 0.1, 0.05).round(3)
+    array([0.997, 0.024, 0.   ])
+    """
+    n_accepted = np.asarray(n_accepted)
+    most = stats.binom.ppf(delta, n_accepted, error)  # the smallest count whose p is >= delta
+    most = np.where(stats.binom.cdf(most, n_accepted, error) <= delta, most, most - 1)
+    return stats.binom.cdf(most, n_accepted, rate) * (n_accepted > 0)
+
+
+def mcnemar(n_first: int, n_second: int) -> float:
+    """Exact McNemar test: the two-sided p-value that two kinds of disagreement are equally likely.
+
+    Given their sum, each is Binomial(sum, 1/2) if they are.
+
+    Examples
+    --------
+    >>> round(mcnemar(12, 3), 4)
+    0.0352
+    """
+    n = n_first + n_second
+    return min(1.0, 2.0 * float(stats.binom.cdf(min(n_first, n_second), n, 0.5)))

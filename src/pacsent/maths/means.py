@@ -1,10 +1,14 @@
 """Upper bounds on the mean of independent losses in [0, 1] that nothing was fitted on.
 
-Each holds by itself with chance 1 - delta; taking the smaller of two costs delta/2 each. Losses may
-come from different distributions; the bound is then on the average of their means (but for
-`maurer_pontil`, whose losses share one distribution). All are rounded up.
+Each holds by itself with probability 1 - delta; taking the smaller of two costs delta/2 each. All
+are rounded up. They differ in what they assume: `maurer_pontil` one distribution, `betting` one
+mean (also given the losses before), `chernoff` independent losses, whose means may differ: it
+bounds their average. `differing_means` bounds the average of means that may depend on the past.
+`betting` does not: where means differ, its bound is about none of them, and often below their
+average.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -72,7 +76,7 @@ class Bets(NamedTuple):
     sizes: np.ndarray  # (n,), predictable; the cap depends on the mean that is tested
 
     def log_wealth(self, mean: float) -> np.ndarray:
-        """ln K_t(mean) for t = 1..n; K is a supermartingale if the mean is at most `mean`."""
+        """ln K_t(mean) for t = 1..n; K is a supermartingale if the losses' mean is >= `mean`."""
         bets = np.minimum(self.sizes, _CAP / (1.0 - mean)) if mean < 1 else self.sizes
         return np.cumsum(np.log1p(bets * (mean - self.losses)))
 
@@ -101,6 +105,11 @@ def betting(losses: ArrayLike, delta: float, *, anytime: bool = False) -> float:
     By far the tightest of the three where losses vary little. By Ville's inequality it holds at all
     times at once, so a stream may be watched; `anytime` chooses bets that do not know the end.
 
+    As it takes the best moment of the past, the bound can be below the mean of all the losses, most
+    easily with `anytime`. It is still right if every loss has one mean; but it is also what losses
+    give whose mean rose, about which it says nothing. Therefore it warns. `differing_means` bounds
+    the average of all means.
+
     Parameters
     ----------
     losses : array, shape (n,)
@@ -121,7 +130,19 @@ def betting(losses: ArrayLike, delta: float, *, anytime: bool = False) -> float:
     True
     """
     placed = bets(losses, delta, anytime=anytime)
-    return _largest_kept(lambda m: float(placed.log_wealth(m).max()), delta, placed.losses.size)
+    n, mean = placed.losses.size, float(placed.losses.mean())
+    bound = _smallest_excluded(
+        lambda m: float(placed.log_wealth(m).max()),
+        -np.log(delta) * (1 + _ROUNDING) + 4 * n * np.finfo(float).eps,
+    )
+    if bound < mean:
+        warnings.warn(
+            f"The bound {bound:.4g} is below the mean {mean:.4g} of the losses that it was made "
+            "from. It is right if every loss has one mean; losses whose mean rose give the same. "
+            "Shuffle losses whose order has no meaning, or bound their average: differing_means.",
+            stacklevel=2,
+        )
+    return bound
 
 
 def betting_path(losses: ArrayLike, delta: float) -> np.ndarray:
@@ -146,8 +167,44 @@ def betting_path(losses: ArrayLike, delta: float) -> np.ndarray:
     return path
 
 
-def _largest_kept(log_wealth: Callable[[float], float], delta: float, n: int) -> float:
-    needed = -np.log(delta) * (1 + _ROUNDING) + 4 * n * np.finfo(float).eps
+_TILTS = np.geomspace(0.01, 10.0, 25)  # lambdas that are mixed
+
+
+def differing_means(losses: ArrayLike, delta: float) -> float:
+    """Upper bound on the average of means that differ, and may depend on the losses before them.
+
+        the largest m with  mean over lambda of exp(-lambda S) / (1 - m (1 - e^-lambda))^n < 1/delta
+
+    S is the sum of the n losses. It holds at all n at once, each with the average of the means so
+    far. So it judges a classifier that goes on learning, where each text is predicted before its
+    label is learned: it bounds the average error of the classifiers so far. For one classifier that
+    is fixed `betting` is tighter; for the j-th of several spend 6 delta / (pi j)^2 on it.
+
+    Parameters
+    ----------
+    losses : array, shape (n,)
+        In the order in which they came.
+    delta : float
+
+    Examples
+    --------
+    >>> losses = np.repeat([1.0, 0.0], [60, 540])  # it errs at first, then it has learned
+    >>> round(differing_means(losses, 0.05), 4)
+    0.1431
+    """
+    losses = _checked(losses, delta)
+    n, total = losses.size, float(losses.sum())
+    gain = -np.expm1(-_TILTS)
+
+    def log_wealth(m):
+        logs = -_TILTS * total - n * np.log1p(-m * gain)
+        return float(np.logaddexp.reduce(logs)) - np.log(_TILTS.size)
+
+    return _smallest_excluded(log_wealth, -np.log(delta) * (1 + _ROUNDING) + _ROUNDING * n)
+
+
+def _smallest_excluded(log_wealth: Callable[[float], float], needed: float) -> float:
+    """The smallest mean whose wealth, which grows with it, is at least `needed`; 1 if none is."""
     low, high = 0.0, 1.0
     if log_wealth(1.0) < needed:
         return 1.0

@@ -1,0 +1,160 @@
+"""Procedures behind guarantees, on arrays: each holds in simulation, and its misuse is noticed."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pacsent.guarantees.abstaining import Plan, accepted, plan, widest_passed
+from pacsent.maths import binomial
+
+DELTA = 0.1
+
+
+def allowed(n, delta=DELTA):
+    """More violations than this have probability below 1e-4 where the guarantee holds."""
+    return stats.binom.isf(1e-4, n, delta)
+
+
+# ---- testing in an order -----------------------------------------------------------------------
+
+
+def test_fallback_with_one_start_is_fixed_sequence_testing():
+    p = np.array([0.2, 0.01, 0.04, 0.06, 0.01])
+    weights = np.array([0.0, 1.0, 0.0, 0.0, 0.0])
+    assert binomial.fallback(p, weights, 0.05).tolist() == [False, True, True, False, False]
+    assert not binomial.fallback(p, np.eye(5)[0], 0.05).any()
+
+
+def test_fallback_passes_on_the_level_of_what_it_rejected():
+    half = np.array([0.5, 0.0, 0.5, 0.0])
+    assert binomial.fallback([0.02, 0.02, 0.05, 0.05], half, 0.05).all()
+    assert binomial.fallback([0.02, 0.04, 0.05, 0.05], half, 0.05).tolist() == [True] + [False] * 3
+
+
+def false_rejections(rng, keep_level, n=4000):
+    """How often a true hypothesis is rejected; p-values of true ones exclude each other."""
+    truly = np.array([False, True, True, False, True, True])
+    weights = np.full(6, 1 / 6)
+    count = 0
+    for _ in range(n):
+        p = np.where(truly, 0.0, 1e-9)
+        u = rng.random()  # the p-values of true hypotheses share it: each is uniform
+        p[truly] = (u + np.arange(truly.sum()) / 10) % 1.0
+        level, found = 0.0, binomial.fallback(p, weights, DELTA)
+        if keep_level:  # the level of a hypothesis that was not rejected is passed on as well
+            for j in range(6):
+                level += weights[j] * DELTA
+                found[j] = p[j] <= level
+        count += (found & truly).any()
+    return count
+
+
+def test_fallback_rejects_true_hypotheses_no_more_often_than_allowed():
+    assert false_rejections(np.random.default_rng(0), False) <= allowed(4000)
+
+
+def test_a_level_that_is_passed_on_after_a_failure_is_noticed():
+    assert false_rejections(np.random.default_rng(0), True) > allowed(4000)
+
+
+def test_the_chance_to_pass_is_that_of_simulation():
+    rng = np.random.default_rng(1)
+    n, rate = np.array([150, 60]), np.array([0.03, 0.02])
+    passed = binomial.p_values(n, rng.binomial(n, rate, (20_000, 2)), 0.1) <= 0.05
+    chance = binomial.chance_to_pass(n, rate, 0.1, 0.05)
+    assert np.abs(passed.mean(axis=0) - chance).max() < 0.015
+
+
+# ---- abstaining --------------------------------------------------------------------------------
+
+
+def answers(rng, n):
+    """Confidences, and which answers are wrong."""
+    confidence = rng.beta(4, 1.5, n) / 2 + 0.5
+    return confidence, rng.random(n) < 1.0 - confidence
+
+
+TRUTH = answers(np.random.default_rng(99), 400_000)
+
+
+def abstaining(rng, n_runs, one_start=False, n=300, error=0.1):
+    """(coverage, runs in which more than `error` of the answers are wrong)."""
+    order = np.argsort(-TRUTH[0])
+    sure, wrong = TRUTH[0][order], np.cumsum(TRUTH[1][order])
+    covered, broken = [], 0
+    for _ in range(n_runs):
+        planning = answers(rng, 600)
+        planned = plan(*planning, n, error, DELTA)
+        if one_start:  # where a perfect record could pass
+            share = accepted(planned.thresholds, *planning)[0] / 600
+            first = np.argmax(n * share >= binomial.n_needed(error, DELTA))
+            planned = planned._replace(weights=np.eye(share.size)[first])
+        at = widest_passed(planned, *answers(rng, n), error, DELTA)
+        n_answered = 0
+        if at is not None:
+            n_answered = np.searchsorted(-sure, -planned.thresholds[at], side="right")
+            broken += wrong[n_answered - 1] / n_answered > error
+        covered.append(n_answered / sure.size)
+    return np.mean(covered), broken
+
+
+def test_planned_thresholds_hold_and_cover_more_than_one_start():
+    coverage, broken = abstaining(np.random.default_rng(2), 400)
+    before, _ = abstaining(np.random.default_rng(2), 400, one_start=True)
+    assert broken <= allowed(400)
+    assert coverage > 1.25 * before > 0.2
+
+
+def test_a_start_chosen_by_the_calibration_texts_is_noticed():
+    """Where no threshold is good enough, the best-looking one passes too often."""
+    rng = np.random.default_rng(3)
+    count = 0
+    for _ in range(400):
+        confidence, wrong = rng.random(300), rng.random(300) < 0.1001
+        thresholds = np.unique(np.quantile(rng.random(500), np.linspace(0, 1, 31)))[::-1]
+        n_accepted, n_wrong = accepted(thresholds, confidence, wrong)
+        best = np.argmin(binomial.p_values(n_accepted, n_wrong, 0.1))
+        chosen = Plan(thresholds, np.eye(thresholds.size)[best], 1.0)
+        count += widest_passed(chosen, confidence, wrong, 0.1, DELTA) is not None
+    assert count > allowed(400)
+
+
+def test_thresholds_are_planned_without_the_calibration_texts_and_answer_a_share():
+    rng = np.random.default_rng(4)
+    planning = answers(rng, 500)
+    planned = plan(*planning, 300, 0.1, DELTA, least=0.5)
+    assert (np.diff(planned.thresholds) < 0).all() and planned.weights.sum() == 1
+    assert (planning[0] >= planned.thresholds[0]).mean() >= 0.5
+    assert 0 <= planned.chance <= 1
+    assert plan(*planning, 3000, 0.1, DELTA).chance > plan(*planning, 30, 0.1, DELTA).chance
+
+
+# ---- limits with a coin ------------------------------------------------------------------------
+
+
+def coin_violations(rng, n_coins, truth=0.1, n=60, runs=3000):
+    """How often the randomised limit is below the truth; with several coins the smallest counts."""
+    count = 0
+    for k in rng.binomial(n, truth, runs):
+        count += min(binomial.upper_limit(int(k), n, DELTA, u) for u in rng.random(n_coins)) < truth
+    return count
+
+
+@pytest.mark.parametrize("n_coins", [1, 2])
+def test_randomised_limits_fail_as_often_as_allowed_and_a_second_draw_is_noticed(n_coins):
+    count = coin_violations(np.random.default_rng(5), n_coins)
+    assert (count <= allowed(3000)) == (n_coins == 1)
+    assert count >= 3000 * DELTA - 4 * np.sqrt(3000 * DELTA * 0.9)  # not conservative
+
+
+def test_a_coin_of_one_gives_clopper_and_pearson():
+    assert binomial.upper_limit(3, 50, 0.05, 1.0) == pytest.approx(
+        binomial.upper_limit(3, 50, 0.05)
+    )
+    assert binomial.upper_limit(3, 50, 0.05, 0.0) == pytest.approx(
+        binomial.upper_limit(2, 50, 0.05)
+    )
+    assert binomial.upper_limit(5, 5, 0.05, 0.5) == 1.0
+    assert binomial.upper_limit(0, 50, 0.05, 0.01) < 1e-11
+    with pytest.raises(ValueError, match="coin must be in"):
+        binomial.upper_limit(3, 50, 0.05, 1.5)
