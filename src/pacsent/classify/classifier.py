@@ -197,6 +197,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         self.coef_ngrams_ = np.ascontiguousarray(linear.sparse, np.float32)
         self.coef_dense_ = np.ascontiguousarray(linear.dense / size, np.float32)
         self.intercept_ = linear.intercept - mean @ self.coef_dense_.astype(np.float64)
+        self.mean_vector_ = mean
         self.inverse_temperature_ = linear.inverse_temperature
         self.selection_ = {**linear.report, "n_texts": len(texts)}
         self.out_of_fold_ = self.selection_.pop("out_of_fold")

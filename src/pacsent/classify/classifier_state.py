@@ -28,6 +28,7 @@ def to_arrays(classifier: Any) -> dict[str, np.ndarray]:
         "coef_ngrams": classifier.coef_ngrams_,
         "coef_dense": classifier.coef_dense_,
         "intercept": classifier.intercept_,
+        "mean_vector": classifier.mean_vector_,
         "fingerprints": classifier.training_fingerprints_,
         "out_of_fold.log_proba": classifier.out_of_fold_.log_proba,
         "out_of_fold.labels": classifier.out_of_fold_.labels,
@@ -78,6 +79,7 @@ def from_arrays(state: Any, vectorizer: Any = None) -> dict[str, Any]:
         "coef_ngrams_": checked_tensor(state, "coef_ngrams", np.float32, (n, n_columns)),
         "coef_dense_": checked_tensor(state, "coef_dense", np.float32, (n_dims, n_columns)),
         "intercept_": checked_tensor(state, "intercept", np.float64, (n_columns,)),
+        "mean_vector_": checked_tensor(state, "mean_vector", np.float64, (n_dims,)),
         "training_fingerprints_": checked_tensor(state, "fingerprints", np.uint64, (None,)),
         "out_of_fold_": OutOfFold(log_proba, of_fold),
         "named_features_": (

@@ -13,7 +13,8 @@ __getattr__, __dir__ = offer(
         "Comparison": "comparison",
         "compare": "comparison",
         "ExchangeabilityTest": "exchangeability",
-        "StreamWatcher": "exchangeability",
+        "Change": "streams",
+        "StreamWatcher": "streams",
         "check_exchangeable": "exchangeability",
     },
 )

@@ -1,23 +1,24 @@
-"""Whether new texts are exchangeable with the calibration texts: a test, and a stream watcher.
+"""Whether new texts are exchangeable with the calibration texts: a test of two samples.
 
 Every guarantee of a classifier is about new texts from the distribution of the held-out ones. That
-can be tested: by a classifier that tells the two apart, or by watching the scores of a stream.
+can be tested: by a classifier that learns to tell the two apart (Theorem 17 of docs/theory.md), or
+by watching a stream (`StreamWatcher`).
 """
 
-import bisect
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
-from pacsent.classify.inputs import positions
-from pacsent.guarantees.calibration_set import calibration_of
+from pacsent.classify.classifier import TextClassifier
 from pacsent.maths.checks import check_probability
 from pacsent.text.texts import as_texts
 
 _MOST = 1500  # texts of either kind that the test looks at
+_SHARES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5)  # of the texts at either end of the judge's order
+_PERMUTATIONS = 999
+_N_NAMED = 5  # words of either kind that are named
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class ExchangeabilityTest:
     alpha: float
     n: int  # texts of either kind that were classified
     accuracy: float  # 0.5 is chance
+    changes: dict = field(default_factory=dict)  # name -> (calibration texts, new texts)
 
     @property
     def alarm(self) -> bool:
@@ -56,7 +58,10 @@ class ExchangeabilityTest:
             f"{2 * self.n:,} texts (p = {self.p_value:.3g})"
         )
         if self.alarm:
-            return f"ALARM: the distribution has changed: {found}. Guarantees do not apply."
+            said = [f"ALARM: the distribution has changed: {found}. Guarantees do not apply."]
+            for name, (before, after) in self.changes.items():
+                said.append(f"{name}: {before} (calibration texts), {after} (new texts).")
+            return "\n".join(said)
         return f"No alarm: {found}, as chance would. This does not prove exchangeability."
 
 
@@ -65,20 +70,26 @@ def check_exchangeable(
     new: Iterable[str],
     *,
     words: Any = None,
+    classifier: Any = None,
     alpha: float = 0.05,
     seed: int | None = None,
 ) -> ExchangeabilityTest:
     """Test whether new texts are exchangeable with the calibration texts.
 
-    A `TextClassifier` learns to distinguish half of both and is tested on the other halves. If the
-    texts are exchangeable, its hits follow the hypergeometric distribution exactly: a false alarm
-    has probability at most alpha.
+    A `TextClassifier` learns to distinguish half of both and puts the other halves in an order,
+    ties broken at random. If the texts are exchangeable, every arrangement of old and new in this
+    order is equally likely, so that a permutation test is exact: a false alarm has probability at
+    most alpha. Its statistic is the largest of several, each in standard deviations: the sum of the
+    ranks, and how many texts at either end of the order are of one kind, for ends of several sizes.
+    So it finds a small change of all texts, and a large one of few.
 
     Parameters
     ----------
     calibration, new : lists of str
     words : WordVectors, optional
         Lets the test use meaning as well as words.
+    classifier : classifier, optional
+        Its predicted classes are compared in the description of an alarm.
     alpha : float
     seed : int or None
         Decides the halves; None draws it from the system.
@@ -89,8 +100,6 @@ def check_exchangeable(
     >>> check_exchangeable(old, [f"a bad meal, number {n}" for n in range(100)], seed=0).alarm
     True
     """
-    from pacsent.classify.classifier import TextClassifier
-
     check_probability("alpha", alpha)
     calibration, new = as_texts(calibration, "calibration"), as_texts(new, "new")
     n = min(len(calibration), len(new), _MOST) // 2
@@ -105,122 +114,61 @@ def check_exchangeable(
     judge = TextClassifier(words, ngrams=(1, 2), weighting="both", Cs=(10.0,), dense_scales=(0.3,))
     judge.fit(old[:n] + fresh[:n], np.repeat([0, 1], n))
     values = judge.decision_function(old[n:] + fresh[n:])
-    called_new = np.zeros(2 * n, bool)
-    called_new[np.argsort(-values, kind="stable")[:n]] = True  # half of them, whatever the bias
-    hits = int(called_new[n:].sum())
-    p_value = float(stats.hypergeom.sf(hits - 1, 2 * n, n, n))
-    return ExchangeabilityTest(p_value, float(alpha), n, hits / n)
+    p_value, accuracy = permutation_test(values, np.repeat([False, True], n), rng)
+    changes = {}
+    if p_value <= alpha:
+        changes = _described(old, fresh, judge, classifier)
+    return ExchangeabilityTest(p_value, float(alpha), n, accuracy, changes)
 
 
-class StreamWatcher:
-    """Raises an alarm once a stream of texts is no longer exchangeable with the calibration texts.
+def permutation_test(
+    values: np.ndarray, new: np.ndarray, rng: np.random.Generator
+) -> tuple[float, float]:
+    """(p-value that the values of new and old texts are exchangeable, accuracy of their order).
 
-    Each text gets a conformal p-value: where its score lies among the calibration texts and all
-    texts before it, ties broken at random. As long as all are exchangeable, these p-values are
-    independent and uniform, and the capital of a bet against that is a martingale: the chance that
-    it ever reaches 1 / alpha is at most alpha (Ville). The bet is Vovk's simple jumper.
-
-    Parameters
-    ----------
-    classifier : TextClassifier
-        Calibrated: `fit(..., holdout=...)` or `calibrate`.
-    alpha : float, default=0.05
-        Chance of a false alarm, ever.
-    seed : int or None
-        Decides ties.
-
-    Attributes
-    ----------
-    capital : float
-        The value of the martingale, 1 at the start.
-    alarm_at : int or None
-        Number of the text that raised the alarm.
+    There are as many of either kind. Exact for any values: only their order counts, with random
+    ties, and if they are exchangeable it is a random permutation, as those it is compared with.
 
     Examples
     --------
-    >>> from pacsent import CertifiedClassifier, TextClassifier
-    >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
-    >>> classifier = CertifiedClassifier(TextClassifier(), holdout=0.5, random_state=0)
-    >>> _ = classifier.fit(texts, ["up", "down"] * 40)
-    >>> watcher = StreamWatcher(classifier, seed=0)
-    >>> watcher.update(["a good film, number 7"])
-    False
+    >>> rng = np.random.default_rng(0)
+    >>> permutation_test(np.arange(40.0), np.arange(40) >= 20, rng)
+    (0.001, 1.0)
     """
+    order = np.lexsort((rng.random(values.size), values))
+    found = new[order]
+    drawn = rng.permuted(np.tile(np.arange(values.size) % 2 == 0, (_PERMUTATIONS, 1)), axis=1)
+    statistics = _statistics(np.vstack([found, drawn]))
+    p_value = float((statistics >= statistics[0]).sum()) / (_PERMUTATIONS + 1)  # itself among them
+    return p_value, float(found[values.size // 2 :].sum() / (values.size // 2))
 
-    _JUMP = 0.01
 
-    def __init__(self, classifier: Any, *, alpha: float = 0.05, seed: int | None = None):
-        check_probability("alpha", alpha)
-        self.classifier = classifier
-        self.alpha = alpha
-        self._rng = np.random.default_rng(seed)
-        calibration = calibration_of(classifier)
-        self._by_label = -_of_labels(calibration.log_proba, calibration.labels)
-        self._by_confidence = -calibration.log_proba.max(axis=1)
-        self._scores: list[float] | None = None
-        self._labelled: bool | None = None
-        self._capitals = np.full(3, 1.0 / 3.0)
-        self.n_seen = 0
-        self.alarm_at: int | None = None
+def _statistics(arranged):
+    """The largest z-score of each row: texts in the judge's order, True where new, (m,)."""
+    size = arranged.shape[1]
+    ranks = arranged @ np.arange(1.0, size + 1)
+    z = [(ranks - size / 2 * (size + 1) / 2) / np.sqrt((size / 2) ** 2 * (size + 1) / 12)]
+    for share in _SHARES:
+        k = max(1, round(share * size))
+        deviation = np.sqrt(k * (size - k) / (4.0 * (size - 1)))  # of the hypergeometric
+        z.append((arranged[:, size - k :].sum(axis=1) - k / 2) / deviation)
+        z.append((k / 2 - arranged[:, :k].sum(axis=1)) / deviation)
+    return np.max(z, axis=0)
 
-    @property
-    def capital(self) -> float:
-        return float(self._capitals.sum())
 
-    @property
-    def alarm(self) -> bool:
-        return self.alarm_at is not None
-
-    def update(self, texts: Iterable[str], labels: Sequence | None = None) -> bool:
-        """Look at the next texts (with their labels, where known); whether there is an alarm."""
-        texts = as_texts(texts, "texts")
-        y = None if labels is None else positions(self.classifier.classes_, labels, len(texts))
-        return self.see(self.classifier.predict_log_proba(texts), y)
-
-    def see(self, log_proba: np.ndarray, y: np.ndarray | None = None) -> bool:
-        """`update` where `predict_log_proba` is known already; y are positions in `classes_`."""
-        labelled = y is not None
-        if self._labelled is None:
-            self._labelled = labelled
-            # the order of calibration texts among themselves does not matter
-            self._scores = sorted(self._by_label if labelled else self._by_confidence)
-        if labelled != self._labelled:
-            raise ValueError("update must be given labels always or never. Start another watcher.")
-        if labelled:
-            scores = -_of_labels(log_proba, y)
-        else:
-            scores = -log_proba.max(axis=1)
-        for score in scores.tolist():
-            self._bet(self._p_value(score))
-        return self.alarm
-
-    def _p_value(self, score):
-        scores = self._scores
-        assert scores is not None
-        low, high = bisect.bisect_left(scores, score), bisect.bisect_right(scores, score)
-        larger, equal = len(scores) - high, high - low + 1
-        p = (larger + self._rng.random() * equal) / (len(scores) + 1)
-        scores.insert(high, score)
-        return p
-
-    def _bet(self, p):
-        self.n_seen += 1
-        mixed = self._JUMP * self.capital / 3.0 + (1.0 - self._JUMP) * self._capitals
-        self._capitals = mixed * (1.0 + np.array([-1.0, 0.0, 1.0]) * (p - 0.5) * 2.0 * 0.9)
-        if self.alarm_at is None and self.capital >= 1.0 / self.alpha:
-            self.alarm_at = self.n_seen
-
-    def __str__(self) -> str:
-        if self.alarm:
-            return (
-                f"ALARM at text {self.alarm_at:,} of {self.n_seen:,}: the stream is no longer "
-                "exchangeable with the calibration texts. Guarantees do not apply."
-            )
-        return (
-            f"No alarm in {self.n_seen:,} texts (capital {self.capital:.3g}, alarm at "
-            f"{1 / self.alpha:g})."
+def _described(old, fresh, judge, classifier):
+    """What differs between the two kinds of texts; a description that nothing is guaranteed of."""
+    lengths = [f"{np.mean([len(text.split()) for text in some]):.1f}" for some in (old, fresh)]
+    words = [", ".join(name for name, _ in judge.top_features(c, _N_NAMED)) for c in (0, 1)]
+    changes = {"Typical words": tuple(words), "Mean length in words": tuple(lengths)}
+    if classifier is not None:
+        names = np.asarray(classifier.classes_)
+        shares = [
+            np.mean(np.asarray(classifier.predict(some))[:, None] == names, axis=0)
+            for some in (old, fresh)
+        ]
+        most = np.argsort(-np.abs(shares[1] - shares[0]), kind="stable")[:_N_NAMED]
+        changes["Predicted classes"] = tuple(
+            ", ".join(f"{names[i]} {100 * share[i]:.0f} %" for i in most) for share in shares
         )
-
-
-def _of_labels(log_proba, labels):
-    return log_proba[np.arange(len(labels)), labels]
+    return changes

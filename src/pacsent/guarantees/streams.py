@@ -1,0 +1,242 @@
+"""Watching a stream of texts: an alarm once it is no longer exchangeable with the calibration set.
+
+Several quantities are watched at once, each by a conformal test martingale of its own: Theorem 15
+of docs/theory.md.
+"""
+
+import bisect
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pacsent.classify.inputs import positions
+from pacsent.classify.ngrams import word_hashes
+from pacsent.guarantees.calibration_set import calibration_of
+from pacsent.maths.checks import check_probability
+from pacsent.text.texts import as_texts
+
+MONITORS = ("length in words", "share of unknown words", "distance of vectors")
+_WORD = re.compile(r"\w+")
+_SLOPES = np.array([-0.9, -0.45, 0.0, 0.45, 0.9])  # bets that are linear in the p-value
+_ENDS = (0.25, 0.1)  # bets that p-values below these, or above 1 minus these, are rare
+_RARE = 0.1  # how rare: the density there
+_JUMP = 0.005  # share of the capital that is spread over all bets before every text
+
+
+def monitors_of(classifier: Any, texts: Sequence[str]) -> np.ndarray:
+    """`MONITORS` of each text, (n, 3); a column of -1 is one that the classifier cannot tell.
+
+    Unknown words and vectors are those of a TextClassifier, by itself or as `estimator_`.
+
+    Examples
+    --------
+    >>> monitors_of(None, ["a good film", "good"])[:, 0]
+    array([3., 1.])
+    """
+    model = getattr(classifier, "estimator_", classifier)
+    words = [_WORD.findall(text.lower()) for text in texts]
+    found = np.full((len(texts), len(MONITORS)), -1.0)
+    found[:, 0] = [len(some) for some in words]
+    known = getattr(model, "ngrams_", None)
+    if known is not None and known.sizes[0] == 1:
+        all_words = sorted({word for some in words for word in some})
+        there = dict(zip(all_words, np.isin(word_hashes(all_words), known.hashes).tolist()))
+        found[:, 1] = [
+            sum(not there[word] for word in some) / len(some) if some else 0.0 for some in words
+        ]
+    mean = getattr(model, "mean_vector_", None)
+    if mean is not None and mean.size:
+        found[:, 2] = np.linalg.norm(model._dense(texts) - mean, axis=1)
+    return found
+
+
+class Change(NamedTuple):
+    """A quantity that changed: its name, and its mean over the calibration set and the stream."""
+
+    name: str
+    before: float
+    after: float
+
+
+class StreamWatcher:
+    """Raises an alarm once a stream of texts is no longer exchangeable with the calibration texts.
+
+    Watched are the confidence, the probability of each class, the length, the share of unknown
+    words and the distance of the vector from the mean of training; with labels also the
+    probability of the right class and how often each class occurs. Each text gets a conformal
+    p-value for each of these: where its value lies among the calibration texts and all texts before
+    it, ties broken at random. If all texts are exchangeable, the p-values of one quantity are
+    independent and uniform, and the capital of a bet against that is a martingale: the chance that
+    it ever reaches r / alpha is at most alpha / r (Ville), for r quantities alpha in all.
+
+    Parameters
+    ----------
+    classifier : CertifiedClassifier
+        With a calibration set.
+    alpha : float, default=0.05
+        Chance of a false alarm, ever.
+    seed : int or None
+        Decides ties.
+
+    Attributes
+    ----------
+    capital : float
+        The largest capital, divided by the number of quantities: 1 / r at the start, an alarm at
+        1 / alpha.
+    alarm_at : int or None
+        Number of the text that raised the alarm.
+    changes : list of Change
+        The quantities whose own capital reached r / alpha: "not changed" is refuted for each, with
+        probability alpha of an error anywhere.
+
+    Examples
+    --------
+    >>> from pacsent import CertifiedClassifier, TextClassifier
+    >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
+    >>> classifier = CertifiedClassifier(TextClassifier(), holdout=0.5, random_state=0)
+    >>> _ = classifier.fit(texts, ["up", "down"] * 40)
+    >>> watcher = StreamWatcher(classifier, seed=0)
+    >>> watcher.update(["a good film, number 7"])
+    False
+    """
+
+    def __init__(self, classifier: Any, *, alpha: float = 0.05, seed: int | None = None):
+        check_probability("alpha", alpha)
+        self.classifier = classifier
+        self.alpha = alpha
+        self.n_seen = 0
+        self.alarm_at: int | None = None
+        self.changes: list[Change] = []
+        self._calibration = calibration_of(classifier)
+        self._rng = np.random.default_rng(seed)
+        self._kind: tuple[bool, bool] | None = None  # with labels, with monitors
+        self._names: list[str] = []
+        self._sorted: list[list[float]] = []
+        self._capitals = np.empty((0, 0))
+
+    @property
+    def capital(self) -> float:
+        return float(self._of_each().max(initial=0.0))
+
+    @property
+    def alarm(self) -> bool:
+        return self.alarm_at is not None
+
+    def update(self, texts: Iterable[str], labels: Sequence | None = None) -> bool:
+        """Look at the next texts (with their labels, where known); whether there is an alarm."""
+        texts = as_texts(texts, "texts")
+        y = None if labels is None else positions(self.classifier.classes_, labels, len(texts))
+        found = None
+        if self._calibration.monitors is not None:
+            found = monitors_of(self.classifier, texts)
+        return self.see(self.classifier.predict_log_proba(texts), y, found)
+
+    def see(
+        self,
+        log_proba: np.ndarray,
+        y: np.ndarray | None = None,
+        monitors: np.ndarray | None = None,
+    ) -> bool:
+        """`update` on arrays; y are positions in `classes_`, monitors those of `monitors_of`."""
+        kind = y is not None, monitors is not None
+        if self._kind is None:
+            self._start(kind)
+        if kind != self._kind:
+            raise ValueError(
+                "update must be given labels always or never, and see the monitors. Start another "
+                "watcher."
+            )
+        values = self._quantities(log_proba, y, monitors)
+        for row in values:
+            self.n_seen += 1
+            self._sums += row
+            p = [self._p_value(scores, value) for scores, value in zip(self._sorted, row.tolist())]
+            self._bet(np.array(p))
+        return self.alarm
+
+    def _start(self, kind):
+        self._kind = labelled, monitored = kind
+        given = self._calibration
+        names = [str(name) for name in np.asarray(self.classifier.classes_).tolist()]
+        self._names = ["confidence", *(f"probability of class {name!r}" for name in names)]
+        if labelled:
+            self._names += ["probability of the right class"]
+            self._names += [f"share of class {name!r}" for name in names]
+        self._monitored = np.arange(0)
+        if monitored:
+            self._monitored = np.flatnonzero((given.monitors >= 0).any(axis=0))
+            self._names += [MONITORS[i] for i in self._monitored]
+        known = self._quantities(
+            given.log_proba, given.labels if labelled else None, given.monitors
+        )
+        self._before = known.mean(axis=0)
+        self._sums = np.zeros(len(self._names))
+        # the order of calibration texts among themselves does not matter
+        self._sorted = [sorted(column) for column in known.T.tolist()]
+        n_bets = _SLOPES.size + 2 * len(_ENDS)
+        self._capitals = np.full((len(self._names), n_bets), 1.0 / n_bets)
+
+    def _quantities(self, log_proba, y, monitors):
+        """What is watched, (n, r), in the order of the names."""
+        proba = np.exp(log_proba)
+        columns = [proba.max(axis=1, keepdims=True), proba]
+        if y is not None:
+            columns += [proba[np.arange(y.size), y][:, None], np.eye(proba.shape[1])[y]]
+        if self._monitored.size:
+            columns.append(monitors[:, self._monitored])
+        return np.hstack(columns)
+
+    def _p_value(self, scores, value):
+        low, high = bisect.bisect_left(scores, value), bisect.bisect_right(scores, value)
+        smaller, equal = low, high - low + 1
+        p = (smaller + self._rng.random() * equal) / (len(scores) + 1)
+        scores.insert(high, value)
+        return p
+
+    def _bet(self, p):
+        spread = self._capitals.mean(axis=1, keepdims=True)
+        self._capitals = ((1.0 - _JUMP) * self._capitals + _JUMP * spread) * growth(p)
+        reached = self._of_each() >= 1.0 / self.alpha
+        if self.alarm_at is None and reached.any():
+            self.alarm_at = self.n_seen
+        named = {change.name for change in self.changes}
+        for i in np.flatnonzero(reached):
+            if self._names[i] not in named:
+                after = self._sums[i] / self.n_seen
+                self.changes.append(Change(self._names[i], float(self._before[i]), float(after)))
+
+    def _of_each(self):
+        return self._capitals.sum(axis=1) / max(len(self._names), 1)
+
+    def __str__(self) -> str:
+        if self.alarm:
+            what = "; ".join(
+                f"{name} (mean {before:.3g} before, {after:.3g} in the stream)"
+                for name, before, after in self.changes
+            )
+            return (
+                f"ALARM at text {self.alarm_at:,} of {self.n_seen:,}: the stream is no longer "
+                "exchangeable with the calibration texts. Guarantees do not apply.\n"
+                f"Changed: {what}."
+            )
+        return (
+            f"No alarm in {self.n_seen:,} texts (capital {self.capital:.3g}, alarm at "
+            f"{1 / self.alpha:g})."
+        )
+
+
+def growth(p: np.ndarray) -> np.ndarray:
+    """What one unit on each bet becomes at these p-values, (r, n_bets); 1 on average.
+
+    Examples
+    --------
+    >>> growth(np.array([0.05])).round(2).tolist()
+    [[1.81, 1.4, 1.0, 0.6, 0.19, 0.1, 1.3, 0.1, 1.1]]
+    """
+    columns = [1.0 + slope * (2.0 * p - 1.0) for slope in _SLOPES]
+    for end in _ENDS:
+        rest = (1.0 - _RARE * end) / (1.0 - end)
+        columns += [np.where(p < end, _RARE, rest), np.where(p > 1.0 - end, _RARE, rest)]
+    return np.stack(columns, axis=1)
