@@ -239,27 +239,57 @@ def fixed(calibration):
     return classifier
 
 
-def stream_alarms(rng, labelled, twice=False):
+def stream_alarms(rng, labelled, n, twice=False):
     alarms = 0
-    for _ in range(REPLICATES):
-        drawn = population(rng, 350)
-        kept = Calibration(drawn.log_proba[:150], drawn.labels[:150])
-        watcher = StreamWatcher(
-            fixed(_flattered(kept) if twice else kept),
-            alpha=DELTA, seed=int(rng.integers(2**32)),
-        )  # fmt: skip
-        alarms += watcher.see(drawn.log_proba[150:], drawn.labels[150:] if labelled else None)
+    for _ in range(n):
+        drawn = population(rng, 250)
+        monitors = np.column_stack([rng.poisson(20, 250), rng.random(250), np.full(250, -1.0)])
+        kept = Calibration(drawn.log_proba[:100], drawn.labels[:100], monitors=monitors[:100])
+        if twice:
+            kept = dataclasses.replace(kept, log_proba=_flattered(kept).log_proba)
+        watcher = StreamWatcher(fixed(kept), alpha=DELTA, seed=int(rng.integers(2**32)))
+        labels = drawn.labels[100:] if labelled else None
+        alarms += watcher.see(drawn.log_proba[100:], labels, monitors[100:])
     return alarms
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("labelled", [True, False])
 def test_a_stream_of_the_same_kind_raises_few_alarms(labelled):
-    assert stream_alarms(np.random.default_rng(7), labelled) <= allowed()
+    assert stream_alarms(np.random.default_rng(7), labelled, 500) <= allowed(500)
 
 
 def test_a_watcher_whose_calibration_texts_were_fitted_is_noticed():
-    assert stream_alarms(np.random.default_rng(7), labelled=True, twice=True) > allowed()
+    assert stream_alarms(np.random.default_rng(7), True, 60, twice=True) > allowed(60)
+
+
+@pytest.mark.parametrize(
+    "labelled, name",
+    [(False, "probability of class '1'"), (True, "share of class '1'")],
+)
+def test_a_class_that_is_removed_is_found_and_named(labelled, name):
+    rng = np.random.default_rng(9)
+    found = named = 0
+    for seed in range(20):
+        watcher = StreamWatcher(fixed(population(rng, 300, sharp=1.5)), seed=seed)
+        later = population(rng, 450, sharp=1.5)
+        left = later.labels != 1
+        watcher.see(later.log_proba[left], later.labels[left] if labelled else None)
+        found += watcher.alarm
+        named += name in [change.name for change in watcher.changes]
+    assert found >= 18 and named >= 14
+
+
+def test_a_change_of_length_alone_is_named():
+    rng = np.random.default_rng(10)
+    lengths = np.column_stack([rng.poisson(20, 600), *np.full((2, 600), -1.0)])
+    drawn = population(rng, 600)
+    kept = Calibration(drawn.log_proba[:300], drawn.labels[:300], monitors=lengths[:300])
+    watcher = StreamWatcher(fixed(kept), seed=0)
+    longer = lengths[300:] * [1.5, 1, 1]
+    assert watcher.see(drawn.log_proba[300:], None, longer)
+    assert [change.name for change in watcher.changes] == ["length in words"]
+    assert "Changed: length in words (mean" in str(watcher)
 
 
 def test_a_stream_that_changes_raises_the_alarm_soon():

@@ -176,11 +176,10 @@ class Abstaining:
 
     def predict(self, texts: Iterable[str]) -> list:
         """The class of each text, None where it abstains; it does where it can read nothing."""
-        log_proba = self.classifier.predict_log_proba(texts)
-        names = self.classifier.classes_[log_proba.argmax(axis=1)]
-        answers = np.exp(log_proba.max(axis=1)) >= self.threshold
-        answers &= ~nothing_read(self.classifier, log_proba)
-        return [name if answer else None for name, answer in zip(names.tolist(), answers)]
+        found = self.classifier.answers(texts)
+        answers = np.exp(found.log_proba.max(axis=1)) >= self.threshold
+        answers &= ~nothing_read(self.classifier, found.log_proba)
+        return [name if answer else None for name, answer in zip(found.labels.tolist(), answers)]
 
     @property
     def statement(self) -> str:

@@ -19,7 +19,8 @@ from pacsent.classify.fitting import OutOfFold
 from pacsent.guarantees import abstaining, any_estimator, comparison, error_bounds, label_sets
 from pacsent.guarantees.calibration_set import Calibration
 from pacsent.guarantees.certified_state import from_arrays, to_arrays
-from pacsent.guarantees.samples import as_samples, n_samples, row_fingerprints, taken
+from pacsent.guarantees.samples import as_samples, is_texts, n_samples, row_fingerprints, taken
+from pacsent.guarantees.streams import monitors_of
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
 from pacsent.storage import State, Tensors
 
@@ -241,7 +242,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         wrong = predicted != y
         counted = error_bounds.counted_once(prints, wrong)
         log_proba = None if found.log_proba is None else found.log_proba[counted]
-        self.calibration_ = Calibration(log_proba, y[counted], predicted[counted])
+        monitors = monitors_of(self, X)[counted] if is_texts(X) else None
+        self.calibration_ = Calibration(
+            log_proba, y[counted], predicted[counted], monitors=monitors
+        )
         self.certificate_ = error_bounds.of_held_out(
             wrong, prints, self._delta(None), self.n_candidates, note
         )

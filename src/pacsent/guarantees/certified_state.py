@@ -7,6 +7,7 @@ import numpy as np
 
 from pacsent.certificates.error_certificate import ErrorCertificate
 from pacsent.guarantees.calibration_set import Calibration
+from pacsent.guarantees.streams import MONITORS
 from pacsent.storage import checked_tensor
 
 
@@ -17,6 +18,7 @@ def to_arrays(certified: Any) -> dict[str, np.ndarray]:
     return {
         "calibration.log_proba": certified.calibration_.log_proba,
         "calibration.labels": certified.calibration_.labels,
+        "calibration.monitors": certified.calibration_.monitors,
         "description": np.frombuffer(text, np.uint8),
     }
 
@@ -35,6 +37,8 @@ def from_arrays(state: Any, estimator: Any) -> dict[str, Any]:
     labels = checked_tensor(state, "calibration.labels", np.int64, (None,), low=0, below=n_classes)
     shape = labels.size, n_classes
     log_proba = checked_tensor(state, "calibration.log_proba", np.float64, shape)
+    shape = labels.size, len(MONITORS)
+    monitors = checked_tensor(state, "calibration.monitors", np.float64, shape, low=-1)
     certificate = ErrorCertificate.from_dict(described["certificate"])
     certificate.verify()
     return {
@@ -42,7 +46,7 @@ def from_arrays(state: Any, estimator: Any) -> dict[str, Any]:
         "classes_": estimator.classes_,
         "seed_": seed,
         "training_fingerprints_": estimator.training_fingerprints_,
-        "calibration_": Calibration(log_proba, labels),
+        "calibration_": Calibration(log_proba, labels, monitors=monitors),
         "out_of_fold_": estimator.out_of_fold_,
         "certificate_": certificate,
     }

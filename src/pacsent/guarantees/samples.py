@@ -49,6 +49,17 @@ def n_samples(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
+def is_texts(X: Any) -> bool:
+    """Whether these rows of `as_samples` are texts.
+
+    Examples
+    --------
+    >>> is_texts(["a film"]), is_texts(np.eye(2))
+    (True, False)
+    """
+    return isinstance(X, list) and all(type(row) is str for row in X)
+
+
 def taken(X: Any, rows: Sequence[int] | np.ndarray) -> Any:
     """Some rows, in the form of X.
 
@@ -73,7 +84,7 @@ def row_fingerprints(X: Any) -> np.ndarray:
     >>> first == third, first == second
     (True, False)
     """
-    if isinstance(X, list) and all(type(row) is str for row in X):
+    if is_texts(X):
         return fingerprints(X)
     return np.fromiter(map(_hashed, _described(X)), np.uint64, n_samples(X))
 
