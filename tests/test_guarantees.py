@@ -182,7 +182,7 @@ def default_error_violations(rng, choose):
     sure, wrong = np.exp(truth.log_proba.max(axis=1)), truth.wrong
     classifier = answering_from(population(np.random.default_rng(97), 500))
     count = 0
-    for _ in range(REPLICATES // 4):
+    for _ in range(REPLICATES // 8):
         drawn = population(rng, 200)
         error, threshold = choose(classifier, drawn)
         answers = sure >= threshold
@@ -204,12 +204,12 @@ def _by_record(classifier, drawn):
 
 def test_the_error_chosen_by_default_is_kept():
     found = default_error_violations(np.random.default_rng(11), _by_default)
-    assert found <= allowed(REPLICATES // 4)
+    assert found <= allowed(REPLICATES // 8)
 
 
 def test_an_error_chosen_by_its_record_is_noticed():
     found = default_error_violations(np.random.default_rng(11), _by_record)
-    assert found > allowed(REPLICATES // 4)
+    assert found > allowed(REPLICATES // 8)
 
 
 def comparison_violations(rng, delta, a_only=0.12, b_only=0.07, n=300):
@@ -246,7 +246,9 @@ def stream_alarms(rng, labelled, n, twice=False):
         monitors = np.column_stack([rng.poisson(20, 250), rng.random(250), np.full(250, -1.0)])
         kept = Calibration(drawn.log_proba[:100], drawn.labels[:100], monitors=monitors[:100])
         if twice:
-            kept = dataclasses.replace(kept, log_proba=_flattered(kept).log_proba)
+            kept = dataclasses.replace(
+                kept, log_proba=_flattered(_flattered(_flattered(kept))).log_proba
+            )
         watcher = StreamWatcher(fixed(kept), alpha=DELTA, seed=int(rng.integers(2**32)))
         labels = drawn.labels[100:] if labelled else None
         alarms += watcher.see(drawn.log_proba[100:], labels, monitors[100:])
@@ -632,7 +634,7 @@ def test_comparisons_that_cannot_be_made_are_refused(fitted):
         ((fitted, foreign, texts, labels[:1]), "one for each of the 60 texts"),
         ((foreign, foreign, texts, ["yes"]), "one for each of the 60 texts"),
         ((foreign, foreign, texts, "yes"), "Got a str"),
-        ((one_answer, foreign, texts, labels), "one class for each"),
+        ((one_answer, foreign, texts, labels), "one label for each"),
     ):  # fmt: skip
         with pytest.raises((ValueError, TypeError), match=message):
             compare(*arguments)

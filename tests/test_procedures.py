@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from pacsent.guarantees.abstaining import Plan, accepted, plan, widest_passed
+from pacsent.guarantees.comparison import Comparison
 from pacsent.maths import binomial
 
 DELTA = 0.1
@@ -158,3 +159,34 @@ def test_a_coin_of_one_gives_clopper_and_pearson():
     assert binomial.upper_limit(0, 50, 0.05, 0.01) < 1e-11
     with pytest.raises(ValueError, match="coin must be in"):
         binomial.upper_limit(3, 50, 0.05, 1.5)
+
+
+# ---- comparing ---------------------------------------------------------------------------------
+
+
+def test_mcnemar_is_the_binomial_test_of_the_texts_on_which_one_is_right():
+    for n_a, n_b in [(12, 3), (0, 0), (5, 5), (0, 9), (40, 22)]:
+        expected = stats.binomtest(n_a, n_a + n_b).pvalue if n_a + n_b else 1.0
+        assert binomial.mcnemar(n_a, n_b) == pytest.approx(expected)
+        assert Comparison(200, n_a, n_b, 0.05).p_value == binomial.mcnemar(n_a, n_b)
+
+
+def test_comparing_finds_a_difference_more_often_than_limits_on_each_share():
+    rng = np.random.default_rng(6)
+    found = before = by_interval = 0
+    for _ in range(300):
+        n_a, n_b, _ = rng.multinomial(200, [0.12, 0.05, 0.83]).tolist()
+        found += binomial.mcnemar(n_a, n_b) <= 0.05
+        by_interval += Comparison(200, n_a, n_b, 0.05).bounds[0] > 0
+        share = 0.05 / 4
+        before += binomial.lower_limit(n_a, 200, share) > binomial.upper_limit(n_b, 200, share)
+    assert found >= by_interval > 0.9 * found > 2 * before
+
+
+def test_equal_classifiers_are_called_different_no_more_often_than_allowed():
+    rng = np.random.default_rng(7)
+    draws = rng.multinomial(200, [0.1, 0.1, 0.8], 2000)
+    count = sum(binomial.mcnemar(int(a), int(b)) <= DELTA for a, b, _ in draws)
+    assert count <= allowed(2000)
+    one_sided = sum(binomial.mcnemar(int(a), int(b)) / 2 <= DELTA for a, b, _ in draws)
+    assert one_sided > allowed(2000)  # the side chosen after looking

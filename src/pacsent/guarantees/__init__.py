@@ -13,8 +13,8 @@ __getattr__, __dir__ = offer(
         "Comparison": "comparison",
         "compare": "comparison",
         "ExchangeabilityTest": "exchangeability",
-        "Change": "streams",
-        "StreamWatcher": "streams",
+        "Change": "stream_watcher",
+        "StreamWatcher": "stream_watcher",
         "check_exchangeable": "exchangeability",
     },
 )

@@ -23,7 +23,7 @@ class Calibration:
     labels: np.ndarray  # (n,)
     predicted: np.ndarray | None = None  # (n,)
     planned: np.ndarray | None = None  # (n,) of bool
-    monitors: np.ndarray | None = None  # (n, 3) of `streams.MONITORS`, where these are texts
+    monitors: np.ndarray | None = None  # (n, 3) of `stream_watcher.MONITORS`, where these are texts
 
     @property
     def wrong(self) -> np.ndarray:

@@ -20,7 +20,7 @@ from pacsent.guarantees import abstaining, any_estimator, comparison, error_boun
 from pacsent.guarantees.calibration_set import Calibration
 from pacsent.guarantees.certified_state import from_arrays, to_arrays
 from pacsent.guarantees.samples import as_samples, is_texts, n_samples, row_fingerprints, taken
-from pacsent.guarantees.streams import monitors_of
+from pacsent.guarantees.stream_watcher import monitors_of
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
 from pacsent.storage import State, Tensors
 

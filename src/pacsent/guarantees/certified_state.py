@@ -7,7 +7,7 @@ import numpy as np
 
 from pacsent.certificates.error_certificate import ErrorCertificate
 from pacsent.guarantees.calibration_set import Calibration
-from pacsent.guarantees.streams import MONITORS
+from pacsent.guarantees.stream_watcher import MONITORS
 from pacsent.storage import checked_tensor
 
 
