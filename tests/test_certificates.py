@@ -563,10 +563,15 @@ class TestGuarantee:
         assert two_sided_limits(40, 40, 0.05)[1] == 1.0
 
     def test_the_figure(self, tmp_path):
-        pytest.importorskip("matplotlib")
+        pytest.importorskip("vl_convert")
+        from pacsent.bench import figures
+
         _, pairs = simulation.simulate("A", "topics", 2, return_replicates=True)
-        simulation.figure({"A": pairs}, tmp_path / "figure.png")
-        assert (tmp_path / "figure.png").stat().st_size > 1000
+        for name in ("figure.png", "figure.svg", "figure.pdf"):
+            figures.coverage({"A": pairs, "B": pairs}, tmp_path / name)
+            assert (tmp_path / name).stat().st_size > 1000
+        with pytest.raises(ValueError, match=r"must end in \.png"):
+            figures.coverage({"A": pairs}, tmp_path / "figure.gif")
 
 
 class TestCommands:

@@ -204,7 +204,7 @@ def test_without_the_extra_the_page_says_so(results, tmp_path, monkeypatch):
     assert "pacsent[report]" in report.write(results, tmp_path).read_text()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"pacsent\[report\]"):
-        report.require_altair()
+        figures.require_altair()
 
 
 def test_results_are_read_back_in_order(results, tmp_path):

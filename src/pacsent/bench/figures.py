@@ -1,10 +1,15 @@
 """The report's figures by Vega-Altair: specifications for a page that carries its own runtime."""
 
+import importlib.util
 import math
+import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pacsent.bench.method_rows import ROWS
+from pacsent.files import replacing
+from pacsent.lazy import install_hint
 
 # where a result does not say how many texts it was tested on
 N_TEST = {"20news": 7532, "imdb": 25_000, "subj": 2_000, "mr": 2_132, "trec": 500}
@@ -44,13 +49,26 @@ def bundle() -> str:
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
 
 
+def altair_found() -> bool:
+    """Whether figures can be drawn."""
+    return all(importlib.util.find_spec(name) for name in ("altair", "vl_convert"))
+
+
+def require_altair() -> None:
+    """Refuse early, before hours of work, where the figures cannot be drawn."""
+    if not altair_found():
+        raise ImportError(
+            f"The figures of the report need Altair, which is not installed. "
+            f"{install_hint('report')}"
+        )
+
+
 def figures(results: Sequence[dict], titles: dict[str, str]) -> list[Figure]:
     """Every figure there is something to draw for; empty without Altair."""
-    try:
-        import altair
-        import vl_convert  # noqa: F401
-    except ImportError:
+    if not altair_found():
         return []
+    import altair
+
     of_kind: dict[str, dict[str, list[dict]]] = {}
     for result in results:
         of_kind.setdefault(result["kind"], {}).setdefault(result["dataset"], []).append(result)
@@ -319,3 +337,39 @@ def _certificates(alt, found, titles):
     guess = alt.Chart(alt.Data(values=[{"guessing": 0.5}]))
     rule = guess.mark_rule(strokeDash=[4, 4], color="#888").encode(x="guessing:Q")
     return _finished(alt, lines + dots + rule, alt.Step(30))
+
+
+def coverage(replicates: dict[str, Any], path: str | os.PathLike) -> None:
+    """True risk against claimed bound, ours and the paper's; points below the line are broken.
+
+    `replicates` maps a title to the `paper.simulation.Replicates` of a panel. The suffix of `path`
+    is .png, .svg or .pdf.
+    """
+    require_altair()
+    import altair as alt
+    import vl_convert
+
+    panels = []
+    for title, r in replicates.items():
+        values = [
+            {"bound": name, "true": float(true), "claimed": float(claimed)}
+            for name, trues, all_claimed in (("the paper's bound", r.paper_true, r.paper_claimed),
+                                             ("our certificate", r.true, r.claimed))
+            for true, claimed in zip(trues, all_claimed)
+        ]  # fmt: skip
+        ends = [value[key] for value in values for key in ("true", "claimed")]
+        scale = alt.Scale(domain=[min(ends) - 0.02, min(1.0, max(ends) + 0.02)], nice=False)
+        x = alt.X("true:Q", scale=scale, title="true risk")
+        y = alt.Y("claimed:Q", scale=scale, title="claimed bound")
+        color = alt.Color("bound:N", scale=alt.Scale(range=_COLOURS), legend=_legend(alt, 2))
+        dots = alt.Chart(alt.Data(values=values)).mark_circle(size=12, opacity=1)
+        line = alt.Chart(alt.Data(values=[{"true": v, "claimed": v} for v in scale.domain]))
+        layers = line.mark_line(color="#888").encode(x=x, y=y) + dots.encode(x=x, y=y, color=color)
+        panels.append(layers.properties(width=220, height=220, title=title))
+    spec = alt.concat(*panels, columns=3).to_dict()
+    suffix = Path(path).suffix[1:] or "png"
+    if suffix not in ("png", "svg", "pdf"):
+        raise ValueError(f"The figure must end in .png, .svg or .pdf. Got {str(path)!r} instead.")
+    drawn = getattr(vl_convert, f"vegalite_to_{suffix}")(spec)
+    with replacing(path) as file:
+        file.write(drawn.encode() if suffix == "svg" else drawn)

@@ -491,17 +491,6 @@ def _drawing(charts) -> str:
 # ------------------------------------------------------------------------------------------------
 
 
-def require_altair() -> None:
-    """Refuse early, before hours of work, where the figures cannot be drawn."""
-    import importlib.util
-
-    if any(importlib.util.find_spec(name) is None for name in ("altair", "vl_convert")):
-        raise ImportError(
-            f"The figures of the report need Altair, which is not installed. "
-            f"{install_hint('report')}"
-        )
-
-
 def plots(charts: Sequence[Figure], folder: str | os.PathLike) -> list[Path]:
     """Write every figure as .svg and .pdf; the paths of the .svg files."""
     if not charts:

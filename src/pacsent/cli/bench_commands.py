@@ -135,12 +135,12 @@ def reproduce(data, words, output, only, table_format, no_report, as_json, quiet
     """
     from pathlib import Path
 
-    from pacsent.bench import datasets, report, reproduction
+    from pacsent.bench import datasets, figures, report, reproduction
     from pacsent.words import formats
 
     folder = datasets.data_folder(data)
     if not no_report:
-        report.require_altair()
+        figures.require_altair()
     run = reproduction.reproduce(
         folder,
         formats.read(words),

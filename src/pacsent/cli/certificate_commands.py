@@ -259,6 +259,9 @@ def simulate(kind, setting, replicates, delta, random_state, figure, as_json, ov
     from pacsent.paper import simulation
 
     if figure:
+        from pacsent.bench import figures
+
+        figures.require_altair()
         check_output(figure, overwrite=overwrite)
     kinds = list(simulation.KINDS) if kind == "all" else [kind]
     settings = list(simulation.SETTINGS) if setting == "all" else [setting]
@@ -275,7 +278,7 @@ def simulate(kind, setting, replicates, delta, random_state, figure, as_json, ov
             if one not in ("C", "continuation") and name != "drift":
                 drawn[f"{one}, {name}"] = pairs
     if figure:
-        simulation.figure(drawn, figure)
+        figures.coverage(drawn, figure)
     if as_json:
         echo_json({"delta": delta, "coverage": [c.to_dict() for c in found]})
     else:

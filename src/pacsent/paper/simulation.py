@@ -6,10 +6,8 @@ either satisfies the bound or violates it, and the share of violations must not 
 same documents show what happens to the paper's own bound, whose prior is built from the sample.
 """
 
-import os
 import warnings
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +18,6 @@ from pacsent.certificates.calibration import encode_ids
 from pacsent.certificates.continuation import ContinuationOptions, cut
 from pacsent.certificates.encoder_certificate import certified, vectors_of
 from pacsent.encoders.methods.closed_forms import AverageVectorizer
-from pacsent.files import replacing
-from pacsent.lazy import install_hint
 from pacsent.maths import bounds
 from pacsent.maths.binomial import two_sided_limits
 from pacsent.maths.risks import gibbs_risk, word_scores
@@ -463,35 +459,3 @@ class _Population:
             )  # fmt: skip
             total += risk.risk.mean() / 2
         return total
-
-
-def figure(replicates: dict[str, Replicates], path: str | os.PathLike) -> None:
-    """True risk against claimed bound, ours and the paper's; points below the line are broken."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError(
-            f"The figure needs matplotlib, which is not installed. {install_hint('report')}"
-        ) from None
-    n_columns = min(3, len(replicates))
-    n_rows = -(-len(replicates) // n_columns)
-    size = 3.6 * n_columns, 3.6 * n_rows
-    shown = Figure(figsize=size, dpi=80)  # no pyplot: the user's own figures stay as they are
-    FigureCanvasAgg(shown)
-    axes = shown.subplots(n_rows, n_columns, squeeze=False)
-    for axis, (name, r) in zip(axes.flat, replicates.items()):
-        axis.plot([0, 1], [0, 1], color="black", linewidth=0.8)
-        axis.scatter(r.paper_true, r.paper_claimed, s=5, color="#d95f02", label="the paper's bound")
-        axis.scatter(r.true, r.claimed, s=5, color="#1b9e77", label="our certificate")
-        ends = np.concatenate([r.paper_true, r.paper_claimed, r.true, r.claimed])
-        low, high = ends.min() - 0.02, min(1.0, ends.max() + 0.02)
-        axis.set(xlim=(low, high), ylim=(low, high), title=name)
-        axis.set(xlabel="true risk", ylabel="claimed bound")
-        axis.set_aspect("equal")
-    for axis in axes.flat[len(replicates) :]:
-        axis.set_axis_off()
-    axes.flat[0].legend(loc="upper left", frameon=False, fontsize=8)
-    shown.tight_layout()
-    with replacing(path) as file:
-        shown.savefig(file, format=Path(path).suffix[1:] or "png", metadata={"Software": None})
