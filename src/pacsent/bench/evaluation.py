@@ -15,15 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import pacsent
-from pacsent.bench.method_rows import (
-    PAPER_DATASETS,
-    ROWS,
-    Features,
-    Row,
-    Texts,
-    features,
-    from_estimator,
-)
+from pacsent.bench import method_rows
+from pacsent.bench.method_rows import ROWS, Features, Row, Texts, features, from_estimator
 from pacsent.encoders.text_report import EmptySentenceWarning
 from pacsent.files import replacing
 from pacsent.maths import regressions
@@ -38,9 +31,7 @@ N_DRAWS = 10
 PROTOCOL = 2  # goes up when results of an earlier run must not be mixed with new ones
 
 
-# ------------------------------------------------------------------------------------------------
-# Cross-validation and the final classifier
-# ------------------------------------------------------------------------------------------------
+# ---- Cross-validation and the final classifier ---------------------------------------------------
 
 
 def folds_of(labels: np.ndarray, seed: int, n_folds: int = N_FOLDS) -> np.ndarray:
@@ -77,23 +68,17 @@ def _grid_on(device, n_jobs):
     """(grid_search, fit) on the processor, or on a GPU for features that are not sparse."""
     from scipy import sparse
 
-    on_cpu = {"n_jobs": n_jobs}
+    def placed(on_cpu, name_on_gpu):
+        def solve(X, *arguments, **settings):
+            if device in (None, "cpu") or sparse.issparse(X):
+                return on_cpu(X, *arguments, **settings, n_jobs=n_jobs)
+            from pacsent import gpu
 
-    def search(X, *arguments, **settings):
-        if device in (None, "cpu") or sparse.issparse(X):
-            return regressions.grid_search(X, *arguments, **settings, **on_cpu)
-        from pacsent import gpu
+            return getattr(gpu, name_on_gpu)(X, *arguments, **settings, device=device)
 
-        return gpu.fit_grid(X, *arguments, **settings, device=device)
+        return solve
 
-    def fit(X, *arguments, **settings):
-        if device in (None, "cpu") or sparse.issparse(X):
-            return regressions.fit(X, *arguments, **settings, **on_cpu)
-        from pacsent import gpu
-
-        return gpu.fit_logistic(X, *arguments, **settings, device=device)
-
-    return search, fit
+    return placed(regressions.grid_search, "fit_grid"), placed(regressions.fit, "fit_logistic")
 
 
 @dataclass(frozen=True)
@@ -207,9 +192,7 @@ def _lam_curve(table, lams) -> dict:
     }
 
 
-# ------------------------------------------------------------------------------------------------
-# Results
-# ------------------------------------------------------------------------------------------------
+# ---- Results -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -263,9 +246,8 @@ def _provenance(dataset: Dataset, words, protocol: Protocol) -> dict:
 
 def paper_score(row: Row, dataset: str) -> float | None:
     """The number that the paper prints for a row and a dataset; None where it prints none."""
-    if row.paper is None or dataset not in PAPER_DATASETS:
-        return None
-    return row.paper[PAPER_DATASETS.index(dataset)]
+    known = method_rows.PAPER_DATASETS
+    return row.paper[known.index(dataset)] if row.paper and dataset in known else None
 
 
 class Prepared:
@@ -289,21 +271,12 @@ class Prepared:
         """(Texts, y_train, y_test) of one seed; the same object where the split is fixed."""
         key = None if self.dataset.has_fixed_split else seed
         if key not in self._parts:
-            dataset = self.dataset
-            if dataset.has_fixed_split:
-                train, test = self.encoded, self.test_encoded
-                split = dataset
-            else:
-                rows = dataset.split_rows(seed)
-                split = dataset.split(seed)
-                train, test = (
-                    (self.encoded.take(rows[0]), self.encoded.take(rows[1]))
-                    if self.encoded is not None
-                    else (None, None)
-                )
-            source = Texts(
-                self.words, split.train_texts, split.test_texts, train, test, **self.settings
-            )
+            split, parts = self.dataset, (self.encoded, self.test_encoded)
+            if key is not None:
+                split = self.dataset.split(seed)
+                if self.encoded is not None:
+                    parts = tuple(map(self.encoded.take, self.dataset.split_rows(seed)))
+            source = Texts(self.words, split.train_texts, split.test_texts, *parts, **self.settings)
             self._parts[key] = source, split.train_labels, split.test_labels
         return self._parts[key]
 
@@ -380,12 +353,10 @@ def _by_length(lengths, variances, n_bins=12) -> list[dict]:
     order = np.argsort(lengths[good], kind="stable")
     bins = np.array_split(order, n_bins)
     return [
-        {
-            "n_tokens": float(np.median(lengths[good][rows])),
-            "variance": float(np.median(variances[good][rows])),
-        }
+        {"n_tokens": float(np.median(lengths[good][rows])),
+         "variance": float(np.median(variances[good][rows]))}
         for rows in bins
-    ]
+    ]  # fmt: skip
 
 
 def evaluate(
@@ -527,29 +498,20 @@ def run_row(
     scores, lam_curve, seconds, details = _evaluate_row(
         row, prepared, protocol, keep if folder is not None else None, extract or prepared.features
     )
-    accuracies = [score.accuracy for score in scores]
+    plain = {k: ("inf" if v == float("inf") else v) for k, v in row.params.items()}
     return Result(
-        row.name,
-        row.label,
-        dataset.name,
-        float(np.mean(accuracies)),
-        float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else 0.0,
-        [asdict(score) for score in scores],
-        paper_score(row, dataset.name),
-        lam_curve,
-        {key: round(value, 3) for key, value in seconds.items()},
-        {**details, "params": _plain(row.params)},
-        made_of,
-    )
+        row.name, row.label, dataset.name,
+        **mean_and_sd([score.accuracy for score in scores]),
+        scores=[asdict(score) for score in scores],
+        paper=paper_score(row, dataset.name),
+        lam_curve=lam_curve,
+        seconds={key: round(value, 3) for key, value in seconds.items()},
+        details={**details, "params": plain},
+        provenance=made_of,
+    )  # fmt: skip
 
 
-def _plain(params):
-    return {k: ("inf" if v == float("inf") else v) for k, v in params.items()}
-
-
-# ------------------------------------------------------------------------------------------------
-# Classifiers to take away
-# ------------------------------------------------------------------------------------------------
+# ---- Classifiers to take away --------------------------------------------------------------------
 
 
 def save_classifier(
@@ -561,13 +523,8 @@ def save_classifier(
 ) -> None:
     """Write a classifier as plain arrays: class k has the decision X @ coef[k] + intercept[k]."""
     with replacing(path, parents=True) as file:
-        np.savez(
-            file,
-            coef=coef,
-            intercept=intercept,
-            classes=np.array(classes, dtype=str),
-            choice=np.array(json.dumps(choice)),
-        )
+        named = {"classes": np.array(classes, dtype=str), "choice": np.array(json.dumps(choice))}
+        np.savez(file, coef=coef, intercept=intercept, **named)
 
 
 def _check_classifier(path: Path, digests: dict) -> None:
@@ -586,9 +543,7 @@ def _check_classifier(path: Path, digests: dict) -> None:
         )
 
 
-# ------------------------------------------------------------------------------------------------
-# Few labels, sentence pairs, a map
-# ------------------------------------------------------------------------------------------------
+# ---- Few labels, sentence pairs, a map -----------------------------------------------------------
 
 
 def draw_labelled(labels: np.ndarray, n_labels: int, seed: int) -> np.ndarray:
@@ -672,15 +627,18 @@ def few_labels(
             coef, intercept = fit(X, y, C, n_classes=prepared.n_classes, start=path, tol=1e-9)
             guess = regressions.predict(project(test[normalise]), coef, intercept)
             accuracies.append(float(np.mean(guess == y_test)))
-        curve.append(
-            {
-                "n_labels": size,
-                "accuracy": float(np.mean(accuracies)),
-                "sd": float(np.std(accuracies, ddof=1)) if n_draws > 1 else 0.0,
-                "draws": accuracies,
-            }
-        )
-    return {"kind": "few-labels", "row": row.name, "label": row.label, "curve": curve}
+        curve.append({"n_labels": size, **mean_and_sd(accuracies), "draws": accuracies})
+    return {**_named("few-labels", row), "curve": curve}
+
+
+def mean_and_sd(accuracies: Sequence[float]) -> dict[str, float]:
+    """Accuracy and its standard deviation, 0 where there is one value only."""
+    sd = float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else 0.0
+    return {"accuracy": float(np.mean(accuracies)), "sd": sd}
+
+
+def _named(kind: str, row: Row) -> dict:
+    return {"kind": kind, "row": row.name, "label": row.label}
 
 
 def similarity(
@@ -724,19 +682,14 @@ def similarity(
         first, second = (made.vectorizer.posterior(part) for part in parts["test"])
         known = np.isfinite(first[1]) & np.isfinite(second[1])
         Q, R = ((m[known], v[known]) for m, v in (first, second))
-        for name, sign in (
-            ("log_likelihood_kernel", 1),
-            ("kl_divergence", -1),
-            ("wasserstein_distance", -1),
-        ):
+        signs = {"log_likelihood_kernel": 1, "kl_divergence": -1, "wasserstein_distance": -1}
+        for name, sign in signs.items():
             with np.errstate(all="ignore"):
                 values = sign * getattr(gaussians, name)(Q, R)
             if np.isfinite(values).all():  # a variance of 0 or infinity makes no kernel
                 others[name] = float(spearmanr(values, pairs.scores["test"][known])[0])
     return {
-        "kind": "similarity",
-        "row": row.name,
-        "label": row.label,
+        **_named("similarity", row),
         "dataset": pairs.name,
         "lam": best["lam"],
         **best["test"],
@@ -759,9 +712,7 @@ def document_map(row: Row, prepared: "Prepared", *, n_documents: int = 800, seed
     placed = TSNE(2, perplexity=min(30, (n - 1) / 4), random_state=seed, init="pca", n_jobs=1)
     places = placed.fit_transform(reduced)
     return {
-        "kind": "map",
-        "row": row.name,
-        "label": row.label,
+        **_named("map", row),
         "classes": list(prepared.dataset.classes),
         "x": [round(float(v), 2) for v in places[:, 0]],
         "y": [round(float(v), 2) for v in places[:, 1]],
@@ -780,9 +731,7 @@ def certificate(row: Row, prepared: "Prepared") -> dict:
     vectorizer = make(row.method, prepared.words, on_empty="ignore", n_jobs=source.n_jobs)
     found = certify(vectorizer, source.train, holdout=0.1, n_jobs=source.n_jobs)
     return {
-        "kind": "certificate",
-        "row": row.name,
-        "label": row.label,
+        **_named("certificate", row),
         "certificate_kind": found.kind,
         "bound": found.options["bound"],
         "risk_bound": float(found.bound),

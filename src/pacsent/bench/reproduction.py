@@ -95,13 +95,8 @@ def tasks(only: Iterable[str] | None = None) -> list[Cell]:
     for key, group in choices.items():
         kept = {name for name in wanted if name in group}
         if key == "kind" and "paper" in kept:
-            every = [
-                task
-                for task in every
-                if task.kind == "classification"
-                and task.dataset in PAPER_DATASETS
-                and ROWS[task.row].in_paper
-            ]
+            every = [t for t in every if t.kind == "classification" and ROWS[t.row].in_paper
+                     and t.dataset in PAPER_DATASETS]  # fmt: skip
             kept -= {"paper"}
         if kept:
             every = [task for task in every if getattr(task, key) in kept]
@@ -169,12 +164,8 @@ def reproduce(
     run = _Run(folder, words, protocol, tasks(only), verify)
     run.say = report or run.say
     try:
-        with progress.bar(
-            "reproduce",
-            total=sum(task.cost for task in run.left),
-            unit="units",
-            enabled=report is not None,
-        ) as bar:
+        total, shown = sum(task.cost for task in run.left), report is not None
+        with progress.bar("reproduce", total=total, unit="units", enabled=shown) as bar:
             for task in run.left:
                 if time_limit is not None and run.seconds() > time_limit:
                     run.say(f"time is up before {task.row} on {task.dataset}: run again to go on")

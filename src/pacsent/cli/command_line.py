@@ -127,9 +127,7 @@ class ModelPath(click.Path):
         return super().convert(found, param, ctx)
 
 
-# ------------------------------------------------------------------------------------------------
-# Options that mean the same everywhere
-# ------------------------------------------------------------------------------------------------
+# ---- Options that mean the same everywhere -------------------------------------------------------
 
 
 def _check_n_jobs(context, parameter, value):
@@ -251,9 +249,7 @@ def open_vectorizer(model, method=None, *, default="SIF-sum", fitted=True, unkno
         raise click.UsageError(str(error)) from None
 
 
-# ------------------------------------------------------------------------------------------------
-# Ended from outside
-# ------------------------------------------------------------------------------------------------
+# ---- Ended from outside --------------------------------------------------------------------------
 
 
 class Terminated(KeyboardInterrupt):
@@ -276,9 +272,7 @@ def status_of(interruption: BaseException | None) -> int:
     return 128 + (signal.SIGTERM if terminated else signal.SIGINT)
 
 
-# ------------------------------------------------------------------------------------------------
-# Warnings and mistakes
-# ------------------------------------------------------------------------------------------------
+# ---- Warnings and mistakes -----------------------------------------------------------------------
 
 
 def echo_warnings(caught):

@@ -30,11 +30,9 @@ from pacsent.maths.rounding import percent
 from pacsent.paper import token_parts
 from pacsent.paper.gibbs_certificate import (
     BOUND_NAMES,
-    GibbsCertificate,
     GibbsOptions,
     GibbsPosterior,
-    bound_on_words,
-    check_weights,
+    WordRiskCertificate,
     steps,
 )
 from pacsent.text.encoded import Encoded
@@ -67,17 +65,13 @@ class DocumentOptions(GibbsOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DocumentCertificate(GibbsCertificate):
+class DocumentCertificate(WordRiskCertificate):
     """Kind B: half of a new document's words against noise, by posteriors of words.
 
     Attributes
     ----------
     losses : str
         Of each document, where Q is the prior; empty where it was learned.
-    noise_risk, noise_margin : float
-        Mean exact risk for noise words, and its numerical error, which is added.
-    step : float or None
-        From the words' prior means (0) to the learned ones (1).
     """
 
     kind: ClassVar[str] = "B"
@@ -88,32 +82,19 @@ class DocumentCertificate(GibbsCertificate):
         "document. Word vectors, prior and noise distribution do not depend on them."
     )
     needs_texts: ClassVar[tuple[str, ...]] = (
-        *GibbsCertificate.needs_texts, "bias", "scale", "shift_norm", "step", "prior_variance",
+        *WordRiskCertificate.needs_texts,
         "noise_risk", "noise_margin",
     )  # fmt: skip
 
     losses: str
-    noise_risk: float
-    noise_margin: float
-    weights: tuple
-    bound_name: str
-    bias: float
-    scale: float
-    shift_norm: float
-    step: float | None
-
-    @property
-    def trivial_value(self) -> float:
-        return min(self.weights)
 
     def recompute(self) -> dict[str, Any]:
         if self.kl == 0:
             return bound_on_mean(self.losses, self.bound_name, self.delta_each)
-        return {"bound": bound_on_words(self)}
+        return {"bound": self.bound_on_words()}
 
     def _check(self) -> None:
         super()._check()
-        check_weights(self)
         names = BOUND_NAMES[1:] if self.kl else tuple(MEAN_BOUNDS)
         if self.bound_name not in names:
             self._refuse("bound_name", f"one of {names}")
@@ -140,11 +121,8 @@ def certify_documents(encoder: Any, texts: Any, **options: Any) -> DocumentCerti
 
     Examples
     --------
-    >>> from pacsent import make
     >>> from pacsent.paper.simulation import SETTINGS, Language
-    >>> language = Language(SETTINGS["topics"])
-    >>> texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 10))
-    >>> encoder = make("PB-L2", language.words)
+    >>> encoder, texts = Language(SETTINGS["topics"]).sample()
     >>> certify_documents(encoder, texts, random_state=0, posterior="prior").verify()
     True
     """

@@ -174,22 +174,53 @@ class GibbsCertificate(EncoderCertificate):
         return super().why()
 
 
-def check_weights(certificate: Any) -> None:
-    """Refuse weights of true words and noise that do not add up to one."""
-    weights = certificate.weights
-    right = len(weights) == 2 and all(is_number(x) and 0 <= x <= 1 for x in weights)
-    if not right or not math.isclose(sum(weights), 1.0, abs_tol=1e-12):
-        certificate._refuse("weights", "two shares that add up to one")
-    if certificate.options["weighting"] == "balanced" and tuple(weights) != (0.5, 0.5):
-        certificate._refuse("weights", "(0.5, 0.5), which the options record")
+@dataclass(frozen=True, kw_only=True)
+class WordRiskCertificate(GibbsCertificate):
+    """Kinds A, A' and B: true words against noise words.
 
+    Attributes
+    ----------
+    noise_risk, noise_margin : float
+        Exact risk for noise words, and its numerical error, which is added.
+    weights : tuple
+        Of true words and noise words in the risk.
+    step : float or None
+        From the prior's means (0) to those that were learned (1).
+    """
 
-def bound_on_words(c: Any) -> float:
-    """Chernoff's bound where Q is P, else the kl inverse with xi(n)."""
-    if c.bound_name == "chernoff":
-        price = -math.log(c.delta_each) / c.n * (1 + ROUNDING)
-        return float(bounds.kl_inverse(c.empirical_risk, price))
-    return float(bounds.maurer(c.empirical_risk, c.kl, c.n, c.delta_each, constant="xi"))
+    needs_texts: ClassVar[tuple[str, ...]] = (
+        *GibbsCertificate.needs_texts, "bias", "scale", "shift_norm", "step", "prior_variance",
+    )  # fmt: skip
+
+    noise_risk: float
+    noise_margin: float
+    weights: tuple
+    bound_name: str
+    bias: float
+    scale: float
+    shift_norm: float
+    step: float | None
+
+    @property
+    def trivial_value(self) -> float:
+        return min(self.weights)
+
+    def _check(self) -> None:
+        super()._check()
+        weights = self.weights
+        right = len(weights) == 2 and all(is_number(x) and 0 <= x <= 1 for x in weights)
+        if not right or not math.isclose(sum(weights), 1.0, abs_tol=1e-12):
+            self._refuse("weights", "two shares that add up to one")
+        if self.options["weighting"] == "balanced" and tuple(weights) != (0.5, 0.5):
+            self._refuse("weights", "(0.5, 0.5), which the options record")
+
+    def bound_on_words(self) -> float:
+        """Chernoff's bound where Q is P, else the kl inverse with xi(n)."""
+        if self.bound_name == "chernoff":
+            price = -math.log(self.delta_each) / self.n * (1 + ROUNDING)
+            return float(bounds.kl_inverse(self.empirical_risk, price))
+        bound = bounds.maurer(self.empirical_risk, self.kl, self.n, self.delta_each, constant="xi")
+        return float(bound)
 
 
 def given_posterior(sample: Sample, parts: TextParts, n_dims: int) -> tuple[np.ndarray, np.ndarray]:

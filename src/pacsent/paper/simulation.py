@@ -21,12 +21,7 @@ from pacsent.encoders.methods.closed_forms import AverageVectorizer
 from pacsent.maths import bounds
 from pacsent.maths.binomial import two_sided_limits
 from pacsent.maths.risks import gibbs_risk, word_scores
-from pacsent.paper import (
-    document_certificate,
-    squared_certificate,
-    token_parts,
-    word_certificate,
-)
+from pacsent.paper import document_certificate, squared_certificate, token_parts, word_certificate
 from pacsent.paper.document_certificate import DocumentOptions, mixed, source_variances
 from pacsent.paper.generative import generate
 from pacsent.paper.squared_certificate import SquaredOptions
@@ -136,6 +131,11 @@ class Language:
         I_hat, O_hat = (np.ascontiguousarray(t, dtype=np.float32) for t in tables)
         training = {"n_negatives": setting.n_negatives}
         self.words = WordVectors(vocabulary, I_hat, O_hat, training=training)
+
+    def sample(self, n_copies: int = 10) -> tuple[AverageVectorizer, Encoded]:
+        """PB-L2 with the word vectors, and documents to certify it on: for examples."""
+        rows = np.tile(np.arange(len(self.gamma)), n_copies)
+        return AverageVectorizer(self.words), self.draw(np.random.default_rng(0), rows)[0]
 
     def counts(
         self, rng: np.random.Generator, gamma: np.ndarray, n_tokens: int | np.ndarray
@@ -271,21 +271,12 @@ def simulate(
     claimed, true, paper_claimed, paper_true = rows.T
     n_violations = int((claimed < true).sum())
     low, high = two_sided_limits(n_violations, n_replicates, 0.05)
+    means = (float(values.mean()) for values in (claimed, true, claimed - true))
+    paper = (float(values.mean()) for values in (paper_claimed, paper_true))
     coverage = Coverage(
-        kind,
-        setting,
-        n_replicates,
-        n_violations,
-        low,
-        high,
-        delta,
-        float(claimed.mean()),
-        float(true.mean()),
-        float((claimed - true).mean()),
-        int((paper_claimed < paper_true).sum()),
-        float(paper_claimed.mean()),
-        float(paper_true.mean()),
-    )
+        kind, setting, n_replicates, n_violations, low, high, delta, *means,
+        int((paper_claimed < paper_true).sum()), *paper,
+    )  # fmt: skip
     return (coverage, Replicates(*rows.T)) if return_replicates else coverage
 
 

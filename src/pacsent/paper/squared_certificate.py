@@ -140,11 +140,8 @@ def certify_squared_loss(encoder: Any, texts: Any, **options: Any) -> SquaredCer
 
     Examples
     --------
-    >>> from pacsent import make
     >>> from pacsent.paper.simulation import SETTINGS, Language
-    >>> language = Language(SETTINGS["topics"])
-    >>> texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 10))
-    >>> encoder = make("PB-L2", language.words)
+    >>> encoder, texts = Language(SETTINGS["topics"]).sample()
     >>> certify_squared_loss(encoder, texts, random_state=0).verify()
     True
     """

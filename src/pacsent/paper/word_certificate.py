@@ -29,11 +29,9 @@ from pacsent.maths.rounding import percent
 from pacsent.paper import token_parts
 from pacsent.paper.gibbs_certificate import (
     BOUND_NAMES,
-    GibbsCertificate,
     GibbsOptions,
     GibbsPosterior,
-    bound_on_words,
-    check_weights,
+    WordRiskCertificate,
     given_posterior,
     steps,
 )
@@ -77,19 +75,13 @@ class HiddenWordOptions(WordOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordCertificate(GibbsCertificate):
+class WordCertificate(WordRiskCertificate):
     """Kind A: a further word of one of the documents, if words were independent draws.
 
     Attributes
     ----------
     positive_bound : float
         Bound on the risk for true words alone.
-    noise_risk, noise_margin : float
-        Exact risk for noise words, and its numerical error, which is added.
-    weights : tuple
-        Of true words and noise words in the risk.
-    step : float or None
-        From the prior's mean (0) to the whole document's vector (1).
     """
 
     kind: ClassVar[str] = "A"
@@ -104,34 +96,21 @@ class WordCertificate(GibbsCertificate):
         "vectors and noise do not depend on the text."
     )
     needs_texts: ClassVar[tuple[str, ...]] = (
-        *GibbsCertificate.needs_texts, "bias", "scale", "shift_norm", "step", "prior_variance",
+        *WordRiskCertificate.needs_texts,
         "n_documents",
     )  # fmt: skip
 
     n_documents: int
     positive_bound: float = math.nan
-    noise_risk: float
-    noise_margin: float
-    weights: tuple
-    bound_name: str
-    bias: float
-    scale: float
-    shift_norm: float
-    step: float | None
-
-    @property
-    def trivial_value(self) -> float:
-        return min(self.weights)
 
     def recompute(self) -> dict[str, Any]:
-        bound = bound_on_words(self)
+        bound = self.bound_on_words()
         noise = min(1.0, self.noise_risk + self.noise_margin)
         total = self.weights[0] * bound + self.weights[1] * noise
         return {"positive_bound": bound, "bound": min(1.0, total * (1 + ROUNDING))}
 
     def _check(self) -> None:
         super()._check()
-        check_weights(self)
         if self.bound_name not in BOUND_NAMES:
             self._refuse("bound_name", f"one of {BOUND_NAMES}")
         if self.bound_name == "chernoff" and self.kl > 0:
@@ -188,11 +167,8 @@ def certify_words(encoder: Any, texts: Any, **options: Any) -> WordCertificate:
 
     Examples
     --------
-    >>> from pacsent import make
     >>> from pacsent.paper.simulation import SETTINGS, Language
-    >>> language = Language(SETTINGS["topics"])
-    >>> texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 10))
-    >>> encoder = make("PB-L2", language.words)
+    >>> encoder, texts = Language(SETTINGS["topics"]).sample()
     >>> certify_words(encoder, texts, random_state=0).verify()
     True
     """
@@ -207,11 +183,8 @@ def certify_hidden_words(encoder: Any, texts: Any, **options: Any) -> HiddenWord
 
     Examples
     --------
-    >>> from pacsent import make
     >>> from pacsent.paper.simulation import SETTINGS, Language
-    >>> language = Language(SETTINGS["topics"])
-    >>> texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 10))
-    >>> encoder = make("PB-L2", language.words)
+    >>> encoder, texts = Language(SETTINGS["topics"]).sample()
     >>> certify_hidden_words(encoder, texts, random_state=0).verify()
     True
     """

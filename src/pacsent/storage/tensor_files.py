@@ -153,9 +153,7 @@ def _checks(path, data, record, raw, entries) -> PieceChecks:
     return PieceChecks(path, data, pieces, {n: (a, b) for n, (_, _, a, b) in entries.items()})
 
 
-# ------------------------------------------------------------------------------------------------
-# what a class relies on
-# ------------------------------------------------------------------------------------------------
+# ---- what a class relies on ----------------------------------------------------------------------
 
 
 def checked_tensor(
