@@ -52,6 +52,19 @@ def install_hint(extra: str) -> str:
     return f"Run: pip install 'pacsent[{extra}]' (in a checkout: pip install '.[{extra}]')"
 
 
+def needed(module: str, why: str, extra: str) -> Any:
+    """An optional dependency, imported now; or an error with its reason and what to install.
+
+    >>> needed("no_such_module", "Maps need it", "serve")
+    Traceback (most recent call last):
+    ImportError: Maps need it, which is not installed. Run: pip install 'pacsent[serve]' ...
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise ImportError(f"{why}, which is not installed. {install_hint(extra)}") from None
+
+
 def imported(name: str) -> Any:
     """The object behind "module:name" or "module:Class.method", imported now."""
     module, _, path = name.partition(":")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.lazy import install_hint
+from pacsent.lazy import needed
 from pacsent.text.encoded import Encoded
 from pacsent.text.normalise import tokenise_paper
 
@@ -140,13 +140,9 @@ def _tf_idf(row, source, lam, seed) -> Features:
 
 def _model2vec(row, source, lam, seed) -> Features:
     """model2vec's own tokeniser and pooling over our input vectors, with its Zipf weights."""
-    try:
-        from model2vec import StaticModel
-        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-    except ImportError:
-        raise ImportError(
-            f"The row model2vec needs model2vec, which is not installed. {install_hint('bench')}"
-        ) from None
+    StaticModel = needed("model2vec", "The row model2vec needs model2vec", "bench").StaticModel
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
     started = time.perf_counter()
     words = source.words.vocabulary.words
     numbers = {word: i for i, word in enumerate([*words, "[UNK]"])}

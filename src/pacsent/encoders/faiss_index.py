@@ -5,11 +5,12 @@ with the rows of the lists whose centroids are nearest to it. The result is a ch
 whose cosines the caller computes exactly; a row in a list further away is not found.
 """
 
+import importlib.util
 from typing import Any
 
 import numpy as np
 
-from pacsent.lazy import install_hint
+from pacsent.lazy import needed
 
 SHARE = 1 / 16  # of the lists that a query looks into
 PER_LIST = 64  # rows by which a centroid is learned
@@ -17,23 +18,12 @@ PER_LIST = 64  # rows by which a centroid is learned
 
 def available() -> bool:
     """Whether FAISS is installed."""
-    try:
-        import faiss  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    return importlib.util.find_spec("faiss") is not None
 
 
 def require() -> Any:
     """Return the module `faiss`, or raise an error that says how to install it."""
-    try:
-        import faiss
-    except ImportError:
-        raise ImportError(
-            f"engine='faiss' needs FAISS, which is not installed. {install_hint('faiss')}, or use "
-            "engine='exact'."
-        ) from None
-    return faiss
+    return needed("faiss", "engine='faiss', unlike 'exact', needs FAISS", "faiss")
 
 
 class InvertedLists:

@@ -9,7 +9,7 @@ import numpy as np
 
 from pacsent.encoders import SentenceVectorizer
 from pacsent.files import replacing
-from pacsent.lazy import install_hint
+from pacsent.lazy import needed
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.plane import main_plane
 from pacsent.text.html import escaped, fill, script_json
@@ -82,13 +82,9 @@ def write_html(made: TextMap, path: str | os.PathLike, title: str = "A map of te
 
 def write_atlas(made: TextMap, path: str | os.PathLike) -> None:
     """Write Parquet for Embedding Atlas: embedding-atlas FILE --text text --x x --y y."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise ImportError(
-            f"Writing Parquet needs pyarrow, which is not installed. {install_hint('parquet')}"
-        ) from None
+    parquet = needed("pyarrow.parquet", "Writing Parquet needs pyarrow", "parquet")
+    import pyarrow
+
     columns = {"text": _valid(made.texts), "x": made.places[:, 0], "y": made.places[:, 1],
                "variance": made.variances}  # fmt: skip
     if made.labels is not None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from pacsent.lazy import install_hint
+from pacsent.lazy import needed
 from pacsent.scale.jobs import Embed, pyarrow
 from pacsent.scale.shard_runner import outcome
 
@@ -13,14 +13,7 @@ _RETRIES = 3  # of a file whose actor or node was lost
 
 
 def _ray():
-    try:
-        import ray
-    except ImportError:
-        raise ImportError(
-            "Ray is not installed. It is needed on every machine of the cluster. "
-            f"{install_hint('ray')}"
-        ) from None
-    return ray
+    return needed("ray", "Every machine of the cluster needs Ray", "ray")
 
 
 @lru_cache(maxsize=4)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from pacsent.lazy import install_hint
+from pacsent.lazy import needed
 
 
 class Group(Protocol):
@@ -121,14 +121,8 @@ class Distributed:
         backend: str = "gloo",
         timeout: float = 300.0,
     ):
-        try:
-            import torch.distributed as distributed
-        except ImportError:
-            raise ImportError(
-                "Training on several processes needs PyTorch, which is not installed. "
-                f"{install_hint('gpu')}"
-            ) from None
-        self._distributed = distributed
+        why = "Training on several processes needs PyTorch"
+        self._distributed = distributed = needed("torch.distributed", why, "gpu")
         distributed.init_process_group(
             backend,
             init_method=meet,

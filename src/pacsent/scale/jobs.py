@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pacsent import storage
-from pacsent.lazy import install_hint
+from pacsent.lazy import needed
 from pacsent.storage.checksums import checksum_of_json
 from pacsent.text.encoded import Encoded
 
@@ -32,13 +32,7 @@ class Answer(NamedTuple):
 
 def pyarrow() -> Any:
     """The package, or one line that says how to get it."""
-    try:
-        import pyarrow as pa
-    except ImportError:
-        raise ImportError(
-            f"Many files are read with pyarrow, which is not installed. {install_hint('scale')}"
-        ) from None
-    return pa
+    return needed("pyarrow", "Many files are read with pyarrow", "scale")
 
 
 def text_bytes(texts: Any) -> tuple[np.ndarray, np.ndarray]:

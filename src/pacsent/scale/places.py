@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from pacsent.files import replacing
-from pacsent.lazy import install_hint
+from pacsent.lazy import install_hint, needed
 from pacsent.text.tables import KINDS, kind_of
 
 _WHOLE_OBJECTS = {"s3", "s3a", "gs", "gcs"}  # an object is there when its upload ends, or not
@@ -65,14 +65,9 @@ def local(place: Any) -> str:
 
 def filesystem(place: Any) -> tuple[Any, str]:
     """fsspec's file system of an address, and the path there."""
+    fsspec = needed("fsspec.core", f"{place} is reached through fsspec", "scale")
     try:
-        from fsspec.core import url_to_fs
-    except ImportError:
-        raise ImportError(
-            f"{place} is reached through fsspec, which is not installed. {install_hint('scale')}"
-        ) from None
-    try:
-        return url_to_fs(str(place))
+        return fsspec.url_to_fs(str(place))
     except ImportError as error:
         raise ImportError(
             f"{place} needs a package that is not installed ({error}). For s3://: "

@@ -10,7 +10,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from pacsent import threads
-from pacsent.lazy import install_hint
+from pacsent.lazy import needed
 from pacsent.scale import places
 from pacsent.scale.jobs import Embed, Predict
 from pacsent.text import result_files
@@ -93,12 +93,7 @@ class CheckedFile:
     closed = False
 
     def __init__(self, file: IO[bytes]):
-        try:
-            import xxhash
-        except ImportError:
-            raise ImportError(
-                f"Checksums are computed by xxhash, which is not installed. {install_hint('scale')}"
-            ) from None
+        xxhash = needed("xxhash", "Checksums are computed by xxhash", "scale")
         self.file, self.digest, self.n_bytes = file, xxhash.xxh64(), 0
 
     def write(self, data: Any) -> int:

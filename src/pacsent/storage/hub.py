@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pacsent.lazy import install_hint
+from pacsent.lazy import needed
 
 SCHEME = "hf://"
 _ADDRESS = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
@@ -19,13 +19,7 @@ _NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 def require() -> Any:
     """huggingface_hub, or an error that says how to get it."""
-    try:
-        import huggingface_hub
-    except ImportError:
-        raise ImportError(
-            f"hf:// needs huggingface_hub, which is not installed. {install_hint('hub')}"
-        ) from None
-    return huggingface_hub
+    return needed("huggingface_hub", "hf:// needs huggingface_hub", "hub")
 
 
 def fetch(address: str) -> Path:
