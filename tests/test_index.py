@@ -114,9 +114,7 @@ def test_an_unknown_engine_is_refused(made):
 
 def test_faiss_that_is_not_there_is_refused_in_one_line(made, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "faiss", None)
-    with pytest.raises(
-        ImportError, match=r"pip install 'pacsent\[faiss\]'.*, or use engine='exact'"
-    ):
+    with pytest.raises(ImportError, match=r"unlike 'exact', .*pip install 'pacsent\[faiss\]'"):
         Index(made, engine="faiss")
     assert Index(made).engine_ == "exact"
 
