@@ -20,13 +20,6 @@ def texts(words, rng):
     return [" ".join(rng.choice(words.words, 9)) for _ in range(20)]
 
 
-def test_a_loss_divided_by_its_largest_value_is_a_smaller_lambda(words, texts):
-    divided = make("PB-L2", words, lam=6.0, largest_loss=3.0).fit(texts)
-    plain = make("PB-L2", words, lam=2.0).fit(texts)
-    for found, expected in zip(divided.posterior(texts), plain.posterior(texts)):
-        assert_allclose(found, expected, rtol=1e-12)
-
-
 def test_the_sum_as_prior_mean_by_hand(words):
     summed = make("PB-L2", words, lam=2.0, prior_mean="sum").fit(["wa wb wb"])
     I, O = words.input_vectors, words.output_vectors
@@ -74,7 +67,6 @@ def test_pv_dbow_from_scratch_comes_back_from_a_folder(words, texts, tmp_path):
     "name, options, message",
     [
         ("PB-L2", {"prior_mean": "median"}, "'prior_mean' parameter"),
-        ("PB-L2", {"largest_loss": 0.0}, "'largest_loss' parameter"),
         ("w-PB-neg", {"prior_shape": "round"}, "'prior_shape' parameter"),
         ("PV-DBOW", {"start": "here"}, "'start' parameter"),
     ],

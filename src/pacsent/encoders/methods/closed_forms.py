@@ -117,9 +117,6 @@ class AverageVectorizer(_SquaredLoss):
     prior_mean : {"mean", "sum"}, default="mean"
         The prior's mean is the mean of `B_hat` over the tokens, as the product of their experts
         is, or their sum, as in the paper's first example.
-    largest_loss : float, default=1.0
-        The loss is divided by this, as a footnote of the paper wants for losses above 1: lambda
-        becomes lam / largest_loss.
     variance : {"exact", "paper-loss", "printed"}, default="exact"
         Which variance `posterior` reports: the minimiser under the true KL; under the penalty the
         paper writes; or the formula the paper prints. The means are the same.
@@ -157,12 +154,10 @@ class AverageVectorizer(_SquaredLoss):
         **_SquaredLoss._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left"), None],
         "prior_mean": [StrOptions({"mean", "sum"})],
-        "largest_loss": [Interval(Real, 0, None, closed="neither")],
     }
 
     alpha: float | None = None
     prior_mean: str = "mean"
-    largest_loss: float = 1.0
 
     @property
     def _paper_name(self):
@@ -175,8 +170,7 @@ class AverageVectorizer(_SquaredLoss):
         A_hat, B_hat = map(for_kernel, self._tables())
         keep = self._token_weights()
         weights = keep.astype(self._dtype)
-        lam = self.lam / self.largest_loss
-        settings = {"lam": lam, "alpha": self.alpha, "lam_mode": self.lam_mode}
+        settings = {"lam": self.lam, "alpha": self.alpha, "lam_mode": self.lam_mode}
         var_P, summed = self.prior_variance, self.prior_mean == "sum"
 
         def posterior(encoded, out=None):
