@@ -273,20 +273,8 @@ def write(
 ) -> Path:
     """OUT/index.html, OUT/table.md, OUT/table.tex and, with Altair, OUT/plots/*.svg and *.pdf.
 
-    Parameters
-    ----------
-    results : list of dict
-        From `reproduction.read_results`.
-    out : path
-    run : dict or None
-        What `reproduction.reproduce` returned: wall time and memory of the last run.
-    title : str
-    again : str or None
-        The command that makes it again.
-
-    Returns
-    -------
-    Path of the page.
+    `results` come from `reproduction.read_results`, `run` from `reproduction.reproduce`; `again` is
+    the command that makes it again. Returns the path of the page.
     """
     if not results:
         raise ValueError(

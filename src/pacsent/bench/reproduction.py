@@ -126,30 +126,18 @@ def reproduce(
 
     Parameters
     ----------
-    data : path
-        The folder with the datasets.
-    words : WordVectors
-    out : path
     only : sequence of str or None
         Rows, datasets or kinds ("classification", "few-labels", "similarity", "map",
         "certificate"; "paper" for the rows of the paper's table).
-    seeds : sequence of int, default=(0, 1, 2)
     quick : bool, default=False
         One seed, three values of C, two of lam: to see that everything works.
     save_classifiers : bool, default=False
         Keep the classifiers under `out/classifiers`.
-    device : str or None
-        Passed to methods that can run on a GPU.
     time_limit : float or None
         Seconds after which no further result is begun; run again to go on.
     report : callable or None
         Called with one line for each result, and for each row that was left out and why; a
         progress bar is shown as well.
-
-    Returns
-    -------
-    dict
-        seconds, peak_memory_bytes, n_done, n_kept, n_missing, skipped.
     """
     folder = Path(out)
     used = tuple(seeds)[:1] if quick else tuple(seeds)

@@ -59,14 +59,8 @@ def table(
 ) -> str:
     """Cells in columns. Columns that do not fit the width go below, with the first one repeated.
 
-    Parameters
-    ----------
-    header : strings
-    rows : sequences of as many strings
-    left : int, default=1
-        Number of columns that are flush left; the others are flush right.
-    width : int or None
-        Columns of the terminal; None for no limit.
+    The first `left` columns are flush left, the others flush right; `width` is that of the
+    terminal, None for no limit.
 
     >>> print(table(["kind", "n", "risk"], [["A", "10", "0.25"], ["B", "200", "0.3"]]))
     kind    n  risk

@@ -76,19 +76,10 @@ def read_labelled(path, given: dict, quiet: bool = False, group_column: str | No
 class OneFile:
     """The texts of one file or stdin, and the columns that are kept with the results.
 
-    Parameters
-    ----------
-    path : path; '-' for stdin
-    given : dict
-        The options text_column, input_format, keep_columns, on_error, of which they are taken.
-    own : sequence of str
-        Columns that the command writes. A column of the file with such a name is renamed.
-    ids : bool
-        Lines are ID<TAB>TEXT.
-    keep_text : bool
-        The column of the text is kept, too.
-    keep_all : bool
-        All columns are kept where none is named.
+    `given` holds the options text_column, input_format, keep_columns and on_error; `own` are the
+    columns that the command writes: a column of the file with such a name is renamed. With `ids`,
+    lines are ID<TAB>TEXT. With `keep_text` the column of the text is kept, too, and with `keep_all`
+    all columns where none is named.
     """
 
     def __init__(

@@ -29,13 +29,8 @@ def require() -> Any:
 class InvertedLists:
     """Unit rows in inverted lists, by the centroid that is nearest to each.
 
-    Parameters
-    ----------
-    centroids : array, shape (n_lists, n_dims)
-    sample : array, shape (n_rows, n_dims)
-        Rows like those that will be added; the ranges of the eight-bit numbers are theirs.
-    n_learned : int
-        Number of rows in the index when the centroids were learned.
+    The ranges of the eight-bit numbers are those of `sample`, rows like those that will be added;
+    `n_learned` is the number of rows in the index when the centroids were learned.
     """
 
     def __init__(self, centroids: np.ndarray, sample: np.ndarray, n_learned: int):

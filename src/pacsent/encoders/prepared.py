@@ -51,12 +51,7 @@ def _same(one: tuple, two: tuple) -> bool:
 class FittedOn:
     """The word vectors that a method learned from; others in their place are refused.
 
-    Parameters
-    ----------
-    words : WordVectors
-    swap_roles : bool
-    by_tables : bool
-        Whether what was learned depends on the numbers of the tables, or on the words alone.
+    `by_tables`: whether what was learned depends on the numbers of the tables, or on the words.
     """
 
     def __init__(self, words: WordVectors, swap_roles: bool, by_tables: bool):

@@ -11,23 +11,14 @@ from pacsent.words.vocabulary import Vocabulary
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GenerativeCorpus:
-    """Documents drawn from the paper's model, with the distribution behind each of them.
-
-    Attributes
-    ----------
-    texts : list of str
-    labels : array of int64, shape (n_documents,)
-    ids : list of int32 arrays
-        The same documents as word ids, in the order of the text.
-    vocabulary : Vocabulary
-        All words of the language, also those that were never drawn; counts of this corpus.
-    classes : tuple of str
-    """
+    """Documents drawn from the paper's model, with the distribution behind each of them."""
 
     texts: list[str]
-    labels: np.ndarray
-    ids: list[np.ndarray]
-    vocabulary: Vocabulary
+    labels: np.ndarray  # (n_documents,)
+    ids: list[np.ndarray]  # the same documents as word ids, in the order of the text
+    vocabulary: (
+        Vocabulary  # all words of the language, also those never drawn; counts of this corpus
+    )
     classes: tuple[str, ...]
     gamma: np.ndarray  # (n_documents, n_themes + 1), weights of the themes and the background
     themes: np.ndarray  # (n_themes + 1, n_words), rows sum to one

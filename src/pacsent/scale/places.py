@@ -23,27 +23,13 @@ _WHOLE_OBJECTS = {"s3", "s3a", "gs", "gcs"}  # an object is there when its uploa
 
 @dataclass(frozen=True)
 class Shard:
-    """One input file.
+    """One input file."""
 
-    Attributes
-    ----------
-    source : str
-        Path or address.
-    name : str
-        Its path below the folder that was named, without the suffixes of format and compression;
-        the output has the same name.
-    kind : {"parquet", "jsonl", "csv", "tsv", "text"}
-    size : int
-        Bytes.
-    version : str
-        Changes when the file does: its times and inode, or the tag that the store gives.
-    """
-
-    source: str
-    name: str
-    kind: str
-    size: int
-    version: str
+    source: str  # path or address
+    name: str  # its path below the folder that was named, without suffixes; that of the output
+    kind: str  # "parquet", "jsonl", "csv", "tsv" or "text"
+    size: int  # bytes
+    version: str  # changes with the file: its times and inode, or the tag that the store gives
 
 
 class Found(NamedTuple):

@@ -44,14 +44,7 @@ def create_app(
 ) -> Front:
     """The application that answers for these models; any ASGI server runs it.
 
-    Parameters
-    ----------
-    served : Served
-    settings : Settings, optional
-    metrics : Metrics, optional
-        Shared with other workers.
-    log : Log, optional
-        Without it nothing is logged.
+    `metrics` may be shared with other workers; without a `log` nothing is logged.
 
     >>> from pacsent import make
     >>> app = create_app(Served("english", make("SIF-sum", "english")))

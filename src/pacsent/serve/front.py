@@ -39,12 +39,7 @@ _SAFE = (
 class Front:
     """The application that a server runs: request ids, keys, limits, time and the log.
 
-    Parameters
-    ----------
-    endpoints : Endpoints
-    app : ASGI application
-        Answers everything but the POSTs of `endpoints`.
-    log : Log
+    `app` is the ASGI application that answers everything but the POSTs of `endpoints`.
     """
 
     def __init__(self, endpoints: Endpoints, app: Any, log: Log):

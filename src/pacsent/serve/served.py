@@ -30,15 +30,8 @@ _MOST_RULES = 64  # error rates whose thresholds are remembered
 class Served:
     """Models prepared for many requests, each solved by one thread.
 
-    Parameters
-    ----------
-    name : str
-        The name of the model in requests and answers.
-    vectorizer : fitted vectorizer
-    classifier : TextClassifier or CertifiedClassifier, optional
-    index : Index, optional
-    certificates : sequence of Certificate
-        Each must verify; the classifier's own certificate is added to them.
+    `name` is that of the model in requests and answers; `classifier` may be a CertifiedClassifier.
+    Each certificate must verify; the classifier's own is added to them.
 
     >>> from pacsent import make
     >>> served = Served("english", make("SIF-sum", "english"))

@@ -13,51 +13,22 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+")
 
 @dataclass(frozen=True)
 class Settings:
-    """Limits and options of one server.
+    """Limits and options of one server."""
 
-    Parameters
-    ----------
-    keys : tuple of bytes
-        SHA-256 of each API key; empty: no key is required.
-    max_body : int
-        Bytes of a request's body.
-    max_texts, max_tokens : int
-        Texts, and words in all of them together, in one request.
-    max_explained, max_explained_tokens : int
-        Texts of a request whose words are weighted, and words of each of them.
-    max_concurrent : int
-        Requests that one worker answers at the same time; further ones are answered 429.
-    timeout : float
-        Seconds for a request, from its first byte to its answer. Work stops at the timeout.
-    grace : float
-        Seconds for requests under way when the server stops.
-    origins : tuple of str
-        Web origins whose pages may call the server; "*" for all. Empty: none.
-    error : float, optional
-        The classifier abstains so that at most this share of its answers is wrong. None: chosen by
-        `AnswerRule`. A request may ask for another.
-    delta : float
-        The probability with which that guarantee may fail.
-    unit_length : bool
-        Whether /v1/embeddings gives vectors of length one, as clients of OpenAI expect.
-    watch : bool
-        Whether classified texts are compared with the calibration set (metric `alarms`).
-    """
-
-    keys: tuple[bytes, ...] = ()
-    max_body: int = 8 << 20
-    max_texts: int = 2048
-    max_tokens: int = 1_000_000
-    max_explained: int = 32
-    max_explained_tokens: int = 1000
-    max_concurrent: int = 256
-    timeout: float = 30.0
-    grace: float = 10.0
-    origins: tuple[str, ...] = ()
-    error: float | None = None
-    delta: float = 0.05
-    unit_length: bool = True
-    watch: bool = True
+    keys: tuple[bytes, ...] = ()  # SHA-256 of each API key; empty: no key is required
+    max_body: int = 8 << 20  # bytes of a request
+    max_texts: int = 2048  # in a request
+    max_tokens: int = 1_000_000  # words in all texts of a request
+    max_explained: int = 32  # texts of a request whose words are weighted
+    max_explained_tokens: int = 1000  # words of each of them
+    max_concurrent: int = 256  # requests a worker answers at once; further ones are answered 429
+    timeout: float = 30.0  # seconds from the first byte of a request to its answer
+    grace: float = 10.0  # seconds for requests under way when the server stops
+    origins: tuple[str, ...] = ()  # web origins whose pages may call the server; "*" for all
+    error: float | None = None  # share of wrong answers that is allowed; None: by `AnswerRule`
+    delta: float = 0.05  # probability with which that guarantee may fail
+    unit_length: bool = True  # of the vectors of /v1/embeddings, as clients of OpenAI expect
+    watch: bool = True  # whether classified texts are compared with the calibration set
 
     def __post_init__(self) -> None:
         for name in ("max_body", "max_texts", "max_tokens", "max_explained",

@@ -36,18 +36,9 @@ class Supervisor:
 
     SIGTERM and SIGINT: no new requests are accepted, those under way are finished. SIGHUP: the
     models are opened again and swapped. A worker that ends for another reason is replaced.
-
-    Parameters
-    ----------
-    open_models : callable returning Served
-        Called once at the start and once for every swap.
-    settings : Settings
-    address : (host, port)
-    n_workers : int
-    signature : callable, optional
-        Its value changes when the models do: they are then opened again without a signal.
-    started : callable, optional
-        Called with address, workers and model once the server answers.
+    `open_models` is called at the start and for every swap. When the value of `signature` changes,
+    they are opened again without a signal. `started` is called with address, workers and model once
+    the server answers.
     """
 
     def __init__(

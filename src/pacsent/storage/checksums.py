@@ -41,16 +41,8 @@ def checksums_of_pieces(data: np.ndarray, pieces: Iterable[int] | None = None) -
 class PieceChecks:
     """Compares the pieces of a mapped file with their checksums, each piece once.
 
-    Parameters
-    ----------
-    path : path
-        Names the file in messages.
-    data : array of uint8
-        The bytes that the checksums are of, memory-mapped.
-    checksums : list of str
-        One for each piece of `PIECE` bytes.
-    spans : dict of str to (int, int)
-        Where in `data` each array lies.
+    `data` are the memory-mapped bytes that the checksums are of, one for each `PIECE` bytes;
+    `spans` says where in `data` each array lies, `path` names the file in messages.
     """
 
     def __init__(

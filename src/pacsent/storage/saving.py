@@ -47,25 +47,12 @@ _MISTAKES = (
 
 @dataclass(frozen=True)
 class State:
-    """What is saved of an object.
+    """What is saved of an object."""
 
-    Parameters
-    ----------
-    config : dict
-        Plain values: numbers, strings, lists, None. `parameters` are those of a constructor.
-    tensors : Tensors
-        Arrays by name. When they are read they are memory-mapped, and `verify` compares them with
-        their checksums.
-    parts : mapping of str to Saveable
-        Objects that are saved as folders inside the folder, by the names of these.
-    files : mapping of str to iterable of bytes
-        Further files, for people. They are not read again.
-    """
-
-    config: dict
-    tensors: Tensors
-    parts: Mapping[str, Any] = field(default_factory=dict)
-    files: Mapping[str, Iterable[bytes]] = field(default_factory=dict)
+    config: dict  # plain values; `parameters` are those of a constructor
+    tensors: Tensors  # memory-mapped when they are read; `verify` compares them with checksums
+    parts: Mapping[str, Any] = field(default_factory=dict)  # saved as folders inside the folder
+    files: Mapping[str, Iterable[bytes]] = field(default_factory=dict)  # for people; not read again
 
 
 @runtime_checkable

@@ -44,20 +44,8 @@ def run(
 ) -> dict:
     """Compute everything once; write an illustrated page and a map to the folder `out`.
 
-    Parameters
-    ----------
-    out : path
-    random_state : int, default=0
-        Determines the splits.
-    n_jobs : int or None
-        Threads; None takes every core.
-    say : callable
-        Called with each line of progress.
-
-    Returns
-    -------
-    dict
-        words, found, curve, same_books, other_books, certificate, seconds.
+    `random_state` determines the splits; `say` is called with each line of progress. Returns words,
+    found, curve, same_books, other_books, certificate and seconds.
     """
     from pacsent.bench.books.books_page import page
 

@@ -98,18 +98,10 @@ def from_state(state: State) -> SentenceVectorizer:
 def as_vectorizer(
     opened: Any, method: str = "SIF-sum", *, source: Any = "The model", fitted: bool = True
 ) -> SentenceVectorizer:
-    """Return the fitted method that was opened, or `method` on word vectors that were.
+    """Return the fitted method that `pacsent.load` opened, or `method` on word vectors that it did.
 
-    Parameters
-    ----------
-    opened : SentenceVectorizer or WordVectors
-        What `pacsent.load` returned. Anything else is refused.
-    method : str, default="SIF-sum"
-        The method for word vectors.
-    source : path or str
-        Where it was opened from, for messages.
-    fitted : bool, default=True
-        Whether the method must be ready for sentences.
+    Anything else is refused; `source` names it in the message. The method must be ready for
+    sentences unless `fitted` is False.
 
     >>> as_vectorizer(as_word_vectors("english")).method_name
     'SIF-sum'
