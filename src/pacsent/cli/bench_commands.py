@@ -8,7 +8,7 @@ from pacsent.cli.command_line import (
     device_option,
     json_option,
     n_jobs_option,
-    overwrite_option,
+    output_options,
     quiet_option,
     seeds_option,
 )
@@ -29,9 +29,7 @@ from pacsent.cli.text_inputs import label_options, say
 @device_option
 @n_jobs_option
 @click.option("--no-verify", is_flag=True, help="Accept a dataset whose checksum differs.")
-@overwrite_option
-@json_option
-@quiet_option
+@output_options
 def evaluate(
     method, words, dataset, data, test, lams, seeds, save_classifiers, device, n_jobs, no_verify,
     **given,
@@ -177,9 +175,7 @@ def reproduce(data, words, output, only, table_format, no_report, as_json, quiet
 @click.option("-o", "--output", default="demo", help="Folder to write.")
 @click.option("--random-state", default=0, help="Seed.")
 @n_jobs_option
-@overwrite_option
-@json_option
-@quiet_option
+@output_options
 def demo(output, random_state, n_jobs, overwrite, as_json, quiet):
     """Show everything on passages of thirty books.
 

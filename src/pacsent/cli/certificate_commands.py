@@ -13,8 +13,8 @@ from pacsent.cli.command_line import (
     method_option,
     n_jobs_option,
     open_vectorizer,
+    output_options,
     overlap_option,
-    overwrite_option,
     probability_option,
     quiet_option,
 )
@@ -120,9 +120,7 @@ def _certified(kind, encoder, texts, options):
               help="Seed of the split.  [default: drawn, and recorded]")  # fmt: skip
 @n_jobs_option
 @device_option
-@overwrite_option
-@json_option
-@quiet_option
+@output_options
 def certify(model, texts, output, kind, method, overwrite, as_json, no_calibrate, quiet, **options):
     """Certify how well vectors tell unseen words from random words.
 
@@ -244,9 +242,7 @@ def _covered(c) -> list[str]:
 @delta_option
 @click.option("--random-state", type=click.IntRange(min=0), default=0, help="Seed.")
 @click.option("--figure", metavar="FILE.png", help="Also draw true risk against claimed bound.")
-@json_option
-@overwrite_option
-@quiet_option
+@output_options
 def simulate(kind, setting, replicates, delta, random_state, figure, as_json, overwrite, quiet):
     """Count how often certificates fail on generated text.
 

@@ -11,6 +11,7 @@ from pacsent.cli.command_line import (
     json_lines_option,
     json_option,
     n_jobs_option,
+    output_options,
     overlap_option,
     overwrite_option,
     probability_option,
@@ -120,9 +121,7 @@ def _labels_of(classifier, labels):
               help="Seed of the folds and of the hold-out.  [default: 0 for the folds, drawn for "
               "the hold-out]")  # fmt: skip
 @n_jobs_option
-@overwrite_option
-@json_option
-@quiet_option
+@output_options
 def train(data, output, words, ngrams, **given):
     """Train a classifier on DATA and save it as a folder.
 

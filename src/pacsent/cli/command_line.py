@@ -136,14 +136,10 @@ def _check_n_jobs(context, parameter, value):
     return value
 
 
-def n_jobs_option(command):
-    """--n-jobs, as scikit-learn means it."""
-    return click.option(
-        "--n-jobs",
-        type=int,
-        callback=_check_n_jobs,
-        help="Number of threads; -1: all cores, -2: all but one.  [default: all cores]",
-    )(command)
+n_jobs_option = click.option(
+    "--n-jobs", type=int, callback=_check_n_jobs,
+    help="Number of threads; -1: all cores, -2: all but one.  [default: all cores]",
+)  # fmt: skip
 
 
 def _check_device(context, parameter, value):
@@ -152,30 +148,25 @@ def _check_device(context, parameter, value):
     return value
 
 
-def device_option(command):
-    """--device, for commands that can use a GPU."""
-    return click.option(
-        "--device",
-        callback=_check_device,
-        metavar="NAME",
-        help="cpu, cuda, or cuda:1 for one of several GPUs.  [default: cpu]",
-    )(command)
-
-
-def batch_size_option(command):
-    """--batch-size, of sentences."""
-    return click.option(
-        "--batch-size", type=click.IntRange(1, 2**31 - 1), help="Sentences worked on at once."
-    )(command)
-
-
-def on_empty_option(command):
-    """--on-empty: what to do about sentences without a known word."""
-    return click.option(
-        "--on-empty",
-        type=click.Choice(["warn", "error", "ignore"]),
-        help="What to do about sentences without a known word: mean 0 and a count, or stop.",
-    )(command)
+device_option = click.option(
+    "--device", callback=_check_device, metavar="NAME",
+    help="cpu, cuda, or cuda:1 for one of several GPUs.  [default: cpu]",
+)  # fmt: skip
+batch_size_option = click.option(
+    "--batch-size", type=click.IntRange(1, 2**31 - 1), help="Sentences worked on at once."
+)
+on_empty_option = click.option(
+    "--on-empty", type=click.Choice(["warn", "error", "ignore"]),
+    help="What to do about sentences without a known word: mean 0 and a count, or stop.",
+)  # fmt: skip
+quiet_option = click.option("--quiet", is_flag=True, help="Print no progress on stderr.")
+seeds_option = click.option(
+    "--seeds", type=click.IntRange(min=1), default=3, help="Number of random seeds."
+)
+overwrite_option = click.option(
+    "--overwrite", is_flag=True,
+    help="Overwrite existing output (input files are never overwritten).",
+)  # fmt: skip
 
 
 def json_option(command, help="Print one JSON object, for scripts."):
@@ -183,28 +174,14 @@ def json_option(command, help="Print one JSON object, for scripts."):
     return click.option("--json", "as_json", is_flag=True, help=help)(command)
 
 
+def output_options(command):
+    """--overwrite, --json and --quiet, for commands that write."""
+    return overwrite_option(json_option(quiet_option(command)))
+
+
 def json_lines_option(command):
     """--json, for commands that stream: a JSON object a line, or one about the file written."""
     return json_option(command, "Print a JSON object for each text; with -o, one about the file.")
-
-
-def quiet_option(command):
-    """--quiet: results and errors only."""
-    return click.option("--quiet", is_flag=True, help="Print no progress on stderr.")(command)
-
-
-def seeds_option(command):
-    """--seeds, of runs that are repeated."""
-    return click.option(
-        "--seeds", type=click.IntRange(min=1), default=3,
-        help="Number of random seeds.")(command)  # fmt: skip
-
-
-def overwrite_option(command):
-    """--overwrite, for commands that write."""
-    return click.option(
-        "--overwrite", is_flag=True,
-        help="Overwrite existing output (input files are never overwritten).")(command)  # fmt: skip
 
 
 def probability_option(name, default, help):

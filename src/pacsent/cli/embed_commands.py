@@ -14,11 +14,11 @@ from pacsent.cli.command_line import (
     echo_warnings,
     in_shell_words,
     json_lines_option,
-    json_option,
     method_option,
     n_jobs_option,
     on_empty_option,
     open_vectorizer,
+    output_options,
     overwrite_option,
     quiet_option,
 )
@@ -91,9 +91,7 @@ def _model_names(command):
     default="copy",
     help="Keep the word vectors in the model's folder, or only where WORDS is.",
 )
-@overwrite_option
-@json_option
-@quiet_option
+@output_options
 @_model_names
 def fit(method, words, texts, output, words_by, overwrite, as_json, quiet, **given):
     """Fit a METHOD for sentence vectors on TEXTS.

@@ -8,6 +8,7 @@ from pacsent.cli.command_line import (
     json_option,
     method_option,
     open_vectorizer,
+    output_options,
     overwrite_option,
     quiet_option,
 )
@@ -40,9 +41,7 @@ def _index(model, texts, method, text_column, input_format, quiet):
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the index.")
 @text_options
 @method_option()
-@overwrite_option
-@quiet_option
-@json_option
+@output_options
 def index(model, texts, output, overwrite, as_json, **how):
     """Index TEXTS by their vectors, for `pacsent search`.
 

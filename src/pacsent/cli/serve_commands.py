@@ -9,8 +9,7 @@ from pacsent.cli.command_line import (
     cli,
     json_option,
     method_option,
-    overwrite_option,
-    quiet_option,
+    output_options,
 )
 from pacsent.cli.printing import counted, echo_json
 from pacsent.cli.text_inputs import TextsPath, read_labelled, read_texts, text_options
@@ -105,9 +104,7 @@ def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_l
 @text_options
 @click.option("--label-column", metavar="COLUMN", help="Column of the class, for the colours.")
 @click.option("--title", default="A map of texts", help="Title of the page.")
-@overwrite_option
-@quiet_option
-@json_option
+@output_options
 def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
     """Draw a map of TEXTS by the vectors of MODEL.
 

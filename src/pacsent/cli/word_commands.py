@@ -14,7 +14,7 @@ from pacsent.cli.command_line import (
     json_option,
     n_jobs_option,
     one_line_warning,
-    overwrite_option,
+    output_options,
     quiet_option,
 )
 from pacsent.cli.printing import echo_json, table, terminal_width
@@ -32,9 +32,7 @@ from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
     help="paper: a-z only, digits spelled. unicode: words in any script, NFKC and case folded.",
 )
 @n_jobs_option
-@overwrite_option
-@json_option
-@quiet_option
+@output_options
 def clean(inputs, output, as_json, quiet, **how):
     """Clean text files as the paper does.
 
@@ -136,9 +134,7 @@ def _documents(texts, text_column, input_format, quiet):
     callback=_seconds,
     help="Time between checkpoints, such as 90s or 5m.",
 )
-@overwrite_option
-@json_option
-@quiet_option
+@output_options
 @click.pass_context
 def train(context, texts, output, resume, overwrite, as_json, quiet, device, **parameters):
     """Train word vectors on TEXTS (Skip-gram).
@@ -326,9 +322,7 @@ def words(model, word, n, evaluate, as_json, quiet):
     default="error",
     help="What to do with a word that occurs twice.",
 )
-@overwrite_option
-@json_option
-@quiet_option
+@output_options
 def convert(source, destination, to, format, counts, save_counts, context, as_json, quiet, **how):
     """Convert word vectors from one format to another.
 
