@@ -13,7 +13,9 @@ import sys
 import textwrap
 from pathlib import Path
 
-from pacsent.bench.drawing import line, same_picture, sheet, text
+from pictures import same_picture
+
+from pacsent.bench.drawing import line, sheet, text
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent / "src" / "pacsent"

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from pictures import key, same_picture
 from scipy.special import ndtr
 
 import pacsent
 from pacsent import make
 from pacsent.bench.books import passages
-from pacsent.bench.drawing import Panel, key, line, same_picture, sheet, text
+from pacsent.bench.drawing import Panel, line, sheet, text
 
 FIGURES = Path(__file__).parent / "figures"
 SENTENCE = "the white whale rose slowly from the quiet sea"

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pacsent.bench.drawing import close
+from pictures import close
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"```(python|output)\n(.*?)```", re.S)

@@ -7,7 +7,6 @@ scripts that draw the figures of the documentation use it.
 from collections.abc import Iterable, Sequence
 from html import escape
 from math import ceil, floor, log10
-from pathlib import Path
 
 # name: (light mode, dark mode); pictures use class="name" and never a colour
 COLOURS = {
@@ -66,15 +65,6 @@ def text(x: float, y: float, words: str, kind: str = "ink", **more: object) -> s
         f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" '
         f'text-anchor="{anchor}"{bold}{turned}>{escape(words)}</text>'
     )
-
-
-def key(x: float, y: float, entries: Iterable[tuple[str, str]]) -> list[str]:
-    """Names in their colours, side by side: (words, kind) each."""
-    parts = []
-    for words, kind in entries:
-        parts.append(text(x, y, words, kind, bold=True))
-        x += 7.7 * len(words) + 14
-    return parts
 
 
 def line(points: Iterable[tuple[float, float]], kind: str, width: float = 2, dash: str = "") -> str:
@@ -169,25 +159,3 @@ class Panel:
         left, top = self.at(x, y)
         self.parts.append(text(left, top, words, kind, **{"size": 12.5, "bold": True, **more}))
         return self
-
-
-def same_picture(path: Path, drawn: str, tolerance: float = 0.3) -> bool:
-    """Whether a file holds this picture; numbers may differ by a hair, as processors round."""
-    if not path.exists():
-        return False
-    return close(path.read_text(encoding="utf-8"), drawn, tolerance)
-
-
-def close(one: str, other: str, tolerance: float = 0.3) -> bool:
-    """Equal in words, and in every number up to the tolerance.
-
-    >>> close('<a x="1.0"/>', '<a x="1.1"/>'), close('<a x="1"/>', '<b x="1"/>')
-    (True, False)
-    """
-    import re
-
-    number = re.compile(r"-?\d+(?:\.\d+)?")
-    if number.sub("#", one) != number.sub("#", other):
-        return False
-    pairs = zip(number.findall(one), number.findall(other), strict=True)
-    return all(abs(float(a) - float(b)) <= tolerance for a, b in pairs)
