@@ -11,6 +11,7 @@ import pytest
 from pacsent.bench import evaluation, figures, report, reproduction
 from pacsent.bench.findings import findings
 from pacsent.bench.method_rows import ROWS
+from pacsent.cli import printing
 
 
 def classification(row, dataset, accuracy, lam=None):
@@ -106,7 +107,7 @@ def test_latex_has_no_bare_symbols(results):
 
 
 def test_the_text_table_is_aligned(results):
-    lines = report.table(results, "text").splitlines()
+    lines = printing.table(*report.cells(results)).splitlines()
     assert len({line.index("0.") for line in lines if "paper" not in line}) <= 2
     assert len(lines) == 4
 

@@ -14,7 +14,7 @@ from pacsent.bench.method_rows import PAPER_DATASETS, ROWS
 from pacsent.files import replacing
 from pacsent.lazy import install_hint
 from pacsent.maths.rounding import rounded_up
-from pacsent.text.html import escaped, script_json
+from pacsent.text.html import escaped, fill, script_json
 
 TITLES = {
     "20news": "20news",
@@ -25,7 +25,6 @@ TITLES = {
     "stsb": "STS-B",
     "generated": "generated text",
 }
-FORMATS = ("text", "md", "latex", "html")
 _WIDTH = 480  # of a figure in a file of its own, in points
 
 
@@ -73,8 +72,8 @@ def cells(results: Sequence[dict]) -> tuple[list[str], list[list[str]]]:
     return header, rows
 
 
-def table(results: Sequence[dict], table_format: str = "text") -> str:
-    """The table of accuracies as text, Markdown, LaTeX or HTML."""
+def table(results: Sequence[dict], table_format: str) -> str:
+    """The table of accuracies as Markdown ("md"), LaTeX ("latex") or HTML ("html")."""
     header, rows = cells(results)
     if table_format == "md":
         lines = ["| " + " | ".join(header) + " |", "|---|" + "---:|" * (len(header) - 1)]
@@ -83,34 +82,15 @@ def table(results: Sequence[dict], table_format: str = "text") -> str:
         body = [" & ".join(row).replace("±", r"$\pm$") + r" \\" for row in rows]
         for greek, command in (("α", r"$\alpha$"), ("λ", r"$\lambda$")):
             body = [line.replace(greek, command) for line in body]
-        return "\n".join(
-            [
-                rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
-                r"\toprule",
-                " & ".join(header) + r" \\",
-                r"\midrule",
-                *body,
-                r"\bottomrule",
-                r"\end{tabular}",
-            ]
-        )
-    if table_format == "html":
-        return html_table(results)
-    widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths))
-        ).rstrip()
-        for line in [header, *rows]
-    )
+        begin = rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}"
+        head = [begin, r"\toprule", " & ".join(header) + r" \\", r"\midrule"]
+        return "\n".join([*head, *body, r"\bottomrule", r"\end{tabular}"])
+    return html_table(results)
 
 
 # ---- The page ------------------------------------------------------------------------------------
 
-STYLE = (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
-
-SCRIPT = (Path(__file__).parent / "report.js").read_text(encoding="utf-8")
+_FOLDER = Path(__file__).parent
 
 
 def _shade(difference: float) -> str:
@@ -119,17 +99,12 @@ def _shade(difference: float) -> str:
     return f"background:rgba(var(--{'up' if difference >= 0 else 'down'}),{strength:.2f})"
 
 
-def _accuracy(result) -> float:
-    return result["accuracy"]
-
-
 def html_table(results: Sequence[dict]) -> str:
     """The table with the paper's numbers under ours; the difference is coloured and written."""
     scores, names = _scores(results), _datasets(results)
-    best = {
-        name: max((r for (_, where), r in scores.items() if where == name), key=_accuracy)
-        for name in names
-    }
+    best: dict[str, dict] = {}
+    for result in sorted(scores.values(), key=lambda r: -r["accuracy"]):
+        best.setdefault(result["dataset"], result)
     head = "".join(f"<th>{escaped(TITLES.get(name, name))}</th>" for name in names)
     body = []
     seen_group = None
@@ -160,10 +135,12 @@ def html_table(results: Sequence[dict]) -> str:
                 style = f' style="{_shade(difference)}"'
             line.append(f"<td{mark}{style}>{text}<small>{below}</small></td>")
         body.append(f"<tr>{''.join(line)}</tr>")
-    return (
-        f'<div class="scroll"><table><thead><tr><th>method</th>{head}</tr></thead>'
-        f"<tbody>{''.join(body)}</tbody></table></div>"
-    )
+    return _whole_table(f"<th>method</th>{head}", "".join(body))
+
+
+def _whole_table(head: str, body: str) -> str:
+    whole = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="scroll">{whole}</div>'
 
 
 def _plain_table(header, rows) -> str:
@@ -174,12 +151,8 @@ def _plain_table(header, rows) -> str:
     def line(tag, cells):
         return "".join(f"<{tag}{m}>{escaped(c)}</{tag}>" for c, m in zip(cells, mark))
 
-    head = line("th", header)
     body = "".join(f"<tr>{line('td', row)}</tr>" for row in rows)
-    return (
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
+    return _whole_table(line("th", header), body)
 
 
 def similarity_rows(results: Sequence[dict]) -> tuple[list[str], list[list[str]]]:
@@ -263,18 +236,11 @@ def time_rows(results: Sequence[dict]) -> tuple[list[str], list[list[str]]]:
     return header, rows
 
 
-def write(
-    results: Sequence[dict],
-    out: str | os.PathLike,
-    run: dict | None = None,
-    *,
-    title: str = "pacsent: the paper's table, again",
-    again: str | None = None,
-) -> Path:
+def write(results: Sequence[dict], out: str | os.PathLike, run: dict | None = None) -> Path:
     """OUT/index.html, OUT/table.md, OUT/table.tex and, with Altair, OUT/plots/*.svg and *.pdf.
 
-    `results` come from `reproduction.read_results`, `run` from `reproduction.reproduce`; `again` is
-    the command that makes it again. Returns the path of the page.
+    `results` come from `reproduction.read_results`, `run` from `reproduction.reproduce`. Returns
+    the path of the page.
     """
     if not results:
         raise ValueError(
@@ -284,7 +250,7 @@ def write(
     out.mkdir(parents=True, exist_ok=True)
     charts = figures(results, TITLES)
     plots(charts, out / "plots")
-    page = _page(results, charts, run, title, again)
+    page = _page(results, charts, run)
     for name, content in (
         ("table.md", table(results, "md") + "\n"),
         ("table.tex", table(results, "latex") + "\n"),
@@ -436,40 +402,34 @@ _PLOTTED = (
 )
 
 
-def _page(results, charts, run, title, again) -> str:
+def _page(results, charts, run) -> str:
     sections = list(_sections(results, charts))
     if not charts:
         sections.append(
             "<p class='soft'>There are no figures because Altair is not installed. "
             f"{install_hint('report')}</p>"
         )
-    again = again or "pacsent reproduce --data DATA --words WORDS -o OUT"
     first = results[0].get("provenance", {})
-    sections.append(
-        f"<h2>How to run it again</h2><pre>{escaped(again)}</pre><p class='soft'>pacsent "
-        f"{escaped(first.get('pacsent', ''))}, word vectors "
-        f"{escaped(str(first.get('words_digest', ''))[:16])}. Every number on this page comes from "
-        "the JSON files in <code>results/</code>, which say how they were made.</p>"
-    )
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escaped(title)}</title><style>{STYLE}</style></head><body>"
-        f"<header><h1>{escaped(title)}</h1><p class='soft'>Sentence vectors as PAC-Bayes "
-        "posteriors (Nozawa and Sato, arXiv:1902.04247), scored by one-vs-rest logistic "
-        f"regression.</p></header><main>{_found(results, run)}"
-        f"{_controls(results) if charts else ''}"
-        f"{''.join(sections)}</main>{_drawing(charts)}</body></html>\n"
+    return fill(
+        (_FOLDER / "report.html").read_text(encoding="utf-8"),
+        STYLE=(_FOLDER / "report.css").read_text(encoding="utf-8"),
+        FINDINGS=_found(results, run),
+        CONTROLS=_controls(results) if charts else "",
+        SECTIONS="".join(sections),
+        VERSION=escaped(first.get("pacsent", "")),
+        DIGEST=escaped(str(first.get("words_digest", ""))[:16]),
+        SCRIPTS=_drawing(charts),
     )
 
 
 def _drawing(charts) -> str:
     """The scripts that draw: the runtime, the specifications, and a few lines of our own."""
+    own = (_FOLDER / "report.js").read_text(encoding="utf-8")
     if not charts:
-        return f"<script>{{ {SCRIPT} }}</script>"
+        return f"<script>{{ {own} }}</script>"
     specs = script_json([chart.spec for chart in charts])
     runtime = bundle().replace("</script", "<\\/script")
-    return f"<script>{runtime}</script><script>{{ const CHARTS = {specs}; {SCRIPT} }}</script>"
+    return f"<script>{runtime}</script><script>{{ const CHARTS = {specs}; {own} }}</script>"
 
 
 # ---- Plots ---------------------------------------------------------------------------------------

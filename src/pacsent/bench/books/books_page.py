@@ -6,14 +6,13 @@ The text is in `books.html`; what was computed is put in its places here.
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from string import Template
 
 import numpy as np
 
 from pacsent.bench.drawing import STYLE, Panel, line, sheet, text
 from pacsent.bench.figures import interval
 from pacsent.maths.rounding import percent, rounded_up
-from pacsent.text.html import escaped
+from pacsent.text.html import escaped, fill
 
 # of the ten authors: in light mode, in dark mode
 _AUTHORS = (
@@ -30,33 +29,34 @@ def page(made: dict, places: np.ndarray, authors: Sequence[str]) -> str:
     rows = (("the same books", same), ("other books", other))
     given = sum(p["n"] * p["probability"] for p in same["reliability"]) / same["n_new"]
     template = (Path(__file__).parent / "books.html").read_text(encoding="utf-8")
-    filled = Template(template).substitute(
-        style=STYLE,
-        colours=_author_colours(0),
-        dark_colours=_author_colours(1),
-        seconds=f"{made['seconds']:.0f}",
-        map=_map(places, authors),
-        hits="".join(_hits(entry) for entry in made["found"]),
-        words="".join(
+    filled = fill(
+        template,
+        STYLE=STYLE,
+        COLOURS=_author_colours(0),
+        DARKCOLOURS=_author_colours(1),
+        SECONDS=f"{made['seconds']:.0f}",
+        MAP=_map(places, authors),
+        HITS="".join(_hits(entry) for entry in made["found"]),
+        WORDS="".join(
             f"<tr><td>{escaped(word)}</td><td>{escaped(', '.join(others))}</td></tr>"
             for word, others in made["words"].items()
         ),
-        few=f"{curve[0]['n_labels']:,}",
-        few_right=f"{100 * curve[0]['with vectors']:.0f}",
-        many=f"{curve[-1]['n_labels']:,}",
-        many_right=f"{100 * curve[-1]['with vectors']:.0f}",
-        accuracy=_accuracy(curve),
-        given=f"{100 * given:.0f}",
-        right=f"{100 - 100 * same['error']:.0f}",
-        reliability=_reliability(same["reliability"]),
-        n_new=f"{same['n_new']:,}",
-        n_calibration=f"{same['n_calibration']:,}",
-        bound=percent(same["bound"]),
-        held=_held(same),
-        bars=_bars(rows),
-        rows="".join(_row(name, found) for name, found in rows),
-        broken=_broken(other),
-        certificate=made["certificate"]._repr_html_(),
+        FEW=f"{curve[0]['n_labels']:,}",
+        FEWRIGHT=f"{100 * curve[0]['with vectors']:.0f}",
+        MANY=f"{curve[-1]['n_labels']:,}",
+        MANYRIGHT=f"{100 * curve[-1]['with vectors']:.0f}",
+        ACCURACY=_accuracy(curve),
+        GIVEN=f"{100 * given:.0f}",
+        RIGHT=f"{100 - 100 * same['error']:.0f}",
+        RELIABILITY=_reliability(same["reliability"]),
+        NNEW=f"{same['n_new']:,}",
+        NCALIBRATION=f"{same['n_calibration']:,}",
+        BOUND=percent(same["bound"]),
+        HELD=_held(same),
+        BARS=_bars(rows),
+        ROWS="".join(_row(name, found) for name, found in rows),
+        BROKEN=_broken(other),
+        CERTIFICATE=made["certificate"]._repr_html_(),
     )
     return filled.replace(" %", "\N{NO-BREAK SPACE}%")
 
