@@ -1,0 +1,459 @@
+"""CertifiedClassifier: guarantees around anybody's classifier, on texts, arrays and tables."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse, stats
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+
+import pacsent
+from pacsent import CertifiedClassifier, TextClassifier
+from pacsent.guarantees import certify, compare
+from pacsent.guarantees.samples import as_samples, row_fingerprints, taken
+
+DELTA = 0.1
+
+
+def texts_of(n, seed=0, noise=0.1):
+    rng = np.random.default_rng(seed)
+    good = rng.random(n) < 0.5
+    texts = [
+        f"{'good' if g else 'bad'} film{a} house{b} plot{c} {i}"
+        for i, (g, a, b, c) in enumerate(zip(good, *rng.integers(50, size=(3, n))))
+    ]
+    return texts, np.where(good ^ (rng.random(n) < noise), "yes", "no")
+
+
+def rows_of(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, np.where(X[:, 0] + 0.5 * rng.normal(size=n) > 0, 1, 0)
+
+
+def pipeline():
+    return make_pipeline(TfidfVectorizer(), LogisticRegression())
+
+
+@pytest.fixture(scope="module")
+def on_texts():
+    return CertifiedClassifier(pipeline(), random_state=0).fit(*texts_of(300))
+
+
+@pytest.fixture(scope="module")
+def on_rows():
+    return CertifiedClassifier(LogisticRegression(), random_state=0).fit(*rows_of(400))
+
+
+# ---- anybody's classifier ----------------------------------------------------------------------
+
+
+def test_a_pipeline_on_texts_is_certified(on_texts):
+    assert on_texts.certificate_.n == 120 and on_texts.certificate_.verify()
+    new, labels = texts_of(3000, 1)
+    assert 1 - on_texts.score(new, labels) <= on_texts.certificate_.bound < 0.25
+    assert np.array_equal(on_texts.predict(new), on_texts.estimator_.predict(new))
+    sets = on_texts.predict_set(new, error=0.15)
+    assert np.mean([label in found for label, found in zip(labels, sets)]) >= 0.85
+    answers = on_texts.abstain(error=0.2).predict(new)
+    wrong = [a != b for a, b in zip(answers, labels) if a is not None]
+    assert len(wrong) > 1000 and np.mean(wrong) <= 0.2
+
+
+def test_rows_of_arrays_tables_and_matrices_are_certified(on_rows):
+    X, y = rows_of(400)
+    expected = on_rows.certificate_
+    assert expected.n == 120  # 0.3 of 400
+    table = pd.DataFrame(X, columns=list("abc"), index=range(400, 0, -1))
+    kinds = {"table": table, "list": X.tolist(), "sparse": sparse.coo_array(X)}
+    for name, rows in kinds.items():
+        found = CertifiedClassifier(LogisticRegression(), random_state=0).fit(rows, y)
+        assert (found.certificate_.n, found.certificate_.n_errors) == (
+            expected.n,
+            expected.n_errors,
+        ), name
+    scaled = make_pipeline(StandardScaler(), SVC())
+    assert CertifiedClassifier(scaled, random_state=0).fit(X, y).certificate_.bound < 0.35
+    dicts = [{"a": a, "word": f"w{int(b * 3)}"} for a, b, _ in X]
+    both = make_pipeline(DictVectorizer(), LogisticRegression())
+    assert CertifiedClassifier(both, random_state=0).fit(dicts, y).certificate_.n == 120
+
+
+def test_without_an_estimator_it_takes_the_text_classifier():
+    certified = CertifiedClassifier(random_state=0).fit(*texts_of(60))
+    assert isinstance(certified.estimator_, TextClassifier)
+    assert certified.out_of_fold_ is certified.estimator_.out_of_fold_
+
+
+def test_a_function_needs_no_fit_and_all_labels_count():
+    texts, labels = texts_of(200)
+
+    def says(texts):
+        return ["yes" if text.startswith("good") else "no" for text in texts]
+
+    for certified in (
+        CertifiedClassifier(says).fit(texts, labels),
+        CertifiedClassifier(says).calibrate(texts, labels),
+    ):
+        assert certified.certificate_.n == 200
+        assert certified.certificate_.n_errors == np.sum(np.array(says(texts)) != labels)
+        assert certified.predict(["good film"]).tolist() == ["yes"]
+        for call in (
+            lambda: certified.predict_set(texts),  # noqa: B023
+            lambda: certified.predict_proba(texts),  # noqa: B023
+            certified.abstain,
+        ):
+            with pytest.raises(ValueError, match="says gives labels alone"):
+                call()
+
+
+def test_a_function_with_probabilities_has_sets_and_abstains():
+    X, y = rows_of(400)
+
+    def probabilities(X):
+        p = 1 / (1 + np.exp(-3 * X[:, 0]))
+        return np.stack([p, 1 - p], axis=1)  # the columns are in the order of `classes`
+
+    certified = CertifiedClassifier(probabilities, classes=[1, 0], random_state=0).fit(X, y)
+    assert certified.certificate_.n == 400 and certified.certificate_.error < 0.3
+    assert certified.classes_.tolist() == [1, 0]
+    assert certified.predict_set(np.array([[5.0, 0, 0], [-5.0, 0, 0]]), error=0.1) == [[1], [0]]
+    assert certified.abstain(error=0.2).predict(np.array([[5.0, 0, 0]])) == [1]
+
+
+def test_a_fitted_model_is_certified_on_all_labels_and_a_part_of_them_plans():
+    X, y = rows_of(200)
+    model = LogisticRegression().fit(*rows_of(300, 1))
+    weights = model.coef_.copy()
+    one = CertifiedClassifier(model, prefit=True, random_state=0).calibrate(X, y)
+    two = CertifiedClassifier(FrozenEstimator(model), random_state=0).fit(X, y)
+    for certified in (one, two):
+        assert certified.certificate_.n == 200
+        assert "not checked" in certified.certificate_.provenance
+        assert np.array_equal(certified.estimator_.coef_, weights)
+        calibration = certified.calibration_
+        n_planned = calibration.planned.sum()
+        assert 20 < n_planned < 80 and calibration.tested.labels.size == 200 - n_planned
+        assert certified.out_of_fold_.labels.size == n_planned
+    one.calibrate(X, y)  # again: what plans is drawn again, never tested on
+    assert one.out_of_fold_.labels.size + one.calibration_.tested.labels.size == 200
+
+
+def test_decision_values_serve_where_there_are_no_probabilities():
+    texts, labels = texts_of(300)
+    certified = CertifiedClassifier(
+        make_pipeline(TfidfVectorizer(), LinearSVC()), random_state=0
+    ).fit(texts, labels)
+    new, truth = texts_of(1000, 1)
+    sets = certified.predict_set(new, error=0.15)
+    assert np.mean([label in found for label, found in zip(truth, sets)]) >= 0.85
+    assert np.allclose(certified.predict_proba(new).sum(axis=1), 1)
+
+
+def test_the_certificate_is_about_predict_where_it_is_not_the_likeliest_class():
+    class Contrary(LogisticRegression):
+        def predict(self, X):
+            return 1 - super().predict(X)
+
+    X, y = rows_of(300)
+    certified = CertifiedClassifier(Contrary(), random_state=0).fit(X, y)
+    assert certified.certificate_.error > 0.6
+    assert np.array_equal(certified.predict(X), certified.estimator_.predict(X))
+    assert certified.calibration_.wrong.mean() > 0.6
+
+
+def test_weights_and_groups_reach_an_estimator_that_takes_them():
+    class Recording(LogisticRegression):
+        def fit(self, X, y, sample_weight=None, groups=None):
+            self.seen_ = sample_weight, groups
+            return super().fit(X, y, sample_weight)
+
+    X, y = rows_of(300)
+    groups = np.arange(300) % 60
+    certified = CertifiedClassifier(Recording(), random_state=0)
+    weights, seen = certified.fit(X, y, np.arange(300.0), groups=groups).estimator_.seen_
+    assert 100 < len(weights) == len(seen) < 300
+    assert np.array_equal(groups[weights.astype(int)] == groups[int(weights[0])], seen == seen[0])
+    with pytest.raises(ValueError, match=r"sample_weight must be None .*Pipeline does not"):
+        CertifiedClassifier(pipeline()).fit(*texts_of(40), [1.0] * 40)
+
+
+# ---- refusals ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", [TfidfVectorizer(), 3, "english", dict, LogisticRegression])
+def test_something_that_cannot_predict_is_refused(estimator):
+    with pytest.raises(TypeError, match="estimator must have fit and predict"):
+        CertifiedClassifier(estimator).fit(*texts_of(40))
+
+
+WRONG = {
+    "one class": (lambda X, y: (X, ["a"] * len(X)), "at least two classes"),
+    "labels missing": (lambda X, y: (X, y[:-1]), r"one for each of the 60 texts. Got 59"),
+    "nan": (lambda X, y: (X, [float("nan"), *y[1:]]), "Got 1 missing ones"),
+    "one text of a class": (lambda X, y: (X, ["third", *y[1:]]), "at least two texts"),
+    "no texts": (lambda X, y: ([], []), "at least two texts"),
+    "one string": (lambda X, y: ("a text", y), "single string"),
+    "a missing text": (lambda X, y: ([None, *X[1:]], y), "row 0"),
+    "groups missing": (lambda X, y: (X, y, None, [1]), "groups must be one for each"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_data_is_refused_and_changes_nothing(name, on_texts):
+    change, message = WRONG[name]
+    certified = clone(on_texts)
+    before = dict(vars(certified))
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
+        certified.fit(*change(*map(list, texts_of(60))))
+    assert "\n" not in str(caught.value) and vars(certified) == before
+
+
+def test_a_holdout_that_leaves_too_little_to_fit_is_refused():
+    texts, labels = texts_of(40)
+    labels[:] = "no"
+    labels[:2] = "yes"
+    with pytest.raises(ValueError, match="holdout must leave at least two texts of every class"):
+        CertifiedClassifier(TextClassifier(), holdout=0.9, random_state=0).fit(texts, labels)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"holdout": 1.0}, "holdout"), ({"holdout": "some"}, "holdout"), ({"delta": 0}, "delta"),
+        ({"n_candidates": 0}, "n_candidates"), ({"joint": "x"}, "joint"),
+        ({"random_state": -1}, "random_state"), ({"prefit": 2}, "prefit"),
+    ],
+)  # fmt: skip
+def test_wrong_parameters_are_refused_by_name(parameters, message):
+    with pytest.raises(ValueError, match=f"'{message}' parameter of CertifiedClassifier"):
+        CertifiedClassifier(pipeline(), **parameters).fit(*texts_of(40))
+
+
+def test_calibration_knows_only_the_classes_that_were_fitted(on_texts):
+    texts, labels = texts_of(50, 2)
+    with pytest.raises(ValueError, match=r"among the classes .*Got maybe"):
+        clone(on_texts).fit(*texts_of(60)).calibrate(texts, ["maybe", *labels[1:]])
+    model = pipeline().fit(*texts_of(60))
+    with pytest.raises(ValueError, match=r"classes must be those of the estimator"):
+        CertifiedClassifier(model, prefit=True, classes=["a", "b"]).calibrate(texts, labels)
+
+
+def test_nothing_is_predicted_before_fit():
+    from sklearn.exceptions import NotFittedError
+
+    certified = CertifiedClassifier(pipeline())
+    for call in (certified.predict, certified.predict_proba, certified.predict_set):
+        with pytest.raises(NotFittedError):
+            call(["good"])
+    with pytest.raises(NotFittedError):
+        certified.calibrate(*texts_of(20))
+    with pytest.raises(NotFittedError):
+        certified.abstain()
+
+
+def test_predictions_of_another_shape_are_refused():
+    texts, labels = texts_of(30)
+    with pytest.raises(ValueError, match=r"one label for each of the 30 rows\. <lambda> gave 1"):
+        CertifiedClassifier(lambda texts: ["yes"]).fit(texts, labels)
+    with pytest.raises(ValueError, match=r"gave the shape \(30, 3\)"):
+        CertifiedClassifier(lambda t: np.ones((30, 3)) / 3, classes=["no", "yes"]).fit(
+            texts, labels
+        )
+    with pytest.raises(ValueError, match="finite and at least 0"):
+        CertifiedClassifier(lambda t: np.full((30, 2), np.nan), classes=["no", "yes"]).fit(
+            texts, labels
+        )
+
+
+def test_an_answer_that_is_no_class_counts_as_wrong():
+    texts, labels = texts_of(30)
+    certified = CertifiedClassifier(lambda texts: ["perhaps"] * len(texts)).fit(texts, labels)
+    assert certified.certificate_.n_errors == 30
+
+
+# ---- copies, seeds, joint use ------------------------------------------------------------------
+
+
+def test_texts_that_were_fitted_cannot_calibrate(on_texts, on_rows):
+    texts, labels = texts_of(300)
+    with pytest.raises(ValueError, match=r"180 of these 300 were among the texts it was fitted"):
+        on_texts.certify(texts, labels)
+    assert on_texts.certify(texts, labels, overlap="drop").n == 120
+    X, y = rows_of(400)
+    with pytest.raises(ValueError, match=r"280 of these 400"):
+        certify(on_rows, X, y)
+    certified = CertifiedClassifier(TextClassifier(), holdout=0.5).fit(texts[:100], labels[:100])
+    again = CertifiedClassifier(certified.estimator_, prefit=True)
+    with pytest.raises(ValueError, match=r"50 of these 100"):
+        again.calibrate(texts[:100], labels[:100])
+    again.calibrate(texts[100:], labels[100:])
+    assert again.certificate_.provenance == "checked, none was fitted"
+    assert again.calibration_.planned is None  # the classifier's own folds plan
+
+
+def test_copies_of_rows_stay_together_and_count_once():
+    X, y = rows_of(150)
+    once = CertifiedClassifier(LogisticRegression(), holdout=0.4, random_state=0).fit(X, y)
+    thrice = CertifiedClassifier(LogisticRegression(), holdout=0.4, random_state=0)
+    thrice.fit(np.tile(X, (3, 1)), np.tile(y, 3))
+    assert once.certificate_.n == 60
+    assert thrice.certificate_.bound >= 0.9 * once.certificate_.bound
+    for table in (X, X.tolist(), sparse.csr_array(X), pd.DataFrame(X), [{"a": a} for a in X[:, 0]]):
+        prints = row_fingerprints(table)
+        again = row_fingerprints(taken(table, [3, 3, 5]))
+        assert np.unique(prints).size == 150
+        assert again.tolist() == prints[[3, 3, 5]].tolist()
+
+
+def test_the_seed_is_drawn_and_recorded():
+    X, y = rows_of(60)
+    seeds = {CertifiedClassifier(LogisticRegression()).fit(X, y).seed_ for _ in range(3)}
+    assert len(seeds) == 3
+    one = CertifiedClassifier(LogisticRegression(), random_state=seeds.pop())
+    assert one.fit(X, y).certificate_ == clone(one).fit(X, y).certificate_
+
+
+def test_joint_guarantees_and_choices_are_corrected_for(on_rows):
+    X, y = rows_of(400)
+    both = CertifiedClassifier(LogisticRegression(), joint=True, random_state=0).fit(X, y)
+    chosen = CertifiedClassifier(LogisticRegression(), n_candidates=50, random_state=0).fit(X, y)
+    assert both.certificate_.delta == pytest.approx(0.05 / 3)
+    assert chosen.certificate_.n_candidates == 50
+    assert min(both.certificate_.bound, chosen.certificate_.bound) > on_rows.certificate_.bound
+    assert both.set_thresholds(error=0.2)[0] < on_rows.set_thresholds(error=0.2)[0]
+    assert both.abstain(error=0.2).delta == pytest.approx(0.05 / 3)
+
+
+def test_two_classifiers_of_any_kind_are_compared(on_texts):
+    texts, labels = texts_of(600, 5)
+    bad = CertifiedClassifier(lambda texts: ["yes"] * len(texts)).fit(*texts_of(50, 6))
+    low, high = on_texts.compare(bad, texts, labels).bounds
+    assert 0 < low < high
+    assert compare(on_texts, on_texts, texts, labels).difference == 0
+
+
+# ---- scikit-learn and files --------------------------------------------------------------------
+
+
+def test_it_is_a_scikit_learn_classifier(on_texts):
+    texts, labels = texts_of(120)
+    assert clone(on_texts).get_params().keys() == on_texts.get_params().keys()
+    again = pickle.loads(pickle.dumps(on_texts))
+    assert again.certificate_ == on_texts.certificate_
+    scores = cross_val_score(CertifiedClassifier(pipeline(), random_state=0), texts, labels, cv=2)
+    assert scores.mean() > 0.6
+    nested = CertifiedClassifier(pipeline()).set_params(estimator__logisticregression__C=7.0)
+    assert nested.estimator.named_steps["logisticregression"].C == 7.0
+
+
+def test_a_certified_text_classifier_is_saved_whole(tmp_path):
+    certified = CertifiedClassifier(TextClassifier(), random_state=3).fit(*texts_of(100))
+    pacsent.save(certified, tmp_path / "model")
+    back = pacsent.load(tmp_path / "model")
+    new = texts_of(20, 1)[0]
+    assert np.array_equal(back.predict_proba(new), certified.predict_proba(new))
+    assert back.certificate_ == certified.certificate_ and back.seed_ == 3
+    assert back.abstain(error=0.3).threshold == certified.abstain(error=0.3).threshold
+    assert back.set_thresholds(error=0.3).tolist() == certified.set_thresholds(error=0.3).tolist()
+    with pytest.raises(ValueError, match="were among the texts it was fitted on"):
+        back.certify(*texts_of(100))
+
+
+def test_other_estimators_are_saved_in_their_own_way(on_texts, tmp_path):
+    with pytest.raises(TypeError, match=r"around Pipeline instead. Save the estimator in its own"):
+        pacsent.save(on_texts, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_samples_are_texts_wherever_the_classifier_takes_texts_alone():
+    column = pd.DataFrame({"body": ["a", "b"]})
+    assert as_samples(column, only_texts=True) == ["a", "b"]
+    assert as_samples(column) is column
+    assert as_samples(np.array(["a", "b"])) == as_samples(iter("ab")) == ["a", "b"]
+
+
+# ---- the guarantee, simulated ------------------------------------------------------------------
+
+
+class Memory(ClassifierMixin, BaseEstimator):
+    """Knows the rows it was fitted on by heart, and guesses elsewhere."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        self.known_ = {row.tobytes(): label for row, label in zip(X, y)}
+        return self
+
+    def predict(self, X):
+        return np.array([self.known_.get(row.tobytes(), 0) for row in X])
+
+
+def violations(certificate_of, n_runs=300):
+    """How often the bound of a classifier whose error is 1/2 lies below 1/2."""
+    count = 0
+    for seed in range(n_runs):
+        rng = np.random.default_rng(seed)
+        X, y = rng.random((80, 1)), rng.integers(2, size=80)
+        count += certificate_of(X, y, seed).bound < 0.5
+    return count
+
+
+def held_out(X, y, seed):
+    certified = CertifiedClassifier(Memory(), delta=DELTA, random_state=seed)
+    return certified.fit(X, y).certificate_
+
+
+def on_what_was_fitted(X, y, seed):
+    model = Memory().fit(X, y)
+    return CertifiedClassifier(model, prefit=True, delta=DELTA).calibrate(X, y).certificate_
+
+
+def test_the_bound_holds_as_often_as_stated():
+    assert violations(held_out) <= stats.binom.isf(1e-4, 300, DELTA)
+
+
+def test_calibrating_on_what_was_fitted_is_noticed():
+    assert violations(on_what_was_fitted, 50) > 45
+
+
+def probabilities(X):
+    p = 1 / (1 + np.exp(-2 * X[:, 0]))
+    return np.stack([1 - p, p], axis=1)
+
+
+def drawn(rng, n):
+    X = rng.normal(size=(n, 1))
+    return X, (rng.random(n) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype(int)
+
+
+def kept(n_runs=200):
+    """How often the error, the sets and the answers of a fitted model fail."""
+    rng = np.random.default_rng(0)
+    X, y = drawn(rng, 20_000)
+    log_proba = np.log(probabilities(X))
+    wrong = log_proba.argmax(axis=1) != y
+    failed = np.zeros(3, int)
+    for seed in range(n_runs):
+        certified = CertifiedClassifier(
+            probabilities, classes=[0, 1], delta=DELTA, random_state=seed
+        ).fit(*drawn(rng, 150))
+        failed[0] += certified.certificate_.bound < wrong.mean()
+        inside = log_proba >= certified.set_thresholds(error=0.1)
+        failed[1] += 1 - inside[np.arange(y.size), y].mean() > 0.1
+        answered = np.exp(log_proba.max(axis=1)) >= certified.abstain(error=0.15).threshold
+        failed[2] += answered.any() and wrong[answered].mean() > 0.15
+    return failed
+
+
+@pytest.mark.slow
+def test_every_guarantee_of_a_fitted_model_holds_as_often_as_stated():
+    assert (kept() <= stats.binom.isf(1e-4, 200, DELTA)).all()
