@@ -152,17 +152,15 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
 
     def _is_fitted_already(self):
         model = self.estimator
-        if model is None or hasattr(model, "predict"):
-            if not self.prefit and model is not None and not hasattr(model, "fit"):
-                return True
-            return self.prefit or isinstance(model, FrozenEstimator)
-        if callable(model) and not isinstance(model, type):
-            return True
-        raise TypeError(
-            "estimator must have fit and predict, as in scikit-learn, or be a function from rows "
-            f"to labels. Got {any_estimator.name_of(model)} instead. Add a classifier as its last "
-            "step."
-        )
+        usable = model is None or hasattr(model, "predict") or callable(model)
+        if isinstance(model, type) or not usable:
+            raise TypeError(
+                "estimator must have fit and predict, as in scikit-learn, or be a function from "
+                f"rows to labels. Got {any_estimator.name_of(model)} instead. Add a classifier as "
+                "its last step."
+            )
+        is_fit = model is None or hasattr(model, "fit")
+        return self.prefit or isinstance(model, FrozenEstimator) or not is_fit
 
     def _fit(self, X, y, sample_weight, groups):
         estimator = TextClassifier("english") if self.estimator is None else self.estimator
