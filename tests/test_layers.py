@@ -33,7 +33,7 @@ PACKAGES = {
         "encoders", "text", "threads", "words",
     },
     "maps": {"encoders", "files", "maths", "text"},
-    "paper": {"certificates", "encoders", "maths", "progress", "text", "words"},
+    "paper": {"certificates", "encoders", "guarantees", "maths", "progress", "text", "words"},
     "guarantees": {"certificates", "classify", "maths", "parameter_checks", "storage", "text"},
     "classify": {
         "_kernels", "maths", "encoders", "parameter_checks", "storage", "text", "threads",

@@ -83,3 +83,34 @@ def test_columns_side_by_side_are_solved_as_if_alone():
         assert np.allclose(found.intercepts[at], alone.intercepts[0], atol=2e-3)
         some = found.take([at]).decisions(X, E)
         assert np.allclose(some, alone.decisions(X, E), atol=1e-2)
+
+
+def test_several_labels_a_text_are_solved_as_if_alone():
+    X, E, _ = problem()
+    labels = np.random.default_rng(2).random((120, 3)) < 0.4
+    exactly = {"tol": 1e-6, "max_epochs": 1000}
+    found = solve(X, E, labels, [2.0] * 3, [0.5] * 3, positive=[2, 0, 1], **exactly)
+    for column, label in enumerate([2, 0, 1]):
+        alone = solve(X, E, labels[:, label], [2.0], [0.5], **exactly)
+        assert np.allclose(found.sparse_weights[:, column], alone.sparse_weights[:, 0], atol=2e-3)
+
+
+def test_ridge_is_the_closed_form_and_folds_are_left_out():
+    """Two routes: coordinates in the dual, and the normal equations."""
+    X, E, _ = problem()
+    rng = np.random.default_rng(3)
+    y, folds, weights = rng.normal(size=120), rng.integers(0, 2, 120), rng.random(120) + 0.2
+    columns = [(0.5, 0.3, 0), (20.0, 2.0, 1), (5.0, 1.0, -1)]
+    Cs, scales, left_out = np.array(columns).T
+    found = solve(
+        X, E, y, Cs, scales, left_out=left_out, folds=folds, text_weights=weights, squared=True,
+        tol=1e-7, max_epochs=3000,
+    )  # fmt: skip
+    for at, (C, d, fold) in enumerate(columns):
+        learnt = folds != fold
+        F = np.hstack([X.toarray(), d * E, np.ones((120, 1))])[learnt].astype(np.float64)
+        m = weights[learnt]
+        w = np.linalg.solve(F.T @ (m[:, None] * F) + np.eye(46) / C, F.T @ (m * y[learnt]))
+        mine = np.r_[found.sparse_weights[:, at], found.dense_weights[:, at] / d,
+                     found.intercepts[at]]  # fmt: skip
+        assert np.allclose(mine, w, atol=2e-3)

@@ -127,7 +127,17 @@ def classifier() -> list[Tree]:
     from pacsent import TextClassifier, make, save
 
     words = make("Average", word_vectors(), n_jobs=1)
-    fitted = TextClassifier(words).fit([*TEXTS, "good joy"] * 5, [0, 1, 0, 1, 0, 1] * 5)
+    texts, labels = [*TEXTS, "good joy"] * 5, [0, 1, 0, 1, 0, 1] * 5
+    one = TextClassifier(words).fit(texts, labels)
+    several = TextClassifier().fit(texts, [{"a", "b"} if label else {"c"} for label in labels])
+    return [made(lambda place, m=m: save(m, place / "m")) for m in (one, several)]
+
+
+def regressor() -> list[Tree]:
+    from pacsent import save
+    from pacsent.classify import TextRegressor
+
+    fitted = TextRegressor().fit([*TEXTS, "good joy"] * 5, [0.0, 1, 2, 1, 0, 1] * 5)
     return [made(lambda place: save(fitted, place / "m"))]
 
 
@@ -199,6 +209,7 @@ def saved_classes() -> dict[str, Callable[[], list[Tree]]]:
     found: dict[str, Callable[[], list[Tree]]] = {
         "WordVectors": words_folders,
         "TextClassifier": classifier,
+        "TextRegressor": regressor,
         "CertifiedClassifier": certified_classifier,
         "Index": index,
         "ExternalEncoder": external_encoder,

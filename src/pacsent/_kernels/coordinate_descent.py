@@ -8,9 +8,12 @@ best a_i, all others held, is C_i / (1 + exp(-u)) where u solves
     u + s_i x_i.w + q_i (C_i / (1 + exp(-u)) - a_i) = 0,   q_i = sum_j v_j x_ij^2
 
 which rises in u, so a few steps of Newton inside a bracket find it. Several problems that share
-texts stand side by side as columns, with their own C, scale of the dense part, class to separate
-from the rest, and fold that is left out: a row of sparse weights is read once for all, and all
-that is done for a column is vector code over the columns.
+texts stand side by side as columns, with their own C, scale of the dense part, signs, and fold that
+is left out: a row of sparse weights is read once for all, and all that is done for a column is
+vector code over the columns.
+
+`ridge_epoch` is the same for squares, sum_i C_i (y_i - x_i.w)^2 / 2: the weights are w_j = v_j
+sum_i a_i x_ij, and the best a_i is a_i + (C_i (y_i - x_i.w) - a_i) / (1 + q_i C_i).
 """
 
 import numpy as np
@@ -92,14 +95,14 @@ def epoch(rows, order, texts, columns, state):
     """One pass over the texts in `order`, in place; for each column the sum of |a change| / C.
 
     rows is (indptr, indices, data, dense): sparse and dense features, data with the prior's
-    standard deviations multiplied in; texts is (labels, weights, folds), each (n,); columns is
-    (C, dense variances, labels that are positive, folds left out, variance of the intercept), all
-    but the last (n_columns,); state is (sparse weights (n_features, n_columns), dense weights
+    standard deviations multiplied in; texts is (whether positive (n, n_columns), weights (n,),
+    folds (n,)); columns is (C, dense variances, folds left out, variance of the intercept), all but
+    the last (n_columns,); state is (sparse weights (n_features, n_columns), dense weights
     (n_dims, n_columns), intercepts, a and u (n, n_columns)). Everything real is float32.
     """
     indptr, indices, data, dense = rows
-    labels, text_weights, folds = texts
-    Cs, dense_variances, positive, left_out, bias_variance = columns
+    positive, text_weights, folds = texts
+    Cs, dense_variances, left_out, bias_variance = columns
     sparse_w, dense_w, intercepts, dual, logits = state
     n_columns = Cs.size
     work = np.zeros((8, n_columns), np.float32)
@@ -116,9 +119,9 @@ def epoch(rows, order, texts, columns, state):
             z[c], a[c], u[c] = intercepts[c], dual[i, c], logits[i, c]
         q_sparse = _add_sparse(indptr[i], indptr[i + 1], indices, data, sparse_w, z)
         q_dense = _add_dense(dense[i], dense_w, z)
-        label, fold = labels[i], folds[i]
+        fold = folds[i]
         for c in range(n_columns):
-            sign[c] = _ONE if positive[c] == label else -_ONE
+            sign[c] = _ONE if positive[i, c] else -_ONE
             C[c] = np.float32(0.0) if left_out[c] == fold else Cs[c] * weight
         for c in range(n_columns):
             q[c] = q_sparse + dense_variances[c] * q_dense + bias_variance
@@ -140,12 +143,40 @@ def epoch(rows, order, texts, columns, state):
         for c in range(n_columns):
             intercepts[c] += bias_variance * change[c]
         _change_sparse(indptr[i], indptr[i + 1], indices, data, sparse_w, change)
+        _change_dense(dense[i], dense_w, dense_variances, change)
+    return moved
+
+
+@njit(**_VECTORS)
+def ridge_epoch(rows, order, texts, columns, state):
+    """As `epoch` for squares; for each column the sum of |residual change|.
+
+    texts is (targets, weights, folds), each (n,); u is not used.
+    """
+    indptr, indices, data, dense = rows
+    targets, text_weights, folds = texts
+    Cs, dense_variances, left_out, bias_variance = columns
+    sparse_w, dense_w, intercepts, dual, _ = state
+    n_columns = Cs.size
+    work = np.zeros((2, n_columns), np.float32)
+    z, change = work[0], work[1]
+    moved = np.zeros(n_columns)
+    for place in range(order.size):
+        i = order[place]
+        weight, fold = text_weights[i], folds[i]
         for c in range(n_columns):
-            change[c] *= dense_variances[c]
-        for d in range(dense.shape[1]):
-            x = dense[i, d]
-            for c in range(n_columns):
-                dense_w[d, c] += x * change[c]
+            z[c] = intercepts[c]
+        q_sparse = _add_sparse(indptr[i], indptr[i + 1], indices, data, sparse_w, z)
+        q_dense = _add_dense(dense[i], dense_w, z)
+        for c in range(n_columns):
+            C = np.float32(0.0) if left_out[c] == fold else Cs[c] * weight
+            q = q_sparse + dense_variances[c] * q_dense + bias_variance
+            change[c] = (C * (targets[i] - z[c]) - dual[i, c]) / (_ONE + q * C)
+            dual[i, c] += change[c]
+            intercepts[c] += bias_variance * change[c]
+            moved[c] += abs(change[c]) / (Cs[c] * weight)
+        _change_sparse(indptr[i], indptr[i + 1], indices, data, sparse_w, change)
+        _change_dense(dense[i], dense_w, dense_variances, change)
     return moved
 
 
@@ -176,6 +207,17 @@ def _change_sparse(first, last, indices, data, sparse_w, change):
         x, j = data[t], np.uint64(indices[t])
         for c in range(change.size):
             sparse_w[j, c] += x * change[c]
+
+
+@njit(**_VECTORS)
+def _change_dense(row, dense_w, variances, change):
+    """The weights of the text's vector += vector times change times variance, in place."""
+    for c in range(change.size):
+        change[c] *= variances[c]
+    for d in range(row.size):
+        x = row[d]
+        for c in range(change.size):
+            dense_w[d, c] += x * change[c]
 
 
 @njit(**_VECTORS)

@@ -1,42 +1,25 @@
 """TextClassifier: n-grams and sentence vectors in one linear model, for any number of labels."""
 
-import copy
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from numbers import Integral
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from scipy.special import log_expit
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from pacsent.classify import classifier_state, fitting, inputs
-from pacsent.classify.explanation import Explanation, explain, feature_weights, features_page
-from pacsent.classify.ngrams import NGrams, fingerprints, names
-from pacsent.encoders import SentenceVectorizer, make
-from pacsent.encoders.external_encoders import (
-    ConcatenatedEncoder,
-    as_encoder,
-    is_model_name,
-    is_stored,
-)
+from pacsent.classify import classifier_state, fitting, inputs, multilabel
+from pacsent.classify.explanation import Explanation, explain, features_page
+from pacsent.classify.linear_text import LinearText
 from pacsent.maths.checks import check_count
 from pacsent.maths.temperature import log_probabilities
-from pacsent.parameter_checks import Interval, StrOptions, fit_context
-from pacsent.storage import State, Tensors, load
-from pacsent.text.texts import as_sentences, as_texts
-from pacsent.threads import in_order, n_threads
-from pacsent.words.vectors import WordVectors
-
-_BATCH = 2048  # texts worked on at once
-_N_NAMED = 200  # features of each class whose names are kept
-_MANY = 5_000  # texts from which an n-gram must occur in two of them
-_LONG = (5_000, 600)  # texts, and characters in a text, from which on trigrams are used
+from pacsent.parameter_checks import StrOptions, fit_context
+from pacsent.text.texts import as_texts
+from pacsent.threads import n_threads
 
 
-class TextClassifier(ClassifierMixin, BaseEstimator):
+class TextClassifier(ClassifierMixin, LinearText):
     """Classify texts by their n-grams and by their sentence vectors, together.
 
     One linear model on the tf-idf of n-grams, unweighted or weighted by naive Bayes' log-ratios,
@@ -77,6 +60,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     classes_ : array
     selection_ : dict
         What was tried and chosen, and on how many texts.
+    targets_ : {"classes", "sets", "indicator"}
+        Whether texts have one class each, a set of labels, or a row of an indicator matrix.
+    thresholds_ : array
+        With several labels a text, the probability from which on each is given: the one with the
+        best F1 on texts left out.
     out_of_fold_ : OutOfFold
         `log_proba` and `labels` of training texts, predicted by models not fitted on them.
 
@@ -87,19 +75,19 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     >>> classifier = TextClassifier().fit(texts, ["yes", "yes", "no", "no"] * 3)
     >>> classifier.predict(["good", "bad"])
     array(['yes', 'no'], dtype='<U3')
+
+    Several labels a text:
+
+    >>> labels = [{"good", "film"}, {"good"}, {"film"}, set()] * 3
+    >>> TextClassifier().fit(texts, labels).predict(["a good film", "bad"])
+    [('film', 'good'), ()]
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "words": "no_validation",  # by `as_encoder`, which takes anything that encodes texts
-        "method": [str],
-        "ngrams": [tuple, list, StrOptions({"auto"})],
+        **LinearText._parameter_constraints,
         "weighting": [StrOptions({"auto", *fitting.WEIGHTINGS})],
         "selection": [StrOptions({"auto", "evidence", "folds"})],
-        "Cs": [tuple, list],
-        "dense_scales": [tuple, list],
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "n_jobs": [Integral, None],
-        "random_state": [Interval(Integral, 0, None, closed="left")],
     }
 
     def __init__(
@@ -143,72 +131,54 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         ----------
         X : iterable of str
         y : array of str or int, one for each text
+            Or a set (list, tuple) of labels for each text, or an indicator matrix: a table of 0
+            and 1 with a column for each label.
         sample_weight : array, optional
             How much each text counts.
         groups : array, one for each text, optional
             The book, the author, the day a text is from, where new texts will be of other groups:
             texts of a group are left out together in cross-validation.
         """
-        new = copy.copy(self)
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(new, name)
-        new._fit(as_texts(X), y, sample_weight, groups)
-        self.__dict__ = new.__dict__  # at the end: a refused fit changes nothing
-        return self
+        return self._fit_anew(X, y, sample_weight, groups)
 
-    def _fit(self, texts, labels, sample_weight, groups):
-        candidates = self._candidates()
-        sizes = inputs.as_ngram_sizes(self.ngrams)
-        self.classes_, y = inputs.encoded_labels(labels, texts)
-        weights = inputs.text_weights(sample_weight, self.class_weight, self.classes_, y)
-        group_of = inputs.as_groups(groups, len(texts))
-        rows = _Rows(texts, y, weights, group_of, fingerprints(texts))
-        self._fit_rows(rows, sizes or _auto_sizes(texts), candidates)
-        self.training_fingerprints_ = np.unique(rows.prints)
-
-    def _candidates(self):
-        return fitting.Candidates(
-            inputs.as_scales(self.Cs, "Cs"),
-            inputs.as_scales(self.dense_scales, "dense_scales"),
-            fitting.WEIGHTINGS if self.weighting == "auto" else (self.weighting,),
+    def _fit(self, texts, prints, labels, sample_weight, groups):
+        candidates = self._candidates(
+            fitting.WEIGHTINGS if self.weighting == "auto" else (self.weighting,)
         )
-
-    def _fit_rows(self, given, sizes, candidates):
-        """Fit the texts of `given`, a `_Rows`."""
-        texts, threads = given.texts, n_threads(self.n_jobs)
-        self.ngrams_ = NGrams.of(
-            texts, sizes, min_texts=2 if len(texts) >= _MANY else 1, n_threads=threads
-        )
-        if len(self.ngrams_) == 0:
-            raise ValueError(
-                "texts must hold words. Got no word in any of them instead. Check which column "
-                "holds the text."
-            )
-        X, lengths = self.ngrams_.tf_idf_and_lengths(texts, threads)
-        self.vectorizer_ = self._make_vectorizer(texts)
-        E = self._dense(texts)
-        mean = E.mean(axis=0, dtype=np.float64)
-        E = E - mean.astype(np.float32)
-        squares = (E.astype(np.float64) ** 2).sum(axis=1)
-        size = np.sqrt(max(float(squares.mean()), 1e-30))
-        E = np.ascontiguousarray(E * np.float32(1.0 / size))
-        rows = fitting.Labelled(X, E, given.y, self.classes_.size, given.weights)
-        linear = self._solve(rows, given, candidates, threads)
-        self.coef_ngrams_ = np.ascontiguousarray(linear.sparse, np.float32)
-        self.coef_dense_ = np.ascontiguousarray(linear.dense / size, np.float32)
-        self.intercept_ = linear.intercept - mean @ self.coef_dense_.astype(np.float64)
-        self.mean_vector_ = mean
+        labels = inputs.counted(labels)
+        sets = multilabel.label_matrix(labels, len(texts))
+        self.targets_ = "classes"
+        if sets is None:
+            self.classes_, y = inputs.encoded_labels(labels, texts)
+            weights = inputs.text_weights(sample_weight, self.class_weight, self.classes_, y)
+        else:
+            self._check_for_sets()
+            self.targets_ = "sets" if sets.are_sets else "indicator"
+            self.classes_, y = multilabel.encoded_sets(sets)
+            weights = inputs.sample_weights(sample_weight, len(texts))
+        together = inputs.as_groups(groups, len(texts)), prints
+        features = self._features(texts)
+        rows = fitting.Labelled(features.X, features.E, y, self.classes_.size, weights)
+        linear = self._solve(rows, candidates, n_threads(self.n_jobs), *together)
+        self._keep(features, linear)
         self.inverse_temperature_ = linear.inverse_temperature
-        self.selection_ = {**linear.report, "n_texts": len(texts)}
         self.out_of_fold_ = self.selection_.pop("out_of_fold")
-        self._check_finite()
-        n_words = float(np.mean([len(text.split()) for text in texts]))
-        values = feature_weights(self, float(lengths.mean()), n_words, mean)
-        self.named_features_ = self._named(texts, values)
+        self.training_fingerprints_ = np.unique(prints)
 
-    def _solve(self, rows, given, candidates, threads):
-        groups, copies = given.groups, given.prints
-        few = fitting.is_few(rows.labels.size, rows.n_classes)
+    def _check_for_sets(self):
+        if self.class_weight is not None or self.selection == "evidence":
+            name = "class_weight" if self.class_weight is not None else "selection"
+            raise ValueError(
+                f"{name} must be {'None' if name == 'class_weight' else 'auto or folds'} with "
+                f"several labels a text. Got {getattr(self, name)!r} instead."
+            )
+
+    def _solve(self, rows, candidates, threads, groups, copies):
+        if self.targets_ != "classes":
+            how = candidates, threads, self.random_state, groups, copies
+            linear, self.thresholds_, self.min_labels_ = multilabel.fit(rows, *how)
+            return linear
+        few = fitting.is_few(len(rows.labels), rows.n_classes)
         if self.selection == "folds" or not (few or self.selection == "evidence"):
             return fitting.fit_by_folds(
                 rows, candidates, threads, self.random_state, groups, copies
@@ -216,92 +186,67 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         rng = np.random.default_rng(self.random_state)
         folds = fitting.folds_for(rows.labels, rng, groups, copies)
         grouped = groups is not None or fitting.has_many_copies(rows.labels, copies)
-        if self.selection == "evidence" or rows.labels.size < fitting.FEWEST:
+        if self.selection == "evidence" or len(rows.labels) < fitting.FEWEST:
             return fitting.fit_by_evidence(rows, threads, folds if grouped else None)
         return fitting.fit_by_both(rows, candidates, threads, folds, grouped)
 
-    def _check_finite(self):
-        parts = self.coef_ngrams_, self.coef_dense_, self.intercept_, self.out_of_fold_.log_proba
-        if not all(np.isfinite(part).all() for part in parts):
-            raise ValueError(
-                "The weights that were fitted must be finite. They are not: sample_weight, "
-                "class_weight, Cs, dense_scales or the word vectors are too large or too small."
-            )
-
-    def _make_vectorizer(self, texts):
-        return None if self.words is None else self._as_encoder(self.words).fit(texts)
-
-    def _as_encoder(self, words):
-        if isinstance(words, list | tuple) and not is_stored(words):
-            return ConcatenatedEncoder([self._as_encoder(one) for one in words])
-        if isinstance(words, str | Path) and is_model_name(words):
-            words = load(words)
-        if isinstance(words, WordVectors):
-            return make(self.method, words, on_empty="ignore", n_jobs=self.n_jobs)
-        if isinstance(words, SentenceVectorizer):
-            return clone(words).set_params(on_empty="ignore")
-        return as_encoder(words)
-
-    def _named(self, texts, values):
-        """The features that speak most for each class: their names and weights."""
-        top: set[int] = set()
-        n = min(_N_NAMED, len(values))
-        for column in values.T:
-            for sign in (1, -1) if values.shape[1] == 1 else (1,):
-                top.update(np.argpartition(-sign * column, n - 1)[:n].tolist())
-        rows = np.array(sorted(top), np.int64)
-        return names(texts, self.ngrams_.sizes, self.ngrams_.hashes[rows]), values[rows]
-
     # ---- predicting ----------------------------------------------------------------------------
-
-    def _dense(self, texts) -> np.ndarray:
-        if self.vectorizer_ is None:
-            return np.zeros((len(texts), 0), np.float32)
-        return np.asarray(self.vectorizer_.transform(texts), np.float32)
-
-    def decision_values(self, texts: Iterable[str]) -> np.ndarray:
-        """Decision values, one column for two classes and one for each of more, (n, n_columns)."""
-        pieces = list(self.stream(texts))
-        return np.concatenate(pieces) if pieces else np.zeros((0, self.intercept_.size))
-
-    def stream(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
-        """Decision values in batches, in constant memory; texts may be a generator."""
-        check_is_fitted(self)
-        texts = as_sentences(texts, "texts")
-
-        def work(batch):
-            values = self.ngrams_.scores(batch, self.coef_ngrams_)
-            return values + self._dense(batch) @ self.coef_dense_ + self.intercept_
-
-        return in_order(work, _batches(texts), self.n_jobs)
 
     def decision_function(self, texts: Iterable[str]) -> np.ndarray:
         """Log-odds of the second of two classes, (n,); one value for each of many, (n, k)."""
         values = self.decision_values(texts)
         return values[:, 0] if values.shape[1] == 1 else values
 
-    def predict(self, texts: Iterable[str]) -> np.ndarray:
-        """The likeliest class of each text."""
+    def predict(self, texts: Iterable[str]) -> np.ndarray | list[tuple]:
+        """The likeliest class of each text; with several labels a text, a tuple of them for each.
+
+        After an indicator matrix, an indicator matrix.
+
+        A label is given where its probability reaches `thresholds_`. Where every training text had
+        a label, a text that reaches none gets the one that comes nearest.
+        """
         check_is_fitted(self)
-        return self.classes_[fitting.predicted(self.decision_values(texts))]
+        if self.targets_ == "classes":
+            return self.classes_[fitting.predicted(self.decision_values(texts))]
+        given = self._given(self.predict_proba(texts))
+        if self.targets_ == "indicator":
+            return given.astype(np.int64)
+        return [tuple(self.classes_[row].tolist()) for row in given]
+
+    def _given(self, proba):
+        return multilabel.given_labels(proba, self.thresholds_, self.min_labels_)
 
     def predict_log_proba(self, texts: Iterable[str]) -> np.ndarray:
         """Logarithms of `predict_proba`."""
         check_is_fitted(self)
-        return log_probabilities(self.decision_values(texts), self.inverse_temperature_)
+        values = self.decision_values(texts)
+        if self.targets_ != "classes":
+            return log_expit(values)
+        return log_probabilities(values, self.inverse_temperature_)
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
-        """Calibrated probabilities of all classes, (n_texts, n_classes)."""
+        """Calibrated probabilities of all classes, (n_texts, n_classes).
+
+        With several labels a text each column is about its own label, and rows do not sum to one.
+        """
         return np.exp(self.predict_log_proba(texts))
 
     def score(
         self, texts: Iterable[str], labels: Sequence, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Accuracy; a label that is none of the classes is refused."""
+        """Accuracy; with several labels a text, the share whose labels are exactly right.
+
+        A label that is none of the classes is refused.
+        """
         check_is_fitted(self)
         texts = as_texts(texts)
-        y = inputs.positions(self.classes_, labels, len(texts))
-        hits = fitting.predicted(self.decision_values(texts)) == y
+        labels = inputs.counted(labels)
+        if self.targets_ != "classes":
+            y = multilabel.known_sets(self.classes_, labels, len(texts), self.classes_.size)
+            hits = (self._given(self.predict_proba(texts)) == y).all(axis=1)
+        else:
+            y = inputs.positions(self.classes_, labels, len(texts))
+            hits = fitting.predicted(self.decision_values(texts)) == y
         if not texts:
             raise ValueError("texts must hold at least one text. Got none instead.")
         weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
@@ -323,11 +268,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         check_count("n", n)
         position = inputs.position(self.classes_, label)
-        known, values = self.named_features_
-        two = values.shape[1] == 1
-        weights = values[:, 0 if two else position] * (-1 if two and position == 0 else 1)
-        order = np.argsort(-weights, kind="stable")[: min(n, _N_NAMED)]
-        return [(known[i], float(weights[i])) for i in order if weights[i] > 0]
+        if self.intercept_.size > 1:
+            return self._strongest(position, 1, n)
+        return self._strongest(0, 1 if position else -1, n)
 
     def top_features_html(self, n: int = 20) -> str:
         """A page with the `top_features` of every class."""
@@ -337,49 +280,14 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     kind = "TextClassifier"
 
-    def state(self) -> State:
-        """What `pacsent.save` writes: parameters, what `fit` learned, the vectorizer."""
-        check_is_fitted(self)
-        parameters = {k: v for k, v in self.get_params(deep=False).items() if k != "words"}
-        parts = {} if self.vectorizer_ is None else {"vectorizer": self.vectorizer_}
-        arrays = classifier_state.to_arrays(self)
-        return State({"parameters": parameters}, Tensors(arrays), parts)
+    def _arrays(self):
+        return classifier_state.to_arrays(self)
 
-    @classmethod
-    def from_state(cls, state: State) -> "TextClassifier":
-        """The inverse of `state`."""
-        state.tensors.verify()
-        vectorizer = state.parts.get("vectorizer")
-        made = cls(vectorizer, **state.config["parameters"])
-        made._validate_params()
-        made.__dict__.update(classifier_state.from_arrays(state.tensors, vectorizer))
-        if made.coef_dense_.size and vectorizer is None:
-            raise ValueError("it has weights for sentence vectors and no vectorizer")
-        return made
+    @staticmethod
+    def _attributes(tensors, vectorizer):
+        return classifier_state.from_arrays(tensors, vectorizer)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.string = True
-        tags.input_tags.two_d_array = False
+        tags.classifier_tags.multi_label = True
         return tags
-
-
-class _Rows(NamedTuple):
-    """Texts to fit, and one number for each in every array."""
-
-    texts: list[str]
-    y: np.ndarray
-    weights: np.ndarray
-    groups: np.ndarray | None
-    prints: np.ndarray  # fingerprints
-
-
-def _batches(texts):
-    rest = iter(texts)
-    while batch := list(islice(rest, _BATCH)):
-        yield as_texts(batch)
-
-
-def _auto_sizes(texts) -> tuple[int, int]:
-    n_letters = sum(map(len, texts))
-    return (1, 3) if len(texts) >= _LONG[0] and n_letters >= _LONG[1] * len(texts) else (1, 2)

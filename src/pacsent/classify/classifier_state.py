@@ -11,46 +11,36 @@ from pacsent.classify.inputs import as_classes, as_labels, as_ngram_sizes
 from pacsent.classify.ngrams import NGrams
 from pacsent.storage import checked_tensor
 
+TARGETS = ("classes", "sets", "indicator")
 
-def to_arrays(classifier: Any) -> dict[str, np.ndarray]:
-    """What `fit` learned, as arrays."""
-    names, values = classifier.named_features_
-    described: dict[str, Any] = {
-        "classes": classifier.classes_.tolist(),
-        "selection": classifier.selection_,
-        "names": names,
-        "inverse_temperature": classifier.inverse_temperature_,
-        "sizes": list(classifier.ngrams_.sizes),
-    }
-    state = {
-        "hashes": classifier.ngrams_.hashes,
-        "idf": classifier.ngrams_.idf,
-        "coef_ngrams": classifier.coef_ngrams_,
-        "coef_dense": classifier.coef_dense_,
-        "intercept": classifier.intercept_,
-        "mean_vector": classifier.mean_vector_,
-        "fingerprints": classifier.training_fingerprints_,
-        "out_of_fold.log_proba": classifier.out_of_fold_.log_proba,
-        "out_of_fold.labels": classifier.out_of_fold_.labels,
-        "named": values,
-    }
+
+def linear_arrays(model: Any, **described: Any) -> dict[str, np.ndarray]:
+    """The linear model of an estimator as arrays, and further values that JSON can hold."""
+    names, values = model.named_features_
+    described |= {
+        "selection": model.selection_, "names": names, "sizes": list(model.ngrams_.sizes)
+    }  # fmt: skip
     text = json.dumps(described, ensure_ascii=False).encode()
-    return {**state, "description": np.frombuffer(text, np.uint8)}
+    return {
+        "hashes": model.ngrams_.hashes,
+        "idf": model.ngrams_.idf,
+        "coef_ngrams": model.coef_ngrams_,
+        "coef_dense": model.coef_dense_,
+        "intercept": model.intercept_,
+        "mean_vector": model.mean_vector_,
+        "fingerprints": model.training_fingerprints_,
+        "named": values,
+        "description": np.frombuffer(text, np.uint8),
+    }
 
 
-def from_arrays(state: Any, vectorizer: Any = None) -> dict[str, Any]:
-    """The attributes of a fitted classifier from `to_arrays`, or ValueError where they are not.
+def read_description(state: Any) -> dict[str, Any]:
+    """The values that `linear_arrays` keeps as JSON."""
+    return json.loads(checked_tensor(state, "description", np.uint8, (None,)).tobytes())
 
-    The arrays may have been written by somebody else: all shapes agree with each other, and all
-    numbers are finite and in their range.
-    """
-    description = checked_tensor(state, "description", np.uint8, (None,))
-    described = json.loads(description.tobytes())
-    names = as_labels(described["classes"], name="classes")
-    classes = as_classes(names)
-    if len(set(names)) != len(names) or len(names) < 2 or names != sorted(names):
-        raise ValueError("classes must be at least two, all different and in order")
-    n_columns = 1 if len(names) == 2 else len(names)
+
+def linear_attributes(state: Any, described: dict, vectorizer: Any, n_columns: int) -> dict:
+    """The attributes of a linear model from `linear_arrays`, or ValueError where they are not."""
     hashes = checked_tensor(state, "hashes", np.uint64, (None,), low=1)
     if (hashes[1:] <= hashes[:-1]).any():
         raise ValueError("hashes must be all different and in order")
@@ -61,32 +51,79 @@ def from_arrays(state: Any, vectorizer: Any = None) -> dict[str, Any]:
     known, n_dims = described["names"], vectorizer_dims(vectorizer)
     if not (isinstance(known, list) and all(isinstance(name, str) for name in known)):
         raise ValueError("names must be a list of strings")
-    scale = described["inverse_temperature"]
-    if type(scale) not in (int, float) or not 0 < scale < math.inf:
-        raise ValueError(f"inverse_temperature must be positive and finite. Got {scale!r} instead")
     if not isinstance(described["selection"], dict):
         raise ValueError("selection must be an object")
-    of_fold = checked_tensor(
-        state, "out_of_fold.labels", np.int64, (None,), low=0, below=len(names)
-    )
-    shape = of_fold.size, len(names)
-    log_proba = checked_tensor(state, "out_of_fold.log_proba", np.float64, shape)
+    coef_dense = checked_tensor(state, "coef_dense", np.float32, (n_dims, n_columns))
+    if coef_dense.size and vectorizer is None:
+        raise ValueError("it has weights for sentence vectors and no vectorizer")
     return {
-        "classes_": classes,
         "selection_": described["selection"],
-        "inverse_temperature_": float(scale),
         "ngrams_": NGrams(sizes, hashes, checked_tensor(state, "idf", np.float32, (n,))),
         "coef_ngrams_": checked_tensor(state, "coef_ngrams", np.float32, (n, n_columns)),
-        "coef_dense_": checked_tensor(state, "coef_dense", np.float32, (n_dims, n_columns)),
+        "coef_dense_": coef_dense,
         "intercept_": checked_tensor(state, "intercept", np.float64, (n_columns,)),
         "mean_vector_": checked_tensor(state, "mean_vector", np.float64, (n_dims,)),
         "training_fingerprints_": checked_tensor(state, "fingerprints", np.uint64, (None,)),
-        "out_of_fold_": OutOfFold(log_proba, of_fold),
         "named_features_": (
             known, checked_tensor(state, "named", np.float64, (len(known), n_columns))
         ),
         "vectorizer_": vectorizer,
     }  # fmt: skip
+
+
+def to_arrays(classifier: Any) -> dict[str, np.ndarray]:
+    """What `fit` learned, as arrays."""
+    out_of_fold = classifier.out_of_fold_
+    described = {
+        "classes": classifier.classes_.tolist(),
+        "inverse_temperature": classifier.inverse_temperature_,
+        "targets": classifier.targets_,
+    }
+    state = {"out_of_fold.log_proba": out_of_fold.log_proba}
+    if classifier.targets_ == "classes":
+        state["out_of_fold.labels"] = out_of_fold.labels
+    else:
+        state["out_of_fold.labels"] = out_of_fold.labels.astype(np.uint8)
+        state["thresholds"] = classifier.thresholds_
+        described["min_labels"] = classifier.min_labels_
+    return {**linear_arrays(classifier, **described), **state}
+
+
+def from_arrays(state: Any, vectorizer: Any = None) -> dict[str, Any]:
+    """The attributes of a fitted classifier from `to_arrays`, or ValueError where they are not.
+
+    The arrays may have been written by somebody else: all shapes agree with each other, and all
+    numbers are finite and in their range.
+    """
+    described = read_description(state)
+    names = as_labels(described["classes"], name="classes")
+    classes, targets = as_classes(names), described["targets"]
+    if targets not in TARGETS:
+        raise ValueError(f"targets must be one of {TARGETS}. Got {targets!r} instead")
+    in_order = names == sorted(names) or targets == "indicator"
+    if len(set(names)) != len(names) or len(names) < 2 or not in_order:
+        raise ValueError("classes must be at least two, all different and in order")
+    scale = described["inverse_temperature"]
+    if type(scale) not in (int, float) or not 0 < scale < math.inf:
+        raise ValueError(f"inverse_temperature must be positive and finite. Got {scale!r} instead")
+    k = len(names)
+    learned = linear_attributes(
+        state, described, vectorizer, 1 if k == 2 and targets == "classes" else k
+    )
+    learned |= {"classes_": classes, "inverse_temperature_": float(scale), "targets_": targets}
+    if targets == "classes":
+        of_fold = checked_tensor(state, "out_of_fold.labels", np.int64, (None,), low=0, below=k)
+    else:
+        of_fold = checked_tensor(
+            state, "out_of_fold.labels", np.uint8, (None, k), low=0, below=2
+        ).astype(bool)
+        learned["thresholds_"] = checked_tensor(state, "thresholds", np.float64, (k,), low=0)
+        if described["min_labels"] not in (0, 1):
+            raise ValueError(f"min_labels must be 0 or 1. Got {described['min_labels']!r} instead")
+        learned["min_labels_"] = int(described["min_labels"])
+    shape = len(of_fold), k
+    log_proba = checked_tensor(state, "out_of_fold.log_proba", np.float64, shape)
+    return learned | {"out_of_fold_": OutOfFold(log_proba, of_fold)}
 
 
 def vectorizer_dims(vectorizer: Any) -> int | None:

@@ -176,7 +176,8 @@ def explain(classifier: Any, text: str, label: Any = None) -> Explanation:
     log_proba = classifier.predict_log_proba([text])[0]
     classes = classifier.classes_.tolist()
     at = int(log_proba.argmax()) if label is None else position(classifier.classes_, label)
-    column, sign = (at, 1.0) if len(classes) > 2 else (0, 1.0 if at == 1 else -1.0)
+    one = classifier.intercept_.size == 1
+    column, sign = (0, 1.0 if at == 1 else -1.0) if one else (at, 1.0)
     found = classifier.ngrams_.occurrences(text)
     grams = sign * _gram_values(classifier, found.columns, column)
     words = found.shared(grams)

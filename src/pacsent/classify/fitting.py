@@ -38,8 +38,8 @@ class Labelled:
 
     X: sparse.csr_matrix  # (n, n_features), tf-idf
     E: np.ndarray  # (n, n_dims)
-    labels: np.ndarray  # (n,), 0 .. n_classes - 1
-    n_classes: int
+    labels: np.ndarray  # (n,), 0 .. n_classes - 1; of several labels a text (n, n_classes) of bool
+    n_classes: int  # 0 where `labels` are numbers to be predicted
     weights: np.ndarray  # (n,)
 
     def take(self, rows: np.ndarray) -> "Labelled":
@@ -49,7 +49,15 @@ class Labelled:
     @property
     def columns(self) -> list[int]:
         """Classes that have a decision value: the second of two, or all."""
-        return [1] if self.n_classes == 2 else list(range(self.n_classes))
+        if not self.n_classes:
+            return [0]
+        two = self.n_classes == 2 and self.labels.ndim == 1
+        return [1] if two else list(range(self.n_classes))
+
+    def positive(self, column: int, rows: np.ndarray) -> np.ndarray:
+        """Which of the rows are of a class, (n_rows,)."""
+        some = self.labels[rows]
+        return some[:, column] if some.ndim == 2 else some == column
 
 
 @dataclass(frozen=True)
@@ -107,7 +115,7 @@ def _process(rows, n_threads, folds=None):
     """The Gaussian process, and its leave-one-out decision values."""
     K_sparse = (rows.X @ rows.X.T).toarray().astype(np.float64)
     K_dense = (rows.E @ rows.E.T).astype(np.float64)
-    grid = scales(rows.labels.size, len(rows.columns), rows.E.shape[1] > 0)
+    grid = scales(len(rows.labels), len(rows.columns), rows.E.shape[1] > 0)
     # threads inside matrix products are slow where cores are shared with other work
     with one_blas_thread():
         found = averaged(
@@ -161,7 +169,7 @@ def _judged(values, rows, which):
     """Inverse temperature, accuracy and probabilities from decision values of held-out texts."""
     labels, weights = rows.labels[which], rows.weights[which]
     inverse_temperature = fit_inverse_temperature(values, labels, weights)
-    hits = predicted(values) == labels
+    hits = right(values, labels)
     return {
         "accuracy": float((weights * hits).sum() / weights.sum()),
         "n_tested": int(labels.size),
@@ -185,8 +193,8 @@ def fit_by_folds(
 ) -> Linear:
     """The mean of the candidates with the fewest errors on held-out folds, solved on all rows."""
     rng = np.random.default_rng(seed)
-    looked_at = np.sort(rng.permutation(rows.labels.size)[:MOST_SELECTED])
-    part = rows.take(looked_at) if looked_at.size < rows.labels.size else rows
+    looked_at = np.sort(rng.permutation(len(rows.labels))[:MOST_SELECTED])
+    part = rows.take(looked_at) if looked_at.size < len(rows.labels) else rows
     of_part = [None if each is None else each[looked_at] for each in (groups, copies)]
     folds = folds_for(part.labels, rng, *of_part)
     tried = try_all(part, candidates, folds, n_threads)
@@ -273,7 +281,9 @@ def try_all(rows: Labelled, candidates: Candidates, folds: Folds, n_threads: int
     pairs = candidates.pairs(rows.E.shape[1] > 0)
     held_out = folds.held_out()
     tested = np.concatenate(held_out)
-    decisions = {w: _tried(rows, pairs, w, held_out, n_threads) for w in candidates.solved}
+    decisions = {
+        w: decisions_left_out(rows, pairs, w, held_out, n_threads) for w in candidates.solved
+    }
     if "both" in candidates.weightings:
         decisions["both"] = (decisions["tf-idf"] + decisions["naive-bayes"]) / 2
     judged = folds.judged[tested]
@@ -282,7 +292,7 @@ def try_all(rows: Labelled, candidates: Candidates, folds: Folds, n_threads: int
     labels, weights = rows.labels[tested], rows.weights[tested]
     table = []
     for at, (weighting, (C, scale)) in enumerate(product(candidates.weightings, pairs)):
-        hits = predicted(values[:, :, at]) == labels
+        hits = right(values[:, :, at], labels)
         table.append(
             {
                 "weighting": weighting, "C": float(C), "dense_scale": float(scale),
@@ -332,28 +342,33 @@ def _named_shares(table, shares):
 def fit_mixture(
     rows: Labelled, table: list[dict], shares: np.ndarray, n_threads: int = 1
 ) -> Linear:
-    """The weighted sum of candidates, each solved on all rows to a tight tolerance."""
+    """The weighted sum of candidates, each solved on all rows to a tight tolerance.
+
+    `shares` is (n_candidates,), or (n_candidates, n_columns) where columns have their own.
+    """
     wanted: dict[str, dict] = {}
     for row, share in zip(table, shares):
-        if share > 0:
+        if np.any(share > 0):
             both = row["weighting"] == "both"
             for weighting in WEIGHTINGS[:2] if both else (row["weighting"],):
                 pairs = wanted.setdefault(weighting, {})
                 pair = row["C"], row["dense_scale"]
                 pairs[pair] = pairs.get(pair, 0.0) + share / (2 if both else 1)
     tasks = [
-        (weighting, [(c, *pair, share) for c in some for pair, share in pairs.items()])
+        (weighting, [(c, *pair, one) for c in some for pair, share in pairs.items()
+                     if (one := share if np.ndim(share) == 0 else share[c]) > 0])
         for weighting, pairs in wanted.items()
         for some in _together(rows.columns, weighting, len(pairs))
-    ]
+    ]  # fmt: skip
+    tasks = [task for task in tasks if task[1]]
 
     def work(task):
         weighting, problems = task
         classes, Cs, scales, share = (np.array(column) for column in zip(*problems))
-        X, r = _weighted(rows, weighting, classes[0], np.arange(rows.labels.size))
+        X, r = _weighted(rows, weighting, classes[0], np.arange(len(rows.labels)))
         found = solve(
             X, rows.E, rows.labels, Cs, scales, positive=classes, text_weights=rows.weights,
-            tol=5e-4, max_epochs=100,
+            squared=not rows.n_classes, tol=5e-4, max_epochs=100,
         )  # fmt: skip
         of_class = np.searchsorted(rows.columns, classes)
         if share.size == 1 and share[0] == 1.0:
@@ -379,13 +394,15 @@ def fit_mixture(
     return Linear(total[0], total[1], total[2].astype(np.float64), 1.0)
 
 
-def _tried(rows, pairs, weighting, held_out, n_threads):
+def decisions_left_out(
+    rows: Labelled, pairs: np.ndarray, weighting: str, held_out: list[np.ndarray], n_threads: int
+) -> np.ndarray:
     """Decision values of the rows held out under every pair, (n_tested, n_columns, n_pairs).
 
     Under tf-idf all folds, classes and pairs share their features and are solved together; naive
     Bayes' ratios differ by fold and class.
     """
-    folds = np.full(rows.labels.size, len(held_out))
+    folds = np.full(len(rows.labels), len(held_out))
     for f, some in enumerate(held_out):
         folds[some] = f
     n_pairs = len(pairs)
@@ -399,7 +416,8 @@ def _tried(rows, pairs, weighting, held_out, n_threads):
         X, _ = _weighted(rows, weighting, classes[0], learnt_from)
         found = solve(
             X, rows.E, rows.labels, pairs[at, 0], pairs[at, 1], positive=classes, left_out=fold,
-            folds=folds, text_weights=rows.weights, tol=2e-3, max_epochs=30,
+            folds=folds, text_weights=rows.weights, squared=not rows.n_classes, tol=2e-3,
+            max_epochs=30,
         )  # fmt: skip
         return [
             found.take(fold == f).decisions(X[held_out[f]], rows.E[held_out[f]])
@@ -431,11 +449,11 @@ def _weighted(rows, weighting, column, learnt_from):
     """(X times naive Bayes' ratios, the ratios), or (X, None) under tf-idf."""
     if weighting == "tf-idf":
         return rows.X, None
-    r = np.abs(log_ratios(rows.X[learnt_from], rows.labels[learnt_from] == column))
+    r = np.abs(log_ratios(rows.X[learnt_from], rows.positive(column, learnt_from)))
     data = rows.X.data * r[rows.X.indices].astype(np.float32)
     # rows keep their mean length, so that C means the same under either weighting
-    of_row = np.repeat(np.arange(rows.labels.size), np.diff(rows.X.indptr))
-    squares = np.bincount(of_row, data.astype(np.float64) ** 2, rows.labels.size)
+    of_row = np.repeat(np.arange(len(rows.labels)), np.diff(rows.X.indptr))
+    squares = np.bincount(of_row, data.astype(np.float64) ** 2, len(rows.labels))
     factor = 1.0 / np.sqrt(max(squares[learnt_from].mean(), 1e-30))
     data *= np.float32(factor)
     r = (r * factor).astype(np.float32)
@@ -447,6 +465,13 @@ def predicted(decisions: np.ndarray) -> np.ndarray:
     if decisions.shape[1] == 1:
         return (decisions[:, 0] > 0).astype(np.int64)
     return decisions.argmax(axis=1)
+
+
+def right(decisions: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Which rows get their class, or all of their labels and no other, (n,)."""
+    if labels.ndim == 2:
+        return ((decisions > 0) == labels).all(axis=1)
+    return predicted(decisions) == labels
 
 
 def _folds(labels, rng, copies=None):

@@ -1,11 +1,13 @@
 """Checks of what users pass to a classifier: labels, groups, weights and options."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+
+from pacsent.maths.checks import is_number
 
 _LARGEST = 1e6  # of a scale or its inverse: far more, and single precision overflows
 _RULE = "strings, integers, booleans or finite floats, all of one kind"
@@ -267,6 +269,29 @@ def as_groups(groups: Any, n_texts: int) -> np.ndarray | None:
     return np.array([number[group] for group in values])
 
 
+def as_numbers(values: Any, n_texts: int, name: str) -> np.ndarray:
+    """Finite numbers, one for each text, (n_texts,).
+
+    Examples
+    --------
+    >>> as_numbers([1, 2.5], 2, "y")
+    array([1. , 2.5])
+    """
+    rule = f"{name} must be one finite number for each of the {n_texts:,} texts."
+    column = as_column(values, name)
+    if len(column) != n_texts:
+        raise ValueError(f"{rule} Got {len(column):,} instead.")
+    for row, value in enumerate(column):
+        if not is_number(value):
+            raise ValueError(f"{rule} Got {str(value)[:40]!r} in row {row:,} instead.")
+    return np.array(column, np.float64)
+
+
+def counted(values: Any) -> Any:
+    """A list of what an iterator gives; anything else as it is."""
+    return list(values) if isinstance(values, Iterator) else values
+
+
 # ------------------------------------------------------------------------------------------------
 # weights and options
 # ------------------------------------------------------------------------------------------------
@@ -276,7 +301,7 @@ def text_weights(
     sample_weight: Any, class_weight: Any, classes: np.ndarray, y: np.ndarray
 ) -> np.ndarray:
     """How much each text counts: its own weight times that of its class, (n_texts,)."""
-    weights = np.ones(y.size) if sample_weight is None else _sample_weights(sample_weight, y.size)
+    weights = sample_weights(sample_weight, y.size)
     if isinstance(class_weight, dict):
         weights = weights * _class_weights(class_weight, classes)[y]
     elif class_weight is not None:  # "balanced"
@@ -291,7 +316,10 @@ def text_weights(
     return weights
 
 
-def _sample_weights(sample_weight, n_texts):
+def sample_weights(sample_weight: Any, n_texts: int) -> np.ndarray:
+    """The weight of each text: 1 without any; they must not all be 0."""
+    if sample_weight is None:
+        return np.ones(n_texts)
     rule = f"sample_weight must be one number of at least 0 for each of the {n_texts:,} texts."
     values = as_column(sample_weight, "sample_weight")
     try:
@@ -303,6 +331,11 @@ def _sample_weights(sample_weight, n_texts):
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if bad.size:
         raise ValueError(f"{rule} Got {weights[bad[0]]} in row {bad[0]:,} instead.")
+    if n_texts and not weights.any():
+        raise ValueError(
+            "sample_weight must leave a positive and finite weight to some text. Got only zeros "
+            "instead."
+        )
     return weights
 
 

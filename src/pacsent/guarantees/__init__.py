@@ -6,6 +6,13 @@ __getattr__, __dir__ = offer(
     __name__,
     {
         "CertifiedClassifier": "certified_classifier",
+        "MultilabelCertificate": "multilabel_certificate",
+        "certify_multilabel": "multilabel_certificate",
+        "LabelThreshold": "multilabel_thresholds",
+        "control_false_negatives": "multilabel_thresholds",
+        "control_false_discoveries": "multilabel_thresholds",
+        "AbsoluteErrorCertificate": "intervals",
+        "certify_numbers": "intervals",
         "ErrorCertificate": "error_bounds",
         "certify": "error_bounds",
         "Abstaining": "abstaining",

@@ -74,6 +74,11 @@ class AnswerRule:
         self.no_answers: str | None = None
         self.statement: str | None = None
         self._classifier = classifier
+        if getattr(classifier, "targets_", "classes") != "classes":
+            raise ValueError(
+                "classifier must give one class to each text. Got one that gives several labels "
+                "instead. Use predict, or classify predict with one file or stdin."
+            )
         if not hasattr(classifier, "calibration_"):
             if error is not None:
                 raise ValueError(

@@ -1,10 +1,10 @@
-"""Logistic regressions on n-grams and vectors together, many settings of one problem at once.
+"""Regressions on n-grams and vectors together, many settings of one problem at once.
 
-    minimise   |w|^2 / 2 + |v|^2 / (2 d^2) + b^2 / 2 + C * sum_i m_i log(1 + exp(-s_i f_i)),
-    f_i = x_i.w + e_i.v + b
+    minimise   |w|^2 / 2 + |v|^2 / (2 d^2) + b^2 / 2 + C * sum_i m_i loss_i,
+    f_i = x_i.w + e_i.v + b,   loss_i = log(1 + exp(-s_i f_i)) or (y_i - f_i)^2 / 2
 
-x_i is the sparse part of a text, e_i the dense one, m_i its weight, s_i = +-1 its sign. Every pair
-(C, d) is a column; all columns share one reading of the features.
+x_i is the sparse part of a text, e_i the dense one, m_i its weight, s_i = +-1 its sign, y_i its
+number. Every pair (C, d) is a column; all columns share one reading of the features.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from pacsent._kernels.coordinate_descent import LANES, epoch
+from pacsent._kernels.coordinate_descent import LANES, epoch, ridge_epoch
+
+_RAREST = 0.02  # share of texts below which a label is not solved more tightly
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,9 @@ def solve(
     left_out: np.ndarray | None = None,
     folds: np.ndarray | None = None,
     text_weights: np.ndarray | None = None,
+    squared: bool = False,
     tol: float = 1e-3,
     max_epochs: int = 60,
-    seed: int = 0,
 ) -> Solutions:
     """Solve all columns (Cs[c], dense_scales[c]) by coordinate ascent in the dual.
 
@@ -55,57 +57,70 @@ def solve(
     ----------
     X : sparse matrix, (n, n_features)
     E : array, (n, n_dims)
-    labels : array of int, (n,)
-        The sign of a text is +1 in column c where its label is positive[c], -1 elsewhere; without
-        `positive`, where its label is above 0.
+    labels : array of int, (n,), or of bool, (n, n_labels)
+        The sign of a text is +1 in column c where its label is positive[c] (or where it has that
+        label), -1 elsewhere; without `positive`, where its label is above 0.
     Cs, dense_scales : arrays, (n_columns,)
     positive : array of int, (n_columns,), optional
     left_out, folds : arrays of int, (n_columns,) and (n,), optional
         Column c does not learn from texts whose fold is left_out[c].
     text_weights : array, (n,), optional
         0 leaves a text out of all columns.
+    squared : bool
+        The loss is that of squares, and `labels` are the numbers y_i, (n,).
     tol : float
         Stops once the duals of a pass move by less than this share of C, on average, in every
-        column.
+        column; of several labels a text, on average over about as many texts as have the label.
     """
     n, n_features = X.shape
-    if positive is None:
-        labels, positive = np.asarray(labels) > 0, np.ones(len(Cs))
-    left_out = np.full(len(Cs), -1) if left_out is None else left_out
     padded = _padding(len(Cs))
     n_columns = padded.size
     weights = np.ones(n) if text_weights is None else text_weights
     texts = (
-        np.asarray(labels, np.int32),
+        np.asarray(labels, np.float32) if squared else _positives(labels, positive, padded),
         np.asarray(weights, np.float32),
         np.zeros(n, np.int32) if folds is None else np.asarray(folds, np.int32),
     )
+    left_out = np.full(len(Cs), -1) if left_out is None else left_out
     columns = (
         np.asarray(Cs, np.float32)[padded],
         np.asarray(dense_scales, np.float32)[padded] ** 2,
-        np.asarray(positive, np.int32)[padded],
         np.asarray(left_out, np.int32)[padded],
         np.float32(1.0),
     )
     W = np.zeros((n_features, n_columns), np.float32)
     V = np.zeros((E.shape[1], n_columns), np.float32)
     b = np.zeros(n_columns, np.float32)
-    # begin at p = 1/2 would need the weights of that start: begin with next to nothing instead
-    start = np.float32(-7.0)
-    logits = np.full((n, n_columns), start, np.float32)
     dual = np.zeros((n, n_columns), np.float32)
+    # begin at p = 1/2 would need the weights of that start: begin with next to nothing instead
+    logits = np.full((0 if squared else n, n_columns), -7.0, np.float32)
     rows = X.indptr.astype(np.int64), X.indices, X.data.astype(np.float32, copy=False), E
     order = np.flatnonzero(texts[1] > 0)
-    n_left_out = (texts[2][order, None] == columns[3]).sum(axis=0)
-    rng = np.random.default_rng(seed)
+    n_moving = order.size - (texts[2][order, None] == columns[2]).sum(axis=0)
+    if not squared and np.ndim(labels) == 2:
+        # most texts have none of the rare labels and hardly move
+        n_moving = n_moving * np.clip(2 * texts[0][order].mean(axis=0), _RAREST, 1.0)
+    rng = np.random.default_rng(0)
     n_epochs = 0
+    one_pass = ridge_epoch if squared else epoch
     while n_epochs < max_epochs:
         n_epochs += 1
-        moved = epoch(rows, rng.permutation(order), texts, columns, (W, V, b, dual, logits))
-        if (moved / np.maximum(order.size - n_left_out, 1)).max() < tol:
+        moved = one_pass(rows, rng.permutation(order), texts, columns, (W, V, b, dual, logits))
+        if (moved / np.maximum(n_moving, 1)).max() < tol:
             break
     n_columns = len(Cs)
     return Solutions(W[:, :n_columns], V[:, :n_columns], b[:n_columns], n_epochs)
+
+
+def _positives(labels, positive, padded):
+    """Whether each text is positive in each column, (n, n_columns)."""
+    labels = np.asarray(labels)
+    if positive is None:
+        found = np.broadcast_to((labels > 0)[:, None], (labels.size, padded.size))
+    else:
+        positive = np.asarray(positive, np.int64)[padded]
+        found = labels[:, positive] if labels.ndim == 2 else labels[:, None] == positive
+    return np.ascontiguousarray(found, np.int8)
 
 
 def _padding(n_columns):

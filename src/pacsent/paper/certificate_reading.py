@@ -3,6 +3,8 @@
 from pacsent.certificates.certificate import Certificate, read_fields
 from pacsent.certificates.continuation import ContinuationCertificate
 from pacsent.certificates.error_certificate import ErrorCertificate
+from pacsent.guarantees.intervals import AbsoluteErrorCertificate
+from pacsent.guarantees.multilabel_certificate import MultilabelCertificate
 from pacsent.paper.document_certificate import DocumentCertificate
 from pacsent.paper.squared_certificate import SquaredCertificate
 from pacsent.paper.word_certificate import HiddenWordCertificate, WordCertificate
@@ -12,6 +14,8 @@ CLASSES: dict[str, type[Certificate]] = {
     for cls in (
         ContinuationCertificate,
         ErrorCertificate,
+        MultilabelCertificate,
+        AbsoluteErrorCertificate,
         WordCertificate,
         HiddenWordCertificate,
         DocumentCertificate,

@@ -32,6 +32,7 @@ KINDS = {
     "ConcatenatedEncoder": "pacsent.encoders.external_encoders:ConcatenatedEncoder.from_state",
     "Index": "pacsent.encoders.index:Index.from_state",
     "TextClassifier": "pacsent.classify.classifier:TextClassifier.from_state",
+    "TextRegressor": "pacsent.classify.regressor:TextRegressor.from_state",
     "CertifiedClassifier": (
         "pacsent.guarantees.certified_classifier:CertifiedClassifier.from_state"
     ),

@@ -1,0 +1,206 @@
+"""A linear model on the n-grams and the sentence vectors of texts: what estimators here share."""
+
+import copy
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from numbers import Integral
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from pacsent.classify import fitting, inputs
+from pacsent.classify.explanation import feature_weights
+from pacsent.classify.ngrams import NGrams, fingerprints, names
+from pacsent.encoders import SentenceVectorizer, make
+from pacsent.encoders.external_encoders import (
+    ConcatenatedEncoder,
+    as_encoder,
+    is_model_name,
+    is_stored,
+)
+from pacsent.parameter_checks import Interval, StrOptions
+from pacsent.storage import State, Tensors, load
+from pacsent.text.texts import as_sentences, as_texts
+from pacsent.threads import in_order, n_threads
+from pacsent.words.vectors import WordVectors
+
+N_NAMED = 200  # features of each class whose names are kept
+_BATCH = 2048  # texts worked on at once
+_MANY = 5_000  # texts from which an n-gram must occur in two of them
+_LONG = (5_000, 600)  # texts, and characters in a text, from which on trigrams are used
+
+
+class TextFeatures(NamedTuple):
+    """Training texts as n-grams and as vectors of mean 0 and mean square 1."""
+
+    texts: list[str]
+    X: sparse.csr_matrix
+    E: np.ndarray  # (n, n_dims)
+    mean: np.ndarray  # (n_dims,), subtracted from the vectors
+    size: float  # the vectors are divided by it
+    length: float  # of a text's tf-idf before it is normalised, on average
+
+
+class LinearText(BaseEstimator):
+    """Base of the estimators: `words`, `method`, `ngrams`, `n_jobs` are parameters of all."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        "words": "no_validation",  # by `as_encoder`, which takes anything that encodes texts
+        "method": [str],
+        "ngrams": [tuple, list, StrOptions({"auto"})],
+        "Cs": [tuple, list],
+        "dense_scales": [tuple, list],
+        "n_jobs": [Integral, None],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    # ---- fitting -------------------------------------------------------------------------------
+
+    def _fit_anew(self, texts, *given):
+        """`_fit` on a copy that takes the place of self at the end: a refused fit changes none."""
+        new = copy.copy(self)
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(new, name)
+        texts = as_texts(texts)
+        new._fit(texts, fingerprints(texts), *given)
+        self.__dict__ = new.__dict__
+        return self
+
+    def _candidates(self, weightings):
+        return fitting.Candidates(
+            inputs.as_scales(self.Cs, "Cs"),
+            inputs.as_scales(self.dense_scales, "dense_scales"),
+            weightings,
+        )
+
+    def _features(self, texts) -> TextFeatures:
+        sizes = inputs.as_ngram_sizes(self.ngrams) or _auto_sizes(texts)
+        threads = n_threads(self.n_jobs)
+        self.ngrams_ = NGrams.of(
+            texts, sizes, min_texts=2 if len(texts) >= _MANY else 1, n_threads=threads
+        )
+        if len(self.ngrams_) == 0:
+            raise ValueError(
+                "texts must hold words. Got no word in any of them instead. Check which column "
+                "holds the text."
+            )
+        X, lengths = self.ngrams_.tf_idf_and_lengths(texts, threads)
+        self.vectorizer_ = self._make_vectorizer(texts)
+        E = self._dense(texts)
+        mean = E.mean(axis=0, dtype=np.float64)
+        E = E - mean.astype(np.float32)
+        squares = (E.astype(np.float64) ** 2).sum(axis=1)
+        size = np.sqrt(max(float(squares.mean()), 1e-30))
+        E = np.ascontiguousarray(E * np.float32(1.0 / size))
+        return TextFeatures(texts, X, E, mean, size, float(lengths.mean()))
+
+    def _keep(self, features: TextFeatures, linear: fitting.Linear) -> None:
+        """The weights of the model, for vectors as they are, and the names of its features."""
+        self.coef_ngrams_ = np.ascontiguousarray(linear.sparse, np.float32)
+        self.coef_dense_ = np.ascontiguousarray(linear.dense / features.size, np.float32)
+        self.intercept_ = linear.intercept - features.mean @ self.coef_dense_.astype(np.float64)
+        self.mean_vector_ = features.mean
+        self.selection_ = {**linear.report, "n_texts": len(features.texts)}
+        parts = self.coef_ngrams_, self.coef_dense_, self.intercept_
+        if not all(np.isfinite(part).all() for part in parts):
+            raise ValueError(
+                "The weights that were fitted must be finite. They are not: sample_weight, "
+                "class_weight, Cs, dense_scales or the word vectors are too large or too small."
+            )
+        n_words = float(np.mean([len(text.split()) for text in features.texts]))
+        values = feature_weights(self, features.length, n_words, features.mean)
+        self.named_features_ = self._named(features.texts, values)
+
+    def _make_vectorizer(self, texts):
+        return None if self.words is None else self._as_encoder(self.words).fit(texts)
+
+    def _as_encoder(self, words):
+        if isinstance(words, list | tuple) and not is_stored(words):
+            return ConcatenatedEncoder([self._as_encoder(one) for one in words])
+        if isinstance(words, str | Path) and is_model_name(words):
+            words = load(words)
+        if isinstance(words, WordVectors):
+            return make(self.method, words, on_empty="ignore", n_jobs=self.n_jobs)
+        if isinstance(words, SentenceVectorizer):
+            return clone(words).set_params(on_empty="ignore")
+        return as_encoder(words)
+
+    def _named(self, texts, values):
+        """The features that speak most for each class: their names and weights."""
+        top: set[int] = set()
+        n = min(N_NAMED, len(values))
+        for column in values.T:
+            for sign in (1, -1) if values.shape[1] == 1 else (1,):
+                top.update(np.argpartition(-sign * column, n - 1)[:n].tolist())
+        rows = np.array(sorted(top), np.int64)
+        return names(texts, self.ngrams_.sizes, self.ngrams_.hashes[rows]), values[rows]
+
+    def _strongest(self, column: int, sign: int, n: int) -> list[tuple[str, float]]:
+        """The n features that raise (or, with sign -1, lower) a column most."""
+        known, values = self.named_features_
+        weights = values[:, column] * sign
+        order = np.argsort(-weights, kind="stable")[: min(n, N_NAMED)]
+        return [(known[i], float(weights[i])) for i in order if weights[i] > 0]
+
+    # ---- predicting ----------------------------------------------------------------------------
+
+    def _dense(self, texts) -> np.ndarray:
+        if self.vectorizer_ is None:
+            return np.zeros((len(texts), 0), np.float32)
+        return np.asarray(self.vectorizer_.transform(texts), np.float32)
+
+    def decision_values(self, texts: Iterable[str]) -> np.ndarray:
+        """Values of the linear model; one column for two classes or numbers, (n, n_columns)."""
+        pieces = list(self.stream(texts))
+        return np.concatenate(pieces) if pieces else np.zeros((0, self.intercept_.size))
+
+    def stream(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
+        """`decision_values` in batches, in constant memory; texts may be a generator."""
+        check_is_fitted(self)
+        texts = as_sentences(texts, "texts")
+
+        def work(batch):
+            values = self.ngrams_.scores(batch, self.coef_ngrams_)
+            return values + self._dense(batch) @ self.coef_dense_ + self.intercept_
+
+        return in_order(work, _batches(texts), self.n_jobs)
+
+    # ---- files ---------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """What `pacsent.save` writes: parameters, what `fit` learned, the vectorizer."""
+        check_is_fitted(self)
+        parameters = {k: v for k, v in self.get_params(deep=False).items() if k != "words"}
+        parts = {} if self.vectorizer_ is None else {"vectorizer": self.vectorizer_}
+        return State({"parameters": parameters}, Tensors(self._arrays()), parts)
+
+    @classmethod
+    def from_state(cls, state: State) -> "LinearText":
+        """The inverse of `state`."""
+        state.tensors.verify()
+        vectorizer = state.parts.get("vectorizer")
+        made = cls(vectorizer, **state.config["parameters"])
+        made._validate_params()
+        made.__dict__.update(cls._attributes(state.tensors, vectorizer))
+        return made
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        return tags
+
+
+def _batches(texts):
+    rest = iter(texts)
+    while batch := list(islice(rest, _BATCH)):
+        yield as_texts(batch)
+
+
+def _auto_sizes(texts) -> tuple[int, int]:
+    n_letters = sum(map(len, texts))
+    return (1, 3) if len(texts) >= _LONG[0] and n_letters >= _LONG[1] * len(texts) else (1, 2)

@@ -1,0 +1,299 @@
+"""Several labels a text: one linear problem per label on shared features, solved together.
+
+Every label has its own calibrated probability, sigmoid(slope * f + shift), and its own threshold,
+the one with the best F1 on texts that were left out.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
+
+from pacsent.classify import fitting
+from pacsent.classify.inputs import as_classes, as_column, as_labels, few
+
+_SETS = (set, frozenset, list, tuple, np.ndarray)
+_AVERAGED = 4  # candidates that are averaged for each label
+
+
+# ------------------------------------------------------------------------------------------------
+# what users pass
+# ------------------------------------------------------------------------------------------------
+
+
+class LabelMatrix(NamedTuple):
+    """Whether each text has each label, and the labels' names; none for a matrix without names."""
+
+    names: list | None
+    has: np.ndarray  # (n, n_labels) of bool
+    are_sets: bool
+
+
+def label_matrix(labels: Any, n_texts: int) -> LabelMatrix | None:
+    """Labels as a matrix; None where every text has one label of its own.
+
+    Sets, lists, tuples or arrays of labels, one for each text; or an indicator matrix, a table or
+    array of 0 and 1 with a column for each label (its name, or its number).
+
+    Examples
+    --------
+    >>> names, has, _ = label_matrix([{"joy", "love"}, {"joy"}], 2)
+    >>> names, has.astype(int).tolist()
+    (['joy', 'love'], [[1, 1], [1, 0]])
+    """
+    columns = getattr(labels, "column_names", None)
+    columns = list(getattr(labels, "columns", []) if columns is None else columns)
+    if sparse.issparse(labels):
+        labels = labels.toarray()
+    if len(columns) > 1 or (getattr(labels, "ndim", 1) == 2 and labels.shape[1] > 1):
+        return _indicator(labels, columns, n_texts)
+    values = as_column(labels, "labels")
+    of_several = [isinstance(value, _SETS) for value in values]
+    if not any(of_several):
+        return None
+    if not all(of_several):
+        row = of_several.index(False)
+        raise ValueError(
+            "labels must be one label for each text, or one set of labels for each text. Got both "
+            f"instead ({values[row]!r} in row {row:,}). Turn single labels into sets: {{label}}."
+        )
+    _check_count(len(values), n_texts)
+    sets = [value.tolist() if isinstance(value, np.ndarray) else list(value) for value in values]
+    _refuse_ambiguous(values, sets)
+    flat = as_labels([one for some in sets for one in some])
+    names = sorted(set(flat))
+    place = {name: at for at, name in enumerate(names)}
+    has = np.zeros((n_texts, len(names)), bool)
+    of_row = np.repeat(np.arange(n_texts), [len(some) for some in sets])
+    has[of_row, [place[name] for name in flat]] = True
+    return LabelMatrix(names, has, True)
+
+
+def _indicator(labels, columns, n_texts):
+    matrix = np.asarray(labels.to_pandas() if hasattr(labels, "to_pandas") else labels)
+    try:
+        numbers = matrix.astype(float)
+    except (TypeError, ValueError):
+        numbers = np.full(matrix.shape, np.nan)
+    wrong = np.argwhere((numbers != 0) & (numbers != 1))
+    if wrong.size:
+        row, column = wrong[0]
+        shown = f"the columns {few(columns)}" if columns else f"{matrix.shape[1]} columns"
+        raise ValueError(
+            f"labels with {shown} must be an indicator matrix of 0 and 1. Got "
+            f"{matrix[row, column]!s} in row {row:,} instead. Pass one column, or one set of "
+            "labels for each text."
+        )
+    _check_count(len(matrix), n_texts)
+    names = as_labels(columns, name="names of labels") if columns else None
+    if names and len(set(names)) < len(names):
+        raise ValueError(f"Columns of labels must have different names. Got {few(names)} instead.")
+    return LabelMatrix(names, numbers == 1, False)
+
+
+def _check_count(n, n_texts):
+    if n != n_texts:
+        raise ValueError(
+            f"labels must be one for each of the {n_texts:,} texts. Got {n:,} instead."
+        )
+
+
+def _refuse_ambiguous(values, sets):
+    """Lists of 0 and 1 that are all of one length may be sets of labels or rows of a matrix."""
+    unordered = any(isinstance(value, (set, frozenset)) for value in values)
+    if unordered or len({len(some) for some in sets}) > 1 or len(sets[0]) < 2:
+        return
+    if all(type(one) in (int, bool, float) and one in (0, 1) for some in sets for one in some):
+        raise ValueError(
+            "labels must be clear. Got lists of 0 and 1 that are all of one length, which may be "
+            "sets of labels or rows of an indicator matrix. Pass sets, or np.array(labels)."
+        )
+
+
+def encoded_sets(labels: LabelMatrix) -> tuple[np.ndarray, np.ndarray]:
+    """(classes, whether each text has each label): what a classifier is fitted on."""
+    has = labels.has
+    names = list(range(has.shape[1])) if labels.names is None else labels.names
+    if len(names) < 2:
+        raise ValueError(
+            f"labels must hold at least two different labels. Got {few(names) or 'none'} instead. "
+            "For a single label, give every text one of two classes."
+        )
+    classes = as_classes(names)
+    n_with = has.sum(axis=0)
+    rare = (n_with < 2) | (len(has) - n_with < 2)
+    if rare.any():
+        raise ValueError(
+            "Every label must have at least two texts with it and two without. Got fewer of "
+            f"{few(classes[rare])} instead. Add texts, or leave the label out."
+        )
+    return classes, has
+
+
+def known_sets(classes: Sequence | None, labels: Any, n_texts: int, n_labels: int) -> np.ndarray:
+    """Whether each text has each label of `classes`, (n_texts, n_labels) of bool.
+
+    The columns of a matrix without names are the classes in order. Without classes, any matrix is
+    taken as it is.
+    """
+    found = label_matrix(labels, n_texts)
+    if found is None or (found.are_sets and classes is None):
+        raise ValueError(
+            "labels must be one set of labels for each text, or a matrix of 0 and 1"
+            + (". Got one label for each text instead." if found is None else ": sets need "
+               "classes=, the label of each column. Got none instead.")
+        )  # fmt: skip
+    if classes is None or found.names is None:
+        if found.has.shape[1] != n_labels:
+            raise ValueError(
+                f"labels must have a column for each of the {n_labels} labels. Got "
+                f"{found.has.shape[1]} instead."
+            )
+        return found.has
+    place = {name: at for at, name in enumerate(as_labels(classes, name="classes"))}
+    if len(place) != n_labels:
+        raise ValueError(
+            f"classes must be {n_labels} different labels, one for each column. Got "
+            f"{len(place)} instead."
+        )
+    unknown = [name for name in found.names if name not in place]
+    if unknown:
+        raise ValueError(
+            f"labels must be among the known ones ({few(place)}). Got {few(unknown)} instead. "
+            "Leave those texts out, or fit again with them."
+        )
+    out = np.zeros((n_texts, n_labels), bool)
+    out[:, [place[name] for name in found.names]] = found.has
+    return out
+
+
+# ------------------------------------------------------------------------------------------------
+# fitting
+# ------------------------------------------------------------------------------------------------
+
+
+def fit(
+    rows: fitting.Labelled,
+    candidates: fitting.Candidates,
+    n_threads: int,
+    seed: int,
+    groups: np.ndarray | None = None,
+    copies: np.ndarray | None = None,
+) -> tuple[fitting.Linear, np.ndarray, int]:
+    """The linear model, calibrated, the threshold of each label, and how many a text has at least.
+
+    The candidates with the least loss on texts left out are averaged, for each label its own.
+    """
+    rng = np.random.default_rng(seed)
+    looked_at = np.sort(rng.permutation(len(rows.labels))[: fitting.MOST_SELECTED])
+    part = rows.take(looked_at)
+    of_part = [None if each is None else each[looked_at] for each in (groups, copies)]
+    folds = fitting.folds_for(rarest(part.labels), rng, *of_part)
+    tried = fitting.try_all(part, candidates, folds, n_threads)
+    has, weights = tried.labels, tried.weights
+    scaled = [[_platt(f, y, weights) for f, y in zip(values.T, has.T)]
+              for values in np.moveaxis(tried.values, 2, 0)]  # fmt: skip
+    losses = np.array([[loss for loss, _ in some] for some in scaled])  # (n_candidates, k)
+    shares = np.zeros_like(losses)
+    np.put_along_axis(shares, np.argsort(losses, axis=0)[:_AVERAGED], 1.0, axis=0)
+    spread = np.sqrt(np.mean(np.square(tried.values), axis=0)).T + 1e-12
+    shares = shares / shares.sum(axis=0) / spread
+    model = fitting.fit_mixture(rows, tried.table, shares, n_threads)
+    values = np.einsum("nkc,ck->nk", tried.values, shares)
+    lines = np.array([_platt(f, y, weights)[1] for f, y in zip(values.T, has.T)])  # (k, 2)
+    slope, shift = lines.T
+    proba = expit(values * slope + shift)
+    thresholds = np.array([best_threshold(*one, weights) for one in zip(proba.T, has.T)])
+    min_labels = int(rows.labels.any(axis=1).all())
+    hits = (given_labels(proba, thresholds, min_labels) == has).all(axis=1)
+    best = losses.sum(axis=1).argmin()
+    report = tried.table[best] | {
+        "selection": "folds",
+        "n_candidates": len(tried.table),
+        "n_tested": len(has),
+        "accuracy": float(np.average(hits, weights=weights)),
+        "candidates": tried.table,
+        "out_of_fold": fitting.OutOfFold(log_expit(values * slope + shift), has),
+    }
+    linear = fitting.Linear(
+        model.sparse * slope.astype(np.float32),
+        model.dense * slope.astype(np.float32),
+        model.intercept * slope + shift,
+        1.0,
+        report,
+    )
+    return linear, thresholds, min_labels
+
+
+def given_labels(proba: np.ndarray, thresholds: np.ndarray, min_labels: int) -> np.ndarray:
+    """Which labels each text gets, (n, n_labels) of bool.
+
+    Those that reach their threshold; with min_labels = 1, the one that comes nearest where none
+    does.
+
+    Examples
+    --------
+    >>> given_labels(np.array([[0.5, 0.6], [0.3, 0.1]]), np.array([0.4, 0.2]), 1).tolist()
+    [[True, True], [True, False]]
+    """
+    given = proba >= thresholds
+    if min_labels:
+        none = np.flatnonzero(~given.any(axis=1))
+        given[none, (proba[none] / np.maximum(thresholds, 1e-12)).argmax(axis=1)] = True
+    return given
+
+
+def rarest(has: np.ndarray) -> np.ndarray:
+    """The rarest label of each text, by which folds are kept even; the last number where none.
+
+    Examples
+    --------
+    >>> rarest(np.array([[True, True], [True, False], [False, False]]))
+    array([1, 0, 2])
+    """
+    counts = np.where(has, has.sum(axis=0), len(has) + 1)
+    return np.where(has.any(axis=1), counts.argmin(axis=1), has.shape[1])
+
+
+def _platt(f, y, weights):
+    """(log-loss, (slope, shift)) of the likeliest sigmoid(slope * f + shift), slope >= 0."""
+    scale = max(float(np.sqrt(np.mean(f**2))), 1e-12)
+    z = f / scale
+
+    def loss(line):
+        logits = line[0] * z + line[1]
+        p = expit(logits)
+        value = (weights * (np.logaddexp(0, logits) - y * logits)).sum() / weights.sum()
+        slopes = weights * (p - y) / weights.sum()
+        # a weak pull towards the line that was fitted, for labels with next to no text left out
+        pull = line - np.array([scale, 0.0])
+        return value + 1e-4 * pull @ pull, np.array([slopes @ z, slopes.sum()]) + 2e-4 * pull
+
+    found = minimize(
+        loss, [scale, 0.0], jac=True, method="L-BFGS-B", bounds=[(0, None), (None,) * 2]
+    )
+    return found.fun, (found.x[0] / scale, found.x[1])
+
+
+def best_threshold(proba: np.ndarray, has: np.ndarray, weights: np.ndarray) -> float:
+    """The threshold on calibrated probabilities with the best F1, between two of them.
+
+    A text counts half by whether it has the label and half by its probability: few texts have a
+    rare label.
+
+    Examples
+    --------
+    >>> best_threshold(np.array([0.1, 0.3, 0.6]), np.array([False, True, True]), np.ones(3))
+    0.2
+    """
+    order = np.argsort(-proba, kind="stable")
+    p, w = proba[order], weights[order]
+    y = (has[order] + p) / 2
+    f1 = 2 * np.cumsum(w * y) / (np.cumsum(w) + (w * y).sum())
+    f1[:-1][p[:-1] == p[1:]] = -1.0  # a threshold cannot separate ties
+    at = int(np.argmax(f1))
+    below = p[at + 1] if at + 1 < p.size else 0.0
+    return float((p[at] + below) / 2)

@@ -1,0 +1,331 @@
+"""Several labels a text: what is taken, fitted, predicted, saved, and guaranteed."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.metrics import f1_score
+
+import pacsent
+from pacsent import TextClassifier
+from pacsent.classify.multilabel import best_threshold, label_matrix, rarest
+from pacsent.guarantees import (
+    MultilabelCertificate,
+    certify_multilabel,
+    control_false_discoveries,
+    control_false_negatives,
+)
+from pacsent.guarantees.multilabel_thresholds import GRID
+from pacsent.maths.means import betting
+from pacsent.maths.ratios import mean_is_below, ratio_at_least
+
+TOPICS = {
+    "film": ["film", "actor", "scene", "camera"],
+    "food": ["food", "dish", "sauce", "cook"],
+    "sport": ["match", "goal", "team", "coach"],
+}
+
+
+def labelled(n, seed=0):
+    """Texts of one to three topics, and their labels."""
+    rng = np.random.default_rng(seed)
+    texts, labels = [], []
+    for i in range(n):
+        some = [name for name in TOPICS if rng.random() < 0.4] or ["film"]
+        words = [str(rng.choice(TOPICS[name])) for name in some for _ in range(2)]
+        texts.append(" ".join([*words, f"number{i}", str(rng.choice(["the", "a", "of"]))]))
+        labels.append(set(some))
+    return texts, labels
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return TextClassifier(n_jobs=1).fit(*labelled(300))
+
+
+# ---- what is taken -------------------------------------------------------------------------------
+
+
+def test_sets_lists_tuples_arrays_and_matrices_are_the_same():
+    sets = [{"b", "a"}, {"a"}, set(), {"c"}]
+    matrix = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0], [0, 0, 1]])
+    frame = pd.DataFrame(matrix, columns=["a", "b", "c"])
+    forms = [
+        sets, [sorted(one) for one in sets], [tuple(one) for one in sets],
+        pd.Series([sorted(one) for one in sets]), [np.array(sorted(one), object) for one in sets],
+        frame, frame.astype(bool),
+    ]  # fmt: skip
+    for form in forms:
+        names, has, _ = label_matrix(form, 4)
+        assert names == ["a", "b", "c"] and (has == matrix).all()
+    for form in (matrix, sparse.csr_matrix(matrix), matrix.astype(float)):
+        names, has, are_sets = label_matrix(form, 4)
+        assert names is None and not are_sets and (has == matrix).all()
+    assert label_matrix(["a", "b"], 2) is None
+    assert label_matrix(np.array([[1], [0]]), 2) is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([{"a"}, "b", {"c"}, {"a"}], "Got both"),
+        ([[0, 1], [1, 0], [1, 1], [0, 0]], "may be sets of labels or rows"),
+        (np.array([[0, 2], [1, 0], [1, 1], [0, 0]]), "indicator matrix of 0 and 1. Got"),
+        (np.array([["a", "b"]] * 4), "indicator matrix of 0 and 1. Got"),
+        (np.array([[0, np.nan], [1, 0], [1, 1], [0, 0]]), "indicator matrix of 0 and 1. Got nan"),
+        ([{"a"}, {"b"}, {"a"}], "one for each of the 4 texts"),
+        ([{"a"}, {None}, {"b"}, {"a"}], "must all be known"),
+        ([{"a"}, {1}, {"b"}, {"a"}], "all strings or all numbers"),
+        ([{"a"}, {"a"}, set(), set()], "at least two different labels"),
+        ([{"a", "b"}, {"a"}, {"a"}, set()], "two texts with it and two without"),
+        ([set()] * 4, "at least two different labels. Got none"),
+    ],
+)
+def test_ambiguous_or_impossible_labels_are_refused_in_one_line(labels, message):
+    texts = ["one film", "two dishes", "three goals", "four films"]
+    with pytest.raises(ValueError, match=message) as caught:
+        TextClassifier().fit(texts, labels)
+    assert "\n" not in str(caught.value)
+
+
+def test_options_for_one_class_a_text_are_refused():
+    texts, labels = labelled(40)
+    for options in ({"class_weight": "balanced"}, {"selection": "evidence"}):
+        with pytest.raises(ValueError, match="several labels a text"):
+            TextClassifier(**options).fit(texts, labels)
+
+
+# ---- fitting and predicting ----------------------------------------------------------------------
+
+
+def test_labels_are_predicted_with_probabilities_of_their_own(fitted):
+    texts, labels = labelled(200, seed=1)
+    found = fitted.predict(texts)
+    assert all(isinstance(one, tuple) for one in found)
+    proba = fitted.predict_proba(texts)
+    assert proba.shape == (200, 3) and not np.allclose(proba.sum(axis=1), 1)
+    _, has, _ = label_matrix(labels, 200)
+    given = np.array([[name in one for name in fitted.classes_] for one in found])
+    assert f1_score(has, given, average="micro") > 0.95
+    exact = np.mean([set(one) == some for one, some in zip(found, labels)])
+    assert fitted.score(texts, labels) == pytest.approx(exact)
+    assert np.allclose(np.exp(fitted.predict_log_proba(texts)), proba)
+    assert abs(proba.mean(axis=0) - has.mean(axis=0)).max() < 0.05  # calibrated
+
+
+def test_every_text_gets_a_label_where_all_training_texts_have_one(fitted):
+    assert fitted.min_labels_ == 1
+    assert all(fitted.predict(["nothing known here", ""]))
+    texts, labels = labelled(60)
+    labels[3] = set()
+    assert TextClassifier(n_jobs=1).fit(texts, labels).min_labels_ == 0
+
+
+def test_a_matrix_gives_a_matrix_in_the_order_of_its_columns():
+    texts, labels = labelled(80)
+    frame = pd.DataFrame({name: [name in one for one in labels] for name in ("sport", "film")})
+    classifier = TextClassifier(n_jobs=1).fit(texts, frame)
+    assert classifier.classes_.tolist() == ["sport", "film"]
+    found = classifier.predict(["goal team match", "film actor scene"])
+    assert found.tolist() == [[1, 0], [0, 1]]
+    assert classifier.score(texts, frame) == classifier.score(texts, frame.to_numpy()) > 0.9
+
+
+def test_a_multilabel_model_is_saved_explained_and_loaded(fitted, tmp_path):
+    pacsent.save(fitted, tmp_path / "model")
+    again = pacsent.load(tmp_path / "model")
+    texts, labels = labelled(20, seed=2)
+    assert again.predict(texts) == fitted.predict(texts)
+    assert np.array_equal(again.predict_proba(texts), fitted.predict_proba(texts))
+    assert again.score(texts, labels) == fitted.score(texts, labels)
+    explanation = again.explain("goal film", "sport")
+    assert explanation.label == "sport" and explanation.by_word(1)[0][0] == "goal"
+    assert explanation.decision == pytest.approx(again.decision_values(["goal film"])[0, 2], 1e-4)
+    assert {name for name, _ in again.top_features("food", 4)} <= set(TOPICS["food"])
+
+
+def test_unknown_labels_and_single_labels_are_refused_by_score(fitted):
+    with pytest.raises(ValueError, match="among the known ones"):
+        fitted.score(["a film"], [{"music"}])
+    with pytest.raises(ValueError, match="one set of labels for each text"):
+        fitted.score(["a film"], ["film"])
+
+
+def test_groups_and_weights_are_taken():
+    texts, labels = labelled(80)
+    groups = np.arange(80) % 8
+    weights = np.ones(80)
+    classifier = TextClassifier(n_jobs=1).fit(texts, labels, weights, groups)
+    assert classifier.score(texts, labels) > 0.9
+
+
+def test_the_threshold_is_that_of_the_best_f1():
+    rng = np.random.default_rng(0)
+    proba = rng.random(400)
+    has = rng.random(400) < proba
+    best = best_threshold(proba, has, np.ones(400))
+    grid = np.linspace(0.01, 0.99, 99)
+    expected = [(has + proba)[proba >= t].sum() / ((proba >= t).sum() + (has + proba).sum() / 2)
+                for t in grid]  # fmt: skip
+    given = proba >= best
+    mine = (has + proba)[given].sum() / (given.sum() + (has + proba).sum() / 2)
+    assert mine >= max(expected) - 1e-9
+
+
+def test_folds_are_even_in_the_rarest_label():
+    has = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0]], bool)
+    assert rarest(has).tolist() == [1, 0, 3]
+
+
+# ---- guarantees ----------------------------------------------------------------------------------
+
+
+def draw(n, rng, noise=0.35):
+    """Labels of four kinds, and probabilities that know something about them."""
+    logits = rng.normal(-0.5, 1.5, size=(n, 4))
+    has = rng.random((n, 4)) < 1 / (1 + np.exp(-logits))
+    seen = logits + noise * rng.normal(size=(n, 4))
+    return has, 1 / (1 + np.exp(-seen))
+
+
+TRUTH = draw(40_000, np.random.default_rng(99))
+
+
+def false_negatives(has, given):
+    return ((has & ~given).sum(axis=1) / np.maximum(has.sum(axis=1), 1)).mean()
+
+
+def false_discoveries(has, given):
+    some = given.any(axis=1)
+    if not some.any():
+        return 0.0
+    return ((given & ~has).sum(axis=1)[some] / given.sum(axis=1)[some]).mean()
+
+
+@pytest.fixture(scope="module")
+def risks():
+    """The true risk of every threshold of the grid."""
+    has, proba = TRUTH
+    return {
+        "missed": np.array([false_negatives(has, proba >= t) for t in GRID]),
+        "wrong": np.array([false_discoveries(has, proba >= t) for t in GRID]),
+    }
+
+
+def test_thresholds_keep_their_error_and_plugging_in_does_not(risks):
+    """60 calibration sets; the negative control takes the threshold that looks right."""
+    delta, error, n_sets, answered = 0.2, {"missed": 0.2, "wrong": 0.3}, 60, 0
+    broken, naive = dict.fromkeys(error, 0), dict.fromkeys(error, 0)
+    planning = draw(400, np.random.default_rng(5))
+    some = slice(40, 290, 5)
+    for seed in range(n_sets):
+        has, proba = draw(300, np.random.default_rng(seed))
+        options = {"delta": delta, "error": error["missed"]}
+        missed = control_false_negatives(has, proba, **options).threshold
+        broken["missed"] += risks["missed"][np.searchsorted(GRID, missed)] > error["missed"]
+        options = {"delta": delta, "error": error["wrong"], "planning": planning}
+        wrong = control_false_discoveries(has, proba, **options).threshold
+        if wrong is not None:
+            answered += 1
+            broken["wrong"] += risks["wrong"][np.searchsorted(GRID, wrong)] > error["wrong"]
+        seen = np.array([false_negatives(has, proba >= t) for t in GRID[some]])
+        naive["missed"] += risks["missed"][some][seen <= 0.2].max() > 0.2
+        seen = np.array([false_discoveries(has, proba >= t) for t in GRID[some]])
+        naive["wrong"] += risks["wrong"][some][np.argmax(seen <= 0.3)] > 0.3
+    assert max(broken.values()) <= delta * n_sets, broken
+    assert min(naive.values()) > 0.3 * n_sets, naive
+    assert answered > 0.9 * n_sets
+
+
+def test_no_threshold_where_there_are_too_few_texts():
+    has, proba = draw(5, np.random.default_rng(0))
+    for found in (
+        control_false_negatives(has, proba, error=0.05),
+        control_false_discoveries(has, proba, error=0.05),
+    ):
+        assert found.threshold is None and not found.predict(proba).any()
+        assert "No threshold can be guaranteed" in str(found)
+
+
+def test_sets_need_classes_and_probabilities_are_checked():
+    has, proba = draw(50, np.random.default_rng(0))
+    sets = [set(np.flatnonzero(row).tolist()) for row in has]
+    with pytest.raises(ValueError, match="sets need classes"):
+        control_false_negatives(sets, proba)
+    one = control_false_negatives(sets, proba, classes=range(4), error=0.3)
+    assert one == control_false_negatives(has, proba, error=0.3)
+    assert "95 % confidence" in str(one)
+    for wrong in (proba + 1, proba[:, 0], np.full((50, 4), np.nan)):
+        with pytest.raises(ValueError, match=r"probabilities must be numbers in \[0, 1\]"):
+            control_false_negatives(has, wrong)
+    with pytest.raises(ValueError, match="a column for each of the 4 labels"):
+        control_false_negatives(has[:, :3], proba)
+
+
+def measured(has, given):
+    both = has & given
+    f1 = 2 * both.sum(axis=0) / (has.sum(axis=0) + given.sum(axis=0))
+    micro = 2 * both.sum() / (has.sum() + given.sum())
+    return (has != given).any(axis=1).mean(), (has != given).mean(axis=0), f1, micro
+
+
+def test_all_bounds_of_the_certificate_hold_together():
+    """100 samples; the negative control reads the sample's own numbers as bounds."""
+    exact, errors, f1, micro = measured(TRUTH[0], TRUTH[1] >= 0.5)
+    broken = naive = 0
+    for seed in range(100):
+        has, proba = draw(250, np.random.default_rng(seed))
+        given = proba >= 0.5
+        found = certify_multilabel(has, given, delta=0.2)
+        broken += (
+            found.bound < exact
+            or (np.array(list(found.label_bounds.values())) < errors).any()
+            or (np.array(list(found.label_f1_bounds.values())) > f1).any()
+            or found.micro_f1_bound > micro
+            or found.macro_f1_bound > f1.mean()
+        )
+        naive += measured(has, given)[3] > micro
+        assert 0.1 < found.micro_f1_bound < f1_score(has, given, average="micro")
+    assert broken <= 20
+    assert naive > 30
+
+
+def test_the_certificate_is_verified_kept_and_refused_when_edited():
+    has, proba = draw(200, np.random.default_rng(1))
+    names = ["a", "b", "c", "d"]
+    sets = [{name for name, one in zip(names, row) if one} for row in has]
+    found = certify_multilabel(sets, proba >= 0.5, classes=names)
+    assert found.verify() and MultilabelCertificate.from_json(found.to_json()) == found
+    assert "micro F1 is at least" in str(found) and "<svg" in found._repr_html_()
+    values = found.to_dict()
+    for name, value in [("micro_f1_bound", 0.99), ("bound", 0.01), ("n", 300)]:
+        with pytest.raises(ValueError, match=name):
+            MultilabelCertificate.from_dict({**values, name: value}).verify()
+    better = [list(pair) for pair in values["matches"]]
+    better[0] = [better[0][1], better[0][1]]
+    if better != values["matches"]:
+        with pytest.raises(ValueError, match="matches"):
+            MultilabelCertificate.from_dict({**values, "matches": better}).verify()
+    wider = certify_multilabel(has, proba >= 0.5, n_candidates=10)
+    assert wider.bound > found.bound and wider.micro_f1_bound < found.micro_f1_bound
+
+
+def test_a_mean_is_ruled_out_where_the_betting_bound_is_below_it():
+    losses = np.random.default_rng(0).random(200) * 0.4
+    bound = betting(losses, 0.05)
+    assert mean_is_below(losses, bound + 1e-6, 0.05) and not mean_is_below(
+        losses, bound - 1e-6, 0.05
+    )
+
+
+def test_a_ratio_is_bounded_below_and_its_estimate_is_not():
+    rng = np.random.default_rng(3)
+    broken = naive = 0
+    for _ in range(200):
+        whole = rng.integers(0, 4, 200)
+        part = rng.binomial(whole, 0.4)
+        broken += ratio_at_least(part, whole, 3, 0.2) > 0.4
+        naive += part.sum() / whole.sum() > 0.4
+    assert broken <= 40 < naive
+    with pytest.raises(ValueError, match="between 0 and whole"):
+        ratio_at_least(np.array([2.0]), np.array([1.0]), 3, 0.1)
