@@ -89,3 +89,4 @@ def prepare() -> None:
         warnings.simplefilter("ignore")
         for method in METHODS:
             expected(method)
+        classifier()
