@@ -107,6 +107,15 @@ def test_certify_and_compare_say_whether_new_texts_are_alike(folder, tmp_path):
     assert found["exchangeable"].startswith("checked")
 
 
+def test_new_texts_may_stand_in_any_column(folder, tmp_path):
+    given = (folder / "model", folder / "new.tsv", "--new", tmp_path / "new.csv")
+    (tmp_path / "new.csv").write_text(
+        "id,body\n" + "".join(f"{n},{text}\n" for n, (_, text) in enumerate(rows(50, seed=5)))
+    )
+    run("certify", *given, status=1)
+    assert "distribution: checked" in run("certify", *given, "--new-column", "body")
+
+
 def test_certifying_on_training_texts_fails_in_one_line(folder):
     result = CliRunner().invoke(
         cli, ["classify", "certify", str(folder / "model"), str(folder / "train.tsv")]
@@ -372,6 +381,13 @@ def test_training_reads_stdin_and_takes_english_vectors_unless_told(tmp_path, mo
 def plain(folder):
     run("train", folder / "train.tsv", "-o", folder / "plain", *QUICK)
     return folder / "plain"
+
+
+def test_a_server_that_cannot_guarantee_the_error_rate_does_not_start(plain):
+    for model in (str(plain), "english"):
+        result = CliRunner().invoke(cli, ["serve", model, "--port", "0", "--error", "0.1"])
+        assert result.exit_code == 1
+        assert "--error must be left out" in result.stderr
 
 
 @pytest.mark.parametrize("many", [False, True])

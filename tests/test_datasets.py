@@ -414,7 +414,36 @@ def test_a_labelled_table_with_the_usual_columns_needs_no_names(tmp_path):
     (tmp_path / "lines.tsv").write_text("yes\tfine\nno\tdull\n")
     found = read_labelled_texts(tmp_path / "lines.tsv", report=said.append)
     assert found[:2] == (["fine", "dull"], ["yes", "no"])
-    assert said[-1] == "Read 2 lines of label<TAB>text of lines.tsv."
+    assert said[-1].startswith("Read 2 lines of label<TAB>text of lines.tsv, without a header: the")
+
+
+def test_labels_are_kept_as_they_stand_and_what_was_made_of_them_is_said(tmp_path):
+    from pacsent.text.tables import read_labelled_texts
+
+    said = []
+    (tmp_path / "a.csv").write_text("text,label\nfine,yes\ngood,yes \ndull,no\n")
+    assert read_labelled_texts(tmp_path / "a.csv", report=said.append)[1] == ["yes", "yes ", "no"]
+    assert "'yes' and 'yes ' differ only in spaces and are two classes" in said[-1]
+    (tmp_path / "b.jsonl").write_text('{"text": "a", "label": 1}\n{"text": "b", "label": 0}\n')
+    assert read_labelled_texts(tmp_path / "b.jsonl", report=said.append)[1] == ["1", "0"]
+    assert "label column label (kept as strings: '1')" in said[-1]
+    (tmp_path / "c.tsv").write_text("id\tbody\n1\tgood film\n2\tbad film\n")
+    assert read_labelled_texts(tmp_path / "c.tsv", report=said.append)[1] == ["id", "1", "2"]
+    assert said[-1].endswith("without a header: the first label is 'id'.")
+
+
+@pytest.mark.parametrize(
+    ("content", "advice"),
+    [(b"a \x93quote\x94", "cp1252"), (b"caf\xe9", "latin1"), (b"\xff\xfea\x00", "utf-16")],
+)
+def test_a_file_in_another_encoding_is_refused_with_the_command_that_converts_it(
+    tmp_path, content, advice
+):
+    for name in ("a.txt", "a.csv"):
+        path = tmp_path / name
+        path.write_bytes((b"text\n" if name == "a.csv" and advice != "utf-16" else b"") + content)
+        with pytest.raises(ValueError, match=f"must be UTF-8 text.*iconv -f {advice}"):
+            list(tables.stream_texts(path))
 
 
 def test_a_key_that_only_a_later_object_has_is_not_dropped(tmp_path):

@@ -34,10 +34,18 @@ def classify():
     """Train and use text classifiers with error guarantees."""
 
 
-_new = click.option(
-    "--new", type=TextsPath(),
-    help="Texts the guarantee is for, one per line or the column `text` of a table: test whether "
-    "they come from the same distribution as DATA.")  # fmt: skip
+def _new(command):
+    """--new and the column of its texts."""
+    column = click.option(
+        "--new-column", metavar="COLUMN",
+        help="Column of the text in the table --new.  [default: text, or the only column]",
+    )  # fmt: skip
+    texts = click.option(
+        "--new", type=TextsPath(),
+        help="Texts the guarantee is for, one per line or a column of a table: test whether they "
+        "come from the same distribution as DATA.",
+    )  # fmt: skip
+    return texts(column(command))
 
 
 class WordsOrNone(ModelPath):
@@ -69,11 +77,13 @@ def _classifier(path):
     return found
 
 
-def _checked(texts, new, quiet):
+def _checked(texts, new, column, quiet):
     """Whether the texts of the file `new` are like these; None without a file."""
     from pacsent.guarantees import check_exchangeable
 
-    return None if new is None else check_exchangeable(texts, list(read_texts(new, quiet=quiet)))
+    if new is None:
+        return None
+    return check_exchangeable(texts, list(read_texts(new, column, quiet=quiet)))
 
 
 def _text_classifier(classifier):
@@ -126,9 +136,10 @@ def train(data, output, words, ngrams, **given):
     """Train a classifier on DATA and save it as a folder.
 
     DATA is a table (.csv, .tsv, .jsonl, .parquet) with the columns `text` and `label`, or lines of
-    LABEL<TAB>TEXT (- for stdin). Everything is chosen on the training labels. With --holdout a
-    random part is held out as a calibration set, and the guarantee that follows from it is printed:
-    about texts of the same groups, where --group-column names groups.
+    LABEL<TAB>TEXT (- for stdin). Labels are strings, as they stand in the file: 1 is '1'.
+    Everything is chosen on the training labels. With --holdout a random part is held out as a
+    calibration set, and the guarantee that follows from it is printed: about texts of the same
+    groups, where --group-column names groups.
     """
     from pacsent.classify import TextClassifier
     from pacsent.guarantees import CertifiedClassifier
@@ -314,7 +325,7 @@ def _answers(classifier, texts, answering):
 @_new
 @json_option
 @quiet_option
-def certify(model, data, new, as_json, quiet, **given):
+def certify(model, data, new, new_column, as_json, quiet, **given):
     """Bound the error rate of MODEL on new texts like DATA.
 
     DATA is as in `classify train`. The model must not have been trained on it.
@@ -327,7 +338,7 @@ def certify(model, data, new, as_json, quiet, **given):
     labels = _labels_of(classifier, labels)
     with bar("certifying", total=len(texts), unit="texts", enabled=not quiet) as shown:
         certificate = certified(
-            classifier, texts, labels, checked=_checked(texts, new, quiet), **given
+            classifier, texts, labels, checked=_checked(texts, new, new_column, quiet), **given
         )
         shown.advance(len(texts))
     click.echo(certificate.to_json() if as_json else str(certificate))
@@ -343,7 +354,7 @@ def certify(model, data, new, as_json, quiet, **given):
 @_new
 @json_option
 @quiet_option
-def compare(a, b, data, new, as_json, quiet, **given):
+def compare(a, b, data, new, new_column, as_json, quiet, **given):
     """Bound the difference in error rate of the classifiers A and B.
 
     DATA is as in `classify train`. Neither model must have been trained on it.
@@ -355,7 +366,7 @@ def compare(a, b, data, new, as_json, quiet, **given):
     texts, labels, _ = read_labelled(data, given, quiet)
     labels = _labels_of(first, labels)
     with bar("comparing", total=len(texts), unit="texts", enabled=not quiet) as shown:
-        checked = _checked(texts, new, quiet)
+        checked = _checked(texts, new, new_column, quiet)
         found = compared(first, second, texts, labels, checked=checked, **given)
         shown.advance(len(texts))
     if as_json:

@@ -117,7 +117,7 @@ def similar(model, first, second, text_column, input_format, method, quiet, as_j
             f"{len(texts[1]):,} instead."
         )
     one, two = (unit_rows(vectorizer.transform(part)) for part in texts)
-    cosines = np.einsum("ij,ij->i", one, two)
+    cosines = np.clip(np.einsum("ij,ij->i", one, two), -1, 1)  # rounding adds a last digit
     if as_json:
         echo_json({"cosines": cosines.tolist()})
         return

@@ -85,7 +85,7 @@ def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_l
     kept = ("method", "classifier", "index", "certificates", "name")
     sources = Sources(model, **{name: options[name] for name in kept})
     supervisor = Supervisor(
-        partial(open_served, sources),
+        partial(open_served, sources, settings.error, settings.delta),
         settings,
         (host, port),
         workers,

@@ -5,9 +5,10 @@ Every command that takes texts has `text_options` and reads through `read_texts`
 """
 
 from collections.abc import Iterator
-from functools import partial
 
 import click
+
+from pacsent.cli.command_line import in_shell_words
 
 _FORMATS = {"lines": "text", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parquet": "parquet"}
 
@@ -53,8 +54,8 @@ def label_options(command):
 
 
 def say(quiet: bool):
-    """A function that prints a line on stderr, unless `quiet`."""
-    return (lambda line: None) if quiet else partial(click.echo, err=True)
+    """A function that prints a line on stderr in the words of the shell, unless `quiet`."""
+    return (lambda line: None) if quiet else lambda line: click.echo(in_shell_words(line), err=True)
 
 
 def read_texts(path, text_column=None, kind=None, quiet=False) -> Iterator[str]:

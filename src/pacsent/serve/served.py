@@ -215,8 +215,8 @@ class Sources:
         return tuple(found)
 
 
-def open_served(sources: Sources) -> Served:
-    """Open the models and make them ready."""
+def open_served(sources: Sources, error: float | None = None, delta: float = 0.05) -> Served:
+    """Open the models and make them ready; with `error`, refuse where it cannot be guaranteed."""
     model = load(sources.model)
     classifier = load(sources.classifier) if sources.classifier else None
     index = load(sources.index) if sources.index else None
@@ -240,4 +240,9 @@ def open_served(sources: Sources) -> Served:
         for path in sources.certificates
     ]
     name = sources.name or Path(sources.model).name or "pacsent"
-    return Served(name, vectorizer, classifier, index, certificates).warm_up()
+    served = Served(name, vectorizer, classifier, index, certificates)
+    if error is not None:
+        if classifier is None:
+            raise ValueError(f"error must be left out without a classifier. Got {error} instead.")
+        served.rule(error, delta)
+    return served.warm_up()

@@ -352,8 +352,23 @@ def not_utf8(name: str, offset: int, byte: int, n_line: int | None = None) -> st
     line = "" if n_line is None else f" (line {n_line:,})"
     return (
         f"{name} must be UTF-8 text. Got the byte 0x{byte:02x} at offset {offset:,}{line} instead. "
-        "Convert it first, for example with iconv -f latin1 -t utf-8"
+        f"{how_to_convert(byte, offset)}"
     )
+
+
+def how_to_convert(byte: int, offset: int) -> str:
+    """The next step for a file with this byte, by the encodings that it can be part of.
+
+    Examples
+    --------
+    >>> how_to_convert(0x93, 12)
+    'Convert the file first: iconv -f cp1252 -t utf-8 (text from Windows)'
+    """
+    if offset == 0 and byte in (0xFE, 0xFF):
+        return "Convert the file first: iconv -f utf-16 -t utf-8"
+    if 0x80 <= byte <= 0x9F:  # no letter in latin1, quotation marks and dashes in cp1252
+        return "Convert the file first: iconv -f cp1252 -t utf-8 (text from Windows)"
+    return "Convert the file first: iconv -f latin1 -t utf-8, or -f cp1252 where it is from Windows"
 
 
 # ------------------------------------------------------------------------------------------------

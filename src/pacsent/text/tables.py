@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pacsent.lazy import install_hint
-from pacsent.text.reading import PACKED, Source, empty_file
+from pacsent.text.reading import PACKED, Source, empty_file, how_to_convert
 
 KINDS = {
     ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl",
@@ -309,8 +309,8 @@ def _decoded(whole: bytes, number: int) -> Iterator[tuple[int, str, str | None]]
             except UnicodeDecodeError as error:
                 yield at, "\n", (
                     f"must be UTF-8 text. Got the byte 0x{piece[error.start]:02x} instead "
-                    f"({error.start:,} bytes into the line). Convert the file first, for example "
-                    "with iconv -f latin1 -t utf-8"
+                    f"({error.start:,} bytes into the line). "
+                    f"{how_to_convert(piece[error.start], error.start if at == 1 else 1)}"
                 )  # fmt: skip
 
 
@@ -598,6 +598,7 @@ def read_labelled_texts(
     wanted += [(group_column, "group")] if group_column is not None else []
     texts: list[str] = []
     columns: list[list[str]] = [[] for _ in wanted]
+    converted = dict.fromkeys(wanted, "")
     with TextTable(path, kind=found, text_column=text_column or TEXT) as table:
         for name, what in wanted:
             table.chosen([name], f"{what}_column")
@@ -605,14 +606,18 @@ def read_labelled_texts(
             for column, (name, what) in zip(columns, wanted):
                 read = values[name]
                 read = read if isinstance(read, list) else read.to_pylist()
+                if not all(isinstance(value, str) for value in read):
+                    converted[name, what] = f" (kept as strings: {str(read[0])!r})"
                 for number, value in zip(lines, read):
                     column.append(checked_name(value, what, table.place(number)))
             texts += some if isinstance(some, list) else some.to_pylist()
     if not texts:
         raise ValueError(f"{table.name} must hold labelled text. Got no row instead.")
     if report is not None:
-        table.note += "".join(f", {what} column {name}" for name, what in wanted)
+        for (name, what), how in converted.items():
+            table.note += f", {what} column {name}{how}"
         report(what_was_read(table, len(texts)))
+        _report_spaces(columns[0], report)
     return texts, columns[0], columns[1] if len(columns) > 1 else None
 
 
@@ -643,8 +648,23 @@ def _labelled_lines(path, report: Report | None):
     if not texts:
         raise ValueError(f"{table.name} must hold labelled text. Got blank lines instead.")
     if report is not None:
-        report(f"Read {len(texts):,} lines of label<TAB>text of {table.name}.")
+        said = f"Read {len(texts):,} lines of label<TAB>text of {table.name}"
+        if kind_of(table.name)[0] in ("csv", "tsv"):  # its header may have other names
+            said += f", without a header: the first label is {labels[0][:40]!r}"
+        report(f"{said}.")
+        _report_spaces(labels, report)
     return texts, labels, None
+
+
+def _report_spaces(labels: list[str], report: Report) -> None:
+    """Labels are kept as they are; say where two differ in nothing but spaces around them."""
+    seen: dict[str, str] = {}
+    for name in sorted(set(labels)):
+        if (other := seen.setdefault(name.strip(), name)) != name:
+            report(
+                f"The labels {other!r} and {name!r} differ only in spaces and are two classes. "
+                "Remove the spaces from the file if they are one."
+            )
 
 
 def checked_name(value: Any, what: str, where: str) -> str:
@@ -652,11 +672,11 @@ def checked_name(value: Any, what: str, where: str) -> str:
 
     Examples
     --------
-    >>> checked_name(" yes ", "label", "Line 3 of a.csv"), checked_name(4, "label", "Row 1 of a.pq")
-    ('yes', '4')
+    >>> checked_name("yes ", "label", "Line 3 of a.csv"), checked_name(4, "label", "Row 1 of a.pq")
+    ('yes ', '4')
     """
-    name = str(value).strip()
-    if value is None or value != value or not name:
+    name = str(value)
+    if value is None or value != value or not name.strip():
         raise ValueError(
             f"{where} must have a {what}. Got none instead. Leave the row out, or give it one."
         )
