@@ -21,20 +21,20 @@ PACKERS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".z
 
 
 def bomb(kind, n_times=1):
-    """An archive of some hundred bytes or kilobytes that unfolds to n_times 8 MB of newlines."""
-    return PACKERS[kind](b"\n" * 8_000_000) * n_times  # streams one after the other
+    """An archive of some hundred bytes or kilobytes that unfolds to n_times 4 MB of newlines."""
+    return PACKERS[kind](b"\n" * 4_000_000) * n_times  # streams one after the other
 
 
 @pytest.mark.parametrize("kind", PACKERS)
 def test_an_archive_that_unfolds_without_end_is_refused_in_one_line(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(reading, "UNFOLDED", 10_000_000, raising=False)
+    monkeypatch.setattr(reading, "UNFOLDED", 6_000_000, raising=False)
     path = tmp_path / f"bomb.txt{kind}"
-    path.write_bytes(bomb(kind, 8))
+    path.write_bytes(bomb(kind, 4))
     with pytest.raises(ValueError, match=r"must unfold to at most 200 times its size.*LIMIT=0"):
         clean_files([path], tmp_path / "out")
     assert not (tmp_path / "out").exists()
     monkeypatch.setenv("PACSENT_UNPACK_LIMIT", "0")
-    assert clean_files([path], tmp_path / "out") == 64_000_000
+    assert clean_files([path], tmp_path / "out") == 16_000_000
 
 
 def test_the_limit_can_be_raised_and_must_be_a_number(tmp_path, monkeypatch):
@@ -50,10 +50,10 @@ def test_the_limit_can_be_raised_and_must_be_a_number(tmp_path, monkeypatch):
 
 def test_word_vectors_and_datasets_have_the_same_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "UNFOLDED", 1_000_000, raising=False)
-    (tmp_path / "v.txt.gz").write_bytes(gzip.compress(b"2 1\na 1\n" + b"\n" * 80_000_000))
+    (tmp_path / "v.txt.gz").write_bytes(gzip.compress(b"2 1\na 1\n" + b"\n" * 8_000_000))
     with pytest.raises(ValueError, match="must unfold to at most"):
         formats.read(tmp_path / "v.txt.gz", format="word2vec-text")
-    (tmp_path / "plot.tok.gt9.5000").write_bytes(b"\n" * 80_000_000)
+    (tmp_path / "plot.tok.gt9.5000").write_bytes(b"\n" * 8_000_000)
     with tarfile.open(tmp_path / "rotten_imdb.tar.gz", "w:gz") as archive:
         archive.add(tmp_path / "plot.tok.gt9.5000", "plot.tok.gt9.5000")
     with pytest.raises(ValueError, match="must unfold to at most"):
@@ -64,11 +64,11 @@ def test_word_vectors_and_datasets_have_the_same_limit(tmp_path, monkeypatch):
 def test_what_comes_out_at_a_time_is_bounded_whatever_goes_in(tmp_path, monkeypatch, kind):
     monkeypatch.setenv("PACSENT_UNPACK_LIMIT", "0")
     path = tmp_path / f"a{kind}"
-    path.write_bytes(PACKERS[kind](b"\n" * 64_000_000))
+    path.write_bytes(PACKERS[kind](b"\n" * 36_000_000))
     with reading.Source(path) as source:
         sizes = [len(piece) for piece in source._unpacked]
-    assert sum(sizes) == 64_000_000
-    assert max(sizes) <= 17 << 20  # all 64 MB came at once, and were copied for every megabyte
+    assert sum(sizes) == 36_000_000
+    assert max(sizes) <= 17 << 20  # all came at once, and were copied for every megabyte
 
 
 def test_long_runs_take_time_by_their_length(tmp_path, monkeypatch):
@@ -87,7 +87,7 @@ def test_long_runs_take_time_by_their_length(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", PACKERS)
-@pytest.mark.parametrize("n", [0, 1, 1 << 20, (1 << 20) + 1, 3_000_000])
+@pytest.mark.parametrize("n", [0, 1, 1 << 20, 1_500_000])
 def test_bytes_come_back_whatever_the_block(tmp_path, kind, n):
     data = bytes(range(256)) * (n // 256) + b"\n" * (n % 256)
     path = tmp_path / f"a{kind}"
