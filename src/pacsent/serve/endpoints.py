@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import orjson
 
-from pacsent.guarantees import StreamWatcher
+from pacsent.guarantees.stream_watcher import StreamWatcher, monitors_of
 from pacsent.maths.arrays import unit_rows
 from pacsent.serve.batches import Batcher, Solved, too_long
 from pacsent.serve.metrics import Metrics
@@ -213,7 +213,7 @@ class Endpoints:
             deadline.check()
             some = texts[start : start + _CHUNK]
             log_proba = classifier.predict_log_proba(some)
-            self._watch(log_proba)
+            self._watch(some, log_proba)
             answered = rule.of_log_proba(log_proba)
             for row, text in enumerate(some):
                 results.append(_answer(names, answered, row, text))
@@ -339,13 +339,14 @@ class Endpoints:
             return None
         return StreamWatcher(classifier, alpha=0.01)
 
-    def _watch(self, log_proba):
+    def _watch(self, texts, log_proba):
         if self._watcher is None:
             return
+        monitors = monitors_of(self.served.classifier, texts)
         with self._watching:  # threads classify at the same time
             watcher = self._watcher
             before = watcher.alarm
-            if watcher.see(log_proba) and not before:
+            if watcher.see(log_proba, None, monitors) and not before:
                 self.metrics.add_alarm()
             if watcher.alarm or watcher.n_seen > _WATCHED:
                 self._watcher = self._new_watcher()
