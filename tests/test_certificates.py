@@ -543,11 +543,12 @@ class TestGuarantee:
     @pytest.mark.slow
     @pytest.mark.parametrize("setting", ["topics", "memorising"])
     @pytest.mark.parametrize("kind", KINDS)
-    def test_it_is_kept_in_a_thousand_replicates(self, kind, setting):
-        coverage = simulation.simulate(kind, setting, 1000, random_state=1)
+    def test_it_is_kept_in_many_replicates(self, kind, setting):
+        """A thousand of each are a benchmark: benchmarks/simulate.py."""
+        coverage = simulation.simulate(kind, setting, 120, random_state=1)
         assert coverage.holds, coverage
         if setting == "memorising":
-            assert coverage.paper_violations == 1000
+            assert coverage.paper_violations == 120
 
     def test_mistakes(self):
         with pytest.raises(ValueError, match="setting must be one of"):
