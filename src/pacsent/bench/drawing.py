@@ -86,11 +86,7 @@ class Panel:
     """Axes at a place of a sheet, linear or logarithmic, and what is drawn in them."""
 
     def __init__(
-        self,
-        place: Sequence[float],
-        x: Sequence[float],
-        y: Sequence[float],
-        log_x: bool = False,
+        self, place: Sequence[float], x: Sequence[float], y: Sequence[float], log_x: bool = False
     ):
         self.left, self.top, self.width, self.height = place
         self.x, self.y, self.log_x = x, y, log_x
@@ -140,12 +136,7 @@ class Panel:
         return self
 
     def dots(
-        self,
-        xs: Iterable[float],
-        ys: Iterable[float],
-        kind: str,
-        size: float = 3,
-        faint: float = 1,
+        self, xs: Iterable[float], ys: Iterable[float], kind: str, size: float = 3, faint: float = 1
     ) -> "Panel":
         for x, y in (self.at(x, y) for x, y in zip(xs, ys, strict=True)):
             self.parts.append(

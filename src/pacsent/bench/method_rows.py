@@ -160,10 +160,7 @@ def _model2vec(row, source, lam, seed) -> Features:
     return Features(train, test, fitted - started, time.perf_counter() - fitted)
 
 
-_EXTRACTORS: dict[str, Callable[..., Features]] = {
-    "tf-idf": _tf_idf,
-    "model2vec": _model2vec,
-}
+_EXTRACTORS: dict[str, Callable[..., Features]] = {"tf-idf": _tf_idf, "model2vec": _model2vec}
 
 
 def features(row: Row, source: Texts, lam: float | None = None, seed: int = 0) -> Features:

@@ -383,11 +383,7 @@ _PLOTTED = (
         "more exactly.",
         "variance",
     ),
-    (
-        "Accuracy against λ",
-        "Cross-validated accuracy on the training part at the best C.",
-        "lam",
-    ),
+    ("Accuracy against λ", "Cross-validated accuracy on the training part at the best C.", "lam"),
     (
         "Size, speed and accuracy",
         "All seeds and all values of λ together; hover for the values.",

@@ -130,12 +130,7 @@ def fit(method, words, texts, output, words_by, overwrite, as_json, quiet, **giv
             vectorizer.fit(sentences())
         save(vectorizer, output, words=words_by, overwrite=overwrite)
     echo_warnings(caught)
-    result = {
-        "method": method,
-        "words": str(words),
-        "output": str(output),
-        **_counts(vectorizer),
-    }
+    result = {"method": method, "words": str(words), "output": str(output), **_counts(vectorizer)}
     if as_json:
         echo_json(result)
     else:

@@ -4,13 +4,7 @@ from functools import partial
 
 import click
 
-from pacsent.cli.command_line import (
-    ModelPath,
-    cli,
-    json_option,
-    method_option,
-    output_options,
-)
+from pacsent.cli.command_line import ModelPath, cli, json_option, method_option, output_options
 from pacsent.cli.printing import counted, echo_json
 from pacsent.cli.text_inputs import TextsPath, read_labelled, read_texts, text_options
 from pacsent.lazy import install_hint

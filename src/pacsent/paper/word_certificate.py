@@ -224,9 +224,7 @@ def measure(sample: Sample) -> tuple[WordCertificate, GibbsPosterior]:
     prior = _prior_of(sample, parts.prior, n, price)
     # staying at the prior, which needs no ln xi(n), is one of two branches unless it is fixed
     sample = sample.corrected(
-        bias=len(sample.biases),
-        prior_variance=len(prior.variances),
-        branches=options.n_branches,
+        bias=len(sample.biases), prior_variance=len(prior.variances), branches=options.n_branches
     )
     price = bounds.ln_xi(n) - math.log(sample.delta_each)
     # From here on the sample is read; Q may depend on it in any way.

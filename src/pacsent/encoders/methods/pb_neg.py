@@ -207,8 +207,7 @@ class PBNegVectorizer(NegativeSampling):
         """The noise words by which sentences are solved: a sample of them, or all."""
         if self._sampled():
             return self._derived(
-                "sample",
-                lambda: sample_of(self._noise_of(np.float32), *self.noise_sample_),
+                "sample", lambda: sample_of(self._noise_of(np.float32), *self.noise_sample_)
             )
         return self._derived("noise", lambda: self._noise_of(np.float64))
 
