@@ -32,6 +32,7 @@ import tempfile
 import time
 import tracemalloc
 import warnings
+from contextlib import nullcontext
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -434,7 +435,8 @@ def constants_task(task):
     texts, tests = [train[i] for i in picked], [train[i] for i in scored]
     found = {}
     for alternative, (constants, options) in CONSTANTS.items():
-        with patch.multiple(fitting, **constants):
+        changed = patch.multiple(fitting, **constants) if constants else nullcontext()
+        with changed:
             model = TextClassifier(words, n_jobs=1, **options).fit(texts, y[picked])
         found[alternative] = float(np.mean(model.predict(tests) == y[scored]))
     return found

@@ -523,7 +523,10 @@ def save_classifier(
 ) -> None:
     """Write a classifier as plain arrays: class k has the decision X @ coef[k] + intercept[k]."""
     with replacing(path, parents=True) as file:
-        named = {"classes": np.array(classes, dtype=str), "choice": np.array(json.dumps(choice))}
+        named: dict[str, Any] = {
+            "classes": np.array(classes, dtype=str),
+            "choice": np.array(json.dumps(choice)),
+        }
         np.savez(file, coef=coef, intercept=intercept, **named)
 
 
@@ -631,7 +634,7 @@ def few_labels(
     return {**_named("few-labels", row), "curve": curve}
 
 
-def mean_and_sd(accuracies: Sequence[float]) -> dict[str, float]:
+def mean_and_sd(accuracies: Sequence[float]) -> dict[str, Any]:
     """Accuracy and its standard deviation, 0 where there is one value only."""
     sd = float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else 0.0
     return {"accuracy": float(np.mean(accuracies)), "sd": sd}

@@ -74,7 +74,7 @@ def figures(results: Sequence[dict], titles: dict[str, str]) -> list[Figure]:
         of_kind.setdefault(result["kind"], {}).setdefault(result["dataset"], []).append(result)
     made = list(_of_datasets(altair, of_kind, titles))
     certificates = [r for found in of_kind.get("certificate", {}).values() for r in found]
-    if shown := [r for r in certificates if _realised(r) is not None]:
+    if shown := [r for r in certificates if realised(r) is not None]:
         caption = "Guaranteed and realised risk. Guessing is wrong half of the time."
         made.append(Figure("certificate", "", caption, _certificates(altair, shown, titles)))
     return made
@@ -195,13 +195,14 @@ def _few_labels(alt, found):
         for r in found
         for point in r["curve"]
     ]  # fmt: skip
-    ticks = sorted({v["labels"] for v in values})
-    x = alt.X("labels:Q", scale=alt.Scale(type="log", nice=False), title="labelled examples",
-              axis=alt.Axis(values=ticks, format=",", labelOverlap=True))  # fmt: skip
+    axis = alt.Axis(values=sorted({v["labels"] for v in values}), format=",", labelOverlap=True)
+    scale = alt.Scale(type="log", nice=False)
+    x = alt.X("labels:Q", scale=scale, title="labelled examples", axis=axis)
     y = alt.Y("accuracy:Q", scale=alt.Scale(zero=False), title="test accuracy")
     chart, base, color, lit = _lines(alt, values, x, y, len(found))
-    bars = base.mark_rule(strokeWidth=1).encode(x=x, y="low:Q", y2="high:Q", color=color,
-                                                opacity=lit)  # fmt: skip
+    bars = base.mark_rule(strokeWidth=1).encode(
+        x=x, y="low:Q", y2="high:Q", color=color, opacity=lit
+    )
     return _finished(alt, bars + chart, 340)
 
 
@@ -211,9 +212,8 @@ def _lam(alt, curves):
         for r in curves
         for point in r["lam_curve"]
     ]
-    ticks = sorted({v["lam"] for v in values})
-    x = alt.X("lam:Q", scale=alt.Scale(type="log", base=2), title="λ",
-              axis=alt.Axis(values=ticks, labelOverlap=True))  # fmt: skip
+    axis = alt.Axis(values=sorted({v["lam"] for v in values}), labelOverlap=True)
+    x = alt.X("lam:Q", scale=alt.Scale(type="log", base=2), title="λ", axis=axis)
     y = alt.Y("accuracy:Q", scale=alt.Scale(zero=False), title="cross-validated accuracy")
     return _finished(alt, _lines(alt, values, x, y, len(curves))[0], 340)
 
@@ -224,8 +224,9 @@ def _variance(alt, found):
         for r in found
         for point in r["details"]["variance_by_length"]
     ]
-    x = alt.X("words:Q", scale=alt.Scale(type="log"), title="known words in the document")
-    y = alt.Y("variance:Q", scale=alt.Scale(type="log"), title="posterior variance")
+    log = alt.Scale(type="log")
+    x = alt.X("words:Q", scale=log, title="known words in the document")
+    y = alt.Y("variance:Q", scale=log, title="posterior variance")
     return _finished(alt, _lines(alt, values, x, y, len(found))[0], 340)
 
 
@@ -310,7 +311,8 @@ def _map(alt, r):
     return _finished(alt, chart, 420)
 
 
-def _realised(r) -> float | None:
+def realised(r: dict) -> float | None:
+    """The true risk where it is known, else that on what was held out."""
     true = r.get("true_risk")
     return r.get("held_out_risk") if true is None else true
 
@@ -319,7 +321,7 @@ def _certificates(alt, found, titles):
     several = len({r["dataset"] for r in found}) > 1
     values = [
         {"method": r["label"] + f", {titles.get(r['dataset'], r['dataset'])}" * several,
-         "realised": round(_realised(r), 4), "guaranteed": round(r["risk_bound"], 4)}
+         "realised": round(realised(r), 4), "guaranteed": round(r["risk_bound"], 4)}
         for r in found
     ]  # fmt: skip
     base = alt.Chart(alt.Data(values=values)).transform_filter(_FILTER)
@@ -351,7 +353,7 @@ def coverage(replicates: dict[str, Any], path: str | os.PathLike) -> None:
 
     panels = []
     for title, r in replicates.items():
-        values = [
+        values: list[dict[str, Any]] = [
             {"bound": name, "true": float(true), "claimed": float(claimed)}
             for name, trues, all_claimed in (("the paper's bound", r.paper_true, r.paper_claimed),
                                              ("our certificate", r.true, r.claimed))

@@ -271,11 +271,14 @@ def simulate(
     claimed, true, paper_claimed, paper_true = rows.T
     n_violations = int((claimed < true).sum())
     low, high = two_sided_limits(n_violations, n_replicates, 0.05)
-    means = (float(values.mean()) for values in (claimed, true, claimed - true))
-    paper = (float(values.mean()) for values in (paper_claimed, paper_true))
     coverage = Coverage(
-        kind, setting, n_replicates, n_violations, low, high, delta, *means,
-        int((paper_claimed < paper_true).sum()), *paper,
+        kind, setting, n_replicates, n_violations, low, high, delta,
+        mean_bound=float(claimed.mean()),
+        mean_risk=float(true.mean()),
+        mean_gap=float((claimed - true).mean()),
+        paper_violations=int((paper_claimed < paper_true).sum()),
+        paper_mean_bound=float(paper_claimed.mean()),
+        paper_mean_risk=float(paper_true.mean()),
     )  # fmt: skip
     return (coverage, Replicates(*rows.T)) if return_replicates else coverage
 

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from pacsent.encoders.methods.pb_neg import PBNegVectorizer
+from pacsent.encoders.methods.sampled_methods import POSITIVE
 from pacsent.encoders.sentence_vectorizer import ROLES, Name, SentenceVectorizer
 from pacsent.maths.noise import noise_probabilities
 from pacsent.maths.pb_01_objective import OBJECTIVES, Documents, ZeroOneLoss, minimise, single
@@ -79,9 +80,9 @@ class PB01Vectorizer(SentenceVectorizer):
     _parameter_constraints: ClassVar[dict] = {
         **SentenceVectorizer._parameter_constraints,
         **ROLES,
-        "lam": [Interval(Real, 0, None, closed="neither")],
+        "lam": [POSITIVE],
         "lam_mode": [StrOptions({"fixed", "per-token"})],
-        "prior_variance": [Interval(Real, 0, None, closed="neither")],
+        "prior_variance": [POSITIVE],
         "objective": [StrOptions(set(OBJECTIVES))],
         "bias": [Real, None],
         "weighting": [StrOptions({"balanced", "paper"})],
@@ -90,7 +91,7 @@ class PB01Vectorizer(SentenceVectorizer):
         "n_noise": [Interval(Integral, 1, None, closed="left")],
         "delta": [Interval(Real, 0, 1, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
+        "tol": [POSITIVE],
         "random_state": ["random_state"],
     }
 

@@ -37,14 +37,8 @@ class PVDBOWVectorizer(NegativeSampling):
         Whether `fit` trains the word vectors, or leaves them as they are.
     n_negatives, noise_power, n_epochs, learning_rate
         As in PBNegVectorizer; the learning rate falls linearly to 0.
-    swap_roles, on_empty, batch_size
-        As in PBNegVectorizer.
-    n_jobs : int or None, default=None
-        Threads; None or -1 for all cores. With more than one, training is not repeatable to the
-        last digit: threads update common words without locks. Inference always is.
-    random_state : int, RandomState instance or None, default=0
-    verbose : bool, default=False
-        Whether to show progress on stderr.
+    swap_roles, on_empty, batch_size, n_jobs, random_state, verbose
+        As in WordPBNegVectorizer; inference is always repeatable.
 
     Attributes
     ----------
