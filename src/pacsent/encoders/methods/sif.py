@@ -47,6 +47,11 @@ class _Weighted(ClosedForm):
         counts = vocabulary._known_counts(type(self).__name__)
         return counts / max(counts.sum(), 1)
 
+    def _summing(self, table, weights):
+        """The function encoded, scale, out -> scale * sum of weight(w) T_w."""
+        weights = weights.astype(self._dtype)
+        return lambda encoded, scale, out: self._pool(encoded, [(table, weights, scale)], out)
+
     def _posterior_of(self, pool):
         """The function encoded, out -> (means, variances), where pool(encoded, scale, out) sums."""
 
@@ -176,7 +181,8 @@ class SIFVectorizer(_Learned):
         if self.learn_from == "texts":
             n = encoded.n_sentences
             n_tokens = np.maximum(np.diff(encoded.offsets), 1)
-            vectors = self._summing(weights)(encoded, 1.0 / n_tokens, None)
+            summing = self._summing(for_kernel(self._tables()[0]), weights)
+            vectors = summing(encoded, 1.0 / n_tokens, None)
             second = moments(vectors, np.full(n, 1.0 / n))[1]
         else:
             some = heaviest(p * weights)  # the others hardly occur, and are most of the table
@@ -201,14 +207,9 @@ class SIFVectorizer(_Learned):
         # a/(a/2 + p) = 2 (a/2) / (a/2 + p)
         return sif_weights(p, self.a_) if self.weights == "SIF" else 2 * sif_weights(p, self.a_ / 2)
 
-    def _summing(self, weights):
-        """The function encoded, scale, out -> scale * sum of weight(w) A_w."""
-        A_hat = for_kernel(self._tables()[0])
-        weights = weights.astype(self._dtype)
-        return lambda encoded, scale, out: self._pool(encoded, [(A_hat, weights, scale)], out)
-
     def _prepared(self):
-        summing = self._summing(self._word_weights(self._shares()))
+        table, weights = for_kernel(self._tables()[0]), self._word_weights(self._shares())
+        summing = self._summing(table, weights)
         U = self.directions_.astype(self._dtype)  # (n_directions, n_dims)
         removed = (self.directions_ * self.shares_[:, None]).astype(self._dtype)
 
@@ -315,14 +316,7 @@ class SIFSumVectorizer(_Learned):
         return table
 
     def _prepared(self):
-        table, weights = self.table(), self._word_weights().astype(self._dtype)
-
-        def pool(encoded, scale, out):
-            if out is None:
-                out = np.empty((encoded.n_sentences, table.shape[1]), table.dtype)
-            return self._pool(encoded, [(table, weights, scale)], out)
-
-        return self._posterior_of(pool)
+        return self._posterior_of(self._summing(self.table(), self._word_weights()))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
