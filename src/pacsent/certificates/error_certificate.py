@@ -1,4 +1,4 @@
-"""The certificate of a classifier: how often it is wrong, from counts on held-out texts."""
+"""The certificate of a classifier, or of anybody's predictions: how often they are wrong."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -7,109 +7,200 @@ import numpy as np
 
 from pacsent.certificates.certificate import Certificate
 from pacsent.certificates.certificate_page import ChartBar
-from pacsent.maths.binomial import upper_limit
+from pacsent.certificates.encoder_certificate import unpacked_losses
+from pacsent.maths.binomial import randomised_upper_limit, upper_limit
 from pacsent.maths.checks import is_count
-from pacsent.maths.rounding import rounded_up
+from pacsent.maths.means import BOLD, betting
+from pacsent.maths.rounding import rounded_down, rounded_up
+
+SCOPES = ("texts", "groups", "same groups")
+BRIER, LOG_LOSS = "Brier score", "log-loss"
+LEAST_PROBABILITY = 0.001  # smaller ones count as this in the log-loss, which is unbounded
+LARGEST = {LOG_LOSS: float(-np.log(LEAST_PROBABILITY))}  # of a loss, where it is not 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorCertificate(Certificate):
-    """An upper bound on the error rate of one fitted classifier.
+    """Upper bounds on how often one classifier, or whoever predicted, is wrong on new texts.
+
+    `n` is the number of independent examples: different texts, where near-duplicates are one, or
+    groups. All bounds of a certificate hold together with probability 1 - delta: where there is
+    more than `bound`, it has half of delta, and all others share the other half.
 
     Attributes
     ----------
     n_errors : int
-        Held-out texts that the classifier got wrong, of `n`.
-    class_counts : dict
-        Per class, where asked for: [texts, errors].
-    class_bounds : dict
-        The bound for each class by itself; they hold together with `bound`.
+        Texts with a wrong prediction, where duplicates are one text, wrong if one of them is.
+    n_duplicates, n_repeated_errors : int
+        Further texts that repeat one of the n, almost or exactly (or belong to the same group), and
+        how many further wrong predictions they have. The bound is the larger of two, with and
+        without them: it holds whether new texts repeat as often or not at all.
+    class_counts, class_bounds : dict
+        Per class: [texts of the class, errors] and the bound on its error rate, 1 - recall; where
+        texts repeat, also [further texts, further errors].
     balanced_bound : float or None
-        Mean of the class bounds.
-    n_duplicates : int
-        Copies of other certified texts that the classifier got right. They are not counted, so that
-        the bound holds both for texts as often as they occur and for different texts.
+        Mean of the class bounds, where all classes have one.
+    answer_counts, answer_bounds : dict
+        Per predicted class: the same for the texts with this prediction, which is 1 - precision.
+    losses, loss_bounds : dict
+        Losses in [0, 1], one for each of the n (packed), and the betting bound on their mean: of
+        the Brier score and the log-loss, and of every error rate where n are groups.
+    scope : {"texts", "groups", "same groups"}
+        What new texts are: of the same distribution; of new groups; or of the groups at hand only.
+    n_groups : int
+        Number of groups where scope is "same groups".
+    seed : int or None
+        Decides which texts were held out, and the order of the losses.
+    holdout : float or None
+        Share that was held out for it.
+    randomised : float or None
+        The number in [0, 1] of a randomised Clopper-Pearson bound, drawn from the seed.
+    digests : dict
+        SHA-256 of the model, texts, labels and predictions, as far as they are known.
     exchangeable : str
         What was checked about new texts coming from the same distribution.
 
     Examples
     --------
-    >>> from pacsent import CertifiedClassifier, TextClassifier
-    >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
-    >>> classifier = CertifiedClassifier(TextClassifier(), holdout=0.5, random_state=0)
-    >>> _ = classifier.fit(texts, ["up", "down"] * 40)
-    >>> classifier.certificate_.n, classifier.certificate_.n_errors
-    (40, 0)
-    >>> classifier.certificate_.bound < 0.1
+    >>> from pacsent.guarantees import certify_predictions
+    >>> certificate = certify_predictions(["up", "down"] * 40, ["up"] * 10 + ["up", "down"] * 35)
+    >>> certificate.n, certificate.n_errors
+    (80, 5)
+    >>> certificate.error < certificate.bound < 0.13
     True
     """
 
     kind: ClassVar[str] = "error"
     assumption: ClassVar[str] = (
-        "the held-out texts and the new texts are drawn independently from one distribution, and "
-        "the classifier was neither fitted nor chosen on the held-out texts, except for the "
-        "choices listed under corrections."
+        "the held-out texts (different ones, or whole groups) and the new ones are drawn "
+        "independently from one distribution, and the predictions come from something that was "
+        "neither fitted nor chosen on the held-out texts, except for the choices listed under "
+        "corrections."
     )
-    needs_texts: ClassVar[tuple[str, ...]] = ("n_duplicates", "provenance", "exchangeable")
+    needs_texts: ClassVar[tuple[str, ...]] = (
+        "n_errors", "n_duplicates", "losses", "seed", "digests", "provenance", "exchangeable",
+    )  # fmt: skip
 
     n_errors: int
+    n_repeated_errors: int = 0
     class_counts: dict = field(default_factory=dict)
     class_bounds: dict = field(default_factory=dict)
     balanced_bound: float | None = None
+    answer_counts: dict = field(default_factory=dict)
+    answer_bounds: dict = field(default_factory=dict)
+    losses: dict = field(default_factory=dict)
+    loss_bounds: dict = field(default_factory=dict)
+    scope: str = "texts"
+    n_groups: int = 0
+    seed: int | None = None
+    holdout: float | None = None
+    randomised: float | None = None
+    digests: dict = field(default_factory=dict)
     provenance: str = "checked"
     exchangeable: str = "not checked"
 
+    # ---- the numbers -------------------------------------------------------------------------
+
     @property
     def error(self) -> float:
-        """Share of the held-out texts that the classifier got wrong."""
+        """Share of the texts (or mean share in the groups) that have a wrong prediction."""
+        if self.scope == "groups":
+            return float(unpacked_losses(self.losses["error"]).mean())
         return self.n_errors / self.n
 
     def recompute(self) -> dict[str, Any]:
-        return bounds_from_counts(self.n, self.n_errors, self.class_counts, self.delta_each)
+        counts = [self.n, self.n_errors, self.n_duplicates, self.n_repeated_errors]
+        return joint_bounds(
+            counts, self.class_counts, self.answer_counts, self.losses, self.delta_each,
+            self.randomised,
+        )  # fmt: skip
 
     def _check(self) -> None:
-        if self.n_errors > self.n:
-            self._refuse("n_errors", f"at most {self.n}, the number of texts")
-        pairs = list(self.class_counts.values())
-        if not all(
-            isinstance(pair, list | tuple)
-            and len(pair) == 2
-            and all(map(is_count, pair))
-            and pair[1] <= pair[0]
-            for pair in pairs
-        ):
-            self._refuse("class_counts", "[texts, errors] for each class, errors <= texts")
-        for place, total in enumerate((self.n, self.n_errors)):
-            if pairs and sum(pair[place] for pair in pairs) != total:
-                what = ("texts that add up to n", "errors that add up to n_errors")[place]
-                self._refuse("class_counts", f"{what} = {total}")
+        if self.scope not in SCOPES:
+            self._refuse("scope", f"one of {SCOPES}")
+        n_texts = self.n + (self.n_duplicates if self.scope == "groups" else 0)
+        if self.n_errors > n_texts:
+            self._refuse("n_errors", f"at most {n_texts}, the number of texts")
+        if self.n_repeated_errors > self.n_duplicates:
+            self._refuse("n_repeated_errors", f"at most {self.n_duplicates}, the further texts")
+        if self.randomised is not None and not 0 <= self.randomised <= 1:
+            self._refuse("randomised", "in [0, 1]")
+        for name in ("class_counts", "answer_counts"):
+            if not all(map(_is_counts, getattr(self, name).values())):
+                self._refuse(name, "[texts, errors] for each class, errors <= texts")
+        if (self.scope == "groups") != ("error" in self.losses):
+            self._refuse("losses", "those of each group exactly where scope is 'groups'")
+        for name in self.losses:
+            size = unpacked_losses(self.losses[name]).size
+            if name in ("error", BRIER, LOG_LOSS) and size != self.n:
+                self._refuse("losses", f"{self.n} numbers for {name}, one for each of n")
+        if self.balanced_bound is not None:
+            # near-duplicates may have different labels: one then counts for each of them
+            totals = self.n + self.n_duplicates, self.n_errors + self.n_repeated_errors
+            for place, total in enumerate(totals):
+                if _total(self.class_counts, place) != total:
+                    what = ("texts that add up to n", "errors that add up to n_errors")[place]
+                    self._refuse("class_counts", f"{what} = {total}")
+
+    # ---- words -------------------------------------------------------------------------------
 
     def sentence(self) -> str:
-        return (
-            f"With {self.confidence} confidence, the error rate on new texts is at most "
-            f"{rounded_up(self.bound)} ({self.n_errors:,} of {self.n:,} held-out texts were wrong: "
-            f"{self.error:.4f})."
-        )
+        sure, most = f"With {self.confidence} confidence", rounded_up(self.bound)
+        seen = f"({self.n_errors:,} of {self.n:,} held-out texts were wrong: {self.error:.4f})."
+        if self.scope == "groups":
+            n_texts = self.n + self.n_duplicates
+            return (
+                f"{sure}, the error rate on texts of new groups, as a mean over groups, is at most "
+                f"{most} (the mean over {self.n:,} held-out groups is {self.error:.4f}; "
+                f"{self.n_errors:,} of their {n_texts:,} texts were wrong)."
+            )
+        if self.scope == "same groups":
+            return (
+                f"{sure}, the error rate on new texts of the same {self.n_groups:,} groups is at "
+                f"most {most} {seen} This is NOT a guarantee for new groups: there are too few "
+                "groups to hold any of them out."
+            )
+        return f"{sure}, the error rate on new texts is at most {most} {seen}"
 
     def rows(self) -> list[tuple[str, str]]:
         rows = []
-        if self.balanced_bound is not None:
+        if self.class_bounds:
+            each = _listed(self.class_bounds, self.class_counts)
+            mean = ""
+            if self.balanced_bound is not None:
+                mean = f" The mean over classes is at most {rounded_up(self.balanced_bound)}."
+            rows.append(("Classes", f"{each}.{mean}"))
+        if self.answer_bounds:
             each = "; ".join(
-                f"{name} at most {rounded_up(bound)} ({wrong:,} of {n:,})"
-                for (name, bound), (n, wrong) in zip(
-                    self.class_bounds.items(), self.class_counts.values()
+                f"{name} is right for at least {rounded_down(1 - bound)} ({_right(pair)})"
+                for (name, bound), pair in zip(
+                    self.answer_bounds.items(), self.answer_counts.values()
                 )
             )
-            mean = rounded_up(self.balanced_bound)
-            rows.append(("Classes", f"{each}. The mean over classes is at most {mean}."))
-        if self.n_duplicates:
-            rows.append(("Duplicates", f"{self.n_duplicates:,} further texts are copies of "
-                         "correctly answered ones; copies count once."))  # fmt: skip
+            rows.append(("Precision", f"{each}."))
+        for name, bound in self.loss_bounds.items():
+            if name in (BRIER, LOG_LOSS):
+                largest = LARGEST.get(name, 1.0)
+                mean = largest * float(unpacked_losses(self.losses[name]).mean())
+                least = f" (probabilities below {LEAST_PROBABILITY:g} count as this)"
+                rows.append((name, f"at most {rounded_up(bound)} (observed {mean:.4f})"
+                             f"{least if name == LOG_LOSS else ''}."))  # fmt: skip
+        n_bounds = 1 + sum(map(len, (self.class_bounds, self.answer_bounds, self.loss_bounds)))
+        if n_bounds > 1:
+            rows.append(("Joint", f"all of this holds together with {self.confidence} confidence; "
+                         "half of delta is for the error rate, half for the rest."))  # fmt: skip
+        if self.n_duplicates and self.scope != "groups":
+            rows.append(("Duplicates", f"{self.n_duplicates:,} further texts repeat one of the "
+                         f"{self.n:,}, almost or exactly. The bound holds for new texts that "
+                         "repeat as often, and for new texts that do not."))  # fmt: skip
+        seed = "" if self.seed is None else f" The seed is {self.seed}."
+        if self.holdout is not None:
+            seed = f" A share of {self.holdout:g} was held out.{seed}"
         return [
             *rows,
             ("Assumption", self.assumption),
             ("New texts from the same distribution", f"{self.exchangeable}."),
-            ("Held-out texts", f"{self.provenance}."),
+            ("Held-out texts", f"{self.provenance}.{seed}"),
             ("Corrections", self.corrected_for()),
         ]
 
@@ -120,25 +211,102 @@ class ErrorCertificate(Certificate):
         ]
 
 
-def bounds_from_counts(n: int, n_errors: int, class_counts: dict, delta: float) -> dict[str, Any]:
-    """Clopper-Pearson bounds on the error, on the error of each class and on their mean.
+def _is_counts(pair) -> bool:
+    if (
+        not isinstance(pair, list | tuple)
+        or len(pair) not in (2, 4)
+        or not all(map(is_count, pair))
+    ):
+        return False
+    return all(wrong <= n for n, wrong in zip(pair[::2], pair[1::2]))
 
-    They hold together with probability 1 - delta: with classes, half of delta is for the error and
-    half is shared by the classes.
+
+def _four(pair) -> list[int]:
+    """[texts, errors, further texts, further errors] of a pair without the latter."""
+    return [*pair, 0, 0][:4]
+
+
+def _total(counts, place) -> int:
+    """All texts (place 0) or all errors (place 1) of these counts."""
+    return sum(pair[place] + pair[place + 2] for pair in map(_four, counts.values()))
+
+
+def _listed(bounds, counts):
+    return "; ".join(
+        f"{name} at most {rounded_up(bound)} ({pair[1]:,} of {pair[0]:,})"
+        for (name, bound), pair in zip(bounds.items(), counts.values())
+    )
+
+
+def _right(pair):
+    return f"{pair[0] - pair[1]:,} of {pair[0]:,}"
+
+
+def share_bound(counts: Any, delta: float, randomised: float | None = None) -> float:
+    """Clopper-Pearson's upper limit on an error rate, where some texts may repeat others.
+
+    `counts` are [texts, errors], or [different texts, those with an error, further texts, further
+    errors]. The larger of two limits: that of all texts holds where texts are drawn independently,
+    repetitions included; that of different texts where these are, and repeat by accident.
 
     Examples
     --------
-    >>> found = bounds_from_counts(200, 20, {}, 0.05)
+    >>> round(share_bound([200, 20], 0.05), 4)
+    0.142
+    >>> share_bound([100, 10, 100, 10], 0.05) > share_bound([200, 20], 0.05)
+    True
+    """
+    n, wrong, more, more_wrong = _four(counts)
+    if randomised is None:
+        found = upper_limit(wrong, n, delta), upper_limit(wrong + more_wrong, n + more, delta)
+    else:
+        found = (
+            randomised_upper_limit(wrong, n, delta, randomised),
+            randomised_upper_limit(wrong + more_wrong, n + more, delta, randomised),
+        )
+    return max(found)
+
+
+def joint_bounds(
+    counts: list[int],
+    class_counts: dict,
+    answer_counts: dict,
+    losses: dict,
+    delta: float,
+    randomised: float | None = None,
+) -> dict[str, Any]:
+    """All bounds of an `ErrorCertificate`; they hold together with probability 1 - delta.
+
+    Where there is more than the error rate, that has half of delta and the others share the other
+    half. Where `losses` has those of groups, they take the place of counts.
+
+    Examples
+    --------
+    >>> found = joint_bounds([200, 20, 0, 0], {}, {}, {}, 0.05)
     >>> round(found["bound"], 4), found["class_bounds"], found["balanced_bound"]
     (0.142, {}, None)
     """
-    if not class_counts:
-        bound = upper_limit(n_errors, n, delta)
-        return {"bound": bound, "class_bounds": {}, "balanced_bound": None}
-    share = delta / (2 * len(class_counts))
-    bounds = {name: upper_limit(wrong, n, share) for name, (n, wrong) in class_counts.items()}
+    means = [name for name in losses if name in (BRIER, LOG_LOSS)]
+    n_others = len(class_counts) + len(answer_counts) + len(means)
+    first, share = (delta / 2, delta / (2 * n_others)) if n_others else (delta, delta)
+
+    def bound(name, pair, delta):
+        if name in losses:
+            return betting(unpacked_losses(losses[name]), delta, cap=BOLD)
+        return share_bound(pair, delta, randomised)
+
+    of_classes = {c: bound(f"class {c}", pair, share) for c, pair in class_counts.items()}
+    of_answers = {c: bound(f"answer {c}", pair, share) for c, pair in answer_counts.items()}
+    all_classes = of_classes and _total(class_counts, 0) == counts[0] + counts[2]
     return {
-        "bound": upper_limit(n_errors, n, delta / 2),
-        "class_bounds": bounds,
-        "balanced_bound": float(np.mean(list(bounds.values()))),
+        "bound": bound("error", counts, first),
+        "class_bounds": of_classes,
+        "balanced_bound": float(np.mean(list(of_classes.values()))) if all_classes else None,
+        "answer_bounds": of_answers,
+        "loss_bounds": {m: LARGEST.get(m, 1.0) * bound(m, None, share) for m in means},
     }
+
+
+def bounds_from_counts(n: int, n_errors: int, class_counts: dict, delta: float) -> dict[str, Any]:
+    """`joint_bounds` of counts on texts that do not repeat."""
+    return joint_bounds([n, n_errors, 0, 0], class_counts, {}, {}, delta)

@@ -1,6 +1,7 @@
-"""Commands about certificates: bound, certify, verify, simulate."""
+"""Commands about certificates: bound, certify, certify-predictions, verify, simulate."""
 
 import warnings
+from functools import partial
 
 import click
 
@@ -20,7 +21,7 @@ from pacsent.cli.command_line import (
 )
 from pacsent.cli.embed_commands import check_parameters
 from pacsent.cli.printing import echo_json, noted, table, terminal_width
-from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
+from pacsent.cli.text_inputs import TextsPath, read_texts, say, text_options
 
 
 @cli.command()
@@ -156,6 +157,76 @@ def certify(model, texts, output, kind, method, overwrite, as_json, no_calibrate
         with replacing(output) as file:
             file.write((certificate.to_json() + "\n").encode())
     click.echo(certificate.to_json() if as_json else str(certificate))
+
+
+def _column(option, help, **how):
+    """An option that names a column of a table."""
+    return click.option(option, f"{option[2:]}_column", metavar="COLUMN", help=help, **how)
+
+
+@cli.command("certify-predictions")
+@click.argument("data", metavar="TABLE", type=TextsPath())
+@click.option("-o", "--output", type=click.Path(), help="Also write the certificate as JSON.")
+@_column("--label", "Column of the right class.", default="label")
+@_column("--prediction", "Column of the predicted class.", default="prediction")
+@_column("--probability", "Column of the probability that the prediction is right: bounds the "
+         "Brier score and the log-loss.")  # fmt: skip
+@_column("--group", "Column of the group (author, book, day): the guarantee is for new groups, "
+         "each of which counts as one example.")  # fmt: skip
+@partial(text_options, more=" Duplicates are looked for in it.", default="text, if there is one")
+@click.option("--classes", metavar="A,B,...", help="All classes.  [default: those of --label]")
+@click.option(
+    "--recall",
+    metavar="A,B,...",
+    help="Also bound the error rate among texts of these classes; all for every class.",
+)
+@click.option(
+    "--precision",
+    metavar="A,B,...",
+    help="Also bound the error rate among texts with these predictions, or all.",
+)
+@delta_option
+@click.option("--n-candidates", type=click.IntRange(min=1), default=1,
+              help="Number of models, prompts or settings that were compared on TABLE, this one "
+              "included; the bound is corrected for it.")  # fmt: skip
+@click.option("--randomised", is_flag=True, help="Use the randomised Clopper-Pearson limit.")
+@click.option("--random-state", type=click.IntRange(min=0),
+              help="Seed of the order of losses.  [default: drawn, and recorded]")  # fmt: skip
+@overwrite_option
+@json_option
+@quiet_option
+def certify_predictions(data, output, overwrite, as_json, quiet, **given):
+    """Certify how often the predictions in TABLE are right.
+
+    TABLE (.csv, .tsv, .jsonl, .parquet) has a row for each text: its right class, and what a model,
+    a language model or a person predicted without the right classes. A column of texts is searched
+    for duplicates and near-duplicates, which are no independent examples. All bounds hold together
+    with confidence 1 - delta.
+    """
+    from pacsent.files import check_output, replacing
+    from pacsent.guarantees import certify_predictions
+    from pacsent.text.tables import read_predictions
+
+    check_output(output, [data], overwrite=overwrite)
+    columns = {name: given.pop(name) for name in list(given) if name.endswith("_column")}
+    found = read_predictions(data, **columns, kind=given.pop("input_format"), report=say(quiet))
+    for name in ("classes", "recall", "precision"):
+        given[name] = _class_list(given[name]) or (None if name == "classes" else ())
+    certificate = certify_predictions(
+        found.labels, found.predictions, probabilities=found.probabilities, texts=found.texts,
+        groups=found.groups, **given,
+    )  # fmt: skip
+    if output:
+        with replacing(output) as file:
+            file.write((certificate.to_json() + "\n").encode())
+    click.echo(certificate.to_json() if as_json else str(certificate))
+
+
+def _class_list(listed):
+    """The classes between commas; "all" stays a word."""
+    if listed is None or listed == "all":
+        return listed
+    return [name.strip() for name in listed.split(",") if name.strip()]
 
 
 @cli.command()

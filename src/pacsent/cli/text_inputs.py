@@ -26,13 +26,13 @@ def _kind(context, parameter, value):
     return None if value is None else _FORMATS[value]
 
 
-def text_options(command, more: str = ""):
+def text_options(command, more: str = "", default: str = "text, or the only column"):
     """--text-column and --input-format, for every command that takes texts."""
     column = click.option(
         "--text-column",
         metavar="COLUMN",
         help="Column of the text in a table (.csv, .tsv, .jsonl, .parquet, packed or not)."
-        f"{more}  [default: text, or the only column]",
+        f"{more}  [default: {default}]",
     )
     form = click.option(
         "--input-format",

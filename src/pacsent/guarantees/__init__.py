@@ -15,6 +15,7 @@ __getattr__, __dir__ = offer(
         "certify_numbers": "intervals",
         "ErrorCertificate": "error_bounds",
         "certify": "error_bounds",
+        "certify_predictions": "predictions",
         "Abstaining": "abstaining",
         "AnswerRule": "answers",
         "Comparison": "comparison",

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 
 from pacsent.maths import bounds
 
-_CAP = 0.5  # of the largest bet that cannot lose everything
+_CAP = 0.5  # of the largest bet that cannot lose everything, in certificates of encoders
+BOLD = 0.9  # the same for few losses, where it gives smaller bounds
 _ROUNDING = 1e-12  # relative; a float64 sum of a million logarithms is off by less
 
 
@@ -74,14 +75,15 @@ class Bets(NamedTuple):
 
     losses: np.ndarray  # (n,), in the order in which they are looked at
     sizes: np.ndarray  # (n,), predictable; the cap depends on the mean that is tested
+    cap: float = _CAP
 
     def log_wealth(self, mean: float) -> np.ndarray:
         """ln K_t(mean) for t = 1..n; K is a supermartingale if the losses' mean is >= `mean`."""
-        bets = np.minimum(self.sizes, _CAP / (1.0 - mean)) if mean < 1 else self.sizes
+        bets = np.minimum(self.sizes, self.cap / (1.0 - mean)) if mean < 1 else self.sizes
         return np.cumsum(np.log1p(bets * (mean - self.losses)))
 
 
-def bets(losses: ArrayLike, delta: float, *, anytime: bool = False) -> Bets:
+def bets(losses: ArrayLike, delta: float, *, anytime: bool = False, cap: float = _CAP) -> Bets:
     """Plug-in bets of Waudby-Smith and Ramdas (2024): sqrt(2 ln(1/delta) / (variance so far * n)).
 
     With `anytime` the end is not known: t ln(1 + t) takes the place of n.
@@ -93,10 +95,10 @@ def bets(losses: ArrayLike, delta: float, *, anytime: bool = False) -> Bets:
     variances = (0.25 + np.cumsum((losses - means) ** 2)) / (t + 1)
     before = np.concatenate([[0.25], variances[:-1]])
     horizon = t * np.log1p(t) if anytime else float(losses.size)
-    return Bets(losses, np.sqrt(2 * np.log(1 / delta) / (before * horizon)))
+    return Bets(losses, np.sqrt(2 * np.log(1 / delta) / (before * horizon)), cap)
 
 
-def betting(losses: ArrayLike, delta: float, *, anytime: bool = False) -> float:
+def betting(losses: ArrayLike, delta: float, *, anytime: bool = False, cap: float = _CAP) -> float:
     """Betting bound: the smallest mean that a bettor against all larger ones has ruined.
 
         K_t(m) = prod over i <= t of (1 + b_i(m) (m - X_i)),   b_i known before X_i
@@ -116,6 +118,8 @@ def betting(losses: ArrayLike, delta: float, *, anytime: bool = False) -> float:
         In an order that was fixed without looking at them.
     delta : float
     anytime : bool, default=False
+    cap : float, default=0.5
+        The largest share of the wealth that one loss may cost, below 1, fixed beforehand.
 
     Notes
     -----
@@ -129,7 +133,7 @@ def betting(losses: ArrayLike, delta: float, *, anytime: bool = False) -> float:
     >>> 0.27 < betting(losses, 0.05) < maurer_pontil(losses, 0.05) < chernoff(losses, 0.05)
     True
     """
-    placed = bets(losses, delta, anytime=anytime)
+    placed = bets(losses, delta, anytime=anytime, cap=cap)
     n, mean = placed.losses.size, float(placed.losses.mean())
     bound = _smallest_excluded(
         lambda m: float(placed.log_wealth(m).max()),

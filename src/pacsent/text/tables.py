@@ -10,6 +10,7 @@ import contextlib
 import csv
 import itertools
 import json
+import math
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -127,7 +128,7 @@ class TextTable:
     kind : {"csv", "tsv", "jsonl", "parquet", "text"}, optional
         What the file holds; by its name if omitted. "text" has one text per line.
     text_column : str, optional
-        By default `text`, or the only column of a file that has one.
+        By default `text`, or the only column of a file that has one. False: no text is read.
 
     Attributes
     ----------
@@ -150,12 +151,12 @@ class TextTable:
         *,
         file: Any = None,
         kind: str | None = None,
-        text_column: str | None = None,
+        text_column: str | bool | None = None,
     ):
         self.kind = kind or kind_of(os.path.basename(path))[0] or "text"
         self.name = str(path) if file is not None else Path(path).name
         self.name = "standard input" if self.name == "-" else self.name
-        if self.kind == "text" and text_column not in (None, TEXT):
+        if self.kind == "text" and text_column not in (None, False, TEXT):
             raise ValueError(
                 f"{self.name} must be a table to have the column {text_column}. Got lines of text "
                 "instead. Name the format of the file, such as csv, or leave the column out."
@@ -163,6 +164,12 @@ class TextTable:
         self._source = Source(path, file)
         self._rows: _Reader = _READERS[self.kind](self)
         self.names = self._rows.names
+        self.text_column: Any = False
+        self.note = ""
+        if text_column is not False:
+            self._choose_text(text_column)
+
+    def _choose_text(self, text_column):
         alone = text_column is None and TEXT not in self.names and len(self.names) == 1
         self.text_column = self.names[0] if alone else text_column or TEXT
         self.chosen([self.text_column], "text_column")
@@ -212,12 +219,17 @@ class TextTable:
         """
         kept = self.chosen(columns)
         self._rows.keeps_all = tuple(columns) == ("*",)
-        some = self._rows.batches([self.text_column, *kept], n_rows)
-        for texts, *values, wrong, lines in some:
+        wanted = [self.text_column, *kept] if self.has_text else kept
+        for *values, wrong, lines in self._rows.batches(wanted, n_rows):
+            texts = values.pop(0) if self.has_text else [""] * len(lines)
             bad = [BadRow(f"{self.unit} {number:,}", error, number) for number, error in wrong]
             if bad and on_bad == "refuse":
                 raise ValueError(f"{self.place(wrong[0][0])} {bad[0].error}")
             yield TextRows(texts, dict(zip(kept, values)), bad, lines)
+
+    @property
+    def has_text(self) -> bool:
+        return self.text_column is not False
 
     @property
     def unit(self) -> str:
@@ -247,14 +259,16 @@ class _Reader:
     def batches(self, wanted: list[str], n_rows: int) -> Iterator[list]:
         rows = self.rows(wanted)
         begun = False
+        blank = [""] if self.table.has_text else []  # the text of a row that could not be read
         while some := list(itertools.islice(rows, n_rows)):
             wrong = []
             for at, (number, values, error) in enumerate(some):
-                error = error or (None if values is None else _text_error(values[0]))
+                if error is None and values is not None and blank:
+                    error = _text_error(values[0])
                 if error:
                     wrong.append((number, error))
-                    rest = [None] * (len(wanted) - 1) if values is None else values[1:]
-                    some[at] = number, ["", *rest], error
+                    values = [None] * len(wanted) if values is None else values
+                    some[at] = number, [*blank, *values[len(blank) :]], error
             lines, columns, _ = zip(*some)
             yield [*map(list, zip(*columns)), wrong, list(lines)]
             begun = True
@@ -450,7 +464,7 @@ class _Parquet(_Reader):
     def batches(self, wanted, n_rows):
         pa = pyarrow()
         schema = self._file.schema_arrow
-        kind = self._text_type(schema.field(wanted[0]))
+        kind = self._text_type(schema.field(wanted[0])) if self.table.has_text else None
         done = 0
         with self._understood():
             read = self._file.iter_batches(
@@ -458,9 +472,9 @@ class _Parquet(_Reader):
             )
             for batch in read:
                 texts, *others = (batch.column(name) for name in wanted)
-                texts = texts if texts.type == kind else texts.cast(kind)
+                texts = texts if kind is None or texts.type == kind else texts.cast(kind)
                 wrong = []
-                if texts.null_count:
+                if kind is not None and texts.null_count:
                     missing = texts.is_null().to_numpy(zero_copy_only=False).nonzero()[0]
                     error = _text_error(None) or ""
                     wrong = [(done + int(i) + 1, error) for i in missing]
@@ -470,7 +484,7 @@ class _Parquet(_Reader):
                 yield [texts, *others, wrong, lines]
         if not done:
             yield [
-                pa.array([], kind),
+                pa.array([], kind or schema.field(wanted[0]).type),
                 *(pa.array([], schema.field(n).type) for n in wanted[1:]),
                 [],
                 (),
@@ -619,6 +633,88 @@ def read_labelled_texts(
         report(what_was_read(table, len(texts)))
         _report_spaces(columns[0], report)
     return texts, columns[0], columns[1] if len(columns) > 1 else None
+
+
+class PredictionTable(NamedTuple):
+    """The columns of a table of predictions; None for those that were not asked for."""
+
+    labels: list[str]
+    predictions: list[str]
+    probabilities: list[float] | None
+    groups: list[str] | None
+    texts: list[str] | None
+
+
+def read_predictions(
+    path: str | os.PathLike,
+    *,
+    label_column: str = LABEL,
+    prediction_column: str = "prediction",
+    probability_column: str | None = None,
+    group_column: str | None = None,
+    text_column: str | None = None,
+    kind: str | None = None,
+    report: Report | None = None,
+) -> PredictionTable:
+    """Return the labels and predictions of a table, and further columns that are named.
+
+    Texts are read where `text_column` is named or the table has a column `text`.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> table = pathlib.Path(tempfile.mkdtemp(), "answers.csv")
+    >>> _ = table.write_text("label,prediction\\nyes,yes\\nno,yes\\n")
+    >>> read_predictions(table).predictions
+    ['yes', 'yes']
+    """
+    wanted = {"label": label_column, "prediction": prediction_column}
+    wanted |= {"probability": probability_column} if probability_column is not None else {}
+    wanted |= {"group": group_column} if group_column is not None else {}
+    columns: dict[str, list] = {what: [] for what in wanted}
+    texts: list[str] = []
+    with TextTable(path, kind=kind, text_column=text_column or False) as table:
+        if table.kind == "text":
+            raise ValueError(
+                f"{table.name} must be a table: .csv, .tsv, .jsonl or .parquet. Got lines of text "
+                "instead. Name the format with input_format."
+            )
+        if text_column is None and TEXT in table.names:
+            table.text_column, table.note = TEXT, f"column {TEXT}"
+        for what, name in wanted.items():
+            table.chosen([name], f"{what}_column")
+        for some, values, _, lines in table.batches(list(wanted.values())):
+            for what, name in wanted.items():
+                read = values[name]
+                read = read if isinstance(read, list) else read.to_pylist()
+                for number, value in zip(lines, read):
+                    value = checked_name(value, what, table.place(number))
+                    if what == "probability":
+                        value = _as_probability(value, table.place(number))
+                    columns[what].append(value)
+            texts += some if isinstance(some, list) else some.to_pylist()
+    if not texts:
+        raise ValueError(f"{table.name} must hold predictions. Got no row instead.")
+    if report is not None:
+        named = [f"{what} column {name}" for what, name in wanted.items()]
+        table.note = ", ".join([*([table.note] if table.note else []), *named])
+        report(what_was_read(table, len(texts)))
+    return PredictionTable(
+        columns["label"], columns["prediction"], columns.get("probability"), columns.get("group"),
+        texts if table.has_text else None,
+    )  # fmt: skip
+
+
+def _as_probability(value: str, where: str) -> float:
+    try:
+        found = float(value)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found <= 1:
+        raise ValueError(
+            f"{where} must have a probability between 0 and 1. Got {value[:40]!r} instead."
+        )
+    return found
 
 
 def _first_line(path) -> str:

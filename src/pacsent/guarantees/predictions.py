@@ -1,0 +1,317 @@
+"""`certify_predictions`: how often anybody's predictions are wrong, from labels alone.
+
+The predictions may come from any model, from a language model or from people; nothing but labels
+and predictions is needed. `error_certificate` is what everything else certifies errors with.
+"""
+
+import hashlib
+import json
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pacsent.certificates.encoder_certificate import packed_losses
+from pacsent.certificates.error_certificate import (
+    BRIER,
+    LARGEST,
+    LEAST_PROBABILITY,
+    LOG_LOSS,
+    ErrorCertificate,
+    joint_bounds,
+)
+from pacsent.classify.inputs import as_classes, as_groups, as_labels, few
+from pacsent.guarantees.splitting import FEWEST_GROUPS, units_of
+from pacsent.maths.checks import check_count, check_probability, is_count
+
+_SUM = 1e-3  # by which probabilities of one text may fail to add up to 1
+
+
+def certify_predictions(
+    labels: Any,
+    predictions: Any,
+    *,
+    probabilities: Any = None,
+    texts: Any = None,
+    groups: Sequence | None = None,
+    classes: Sequence | None = None,
+    recall: Any = (),
+    precision: Any = (),
+    delta: float = 0.05,
+    n_candidates: int = 1,
+    randomised: bool = False,
+    random_state: int | None = None,
+) -> ErrorCertificate:
+    """Bound how often predictions are wrong on new texts; all bounds hold together.
+
+    The texts must be drawn as the new ones will be, and whatever predicted them must neither have
+    been fitted nor chosen on their labels.
+
+    Parameters
+    ----------
+    labels, predictions : lists, arrays or columns
+        The right class and the predicted class of each text.
+    probabilities : array, optional
+        Shape (n,): of the predicted class being right; (n, n_classes): of all classes, in their
+        order. Bounds the Brier score and the log-loss.
+    texts : list of str, or rows of an array or a table, optional
+        Finds duplicates and near-duplicates, which are no independent examples. Without it they are
+        not looked for.
+    groups : list, optional
+        The author, the book, the day of each text. The guarantee is then for new groups, each of
+        which counts as one example; with fewer than 8 groups it is not, and says so.
+    classes : list, optional
+        All classes; those among the labels, in order, if omitted.
+    recall, precision : list of classes, or "all"
+        Bound the error rate among the texts of these classes (1 - recall; with all classes also the
+        mean of them, the balanced error), and among the texts predicted to be of these
+        (1 - precision).
+    delta : float, default=0.05
+        Probability that some bound of the certificate is false.
+    n_candidates : int, default=1
+        How many models, prompts or settings were compared on these labels before this one was kept.
+    randomised : bool, default=False
+        Use the randomised Clopper-Pearson limit: a little smaller, and decided by a random number.
+    random_state : int or None
+        Seed of the order of losses, and of that number. None draws one; it is recorded.
+
+    Returns
+    -------
+    certificate : ErrorCertificate
+
+    Examples
+    --------
+    >>> from pacsent.guarantees import certify_predictions
+    >>> labels = ["spam", "mail"] * 100
+    >>> answers = ["spam", "mail"] * 95 + ["mail"] * 10
+    >>> certificate = certify_predictions(labels, answers, recall="all", precision=["spam"])
+    >>> round(certificate.bound, 3), round(certificate.class_bounds["spam"], 3)
+    (0.057, 0.121)
+    >>> round(1 - certificate.answer_bounds["spam"], 3)  # precision is at least
+    0.951
+    """
+    true = as_labels(labels)
+    predicted = as_labels(predictions, len(true), name="predictions")
+    if not true:
+        raise ValueError("labels must hold at least one label. Got none instead.")
+    names = as_classes(_class_names(classes, true)).tolist()
+    for what, values in (("labels", true), ("predictions", predicted)):
+        _check_among(names, values, what)
+    seed = _seed(random_state)
+    group_of = as_groups(groups, len(true), "auto")
+    units = None
+    if texts is not None:
+        units = units_of(texts if hasattr(texts, "shape") else list(texts))
+        if units.size != len(true):
+            raise ValueError(
+                f"texts must be one for each of the {len(true):,} labels. Got {units.size:,} "
+                "instead."
+            )
+    wrong = np.array([one != other for one, other in zip(true, predicted)], bool)
+    return error_certificate(
+        true, predicted,
+        units=units, group_of=group_of,
+        recall=_chosen(recall, names, "recall"), precision=_chosen(precision, names, "precision"),
+        row_losses=_row_losses(probabilities, wrong, true, names),
+        delta=delta, n_candidates=n_candidates, seed=seed, randomised=randomised,
+        noted={
+            "provenance": "given; whether whatever predicted them was fitted on them is not known"
+            + ("" if texts is not None else ", and duplicates were not looked for: texts are not "
+               "given"),
+            "digests": {"labels": digest(true), "predictions": digest(predicted)}
+            | ({} if texts is None else {"texts": digest(texts)}),
+        },
+    )  # fmt: skip
+
+
+def error_certificate(
+    labels: list,
+    predictions: list,
+    *,
+    units: np.ndarray | None = None,
+    group_of: np.ndarray | None = None,
+    recall: Sequence = (),
+    precision: Sequence = (),
+    row_losses: dict[str, np.ndarray] | None = None,
+    delta: float = 0.05,
+    n_candidates: int = 1,
+    seed: int | None = None,
+    randomised: bool = False,
+    noted: dict[str, Any] | None = None,
+) -> ErrorCertificate:
+    """The certificate of predictions of texts, of which those of one unit or group are not alone.
+
+    Parameters
+    ----------
+    labels, predictions : list
+    units, group_of : array of int, optional
+        Of each text: `splitting.units_of`, and the number of its group.
+    recall, precision : classes
+    row_losses : dict, optional
+        Further losses in [0, 1] of each text, by name.
+    delta, n_candidates, seed, randomised : see `certify_predictions`
+    noted : dict, optional
+        Further fields: provenance, exchangeable, holdout, digests.
+
+    Examples
+    --------
+    >>> error_certificate(["a", "b"] * 50, ["a"] * 100, units=np.arange(100) // 2).n
+    50
+    """
+    delta = check_probability("delta", delta)
+    n_candidates = check_count("n_candidates", n_candidates)
+    seed = _seed(seed)
+    wrong = np.array([one != other for one, other in zip(labels, predictions)], bool)
+    units = np.arange(wrong.size) if units is None else np.asarray(units)
+    n_groups = 0 if group_of is None else np.unique(group_of).size
+    grouped = n_groups >= FEWEST_GROUPS
+    if grouped:
+        units = np.asarray(group_of)
+    of = {
+        kind: {name: np.array([value == name for value in values], bool) for name in chosen}
+        for kind, values, chosen in (
+            ("class", labels, recall), ("answer", predictions, precision)
+        )
+    }  # fmt: skip
+    counts = {
+        kind: {str(name): _counts(units[some], wrong[some], grouped) for name, some in each.items()}
+        for kind, each in of.items()
+    }
+    losses = {name: _packed(units, values, seed) for name, values in (row_losses or {}).items()}
+    if grouped:
+        losses["error"] = _packed(units, wrong, seed)
+        for kind, each in of.items():
+            for name, some in each.items():
+                if some.any():
+                    losses[f"{kind} {name}"] = _packed(units[some], wrong[some], seed)
+    n = np.unique(units).size
+    total = [n, int(wrong.sum()), wrong.size - n, 0] if grouped else _counts(units, wrong)
+    total = [*total, 0, 0][:4]
+    u = float(np.random.default_rng([seed, 2]).random()) if randomised else None
+    return ErrorCertificate(
+        **joint_bounds(total, counts["class"], counts["answer"], losses, delta / n_candidates, u),
+        n=n, n_errors=total[1], n_duplicates=total[2], n_repeated_errors=total[3],
+        class_counts=counts["class"], answer_counts=counts["answer"], losses=losses,
+        scope="groups" if grouped else "same groups" if n_groups else "texts",
+        n_groups=0 if grouped else n_groups, delta=delta, seed=seed, randomised=u,
+        corrections={"candidates": n_candidates} if n_candidates > 1 else {},
+        **(noted or {}),
+    )  # fmt: skip
+
+
+def _counts(units, wrong, grouped=False) -> list[int]:
+    """[units, those with an error, further texts, further errors]; two numbers without further."""
+    if grouped:  # how many texts: the bound is from the losses of groups
+        return [int(wrong.size), int(wrong.sum())]
+    _, of_row = np.unique(units, return_inverse=True)
+    n = int(of_row.max(initial=-1)) + 1
+    n_wrong = int((np.bincount(of_row, wrong, n) > 0).sum())
+    found = [n, n_wrong, int(wrong.size) - n, int(wrong.sum()) - n_wrong]
+    return found if found[2] else found[:2]
+
+
+def _packed(units, values, seed) -> str:
+    """The mean of each unit, in an order that does not depend on the values."""
+    _, of_row = np.unique(units, return_inverse=True)
+    means = np.bincount(of_row, values) / np.bincount(of_row)
+    return packed_losses(np.random.default_rng([seed, 1]).permutation(means))
+
+
+# ------------------------------------------------------------------------------------------------
+# what is given
+# ------------------------------------------------------------------------------------------------
+
+
+def _seed(random_state) -> int:
+    if random_state is None:
+        return secrets.randbits(62)
+    if not is_count(random_state):
+        raise ValueError(
+            f"random_state must be an integer of at least 0, or None. Got {random_state!r} instead."
+        )
+    return int(random_state)
+
+
+def _class_names(classes, true) -> list:
+    if classes is None:
+        return sorted(set(true))
+    names = as_labels(classes, name="classes")
+    if len(set(names)) != len(names) or not names:
+        raise ValueError(f"classes must be all different, at least one. Got {few(names)} instead.")
+    return names
+
+
+def _check_among(names, values, what):
+    known = set(names)
+    other = next((row for row, value in enumerate(values) if value not in known), None)
+    if other is not None:
+        raise ValueError(
+            f"{what} must be among the classes ({few(names)}). Got {values[other]!r} in row "
+            f"{other:,} instead. Name all classes, such as classes=A,B, or correct the row."
+        )
+
+
+def _chosen(chosen, names, what) -> list:
+    """The classes in `chosen`, which may be "all"."""
+    if isinstance(chosen, str):
+        if chosen == "all":
+            return names
+        chosen = [chosen]
+    chosen = list(dict.fromkeys(as_labels(chosen, name=what)))
+    _check_among(names, chosen, what)
+    return chosen
+
+
+def _row_losses(probabilities, wrong, true, names) -> dict[str, np.ndarray]:
+    """Brier score and log-loss of each text, both scaled to [0, 1]."""
+    if probabilities is None:
+        return {}
+    rule = (
+        f"probabilities must be one number in [0, 1] for each of the {len(true):,} texts, or one "
+        f"for each of the {len(names)} classes"
+    )
+    try:
+        p = np.asarray(probabilities, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{rule}. Got something else instead.") from None
+    if p.shape not in ((len(true),), (len(true), len(names))):
+        raise ValueError(f"{rule}. Got shape {p.shape} instead.")
+    bad = np.argwhere(~((p >= 0) & (p <= 1)))  # also nan
+    if bad.size:
+        raise ValueError(f"{rule}. Got {p[tuple(bad[0])]} in row {bad[0][0]:,} instead.")
+    if p.ndim == 1:
+        brier, of_true = (p - ~wrong) ** 2, np.where(wrong, 1 - p, p)
+    else:
+        off = np.flatnonzero(np.abs(p.sum(axis=1) - 1) > _SUM)
+        if off.size:
+            raise ValueError(
+                f"probabilities of a text must add up to 1. Got {p[off[0]].sum():g} in row "
+                f"{off[0]:,} instead."
+            )
+        place = {name: at for at, name in enumerate(names)}
+        hit = np.zeros_like(p)
+        hit[np.arange(len(true)), [place[name] for name in true]] = 1.0
+        brier, of_true = ((p - hit) ** 2).sum(axis=1) / 2, (p * hit).sum(axis=1)
+    log_loss = -np.log(np.maximum(of_true, LEAST_PROBABILITY)) / LARGEST[LOG_LOSS]
+    return {BRIER: np.clip(brier, 0, 1), LOG_LOSS: np.clip(log_loss, 0, 1)}
+
+
+def digest(values: Any) -> str:
+    """SHA-256 of labels, texts or the rows of an array, in their order.
+
+    Examples
+    --------
+    >>> digest(["a", "b"])[:8], digest(["ab"])[:8]
+    ('0473ef2d', 'fd87d26e')
+    """
+    total = hashlib.sha256()
+    if hasattr(values, "tocsr"):
+        rows = values.tocsr()
+        for part in (rows.indptr, rows.indices, rows.data):
+            total.update(np.ascontiguousarray(part).tobytes())
+    elif hasattr(values, "shape") and np.asarray(values).dtype != object:
+        total.update(np.ascontiguousarray(values).tobytes())
+    else:
+        total.update(json.dumps(np.asarray(values, object).tolist(), default=str).encode())
+    return total.hexdigest()

@@ -1,0 +1,138 @@
+"""Units of dependence: texts that repeat each other or share a group stay on one side of a split.
+
+A guarantee needs independent examples. Copies, near-duplicates and texts of one group are not; they
+are one unit each, held out or fitted as a whole.
+"""
+
+import secrets
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pacsent.classify.near_duplicates import NEAR, text_units
+from pacsent.maths.checks import is_count, is_number
+
+FEWEST_GROUPS = 8  # held out: with fewer, no bound on the mean over groups is below one half
+# The share with the smallest certified error: (units up to which, share), by
+# benchmarks/choose_holdout.py on training sets.
+SHARES = ((300, 0.4), (1000, 0.3), (float("inf"), 0.2))
+
+
+def units_of(X: Any, near: float | None = NEAR) -> np.ndarray:
+    """The unit of each text, or of each row of an array, a sparse matrix or a table, (n,).
+
+    Texts are in one unit where they are the same but for spacing, capitals and marks, or where the
+    cosine of their words' tf-idf is at least `near`; rows where they are equal.
+
+    Examples
+    --------
+    >>> units_of(["a dull film with no plot", "a dull film without plot", "so good"])
+    array([0, 1, 2])
+    >>> units_of(np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 4.0]]))
+    array([0, 0, 1])
+    """
+    if isinstance(X, (list, tuple)) and all(isinstance(one, str) for one in X):
+        return text_units(X, near)
+    if hasattr(X, "tocsr"):
+        rows = X.tocsr(copy=True)
+        rows.sum_duplicates()
+        keys = [
+            (rows.indices[a:b].tobytes(), rows.data[a:b].tobytes())
+            for a, b in zip(rows.indptr[:-1], rows.indptr[1:])
+        ]
+    else:
+        table = np.asarray(X)
+        plain = table.dtype != object
+        keys = [row.tobytes() if plain else repr(np.asarray(row).tolist()) for row in table]
+    number = {key: at for at, key in enumerate(dict.fromkeys(keys))}
+    return np.array([number[key] for key in keys], np.int64)
+
+
+def one_of_each(units: np.ndarray, seed: int) -> np.ndarray:
+    """One row of each unit, drawn at random, in order: independent where units are.
+
+    Examples
+    --------
+    >>> one_of_each(np.array([0, 1, 2, 2]), seed=0).size
+    3
+    """
+    order = np.random.default_rng(seed).permutation(units.size)
+    return np.sort(order[np.unique(units[order], return_index=True)[1]])
+
+
+def holdout_share(holdout: Any, n_units: int) -> float:
+    """The share to hold out of `n_units`, where `holdout` is a share or "auto".
+
+    Examples
+    --------
+    >>> holdout_share("auto", 100), holdout_share("auto", 5000), holdout_share(0.25, 100)
+    (0.4, 0.2, 0.25)
+    """
+    if isinstance(holdout, str) and holdout == "auto":
+        return next(share for most, share in SHARES if n_units <= most)
+    if not is_number(holdout) or not 0 < holdout < 1:
+        raise ValueError(
+            f"holdout must be 'auto' or a share strictly between 0 and 1. Got {holdout!r} instead."
+        )
+    return float(holdout)
+
+
+class Split(NamedTuple):
+    """Rows held out and rows to fit, and what a guarantee from those held out is about.
+
+    `units` says which rows belong together; `scope` is that of `ErrorCertificate`.
+    """
+
+    held_out: np.ndarray
+    rest: np.ndarray
+    units: np.ndarray  # (n,)
+    seed: int
+    share: float
+    scope: str = "texts"
+
+
+def split(
+    units: np.ndarray,
+    holdout: Any = "auto",
+    seed: int | None = None,
+    groups: Sequence | np.ndarray | None = None,
+) -> Split:
+    """Hold out a random share of the units; of the groups, where there are enough of them.
+
+    Parameters
+    ----------
+    units : array of int
+        `units_of(X)`.
+    holdout : float or "auto"
+        Share of the units, or "auto": by their number, see `SHARES`.
+    seed : int or None
+        None draws one from the system; it is returned.
+    groups : array, optional
+        Numbers of groups. Whole groups are held out, and the guarantee is for new groups. Where
+        fewer than `FEWEST_GROUPS` would be held out, units are, and the scope is "same groups".
+
+    Examples
+    --------
+    >>> found = split(np.array([3, 3, 5, 5]), 0.5, seed=0)
+    >>> sorted([found.held_out.tolist(), found.rest.tolist()])
+    [[0, 1], [2, 3]]
+    >>> split(np.arange(40), 0.5, seed=0, groups=np.arange(40) // 10).scope
+    'same groups'
+    """
+    if seed is not None and not is_count(seed):
+        raise ValueError(f"seed must be an integer of at least 0, or None. Got {seed!r} instead.")
+    seed = secrets.randbits(63) if seed is None else int(seed)
+    scope, units = "texts", np.asarray(units)
+    if groups is not None:
+        n_groups = np.unique(groups).size
+        enough = round(holdout_share(holdout, n_groups) * n_groups) >= FEWEST_GROUPS
+        scope, units = ("groups", np.asarray(groups)) if enough else ("same groups", units)
+    _, first, of_row = np.unique(units, return_index=True, return_inverse=True)
+    share = holdout_share(holdout, first.size)
+    drawn = np.random.default_rng(seed).permutation(first.size)
+    held_out = np.zeros(first.size, bool)
+    # units are numbered as they come, whatever their names
+    held_out[np.argsort(first)[drawn[: max(1, round(share * first.size))]]] = True
+    kept = held_out[of_row]
+    return Split(np.flatnonzero(kept), np.flatnonzero(~kept), units, seed, share, scope)
