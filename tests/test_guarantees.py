@@ -11,13 +11,12 @@ from scipy import stats
 
 import pacsent
 from pacsent import CertifiedClassifier, TextClassifier
-from pacsent.certificates.error_certificate import ErrorCertificate, bounds_from_counts
 from pacsent.classify.fitting import folds_for
 from pacsent.guarantees import AnswerRule, StreamWatcher, certify, check_exchangeable, compare
 from pacsent.guarantees.abstaining import abstain
 from pacsent.guarantees.calibration_set import ROUND_ERRORS, Calibration
 from pacsent.guarantees.comparison import Comparison
-from pacsent.guarantees.error_bounds import counted_once
+from pacsent.guarantees.error_certificate import ErrorCertificate, joint_bounds
 from pacsent.guarantees.label_sets import set_thresholds
 from pacsent.maths import binomial
 from pacsent.maths.rounding import rounded_up
@@ -59,7 +58,9 @@ def error_violations(rng, n_classes=4, n=60, share=True):
         wrong = rng.binomial(n, truth)
         counts = {str(c): [n, int(w)] for c, w in enumerate(wrong)}
         delta = DELTA if share else DELTA * 2 * n_classes  # as if each could have all of it
-        found = bounds_from_counts(n * n_classes, int(wrong.sum()), counts, delta)
+        found = joint_bounds(
+            {"n": n * n_classes, "n_errors": int(wrong.sum()), "class_counts": counts}, delta
+        )
         overall, balanced = found["bound"], found["balanced_bound"]
         broken = any(found["class_bounds"][str(c)] < truth[c] for c in range(n_classes))
         count += broken or overall < truth.mean() or balanced < truth.mean()
@@ -78,7 +79,9 @@ def best_of_candidates(rng, paid, n_candidates=20, n=200, truth=0.2):
     count = 0
     for _ in range(REPLICATES):
         best = int(rng.binomial(n, truth, n_candidates).min())
-        bound = bounds_from_counts(n, best, {}, DELTA / (n_candidates if paid else 1))["bound"]
+        bound = joint_bounds({"n": n, "n_errors": best}, DELTA / (n_candidates if paid else 1))[
+            "bound"
+        ]
         count += bound < truth
     return count
 
@@ -578,18 +581,6 @@ def test_copies_are_on_one_side_of_the_split_and_counted_once():
     assert classifier.calibration_.labels.size == certificate.n
 
 
-def test_bounds_hold_where_texts_repeat_in_the_population():
-    """Half of the population is one text that is answered wrongly: counted once it would vanish."""
-    rng = np.random.default_rng(12)
-    count = 0
-    for _ in range(REPLICATES):
-        prints = np.where(rng.random(100) < 0.5, 0, rng.integers(1, 10**9, 100))
-        wrong = prints == 0
-        counted = wrong[counted_once(prints, wrong)]
-        count += binomial.upper_limit(int(counted.sum()), counted.size, DELTA) < 0.5
-    assert count <= allowed()
-
-
 @pytest.mark.parametrize("n_candidates", [0.5, 0, -1, 1.0001, True, "2", None, float("nan")])
 def test_the_number_of_candidates_is_an_integer_from_one(fitted, n_candidates):
     texts, labels = texts_of(60, 23)
@@ -601,7 +592,9 @@ def test_impossible_certificates_are_refused_without_texts(fitted):
     good = certify(fitted, *texts_of(100, 24), per_class=True)
     assert good.verify()
     larger = {name: [1000, 0] for name in good.class_counts}
-    bounds = bounds_from_counts(good.n, good.n_errors, larger, good.delta)
+    bounds = joint_bounds(
+        {"n": good.n, "n_errors": good.n_errors, "class_counts": larger}, good.delta
+    )
     for changes in (
         {"class_counts": larger, **bounds},
         {"n_errors": 0},

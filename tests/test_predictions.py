@@ -232,38 +232,21 @@ def test_few_groups_are_no_guarantee_for_new_ones():
 # ---- all bounds together -----------------------------------------------------------------------
 
 
-def violated(found, errors, p):
-    """Which bounds of a certificate are below the truth of `drawn`."""
-    errors, p = np.array(errors), np.array(p)
-    said = p * (1 - errors) + np.roll(p * errors, 1)  # how often each class is predicted
-    of_answers = np.roll(p * errors, 1) / said
-    bad = [found.bound < (p * errors).sum(), found.balanced_bound < errors.mean()]
-    for i, name in enumerate(CLASSES):
-        bad += [found.class_bounds[name] < errors[i], found.answer_bounds[name] < of_answers[i]]
-    return np.array(bad)
-
-
 def test_all_bounds_hold_together_and_would_not_at_delta_each():
     rng = np.random.default_rng(7)
-    errors, p = (0.3, 0.1, 0.2), (0.2, 0.3, 0.5)
+    errors, p = np.array([0.3, 0.1, 0.2]), np.array([0.2, 0.3, 0.5])
+    to_next = np.roll(p * errors, 1)  # how often each class is predicted wrongly
+    truth = [*errors, *(to_next / (p * (1 - errors) + to_next))]
     together = each = 0
     for _ in range(REPLICATES):
         labels, answers = drawn(rng, 120, errors, p)
-        found = certify_predictions(
-            labels, answers, recall="all", precision="all", delta=DELTA, classes=[0, 1, 2]
-        )
-        for at, name in enumerate(CLASSES):
-            for kept in (found.class_bounds, found.answer_bounds):
-                kept[name] = kept.pop(str(at))
-        together += violated(found, errors, p).any()
-        alone = (
-            found.bound < 0,
-            *(
-                binomial.upper_limit(k, n, DELTA) < e
-                for (n, k), e in zip(found.class_counts.values(), errors)
-            ),
-        )
-        each += any(alone)
+        given = {"recall": "all", "precision": "all", "delta": DELTA, "classes": [0, 1, 2]}
+        found = certify_predictions(labels, answers, **given)
+        bounds = [*found.class_bounds.values(), *found.answer_bounds.values()]
+        broken = np.array([*bounds, found.bound, found.balanced_bound])
+        together += (broken < [*truth, (p * errors).sum(), errors.mean()]).any()
+        counts = *found.class_counts.values(), *found.answer_counts.values()
+        each += any(binomial.upper_limit(k, n, DELTA) < t for (n, k), t in zip(counts, truth))
     assert together <= allowed()
     assert each > allowed()  # the negative control: delta for each of them
 

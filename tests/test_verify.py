@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from pacsent import certify, make, paper
-from pacsent.certificates import ErrorCertificate
 from pacsent.certificates.certificate import FORMAT, RANGES, checksum
 from pacsent.certificates.encoder_certificate import packed_losses, unpacked_losses
-from pacsent.certificates.error_certificate import bounds_from_counts
+from pacsent.guarantees import ErrorCertificate
+from pacsent.guarantees.error_certificate import joint_bounds
 from pacsent.paper.certificate_reading import CLASSES, certificate_from_json
 from pacsent.paper.simulation import SETTINGS, Language
 
@@ -54,8 +54,8 @@ def made():
             found[kind] = function(encoder, texts, random_state=0, holdout=0.2, **options)
     counts = {"up": [120, 20], "down": [80, 16]}
     found["error"] = ErrorCertificate(
-        **bounds_from_counts(200, 36, counts, 0.05 / 3), n=200, n_errors=36, delta=0.05,
-        class_counts=counts, corrections={"candidates": 3},
+        **joint_bounds({"n": 200, "n_errors": 36, "class_counts": counts}, 0.05 / 3), n=200,
+        n_errors=36, delta=0.05, class_counts=counts, corrections={"candidates": 3},
     )  # fmt: skip
     return texts, encoder, found
 

@@ -15,10 +15,9 @@ def root_of(parent, i):
 
 
 @njit(cache=True, nogil=True)
-def join_near(rows, columns, near, rest, least, parent):
+def join_near(rows, columns, near, rest, parent):
     """Join all rows of length 1 whose product is at least `near`, in the forest `parent`.
 
-    They must have `least` columns in common.
     `rows` and `columns` are (indptr, indices, data) of the matrix by rows and by columns, the
     columns of a row in the order in which they are compared: `rest` is the length of its last
     ones, which only count for rows whose product without them is at least near - rest.
@@ -49,17 +48,16 @@ def join_near(rows, columns, near, rest, least, parent):
             total, product[j] = product[j], 0.0
             if total < near - rest or root_of(parent, i) == root_of(parent, j):
                 continue
-            total, shared = 0.0, 0
+            total = 0.0
             a, b = first, indptr[j]
             while a < indptr[i + 1] and b < indptr[j + 1]:
                 if indices[a] == indices[b]:
                     total += data[a] * data[b]
-                    shared += 1
                     a += 1
                     b += 1
                 elif indices[a] < indices[b]:
                     a += 1
                 else:
                     b += 1
-            if total >= near and shared >= least:
+            if total >= near:
                 parent[root_of(parent, i)] = root_of(parent, j)

@@ -13,7 +13,6 @@ __getattr__, __dir__ = offer(
         "Certificate": "certificate",
         "ContinuationCertificate": "continuation",
         "ContinuationOptions": "continuation",
-        "ErrorCertificate": "error_certificate",
         "VacuousBoundWarning": "encoder_certificate",
     },
 )

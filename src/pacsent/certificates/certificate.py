@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import pacsent
 from pacsent.certificates.certificate_page import ChartBar, as_html
@@ -20,9 +20,9 @@ _RULES = (
     (lambda x: 0 < x < 1, "strictly between 0 and 1", "delta"),
     (lambda x: is_count(x, least=1), "an integer of at least 1", "n n_documents n_dims"),
     (is_count, "an integer of at least 0", "n_left_out n_overlapping n_duplicates n_held_out "
-     "n_errors random_state"),
+     "n_errors random_state n_repeated_errors n_groups seed"),
     (lambda x: 0 <= x <= 1, "in [0, 1]", "bound empirical_risk positive_bound noise_risk step "
-     "balanced_bound"),
+     "balanced_bound randomised holdout"),
     (lambda x: 0 <= x < math.inf, "a finite number >= 0", "kl noise_margin shift_norm "
      "held_out_risk constant_risk mean_square mean_fourth largest_square"),
     (lambda x: 0 < x < math.inf, "a finite number > 0", "lam prior_variance"),
@@ -37,6 +37,21 @@ _TYPES: dict[str, Any] = {
     "list": list,
     "tuple": tuple,
 }
+
+
+class Verified(NamedTuple):
+    """What `verify` found to be right, and what it could not check; true as a condition.
+
+    >>> bool(Verified("the bound follows from its parts", "the texts"))
+    True
+    """
+
+    checked: str
+    unchecked: str = ""
+
+    def __repr__(self) -> str:
+        rest = f" Not checked: {self.unchecked}." if self.unchecked else ""
+        return f"Verified: {self.checked}.{rest}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,12 +79,12 @@ class Certificate:
 
     Examples
     --------
-    >>> from pacsent.certificates import ErrorCertificate
+    >>> from pacsent.guarantees import ErrorCertificate
     >>> from pacsent.maths.binomial import upper_limit
     >>> bound = upper_limit(20, 200, 0.05)
     >>> certificate = ErrorCertificate(bound=bound, delta=0.05, n=200, n_errors=20)
     >>> certificate.verify()
-    True
+    Verified: the bound follows from its parts. Not checked: n_duplicates, ...
     >>> ErrorCertificate.from_json(certificate.to_json()) == certificate
     True
     """
@@ -112,18 +127,18 @@ class Certificate:
         """The bound, and every other total, from the parts alone: field name -> value."""
         raise NotImplementedError
 
-    def verify(self) -> bool:
+    def verify(self) -> Verified:
         """Check that every field is possible and that the bound follows from the parts.
 
-        Returns True, or raises a ValueError that names the field. The fields in `needs_texts`
-        cannot be distinguished from other possible values this way.
+        Returns what was checked, or raises a ValueError that names the field. The fields in
+        `needs_texts` cannot be distinguished from other possible values this way.
         """
         self._check_types()
         self._check_ranges()
         self._check()
         for name, value in self.recompute().items():
             self._must_equal(name, value)
-        return True
+        return Verified("the bound follows from its parts", ", ".join(self.needs_texts))
 
     def _check(self) -> None:
         """Refuse what is impossible for this kind."""

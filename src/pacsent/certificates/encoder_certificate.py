@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone, is_classifier
 
-from pacsent.certificates.certificate import Certificate
+from pacsent.certificates.certificate import Certificate, Verified
 from pacsent.certificates.certificate_page import ChartBar
 from pacsent.certificates.mapped_encoder import MappedEncoder
 from pacsent.certificates.provenance import first_copies, provenance_of, refuse_overlap
@@ -232,17 +232,17 @@ class EncoderCertificate(Certificate):
         """The same certificate, measured once more with the recorded seed and options."""
         raise NotImplementedError
 
-    def verify(self, texts: Any = None, encoder: Any = None) -> bool:
-        """Check the certificate; True, or a ValueError that names what does not fit.
+    def verify(self, texts: Any = None, encoder: Any = None) -> Verified:
+        """Check the certificate; raise a ValueError that names what does not fit.
 
         Alone: that all fields are possible and that the bound follows from the parts. With the
         texts and the encoder: that the parts follow from them, by certifying once more.
         """
         if (texts is None) != (encoder is None):
             raise ValueError("texts and encoder must be given together. Got one of them only.")
-        super().verify()
+        found = super().verify()
         if texts is None:
-            return True
+            return found
         again = self.made_again(encoder, texts)
         for name in ("text_digest", "vectors_digest", "encoder"):
             if getattr(again, name) != getattr(self, name):
@@ -258,7 +258,9 @@ class EncoderCertificate(Certificate):
                 _same_losses(self.losses, again.losses)  # type: ignore[attr-defined]
             else:
                 self._must_equal(item.name, getattr(again, item.name), tolerance=1e-6)
-        return True
+        return Verified(
+            "the parts follow from the texts and the model, and the bound from the parts"
+        )
 
     def original_options(self) -> Any:
         """What the function that made it was given."""

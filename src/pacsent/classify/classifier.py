@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from pacsent.classify import classifier_state, fitting, inputs, multilabel
 from pacsent.classify.explanation import Explanation, explain, features_page
 from pacsent.classify.linear_text import LinearText
+from pacsent.classify.near_duplicates import text_units
 from pacsent.maths.checks import check_count
 from pacsent.maths.temperature import log_probabilities
 from pacsent.parameter_checks import StrOptions, fit_context
@@ -156,7 +157,7 @@ class TextClassifier(ClassifierMixin, LinearText):
             self.targets_ = "sets" if sets.are_sets else "indicator"
             self.classes_, y = multilabel.encoded_sets(sets)
             weights = inputs.sample_weights(sample_weight, len(texts))
-        together = inputs.as_groups(groups, len(texts)), prints
+        together = inputs.as_groups(groups, len(texts)), text_units(texts)
         features = self._features(texts)
         rows = fitting.Labelled(features.X, features.E, y, self.classes_.size, weights)
         linear = self._solve(rows, candidates, n_threads(self.n_jobs), *together)

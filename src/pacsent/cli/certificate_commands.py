@@ -245,7 +245,7 @@ def verify(certificate, texts, model, text_column, input_format, method, as_json
     classify certify --json`; the latter is checked alone. The exit status is 1 where something does
     not agree.
     """
-    from pacsent.certificates import ErrorCertificate
+    from pacsent.guarantees import ErrorCertificate
     from pacsent.paper import certificate_from_json
 
     if (texts is None) != (model is None):

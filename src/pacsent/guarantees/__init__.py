@@ -13,7 +13,7 @@ __getattr__, __dir__ = offer(
         "control_false_discoveries": "multilabel_thresholds",
         "AbsoluteErrorCertificate": "intervals",
         "certify_numbers": "intervals",
-        "ErrorCertificate": "error_bounds",
+        "ErrorCertificate": "error_certificate",
         "certify": "error_bounds",
         "certify_predictions": "predictions",
         "Abstaining": "abstaining",

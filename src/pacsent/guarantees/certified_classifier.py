@@ -13,13 +13,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from pacsent.certificates.error_certificate import ErrorCertificate
 from pacsent.classify import TextClassifier, inputs
 from pacsent.classify.fitting import OutOfFold
 from pacsent.guarantees import abstaining, any_estimator, comparison, error_bounds, label_sets
 from pacsent.guarantees.calibration_set import Calibration
 from pacsent.guarantees.certified_state import from_arrays, to_arrays
+from pacsent.guarantees.error_certificate import ErrorCertificate
+from pacsent.guarantees.evidence import digests
+from pacsent.guarantees.predictions import error_certificate
 from pacsent.guarantees.samples import as_samples, is_texts, n_samples, row_fingerprints, taken
+from pacsent.guarantees.splitting import one_of_each, split, units_of
 from pacsent.guarantees.stream_watcher import monitors_of
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
 from pacsent.storage import State, Tensors
@@ -131,12 +134,14 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : texts, or any array or table that the estimator takes
-            Copies of a row stay on one side and count once.
+            Copies of a row, and texts that are near-duplicates, stay on one side and count once.
         y : array of str or int, one for each row
         sample_weight : array, optional
             How much each row counts in fitting. The guarantee counts every row once.
         groups : array, one for each row, optional
-            The book, the author, the day a text is from. Whole groups are held out.
+            The book, the author, the day a text is from. Whole groups are held out and the
+            guarantee is for new groups; where there are too few groups for this, it is not, and the
+            certificate says so.
         """
         new = copy.copy(self)
         for name in [name for name in vars(self) if name.endswith("_")]:
@@ -168,26 +173,26 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         classes, at = inputs.encoded_labels(y, range(n_samples(X)))
         weights = None if sample_weight is None else np.asarray(sample_weight)
         group_of = inputs.as_groups(groups, at.size)
-        prints = row_fingerprints(X)
-        held_out, rest, seed = error_bounds.split(prints, self.holdout, self.random_state)
+        units = units_of(X)
+        found = split(units, self.holdout, self.random_state, group_of)
+        held_out, rest, seed = found.held_out, found.rest, found.seed
         _check_left(classes, at, rest)
         some, rows = (None if group_of is None else group_of[rest]), taken(X, rest)
         self.estimator_ = any_estimator.fitted(
             estimator, rows, classes[at[rest]], None if weights is None else weights[rest], some
         )
         self.classes_ = any_estimator.classes_of(self.estimator_, None, classes)
-        self.seed_, self.training_fingerprints_ = seed, np.unique(prints[rest])
+        self.seed_, self.training_fingerprints_ = seed, np.unique(row_fingerprints(rows))
         self.out_of_fold_ = None
         if isinstance(self.estimator_, TextClassifier):
             self.out_of_fold_ = self.estimator_.out_of_fold_
         elif any_estimator.gives_scores(self.estimator_):
             self.out_of_fold_ = any_estimator.out_of_fold(
-                estimator, rows, at[rest], classes, (some, prints[rest]), seed
+                estimator, rows, at[rest], classes, (some, units[rest]), seed
             )
-        note = "held out by fit"
-        if groups is not None:
-            note += ", from the groups that were fitted; it is not about other groups"
-        self._take(taken(X, held_out), at[held_out], prints[held_out], note)
+        some = None if group_of is None else group_of[held_out]
+        noted = {"provenance": "held out by fit", "holdout": found.share}
+        self._take(taken(X, held_out), at[held_out], some, noted)
 
     def calibrate(
         self, X: Any, y: Sequence, *, groups: Sequence | None = None, overlap: str = "refuse"
@@ -214,10 +219,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         labels = inputs.as_labels(y, n_samples(X), "y")
         if not hasattr(self, "classes_"):
             self.classes_ = any_estimator.classes_of(self.estimator_, self.classes, labels)
-        found = error_bounds.unseen(self, X, labels, overlap)
+        found = error_bounds.unseen(self, X, labels, overlap, groups)
         unplanned = not hasattr(self, "out_of_fold_") or self.calibration_.planned is not None
         self.seed_ = getattr(self, "seed_", self.random_state)
-        self._take(found.X, found.y, found.fingerprints, found.provenance)
+        self._take(found.X, found.y, found.groups, {"provenance": found.provenance})
         if unplanned:
             self._plan()
 
@@ -233,20 +238,23 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         self.out_of_fold_ = OutOfFold(calibration.log_proba[planned], calibration.labels[planned])
         self.calibration_ = replace(calibration, planned=planned)
 
-    def _take(self, X, y, prints, note):
-        """Certify by these rows, and calibrate on them."""
+    def _take(self, X, y, group_of, noted):
+        """Certify by these rows, and calibrate on one of each unit, or of each group."""
         found = self.answers(X)
         predicted = _positions(self.classes_, found.labels)
-        wrong = predicted != y
-        counted = error_bounds.counted_once(prints, wrong)
-        log_proba = None if found.log_proba is None else found.log_proba[counted]
-        monitors = monitors_of(self, X)[counted] if is_texts(X) else None
-        self.calibration_ = Calibration(
-            log_proba, y[counted], predicted[counted], monitors=monitors
-        )
-        self.certificate_ = error_bounds.of_held_out(
-            wrong, prints, self._delta(None), self.n_candidates, note
-        )
+        labels, said = self.classes_[y].tolist(), found.labels.tolist()
+        units = units_of(X)
+        self.certificate_ = error_certificate(
+            labels, said, units=units, group_of=group_of, delta=self._delta(None),
+            n_candidates=self.n_candidates, seed=self.seed_,
+            noted={**noted, "digests": digests(self, X, labels, said)},
+        )  # fmt: skip
+        self.seed_ = self.certificate_.seed
+        grouped = self.certificate_.scope == "groups"
+        rows = one_of_each(group_of if grouped else units, self.seed_)
+        log_proba = None if found.log_proba is None else found.log_proba[rows]
+        monitors = monitors_of(self, X)[rows] if is_texts(X) else None
+        self.calibration_ = Calibration(log_proba, y[rows], predicted[rows], monitors=monitors)
 
     # ---- predicting ----------------------------------------------------------------------------
 

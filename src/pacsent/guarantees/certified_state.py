@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.certificates.error_certificate import ErrorCertificate
 from pacsent.guarantees.calibration_set import Calibration
+from pacsent.guarantees.error_certificate import ErrorCertificate
 from pacsent.guarantees.stream_watcher import MONITORS
 from pacsent.storage import checked_tensor
 

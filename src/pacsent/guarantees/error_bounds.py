@@ -1,18 +1,18 @@
 """Exact bounds on the error rate of a classifier, from labelled texts that it was not fitted on."""
 
-import secrets
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from pacsent.certificates.error_certificate import ErrorCertificate, bounds_from_counts
-from pacsent.classify.inputs import as_labels, positions
+from pacsent.classify.inputs import as_groups, as_labels, positions
 from pacsent.guarantees.any_estimator import asked, classes_of, samples_for
+from pacsent.guarantees.error_certificate import ErrorCertificate
+from pacsent.guarantees.evidence import digests
+from pacsent.guarantees.predictions import error_certificate
 from pacsent.guarantees.samples import n_samples, row_fingerprints, taken
-from pacsent.maths.binomial import upper_limit
-from pacsent.maths.checks import check_count, check_probability, is_count, is_number
+from pacsent.guarantees.splitting import units_of
 
 
 def certify(
@@ -22,9 +22,11 @@ def certify(
     *,
     delta: float = 0.05,
     per_class: bool = False,
+    groups: Sequence | None = None,
     overlap: str = "refuse",
     n_candidates: int = 1,
     checked: Any = None,
+    random_state: int | None = None,
 ) -> ErrorCertificate:
     """Bound the error rate of a classifier by labelled texts that it was not fitted on.
 
@@ -39,6 +41,9 @@ def certify(
         Chance that the certificate is wrong.
     per_class : bool
         Whether to bound each class and their mean as well; all bounds then hold together.
+    groups : list, optional
+        The book, the author, the day a text is from: the guarantee is then for new groups, each of
+        which counts as one example (`certify_predictions`).
     overlap : {"refuse", "drop"}
         What to do with texts that were fitted: stop, or leave them out (the guarantee is then
         about texts that were not among those fitted).
@@ -47,6 +52,8 @@ def certify(
     checked : ExchangeabilityTest, optional
         The result of `check_exchangeable(texts, new)` for the texts that the guarantee is for; the
         certificate states it.
+    random_state : int or None
+        Seed of the order of groups. None draws one; it is recorded.
 
     Examples
     --------
@@ -57,32 +64,19 @@ def certify(
     >>> round(certify(last_digit, texts, odd).bound, 3)
     0.03
     """
-    check_probability("delta", delta)
-    n_candidates = check_count("n_candidates", n_candidates)
     exchangeable = note_of(checked)
-    found = unseen(classifier, X, y, overlap)
+    found = unseen(classifier, X, y, overlap, groups)
     classes = found.classes.tolist()
     answers = asked(classifier, found.X, found.classes).labels.tolist()
-    wrong = np.array([a != classes[at] for a, at in zip(answers, found.y)], bool)
-    counted = counted_once(found.fingerprints, wrong)
-    at, wrong = found.y[counted], wrong[counted]
-    counts = {}
-    if per_class:
-        for position, name in enumerate(classes):
-            of_class = at == position
-            counts[str(name)] = [int(of_class.sum()), int(wrong[of_class].sum())]
-    n, n_errors = int(at.size), int(wrong.sum())
-    return ErrorCertificate(
-        **bounds_from_counts(n, n_errors, counts, delta / n_candidates),
-        n=n,
-        n_errors=n_errors,
-        delta=float(delta),
-        corrections={"candidates": n_candidates} if n_candidates > 1 else {},
-        class_counts=counts,
-        provenance=found.provenance,
-        exchangeable=exchangeable,
-        n_duplicates=int(counted.size) - n,
-    )
+    return error_certificate(
+        [classes[at] for at in found.y], answers,
+        units=units_of(found.X), group_of=found.groups, recall=classes if per_class else (),
+        delta=delta, n_candidates=n_candidates, seed=random_state,
+        noted={
+            "provenance": found.provenance, "exchangeable": exchangeable,
+            "digests": digests(classifier, found.X, [classes[at] for at in found.y], answers),
+        },
+    )  # fmt: skip
 
 
 def note_of(checked: Any) -> str:
@@ -104,11 +98,11 @@ class Unseen(NamedTuple):
     X: Any
     y: np.ndarray  # (n,) positions in `classes`
     classes: np.ndarray
-    fingerprints: np.ndarray  # (n,)
+    groups: np.ndarray | None  # (n,)
     provenance: str
 
 
-def unseen(classifier: Any, X: Any, y: Any, overlap: str = "refuse") -> Unseen:
+def unseen(classifier: Any, X: Any, y: Any, overlap: str = "refuse", groups: Any = None) -> Unseen:
     """Check that rows were not fitted, or leave out those that were."""
     if overlap not in ("refuse", "drop"):
         raise ValueError(f"overlap must be 'refuse' or 'drop'. Got {overlap!r} instead.")
@@ -122,14 +116,15 @@ def unseen(classifier: Any, X: Any, y: Any, overlap: str = "refuse") -> Unseen:
     if classes is None:
         classes = classes_of(classifier, None, as_labels(y, n))
     at = positions(classes, y, n)
-    prints = row_fingerprints(X)
+    group_of = as_groups(groups, n)
     known = _fitted_on(classifier)
     if known is None:
         note = "not checked: the classifier does not record what it was fitted on"
-        return Unseen(X, at, classes, prints, note)
-    seen = np.isin(prints, known)
+        return Unseen(X, at, classes, group_of, note)
+    seen = np.isin(row_fingerprints(X), known)
     if not seen.any():
-        return Unseen(X, at, classes, prints, "checked, none was fitted")
+        note = "checked, none was fitted (near-duplicates of those fitted are not recognised)"
+        return Unseen(X, at, classes, group_of, note)
     if overlap == "refuse":
         raise ValueError(
             f"A guarantee needs texts the classifier has not seen. {int(seen.sum()):,} of these "
@@ -143,7 +138,8 @@ def unseen(classifier: Any, X: Any, y: Any, overlap: str = "refuse") -> Unseen:
             "Give other texts."
         )
     note = f"{int(seen.sum()):,} texts that were fitted are left out; the guarantee is about others"
-    return Unseen(taken(X, kept), at[kept], classes, prints[kept], note)
+    some = None if group_of is None else group_of[kept]
+    return Unseen(taken(X, kept), at[kept], classes, some, note)
 
 
 def _fitted_on(classifier):
@@ -151,68 +147,3 @@ def _fitted_on(classifier):
     own = getattr(classifier, "training_fingerprints_", None)
     inner = getattr(classifier, "estimator_", None)
     return getattr(inner, "training_fingerprints_", None) if own is None else own
-
-
-def counted_once(prints: np.ndarray, wrong: np.ndarray) -> np.ndarray:
-    """Which texts a bound counts: one of each group of copies, and every wrong answer, (n,).
-
-    A bound on the errors of these is at least as large as one on all texts, which holds where
-    copies occur in new texts as often, and as one on different texts, which holds where a text was
-    copied by mistake.
-
-    Examples
-    --------
-    >>> counted_once(np.array([7, 7, 8, 8]), np.array([False, False, True, True]))
-    array([ True, False,  True,  True])
-    """
-    first = np.zeros(prints.size, bool)
-    right = np.flatnonzero(~wrong)
-    first[right[np.unique(prints[right], return_index=True)[1]]] = True
-    return first | wrong
-
-
-def split(
-    prints: np.ndarray, holdout: float | str, seed: int | None = None
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """(rows held out, rows to fit, seed): a random part of the texts, all copies of one together.
-
-    Examples
-    --------
-    >>> held_out, rest, _ = split(np.array([3, 3, 5, 5]), 0.5, seed=0)
-    >>> sorted([held_out.tolist(), rest.tolist()])
-    [[0, 1], [2, 3]]
-    """
-    if holdout == "auto":
-        n = np.unique(prints).size
-        holdout = 0.4 if n <= 300 else 0.3 if n <= 1000 else 0.2
-    if not is_number(holdout) or not 0 < holdout < 1:
-        raise ValueError(
-            f"holdout must be 'auto' or a share strictly between 0 and 1. Got {holdout!r} instead."
-        )
-    if seed is not None and not is_count(seed):
-        raise ValueError(f"seed must be an integer of at least 0, or None. Got {seed!r} instead.")
-    seed = secrets.randbits(63) if seed is None else int(seed)
-    _, first, of_text = np.unique(prints, return_index=True, return_inverse=True)
-    texts = np.random.default_rng(seed).permutation(first.size)
-    n_held_out = max(1, round(holdout * first.size))
-    held_out = np.zeros(first.size, bool)
-    held_out[np.argsort(first)[texts[:n_held_out]]] = True  # numbered as they come
-    kept = held_out[of_text]
-    return np.flatnonzero(kept), np.flatnonzero(~kept), seed
-
-
-def of_held_out(
-    wrong: np.ndarray, prints: np.ndarray, delta: float, n_candidates: int, note: str
-) -> ErrorCertificate:
-    """The certificate of rows that nothing was fitted on; `note` says how this is known."""
-    counted = wrong[counted_once(prints, wrong)]
-    n, n_errors = int(counted.size), int(counted.sum())
-    return ErrorCertificate(
-        bound=upper_limit(n_errors, n, delta / n_candidates),
-        delta=float(delta),
-        n=n,
-        n_errors=n_errors,
-        corrections={"candidates": n_candidates} if n_candidates > 1 else {},
-        provenance=note,
-        n_duplicates=int(wrong.size) - n,
-    )

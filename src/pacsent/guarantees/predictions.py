@@ -4,25 +4,25 @@ The predictions may come from any model, from a language model or from people; n
 and predictions is needed. `error_certificate` is what everything else certifies errors with.
 """
 
-import hashlib
-import json
 import secrets
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from pacsent.certificates.encoder_certificate import packed_losses
-from pacsent.certificates.error_certificate import (
+from pacsent.classify.inputs import as_classes, as_groups, as_labels, few
+from pacsent.guarantees.error_certificate import ErrorCertificate, joint_bounds
+from pacsent.guarantees.evidence import (
     BRIER,
     LARGEST,
     LEAST_PROBABILITY,
     LOG_LOSS,
-    ErrorCertificate,
-    joint_bounds,
+    digests,
+    evidence_of,
+    randomised_by,
 )
-from pacsent.classify.inputs import as_classes, as_groups, as_labels, few
-from pacsent.guarantees.splitting import FEWEST_GROUPS, units_of
+from pacsent.guarantees.samples import as_samples
+from pacsent.guarantees.splitting import units_of
 from pacsent.maths.checks import check_count, check_probability, is_count
 
 _SUM = 1e-3  # by which probabilities of one text may fail to add up to 1
@@ -99,10 +99,11 @@ def certify_predictions(
     for what, values in (("labels", true), ("predictions", predicted)):
         _check_among(names, values, what)
     seed = _seed(random_state)
-    group_of = as_groups(groups, len(true), "auto")
+    group_of = as_groups(groups, len(true))
     units = None
     if texts is not None:
-        units = units_of(texts if hasattr(texts, "shape") else list(texts))
+        texts = as_samples(texts)
+        units = units_of(texts)
         if units.size != len(true):
             raise ValueError(
                 f"texts must be one for each of the {len(true):,} labels. Got {units.size:,} "
@@ -119,8 +120,7 @@ def certify_predictions(
             "provenance": "given; whether whatever predicted them was fitted on them is not known"
             + ("" if texts is not None else ", and duplicates were not looked for: texts are not "
                "given"),
-            "digests": {"labels": digest(true), "predictions": digest(predicted)}
-            | ({} if texts is None else {"texts": digest(texts)}),
+            "digests": digests(None, texts, true, predicted),
         },
     )  # fmt: skip
 
@@ -140,82 +140,32 @@ def error_certificate(
     randomised: bool = False,
     noted: dict[str, Any] | None = None,
 ) -> ErrorCertificate:
-    """The certificate of predictions of texts, of which those of one unit or group are not alone.
+    """The certificate of predictions, where those of one unit or of one group are not independent.
 
     Parameters
     ----------
-    labels, predictions : list
-    units, group_of : array of int, optional
-        Of each text: `splitting.units_of`, and the number of its group.
-    recall, precision : classes
-    row_losses : dict, optional
-        Further losses in [0, 1] of each text, by name.
-    delta, n_candidates, seed, randomised : see `certify_predictions`
+    labels, predictions, units, group_of, recall, precision, row_losses, seed : see `evidence_of`
+    delta, n_candidates, randomised : see `certify_predictions`
     noted : dict, optional
         Further fields: provenance, exchangeable, holdout, digests.
 
-    Examples
-    --------
     >>> error_certificate(["a", "b"] * 50, ["a"] * 100, units=np.arange(100) // 2).n
     50
     """
     delta = check_probability("delta", delta)
     n_candidates = check_count("n_candidates", n_candidates)
     seed = _seed(seed)
-    wrong = np.array([one != other for one, other in zip(labels, predictions)], bool)
-    units = np.arange(wrong.size) if units is None else np.asarray(units)
-    n_groups = 0 if group_of is None else np.unique(group_of).size
-    grouped = n_groups >= FEWEST_GROUPS
-    if grouped:
-        units = np.asarray(group_of)
-    of = {
-        kind: {name: np.array([value == name for value in values], bool) for name in chosen}
-        for kind, values, chosen in (
-            ("class", labels, recall), ("answer", predictions, precision)
-        )
-    }  # fmt: skip
-    counts = {
-        kind: {str(name): _counts(units[some], wrong[some], grouped) for name, some in each.items()}
-        for kind, each in of.items()
-    }
-    losses = {name: _packed(units, values, seed) for name, values in (row_losses or {}).items()}
-    if grouped:
-        losses["error"] = _packed(units, wrong, seed)
-        for kind, each in of.items():
-            for name, some in each.items():
-                if some.any():
-                    losses[f"{kind} {name}"] = _packed(units[some], wrong[some], seed)
-    n = np.unique(units).size
-    total = [n, int(wrong.sum()), wrong.size - n, 0] if grouped else _counts(units, wrong)
-    total = [*total, 0, 0][:4]
-    u = float(np.random.default_rng([seed, 2]).random()) if randomised else None
+    found = evidence_of(
+        labels, predictions, seed=seed, units=units, group_of=group_of, recall=recall,
+        precision=precision, row_losses=row_losses,
+    )  # fmt: skip
+    u = randomised_by(seed) if randomised else None
     return ErrorCertificate(
-        **joint_bounds(total, counts["class"], counts["answer"], losses, delta / n_candidates, u),
-        n=n, n_errors=total[1], n_duplicates=total[2], n_repeated_errors=total[3],
-        class_counts=counts["class"], answer_counts=counts["answer"], losses=losses,
-        scope="groups" if grouped else "same groups" if n_groups else "texts",
-        n_groups=0 if grouped else n_groups, delta=delta, seed=seed, randomised=u,
+        **found, **joint_bounds(found, delta / n_candidates, u),
+        delta=delta, seed=seed, randomised=u,
         corrections={"candidates": n_candidates} if n_candidates > 1 else {},
         **(noted or {}),
     )  # fmt: skip
-
-
-def _counts(units, wrong, grouped=False) -> list[int]:
-    """[units, those with an error, further texts, further errors]; two numbers without further."""
-    if grouped:  # how many texts: the bound is from the losses of groups
-        return [int(wrong.size), int(wrong.sum())]
-    _, of_row = np.unique(units, return_inverse=True)
-    n = int(of_row.max(initial=-1)) + 1
-    n_wrong = int((np.bincount(of_row, wrong, n) > 0).sum())
-    found = [n, n_wrong, int(wrong.size) - n, int(wrong.sum()) - n_wrong]
-    return found if found[2] else found[:2]
-
-
-def _packed(units, values, seed) -> str:
-    """The mean of each unit, in an order that does not depend on the values."""
-    _, of_row = np.unique(units, return_inverse=True)
-    means = np.bincount(of_row, values) / np.bincount(of_row)
-    return packed_losses(np.random.default_rng([seed, 1]).permutation(means))
 
 
 # ------------------------------------------------------------------------------------------------
@@ -295,23 +245,3 @@ def _row_losses(probabilities, wrong, true, names) -> dict[str, np.ndarray]:
         brier, of_true = ((p - hit) ** 2).sum(axis=1) / 2, (p * hit).sum(axis=1)
     log_loss = -np.log(np.maximum(of_true, LEAST_PROBABILITY)) / LARGEST[LOG_LOSS]
     return {BRIER: np.clip(brier, 0, 1), LOG_LOSS: np.clip(log_loss, 0, 1)}
-
-
-def digest(values: Any) -> str:
-    """SHA-256 of labels, texts or the rows of an array, in their order.
-
-    Examples
-    --------
-    >>> digest(["a", "b"])[:8], digest(["ab"])[:8]
-    ('0473ef2d', 'fd87d26e')
-    """
-    total = hashlib.sha256()
-    if hasattr(values, "tocsr"):
-        rows = values.tocsr()
-        for part in (rows.indptr, rows.indices, rows.data):
-            total.update(np.ascontiguousarray(part).tobytes())
-    elif hasattr(values, "shape") and np.asarray(values).dtype != object:
-        total.update(np.ascontiguousarray(values).tobytes())
-    else:
-        total.update(json.dumps(np.asarray(values, object).tolist(), default=str).encode())
-    return total.hexdigest()

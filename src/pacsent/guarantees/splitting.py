@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pacsent.classify.near_duplicates import NEAR, text_units
+from pacsent.guarantees.samples import row_fingerprints
 from pacsent.maths.checks import is_count, is_number
 
 FEWEST_GROUPS = 8  # held out: with fewer, no bound on the mean over groups is below one half
@@ -32,21 +33,10 @@ def units_of(X: Any, near: float | None = NEAR) -> np.ndarray:
     >>> units_of(np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 4.0]]))
     array([0, 0, 1])
     """
-    if isinstance(X, (list, tuple)) and all(isinstance(one, str) for one in X):
+    if isinstance(X, list) and all(type(row) is str for row in X):
         return text_units(X, near)
-    if hasattr(X, "tocsr"):
-        rows = X.tocsr(copy=True)
-        rows.sum_duplicates()
-        keys = [
-            (rows.indices[a:b].tobytes(), rows.data[a:b].tobytes())
-            for a, b in zip(rows.indptr[:-1], rows.indptr[1:])
-        ]
-    else:
-        table = np.asarray(X)
-        plain = table.dtype != object
-        keys = [row.tobytes() if plain else repr(np.asarray(row).tolist()) for row in table]
-    number = {key: at for at, key in enumerate(dict.fromkeys(keys))}
-    return np.array([number[key] for key in keys], np.int64)
+    _, first, units = np.unique(row_fingerprints(X), return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[units]  # numbered as they come
 
 
 def one_of_each(units: np.ndarray, seed: int) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from pacsent.certificates.certificate import Certificate, read_fields
 from pacsent.certificates.continuation import ContinuationCertificate
-from pacsent.certificates.error_certificate import ErrorCertificate
+from pacsent.guarantees.error_certificate import ErrorCertificate
 from pacsent.guarantees.intervals import AbsoluteErrorCertificate
 from pacsent.guarantees.multilabel_certificate import MultilabelCertificate
 from pacsent.paper.document_certificate import DocumentCertificate

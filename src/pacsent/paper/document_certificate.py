@@ -123,7 +123,7 @@ def certify_documents(encoder: Any, texts: Any, **options: Any) -> DocumentCerti
     --------
     >>> from pacsent.paper.simulation import SETTINGS, Language
     >>> encoder, texts = Language(SETTINGS["topics"]).sample()
-    >>> certify_documents(encoder, texts, random_state=0, posterior="prior").verify()
+    >>> bool(certify_documents(encoder, texts, random_state=0, posterior="prior").verify())
     True
     """
     chosen = DocumentOptions.parse("certify_documents", options)

@@ -142,7 +142,7 @@ def certify_squared_loss(encoder: Any, texts: Any, **options: Any) -> SquaredCer
     --------
     >>> from pacsent.paper.simulation import SETTINGS, Language
     >>> encoder, texts = Language(SETTINGS["topics"]).sample()
-    >>> certify_squared_loss(encoder, texts, random_state=0).verify()
+    >>> bool(certify_squared_loss(encoder, texts, random_state=0).verify())
     True
     """
     chosen = SquaredOptions.parse("certify_squared_loss", options)

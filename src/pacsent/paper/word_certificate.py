@@ -169,7 +169,7 @@ def certify_words(encoder: Any, texts: Any, **options: Any) -> WordCertificate:
     --------
     >>> from pacsent.paper.simulation import SETTINGS, Language
     >>> encoder, texts = Language(SETTINGS["topics"]).sample()
-    >>> certify_words(encoder, texts, random_state=0).verify()
+    >>> bool(certify_words(encoder, texts, random_state=0).verify())
     True
     """
     chosen = WordOptions.parse("certify_words", options)
@@ -185,7 +185,7 @@ def certify_hidden_words(encoder: Any, texts: Any, **options: Any) -> HiddenWord
     --------
     >>> from pacsent.paper.simulation import SETTINGS, Language
     >>> encoder, texts = Language(SETTINGS["topics"]).sample()
-    >>> certify_hidden_words(encoder, texts, random_state=0).verify()
+    >>> bool(certify_hidden_words(encoder, texts, random_state=0).verify())
     True
     """
     chosen = HiddenWordOptions.parse("certify_hidden_words", options)

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.certificates import Certificate, ErrorCertificate
+from pacsent.certificates import Certificate
 from pacsent.classify import TextClassifier
 from pacsent.encoders import Index, SentenceVectorizer
 from pacsent.encoders.methods import ready
-from pacsent.guarantees import AnswerRule, CertifiedClassifier
+from pacsent.guarantees import AnswerRule, CertifiedClassifier, ErrorCertificate
 from pacsent.maths.plane import main_plane
 from pacsent.paper import certificate_from_json
 from pacsent.storage import load, place

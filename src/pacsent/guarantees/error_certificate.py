@@ -5,18 +5,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pacsent.certificates.certificate import Certificate
+from pacsent.certificates.certificate import Certificate, Verified
 from pacsent.certificates.certificate_page import ChartBar
 from pacsent.certificates.encoder_certificate import unpacked_losses
+from pacsent.guarantees.evidence import (
+    BRIER,
+    LARGEST,
+    LEAST_PROBABILITY,
+    LOG_LOSS,
+    evidence_again,
+    randomised_by,
+)
 from pacsent.maths.binomial import randomised_upper_limit, upper_limit
 from pacsent.maths.checks import is_count
 from pacsent.maths.means import BOLD, betting
 from pacsent.maths.rounding import rounded_down, rounded_up
 
 SCOPES = ("texts", "groups", "same groups")
-BRIER, LOG_LOSS = "Brier score", "log-loss"
-LEAST_PROBABILITY = 0.001  # smaller ones count as this in the log-loss, which is unbounded
-LARGEST = {LOG_LOSS: float(-np.log(LEAST_PROBABILITY))}  # of a loss, where it is not 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +83,7 @@ class ErrorCertificate(Certificate):
         "corrections."
     )
     needs_texts: ClassVar[tuple[str, ...]] = (
-        "n_errors", "n_duplicates", "losses", "seed", "digests", "provenance", "exchangeable",
+        "n_duplicates", "seed", "holdout", "digests", "provenance", "exchangeable",
     )  # fmt: skip
 
     n_errors: int
@@ -109,11 +114,44 @@ class ErrorCertificate(Certificate):
         return self.n_errors / self.n
 
     def recompute(self) -> dict[str, Any]:
-        counts = [self.n, self.n_errors, self.n_duplicates, self.n_repeated_errors]
-        return joint_bounds(
-            counts, self.class_counts, self.answer_counts, self.losses, self.delta_each,
-            self.randomised,
-        )  # fmt: skip
+        return joint_bounds(vars(self), self.delta_each, self.randomised)
+
+    def verify(
+        self, model: Any = None, X: Any = None, y: Any = None, *, groups: Any = None
+    ) -> Verified:
+        """Check the certificate; raise a ValueError that names what does not fit.
+
+        Alone: that all fields are possible and that the bounds follow from the counts. With the
+        model (or the predictions), the texts and the labels: that the counts, the digests and what
+        was held out follow from them. The texts may be those certified, or all that were given to
+        `fit`, in their order, with their groups.
+        """
+        found = super().verify()
+        if model is None and X is None and y is None:
+            return found
+        if model is None or X is None or y is None:
+            raise ValueError("model, X and y must be given together. Got some of them only.")
+        again, again_digests = evidence_again(self, model, X, y, groups)
+        for name, stated in self.digests.items():
+            if stated != again_digests.get(name):
+                raise ValueError(
+                    f"The {name} must be what was certified (SHA-256 {stated[:12]}...). Got "
+                    "something else instead: the certificate is not about this."
+                )
+        losses = again.pop("losses")
+        for name, value in again.items():
+            self._must_equal(name, value)
+        if any(self.losses.get(name) != kept for name, kept in losses.items()):
+            self._refuse("losses", "those of the texts")
+        if self.randomised is not None and self.randomised != randomised_by(self.seed or 0):
+            self._refuse("randomised", "what the seed gives")
+        unchecked = ["provenance", "exchangeable"]
+        unchecked += [name for name in (BRIER, LOG_LOSS) if name in self.losses]
+        unchecked += [] if "model" in self.digests else ["the model beyond its predictions"]
+        return Verified(
+            "the counts follow from the texts and the model, and the bounds from the counts",
+            ", ".join(unchecked),
+        )
 
     def _check(self) -> None:
         if self.scope not in SCOPES:
@@ -123,8 +161,8 @@ class ErrorCertificate(Certificate):
             self._refuse("n_errors", f"at most {n_texts}, the number of texts")
         if self.n_repeated_errors > self.n_duplicates:
             self._refuse("n_repeated_errors", f"at most {self.n_duplicates}, the further texts")
-        if self.randomised is not None and not 0 <= self.randomised <= 1:
-            self._refuse("randomised", "in [0, 1]")
+        if (self.scope == "same groups") != (self.n_groups > 0):
+            self._refuse("n_groups", "positive exactly where scope is 'same groups'")
         for name in ("class_counts", "answer_counts"):
             if not all(map(_is_counts, getattr(self, name).values())):
                 self._refuse(name, "[texts, errors] for each class, errors <= texts")
@@ -267,25 +305,21 @@ def share_bound(counts: Any, delta: float, randomised: float | None = None) -> f
     return max(found)
 
 
-def joint_bounds(
-    counts: list[int],
-    class_counts: dict,
-    answer_counts: dict,
-    losses: dict,
-    delta: float,
-    randomised: float | None = None,
-) -> dict[str, Any]:
+def joint_bounds(evidence: Any, delta: float, randomised: float | None = None) -> dict[str, Any]:
     """All bounds of an `ErrorCertificate`; they hold together with probability 1 - delta.
 
     Where there is more than the error rate, that has half of delta and the others share the other
-    half. Where `losses` has those of groups, they take the place of counts.
+    half. Where there are losses of groups, they take the place of counts. `evidence` is what
+    `evidence_of` returns; what is left out of it is empty.
 
-    Examples
-    --------
-    >>> found = joint_bounds([200, 20, 0, 0], {}, {}, {}, 0.05)
+    >>> found = joint_bounds({"n": 200, "n_errors": 20}, 0.05)
     >>> round(found["bound"], 4), found["class_bounds"], found["balanced_bound"]
     (0.142, {}, None)
     """
+    names = ("n", "n_errors", "n_duplicates", "n_repeated_errors")
+    counts = [evidence.get(name, 0) for name in names]
+    kept = ("class_counts", "answer_counts", "losses")
+    class_counts, answer_counts, losses = (evidence.get(name, {}) for name in kept)
     means = [name for name in losses if name in (BRIER, LOG_LOSS)]
     n_others = len(class_counts) + len(answer_counts) + len(means)
     first, share = (delta / 2, delta / (2 * n_others)) if n_others else (delta, delta)
@@ -305,8 +339,3 @@ def joint_bounds(
         "answer_bounds": of_answers,
         "loss_bounds": {m: LARGEST.get(m, 1.0) * bound(m, None, share) for m in means},
     }
-
-
-def bounds_from_counts(n: int, n_errors: int, class_counts: dict, delta: float) -> dict[str, Any]:
-    """`joint_bounds` of counts on texts that do not repeat."""
-    return joint_bounds([n, n_errors, 0, 0], class_counts, {}, {}, delta)

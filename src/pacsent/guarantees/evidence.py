@@ -1,0 +1,190 @@
+"""What a certificate of predictions rests on: counts, losses and digests."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pacsent.certificates.encoder_certificate import packed_losses
+from pacsent.classify.inputs import as_groups, as_labels
+from pacsent.guarantees.any_estimator import asked, classes_of, samples_for
+from pacsent.guarantees.samples import n_samples, row_fingerprints, taken
+from pacsent.guarantees.splitting import FEWEST_GROUPS, split, units_of
+from pacsent.storage import State
+
+BRIER, LOG_LOSS = "Brier score", "log-loss"
+LEAST_PROBABILITY = 0.001  # smaller ones count as this in the log-loss, which is unbounded
+LARGEST = {LOG_LOSS: float(-np.log(LEAST_PROBABILITY))}  # of a loss, where it is not 1
+_NO_CHANGE = ("n_jobs", "batch_size", "verbose")  # parameters that decide nothing
+
+
+def evidence_of(
+    labels: list,
+    predictions: list,
+    *,
+    seed: int,
+    units: np.ndarray | None = None,
+    group_of: np.ndarray | None = None,
+    recall: Sequence = (),
+    precision: Sequence = (),
+    row_losses: dict[str, np.ndarray] | None = None,
+) -> dict[str, Any]:
+    """Counts and losses: the fields of `ErrorCertificate` that its bounds are computed from.
+
+    Parameters
+    ----------
+    labels, predictions : list
+    seed : int
+        Of the order of losses.
+    units, group_of : array of int, optional
+        Of each text: `splitting.units_of`, and the number of its group.
+    recall, precision : classes
+        Those whose texts, and whose predictions, are counted by themselves.
+    row_losses : dict, optional
+        Further losses in [0, 1] of each text, by name.
+
+    >>> found = evidence_of(["a", "b"] * 3, ["a"] * 6, seed=0, units=np.arange(6) // 2)
+    >>> found["n"], found["n_errors"], found["n_duplicates"]
+    (3, 3, 3)
+    """
+    wrong = np.array([one != other for one, other in zip(labels, predictions)], bool)
+    units = np.arange(wrong.size) if units is None else np.asarray(units)
+    n_groups = 0 if group_of is None else np.unique(group_of).size
+    grouped = n_groups >= FEWEST_GROUPS
+    if grouped:
+        units = np.asarray(group_of)
+    losses = {name: _packed(units, values, seed) for name, values in (row_losses or {}).items()}
+    if grouped:
+        losses["error"] = _packed(units, wrong, seed)
+    counts: dict[str, dict] = {"class": {}, "answer": {}}
+    for kind, values, chosen in (("class", labels, recall), ("answer", predictions, precision)):
+        for name in chosen:
+            some = np.array([value == name for value in values], bool)
+            counts[kind][str(name)] = _counts(units[some], wrong[some], grouped)
+            if grouped and some.any():
+                losses[f"{kind} {name}"] = _packed(units[some], wrong[some], seed)
+    n = np.unique(units).size
+    total = [n, int(wrong.sum()), wrong.size - n] if grouped else _counts(units, wrong)
+    total = [*total, 0, 0][:4]
+    return {
+        "n": n,
+        "n_errors": total[1],
+        "n_duplicates": total[2],
+        "n_repeated_errors": total[3],
+        "class_counts": counts["class"],
+        "answer_counts": counts["answer"],
+        "losses": losses,
+        "scope": "groups" if grouped else "same groups" if n_groups else "texts",
+        "n_groups": 0 if grouped else n_groups,
+    }
+
+
+def _counts(units, wrong, grouped=False) -> list[int]:
+    """[units, those with an error, further texts, further errors]; two numbers without further."""
+    if grouped:  # how many texts: the bound is from the losses of groups
+        return [int(wrong.size), int(wrong.sum())]
+    _, of_row = np.unique(units, return_inverse=True)
+    n = int(of_row.max(initial=-1)) + 1
+    n_wrong = int((np.bincount(of_row, wrong, n) > 0).sum())
+    found = [n, n_wrong, int(wrong.size) - n, int(wrong.sum()) - n_wrong]
+    return found if found[2] else found[:2]
+
+
+def _packed(units, values, seed) -> str:
+    """The mean of each unit, in an order that does not depend on the values."""
+    _, of_row = np.unique(units, return_inverse=True)
+    means = np.bincount(of_row, values) / np.bincount(of_row)
+    return packed_losses(np.random.default_rng([seed, 1]).permutation(means))
+
+
+def randomised_by(seed: int) -> float:
+    """The number in [0, 1] of a randomised limit."""
+    return float(np.random.default_rng([seed, 2]).random())
+
+
+def evidence_again(
+    stated: Any, model: Any, X: Any, y: Any, groups: Any = None
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The evidence of a certificate once more, from the model and the texts, and the digests.
+
+    X and y may be the certified rows, all rows that were given to `fit`, or rows of which some were
+    left out because they had been fitted. `model` may be the predictions themselves.
+    """
+    rows = samples_for(model, X)
+    labels = as_labels(y, n_samples(rows), "y")
+    group_of = as_groups(groups, len(labels))
+    for chosen in _certified_rows(stated, model, rows, group_of):
+        some, true = taken(rows, chosen), [labels[i] for i in chosen]
+        if digest(some) == stated.digests.get("texts", digest(some)):
+            break
+    else:
+        raise ValueError(
+            "X must be the texts that were certified, or those that were given to fit, with their "
+            "groups. Got others instead, or another order."
+        )
+    given = isinstance(model, (list, tuple)) or hasattr(model, "tolist")
+    if given:
+        said = as_labels(model, len(true), "predictions")
+    else:
+        classes = classes_of(getattr(model, "estimator_", model), None, true)
+        said = asked(model, some, classes).labels.tolist()
+    names = {str(name): name for name in [*true, *said]}
+    recall, precision = (
+        [names.get(name, name) for name in counts]
+        for counts in (stated.class_counts, stated.answer_counts)
+    )
+    found = evidence_of(
+        true, said, seed=stated.seed or 0, recall=recall, precision=precision,
+        units=units_of(some) if "texts" in stated.digests else None,
+        group_of=None if group_of is None else group_of[chosen],
+    )  # fmt: skip
+    return found, digests(None if given else model, some, true, said)
+
+
+def _certified_rows(stated, model, rows, group_of) -> Iterator[np.ndarray]:
+    """Rows that may be those that were certified."""
+    yield np.arange(n_samples(rows))
+    if stated.holdout is not None and stated.seed is not None:
+        yield split(units_of(rows), stated.holdout, stated.seed, group_of).held_out
+    known = getattr(model, "training_fingerprints_", None)
+    if known is not None:
+        yield np.flatnonzero(~np.isin(row_fingerprints(rows), known))
+
+
+def digests(model: Any, X: Any, labels: list, predictions: list) -> dict[str, str]:
+    """SHA-256 of what a certificate is about, as far as it is given and can be read."""
+    found = {"labels": digest(labels), "predictions": digest(predictions)}
+    if X is not None:
+        found["texts"] = digest(X)
+    model = getattr(model, "estimator_", model)
+    if hasattr(model, "state"):
+        found["model"] = _state_digest(model.state())
+    return found
+
+
+def digest(values: Any) -> str:
+    """SHA-256 of labels or texts, or of the rows of an array or a table, in their order.
+
+    >>> digest(["a", "b"])[:8], digest(["ab"])[:8]
+    ('0473ef2d', 'b9d5f5f6')
+    """
+    if isinstance(values, list) and not hasattr(next(iter(values), ""), "shape"):
+        return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
+    return hashlib.sha256(row_fingerprints(values).tobytes()).hexdigest()
+
+
+def _state_digest(state: State) -> str:
+    """SHA-256 of a model's parameters and arrays, and of those of its parts."""
+    config = dict(state.config)
+    parameters = config.get("parameters", {})
+    config["parameters"] = {k: v for k, v in parameters.items() if k not in _NO_CHANGE}
+    total = hashlib.sha256(json.dumps(config, sort_keys=True, default=repr).encode())
+    for name, array in sorted(state.tensors.items()):
+        total.update(f"{name} {array.dtype} {array.shape}".encode())
+        total.update(np.ascontiguousarray(array).tobytes())
+    for name, part in sorted(state.parts.items()):
+        whole = part.digest() if hasattr(part, "digest") else _state_digest(part.state())
+        total.update(f"{name} {whole}".encode())
+    return total.hexdigest()
