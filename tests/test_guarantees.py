@@ -558,10 +558,9 @@ def test_copies_of_one_text_do_not_make_a_bound_smaller(fitted):
     texts, labels = texts_of(60, 21)
     once = certify(fitted, texts, labels)
     often = certify(fitted, texts * 50, np.tile(labels, 50))
-    assert often.n - often.n_errors == once.n - once.n_errors  # wrong ones are all counted
-    assert often.bound >= once.bound
+    assert (often.n, often.n_errors, often.bound) == (once.n, once.n_errors, once.bound)
     assert often.n_duplicates == 50 * 60 - often.n
-    assert often.verify() and "copies of correctly answered ones" in str(often)
+    assert often.verify() and "further texts repeat one of the 60" in str(often)
     one = certify(fitted, [" Good  film1 "] * 500 + ["good film1"] * 500, ["yes"] * 1000)
     assert (one.n, one.n_duplicates) == (1, 999)
     assert one.bound == pytest.approx(0.95)

@@ -251,17 +251,16 @@ def test_all_bounds_hold_together_and_would_not_at_delta_each():
     assert each > allowed()  # the negative control: delta for each of them
 
 
-def test_randomised_limits_fail_exactly_as_often_as_they_may():
-    k, u = np.arange(6), (np.arange(40) + 0.5) / 40
-    below = [[binomial.randomised_upper_limit(int(i), 60, DELTA, v) < 0.1 for v in u] for i in k]
-    chance = stats.binom.pmf(k, 60, 0.1)
-    assert chance @ np.mean(below, axis=1) == pytest.approx(DELTA, abs=0.003)
-    exact = [binomial.upper_limit(int(i), 60, DELTA) < 0.1 for i in k]
-    assert chance @ exact < 0.06  # wasted without the random number
-    assert binomial.randomised_upper_limit(5, 60, DELTA, 1.0) == binomial.upper_limit(5, 60, DELTA)
-    p = binomial.randomised_upper_limit(5, 60, DELTA, 0.3)
-    tail = stats.binom.cdf(4, 60, p) + 0.3 * stats.binom.pmf(5, 60, p)
-    assert tail == pytest.approx(DELTA, abs=1e-8)
+def test_randomised_bounds_are_smaller_and_follow_from_the_seed():
+    labels, answers = drawn(np.random.default_rng(8), 60)
+    plain = certify_predictions(labels, answers)
+    found = certify_predictions(labels, answers, randomised=True, random_state=5)
+    assert (
+        found.randomised
+        == certify_predictions(labels, answers, randomised=True, random_state=5).randomised
+    )
+    expected = binomial.upper_limit(found.n_errors, 60, 0.05, coin=found.randomised)
+    assert found.bound == expected < plain.bound
 
 
 # ---- the shell ---------------------------------------------------------------------------------

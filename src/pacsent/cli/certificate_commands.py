@@ -192,9 +192,7 @@ def _column(option, help, **how):
 @click.option("--randomised", is_flag=True, help="Use the randomised Clopper-Pearson limit.")
 @click.option("--random-state", type=click.IntRange(min=0),
               help="Seed of the order of losses.  [default: drawn, and recorded]")  # fmt: skip
-@overwrite_option
-@json_option
-@quiet_option
+@output_options
 def certify_predictions(data, output, overwrite, as_json, quiet, **given):
     """Certify how often the predictions in TABLE are right.
 

@@ -16,7 +16,7 @@ from pacsent.guarantees.evidence import (
     evidence_again,
     randomised_by,
 )
-from pacsent.maths.binomial import randomised_upper_limit, upper_limit
+from pacsent.maths.binomial import upper_limit
 from pacsent.maths.checks import is_count
 from pacsent.maths.means import BOLD, betting
 from pacsent.maths.rounding import rounded_down, rounded_up
@@ -172,13 +172,14 @@ class ErrorCertificate(Certificate):
             size = unpacked_losses(self.losses[name]).size
             if name in ("error", BRIER, LOG_LOSS) and size != self.n:
                 self._refuse("losses", f"{self.n} numbers for {name}, one for each of n")
-        if self.balanced_bound is not None:
-            # near-duplicates may have different labels: one then counts for each of them
-            totals = self.n + self.n_duplicates, self.n_errors + self.n_repeated_errors
+        totals = self.n + self.n_duplicates, self.n_errors + self.n_repeated_errors
+        for name in ("class_counts", "answer_counts"):
             for place, total in enumerate(totals):
-                if _total(self.class_counts, place) != total:
-                    what = ("texts that add up to n", "errors that add up to n_errors")[place]
-                    self._refuse("class_counts", f"{what} = {total}")
+                found, what = _total(getattr(self, name), place), ("texts", "errors")[place]
+                if found > total:
+                    self._refuse(name, f"at most {total} {what} in all")
+                if self.balanced_bound is not None and name == "class_counts" and found != total:
+                    self._refuse(name, f"{what} that add up to {total}")
 
     # ---- words -------------------------------------------------------------------------------
 
@@ -295,14 +296,8 @@ def share_bound(counts: Any, delta: float, randomised: float | None = None) -> f
     True
     """
     n, wrong, more, more_wrong = _four(counts)
-    if randomised is None:
-        found = upper_limit(wrong, n, delta), upper_limit(wrong + more_wrong, n + more, delta)
-    else:
-        found = (
-            randomised_upper_limit(wrong, n, delta, randomised),
-            randomised_upper_limit(wrong + more_wrong, n + more, delta, randomised),
-        )
-    return max(found)
+    of_units = upper_limit(wrong, n, delta, randomised)
+    return max(of_units, upper_limit(wrong + more_wrong, n + more, delta, randomised))
 
 
 def joint_bounds(evidence: Any, delta: float, randomised: float | None = None) -> dict[str, Any]:
