@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pacsent.classify import classifier_state, fitting, inputs
 from pacsent.classify.linear_text import LinearText
+from pacsent.classify.near_duplicates import text_units
 from pacsent.maths.checks import check_count
 from pacsent.parameter_checks import fit_context
 from pacsent.text.texts import as_texts
@@ -105,7 +106,7 @@ class TextRegressor(RegressorMixin, LinearText):
         features = self._features(texts)
         linear = fit_numbers(
             features, numbers, weights, candidates, n_threads(self.n_jobs),
-            (self.random_state, group_of, prints),
+            (self.random_state, group_of, text_units(texts)),
         )  # fmt: skip
         self._keep(features, linear)
         self.training_fingerprints_ = np.unique(prints)
@@ -150,7 +151,7 @@ def fit_numbers(
 ) -> fitting.Linear:
     """The mean of the candidates with the least squared error on texts left out, on their scale.
 
-    `how` is (seed, groups or None, fingerprints).
+    `how` is (seed, groups or None, units of texts that repeat each other).
     """
     seed, groups, copies = how
     centre = float(np.average(numbers, weights=weights))
