@@ -55,6 +55,22 @@ def test_training_prints_the_certificate(folder, tmp_path):
     assert "certificate" not in found
 
 
+def test_the_share_held_out_is_chosen_by_the_number_of_labels(folder, tmp_path):
+    how = ("--holdout", "auto", "--json", "--random-state", 0, "--n-candidates", 5, *QUICK)
+    found = json.loads(run("train", folder / "train.tsv", "-o", tmp_path / "m", *how))
+    assert found["certificate"]["n"] == 120  # 0.3 of 400
+    assert found["certificate"]["corrections"] == {"candidates": 5}
+    assert isinstance(pacsent.load(tmp_path / "m"), pacsent.CertifiedClassifier)
+
+
+def test_training_without_a_hold_out_says_that_nothing_is_guaranteed(folder, tmp_path):
+    arguments = ["classify", "train", str(folder / "new.tsv"), "-o", str(tmp_path / "m")]
+    result = CliRunner().invoke(cli, [*arguments, "--words", "none"])
+    assert result.exit_code == 0 and "No guarantee: no labels were held out" in result.stderr
+    result = CliRunner().invoke(cli, [*arguments, "--overwrite", "--n-candidates", "5"])
+    assert result.exit_code == 2 and "--n-candidates needs --holdout" in result.stderr
+
+
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_every_kind_of_table_trains_the_same_model(folder, tmp_path, kind):
     import pandas

@@ -126,6 +126,9 @@ def _labels_of(classifier, labels):
     "number.  [default: none, and no guarantee]",
 )  # fmt: skip
 @delta_option
+@click.option("--n-candidates", type=click.IntRange(min=1), default=1,
+              help="Number of models of which the one with the smallest bound is kept; corrected "
+              "for.")  # fmt: skip
 @click.option("--balanced", is_flag=True, help="Give every class the same weight.")
 @click.option("--random-state", type=click.IntRange(min=0), metavar="SEED",
               help="Seed of the folds and of the hold-out.  [default: 0 for the folds, drawn for "
@@ -138,8 +141,8 @@ def train(data, output, words, ngrams, **given):
     DATA is a table (.csv, .tsv, .jsonl, .parquet) with the columns `text` and `label`, or lines of
     LABEL<TAB>TEXT (- for stdin). Labels are strings, as they stand in the file: 1 is '1'.
     Everything is chosen on the training labels. With --holdout a random part is held out as a
-    calibration set, and the guarantee that follows from it is printed: about texts of the same
-    groups, where --group-column names groups.
+    calibration set, and the guarantee that follows from it is printed. With --group-column whole
+    groups are held out and it is about new groups; it says so where there are too few for that.
     """
     from pacsent.classify import TextClassifier
     from pacsent.guarantees import CertifiedClassifier
@@ -161,8 +164,10 @@ def train(data, output, words, ngrams, **given):
     if given["holdout"] is not None:
         classifier = CertifiedClassifier(
             classifier, holdout=given["holdout"], delta=given["delta"],
-            random_state=given["random_state"],
+            n_candidates=given["n_candidates"], random_state=given["random_state"],
         )  # fmt: skip
+    elif given["n_candidates"] > 1:
+        raise click.UsageError("--n-candidates needs --holdout, such as --holdout auto.")
     classifier.fit(texts, labels, groups=groups)
     save(classifier, output, overwrite=given["overwrite"])
     model = _text_classifier(classifier)
@@ -180,6 +185,10 @@ def train(data, output, words, ngrams, **given):
     )
     if certificate is not None:
         click.echo(str(certificate))
+    elif not given["quiet"]:
+        click.echo(
+            "No guarantee: no labels were held out. --holdout auto holds some out.", err=True
+        )
 
 
 @classify.command()
