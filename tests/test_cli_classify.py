@@ -212,7 +212,7 @@ def test_a_model_that_gives_no_vectors_is_refused_in_one_line(folder, tmp_path):
     ):
         result = CliRunner().invoke(cli, command)
         assert result.exit_code == 1, command
-        assert "must hold word vectors or a fitted method. It holds a TextC" in result.stderr
+        assert "must hold word vectors or a fitted method. It holds a Certi" in result.stderr
 
 
 def test_groups_are_read_from_a_column_and_left_out_together(tmp_path, monkeypatch):
@@ -221,15 +221,20 @@ def test_groups_are_read_from_a_column_and_left_out_together(tmp_path, monkeypat
     (tmp_path / "a.tsv").write_text("\n".join(lines))
     seen = []
     fit = pacsent.TextClassifier.fit
-    monkeypatch.setattr(
-        pacsent.TextClassifier, "fit", lambda *a, **k: seen.append(k["groups"]) or fit(*a, **k)
-    )
+
+    def recorded(self, X, y, sample_weight=None, groups=None):
+        seen.append((list(X), list(groups)))
+        return fit(self, X, y, sample_weight, groups)
+
+    monkeypatch.setattr(pacsent.TextClassifier, "fit", recorded)
     told = run(
         *("train", tmp_path / "a.tsv", "-o", tmp_path / "m", "--group-column", "book"),
         *("--holdout", "0.2", *QUICK),
     )
-    assert seen[0][:7] == [f"book {i % 6}" for i in range(7)]
-    assert "it is not about other groups" in told
+    (texts, groups), book_of = seen[0], {text: i % 6 for i, (_, text) in enumerate(rows(120))}
+    expected = [book_of[text] for text in texts]
+    assert len(set(zip(expected, groups))) == len(set(groups)) == 6
+    assert "new texts of the same 6 groups" in told and "NOT a guarantee for new groups" in told
     result = CliRunner().invoke(
         cli,
         ["classify", "train", str(tmp_path / "a.tsv"), "-o", str(tmp_path / "n")]

@@ -286,7 +286,7 @@ def test_the_map_shows_a_whole_text_after_a_click(chromium, tmp_path):
 def test_a_hostile_text_is_only_text_in_an_explanation(chromium, tmp_path, text):
     texts = [f"a {k} film number {i}" for i in range(40) for k in ("good", "bad")]
     classifier = TextClassifier(ngrams=(1, 1)).fit(texts, ["</h1><script>", "@DATA@"] * 40)
-    page_ = classifier.estimator_.explain(text).to_html()
+    page_ = classifier.explain(text).to_html()
     (tmp_path / "why.html").write_text(page_, encoding="utf-8")
     page = shown(chromium, tmp_path / "why.html")
     assert page.inner_text("h1").startswith(("</h1><script>", "@DATA@"))
