@@ -18,9 +18,6 @@ import numpy as np
 from pacsent.lazy import install_hint
 from pacsent.maths.mixing import GOLDEN, splitmix64
 
-if TYPE_CHECKING:
-    import torch
-
 ON_CPU = "Use device='cpu' to run without one."
 
 
@@ -35,11 +32,22 @@ def require_torch() -> Any:
     return torch
 
 
+class _Torch:
+    """PyTorch, imported when something of it is first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(require_torch(), name)
+
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = _Torch()
+
+
 def require(device: str = "cuda") -> "torch.device":
     """A usable `torch.device`, or one line that says why there is none.
 
-    Examples
-    --------
     >>> require("tpu")
     Traceback (most recent call last):
     ...
@@ -49,7 +57,6 @@ def require(device: str = "cuda") -> "torch.device":
     kind, _, number = name.partition(":")
     if kind not in ("cpu", "cuda") or (number and not number.isdigit()):
         raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:<number>'. Got {name!r} instead.")
-    torch = require_torch()
     if kind == "cpu":
         return torch.device(name)
     if getattr(torch.version, "hip", None):
@@ -88,7 +95,6 @@ def require(device: str = "cuda") -> "torch.device":
 
 def free_memory(device: "torch.device") -> int:
     """Bytes a new tensor could take: what the driver has free and what torch holds unused."""
-    torch = require_torch()
     if device.type == "cpu":
         return 1 << 33
     free, _ = torch.cuda.mem_get_info(device)
@@ -110,7 +116,6 @@ def rows_that_fit(bytes_per_row: int, free: int, *, share: float = 0.6, most: in
 
 def describe(device: "torch.device") -> dict:
     """Name, memory, driver and versions, for result files."""
-    torch = require_torch()
     properties = torch.cuda.get_device_properties(device)
     version = ctypes.c_int()
     _driver().cuDriverGetVersion(ctypes.byref(version))
@@ -136,7 +141,6 @@ def _driver_release() -> str:
 @contextmanager
 def exact_products() -> Iterator[None]:
     """Matrix products in full single precision, whatever the program has set for its own."""
-    torch = require_torch()
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = False
     try:
@@ -145,16 +149,13 @@ def exact_products() -> Iterator[None]:
         torch.backends.cuda.matmul.allow_tf32 = before
 
 
-# ------------------------------------------------------------------------------------------------
-# kernels
-# ------------------------------------------------------------------------------------------------
+# ---- kernels ------------------------------------------------------------------------------------
 
 
 class Kernel:
     """A compiled CUDA function; call it with `launch`."""
 
     def __init__(self, source: str, name: str, constants: dict, device: "torch.device"):
-        torch = require_torch()
         with torch.cuda.device(device):
             torch.zeros(1, device=device)  # makes the device's context current
             major, minor = torch.cuda.get_device_capability(device)
@@ -186,7 +187,6 @@ class Kernel:
         self, grid: int | tuple[int, ...], n_threads: int, arguments: list, shared_bytes: int = 0
     ) -> None:
         """Start it on torch's current stream. Arguments are tensors or ctypes values."""
-        torch = require_torch()
         values = [
             ctypes.c_void_p(argument.data_ptr()) if isinstance(argument, torch.Tensor) else argument
             for argument in arguments
@@ -253,7 +253,6 @@ def _driver():
 @functools.cache
 def _nvrtc():
     """NVRTC as torch brings it: already loaded, on the library path, or among its packages."""
-    torch = require_torch()
     major = (torch.version.cuda or "13").split(".")[0]
     if sys.platform == "win32":
         names, pattern = [f"nvrtc64_{major}0_0.dll"], "nvrtc64_*.dll"

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacsent.gpu.device import exact_products, free_memory, require, require_torch, too_little
+from pacsent.gpu.device import exact_products, free_memory, require, too_little, torch
+from pacsent.maths.lbfgs import minimise
 
 _MEMORY = 8  # pairs kept by L-BFGS
 _CRUMB = 1e-6  # penalty of the intercept, so that its Hessian can be factored
@@ -24,7 +25,6 @@ class _Design:
     """Rows with a column of ones, labels of every one-vs-rest column, on the device."""
 
     def __init__(self, X, y, n_classes, device, dtype):
-        torch = require_torch()
         n_rows, n_features = X.shape
         self.n_classes, self.device, self.dtype = n_classes, device, dtype
         self.Z = torch.ones(n_rows, n_features + 1, device=device, dtype=dtype)
@@ -60,10 +60,16 @@ class _Design:
         p = self.share.clamp(1e-12, 1 - 1e-12)
         return -(p * p.log() + (1 - p) * (1 - p).log())
 
+    def penalised(self, C, H):
+        """C H and the penalty, in double precision, for Hessians H of the data term."""
+        M = C[:, None, None].double() * H.double()
+        penalty = self.penalty.double()
+        M.diagonal(dim1=1, dim2=2).add_(penalty + _CRUMB * (1 - penalty))
+        return M
+
 
 def _factor(M):
     """Cholesky factors; where rounding made a matrix indefinite, of a slightly larger one."""
-    torch = require_torch()
     L, failed = torch.linalg.cholesky_ex(M)
     crumb = 1e-9 * M.diagonal(dim1=1, dim2=2).amax(1)
     for _ in range(8):
@@ -80,12 +86,10 @@ def _newton(design, C, W, tol, max_iterations, batch):
 
     Returns the weights and the Hessians of the data term there, without C.
     """
-    torch = require_torch()
     Z, n_rows = design.Z, design.Z.shape[0]
     n_problems = W.shape[0]
     column = torch.arange(n_problems, device=design.device) % design.K
     scale = C.double() * n_rows * design.entropy()[column]
-    crumb = design.penalty.double() + _CRUMB * (1 - design.penalty.double())
     hessians = torch.empty(n_problems, Z.shape[1], Z.shape[1], device=Z.device, dtype=design.dtype)
     going = torch.arange(n_problems, device=design.device)
     n_iterations = 0
@@ -113,9 +117,8 @@ def _newton(design, C, W, tol, max_iterations, batch):
             H = root.transpose(1, 2) @ root
             del root, P
             hessians[at] = H
-            M = C[at, None, None].double() * H.double()
-            M.diagonal(dim1=1, dim2=2).add_(crumb)
-            D = torch.cholesky_solve(G.double().unsqueeze(2), _factor(M)).squeeze(2)
+            factor = _factor(design.penalised(C[at], H))
+            D = torch.cholesky_solve(G.double().unsqueeze(2), factor).squeeze(2)
             decrement = (G.double() * D).sum(1)
             step = torch.ones_like(decrement)
             new = (w.double() - D).to(design.dtype)
@@ -136,7 +139,6 @@ def _newton(design, C, W, tol, max_iterations, batch):
 
 def _start(design, Cs):
     """Intercepts at the classes' log-odds, all else zero."""
-    torch = require_torch()
     W = torch.zeros(len(Cs), design.K, design.Z.shape[1], device=design.device, dtype=design.dtype)
     W[:, :, -1] = (design.share / (1 - design.share)).log().to(design.dtype)
     return W.flatten(0, 1)
@@ -160,7 +162,6 @@ def fit_grid(
     """
     from pacsent.maths.regressions import GridResult, Path, check_design
 
-    torch = require_torch()
     device = require(device)
     y, folds = np.asarray(y), np.atleast_2d(np.asarray(folds))
     check_design(X, y, n_classes)
@@ -211,80 +212,40 @@ def _folds(design, problems, held_out, n_folds, tol, max_iterations):
 
     problems: (C, W, H) of the solutions on all rows, to start from and to condition by.
     """
-    torch = require_torch()
     C, W, H = problems
     Z, dtype = design.Z, design.dtype
     n_problems, n_sets = W.shape[0], held_out.shape[1]
     share = 1 - 1 / n_folds
-    M = (share * C)[:, None, None].double() * H.double()
-    crumb = design.penalty.double() + _CRUMB * (1 - design.penalty.double())
-    M.diagonal(dim1=1, dim2=2).add_(crumb)
-    inverse = torch.cholesky_inverse(_factor(M)).to(dtype)  # (n_problems, n_weights, n_weights)
-    del M
+    inverse = torch.cholesky_inverse(_factor(design.penalised(share * C, H))).to(dtype)
     column = torch.arange(n_problems, device=Z.device) % design.K
-    scale = (C.double() * share * Z.shape[0] * design.entropy()[column])[:, None]
+    scale = C.double() * share * Z.shape[0] * design.entropy()[column]
     kept = (~held_out).to(dtype)  # (n_rows, n_sets)
 
-    def gradient(w):
-        R = Z @ w.flatten(0, 1).T  # (n_rows, n_problems * n_sets)
+    def evaluate(rows, w):
+        problem, fold = rows // n_sets, rows % n_sets
+        R = Z @ w.T  # (n_rows, n)
         R.sigmoid_()
-        R = R.view(-1, n_problems, n_sets)
-        R -= design.Y[:, column].unsqueeze(2)
-        R *= kept.unsqueeze(1)
-        G = (R.view(R.shape[0], -1).T @ Z).view(n_problems, n_sets, -1)
-        return C[:, None, None] * G + w * design.penalty
+        R -= design.Y[:, column[problem]]
+        R *= kept[:, fold]
+        return C[problem, None] * (R.T @ Z) + w * design.penalty, None
 
-    def dot(a, b):
-        return (a * b).sum(2)
+    def precondition(rows, q):
+        out = torch.zeros(n_problems * n_sets, q.shape[1], device=q.device, dtype=dtype)
+        out[rows] = q
+        return (out.view(n_problems, n_sets, -1) @ inverse).flatten(0, 1)[rows]
 
-    w = W[:, None, :].repeat(1, n_sets, 1)
-    G = gradient(w)
-    going = torch.ones(n_problems, n_sets, dtype=torch.bool, device=Z.device)
-    S: list = []
-    Y: list = []
-    rho: list = []
-    for n_iterations in range(max_iterations):  # noqa: B007
-        q = G.clone()
-        coefficients = []
-        for s, y, r in zip(reversed(S), reversed(Y), reversed(rho)):
-            a = r * dot(s, q)
-            coefficients.append(a)
-            q -= a.unsqueeze(2) * y
-        D = q @ inverse
-        for s, y, r, a in zip(S, Y, rho, reversed(coefficients)):
-            b = r * dot(y, D)
-            D += (a - b).unsqueeze(2) * s
-        slope = dot(G, D)
-        going &= 0.5 * slope.double() > tol * scale
-        if not bool(going.any()):
-            break
-        step = going.to(dtype)
-        new = w - step.unsqueeze(2) * D
-        G_new = gradient(new)
-        # convex: a slope that turned around and is as steep as before says the step was too long
-        for _ in range(8):
-            after = -dot(G_new, D)
-            far = going & ~(after < 0.9 * slope)
-            if not bool(far.any()):
-                break
-            shorter = slope / (slope + torch.nan_to_num(after, nan=float("inf")))
-            step = torch.where(far, step * shorter.clamp(0.1, 0.7), step)
-            new = w - step.unsqueeze(2) * D
-            G_new = gradient(new)
-        s, y = new - w, G_new - G
-        sy = dot(s, y)
-        good = sy > 1e-10 * (dot(s, s) * dot(y, y)).sqrt()
-        S.append(s)
-        Y.append(y)
-        rho.append(torch.where(good, 1 / torch.where(good, sy, torch.ones_like(sy)), 0.0))
-        S, Y, rho = S[-_MEMORY:], Y[-_MEMORY:], rho[-_MEMORY:]
-        w, G = new, G_new
-    return w, n_iterations
+    def is_solved(rows, _, G, D):
+        return -0.5 * (G * D).sum(1).double() <= tol * scale[rows // n_sets]
+
+    start = W.repeat_interleave(n_sets, 0)
+    found = minimise(
+        evaluate, precondition, start, is_solved, max_iter=max_iterations, memory=_MEMORY
+    )
+    return found.x.view(n_problems, n_sets, -1), int(found.n_iter.max())
 
 
 def _hits(design, w, held_out):
     """Held-out rows classified rightly, (n_Cs, n_sets)."""
-    torch = require_torch()
     n_problems, n_sets, _ = w.shape
     F = (design.Z @ w.flatten(0, 1).T).view(-1, n_problems // design.K, design.K, n_sets)
     guess = (F[:, :, 0] > 0).long() if design.n_classes == 2 else F.argmax(2)
@@ -310,7 +271,6 @@ def fit(
     coef : array, shape (n_classes or 1, n_features)
     intercept : array, shape (n_classes or 1,)
     """
-    torch = require_torch()
     device = require(device)
     design = _Design(X, np.asarray(y), n_classes, device, torch.float64)
     W = _start(design, (C,))

@@ -13,7 +13,7 @@ import ctypes
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -23,22 +23,18 @@ from pacsent.gpu.device import (
     free_memory,
     kernel,
     require,
-    require_torch,
     rows_that_fit,
     too_little,
+    torch,
 )
 from pacsent.maths.arrays import Numbers
-
-if TYPE_CHECKING:
-    import torch
+from pacsent.maths.lbfgs import minimise, one_at_most
 
 _MEMORY = 6  # pairs that L-BFGS remembers
 _SMALLEST_TOL = 2e-5  # what single precision can tell
 
 
-# ------------------------------------------------------------------------------------------------
-# expectations
-# ------------------------------------------------------------------------------------------------
+# ---- expectations -------------------------------------------------------------------------------
 
 
 _WIDE = 25.0  # variance beyond which an expansion is better than a sum over nodes
@@ -72,7 +68,6 @@ def wide_expectations(a: "torch.Tensor", v: "torch.Tensor") -> "tuple[torch.Tens
     The sigmoid is the distribution function of a logistic variable, so f1 is that of its sum with
     a Gaussian: nearly Gaussian, with variance v + pi^2/3 and the logistic's higher cumulants.
     """
-    torch = require_torch()
     variance = v + np.pi**2 / 3
     deviation = variance.sqrt()
     z = a / deviation
@@ -88,7 +83,6 @@ def wide_expectations(a: "torch.Tensor", v: "torch.Tensor") -> "tuple[torch.Tens
 
 def expectations(a: "torch.Tensor", v: "torch.Tensor") -> "tuple[torch.Tensor, torch.Tensor]":
     """(f1, f2) = (E sigmoid(x), E sigmoid'(x)) for x ~ N(a, v), elementwise on tensors."""
-    torch = require_torch()
     limits, starts, nodes, weights = expectation_rule()
     f1, f2 = torch.zeros_like(a), torch.zeros_like(a)
     if a.numel() == 0:
@@ -111,7 +105,6 @@ class _NoiseTerms:
     """scores -> kp * f1 in place, and the trace; by kernels on a GPU, by torch elsewhere."""
 
     def __init__(self, kp, nu):
-        torch = require_torch()
         self.kp, self.nu = kp, nu
         self.kernel = None
         if kp.device.type == "cuda" and kp.dtype == torch.float32:
@@ -124,7 +117,6 @@ class _NoiseTerms:
 
     def expectations(self, a, v):
         """(f1, f2) of some scores, elementwise."""
-        torch = require_torch()
         if self.kernel is None or a.numel() == 0:
             return expectations(a, v)
         f1, f2 = torch.empty_like(a), torch.empty_like(a)
@@ -138,7 +130,6 @@ class _NoiseTerms:
         return f1, f2
 
     def __call__(self, scores, var_Q):
-        torch = require_torch()
         trace = torch.zeros(scores.shape[0], dtype=torch.float64, device=scores.device)
         if self.kernel is None:
             rows = max(1, (1 << 22) // scores.shape[1])
@@ -160,16 +151,13 @@ class _NoiseTerms:
         return trace
 
 
-# ------------------------------------------------------------------------------------------------
-# PB-neg
-# ------------------------------------------------------------------------------------------------
+# ---- PB-neg -------------------------------------------------------------------------------------
 
 
 class _Vocabulary:
     """The rows of A_hat that matter: noise words, and the sentences' own words."""
 
     def __init__(self, counts, A_hat, noise, device, dtype):
-        torch = require_torch()
         own = np.unique(counts.indices)
         extra = np.setdiff1d(own, noise.words)
         words = np.concatenate([noise.words, extra])
@@ -186,7 +174,6 @@ class _Vocabulary:
 
 def _curvature(vocabulary, noise):
     """(eigenvalues, eigenvectors, trace) of a typical Hessian of the data term, at noise.centre."""
-    torch = require_torch()
     A = vocabulary.A
     frequency = np.zeros(vocabulary.kp.numel())
     frequency[vocabulary.position[noise.words]] = noise.frequency
@@ -235,7 +222,6 @@ def solve_pb_neg(
     """
     from pacsent.maths.pb_neg_objective import Solution, penalty_coefficients
 
-    torch = require_torch()
     device = require(device)
     dtype = dtype or torch.float32
     if dtype == torch.float32:
@@ -269,7 +255,7 @@ def solve_pb_neg(
 
 def _batch_size(vocabulary, n_dims, device, dtype) -> int:
     """How many sentences are solved side by side; an error where not even eight fit."""
-    size = require_torch().finfo(dtype).bits // 8
+    size = torch.finfo(dtype).bits // 8
     n_support = vocabulary.kp.numel()
     # scores, and (2 * memory + 8) vectors of L-BFGS for every sentence
     per_sentence = size * (n_support + (2 * _MEMORY + 8) * (n_dims + 1)) + 64
@@ -286,7 +272,6 @@ class _Sentences:
     """Counts of some sentences on the device, and the data term of their loss."""
 
     def __init__(self, counts, vocabulary):
-        torch = require_torch()
         self.vocabulary = vocabulary
         device, dtype = vocabulary.A.device, vocabulary.A.dtype
         n = counts.shape[0]
@@ -298,7 +283,6 @@ class _Sentences:
 
     def entries(self, rows):
         """(sentence among `rows`, entry) of every word of these sentences."""
-        torch = require_torch()
         lengths = self.first[rows + 1] - self.first[rows]
         local = torch.repeat_interleave(torch.arange(rows.numel(), device=rows.device), lengths)
         shift = self.first[rows] - (lengths.cumsum(0) - lengths)
@@ -334,7 +318,7 @@ class _Solver:
 
     def solve(self, counts, m, coefficients, found, where):
         """Solve some sentences; their posteriors go to the rows `where` of `found`."""
-        torch, vocabulary = require_torch(), self.vocabulary
+        vocabulary = self.vocabulary
         device, dtype = vocabulary.A.device, vocabulary.A.dtype
         n, n_dims = m.shape
         kappa, c, A, B, lam = (torch.from_numpy(x.copy()).to(device) for x in coefficients)
@@ -345,10 +329,7 @@ class _Solver:
         rho_curvature = (c * B).to(dtype)
 
         def evaluate(rows, x):
-            """Gradients in (mu - m, rho) of some sentences.
-
-            mu - m may be a thousandth of m: kept apart, it keeps its digits.
-            """
+            # mu - m may be a thousandth of m: kept apart, it keeps its digits
             away, rho = x[:, :-1], x[:, -1].double()
             var_Q = rho.exp()
             local, entry = sentences.entries(rows)
@@ -357,7 +338,7 @@ class _Solver:
             grad = torch.empty_like(x)
             grad[:, :-1] = grad_h + kappa[rows, None].to(dtype) * away
             grad[:, -1] = (0.5 * var_Q * spread + c[rows] * (A[rows] * var_Q - B[rows])).to(dtype)
-            return grad
+            return grad, None
 
         def precondition(rows, q):
             out = torch.empty_like(q)
@@ -368,9 +349,17 @@ class _Solver:
         x = torch.zeros(n, n_dims + 1, device=device, dtype=dtype)
         x[:, -1] = (B / (A + lam / n_dims * self.trace)).log().to(dtype)
         smallest = 4 * torch.finfo(dtype).eps * m.norm(dim=1)  # a smaller step does not show in mu
-        x, n_iter, norm, converged = _minimise_sentences(
-            evaluate, precondition, x, smallest, self.tol, self.max_iter
-        )
+
+        def is_solved(rows, x, _, direction):
+            length = direction[:, :-1].norm(dim=1)
+            moved = (x + direction)[:, :-1].norm(dim=1)
+            enough = length <= self.tol * moved + smallest[rows]
+            return enough & (direction[:, -1].abs() <= self.tol)
+
+        x, n_iter, norm, converged = minimise(
+            evaluate, precondition, x, is_solved, max_iter=self.max_iter, limit=one_at_most,
+            last_step=True,
+        )  # fmt: skip
         found.mu[where] = (m.double() + x[:, :-1].double()).cpu().numpy()
         found.var_Q[where] = x[:, -1].double().exp().cpu().numpy()
         found.n_iter[where] = n_iter.cpu().numpy()
@@ -378,82 +367,13 @@ class _Solver:
         found.converged[where] = converged.cpu().numpy()
 
 
-def _minimise_sentences(evaluate, precondition, x, smallest, tol, max_iter):
-    """Batched L-BFGS on rows x = (mu - m, rho); each row's convex objective goes down or stays.
-
-    A row is done when its next step is shorter than tol |mu - m| + smallest.
-    """
-    torch = require_torch()
-    n = x.shape[0]
-    trial, g = x.clone(), torch.zeros_like(x)
-    S = torch.zeros(_MEMORY, *x.shape, device=x.device, dtype=x.dtype)
-    Y = torch.zeros_like(S)
-    R = torch.zeros(_MEMORY, n, device=x.device, dtype=x.dtype)  # 1 / (s.y), 0: no pair
-    n_iter = torch.zeros(n, dtype=torch.int64, device=x.device)
-    norm = torch.full((n,), float("inf"), device=x.device, dtype=x.dtype)
-    converged = torch.zeros(n, dtype=torch.bool, device=x.device)
-    active = torch.arange(n, device=x.device)
-    for t in range(max_iter):
-        if active.numel() == 0:
-            break
-        g_new = evaluate(active, trial[active])
-        n_iter[active] += 1
-        step = trial[active] - x[active]
-        before, after = (g[active] * step).sum(1), (g_new * step).sum(1)
-        # convex: F(new) <= F(old) + after; to third order F(new) - F(old) = (before + after) / 2
-        fell = (after <= 0) | (before + after <= 1e-4 * before)
-        if t == 0:
-            fell = torch.ones_like(fell)
-        stuck, rows = active[~fell], active[fell]
-        trial[stuck] = 0.5 * (x[stuck] + trial[stuck])
-        slot = t % _MEMORY
-        R[slot, active] = 0
-        if t > 0:
-            s, y = step[fell], g_new[fell] - g[rows]
-            sy = after[fell] - before[fell]
-            good = sy > 1e-12 * (y * y).sum(1)
-            S[slot, rows], Y[slot, rows] = s, y
-            R[slot, rows] = torch.where(good, 1 / torch.where(good, sy, torch.ones_like(sy)), 0.0)
-        x[rows], g[rows] = trial[rows], g_new[fell]
-        norm[rows] = g[rows].abs().amax(1)
-
-        direction = -g[rows]
-        slots = [(t - i) % _MEMORY for i in range(min(t + 1, _MEMORY))] if t else []
-        alphas = []
-        for i in slots:
-            alpha = R[i, rows] * (S[i, rows] * direction).sum(1)
-            direction -= alpha[:, None] * Y[i, rows]
-            alphas.append(alpha)
-        direction = precondition(rows, direction)
-        for i, alpha in zip(reversed(slots), reversed(alphas)):
-            beta = R[i, rows] * (Y[i, rows] * direction).sum(1)
-            direction += (alpha - beta)[:, None] * S[i, rows]
-        uphill = (direction * g[rows]).sum(1) >= 0
-        if bool(uphill.any()):
-            R[:, rows[uphill]] = 0
-            direction[uphill] = -precondition(rows[uphill], g[rows[uphill]])
-        direction[:, -1].clamp_(-1, 1)
-        trial[rows] = x[rows] + direction
-        length = direction[:, :-1].norm(dim=1)
-        moved = trial[rows, :-1].norm(dim=1)
-        small = (length <= tol * moved + smallest[rows]) & (direction[:, -1].abs() <= tol)
-        done = rows[small]
-        converged[done] = True
-        x[done] = trial[done]  # the last step costs nothing more
-        active = torch.cat([rows[~small], stuck])
-    return x, n_iter, norm, converged
-
-
-# ------------------------------------------------------------------------------------------------
-# w-PB-neg
-# ------------------------------------------------------------------------------------------------
+# ---- w-PB-neg -----------------------------------------------------------------------------------
 
 
 class _WordPosteriors:
     """Means and log-variances of the training words, on the device, and their penalties."""
 
     def __init__(self, counts, words, B_hat, var_P, lam, vocabulary, weighting):
-        torch = require_torch()
         device, dtype = vocabulary.A.device, vocabulary.A.dtype
         self.sentences = _Sentences(counts, vocabulary)
         # from a column of the vocabulary's order to a row of these tables
@@ -479,7 +399,6 @@ class _WordPosteriors:
 
     def data_gradients(self, mu, rho, local, words, columns, shares, weight):
         """Gradients of the weighted sum over some sentences of their data terms."""
-        torch = require_torch()
         dtype = mu.dtype
         means = torch.zeros(weight.numel(), mu.shape[1], device=mu.device, dtype=dtype)
         means.index_add_(0, local, shares[:, None] * mu[words])
@@ -501,7 +420,6 @@ class _WordPosteriors:
 
         Both are tensors of one number: a recorded step may be repeated with other values.
         """
-        torch = require_torch()
         g, b = self.data_gradients(self.mu, self.rho, *batch)
         g *= share.to(g.dtype)
         b *= share
@@ -577,7 +495,6 @@ def fit_w_pb_neg(
     n_iter : int
         Passes over the sentences.
     """
-    torch = require_torch()
     device = require(device)
     dtype = dtype or torch.float32
     counts = counts.tocsr()
@@ -601,14 +518,12 @@ def fit_w_pb_neg(
 
 def decay_integral(a: "torch.Tensor", t: Any) -> "torch.Tensor":
     """(1 - e^(-a t)) / a, which is t at a = 0."""
-    torch = require_torch()
     safe = torch.where(a.abs() * t < 1e-12, torch.ones_like(a), a)
     return torch.where(a.abs() * t < 1e-12, t * torch.ones_like(a), -torch.expm1(-safe * t) / safe)
 
 
 def _sgd(state, solver: WordSGD):
     """The paper's schedule with the penalty's flow solved exactly over every step."""
-    torch = require_torch()
     n_epochs, learning_rate, batch_size, random_state = solver
     device = state.mu.device
     n = state.weight.numel()
@@ -637,7 +552,6 @@ class _Repeated:
     """
 
     def __init__(self, state, n_rows, n_entries):
-        torch = require_torch()
         self.state, self.device = state, state.mu.device
         self.graph = None
         self.recorded = state.sentences.vocabulary.terms.kernel is not None
@@ -657,7 +571,6 @@ class _Repeated:
         self.numbers = torch.zeros(2, device=self.device, dtype=torch.float64)
 
     def __call__(self, time, share, *batch):
-        torch = require_torch()
         if not self.recorded:
             numbers = torch.tensor([time, share], device=self.device, dtype=torch.float64)
             self.state.step(numbers[0], numbers[1], *batch)
@@ -672,7 +585,6 @@ class _Repeated:
         self.graph.replay()
 
     def _record(self):
-        torch = require_torch()
         state = self.state
         before = state.mu.clone(), state.rho.clone()
         arguments = self.numbers[0], self.numbers[1], *self.batch
@@ -691,7 +603,6 @@ class _Repeated:
 
 def _minimise_words(state, noise, batch, tol, max_iter):
     """L-BFGS on all means and log-variances together; the convex objective goes down or stays."""
-    torch = require_torch()
     device, dtype = state.mu.device, state.mu.dtype
     n, n_words = state.weight.numel(), state.mu.shape[0]
     values, U, _ = _curvature(state.sentences.vocabulary, noise)

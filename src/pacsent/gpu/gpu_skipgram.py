@@ -23,20 +23,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pacsent.files import replacing_folder
-from pacsent.gpu.device import (
-    describe,
-    free_memory,
-    kernel,
-    mix,
-    require,
-    require_torch,
-    too_little,
-)
+from pacsent.gpu.device import describe, free_memory, kernel, mix, require, too_little, torch
 from pacsent.maths.noise import alias
 
 if TYPE_CHECKING:
-    import torch
-
     from pacsent.words.corpus import Corpus
 
 log = logging.getLogger(__name__)
@@ -124,9 +114,7 @@ class Work(ctypes.Structure):
     ]
 
 
-# ------------------------------------------------------------------------------------------------
-# what the kernel is handed
-# ------------------------------------------------------------------------------------------------
+# ---- what the kernel is handed ------------------------------------------------------------------
 
 
 def keep_thresholds(probabilities: np.ndarray) -> np.ndarray:
@@ -197,9 +185,7 @@ def epoch_key(seed: int, epoch: int) -> int:
     )
 
 
-# ------------------------------------------------------------------------------------------------
-# training
-# ------------------------------------------------------------------------------------------------
+# ---- training -----------------------------------------------------------------------------------
 
 
 class Trainer:
@@ -214,7 +200,6 @@ class Trainer:
         *,
         warps_per_processor: int | None = None,
     ):
-        torch = require_torch()
         self.shape, self.device = shape, device
         self.n_words = len(keep)
         n_bytes = 2 * 4 * self.n_words * shape.stride
@@ -242,7 +227,6 @@ class Trainer:
 
     def start_at_random(self, seed: int) -> None:
         """Input rows uniform in +-0.5 / n_dims, output rows zero, as word2vec starts."""
-        torch = require_torch()
         generator = torch.Generator(device=self.device).manual_seed(seed)
         width = 0.5 / self.shape.n_dims
         for first in range(0, self.n_words, 1 << 20):
@@ -251,7 +235,6 @@ class Trainer:
         self.output.zero_()
 
     def load(self, input_vectors: Any, output_vectors: Any) -> None:
-        torch = require_torch()
         for table, vectors in ((self.input, input_vectors), (self.output, output_vectors)):
             table[:, : self.shape.n_dims] = torch.as_tensor(vectors).to(self.device)
 
@@ -295,7 +278,6 @@ class Trainer:
 
 
 def _chunks_to(chunks: Chunks, device) -> Chunks:
-    torch = require_torch()
     return Chunks(*[torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in chunks])
 
 
@@ -303,7 +285,6 @@ class Resident:
     """A corpus that fits into GPU memory: one segment, copied once."""
 
     def __init__(self, ids: Any, offsets: np.ndarray, device: "torch.device", reach: int):
-        torch = require_torch()
         if isinstance(ids, torch.Tensor):
             self.tokens = ids.to(device)
         else:
@@ -336,7 +317,6 @@ class Streamed:
         reach: int,
         segment_tokens: int = SEGMENT_TOKENS,
     ):
-        torch = require_torch()
         self.ids, self.offsets, self.device, self.reach = ids, offsets, device, reach
         self.cuts = cut_points(offsets, len(ids), segment_tokens)
         self.n_tokens = [high - low for low, high in zip(self.cuts[:-1], self.cuts[1:])]
@@ -353,7 +333,6 @@ class Streamed:
         """Start copying a segment; returns while the copy runs."""
         if number in self.ready:
             return
-        torch = require_torch()
         slot, self.turn = self.turn, 1 - self.turn
         low, high = self.cuts[number], self.cuts[number + 1]
         first, stop = max(0, low - self.reach), min(len(self.ids), high + self.reach)
@@ -370,7 +349,6 @@ class Streamed:
         self.ready[number] = (slot, on_device, first)
 
     def segment(self, number: int) -> Any:
-        torch = require_torch()
         self.prepare(number)
         slot, chunks, place = self.ready[number]
         stream = torch.cuda.current_stream(self.device)
@@ -381,7 +359,6 @@ class Streamed:
 
     def used(self, number: int) -> None:
         """All launches on this segment have been queued: its buffer is free after them."""
-        torch = require_torch()
         slot, _, _ = self.ready.pop(number)
         self.trained[slot] = torch.cuda.Event()
         self.trained[slot].record(torch.cuda.current_stream(self.device))
@@ -484,7 +461,6 @@ def train_skipgram(
     training = Training(**settings)
     shape = training.shape()
     used = _gpu(device)
-    torch = require_torch()
     with torch.cuda.device(used):
         torch.cuda.reset_peak_memory_stats(used)
         keep = corpus.vocabulary.keep_probabilities(training.subsample)
@@ -592,7 +568,6 @@ class _Run:
     def train(self, verbose):
         from pacsent.progress import bar
 
-        torch = require_torch()
         trainer, source, settings = self.trainer, self.source, self.settings
         total = self.n_tokens * settings["n_epochs"]
         device = trainer.device
@@ -687,7 +662,6 @@ class _Run:
         self.saved.save(state, self.trainer.tables())
 
     def summary(self) -> dict:
-        torch = require_torch()
         return {
             "seconds": self.seconds,
             "tokens_per_second": self.trained_tokens / max(self.seconds, 1e-9),

@@ -8,8 +8,6 @@ Numbers = float | np.ndarray  # one, or one for each row
 def unit_rows(X: np.ndarray) -> np.ndarray:
     """Return the rows of `X` divided by their lengths; rows of zeros stay as they are.
 
-    Examples
-    --------
     >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
     array([[0.6, 0.8],
            [0. , 0. ]])

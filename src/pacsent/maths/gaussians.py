@@ -16,9 +16,7 @@ from pacsent.maths.arrays import Numbers
 VARIANCES = ("exact", "paper-loss", "printed")
 
 
-# ------------------------------------------------------------------------------------------------
-# Closed forms: squared loss
-# ------------------------------------------------------------------------------------------------
+# ---- Closed forms: squared loss -----------------------------------------------------------------
 
 
 def l2_coefficients(
@@ -116,9 +114,7 @@ def idf(document_frequency: Numbers, n_sentences: int, unseen: str = "clamp") ->
     return np.where(document_frequency > 0, weights, 0.0) if unseen == "drop" else weights
 
 
-# ------------------------------------------------------------------------------------------------
-# The prior, and divergences from it
-# ------------------------------------------------------------------------------------------------
+# ---- The prior, and divergences from it ---------------------------------------------------------
 
 
 def kl_gaussians(mu_Q: Numbers, var_Q: Numbers, mu_P: Numbers, var_P: Numbers) -> Any:
@@ -144,9 +140,7 @@ def _kl(squared_distance, var_Q, var_P, n_dims):
         return squared_distance / (2 * var_P) + 0.5 * n_dims * (excess - np.log1p(excess))
 
 
-# ------------------------------------------------------------------------------------------------
-# Similarities of posteriors
-# ------------------------------------------------------------------------------------------------
+# ---- Similarities of posteriors -----------------------------------------------------------------
 #
 # Each takes two posteriors (means, variances) as `SentenceVectorizer.posterior` returns them, and
 # compares row by row, or every row with every row where `pairwise` is true.
@@ -157,7 +151,6 @@ def cosine_of_means(Q: tuple, R: tuple, *, pairwise: bool = False) -> Any:
 
     Examples
     --------
-    >>> import numpy as np
     >>> Q, R = (np.array([[1.0, 0.0]]), np.ones(1)), (np.array([[1.0, 1.0]]), np.ones(1))
     >>> cosine_of_means(Q, R).round(4)
     array([0.7071])
@@ -179,7 +172,6 @@ def log_expected_likelihood(Q: tuple, R: tuple, *, pairwise: bool = False) -> An
 
     Examples
     --------
-    >>> import numpy as np
     >>> Q = (np.array([[0.0]]), np.ones(1))
     >>> log_expected_likelihood(Q, Q).round(4)  # ln of 1 / sqrt(4 pi)
     array([-1.2655])
@@ -202,7 +194,6 @@ def log_likelihood_kernel(Q: tuple, R: tuple, *, pairwise: bool = False) -> Any:
 
     Examples
     --------
-    >>> import numpy as np
     >>> Q = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0.5, 0.01])
     >>> np.abs(log_likelihood_kernel(Q, Q))
     array([0., 0.])
@@ -219,7 +210,6 @@ def kl_divergence(Q: tuple, R: tuple, *, pairwise: bool = False) -> Any:
 
     Examples
     --------
-    >>> import numpy as np
     >>> Q, R = (np.array([[1.0, 0.0]]), np.ones(1)), (np.array([[1.0, 1.0]]), np.ones(1))
     >>> kl_divergence(Q, R)
     array([0.5])
@@ -234,7 +224,6 @@ def wasserstein_distance(Q: tuple, R: tuple, *, pairwise: bool = False) -> Any:
 
     Examples
     --------
-    >>> import numpy as np
     >>> Q, R = (np.array([[1.0, 0.0]]), np.ones(1)), (np.array([[1.0, 1.0]]), np.ones(1))
     >>> wasserstein_distance(Q, R)
     array([1.])

@@ -1,17 +1,19 @@
 """L-BFGS for many problems side by side, each with its own step.
 
-A problem is a row. All rows still worked on are evaluated together; what is solved leaves, and the
-work shrinks with it.
+A problem is a row of an array of NumPy or a tensor of torch. All rows still worked on are evaluated
+together; what is solved leaves, and the work shrinks with it.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-Evaluate = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray | None]]
-Precondition = Callable[[np.ndarray, np.ndarray], np.ndarray]
-Pair = tuple[np.ndarray, np.ndarray, np.ndarray]
+Array = Any  # of NumPy, or a tensor of torch
+Evaluate = Callable[[Array, Array], tuple[Array, Array | None]]
+Precondition = Callable[[Array, Array], Array]
+Pair = tuple[Array, Array, Array]
 
 _MEMORY = 6  # pairs that are remembered
 _FELL = 1e-4  # share of the predicted decrease that a step must reach
@@ -21,21 +23,21 @@ _SHORTEST, _LONGEST = 0.1, 0.7  # to what share a step that went too far is cut
 class Minima(NamedTuple):
     """Where each row ended, and how well."""
 
-    x: np.ndarray  # (n, width)
-    n_iter: np.ndarray  # evaluations of each row
-    norm: np.ndarray  # largest entry of the gradient where it was last evaluated
-    converged: np.ndarray
+    x: Array  # (n, width)
+    n_iter: Array  # evaluations of each row
+    norm: Array  # largest entry of the gradient where it was last evaluated
+    converged: Array
 
 
 def minimise(
     evaluate: Evaluate,
     precondition: Precondition,
-    start: np.ndarray,
-    is_solved: Callable[..., np.ndarray],
+    start: Array,
+    is_solved: Callable[..., Array],
     *,
     max_iter: int,
     memory: int = _MEMORY,
-    limit: Callable[[np.ndarray], Any] | None = None,
+    limit: Callable[[Array], Any] | None = None,
     last_step: bool = False,
 ) -> Minima:
     """Every row of `start` to its own minimum; a row's objective falls or stays.
@@ -63,28 +65,27 @@ def minimise(
     -----
     A row whose preconditioned gradient leads uphill, or nowhere, is left where it is.
     """
-    n = len(start)
-    found = Minima(
-        start.copy(), np.zeros(n, dtype=np.int64), np.full(n, np.inf), np.zeros(n, dtype=bool)
-    )
-    rows, x, trial = np.arange(n), start, start
-    g, value = np.zeros_like(start), np.full(n, np.inf)
+    xp = _library(start)
+    value, n_iter = xp.full_like(start[:, 0], np.inf), xp.zeros_like(start[:, 0], dtype=xp.int64)
+    found = Minima(xp.zeros_like(start) + start, n_iter, xp.zeros_like(value) + value, n_iter > 0)
+    rows, x, trial = xp.where(n_iter == 0)[0], start, start
+    g = xp.zeros_like(start)
     pairs: list[Pair] = []
     for turn in range(max_iter):
-        if not rows.size:
+        if not len(rows):
             break
         g_new, value_new = evaluate(rows, trial)
         found.n_iter[rows] += 1
         step = trial - x
         slopes = _dot(g, step), _dot(g_new, step)
-        fell = _fell(*slopes, value, value_new) if turn else np.ones(rows.size, dtype=bool)
+        fell = _fell(*slopes, value, value_new) | (turn == 0)
         if turn:
             pairs = [*pairs[1 - memory :], _pair(step, g_new - g, fell)]
         shorter = x[~fell] + _cut(*slopes, value_new)[~fell, None] * step[~fell]
         x, g = _moved(x, trial, fell), _moved(g, g_new, fell)
         if value_new is not None:
-            value = np.where(fell, value_new, value)
-        found.norm[rows[fell]] = np.abs(g[fell]).max(axis=1)
+            value = xp.where(fell, value_new, value)
+        found.norm[rows[fell]] = xp.amax(xp.abs(g[fell]), 1)
 
         direction, lost = _downhill(rows, g, pairs, precondition)
         if limit is not None:
@@ -104,13 +105,18 @@ def minimise(
     return found
 
 
+def _library(x: Array) -> Any:
+    """NumPy or torch, whichever `x` is of; what is called here has the same name in both."""
+    return np if isinstance(x, np.ndarray) else sys.modules["torch"]
+
+
 def _dot(a, b):
-    return np.einsum("ij,ij->i", a, b)
+    return _library(a).einsum("ij,ij->i", a, b)
 
 
 def _moved(old, new, which):
     """Rows `which` of `new`, the others of `old`; no copy where all move."""
-    return new if which.all() else np.where(which[:, None], new, old)
+    return new if which.all() else _library(old).where(which[:, None], new, old)
 
 
 def _fell(before, after, value, value_new):
@@ -123,18 +129,21 @@ def _fell(before, after, value, value_new):
 
 def _cut(before, after, value_new):
     """To what share a step is cut: half by values alone, by slopes where the secant vanishes."""
+    xp = _library(before)
     if value_new is not None:
-        return np.full(before.size, 0.5, dtype=before.dtype)
+        return xp.full_like(before, 0.5)
     with np.errstate(invalid="ignore", divide="ignore"):
-        share = before / (before - np.nan_to_num(after, nan=np.inf))
-    return np.clip(np.nan_to_num(share, nan=_SHORTEST), _SHORTEST, _LONGEST).astype(before.dtype)
+        share = before / (before - xp.nan_to_num(after, nan=np.inf))
+    return xp.clip(xp.nan_to_num(share, nan=_SHORTEST), _SHORTEST, _LONGEST)
 
 
 def _pair(s, y, fell) -> Pair:
     """(s, y, 1 / (s.y)); 0 for a row that stayed, or whose pair says nothing about a bend."""
     sy = _dot(s, y)
-    good = fell & (sy > 1e-10 * np.sqrt(_dot(s, s) * _dot(y, y)))
-    return s, y, np.where(good, 1.0 / np.where(good, sy, 1.0), 0.0).astype(s.dtype)
+    good = fell & (sy > 1e-10 * (_dot(s, s) * _dot(y, y)) ** 0.5)
+    r = _library(s).zeros_like(sy)
+    r[good] = 1.0 / sy[good]
+    return s, y, r
 
 
 def _downhill(rows, g, pairs, precondition):
@@ -148,6 +157,11 @@ def _downhill(rows, g, pairs, precondition):
         direction[lost] = -precondition(rows[lost], g[lost])
         lost = ~(_dot(direction, g) <= 0)
     return direction, lost
+
+
+def one_at_most(direction: Array) -> None:
+    """Let the last column, rho, move by 1 at most."""
+    direction[:, -1] = direction[:, -1].clip(-1.0, 1.0)
 
 
 def minimise_all(
@@ -172,9 +186,6 @@ def minimise_all(
         moved = np.linalg.norm(x[:, :-1] + direction[:, :-1], axis=1)
         return (length <= tol * moved) & (np.abs(direction[:, -1]) <= tol)
 
-    def one_at_most(direction):
-        np.clip(direction[:, -1], -1.0, 1.0, out=direction[:, -1])
-
     return minimise(
         lambda rows, x: evaluate(subset[rows], x),
         lambda rows, q: precondition(subset[rows], q),
@@ -186,21 +197,13 @@ def minimise_all(
     )
 
 
-def two_loop(
-    g: np.ndarray, pairs: list[Pair], precondition: Callable[[np.ndarray], np.ndarray]
-) -> np.ndarray:
+def two_loop(g: Array, pairs: list[Pair], precondition: Callable[[Array], Array]) -> Array:
     """The inverse Hessian that `pairs` and `precondition` stand for, times g, row by row.
 
-    Parameters
-    ----------
-    g : array, shape (n, width)
-        A gradient in each row.
-    pairs : list of (s, y, r), the oldest first
-        Steps, changes of the gradient, and 1 / (s.y) of each row; 0 where a row has no such pair.
-    precondition : callable
-        The inverse Hessian to begin with: rows to rows.
+    `pairs` are (s, y, r), the oldest first: steps, changes of the gradient, and 1 / (s.y) of each
+    row, 0 where a row has no such pair. `precondition` is the inverse Hessian to begin with.
     """
-    q = g.copy()
+    q = _library(g).zeros_like(g) + g
     alphas = []
     for s, y, r in reversed(pairs):
         alpha = r * _dot(s, q)

@@ -9,8 +9,6 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: the step o
 def splitmix64(x: ArrayLike) -> np.ndarray:
     """The finaliser of splitmix64: every bit of the input changes every bit of the output.
 
-    Examples
-    --------
     >>> int(splitmix64(np.uint64(1)))
     6238072747940578789
     """

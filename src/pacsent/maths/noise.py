@@ -33,8 +33,6 @@ def alias(p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
 def alias_thresholds(p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """`alias` for draws of 32 bits: i where a draw is below its threshold (uint64), else other.
 
-    Examples
-    --------
     >>> thresholds, other = alias_thresholds([0.5, 0.5])
     >>> thresholds.dtype.name, other.size
     ('uint64', 2)

@@ -270,9 +270,6 @@ def minimise_bound(
 def single(table: np.ndarray) -> np.ndarray:
     """The table in single precision, or double where it is double: numba knows no float16.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> single(np.zeros(1, np.float16)).dtype.name
     'float32'
     """

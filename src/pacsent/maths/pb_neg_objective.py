@@ -35,8 +35,6 @@ def penalty_coefficients(
 ) -> tuple[Any, Any, Any, Any]:
     """(kappa, c, A, B): the mean feels kappa (mu - m), rho feels c (A e^rho - B).
 
-    Examples
-    --------
     >>> [float(x) for x in penalty_coefficients(4, 2, lam=2.0)]
     [2.0, 0.5, 4.0, 1.0]
     """
@@ -234,9 +232,6 @@ class SentenceProblems:
 def squared_lengths(A_hat: np.ndarray) -> np.ndarray:
     """|A_w|^2 of each row.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> squared_lengths(np.array([[3.0, 4.0]]))
     array([25.])
     """

@@ -12,8 +12,6 @@ from pacsent.maths.pb_neg_objective import Penalty, SentenceProblems, Solution
 def learning_rates(n_epochs: int, learning_rate: float) -> np.ndarray:
     """learning_rate * (1 - e/n_epochs), e = 0 ... n_epochs - 1.
 
-    Examples
-    --------
     >>> learning_rates(4, 0.4)
     array([0.4, 0.3, 0.2, 0.1])
     """
@@ -38,8 +36,6 @@ def diverging(
     Each step multiplies mu - m by 1 - x (1 - e/n_epochs), x = learning_rate n/(var_P lam); the
     product over the epochs is below one only for x < 4.591, the root of (x-1) log(x-1) = x.
 
-    Examples
-    --------
     >>> diverging([10, 1000], lam=1.0)
     array([False,  True])
     """

@@ -9,8 +9,6 @@ def main_plane(vectors: np.ndarray) -> np.ndarray:
     The sign of a component is chosen so that its largest loading is positive: the same vectors give
     the same picture everywhere. A single vector has the coordinates (0, 0).
 
-    Examples
-    --------
     >>> main_plane(np.array([[0.0, 0.0, 1.0], [4.0, 0.0, 1.0], [2.0, 1.0, 1.0]])).round(2).tolist()
     [[-2.0, -0.33], [2.0, -0.33], [0.0, 0.67]]
     """

@@ -35,8 +35,6 @@ def prior_variances(
     with a `scale`, scale * (median p)/p, p = count/T: the same shape at a size of one's choice.
     With `shape="constant"`, the paper's contrast, all words that occur have the median word's.
 
-    Examples
-    --------
     >>> prior_variances([3, 1, 0])
     array([1.33333333, 4.        ,        inf])
     """
@@ -70,8 +68,6 @@ def matched_scale(counts: sparse.csr_matrix, shape: str = "frequency") -> float:
 def sentence_weights(n_tokens: ArrayLike, weighting: str) -> np.ndarray:
     """omega_S; see the top of this module.
 
-    Examples
-    --------
     >>> sentence_weights([1, 3], 'token'), sentence_weights([1, 3], 'sentence')
     (array([0.25, 0.75]), array([0.5, 0.5]))
     """
@@ -95,8 +91,6 @@ class WordSolution(NamedTuple):
 def second_moment(A: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """E[A_j A_j'] over the noise words j, shape (n_dims, n_dims), in the precision of A.
 
-    Examples
-    --------
     >>> second_moment(np.eye(2), np.array([0.25, 0.75]))
     array([[0.25, 0.  ],
            [0.  , 0.75]])

@@ -13,8 +13,6 @@ _BLOCK = 1 << 14  # rows of a table handled at once
 def sif_weights(p: ArrayLike, a: float) -> np.ndarray:
     """Smooth inverse frequency, a / (a + p): frequent words weigh less (Arora et al., 2017).
 
-    Examples
-    --------
     >>> sif_weights([0.05, 0.001, 0.0], a=0.001).round(3)
     array([0.02, 0.5 , 1.  ])
     """
@@ -29,8 +27,6 @@ def usif_a(p: ArrayLike, n_tokens: float) -> float:
 
     Its weights are a / (a/2 + p).
 
-    Examples
-    --------
     >>> round(usif_a([0.6, 0.3, 0.1], n_tokens=2), 3)
     1.333
     """
@@ -44,9 +40,6 @@ def usif_a(p: ArrayLike, n_tokens: float) -> float:
 def heaviest(q: np.ndarray, mass: float = 0.95) -> np.ndarray:
     """The fewest rows that hold this share of the weights `q`, in order.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> heaviest(np.array([0.1, 0.6, 0.3]), mass=0.8)
     array([1, 2])
     """
@@ -58,9 +51,6 @@ def heaviest(q: np.ndarray, mass: float = 0.95) -> np.ndarray:
 def moments(table: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(mean, second moment) of the rows of `table` under the weights `q`, in float64.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> moments(np.eye(2), np.array([0.25, 0.75]))
     (array([0.25, 0.75]), array([[0.25, 0.  ],
            [0.  , 0.75]]))
@@ -78,9 +68,6 @@ def moments(table: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def sentence_moment(mean: np.ndarray, second: np.ndarray, n_tokens: float) -> np.ndarray:
     """Second moment of the mean of `n_tokens` independent rows with these moments.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> sentence_moment(np.ones(1), np.array([[3.0]]), n_tokens=2)
     array([[2.]])
     """
@@ -91,9 +78,6 @@ def main_directions(second: np.ndarray, n_directions: int) -> tuple[np.ndarray, 
     """(directions, shares): the first eigenvectors, largest first, and the part of each in their
     sum of eigenvalues.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> main_directions(np.diag([1.0, 3.0]), n_directions=1)
     (array([[0., 1.]]), array([1.]))
     """
@@ -115,9 +99,6 @@ def damping(mean: np.ndarray, second: np.ndarray, aperture: float) -> np.ndarray
     The second factor is the negation of a conceptor of this aperture (Liu et al., 2019): directions
     in which words have much in common shrink, the others stay.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> damping(np.zeros(2), np.diag([4.0, 1.0]), aperture=1.0)
     array([[0.25, 0.  ],
            [0.  , 0.5 ]])

@@ -21,10 +21,6 @@ from pacsent.text.reading import (
 )
 from pacsent.threads import in_order, n_threads
 
-# ------------------------------------------------------------------------------------------------
-# cleaning files
-# ------------------------------------------------------------------------------------------------
-
 HUGE = 1 << 26  # bytes from which on a record is worked on in files, not in memory
 
 
@@ -88,7 +84,9 @@ def clean_files(
         progress.bar("Cleaning", total=total, unit="B", enabled=verbose) as bar,
     ):
         if wiki:
-            cleaned = _clean_dumps(sources(), n_threads(n_jobs), _folder(output))
+            # temporary files lie next to the output, as /tmp may be memory
+            folder = None if files.is_stream(output) else os.path.dirname(os.path.realpath(output))
+            cleaned = _clean_dumps(sources(), n_threads(n_jobs), folder)
         else:
             cleaned = _clean_texts(sources(), n_threads(n_jobs), normalise)
         for piece in cleaned:
@@ -101,13 +99,6 @@ def clean_files(
                 "elements). Got 0 articles instead. Leave out wiki=True for plain text."
             )
     return n_written
-
-
-def _folder(output) -> str | None:
-    """The folder of temporary files: that of the output, as /tmp may be memory; None for /tmp."""
-    if files.is_stream(output):
-        return None
-    return os.path.dirname(os.path.realpath(output))
 
 
 def _clean_texts(sources: Iterable[Source], n: int, normalise: str = "paper") -> Iterator[bytes]:
@@ -206,12 +197,9 @@ def _filtered(piece) -> tuple[Iterable[bytes], Iterable[bytes], int]:
         return _filtered_file(*piece)
     data = np.frombuffer(piece, dtype=np.uint8)
     n = data.size + 2
+    long, short = (n, np.int64), (n, np.uint8)
     marks, mark, first, last, out = _arrays(
-        marks=(n, np.int64),
-        mark=(n, np.uint8),
-        first=(n, np.int64),
-        last=(n, np.int64),
-        out=(6 * n, np.uint8),
+        marks=long, mark=short, first=long, last=long, out=(6 * n, np.uint8)
     )
     size, n_first, state = kernels.filter_wiki(data, marks, (mark, first, last), out)
     return [out[:n_first].tobytes()], [out[n_first:size].tobytes()], state
@@ -231,12 +219,8 @@ def _filtered_file(file, folder: str | None) -> tuple[Iterable[bytes], Iterable[
 
     def scratch(dtype):
         # pages that are never touched take no place on the disk either
-        return np.memmap(
-            stack.enter_context(tempfile.TemporaryFile(dir=folder)),
-            dtype=dtype,
-            mode="w+",
-            shape=(n,),
-        )
+        place = stack.enter_context(tempfile.TemporaryFile(dir=folder))  # noqa: SIM115
+        return np.memmap(place, dtype=dtype, mode="w+", shape=(n,))
 
     marks = scratch(np.int64)
     items = scratch(np.uint8), scratch(np.int64), scratch(np.int64)

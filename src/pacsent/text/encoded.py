@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+_MAKE = "Make it with vocabulary.encode(texts)."
+
 
 class LowCoverageWarning(UserWarning):
     """Most words of a text are not in the vocabulary: it is likely the wrong one."""
@@ -15,9 +17,6 @@ class Encoded(NamedTuple):
 
     Every vectorizer takes an `Encoded` where it takes an iterable of sentences.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> Encoded(np.array([4, 2, 7]), np.array([0, 1, 3]), np.zeros(2, int)).n_sentences
     2
     """
@@ -55,8 +54,6 @@ class Encoded(NamedTuple):
 
         Integers of another width become those above; nothing is copied where they are right.
 
-        Examples
-        --------
         >>> Encoded(np.array([0, 7]), np.array([0, 2]), np.array([0])).checked(5)
         Traceback (most recent call last):
         ...
@@ -69,19 +66,19 @@ class Encoded(NamedTuple):
             ends = "none" if offsets.size == 0 else f"{offsets[0]} to {offsets[-1]}"
             raise ValueError(
                 f"Encoded.offsets must go from 0 to the number of ids, {ids.size:,}. Got {ends} "
-                "instead. Make it with vocabulary.encode(texts)."
+                f"instead. {_MAKE}"
             )
         if (offsets[1:] < offsets[:-1]).any():
             row = int(np.argmax(offsets[1:] < offsets[:-1]))
             raise ValueError(
                 f"Encoded.offsets must not fall. Got {offsets[row]} before {offsets[row + 1]} in "
-                f"row {row} instead. Make it with vocabulary.encode(texts)."
+                f"row {row} instead. {_MAKE}"
             )
         if n_unknown.size != offsets.size - 1 or (n_unknown.size and n_unknown.min() < 0):
             raise ValueError(
                 "Encoded.n_unknown must have a number of at least 0 for each of the "
                 f"{offsets.size - 1:,} sentences. Got {n_unknown.size:,} numbers instead, or one "
-                "below 0. Make it with vocabulary.encode(texts)."
+                f"below 0. {_MAKE}"
             )
         if ids.size and (ids.min() < 0 or ids.max() >= n_words):
             wrong = ids[(ids < 0) | (ids >= n_words)][0]
@@ -103,12 +100,11 @@ def _integers(name, array, dtype) -> np.ndarray:
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
         raise ValueError(
             f"Encoded.{name} must be a flat array of integers. Got {found.dtype} of shape "
-            f"{found.shape} instead. Make it with vocabulary.encode(texts)."
+            f"{found.shape} instead. {_MAKE}"
         )
     limit = np.iinfo(dtype).max
     if found.size and not -limit <= int(found.min()) <= int(found.max()) <= limit:
         raise ValueError(
-            f"Encoded.{name} must fit into {np.dtype(dtype)}. Got {found.max():,} instead. Make it "
-            "with vocabulary.encode(texts)."
+            f"Encoded.{name} must fit into {np.dtype(dtype)}. Got {found.max():,} instead. {_MAKE}"
         )
     return np.ascontiguousarray(found, dtype=dtype)

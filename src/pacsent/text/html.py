@@ -13,8 +13,6 @@ _UNSAFE = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 def script_json(data: Any) -> str:
     r"""JSON that may stand inside a <script> element, whatever texts it holds.
 
-    Examples
-    --------
     >>> script_json({"text": "<!--<script>"})
     '{"text":"\\u003c!--\\u003cscript\\u003e"}'
     """
@@ -27,8 +25,6 @@ def fill(template: str, **parts: str) -> str:
     Parts are inserted as they are, so a mark inside a part stays text. `escaped` makes HTML of
     plain text, `script_json` of data.
 
-    Examples
-    --------
     >>> fill("<h1>@TITLE@</h1><p>@TEXT@</p>", TITLE="@TEXT@", TEXT=escaped("a < b"))
     '<h1>@TEXT@</h1><p>a &lt; b</p>'
     """
@@ -38,8 +34,6 @@ def fill(template: str, **parts: str) -> str:
 def escaped(text: Any) -> str:
     """Plain text as HTML, for elements and for attributes in quotes; invalid Unicode is replaced.
 
-    Examples
-    --------
     >>> escaped('<b title="x">')
     '&lt;b title=&quot;x&quot;&gt;'
     """

@@ -27,7 +27,6 @@ class Dataset:
 
     Examples
     --------
-    >>> import numpy as np
     >>> nothing = [], np.array([], dtype=np.int64)
     >>> data = Dataset('films', ['good'], np.array([1]), *nothing, ('no', 'yes'), '')
     >>> data.classes[data.train_labels[0]]

@@ -5,10 +5,6 @@ import re
 import unicodedata
 from functools import cache
 
-# ------------------------------------------------------------------------------------------------
-# normalisations: how raw text becomes tokens
-# ------------------------------------------------------------------------------------------------
-
 DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _DIGITS = {ord("0") + i: f" {name} " for i, name in enumerate(DIGIT_NAMES)}
 _ASCII_UPPER = {ord(c): c.lower() for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}

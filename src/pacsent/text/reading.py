@@ -5,14 +5,11 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pacsent.lazy import install_hint
-
-# ------------------------------------------------------------------------------------------------
-# reading files, packed or not
-# ------------------------------------------------------------------------------------------------
 
 _MAGIC = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\x00", ".zst": b"\x28\xb5\x2f\xfd"}
 PACKED = tuple(_MAGIC)  # suffixes of files that are unpacked while they are read
@@ -123,12 +120,12 @@ class Source:
     def _pieces(self) -> Iterator[bytes]:
         """What an archive holds, unpacked, in pieces of about a megabyte at most."""
         piece, self._start = self._start, b""
-        wrong = _wrong_data(self.kind)
-        machine = _unpacker(self.kind)
+        make, wrong = _unpacker(self.kind)
+        machine = make()
         n_out = 0
         while piece:
             try:
-                for unpacked in machine.pieces(piece):
+                for unpacked in _unpacked(machine, piece):
                     n_out += len(unpacked)
                     self._check_unfolding(n_out)
                     yield unpacked
@@ -145,7 +142,7 @@ class Source:
             while not piece and (taken := self._take(_PACKED_SIZE)):
                 piece = taken.lstrip(b"\0")
             if piece:
-                machine = _unpacker(self.kind)
+                machine = make()
         if not machine.eof:
             raise ValueError(
                 f"{self.name} must be a whole {self.kind} archive. Got one that is cut off after "
@@ -210,103 +207,61 @@ def _most_times() -> float:
     return times or math.inf
 
 
-class _Unpacker:
-    """A decompressor of the standard library that hands out a megabyte at a time."""
-
-    def __init__(self, machine):
-        self.machine = machine
-
-    @property
-    def eof(self) -> bool:
-        return self.machine.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self.machine.unused_data
-
-    def pieces(self, packed: bytes) -> Iterator[bytes]:
-        while True:
-            unpacked = self.machine.decompress(packed, _PIECE)
-            if unpacked:
-                yield unpacked
-            packed = getattr(self.machine, "unconsumed_tail", b"")  # zlib hands it back
-            waiting = (
-                bool(packed)
-                if hasattr(self.machine, "unconsumed_tail")
-                else (not self.machine.needs_input)
-            )
-            if self.machine.eof or not (waiting or len(unpacked) == _PIECE):
-                return
+def _unpacked(machine, packed: bytes) -> Iterator[bytes]:
+    """What a decompressor of the standard library makes of these bytes, a megabyte at a time."""
+    while True:
+        unpacked = machine.decompress(packed, _PIECE)
+        if unpacked:
+            yield unpacked
+        packed = getattr(machine, "unconsumed_tail", b"")  # zlib hands it back
+        waiting = packed if hasattr(machine, "unconsumed_tail") else not machine.needs_input
+        if machine.eof or not (waiting or len(unpacked) == _PIECE):
+            return
 
 
-class _ZstandardUnpacker:
+class _Zstandard:
     """The zstandard library, which has no limit on what comes out: little is put in at a time."""
 
     _AT_ONCE = 1 << 9  # bytes; four may be a block of 128 kB, so at most 16 MB come out
+    unconsumed_tail, unused_data = b"", b""
 
-    def __init__(self):
-        self.machine = _zstandard().ZstdDecompressor().decompressobj()
-        self.eof, self.unused_data = False, b""
+    def __init__(self, library):
+        self._machine, self.eof = library.ZstdDecompressor().decompressobj(), False
 
-    def pieces(self, packed: bytes) -> Iterator[bytes]:
-        for start in range(0, len(packed), self._AT_ONCE):
-            end = start + self._AT_ONCE
-            unpacked = self.machine.decompress(packed[start:end])
-            if unpacked:
-                yield unpacked
-            if self.machine.eof:
-                self.eof, self.unused_data = True, self.machine.unused_data + packed[end:]
-                return
+    def decompress(self, packed: bytes, _) -> bytes:
+        some, self.unconsumed_tail = packed[: self._AT_ONCE], packed[self._AT_ONCE :]
+        unpacked = self._machine.decompress(some)
+        if self._machine.eof:
+            self.eof = True
+            self.unused_data = self._machine.unused_data + self.unconsumed_tail
+        return unpacked
 
 
-def _unpacker(kind: str) -> "_Unpacker | _ZstandardUnpacker":
-    """An object with pieces, eof and unused_data."""
+def _unpacker(kind: str) -> tuple[Callable[[], Any], tuple]:
+    """What makes a decompressor of this kind, and what that raises on bytes of no such archive."""
     if kind == ".gz":
         import zlib
 
-        return _Unpacker(zlib.decompressobj(wbits=31))
+        return partial(zlib.decompressobj, wbits=31), (zlib.error,)
     if kind == ".bz2":
         import bz2
 
-        return _Unpacker(bz2.BZ2Decompressor())
+        return bz2.BZ2Decompressor, (OSError, ValueError)
     if kind == ".xz":
         import lzma
 
-        return _Unpacker(lzma.LZMADecompressor())
+        return lzma.LZMADecompressor, (lzma.LZMAError,)
     if sys.version_info >= (3, 14):
         from compression import zstd
 
-        return _Unpacker(zstd.ZstdDecompressor())
-    return _ZstandardUnpacker()
-
-
-def _wrong_data(kind: str) -> tuple:
-    """What the unpacker of this kind raises on bytes that are none of its own."""
-    if kind == ".gz":
-        import zlib
-
-        return (zlib.error,)
-    if kind == ".bz2":
-        return (OSError, ValueError)
-    if kind == ".xz":
-        import lzma
-
-        return (lzma.LZMAError,)
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-
-        return (zstd.ZstdError,)
-    return (_zstandard().ZstdError,)
-
-
-def _zstandard():
+        return zstd.ZstdDecompressor, (zstd.ZstdError,)
     try:
         import zstandard
     except ImportError:
         raise ImportError(
             f"Reading .zst files needs zstandard, which is not installed. {install_hint('zstd')}"
         ) from None
-    return zstandard
+    return partial(_Zstandard, zstandard), (zstandard.ZstdError,)
 
 
 def read_lines(path: str | os.PathLike) -> Iterator[str]:
@@ -359,8 +314,6 @@ def not_utf8(name: str, offset: int, byte: int, n_line: int | None = None) -> st
 def how_to_convert(byte: int, offset: int) -> str:
     """The next step for a file with this byte, by the encodings that it can be part of.
 
-    Examples
-    --------
     >>> how_to_convert(0x93, 12)
     'Convert the file first: iconv -f cp1252 -t utf-8 (text from Windows)'
     """
@@ -371,9 +324,7 @@ def how_to_convert(byte: int, offset: int) -> str:
     return "Convert the file first: iconv -f latin1 -t utf-8, or -f cp1252 where it is from Windows"
 
 
-# ------------------------------------------------------------------------------------------------
-# pieces of a file that can be worked on apart
-# ------------------------------------------------------------------------------------------------
+# ---- pieces of a file that can be worked on apart -----------------------------------------------
 
 PIECE = 1 << 20  # bytes that one thread takes at a time
 
@@ -411,24 +362,12 @@ _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def cut_after_letters(block: bytes) -> int:
-    """Where the word that the block ends in begins.
-
-    Examples
-    --------
-    >>> cut_after_letters(b'a quiet fi')
-    8
-    """
+    """Where the word that the block ends in begins."""
     return len(block.rstrip(_LETTERS))
 
 
 def cut_at_newline(block: bytes) -> int:
-    """Behind the last newline.
-
-    Examples
-    --------
-    >>> cut_at_newline(bytes([97, 10, 98]))
-    2
-    """
+    """Behind the last newline."""
     return block.rfind(b"\n") + 1
 
 
@@ -437,8 +376,6 @@ def cut_at_space(block: bytes) -> int:
 
     There neither NFKC nor a token of the unicode normalisation reaches across.
 
-    Examples
-    --------
     >>> cut_at_space(b'one two')
     4
     """

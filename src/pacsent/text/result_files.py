@@ -19,6 +19,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -142,9 +143,7 @@ def _n_rows(batch: Batch) -> int:
     return len(next(iter(batch.values())))
 
 
-# ------------------------------------------------------------------------------------------------
-# text
-# ------------------------------------------------------------------------------------------------
+# ---- text ---------------------------------------------------------------------------------------
 
 
 def _spread(batch: Batch) -> Iterator[tuple[str, list]]:
@@ -185,28 +184,17 @@ def _separated(batches, file: IO[bytes], separator: str) -> Iterator[int]:
         yield _n_rows(batch)
 
 
-def _csv(batches, file: IO[bytes]) -> Iterator[int]:
-    return _separated(batches, file, ",")
-
-
-def _tsv(batches, file: IO[bytes]) -> Iterator[int]:
-    return _separated(batches, file, "\t")
-
-
 def _lines(batches, file: IO[bytes]) -> Iterator[int]:
     """As `_plain`, with a header; tabs and line breaks in values become spaces."""
     first = next(batches, None)
     if first is None:
         return iter(())
     file.write(_encoded("\t".join(first) + "\n"))
-    return _plain(itertools.chain([first], batches), file, cell=_on_one_line)
+    batches = itertools.chain([first], batches)
+    return _plain(batches, file, lambda value: re.sub(r"[\t\r\n]", " ", _cell(value)))
 
 
-def _on_one_line(value) -> str:
-    return re.sub(r"[\t\r\n]", " ", _cell(value))
-
-
-def _plain(batches, file: IO[bytes], cell=None) -> Iterator[int]:
+def _plain(batches, file: IO[bytes], cell=_cell) -> Iterator[int]:
     """Lines of values between tabs, as they are: no header, no quotes."""
     for batch in batches:
         columns = []
@@ -215,7 +203,7 @@ def _plain(batches, file: IO[bytes], cell=None) -> Iterator[int]:
                 line = "\t".join([_number_format(column)] * column.shape[1])
                 columns.append([line % tuple(row) for row in column.tolist()])
             else:
-                columns.append([(cell or _cell)(value) for value in _listed(column)])
+                columns.append([cell(value) for value in _listed(column)])
         file.write(_encoded("".join("\t".join(row) + "\n" for row in zip(*columns))))
         yield _n_rows(batch)
 
@@ -251,9 +239,7 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")  # half a character, as JSON writes it
 
 
-# ------------------------------------------------------------------------------------------------
-# numbers
-# ------------------------------------------------------------------------------------------------
+# ---- numbers ------------------------------------------------------------------------------------
 
 
 def _npy(batches, file: IO[bytes]) -> Iterator[int]:
@@ -322,9 +308,7 @@ class _NpyFile:
         return written.getvalue()
 
 
-# ------------------------------------------------------------------------------------------------
-# Parquet
-# ------------------------------------------------------------------------------------------------
+# ---- Parquet ------------------------------------------------------------------------------------
 
 
 def _parquet(batches, file: Any) -> Iterator[int]:
@@ -389,6 +373,7 @@ def _arrow(name: str, column, kind=None) -> tuple[Any, Any, bool]:
 
 
 WRITERS: dict[str, Any] = {
-    ".npy": _npy, ".npz": _npz, ".tsv": _tsv, ".csv": _csv, ".jsonl": _jsonl,
-    ".parquet": _parquet, "plain": _plain, "lines": _lines,
+    ".npy": _npy, ".npz": _npz, ".tsv": partial(_separated, separator="\t"),
+    ".csv": partial(_separated, separator=","), ".jsonl": _jsonl, ".parquet": _parquet,
+    "plain": _plain, "lines": _lines,
 }  # fmt: skip

@@ -58,8 +58,6 @@ class TextRows(NamedTuple):
 def kind_of(name: str) -> tuple[str | None, str]:
     """What a file holds by its name, and the name without the suffixes that say so.
 
-    Examples
-    --------
     >>> kind_of("part-1.csv.gz")
     ('csv', 'part-1')
     >>> kind_of("README.md")
@@ -81,8 +79,6 @@ def kept_names(
 
     Also returns one message for each column that is renamed.
 
-    Examples
-    --------
     >>> kept_names(["id", "label"], ["label", "probability"], "a.csv")[0]
     {'id': 'id', 'label': 'input_label'}
     """
@@ -112,9 +108,7 @@ def pyarrow() -> Any:
     return pa
 
 
-# ------------------------------------------------------------------------------------------------
-# The table
-# ------------------------------------------------------------------------------------------------
+# ---- The table ----------------------------------------------------------------------------------
 
 
 class TextTable:
@@ -253,11 +247,8 @@ class _Reader:
     def header(self) -> list[str]:
         raise NotImplementedError
 
-    def rows(self, wanted: list[str]) -> Iterator[tuple[int, Sequence | None, str | None]]:
-        raise NotImplementedError
-
     def batches(self, wanted: list[str], n_rows: int) -> Iterator[list]:
-        rows = self.rows(wanted)
+        rows: Iterator = self.rows(wanted)  # type: ignore[attr-defined]
         begun = False
         blank = [""] if self.table.has_text else []  # the text of a row that could not be read
         while some := list(itertools.islice(rows, n_rows)):
@@ -458,8 +449,17 @@ class _Parquet(_Reader):
             self._file = parquet.ParquetFile(pa.PythonFile(file, mode="r"))
         return list(self._file.schema_arrow.names)
 
+    @contextlib.contextmanager
     def _understood(self):
-        return _Understood(self.table.name)
+        """What Arrow raises on a damaged file, in one line."""
+        try:
+            yield
+        except (pyarrow().ArrowException, OSError, UnicodeDecodeError) as error:
+            about = (str(error).splitlines() or [type(error).__name__])[0]
+            raise ValueError(
+                f"{self.table.name} must be a whole Parquet file. Got one that cannot be read "
+                f"instead ({about}). Fetch it again."
+            ) from None
 
     def batches(self, wanted, n_rows):
         pa = pyarrow()
@@ -483,20 +483,15 @@ class _Parquet(_Reader):
                 done += batch.num_rows
                 yield [texts, *others, wrong, lines]
         if not done:
-            yield [
-                pa.array([], kind or schema.field(wanted[0]).type),
-                *(pa.array([], schema.field(n).type) for n in wanted[1:]),
-                [],
-                (),
-            ]
+            none = [pa.array([], schema.field(name).type) for name in wanted[1:]]
+            yield [pa.array([], kind or schema.field(wanted[0]).type), *none, [], ()]
 
     def _text_type(self, field):
         pa = pyarrow()
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if pa.types.is_string(kind) and kind is field.type:
             return pa.string()
-        if any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string,
-                                       pa.types.is_string_view)):  # fmt: skip
+        if kind in (pa.string(), pa.large_string(), pa.string_view()):
             return pa.large_string()
         raise ValueError(
             f"The column {field.name} of {self.table.name} must hold text. Got {field.type} "
@@ -504,34 +499,12 @@ class _Parquet(_Reader):
         )
 
 
-class _Understood:
-    """What Arrow raises on a damaged file, in one line."""
-
-    def __init__(self, name: str):
-        self.name = name
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, trace):
-        pa = pyarrow()
-        if isinstance(error, (pa.ArrowException, OSError, UnicodeDecodeError)):
-            about = (str(error).splitlines() or [kind.__name__])[0]
-            raise ValueError(
-                f"{self.name} must be a whole Parquet file. Got one that cannot be read instead "
-                f"({about}). Fetch it again."
-            ) from None
-        return False
-
-
 _READERS: dict[str, type[_Reader]] = {
     "text": _Lines, "jsonl": _JSONLines, "csv": _Separated, "tsv": _Tabs, "parquet": _Parquet,
 }  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------------
-# What commands and functions read
-# ------------------------------------------------------------------------------------------------
+# ---- What commands and functions read -----------------------------------------------------------
 
 Report = Callable[[str], None]
 
@@ -766,8 +739,6 @@ def _report_spaces(labels: list[str], report: Report) -> None:
 def checked_name(value: Any, what: str, where: str) -> str:
     """Return a label or a group as a str, or raise one clear line where there is none.
 
-    Examples
-    --------
     >>> checked_name("yes ", "label", "Line 3 of a.csv"), checked_name(4, "label", "Row 1 of a.pq")
     ('yes ', '4')
     """

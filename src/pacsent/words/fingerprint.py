@@ -30,8 +30,6 @@ _BLOCK = 1 << 17  # tokens hashed at once: a few megabytes
 class Fingerprint:
     """Kept hashes of documents and of runs of words, sorted, and how many there were.
 
-    Examples
-    --------
     >>> from pacsent import Vocabulary
     >>> vocabulary = Vocabulary(["a", "b", "c"])
     >>> text = vocabulary.encode(["a b c a b c a b c", "c c a a b b c c a a"])

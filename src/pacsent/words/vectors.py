@@ -91,10 +91,11 @@ class WordVectors:
             self._tables["output"] = _table("output_vectors", output_vectors)
         self._raw_subwords = subwords
         self._norms: dict[str, np.ndarray] = {}
+        self._checked: dict[str, np.ndarray] = {}  # tables that were verified, found finite
         self._check_shapes()
         for name, table in self._tables.items():
             if not isinstance(table, Packed) and not is_memory_mapped(table):
-                getattr(self, f"_{name}")  # checked now
+                self._usable(name)  # checked now
 
     def _check_shapes(self):
         n_words = len(self._vocabulary)
@@ -127,19 +128,11 @@ class WordVectors:
     @property
     def input_vectors(self) -> np.ndarray:
         """The input table, (n_words, n_dims), read-only."""
-        return self._input
+        return self._usable("input")
 
     @property
     def output_vectors(self) -> np.ndarray | None:
         """The output table, (n_words, n_dims), read-only; None where there is none."""
-        return self._output
-
-    @cached_property
-    def _input(self) -> np.ndarray:
-        return self._usable("input")
-
-    @cached_property
-    def _output(self) -> np.ndarray | None:
         return self._usable("output") if "output" in self._tables else None
 
     def _usable(self, name) -> np.ndarray:
@@ -147,28 +140,26 @@ class WordVectors:
 
         Right checksums say that a file is as it was written, not that pacsent wrote it.
         """
-        table = self._tables[name]
-        if self._verify is not None:
-            self._verify(f"{name}_vectors")
-        if isinstance(table, Packed):
-            finite, table = table.surely_finite(), checked_table(name, table.unpack())
-            if finite:
-                return table
-        self._check_finite(name, table)
-        return table
+        if name not in self._checked:
+            table, finite = self._tables[name], False
+            if self._verify is not None:
+                self._verify(f"{name}_vectors")
+            if isinstance(table, Packed):
+                finite, table = table.surely_finite(), checked_table(name, table.unpack())
+            if not finite:
+                self._check_finite(name, table)
+            self._checked[name] = table
+        return self._checked[name]
 
     @property
     def subwords(self) -> Subwords | None:
         """Vectors of character n-grams; None where there are none."""
-        return self._subwords
-
-    @cached_property
-    def _subwords(self) -> Subwords | None:
         subwords = self._raw_subwords
-        if subwords is not None:
+        if subwords is not None and "subwords" not in self._checked:
             if self._verify is not None:
                 self._verify("subword_vectors")
             check_finite(subwords.vectors, "subword_vectors")
+            self._checked["subwords"] = subwords.vectors
         return subwords
 
     @property
@@ -224,9 +215,8 @@ class WordVectors:
 
     def __getstate__(self):
         self._check_all()  # a copy has no file to compare with
-        made_again = ("_input", "_output", "_subwords", "_norms", "_digest")
-        kept = {name: value for name, value in self.__dict__.items() if name not in made_again}
-        return {**kept, "_verify": None, "_norms": {}}
+        kept = {name: value for name, value in self.__dict__.items() if name != "_digest"}
+        return {**kept, "_verify": None, "_norms": {}, "_checked": {}}
 
     def _check_all(self):
         _ = self.input_vectors, self.output_vectors, self.subwords
@@ -376,7 +366,7 @@ class WordVectors:
         for block in _blocks_of_words(self.words):
             sha.update(block)
         for name in self._tables:
-            table = getattr(self, f"{name}_vectors")
+            table = self._usable(name)
             sha.update(f"{name} {table.dtype.str} {table.shape}".encode())
             for rows in _row_blocks(table):
                 sha.update(np.ascontiguousarray(table[rows]).data)
@@ -397,7 +387,7 @@ class WordVectors:
     def check_finite(self) -> "WordVectors":
         """Read both tables and raise at the first NaN or infinity; returns self."""
         for name in self._tables:
-            self._check_finite(name, getattr(self, f"{name}_vectors"))
+            self._check_finite(name, self._usable(name))
         return self
 
     def check_rows(self, ids: np.ndarray) -> None:
@@ -408,7 +398,7 @@ class WordVectors:
         """
         rows = np.unique(ids)
         for name in self._tables:
-            table = getattr(self, f"{name}_vectors")
+            table = self._usable(name)
             if not (finite := _finite(table[rows])).all():
                 self._refuse_row(name, int(rows[np.argmin(finite)]))
 
@@ -433,7 +423,7 @@ class WordVectors:
                 "These word vectors have an input table only. Train with SkipGram, or read a "
                 "file that holds both tables (FILE with context_FILE, fastText's .bin)."
             )
-        return getattr(self, f"{name}_vectors")
+        return self._usable(name)
 
     def _row(self, word) -> int:
         """The row of a word, -1 where it is unknown."""
@@ -453,18 +443,14 @@ class WordVectors:
         return self._norms[name]
 
     def _unknown(self, word) -> str:
-        message = f"{word!r} is not among these {self.n_words:,} words."
-        near = self._near(word)
-        return message + (f" Did you mean {near!r}?" if near else "")
-
-    def _near(self, word):
-        for variant in (word.lower(), word.strip(), word.strip().lower(), word.capitalize()):
-            if variant != word and variant in self.vocabulary:
-                return variant
-        frequent = (w for w in islice(self.words, 50_000) if w[:1] == word[:1])
-        alike = [w for w in frequent if abs(len(w) - len(word)) <= 2]
-        found = difflib.get_close_matches(word, alike, n=1, cutoff=0.75)
-        return found[0] if found else None
+        variants = (word.lower(), word.strip(), word.strip().lower(), word.capitalize())
+        near = [w for w in variants if w != word and w in self.vocabulary]
+        if not near:
+            frequent = (w for w in islice(self.words, 50_000) if w[:1] == word[:1])
+            alike = [w for w in frequent if abs(len(w) - len(word)) <= 2]
+            near = difflib.get_close_matches(word, alike, n=1, cutoff=0.75)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        return f"{word!r} is not among these {self.n_words:,} words.{meant}"
 
     # ---- saving --------------------------------------------------------------------------------
 
@@ -578,14 +564,7 @@ def trained_words(
     """Word vectors trained on a `Corpus`, with the digest and fingerprint of its text.
 
     Everything that trains makes its result here, so that a certificate can always tell whether its
-    texts are among those of the training.
-
-    Parameters
-    ----------
-    corpus : Corpus
-    input_vectors, output_vectors : array, shape (n_words, n_dims)
-    training : dict
-        Parameters, seed and loss of the training.
+    texts are among those of the training. `training` holds its parameters, seed and loss.
     """
     return WordVectors(
         corpus.vocabulary,
@@ -621,9 +600,7 @@ def _blocks_of_words(words):
         yield ("\n".join(block) + "\n").encode("utf-8", "surrogatepass")
 
 
-# ------------------------------------------------------------------------------------------------
-# parts of a saved folder
-# ------------------------------------------------------------------------------------------------
+# ---- parts of a saved folder --------------------------------------------------------------------
 
 
 def _parts_of(name, tensors) -> list[str]:

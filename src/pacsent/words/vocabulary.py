@@ -448,7 +448,6 @@ def raw_bytes(array: np.ndarray, dtype: str) -> memoryview:
 
     Examples
     --------
-    >>> import numpy as np
     >>> list(bytes(raw_bytes(np.array([1]), '<i2')))
     [1, 0]
     """
@@ -510,9 +509,7 @@ def digest_of(vocabulary: Vocabulary, of_ids: Any, offsets: np.ndarray) -> str:
     return hashlib.sha256(of_words.digest() + of_ids.digest() + of_offsets.digest()).hexdigest()
 
 
-# ------------------------------------------------------------------------------------------------
-# many sentences in batches, on all cores
-# ------------------------------------------------------------------------------------------------
+# ---- many sentences in batches, on all cores ----------------------------------------------------
 
 
 class _Batch(NamedTuple):

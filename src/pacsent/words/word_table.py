@@ -207,8 +207,6 @@ def frozen(array: np.ndarray) -> np.ndarray:
 def is_memory_mapped(array: np.ndarray) -> bool:
     """Whether an array, or what it is a view of, lies in a file.
 
-    Examples
-    --------
     >>> is_memory_mapped(np.zeros(3))
     False
     """
@@ -223,8 +221,6 @@ def is_memory_mapped(array: np.ndarray) -> bool:
 def n_slots(n_words: int) -> int:
     """Rows of a hash table for this number of words, at most half full.
 
-    Examples
-    --------
     >>> n_slots(1000) >= 1000
     True
     """

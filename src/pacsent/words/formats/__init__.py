@@ -15,18 +15,9 @@ from pacsent.words.formats.writing import WRITABLE, check_targets, format_of_nam
 from pacsent.words.vectors import WordVectors
 
 __all__ = [
-    "CONTEXT",
-    "ENCODING_ERRORS",
-    "FORMATS",
-    "WRITABLE",
-    "check_targets",
-    "describe",
-    "detect",
-    "format_of_name",
-    "from_gensim",
-    "read",
-    "write",
-]
+    "CONTEXT", "ENCODING_ERRORS", "FORMATS", "WRITABLE", "check_targets", "describe", "detect",
+    "format_of_name", "from_gensim", "read", "write",
+]  # fmt: skip
 
 
 def describe(words: WordVectors) -> dict:

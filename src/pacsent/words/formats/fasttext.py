@@ -3,27 +3,23 @@
 import struct
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pacsent.words.formats import table_parts as common
-from pacsent.words.formats.table_parts import LONGEST_WORD, PEEK, Parts, Table, opened
+from pacsent.words.formats.table_parts import (
+    BLOCK,
+    LONGEST_WORD,
+    PEEK,
+    Options,
+    Parts,
+    Table,
+    opened,
+)
 from pacsent.words.subwords import Subwords
-
-if TYPE_CHECKING:
-    from pacsent.words.formats.table_parts import Options
 
 MAGIC = struct.pack("<i", 793712314)
 _MODELS = {1: "cbow", 2: "skip-gram", 3: "supervised"}
-_LOSSES = {
-    1: "hierarchical softmax",
-    2: "negative sampling",
-    3: "softmax",
-    4: "one-vs-all",
-}
-
-
+_LOSSES = {1: "hierarchical softmax", 2: "negative sampling", 3: "softmax", 4: "one-vs-all"}
 _SETTINGS = struct.Struct("<12id")
 _SETTING_NAMES = (
     *("dim", "ws", "epoch", "min_count", "neg", "word_ngrams", "loss"),
@@ -32,7 +28,7 @@ _SETTING_NAMES = (
 _OLD_SIZES = struct.Struct("<3iq")  # entries, words, labels, tokens
 
 
-def read_fasttext(path: Path, options: "Options") -> Parts:
+def read_fasttext(path: Path, options: Options) -> Parts:
     """Word vectors of a fastText .bin file."""
     with opened(path, options) as stream:
         args = _settings(stream)
@@ -67,14 +63,10 @@ def read_fasttext(path: Path, options: "Options") -> Parts:
                 f"{path} must end after its output table. More follows: it is damaged."
             )
     training = {
-        "method": _MODELS[args["model"]],
-        "loss": _LOSSES[args["loss"]],
-        "window": args["ws"],
-        "n_epochs": args["epoch"],
-        "min_count": args["min_count"],
-        "n_negatives": args["neg"],
+        "method": _MODELS[args["model"]], "loss": _LOSSES[args["loss"]], "window": args["ws"],
+        "n_epochs": args["epoch"], "min_count": args["min_count"], "n_negatives": args["neg"],
         "subsample": args["subsample"],
-    }
+    }  # fmt: skip
     subwords = None
     if args["maxn"] > 0 and args["bucket"] > 0:
         subwords = Subwords(table[len(words) :], max(1, args["minn"]), args["maxn"])
@@ -194,7 +186,7 @@ def _fasttext_matrix(stream, name, n_rows, n_dims) -> np.ndarray:
             f"say. Got {shape[0]:,} x {shape[1]} instead: the file is damaged."
         )
     table = Table(n_dims, n_rows, size=stream.size)
-    at_once = max(1, common.BLOCK // (4 * n_dims))
+    at_once = max(1, BLOCK // (4 * n_dims))
     while table.n < n_rows:
         n = min(at_once, n_rows - table.n)
         data = stream.exactly(4 * n_dims * n, what)

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from pathlib import Path
 from tokenize import TokenError  # NumPy reads the header of a .npy file as Python
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pacsent.words.formats.table_parts import PEEK, Parts, Stream, decoded, opened
+from pacsent.words.formats.table_parts import PEEK, Options, Parts, Stream, decoded, opened
 from pacsent.words.formats.text_tables import text_table
 from pacsent.words.vectors import WORD_LIST
 
-if TYPE_CHECKING:
-    from pacsent.words.formats.table_parts import Options
+_UNREADABLE = (
+    ValueError, EOFError, OSError, OverflowError, TokenError, SyntaxError, SystemError
+)  # fmt: skip
 
 
 def senna_files(folder: Path) -> tuple[Path, Path] | None:
@@ -26,20 +26,12 @@ def senna_files(folder: Path) -> tuple[Path, Path] | None:
     return None
 
 
-def read_senna(path: Path, options: "Options") -> Parts:
+def read_senna(path: Path, options: Options) -> Parts:
     """Word vectors of a folder as SENNA's: words.lst and embeddings.txt."""
     files = senna_files(path)
     if not files:
         raise ValueError(f"{path} must be a folder with SENNA's words.lst and embeddings.txt.")
-    with Stream(files[0]) as stream:
-        text = b"".join(stream.blocks())
-    words = [line.rstrip(b"\r") for line in text.split(b"\n")]
-    if words[-1]:
-        raise ValueError(
-            f"{files[0]} must end with a line break. It does not, so it may be cut off. Copy it "
-            "again; if it is whole, add a line break at its end."
-        )
-    words.pop()
+    words = _lines(files[0])
     if not all(words):
         raise ValueError(
             f"{files[0]} must be one word a line. Line {words.index(b'') + 1} is empty."
@@ -57,7 +49,7 @@ def read_senna(path: Path, options: "Options") -> Parts:
     return Parts(path, words, table, options)
 
 
-def read_npy(path: Path, options: "Options") -> Parts:
+def read_npy(path: Path, options: Options) -> Parts:
     """Word vectors of a folder with input*.npy, output*.npy and a list of words."""
     tables: dict[str, np.ndarray] = {}
     for name in ("input", "output"):
@@ -71,15 +63,7 @@ def read_npy(path: Path, options: "Options") -> Parts:
             continue
         try:
             table = np.load(found[0], mmap_mode="r", allow_pickle=False)
-        except (
-            ValueError,
-            EOFError,
-            OSError,
-            OverflowError,
-            TokenError,
-            SyntaxError,
-            SystemError,
-        ) as error:
+        except _UNREADABLE as error:
             raise ValueError(
                 f"{found[0]} must be a whole .npy file of numbers. It cannot be opened ({error}). "
                 "Download or copy it again."
@@ -108,16 +92,20 @@ def read_npy(path: Path, options: "Options") -> Parts:
     return Parts(path, words, tables["input"], options, output=tables.get("output"), counts=counts)
 
 
-def _word_list(path, encoding_errors):
-    """Words, and counts where every line has one, of `word<TAB>count` or `word count` lines."""
+def _lines(path) -> list[bytes]:
     with Stream(path) as stream:
-        lines = b"".join(stream.blocks()).split(b"\n")
-    if lines[-1]:
+        *lines, rest = b"".join(stream.blocks()).split(b"\n")
+    if rest:
         raise ValueError(
             f"{path} must end with a line break. It does not, so it may be cut off. Copy it again; "
             "if it is whole, add a line break at its end."
         )
-    lines = [line.rstrip(b"\r") for line in lines[:-1]]
+    return [line.rstrip(b"\r") for line in lines]
+
+
+def _word_list(path, encoding_errors):
+    """Words, and counts where every line has one, of `word<TAB>count` or `word count` lines."""
+    lines = _lines(path)
     if not lines:
         raise ValueError(f"{path} must hold at least one word. It is empty.")
     separator = b"\t" if b"\t" in lines[0] else b" "

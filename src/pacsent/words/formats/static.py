@@ -8,15 +8,11 @@ import json
 import os
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pacsent.storage import TENSORS, read_tensors
-from pacsent.words.formats.table_parts import Parts
-
-if TYPE_CHECKING:
-    from pacsent.words.formats.table_parts import Options
+from pacsent.words.formats.table_parts import Options, Parts
 
 TOKENIZER = "tokenizer.json"
 _PLACES = ("", "0_StaticEmbedding")  # sentence-transformers puts a module into a folder of its own
@@ -34,7 +30,7 @@ def static_folder(path: str | os.PathLike) -> Path | None:
     return None
 
 
-def read_static(path: Path, options: "Options") -> Parts:
+def read_static(path: Path, options: Options) -> Parts:
     """Word vectors of a folder as model2vec and sentence-transformers write static models."""
     folder = static_folder(path)
     if folder is None:

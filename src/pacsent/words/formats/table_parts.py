@@ -35,27 +35,13 @@ _MARK = b"\xef\xbb\xbf"  # some editors put it before UTF-8 text
 
 
 def without_mark(start: bytes) -> bytes:
-    """The bytes without the mark that begins some UTF-8 files.
-
-    Examples
-    --------
-    >>> without_mark(bytes([0xEF, 0xBB, 0xBF]) + b'word')
-    b'word'
-    """
-    return start[3:] if start.startswith(_MARK) else start
+    """The bytes without the mark that begins some UTF-8 files."""
+    return start.removeprefix(_MARK)
 
 
-def skip_mark(stream: "Stream") -> None:
-    """Go past the mark that begins some UTF-8 files."""
-    if stream.peek(3) == _MARK:
-        stream.read(3)
-
-
-def is_number(field: str | bytes) -> bool:
+def is_number(field: bytes) -> bool:
     """Whether a field of a file is a number.
 
-    Examples
-    --------
     >>> is_number(b'1e-3'), is_number(b'1_0'), is_number(b'word')
     (True, False, False)
     """
@@ -107,6 +93,11 @@ class Stream:
                 f"{self.path} is cut off: it ends inside {what}. Download or copy it again."
             )
         return data
+
+    def skip_mark(self) -> None:
+        """Go past the mark that begins some UTF-8 files."""
+        if self.peek(3) == _MARK:
+            self.read(3)
 
     def blocks(self) -> Iterator[bytes]:
         while block := self.read(BLOCK):

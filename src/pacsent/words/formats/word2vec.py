@@ -2,31 +2,27 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pacsent.words.formats import table_parts as common
 from pacsent.words.formats.detection import detect
 from pacsent.words.formats.table_parts import (
+    BLOCK,
     CONTEXT,
     FORMATS,
     HEADER,
     LONGEST_WORD,
+    Options,
     Parts,
     Table,
     opened,
-    skip_mark,
     without_mark,
 )
 from pacsent.words.formats.text_tables import text_table
 
-if TYPE_CHECKING:
-    from pacsent.words.formats.table_parts import Options
-
 
 def read_word2vec_pair(
-    path: Path, format: str, context: str | os.PathLike | None, options: "Options"
+    path: Path, format: str, context: str | os.PathLike | None, options: Options
 ) -> Parts:
     """Word vectors of word2vec's text or binary, and its output table from `context_FILE`."""
     if context == "auto":
@@ -82,7 +78,7 @@ def _read_word2vec(path, options, format) -> Parts:
                 f"{path} must begin with the number of words and of dimensions, as word2vec files "
                 f"do. Got {opening!r} instead. Text without that line is format='glove'."
             )
-        skip_mark(stream)
+        stream.skip_mark()
         stream.read(header.end())
         n_words, n_dims = int(header[1]), int(header[2])
         if n_words == 0 or n_dims == 0:
@@ -97,10 +93,10 @@ def _read_word2vec(path, options, format) -> Parts:
     return Parts(path, words, table, options)
 
 
-def read_glove(path: Path, options: "Options") -> Parts:
+def read_glove(path: Path, options: Options) -> Parts:
     """Word vectors of GloVe's text: no header, a word and its numbers on each line."""
     with opened(path, options) as stream:
-        skip_mark(stream)
+        stream.skip_mark()
         lines = stream.peek(1 << 20).split(b"\n")[:-1]
         # a word may hold spaces, so the shortest of the first lines tells the dimensions
         n_dims = min((len(line.split()) for line in lines[:1000]), default=0) - 1
@@ -121,7 +117,7 @@ def _binary_table(stream, n_words, n_dims):
     data, ended = b"", False
     breaks = None  # whether records end with a line break; the first one tells
     while len(words) < n_words:
-        block = stream.read(max(common.BLOCK, row_bytes))
+        block = stream.read(max(BLOCK, row_bytes))
         ended = not block
         data = data + block
         place = 0
