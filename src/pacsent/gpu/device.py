@@ -162,25 +162,21 @@ class Kernel:
             image = compile_source(source, name, constants, f"sm_{major}{minor}")
             self.device = device
             self._module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
-            _check(_driver().cuModuleLoadData(ctypes.byref(self._module), image))
-            _check(
-                _driver().cuModuleGetFunction(
-                    ctypes.byref(self._function), self._module, name.encode()
-                )
-            )
+            _call("cuModuleLoadData", ctypes.byref(self._module), image)
+            function = ctypes.byref(self._function)
+            _call("cuModuleGetFunction", function, self._module, name.encode())
 
     def allow_shared_memory(self, n_bytes: int) -> None:
         """Ask for more dynamic shared memory than a block gets by default."""
-        _check(_driver().cuFuncSetAttribute(self._function, 8, n_bytes))
+        _call("cuFuncSetAttribute", self._function, 8, n_bytes)
 
     def blocks_per_processor(self, n_threads: int, shared_bytes: int) -> int:
         """How many blocks of this function fit on one multiprocessor."""
         count = ctypes.c_int()
-        _check(
-            _driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                ctypes.byref(count), self._function, n_threads, ctypes.c_size_t(shared_bytes)
-            )
-        )
+        _call(
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+            ctypes.byref(count), self._function, n_threads, ctypes.c_size_t(shared_bytes),
+        )  # fmt: skip
         return count.value
 
     def launch(
@@ -197,11 +193,8 @@ class Kernel:
         x, y = grid if isinstance(grid, tuple) else (grid, 1)
         with torch.cuda.device(self.device):
             stream = ctypes.c_void_p(torch.cuda.current_stream(self.device).cuda_stream)
-            _check(
-                _driver().cuLaunchKernel(
-                    self._function, x, y, 1, n_threads, 1, 1, shared_bytes, stream, pointers, None
-                )
-            )
+            block = n_threads, 1, 1, shared_bytes
+            _call("cuLaunchKernel", self._function, x, y, 1, *block, stream, pointers, None)
 
 
 @functools.cache
@@ -217,17 +210,12 @@ def compile_source(source: str, name: str, constants: dict, architecture: str) -
     options = [f"--gpu-architecture={architecture}".encode(), b"--std=c++17"]
     options += [f"-D{key}={value}".encode() for key, value in constants.items()]
     program = ctypes.c_void_p()
-    _check_nvrtc(
-        nvrtc.nvrtcCreateProgram(
-            ctypes.byref(program), source.encode(), f"{name}.cu".encode(), 0, None, None
-        )
-    )
+    names = source.encode(), f"{name}.cu".encode()
+    _check_nvrtc(nvrtc.nvrtcCreateProgram(ctypes.byref(program), *names, 0, None, None))
+    size = ctypes.c_size_t()
     try:
-        status = nvrtc.nvrtcCompileProgram(
-            program, len(options), (ctypes.c_char_p * len(options))(*options)
-        )
-        if status:
-            size = ctypes.c_size_t()
+        given = (ctypes.c_char_p * len(options))(*options)
+        if nvrtc.nvrtcCompileProgram(program, len(options), given):
             nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
             log = ctypes.create_string_buffer(size.value)
             nvrtc.nvrtcGetProgramLog(program, log)
@@ -235,7 +223,6 @@ def compile_source(source: str, name: str, constants: dict, architecture: str) -
                 f"The GPU kernel {name!r} could not be compiled for {architecture}:\n"
                 f"{log.value.decode()}"
             )
-        size = ctypes.c_size_t()
         _check_nvrtc(nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size)))
         image = ctypes.create_string_buffer(size.value)
         _check_nvrtc(nvrtc.nvrtcGetCUBIN(program, image))
@@ -276,7 +263,9 @@ def _nvrtc():
     )
 
 
-def _check(status: int):
+def _call(name: str, *arguments):
+    """Call a function of the driver; RuntimeError where it fails."""
+    status = getattr(_driver(), name)(*arguments)
     if status:
         text = ctypes.c_char_p()
         _driver().cuGetErrorString(status, ctypes.byref(text))

@@ -198,27 +198,10 @@ def solve_pb_neg(
     device: str = "cuda",
     dtype: Any = None,
 ) -> Any:
-    """PB-neg posteriors of many sentences; `pb_neg.solve` on a GPU.
+    """PB-neg posteriors of many sentences; `pb_neg_exact.solve` on a GPU.
 
-    Parameters
-    ----------
-    counts : CSR matrix, shape (n_sentences, n_words)
-        Every sentence must hold a word.
-    A_hat : array, shape (n_words, n_dims)
-    m : array, shape (n_sentences, n_dims)
-        Means of the priors.
-    noise : pb_neg.Noise
-    lam : float or array, shape (n_sentences,)
-    tol : float
-        Relative error of mu - m at which a sentence counts as solved; in single precision not
-        below 2e-5.
-    device : str
-    dtype : torch.dtype or None
-        None is single precision.
-
-    Returns
-    -------
-    pb_neg.Solution
+    `tol` is the relative error of mu - m at which a sentence counts as solved, in single precision
+    (`dtype=None`) not below 2e-5. The other parameters are those of `pb_neg_exact.solve`.
     """
     from pacsent.maths.pb_neg_objective import Solution, penalty_coefficients
 
@@ -230,11 +213,8 @@ def solve_pb_neg(
     n, n_dims = counts.shape[0], A_hat.shape[1]
     n_tokens = np.asarray(counts.sum(axis=1), dtype=float).ravel()
     lam = np.broadcast_to(np.asarray(lam, dtype=float), n_tokens.shape)
-    coefficients = np.stack(
-        np.broadcast_arrays(
-            *penalty_coefficients(n_tokens, n_dims, lam=lam, var_P=var_P, kl=kl), lam
-        )
-    )
+    penalty = penalty_coefficients(n_tokens, n_dims, lam=lam, var_P=var_P, kl=kl)
+    coefficients = np.stack(np.broadcast_arrays(*penalty, lam))
     found = Solution(
         np.empty((n, n_dims)), np.empty(n), np.zeros(n, dtype=np.int64), np.empty(n),
         np.zeros(n, dtype=bool), np.zeros(n),
@@ -560,13 +540,10 @@ class _Repeated:
         # entries that count nothing, spread so that no two threads wait for each other
         number = torch.arange(n_entries, device=self.device)
         n_columns = state.sentences.vocabulary.kp.numel()
-        self.idle = [
-            number % n_rows,
-            number % state.mu.shape[0],
-            number % n_columns,
-            torch.zeros(n_entries, device=self.device, dtype=state.mu.dtype),
-            torch.zeros(n_rows, device=self.device, dtype=torch.float64),
-        ]
+        shares = torch.zeros(n_entries, device=self.device, dtype=state.mu.dtype)
+        weights = torch.zeros(n_rows, device=self.device, dtype=torch.float64)
+        places = [number % n for n in (n_rows, state.mu.shape[0], n_columns)]
+        self.idle = [*places, shares, weights]
         self.batch = [part.clone() for part in self.idle]
         self.numbers = torch.zeros(2, device=self.device, dtype=torch.float64)
 

@@ -79,15 +79,10 @@ class Shape(NamedTuple):
 
     def constants(self) -> tuple:
         return (
-            ("DIMS", self.n_dims),
-            ("NEGATIVES", self.n_negatives),
-            ("WINDOW", self.window),
-            ("PAIR", int(self.pair)),
-            ("CENTRES", self.n_centres),
-            ("CHUNK", CHUNK_TOKENS),
-            ("GROUP", self.group),
-            ("FENCE", int(self.fence)),
-        )
+            ("DIMS", self.n_dims), ("NEGATIVES", self.n_negatives), ("WINDOW", self.window),
+            ("PAIR", int(self.pair)), ("CENTRES", self.n_centres), ("CHUNK", CHUNK_TOKENS),
+            ("GROUP", self.group), ("FENCE", int(self.fence)),
+        )  # fmt: skip
 
 
 class Chunks(NamedTuple):
@@ -180,9 +175,8 @@ def chunks_between(
 def epoch_key(seed: int, epoch: int) -> int:
     """The key of all draws of an epoch."""
     mask = (1 << 64) - 1
-    return int(
-        mix(np.uint64((int(mix(np.uint64(seed & mask))) + epoch * 0xD1B54A32D192ED03) & mask))
-    )
+    key = int(mix(np.uint64(seed & mask))) + epoch * 0xD1B54A32D192ED03
+    return int(mix(np.uint64(key & mask)))
 
 
 # ---- training -----------------------------------------------------------------------------------
@@ -300,10 +294,9 @@ class Resident:
         return self.tokens, self.chunks, 0
 
     def used(self, number: int) -> None:
-        pass
+        """Nothing is copied again."""
 
-    def prepare(self, number: int) -> None:
-        pass
+    prepare = used
 
 
 class Streamed:
@@ -311,12 +304,9 @@ class Streamed:
 
     def __init__(
         self,
-        ids: Any,
-        offsets: np.ndarray,
-        device: "torch.device",
-        reach: int,
+        ids: Any, offsets: np.ndarray, device: "torch.device", reach: int,
         segment_tokens: int = SEGMENT_TOKENS,
-    ):
+    ):  # fmt: skip
         self.ids, self.offsets, self.device, self.reach = ids, offsets, device, reach
         self.cuts = cut_points(offsets, len(ids), segment_tokens)
         self.n_tokens = [high - low for low, high in zip(self.cuts[:-1], self.cuts[1:])]
@@ -591,9 +581,8 @@ class _Run:
                         generator = torch.Generator(device=device)
                         generator.manual_seed((key + segment) & ((1 << 63) - 1))
                         n_chunks = chunks.starts.numel()
-                        order = torch.randperm(
-                            n_chunks, generator=generator, device=device, dtype=torch.int32
-                        )
+                        kind = {"device": device, "dtype": torch.int32}
+                        order = torch.randperm(n_chunks, generator=generator, **kind)
                     low = n_chunks * part // n_parts
                     high = n_chunks * (part + 1) // n_parts
                     trainer.launch(
@@ -613,18 +602,12 @@ class _Run:
                     in_flight.append((event, totals, done_tokens))
                     if number + 1 < len(plan) and plan[number + 1][0] != segment:
                         source.prepare(plan[number + 1][0])
-                    while len(in_flight) > 2:
-                        epoch_totals += self._finished(in_flight.popleft(), epoch_totals, progress)
-                    now = time.monotonic()
-                    if self.saved and now - last_saved > self.every:
-                        while in_flight:
-                            epoch_totals += self._finished(
-                                in_flight.popleft(), epoch_totals, progress
-                            )
+                    self._wait(in_flight, 2, epoch_totals, progress)
+                    if self.saved and time.monotonic() - last_saved > self.every:
+                        self._wait(in_flight, 0, epoch_totals, progress)
                         self._save(epoch, number + 1, epoch_totals)
                         last_saved = time.monotonic()
-                while in_flight:
-                    epoch_totals += self._finished(in_flight.popleft(), epoch_totals, progress)
+                self._wait(in_flight, 0, epoch_totals, progress)
                 self.losses.append(float(epoch_totals[2] / max(1.0, epoch_totals[1])))
                 self.n_kept += int(epoch_totals[0])
                 self.n_pairs += int(epoch_totals[1])
@@ -639,27 +622,23 @@ class _Run:
         torch.cuda.synchronize(device)
         self.seconds = time.monotonic() - started
 
-    def _finished(self, launch, before, progress):
-        event, totals, done_tokens = launch
-        event.synchronize()
-        totals = totals.cpu().numpy()
-        if not np.isfinite(totals[2]):
-            raise ValueError(
-                f"The loss must be finite. Got {totals[2]} instead after {done_tokens:,.0f} "
-                "words. Lower learning_rate."
-            )
-        so_far = before + totals
-        progress.update(int(done_tokens), note=f"loss {so_far[2] / max(1.0, so_far[1]):.4f}")
-        return totals
+    def _wait(self, in_flight, most, so_far, progress):
+        """Wait until at most `most` launches are under way, their totals added up in place."""
+        while len(in_flight) > most:
+            event, totals, done_tokens = in_flight.popleft()
+            event.synchronize()
+            totals = totals.cpu().numpy()
+            if not np.isfinite(totals[2]):
+                raise ValueError(
+                    f"The loss must be finite. Got {totals[2]} instead after {done_tokens:,.0f} "
+                    "words. Lower learning_rate."
+                )
+            so_far += totals
+            progress.update(int(done_tokens), note=f"loss {so_far[2] / max(1.0, so_far[1]):.4f}")
 
     def _save(self, epoch, launch, epoch_totals):
-        state = {
-            "epoch": epoch,
-            "launch": launch,
-            "totals": [float(value) for value in epoch_totals],
-            "losses": self.losses,
-        }
-        self.saved.save(state, self.trainer.tables())
+        state = {"epoch": epoch, "launch": launch, "totals": [float(x) for x in epoch_totals]}
+        self.saved.save({**state, "losses": self.losses}, self.trainer.tables())
 
     def summary(self) -> dict:
         return {
@@ -686,11 +665,8 @@ class Checkpoint:
             return None
         content = json.loads(path.read_text())
         if content["settings"] != self.settings:
-            changed = sorted(
-                key
-                for key in set(content["settings"]) | set(self.settings)
-                if content["settings"].get(key) != self.settings.get(key)
-            )
+            theirs, ours = content["settings"], self.settings
+            changed = sorted(key for key in theirs | ours if theirs.get(key) != ours.get(key))
             raise ValueError(
                 f"The checkpoint in {self.folder} must belong to this run. Got one with other "
                 f"{', '.join(changed)} instead. Use another folder, or remove it to start anew."

@@ -57,14 +57,8 @@ class ZeroOneLoss:
         self, mu: np.ndarray, var_Q: np.ndarray, counts: sparse.csr_matrix, **other: Any
     ) -> GibbsRisk:
         """`risks.gibbs_risk` of some sentences; `other` takes the place of what is held here."""
-        settings = {
-            "bias": self.bias,
-            "weights": self.weights,
-            "noise_words": self.noise_words,
-            "noise_table": self.noise_table,
-            "norms": self.norms,
-            **other,
-        }
+        names = ("bias", "weights", "noise_words", "noise_table", "norms")
+        settings = {name: getattr(self, name) for name in names} | other
         return gibbs_risk(mu, var_Q, counts, self.A_hat, self.p_noise, **settings)
 
 
@@ -93,17 +87,7 @@ def direct_objective(
         "risk":   w+ R+ + w- R- + KL(Q||P) / lam
         "bound":  w+ kl_inverse(R+, (KL(Q||P) + ln(xi(n)/delta)) / n) + w- R-,  n = tokens
 
-    Parameters
-    ----------
-    mu, rho : arrays, shapes (n_sentences, n_dims) and (n_sentences,)
-        Posterior N(mu, e^rho I).
-    documents : Documents
-        Counts, priors and lam of the same sentences; lam is for "risk".
-    loss : ZeroOneLoss
-
-    Returns
-    -------
-    Direct
+    The posterior of a sentence is N(mu, e^rho I); lam is for "risk".
     """
     mu, rho = np.asarray(mu, dtype=float), np.asarray(rho, dtype=float)
     var_Q, var_P = np.exp(rho), np.asarray(documents.prior_variances, dtype=float)
@@ -144,11 +128,9 @@ def minimise(
     tol: float = 1e-3,
     max_iter: int = 60,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """L-BFGS from (mu, var_Q) on `direct_objective`, all sentences at once; values never rise.
+    """(mu, var_Q, n_iter, converged): L-BFGS on `direct_objective`, all sentences at once.
 
-    Returns
-    -------
-    mu, var_Q, n_iter, converged
+    It starts at the given mu and var_Q; values never rise.
     """
     n, n_dims = np.shape(mu)
     documents = Documents(
@@ -268,10 +250,5 @@ def minimise_bound(
 
 
 def single(table: np.ndarray) -> np.ndarray:
-    """The table in single precision, or double where it is double: numba knows no float16.
-
-    >>> single(np.zeros(1, np.float16)).dtype.name
-    'float32'
-    """
-    # numba knows no float16
+    """The table in single precision, or double where it is double: numba knows no float16."""
     return np.asarray(table, dtype=np.float64 if table.dtype == np.float64 else np.float32)

@@ -54,10 +54,6 @@ def solve(
         `squared_lengths(A_hat)`, where they are known already.
     start : array, shape (n_sentences, n_dims + 1), or None
         (mu - m, log var_Q) to start from.
-
-    Returns
-    -------
-    Solution
     """
     from pacsent._kernels.sampling_kernels import noise_terms
 

@@ -57,46 +57,30 @@ def quadrature_rule() -> tuple[np.ndarray, ...]:
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise distribution on its support, and where documents lie on average.
+    """The noise distribution on its support, and where documents lie on average."""
 
-    Parameters
-    ----------
-    words : array of int, shape (n_support,)
-        Words with positive probability.
-    kp : array, shape (n_support,)
-        n_negatives times their probabilities.
-    A : array, shape (n_support, n_dims), C-contiguous
-        Their rows of A_hat.
-    centre : array, shape (n_dims,)
-        A typical mean, around which curvature is measured.
-    frequency : array, shape (n_support,)
-        Share of each word among the tokens.
-    directions : array, shape (n_dims, n_directions), or None
-        Orthonormal, along which sentences differ most.
-    """
-
-    words: np.ndarray
-    kp: np.ndarray
-    A: np.ndarray
-    centre: np.ndarray
-    frequency: np.ndarray
+    words: np.ndarray  # (n_support,), those with positive probability
+    kp: np.ndarray  # (n_support,), n_negatives times their probabilities
+    A: np.ndarray  # (n_support, n_dims), C-contiguous: their rows of A_hat
+    centre: np.ndarray  # (n_dims,), a typical mean, around which curvature is measured
+    frequency: np.ndarray  # (n_support,), share of each word among the tokens
+    # (n_dims, n_directions), orthonormal, along which sentences differ most
     directions: np.ndarray | None = None
 
     @cached_property
     def nu(self) -> np.ndarray:
         """Squared lengths of the rows."""
-        return np.einsum("ud,ud->u", self.A, self.A)
+        return squared_lengths(self.A)
 
     @cached_property
     def curvature(self) -> tuple[np.ndarray, np.ndarray, float]:
         """(eigenvalues, eigenvectors) of a typical Hessian of the data term, and its trace."""
-        nu = self.nu
         s = sigmoid(self.A @ self.centre)
-        f2 = s * (1.0 - s)
-        weight = self.kp * f2 + 0.2 * self.frequency  # 0.2: sigmoid' at a true word's usual score
+        # 0.2: sigmoid' at a true word's usual score
+        weight = self.kp * s * (1.0 - s) + 0.2 * self.frequency
         H = (self.A * weight[:, None].astype(self.A.dtype)).T @ self.A
         values, vectors = np.linalg.eigh(H.astype(float))
-        return np.maximum(values, 0.0), vectors, float(weight @ nu)
+        return np.maximum(values, 0.0), vectors, float(weight @ self.nu)
 
 
 def main_directions(counts: ArrayLike, B_hat: np.ndarray, n_directions: int = 32) -> np.ndarray:
@@ -169,8 +153,7 @@ class SentenceProblems:
             self.n_tokens, self.n_dims, lam=self.lam, var_P=penalty.var_P, kl=penalty.kl
         )
         self.rounding = 0.0  # of gradients, in single precision
-        shares = counts.data / np.repeat(self.n_tokens, np.diff(counts.indptr))
-        self.shares = shares
+        self.shares = counts.data / np.repeat(self.n_tokens, np.diff(counts.indptr))
 
     def add_own_words(
         self, rows: np.ndarray, mu: np.ndarray, var_Q: np.ndarray, grad: np.ndarray,
@@ -230,9 +213,5 @@ class SentenceProblems:
 
 
 def squared_lengths(A_hat: np.ndarray) -> np.ndarray:
-    """|A_w|^2 of each row.
-
-    >>> squared_lengths(np.array([[3.0, 4.0]]))
-    array([25.])
-    """
+    """|A_w|^2 of each row."""
     return np.einsum("wd,wd->w", A_hat, A_hat)

@@ -39,20 +39,11 @@ class NoiseSample:
     var_Q together, summed once over the whole vocabulary, plus the rest, summed over a fixed sample
     of words, each weighted by 1/inclusion. The rest is small, so the sample's error is; it is
     estimated for each sentence from the sample itself.
-
-    Parameters
-    ----------
-    noise : Noise
-        Single precision, rows sorted by their length.
-    chosen : array of int, shape (n_sample,), increasing
-        Rows of `noise` in the sample.
-    inclusion : array, shape (n_sample,)
-        Chance of each to be in it; 1 for those that always are.
     """
 
-    noise: Noise
-    chosen: np.ndarray
-    inclusion: np.ndarray
+    noise: Noise  # in single precision, rows sorted by their length
+    chosen: np.ndarray  # (n_sample,), increasing: rows of `noise` in the sample
+    inclusion: np.ndarray  # (n_sample,), chance of each to be in it; 1 for those that always are
 
     @cached_property
     def rows(self) -> np.ndarray:
@@ -171,14 +162,9 @@ def _largest_bend(A, weight):
 def _sorted_by_length(noise: Noise) -> Noise:
     """The same noise in single precision with its rows sorted by |A_u|, as the kernels want it."""
     order = np.argsort(noise.nu, kind="stable")
-    return Noise(
-        words=noise.words[order],
-        kp=noise.kp[order],
-        A=np.ascontiguousarray(noise.A[order], dtype=np.float32),
-        centre=noise.centre.astype(np.float32),
-        frequency=noise.frequency[order],
-        directions=noise.directions,
-    )
+    A, centre = np.asarray(noise.A[order], dtype=np.float32), noise.centre.astype(np.float32)
+    words, kp, frequency = noise.words[order], noise.kp[order], noise.frequency[order]
+    return Noise(words, kp, np.ascontiguousarray(A), centre, frequency, noise.directions)
 
 
 def sample_of(noise: Noise, words: np.ndarray, inclusion: ArrayLike) -> NoiseSample:

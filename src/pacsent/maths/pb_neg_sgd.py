@@ -10,11 +10,7 @@ from pacsent.maths.pb_neg_objective import Penalty, SentenceProblems, Solution
 
 
 def learning_rates(n_epochs: int, learning_rate: float) -> np.ndarray:
-    """learning_rate * (1 - e/n_epochs), e = 0 ... n_epochs - 1.
-
-    >>> learning_rates(4, 0.4)
-    array([0.4, 0.3, 0.2, 0.1])
-    """
+    """learning_rate * (1 - e/n_epochs), e = 0 ... n_epochs - 1."""
     return learning_rate * (1.0 - np.arange(n_epochs) / n_epochs)
 
 
@@ -62,20 +58,10 @@ def solve_sgd(
     stable for every n and lam. `literal` subtracts step * gradient instead, as the paper does,
     which diverges for long sentences (see `diverging`).
 
-    Parameters
-    ----------
-    noise : (words, keep, other, n_negatives)
-        The noise words with `noise.alias` of their probabilities.
-    steps : array, shape (n_epochs,)
-        From `learning_rates`.
-    seed : int
-        With a sentence's words it determines that sentence's random numbers.
-
-    Returns
-    -------
-    Solution
-        `gradient_norm` is nan: these solvers never see the gradient. `converged` says whether the
-        posterior is finite.
+    `noise` is (words, keep, other, n_negatives), the noise words with `noise.alias` of their
+    probabilities; `steps` are `learning_rates`. With a sentence's words `seed` determines that
+    sentence's random numbers. Of the solution, `gradient_norm` is nan, as the gradient is never
+    seen, and `converged` says whether the posterior is finite.
     """
     from pacsent._kernels.sampling_kernels import pb_neg_sgd
 

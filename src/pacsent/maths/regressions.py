@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -160,12 +160,12 @@ def _slices(sorted_values):
     return [(v, slice(a, b)) for v, a, b in zip(values, starts, ends)]
 
 
-class _Threads:
-    def __init__(self, n, pool):
-        self.n, self.pool = n, pool
+class _Threads(NamedTuple):
+    n: int
+    pool: ThreadPoolExecutor
 
     def map(self, work, items):
-        return [work(item) for item in items] if self.n == 1 else list(self.pool.map(work, items))
+        return list(self.pool.map(work, items))
 
 
 @contextmanager
@@ -183,16 +183,13 @@ def _threads(n_jobs):
 # ---- Preconditioners ----------------------------------------------------------------------------
 
 
-def _penalty(n_weights):
-    diagonal = np.ones(n_weights)
-    diagonal[-1] = 1e-6  # the intercept is free; a crumb keeps the factorisation safe
-    return diagonal
-
-
-def _hessian(design, curvature):
-    """X^T diag(curvature) X; rows of little curvature enter by their mean, through the Gram."""
+def _hessian(design, w):
+    """The Hessian of the data term of one column at its weights; only the diagonal if sparse."""
+    curvature = design.curvature(w)
+    if design.is_sparse:
+        return design.squares.T @ curvature
     heavy = curvature > 0.05 * curvature.max()
-    if heavy.mean() < 0.6:
+    if heavy.mean() < 0.6:  # rows of little curvature enter by their mean, through the Gram
         rest = float(curvature[~heavy].mean())
         A = design.Z[heavy] * np.sqrt(curvature[heavy] - rest)[:, None].astype(design.dtype)
         return (A.T @ A).astype(np.float64) + rest * design.gram
@@ -200,28 +197,30 @@ def _hessian(design, curvature):
     return (A.T @ A).astype(np.float64)
 
 
-class _Dense:
-    """Inverse of diag(penalty) + C * share * H, its diagonal raised by a factor 1 + damping."""
+def _preconditioner(design, H, C, share, damping=0.0):
+    """G -> G M^-1, M = diag(penalty) + C * share * H, its diagonal raised by a factor 1 + damping.
 
-    def __init__(self, H, C, share, dtype, damping=0.0):
-        M = C * share * H
-        diagonal = M[np.diag_indices(M.shape[0])] + _penalty(M.shape[0])
-        damping = max(damping, _DAMPING[np.dtype(dtype)])
-        while True:
-            M[np.diag_indices(M.shape[0])] = diagonal * (1.0 + damping)
-            lower = _inverse(M)
-            # a raised diagonal dominates in the end, so this ends, unless H is not finite
-            if lower is not None or not damping < 1e9:
-                break
-            damping *= 10.0
-        if lower is None:
-            lower = np.diag(1.0 / np.where(np.isfinite(diagonal), diagonal, np.inf))
-        inverse = np.tril(lower)
-        inverse += np.tril(lower, -1).T
-        self.inverse = inverse.astype(dtype)
-
-    def __call__(self, G):
-        return G @ self.inverse
+    For a sparse design H and M are diagonals, which need no raising.
+    """
+    penalty = np.ones(design.n_weights)
+    penalty[-1] = 1e-6  # the intercept is free; a crumb keeps the factorisation safe
+    if design.is_sparse:
+        inverse = (1.0 / (C * share * H + penalty)).astype(design.dtype)
+        return lambda G: G * inverse
+    M, at = C * share * H, np.diag_indices(design.n_weights)
+    diagonal = M[at] + penalty
+    damping = max(damping, _DAMPING[np.dtype(design.dtype)])
+    while True:
+        M[at] = diagonal * (1.0 + damping)
+        lower = _inverse(M)
+        # a raised diagonal dominates in the end, so this ends, unless H is not finite
+        if lower is not None or not damping < 1e9:
+            break
+        damping *= 10.0
+    if lower is None:
+        lower = np.diag(1.0 / np.where(np.isfinite(diagonal), diagonal, np.inf))
+    inverse = (np.tril(lower) + np.tril(lower, -1).T).astype(design.dtype)
+    return lambda G: G @ inverse
 
 
 def _inverse(M):
@@ -234,31 +233,13 @@ def _inverse(M):
     return lower if info == 0 and np.isfinite(np.diagonal(lower)).all() else None
 
 
-class _Diagonal:
-    """The same with the diagonal of H only, for sparse designs with very many features."""
-
-    def __init__(self, diagonal, C, share, dtype, damping=0.0):
-        self.inverse = (1.0 / (C * share * diagonal + _penalty(diagonal.size))).astype(dtype)
-
-    def __call__(self, G):
-        return G * self.inverse
+def _hessians(design, W):
+    """`_hessian` of every column."""
+    return design.threads.map(lambda w: _hessian(design, w), W)
 
 
-def _curvature(design, w):
-    """The Hessian of the data term of one column at its weights; only the diagonal if sparse."""
-    if design.is_sparse:
-        return design.squares.T @ design.curvature(w)
-    return _hessian(design, design.curvature(w))
-
-
-def _curvatures(design, W):
-    """The same for every column."""
-    return design.threads.map(lambda w: _curvature(design, w), W)
-
-
-def _preconditioners(design, curvatures, C, share):
-    kind = _Diagonal if design.is_sparse else _Dense
-    return design.threads.map(lambda H: kind(H, C, share, design.dtype), curvatures)
+def _preconditioners(design, hessians, C, share):
+    return design.threads.map(lambda H: _preconditioner(design, H, C, share), hessians)
 
 
 @dataclass(frozen=True)
@@ -274,11 +255,10 @@ class _Problems:
 
     def own(self, design, W, some):
         """Some of them, each with a damped Hessian of its own at W."""
-        kind = _Diagonal if design.is_sparse else _Dense
 
         def made(at):
-            H = _curvature(design, W[at])
-            return kind(H, self.C[at], self.share, design.dtype, damping=_STRONG_DAMPING)
+            H = _hessian(design, W[at])
+            return _preconditioner(design, H, self.C[at], self.share, damping=_STRONG_DAMPING)
 
         return _Problems(
             lambda w, at: self.gradient(w, some[at]),
@@ -399,9 +379,8 @@ def _solve_path(design, Cs, start, share, tol, max_iterations):
     """
 
     def made(weights, share):
-        return [
-            _preconditioners(design, _curvatures(design, W), C, share) for W, C in zip(weights, Cs)
-        ]
+        every = zip(weights, Cs)
+        return [_preconditioners(design, _hessians(design, W), C, share) for W, C in every]
 
     if start is not None:
         kept = start.preconditioners or made(start.weights, 1.0 if share is None else share)
@@ -412,18 +391,18 @@ def _solve_path(design, Cs, start, share, tol, max_iterations):
 
     W = np.zeros((1, design.n_columns, design.n_weights), dtype=design.dtype)
     W[0, :, -1] = np.log(design.share / (1 - design.share))
-    curvatures = _curvatures(design, W[0])
+    hessians = _hessians(design, W[0])
     weights, kept, flags, total = [], [], [], 0
     for C in Cs:
-        here = _preconditioners(design, curvatures, C, 1.0)
+        here = _preconditioners(design, hessians, C, 1.0)
         W, n_iterations, converged = _solve(design, W, (C,), [here], tol, max_iterations)
         total += n_iterations
         weights.append(W[0])
         flags.append(converged[0])
         if share is not None or Cs[-1] != C:
-            curvatures = _curvatures(design, W[0])
+            hessians = _hessians(design, W[0])
         if share is not None:
-            kept.append(_preconditioners(design, curvatures, C, share))
+            kept.append(_preconditioners(design, hessians, C, share))
     return Path(tuple(Cs), np.stack(weights), kept or None, np.stack(flags)), total
 
 
@@ -459,10 +438,6 @@ def grid_search(
     max_iterations : int, default=100
     n_jobs : int or None
         None and -1 take every core, -2 all but one.
-
-    Returns
-    -------
-    GridResult
 
     Warns
     -----
@@ -563,17 +538,10 @@ def fit(
     max_iterations: int = 200,
     n_jobs: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One-vs-rest logistic regression in float64, to the last digits that matter.
+    """(coef, intercept) of one-vs-rest logistic regression in float64, to the last digits.
 
-    Returns
-    -------
-    coef : array, shape (n_classes or 1, n_features)
-    intercept : array, shape (n_classes or 1,)
-
-    Warns
-    -----
-    ConvergenceWarning
-        Where a class was not solved to `tol`.
+    Their shapes are (n_classes or 1, n_features) and (n_classes or 1,). Warns where a class was not
+    solved to `tol`.
     """
     y = np.asarray(y)
     check_design(X, y, n_classes)
@@ -593,18 +561,6 @@ def fit(
     _warn(path.converged, max_iterations)
     weights = path.weights[0]
     return weights[:, :-1].copy(), weights[:, -1].copy()
-
-
-def objective(
-    X: Any, y: ArrayLike, coef: np.ndarray, intercept: np.ndarray, C: float, *, n_classes: int
-) -> np.ndarray:
-    """What each one-vs-rest column minimises, (n_classes or 1,)."""
-    values = []
-    for k in range(coef.shape[0]):
-        sign = np.where(np.asarray(y) == (1 if n_classes == 2 else k), 1.0, -1.0)
-        margin = sign * (X @ coef[k] + intercept[k])
-        values.append(0.5 * coef[k] @ coef[k] + C * np.logaddexp(0.0, -margin).sum())
-    return np.array(values)
 
 
 def predict(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:

@@ -53,11 +53,8 @@ def matched_scale(counts: sparse.csr_matrix, shape: str = "frequency") -> float:
     """The s for which prior variances s T/count make the median sentence's variance 1/n_tokens.
 
     That is the variance of PB-neg's prior, under which a score h.A_w is about as wide as it is
-    long; with s = 1, the paper's, the median sentence's variance is in the hundreds.
-
-    Parameters
-    ----------
-    counts : sparse array, shape (n_sentences, n_words), no empty row
+    long; with s = 1, the paper's, the median sentence's variance is in the hundreds. No row of
+    `counts` may be empty.
     """
     n_tokens = np.asarray(counts.sum(axis=1), dtype=float).ravel()
     inverse = prior_variances(np.asarray(counts.sum(axis=0)).ravel(), shape=shape)
@@ -66,17 +63,20 @@ def matched_scale(counts: sparse.csr_matrix, shape: str = "frequency") -> float:
 
 
 def sentence_weights(n_tokens: ArrayLike, weighting: str) -> np.ndarray:
-    """omega_S; see the top of this module.
-
-    >>> sentence_weights([1, 3], 'token'), sentence_weights([1, 3], 'sentence')
-    (array([0.25, 0.75]), array([0.5, 0.5]))
-    """
+    """omega_S; see the top of this module."""
     n_tokens = np.asarray(n_tokens, dtype=float)
     if weighting == "token":
         return n_tokens / n_tokens.sum()
     if weighting == "sentence":
         return np.where(n_tokens > 0, 1.0 / np.count_nonzero(n_tokens), 0.0)
     raise ValueError(f"weighting must be one of {WEIGHTINGS}. Got {weighting!r} instead.")
+
+
+def _shares(counts: sparse.csr_matrix) -> tuple[np.ndarray, sparse.csr_matrix]:
+    """(tokens of each sentence, counts over these); no row may be empty."""
+    n_tokens = np.asarray(counts.sum(axis=1)).ravel()
+    shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
+    return n_tokens, sparse.csr_matrix((shares, counts.indices, counts.indptr), shape=counts.shape)
 
 
 class WordSolution(NamedTuple):
@@ -89,12 +89,7 @@ class WordSolution(NamedTuple):
 
 
 def second_moment(A: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """E[A_j A_j'] over the noise words j, shape (n_dims, n_dims), in the precision of A.
-
-    >>> second_moment(np.eye(2), np.array([0.25, 0.75]))
-    array([[0.25, 0.  ],
-           [0.  , 0.75]])
-    """
+    """E[A_j A_j'] over the noise words j, shape (n_dims, n_dims), in the precision of A."""
     weighted = A * np.sqrt(noise, dtype=A.dtype)[:, None]
     return weighted.T @ weighted
 
@@ -130,8 +125,7 @@ def most_together(
     learning_rate: float,
 ) -> int:
     """How many sentences, drawn at random, may step together without overshooting; at least 1."""
-    n_tokens = np.asarray(counts.sum(axis=1)).ravel().astype(float)
-    share = sparse.diags(1.0 / n_tokens) @ counts
+    n_tokens, share = _shares(counts)
     weights = sentence_weights(n_tokens, weighting)  # they sum to 1
     common = share @ (share.T @ weights)  # expected, per other sentence
     stiff = stiffness(share, n_tokens, A, second_moment(A, noise), n_negatives)
@@ -184,9 +178,7 @@ def train(
 
     A, B = tables
     n_sentences, n_dims = counts.shape[0], A.shape[1]
-    n_tokens = np.asarray(counts.sum(axis=1)).ravel()
-    shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
-    share = sparse.csr_matrix((shares, counts.indices, counts.indptr), shape=counts.shape)
+    n_tokens, share = _shares(counts)
     m = (share.astype(np.float32) @ B).astype(np.float32)
     weights = sentence_weights(n_tokens, weighting) * n_sentences
     D = np.zeros(A.shape, dtype=np.float32)
@@ -202,8 +194,8 @@ def train(
         for epoch, eta in enumerate(steps):
             order = rng.permutation(n_sentences)
             sentences = (
-                order, counts.indptr, counts.indices, shares, n_tokens.astype(np.int64), weights, m,
-                stiff,
+                order, share.indptr, share.indices, share.data, n_tokens.astype(np.int64), weights,
+                m, stiff,
             )  # fmt: skip
             begins = np.arange(0, n_sentences, block)
             work = [
@@ -245,12 +237,10 @@ def solve(
     from pacsent._kernels.sampling_kernels import noise_terms, true_terms
 
     A, B, var_P = (np.ascontiguousarray(x, dtype=float) for x in (A, B, var_P))
-    n_tokens = np.asarray(counts.sum(axis=1)).ravel()
-    shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
-    share = sparse.csr_matrix((shares, counts.indices, counts.indptr), shape=counts.shape)
+    n_tokens, share = _shares(counts)
     share_2 = share.power(2)
     omega = sentence_weights(n_tokens, weighting)
-    nu, kp = np.einsum("wd,wd->w", A, A), n_negatives * np.asarray(noise, dtype=float)
+    nu, kp = squared_lengths(A), n_negatives * np.asarray(noise, dtype=float)
     rule = quadrature_rule()
     n_words, n_dims = A.shape
     rates, c = 1.0 / (var_P * lam), 0.5 * n_dims / lam

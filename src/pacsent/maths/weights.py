@@ -38,23 +38,14 @@ def usif_a(p: ArrayLike, n_tokens: float) -> float:
 
 
 def heaviest(q: np.ndarray, mass: float = 0.95) -> np.ndarray:
-    """The fewest rows that hold this share of the weights `q`, in order.
-
-    >>> heaviest(np.array([0.1, 0.6, 0.3]), mass=0.8)
-    array([1, 2])
-    """
+    """The fewest rows that hold this share of the weights `q`, in order."""
     order = np.argsort(-q, kind="stable")
     total = np.cumsum(q[order])
     return np.sort(order[: 1 + np.searchsorted(total, mass * total[-1])])
 
 
 def moments(table: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(mean, second moment) of the rows of `table` under the weights `q`, in float64.
-
-    >>> moments(np.eye(2), np.array([0.25, 0.75]))
-    (array([0.25, 0.75]), array([[0.25, 0.  ],
-           [0.  , 0.75]]))
-    """
+    """(mean, second moment) of the rows of `table` under the weights `q`, in float64."""
     n_dims = table.shape[1]
     mean, second = np.zeros(n_dims), np.zeros((n_dims, n_dims))
     for start in range(0, len(q), _BLOCK):
@@ -66,11 +57,7 @@ def moments(table: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sentence_moment(mean: np.ndarray, second: np.ndarray, n_tokens: float) -> np.ndarray:
-    """Second moment of the mean of `n_tokens` independent rows with these moments.
-
-    >>> sentence_moment(np.ones(1), np.array([[3.0]]), n_tokens=2)
-    array([[2.]])
-    """
+    """Second moment of the mean of `n_tokens` independent rows with these moments."""
     return second / n_tokens + (1.0 - 1.0 / n_tokens) * np.outer(mean, mean)
 
 

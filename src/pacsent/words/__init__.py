@@ -5,12 +5,8 @@ from pacsent.lazy import offer
 __getattr__, __dir__ = offer(
     __name__,
     {
-        "Vocabulary": "vocabulary",
-        "Corpus": "corpus",
-        "WordVectors": "vectors",
-        "Subwords": "subwords",
-        "SkipGram": "skipgram",
-        "evaluate_words": "tasks",
+        "Vocabulary": "vocabulary", "Corpus": "corpus", "WordVectors": "vectors",
+        "Subwords": "subwords", "SkipGram": "skipgram", "evaluate_words": "tasks",
         "formats": "formats",
     },
-)
+)  # fmt: skip

@@ -77,10 +77,8 @@ class Corpus:
                 "Make one with Corpus.build."
             )
         about = _about(self.directory)
-        self.n_tokens: int = about["n_tokens"]
-        self.n_unknown: int = about["n_unknown"]
-        self.n_documents: int = about["n_documents"]
-        self.min_count: int = about["min_count"]
+        self.n_tokens, self.n_unknown = about["n_tokens"], about["n_unknown"]
+        self.n_documents, self.min_count = about["n_documents"], about["min_count"]
         self.digest: str = about["digest"]
         self.ids: Any
         if "ids" in about:  # of many files
@@ -90,13 +88,10 @@ class Corpus:
         self.offsets = self._mapped("offsets.i64", "<i8", self.n_documents + 1)
         words, counts = _counted_words(self.directory / "vocabulary.tsv")
         if sum(counts) != self.n_tokens:
-            raise _damaged(
-                self.directory / "vocabulary.tsv", f"counts that add up to {self.n_tokens:,}"
-            )
-        normalise = about["normalise"]
-        if normalise is None:  # built with a callable, which a file cannot hold
-            normalise = _forgotten
-        self.vocabulary = Vocabulary(words, counts, normalise=normalise)
+            what = f"counts that add up to {self.n_tokens:,}"
+            raise _damaged(self.directory / "vocabulary.tsv", what)
+        # built with a callable, which a file cannot hold, it has none
+        self.vocabulary = Vocabulary(words, counts, normalise=about["normalise"] or _forgotten)
         self._checked = False
 
     def check(self) -> None:
@@ -116,11 +111,7 @@ class Corpus:
 
     def _mapped(self, name: str, dtype: str, size: int) -> np.ndarray:
         path = self.directory / name
-        if path.stat().st_size != size * np.dtype(dtype).itemsize:
-            raise ValueError(
-                f"{path} must have {size * np.dtype(dtype).itemsize:,} bytes. Got "
-                f"{path.stat().st_size:,} instead. The corpus is damaged: build it again."
-            )
+        _check_size(path, size * np.dtype(dtype).itemsize)
         return np.memmap(path, dtype=dtype, mode="r", shape=(size,)) if size else np.zeros(0, dtype)
 
     def __repr__(self) -> str:
@@ -208,20 +199,9 @@ class IdFiles:
         self.paths = [folder / name for name, _ in parts]
         self.starts = np.concatenate([[0], np.cumsum([n for _, n in parts])]).astype(np.int64)
         for path, (_, n) in zip(self.paths, parts):
-            size = path.stat().st_size if path.is_file() else -1
-            if size != 4 * n:
-                raise ValueError(
-                    f"{path} must have {4 * n:,} bytes. Got {max(size, 0):,} instead. The corpus "
-                    "is damaged: build it again."
-                )
-
-    @property
-    def size(self) -> int:
-        return int(self.starts[-1])
-
-    @property
-    def shape(self) -> tuple[int]:
-        return (self.size,)
+            _check_size(path, 4 * n)
+        self.size = int(self.starts[-1])
+        self.shape = (self.size,)
 
     def __len__(self) -> int:
         return self.size
@@ -266,6 +246,15 @@ def _damaged(path, what: str) -> ValueError:
         f"{path} must hold {what}. Got something else instead. The corpus is damaged: build it "
         "again."
     )
+
+
+def _check_size(path: Path, size: int) -> None:
+    found = path.stat().st_size if path.is_file() else -1
+    if found != size:
+        raise ValueError(
+            f"{path} must have {size:,} bytes. Got {max(found, 0):,} instead. The corpus is "
+            "damaged: build it again."
+        )
 
 
 def _about(directory: Path) -> dict:
@@ -381,24 +370,21 @@ class _Counter:
             self.word_offsets = _grown(self.word_offsets, grown + 1)
         n_used = int(self.word_offsets[self.n_words])
         if self.word_bytes.size < n_used + n_bytes:
-            self.word_bytes = _grown(
-                self.word_bytes, max(n_used + n_bytes, 2 * self.word_bytes.size)
-            )
+            grown = max(n_used + n_bytes, 2 * self.word_bytes.size)
+            self.word_bytes = _grown(self.word_bytes, grown)
         if len(self.table) < n_slots(need):
             self.table = np.zeros((n_slots(need), 2), dtype=np.uint64)
             offsets = self.word_offsets[: self.n_words + 1]
-            self.kernels.build_table(self.table, frozen(self.word_bytes), frozen(offsets))
+            with np.errstate(over="ignore"):
+                self.kernels.build_table(self.table, frozen(self.word_bytes), frozen(offsets))
 
     @property
     def words(self):
         return self.table, self.word_bytes, self.word_offsets
 
+    @np.errstate(over="ignore")  # the hash wraps around on purpose
     def add(self, work: _Work, vocabulary: Vocabulary) -> _Span:
         """Provisional ids of a piece, to the files."""
-        with np.errstate(over="ignore"):  # the hash wraps around on purpose
-            return self._add(work, vocabulary)
-
-    def _add(self, work: _Work, vocabulary: Vocabulary) -> _Span:
         if work.bounds is not None:
             ids = np.empty(work.data.size, dtype=np.int32)
             ends = np.empty(work.bounds.size - 1, dtype=np.int64)
@@ -428,8 +414,8 @@ class _Counter:
 
     def add_words(self, data: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Ids of words given one by one, new ones added."""
+        self._make_room(starts.size - 1, data.size)
         with np.errstate(over="ignore"):
-            self._make_room(starts.size - 1, data.size)
             ids, self.n_words = self.kernels.merge_words(data, starts, self.words, self.n_words)
         return ids
 
@@ -545,9 +531,8 @@ class _Counting:
         if offset == 0:
             lines[0] = lines[0].removeprefix("\ufeff")
         n_ends = len(lines) - 1
-        return _Work(
-            [line.removesuffix("\r") for line in lines[: n_ends + (not closed)]], None, n_ends
-        )
+        documents = [line.removesuffix("\r") for line in lines[: n_ends + (not closed)]]
+        return _Work(documents, None, n_ends)
 
     def write(self, min_count: int, verbose: bool):
         """Pass 2: final ids in order, and everything else of the folder."""
@@ -601,29 +586,24 @@ class _Counting:
         n_tokens, of_ids = self._write_ids(finals, verbose)
         offsets_path = self.folder / "offsets.i64"
         about = {
-            "format_version": 1,
-            "n_documents": self.n_documents,
-            "n_words": kept.size,
-            "n_tokens": n_tokens,
-            "n_unknown": n_seen - n_tokens,
-            "min_count": min_count,
+            "format_version": 1, "n_documents": self.n_documents, "n_words": kept.size,
+            "n_tokens": n_tokens, "n_unknown": n_seen - n_tokens, "min_count": min_count,
             "normalise": self.empty.normalise_name,
             "digest": digest_of(vocabulary, of_ids, np.memmap(offsets_path, dtype="<i8", mode="r")),
-        }
+        }  # fmt: skip
         (self.folder / "corpus.json").write_text(json.dumps(about, indent=1) + "\n")
 
     def _write_ids(self, finals: list[np.ndarray], verbose: bool):
         """ids.i32 and offsets.i64; the number of tokens and the hash of the ids."""
         renumber = self.counters[0].kernels.renumber
-        files = [(open(c.ids_path, "rb"), open(c.ends_path, "rb")) for c in self.counters]  # noqa: SIM115
 
         def pieces():
             for span in self.spans:
-                ids_file, ends_file = files[span.counter]
-                ids_file.seek(4 * span.first_id)
-                ends_file.seek(8 * span.first_end)
-                ids = np.fromfile(ids_file, np.int32, span.n_ids)
-                yield span.counter, ids, np.fromfile(ends_file, np.int64, span.n_ends)
+                counter = self.counters[span.counter]
+                ids = np.fromfile(counter.ids_path, np.int32, span.n_ids, offset=4 * span.first_id)
+                first = 8 * span.first_end
+                ends = np.fromfile(counter.ends_path, np.int64, span.n_ends, offset=first)
+                yield span.counter, ids, ends
 
         def final(piece):
             counter, ids, ends = piece
@@ -632,24 +612,19 @@ class _Counting:
         n_tokens = 0
         of_ids = hashlib.sha256()
         total = sum(span.n_ids for span in self.spans)
-        try:
-            with (
-                open(self.folder / "ids.i32", "wb") as ids_out,
-                open(self.folder / "offsets.i64", "wb") as offsets_out,
-                progress.bar("Writing ids", total=total, unit="tokens", enabled=verbose) as bar,
-            ):
-                offsets_out.write(np.zeros(1, "<i8").data)
-                for ids, ends in threads.in_order(final, pieces(), self.n_threads):
-                    little = raw_bytes(ids, "<i4")
-                    of_ids.update(little)
-                    ids_out.write(little)
-                    offsets_out.write(raw_bytes(ends + n_tokens, "<i8"))
-                    n_tokens += ids.size
-                    bar.update(n_tokens)
-        finally:
-            for pair in files:
-                pair[0].close()
-                pair[1].close()
+        with (
+            open(self.folder / "ids.i32", "wb") as ids_out,
+            open(self.folder / "offsets.i64", "wb") as offsets_out,
+            progress.bar("Writing ids", total=total, unit="tokens", enabled=verbose) as bar,
+        ):
+            offsets_out.write(np.zeros(1, "<i8").data)
+            for ids, ends in threads.in_order(final, pieces(), self.n_threads):
+                little = raw_bytes(ids, "<i4")
+                of_ids.update(little)
+                ids_out.write(little)
+                offsets_out.write(raw_bytes(ends + n_tokens, "<i8"))
+                n_tokens += ids.size
+                bar.update(n_tokens)
         return n_tokens, of_ids
 
 

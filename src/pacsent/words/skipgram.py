@@ -214,21 +214,16 @@ class SkipGram(BaseEstimator):
                 corpus = X
                 corpus.check()
             else:
-                if folder is None:
+                place = folder
+                if place is None:
                     made = tempfile.TemporaryDirectory(prefix="pacsent-")
                     place = Path(stack.enter_context(made))
-                else:
-                    folder.mkdir(parents=True, exist_ok=True)
-                    place = folder
+                place.mkdir(parents=True, exist_ok=True)
                 corpus = Corpus.build(
-                    X,
-                    Path(place) / _CORPUS,
-                    min_count=self.min_count,
-                    normalise=self.normalise,
-                    n_jobs=self.n_jobs,
-                    verbose=bool(self.verbose),
+                    X, place / _CORPUS, min_count=self.min_count, normalise=self.normalise,
+                    n_jobs=self.n_jobs, verbose=bool(self.verbose),
                     overwrite=True,  # an unfinished one of this training
-                )
+                )  # fmt: skip
             self._train(corpus, settings_of(self, corpus, seed), folder, done=None)
         return self
 
@@ -269,14 +264,11 @@ class SkipGram(BaseEstimator):
             )
         parameters = {name: value for name, value in settings.items() if name in _KEPT}
         model = cls(
-            **parameters,
-            normalise=corpus.vocabulary.normalise,
+            **parameters, normalise=corpus.vocabulary.normalise, verbose=verbose,
             n_jobs=done["n_jobs"] if n_jobs is None else n_jobs,
-            random_state=done["random_state"],
-            checkpoint_dir=checkpoint_dir,
+            random_state=done["random_state"], checkpoint_dir=checkpoint_dir,
             checkpoint_every=done["checkpoint_every"],
-            verbose=verbose,
-        )
+        )  # fmt: skip
         model._validate_params()
         model._train(corpus, settings, folder, done)
         return model
@@ -325,16 +317,12 @@ class SkipGram(BaseEstimator):
             folder.mkdir(parents=True, exist_ok=True)
             _write_state(folder, _state_of(self, corpus, folder, settings))
         names = _RECORDED[: _RECORDED.index("min_count")] + ("negatives",)
-        input_vectors, output_vectors, losses = train_skipgram(
-            corpus,
-            **{name: settings[name] for name in names},
-            random_state=settings["seed"],
-            checkpoint=None if folder is None else folder / "gpu",
-            checkpoint_seconds=self.checkpoint_every,
-            device=self.device,
-            verbose=bool(self.verbose),
-        )
-        return (input_vectors, output_vectors), [float(loss) for loss in losses]
+        *tables, losses = train_skipgram(
+            corpus, **{name: settings[name] for name in names}, random_state=settings["seed"],
+            checkpoint=None if folder is None else folder / "gpu", device=self.device,
+            checkpoint_seconds=self.checkpoint_every, verbose=bool(self.verbose),
+        )  # fmt: skip
+        return tables, [float(loss) for loss in losses]
 
 
 def _seed(random_state) -> int:
@@ -349,7 +337,7 @@ _KEPT = (
     "n_dims", "window", "subsample", "n_epochs", "n_negatives", "noise_power", "learning_rate",
     "min_count", "negatives", "deterministic", "device",
 )  # fmt: skip
-_RECORDED = tuple(name for name in _KEPT if name not in ("deterministic",))
+_RECORDED = tuple(name for name in _KEPT if name != "deterministic")
 
 
 def settings_of(model: SkipGram, corpus: Corpus, seed: int | None = None) -> dict:
@@ -479,18 +467,15 @@ class ChunkTraining:
         if start == stop:  # a short chunk has nothing for some shards
             return (np.zeros(0, np.int32), np.zeros(0, np.int64)), (0, 0, 0.0, 0.0)
         tokens, documents, begin, end = self._tokens(epoch, start, stop)
-        before = epoch * self.n_tokens
-        return (tokens, documents), (
-            begin, end, self._rate(before + start), self._rate(before + stop)
-        )  # fmt: skip
+        rates = (self._rate(epoch * self.n_tokens + place) for place in (start, stop))
+        return (tokens, documents), (begin, end, *rates)
 
     def _train_in_shards(self, epoch, start, stop, bits):
         """One chunk by all shards at once, a piece of it for each; see the kernels."""
         n_blocks = self._blocks_per_round()
         if self.memory is None:
-            self.memory = self.kernels.shard_memory(
-                self.n_shards, len(self.I), self.shape, n_blocks
-            )
+            size = self.n_shards, len(self.I), self.shape, n_blocks
+            self.memory = self.kernels.shard_memory(*size)
         memory = self.memory
         states = bits.generate_state(self.n_shards, np.uint64)
         borders = np.linspace(start, stop, self.n_shards + 1).astype(np.int64)
@@ -609,17 +594,9 @@ class ChunkTraining:
                 for table in (self.I, self.O):
                     for rows in _slabs(len(table)):
                         file.write(np.ascontiguousarray(table[rows, :n_dims]).data)
-            _write_state(
-                self.folder,
-                {
-                    **self.about,
-                    "next_chunk": self.next_chunk,
-                    "chunk": self.chunk,
-                    "words_done": self.words_done,
-                    "sums": self.sums.tolist(),
-                    "tables": name,
-                },
-            )
+            how_far = {"next_chunk": self.next_chunk, "chunk": self.chunk, "tables": name}
+            how_far |= {"words_done": self.words_done, "sums": self.sums.tolist()}
+            _write_state(self.folder, self.about | how_far)
         except OSError as error:
             if name != self.tables_file:
                 (self.folder / name).unlink(missing_ok=True)

@@ -71,12 +71,12 @@ def similarity_score(
     """
     from scipy.stats import spearmanr
 
-    vectors = _table(words, table)
     found = [(_row(words, a), _row(words, b), rating) for a, b, rating in pairs]
     covered = [pair for pair in found if pair[0] is not None and pair[1] is not None]
     if len(covered) < 2:
         return float("nan"), len(covered)
-    first, second = (_directions(vectors, [pair[side] for pair in covered]) for side in (0, 1))
+    rows = ([pair[side] for pair in covered] for side in (0, 1))
+    first, second = (_directions(words, table, side) for side in rows)
     cosines = np.einsum("ij,ij->i", first, second)
     correlation = spearmanr(cosines, [rating for _, _, rating in covered]).statistic
     return 100 * float(correlation), len(covered)
@@ -103,7 +103,7 @@ def analogy_score(
     ).reshape(-1, 4)
     if len(covered) == 0:
         return float("nan"), 0
-    vectors = _directions(_table(words, table), slice(0, n_frequent))
+    vectors = _directions(words, table, slice(0, n_frequent))
     n_right = 0
     for start in range(0, len(covered), _ANSWERED_AT_ONCE):
         a, b, c, d = covered[start : start + _ANSWERED_AT_ONCE].T
@@ -144,15 +144,9 @@ def evaluate_words(
         for name, items, score in found:
             extra = {"advance": shown.advance} if score is analogy_score else {}
             scores = {table: score(words, items, table=table, **extra) for table in tables}
-            results.append(
-                {
-                    "task": name,
-                    "n": len(items),
-                    "covered": scores["input"][1],
-                    "input": scores["input"][0],
-                    "output": scores["output"][0] if "output" in scores else None,
-                }
-            )
+            (of_input, covered), (of_output, _) = scores["input"], scores.get("output", (None, 0))
+            found_here = {"covered": covered, "input": of_input, "output": of_output}
+            results.append({"task": name, "n": len(items), **found_here})
     if not results:
         names = ", ".join([*SIMILARITY_FILES.values(), *ANALOGY_FILES.values()])
         raise FileNotFoundError(f"{folder} must hold at least one of {names}. It holds none.")
@@ -166,11 +160,7 @@ def _row(words, word):
     return index.get(word.lower()) if row is None else row
 
 
-def _table(words, table):
-    return words.input_vectors if table == "input" else words.output_vectors
-
-
-def _directions(table, rows):
-    """Rows of length 1; a zero row stays 0."""
-    vectors = np.asarray(table[rows], dtype=np.float32)
-    return unit_rows(vectors)
+def _directions(words, table, rows):
+    """Rows of one of the tables with length 1; a zero row stays 0."""
+    vectors = words.input_vectors if table == "input" else words.output_vectors
+    return unit_rows(np.asarray(vectors[rows], dtype=np.float32))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
 
+from pacsent.maths.checks import is_count
 from pacsent.maths.noise import noise_probabilities
 from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.text.normalise import TOKENISERS, tokenise_unicode
@@ -486,7 +487,7 @@ def _whole_counts(counts) -> np.ndarray:
             return counts
         value = counts[wrong][0].item()
     else:
-        others = [value for value in counts.ravel().tolist() if not _is_count(value)]
+        others = [value for value in counts.ravel().tolist() if not is_count(value)]
         if not others:
             return counts
         value = others[0]
@@ -494,10 +495,6 @@ def _whole_counts(counts) -> np.ndarray:
         f"counts must be whole numbers of at least 0. Got {value!r} instead. Leave counts out "
         "where they are not known."
     )
-
-
-def _is_count(value) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def digest_of(vocabulary: Vocabulary, of_ids: Any, offsets: np.ndarray) -> str:
@@ -528,20 +525,15 @@ def batches_of(X: Iterable, first_row: int = 0) -> Iterator[_Batch]:
     if isinstance(X, list) and len(X) <= 1 << 12 and _all_strings(X) and _size(X) <= _BATCH:
         size = max(1, len(X))  # the usual case, a list of modest size: one batch
     while block := list(itertools.islice(sentences, size)):
-        for raw, found in ((True, block),) if _all_strings(block) else _kinds(block):
+        runs = itertools.groupby(block, lambda sentence: isinstance(sentence, str))
+        for raw, found in [(True, block)] if _all_strings(block) else runs:
+            found = list(found)
             if not raw:
                 _check_token_lists(found, row)
             yield _Batch(found, raw)
             row += len(found)
         # the sentences so far show how many make a batch
-        n_characters = _size(block)
-        size = min(max(1, size * _BATCH // max(n_characters, 1)), 4 * size, 1 << 16)
-
-
-def _kinds(block: list) -> Iterator[tuple[bool, list]]:
-    """(whether they are str, sentences), for each run of sentences of one kind."""
-    for raw, group in itertools.groupby(block, lambda sentence: isinstance(sentence, str)):
-        yield raw, list(group)
+        size = min(max(1, size * _BATCH // max(_size(block), 1)), 4 * size, 1 << 16)
 
 
 def _all_strings(sentences: list) -> bool:
