@@ -9,6 +9,7 @@ results/<benchmark>/<name>.json, from which make_tables.py writes README.md.
 """
 
 import argparse
+import ctypes
 import json
 import os
 import platform
@@ -67,6 +68,34 @@ def need_gpu(benchmark: str):
     if not found:
         print(json.dumps({"benchmark": benchmark, "skipped": "no GPU, or no PyTorch that sees it"}))
         sys.exit(0)
+
+
+def describe_gpu(device) -> dict:
+    """Name, memory, driver and versions, for result files."""
+    import torch
+
+    from pacsent.gpu.device import _driver
+
+    properties = torch.cuda.get_device_properties(device)
+    version = ctypes.c_int()
+    _driver().cuDriverGetVersion(ctypes.byref(version))
+    return {
+        "gpu": properties.name,
+        "memory_gb": round(properties.total_memory / 1e9, 1),
+        "driver": _driver_release(),
+        "driver_cuda": f"{version.value // 1000}.{version.value % 1000 // 10}",
+        "torch": torch.__version__,
+    }
+
+
+def _driver_release() -> str:
+    """The driver's own version number, where the system tells it."""
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text()
+    except OSError:
+        return ""
+    numbers = [word for word in text.split() if word[:1].isdigit() and word.count(".") >= 1]
+    return numbers[0] if numbers else ""
 
 
 def machine() -> dict:

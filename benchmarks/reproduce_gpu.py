@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from harness import finish, need_gpu, parser_for
+from harness import describe_gpu, finish, need_gpu, parser_for
 from pacsent.bench.method_rows import PAPER_DATASETS
 from pacsent.bench.reproduction import last_run, read_results
 
@@ -44,9 +44,8 @@ def reproduced(data, folder):
 
 def report(folder, options):
     from pacsent.gpu import require
-    from pacsent.gpu.device import describe
 
-    gpu = options.gpu or describe(require("cuda"))["gpu"]
+    gpu = options.gpu or describe_gpu(require("cuda"))["gpu"]
     run = last_run(folder)
     results = read_results(folder / "results")
     found = {(r["row"], r["dataset"]): r for r in results}

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from harness import finish, need_gpu, parser_for, wikipedia
+from harness import describe_gpu, finish, need_gpu, parser_for, wikipedia
 
 need_gpu("solve_gpu")
 
@@ -27,7 +27,6 @@ except ImportError:  # --help needs no torch
 
 from pacsent import Corpus, gpu  # noqa: E402
 from pacsent.bench import datasets  # noqa: E402
-from pacsent.gpu.device import describe  # noqa: E402
 from pacsent.maths import regressions  # noqa: E402
 from pacsent.maths.pb_neg_exact import solve  # noqa: E402
 from pacsent.maths.pb_neg_objective import noise_of  # noqa: E402
@@ -156,7 +155,7 @@ def main():
                 )
                 totals[f"w-PB-neg {solver}"] = took
                 print(rows[-1], flush=True)
-    about = describe(device)
+    about = describe_gpu(device)
     summary = {f"{key}, seconds": round(value, 2) for key, value in totals.items()}
     finish(
         "solve_gpu", rows, summary={**summary, **about}, save=arguments.save, name=arguments.name,

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness import finish, need_gpu, parser_for, wikipedia
+from harness import describe_gpu, finish, need_gpu, parser_for, wikipedia
 
 need_gpu("train_gpu")
 
@@ -34,7 +34,7 @@ except ImportError:  # --help needs no torch
 
 from pacsent import Corpus, Vocabulary  # noqa: E402
 from pacsent.gpu import require, train_skipgram  # noqa: E402
-from pacsent.gpu.device import Kernel, describe  # noqa: E402
+from pacsent.gpu.device import Kernel  # noqa: E402
 from pacsent.gpu.gpu_skipgram import alias_table  # noqa: E402
 
 BLAZINGTEXT = 5.4e6  # words/s on one GPU, as published (Gupta and Khare, 2017)
@@ -212,7 +212,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=5)
     arguments = parser.parse_args()
     device = require("cuda")
-    about = describe(device)
+    about = describe_gpu(device)
     rows = []
     if arguments.text or not arguments.full_scale:
         with tempfile.TemporaryDirectory() as folder:

@@ -525,7 +525,7 @@ def test_word_vectors_remember_how_they_were_made(corpus):
     model = SkipGram(**SMALL, random_state=0, n_jobs=1).fit(corpus)
     words = model.word_vectors_
     assert words.corpus_digest == corpus.digest
-    assert words.fingerprint.n_documents == Fingerprint.of_corpus(corpus).n_documents
+    assert words.fingerprint.n_documents == Fingerprint.of(corpus.vocabulary, corpus).n_documents
     assert words.training["n_negatives"] == 4
     assert words.training["window"] == 3
     assert model.vocabulary_ is corpus.vocabulary

@@ -114,30 +114,6 @@ def rows_that_fit(bytes_per_row: int, free: int, *, share: float = 0.6, most: in
     return int(max(1, min(most, share * free // max(1, bytes_per_row))))
 
 
-def describe(device: "torch.device") -> dict:
-    """Name, memory, driver and versions, for result files."""
-    properties = torch.cuda.get_device_properties(device)
-    version = ctypes.c_int()
-    _driver().cuDriverGetVersion(ctypes.byref(version))
-    return {
-        "gpu": properties.name,
-        "memory_gb": round(properties.total_memory / 1e9, 1),
-        "driver": _driver_release(),
-        "driver_cuda": f"{version.value // 1000}.{version.value % 1000 // 10}",
-        "torch": torch.__version__,
-    }
-
-
-def _driver_release() -> str:
-    """The driver's own version number, where the system tells it."""
-    try:
-        text = Path("/proc/driver/nvidia/version").read_text()
-    except OSError:
-        return ""
-    numbers = [word for word in text.split() if word[:1].isdigit() and word.count(".") >= 1]
-    return numbers[0] if numbers else ""
-
-
 @contextmanager
 def exact_products() -> Iterator[None]:
     """Matrix products in full single precision, whatever the program has set for its own."""

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pacsent.files import replacing_folder
-from pacsent.gpu.device import describe, free_memory, kernel, mix, require, too_little, torch
+from pacsent.gpu.device import free_memory, kernel, mix, require, too_little, torch
 from pacsent.maths.noise import alias
 
 if TYPE_CHECKING:
@@ -191,8 +191,6 @@ class Trainer:
         keep: np.ndarray,
         noise: np.ndarray,
         device: "torch.device",
-        *,
-        warps_per_processor: int | None = None,
     ):
         self.shape, self.device = shape, device
         self.n_words = len(keep)
@@ -213,7 +211,7 @@ class Trainer:
         self.kernel = kernel("skipgram.cu", "train", shape.constants(), device)
         self.kernel.allow_shared_memory(shape.shared_bytes)
         fit = self.kernel.blocks_per_processor(32, shape.shared_bytes)
-        per_processor = min(fit, warps_per_processor or WARPS_PER_PROCESSOR)
+        per_processor = min(fit, WARPS_PER_PROCESSOR)
         processors = torch.cuda.get_device_properties(device).multi_processor_count
         # Steps of warps that work side by side are taken from the same old rows. Where the
         # vocabulary is small they would all be the same few rows.
@@ -414,7 +412,6 @@ def train_skipgram(
     checkpoint_seconds: float = 600.0,
     verbose: bool = False,
     device: str = "cuda",
-    warps_per_processor: int | None = None,
     segment_tokens: int | None = None,
     start: tuple[np.ndarray, np.ndarray] | None = None,
     report: Callable[[dict], object] | None = None,
@@ -433,8 +430,8 @@ def train_skipgram(
     verbose : bool
         Show progress, running loss and speed on stderr.
     device : str
-    warps_per_processor, segment_tokens
-        For measurements and tests.
+    segment_tokens : int or None
+        Tokens of a segment of a corpus that is streamed, for measurements and tests.
     start : pair of arrays or None
         Tables to start from, each (n_words, n_dims); None starts as word2vec does.
     report : callable or None
@@ -455,7 +452,7 @@ def train_skipgram(
         torch.cuda.reset_peak_memory_stats(used)
         keep = corpus.vocabulary.keep_probabilities(training.subsample)
         noise = corpus.vocabulary.noise_probabilities(training.noise_power)
-        trainer = Trainer(shape, keep, noise, used, warps_per_processor=warps_per_processor)
+        trainer = Trainer(shape, keep, noise, used)
         source = _source(corpus, used, training.window, segment_tokens)
         record = training.record(corpus, len(source.n_tokens))
         saved = Checkpoint(checkpoint, record) if checkpoint is not None else None
@@ -649,7 +646,6 @@ class _Run:
             "n_warps": self.trainer.n_warps,
             "peak_bytes": torch.cuda.max_memory_allocated(self.trainer.device),
             "streamed": isinstance(self.source, Streamed),
-            **describe(self.trainer.device),
         }
 
 

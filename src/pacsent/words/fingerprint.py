@@ -5,7 +5,6 @@ the smallest are kept: an even sample, the same for every text, so that two text
 documents or long passages share kept hashes, whatever the order and however they were cut.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -56,20 +55,11 @@ class Fingerprint:
         return {"n_documents": self.n_documents, "n_runs": self.n_runs, "most": self.most}
 
     @classmethod
-    def of(cls, vocabulary: "Vocabulary", encoded: Encoded, most: int = MOST) -> "Fingerprint":
-        """The fingerprint of texts that were encoded by `vocabulary`."""
-        return cls._of(_blocks(vocabulary, encoded.ids, encoded.offsets), most)
-
-    @classmethod
-    def of_corpus(cls, corpus: Any, most: int = MOST) -> "Fingerprint":
-        """The fingerprint of a `Corpus`, a block of documents at a time."""
-        return cls._of(_blocks(corpus.vocabulary, corpus.ids, corpus.offsets), most)
-
-    @classmethod
-    def _of(cls, blocks: Iterable, most: int) -> "Fingerprint":
+    def of(cls, vocabulary: "Vocabulary", encoded: Any, most: int = MOST) -> "Fingerprint":
+        """The fingerprint of texts that were encoded by `vocabulary`: an Encoded, or a Corpus."""
         kept = [np.zeros(0, np.uint64), np.zeros(0, np.uint64)]
         n = [0, 0]
-        for found in blocks:
+        for found in _blocks(vocabulary, encoded.ids, encoded.offsets):
             for i in (0, 1):
                 hashes = found[i]
                 n[i] += hashes.size

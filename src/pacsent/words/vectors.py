@@ -571,7 +571,7 @@ def trained_words(
         input_vectors,
         output_vectors,
         corpus_digest=corpus.digest,
-        fingerprint=Fingerprint.of_corpus(corpus),
+        fingerprint=Fingerprint.of(corpus.vocabulary, corpus),
         training={"method": "skip-gram with negative sampling", **training},
     )
 
