@@ -114,7 +114,7 @@ class Work(ctypes.Structure):
 
 def keep_thresholds(probabilities: np.ndarray) -> np.ndarray:
     """A word is kept when a 32-bit draw is at most its threshold."""
-    return np.minimum(np.asarray(probabilities) * 2.0**32, 2.0**32 - 1).astype(np.uint32)
+    return np.clip(np.asarray(probabilities) * 2.0**32, 0, 2.0**32 - 1).astype(np.uint32)
 
 
 def alias_table(probabilities: np.ndarray) -> np.ndarray:
@@ -123,8 +123,7 @@ def alias_table(probabilities: np.ndarray) -> np.ndarray:
     Row i is (threshold, other): word i when a 32-bit draw is at most the threshold, else `other`.
     """
     keep, other = alias(probabilities)
-    share = np.clip(keep * 2.0**32, 0, 2.0**32 - 1)
-    return np.stack([share.astype(np.uint32), other.astype(np.uint32)], axis=1)
+    return np.stack([keep_thresholds(keep), other.astype(np.uint32)], axis=1)
 
 
 def cut_points(

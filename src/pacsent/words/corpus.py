@@ -174,7 +174,9 @@ class Corpus:
             counting.read(source, verbose)
             counting.write(int(min_count), verbose)
         del counting
-        _give_back()
+        # what the threads have freed goes back to the system, where the C library does so if asked
+        with contextlib.suppress(OSError, TypeError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
         corpus = cls(directory)
         # a callable is known here, if not to the file
         corpus.vocabulary = corpus.vocabulary.replace(normalise=normalise)
@@ -420,12 +422,6 @@ class _Counter:
         return ids
 
 
-def _give_back():
-    """What the threads have freed goes back to the system, where the C library does so if asked."""
-    with contextlib.suppress(OSError, TypeError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-
-
 def _grown(array: np.ndarray, size: int) -> np.ndarray:
     grown = np.zeros(size, dtype=array.dtype)
     grown[: array.size] = array
@@ -496,7 +492,8 @@ class _Counting:
                 if batch.raw and self.empty.normalise == "paper":
                     work = _Work(*as_ascii(batch.sentences), n)
                     self.n_read += work.data.size
-                    self.n_foreign += sum(_n_foreign(text) for text in batch.sentences)
+                    others = (text for text in batch.sentences if not text.isascii())
+                    self.n_foreign += sum(letter > "\x7f" for text in others for letter in text)
                     yield work
                 else:
                     yield _Work(batch.sentences, None, n)
@@ -637,10 +634,6 @@ _CUTS: dict[str | None, Callable[[bytes], int]] = {
 
 
 _FOREIGN = 0.2  # share of a text that is not ASCII from which on a-z cannot be meant; French: 0.05
-
-
-def _n_foreign(text: str) -> int:
-    return 0 if text.isascii() else sum(character > "\x7f" for character in text)
 
 
 def _is_file(name: str) -> bool:

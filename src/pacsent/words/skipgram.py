@@ -167,22 +167,13 @@ class SkipGram(BaseEstimator):
         checkpoint_every: float = 300.0,
         verbose: bool | int = False,
     ):
-        self.n_dims = n_dims
-        self.window = window
-        self.subsample = subsample
-        self.n_epochs = n_epochs
-        self.n_negatives = n_negatives
-        self.noise_power = noise_power
-        self.learning_rate = learning_rate
-        self.min_count = min_count
-        self.negatives = negatives
-        self.normalise = normalise
-        self.n_jobs = n_jobs
-        self.deterministic = deterministic
-        self.random_state = random_state
-        self.device = device
-        self.checkpoint_dir = checkpoint_dir
-        self.checkpoint_every = checkpoint_every
+        self.n_dims, self.window, self.subsample = n_dims, window, subsample
+        self.n_epochs, self.n_negatives, self.noise_power = n_epochs, n_negatives, noise_power
+        self.learning_rate, self.min_count = learning_rate, min_count
+        self.negatives, self.normalise = negatives, normalise
+        self.n_jobs, self.deterministic = n_jobs, deterministic
+        self.random_state, self.device = random_state, device
+        self.checkpoint_dir, self.checkpoint_every = checkpoint_dir, checkpoint_every
         self.verbose = verbose
 
     def __sklearn_tags__(self):

@@ -11,6 +11,7 @@ import numpy as np
 
 from pacsent.maths.arrays import unit_rows
 from pacsent.progress import bar
+from pacsent.text.reading import read_lines
 from pacsent.words.vectors import WordVectors
 
 N_FREQUENT = 30_000  # analogies are asked, and answered, among this many most frequent words
@@ -20,20 +21,10 @@ SIMILARITY_FILES = {"WordSim-353": "wordsim353.tsv", "SimLex-999": "simlex999.tx
 ANALOGY_FILES = {"analogies": "questions-words.txt"}
 
 
-def _lines(path) -> list[str]:
-    try:
-        return Path(path).read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path} must be UTF-8 text. Got the byte {error.object[error.start]:#04x} at position "
-            f"{error.start:,} instead. Convert it first."
-        ) from None
-
-
 def read_similarities(path: str | os.PathLike) -> list[tuple[str, str, float]]:
     """Lines `word<TAB>word<TAB>rating`; lines that begin with # are comments."""
     pairs = []
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         if not line.strip() or line.startswith("#"):
             continue
         try:
@@ -50,7 +41,7 @@ def read_similarities(path: str | os.PathLike) -> list[tuple[str, str, float]]:
 def read_analogies(path: str | os.PathLike) -> list[tuple[str, ...]]:
     """Lines `a b c d`, a is to b as c is to d; lines that begin with : are titles."""
     questions = []
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         if not line.strip() or line.startswith(":"):
             continue
         words = line.split()

@@ -86,9 +86,12 @@ class WordVectors:
         self._vocabulary, self._fingerprint = vocabulary, fingerprint
         self._corpus_digest, self._training = corpus_digest, dict(training or {})
         self._verify = verify
-        self._tables = {"input": _table("input_vectors", input_vectors)}
-        if output_vectors is not None:
-            self._tables["output"] = _table("output_vectors", output_vectors)
+        given = {"input": input_vectors, "output": output_vectors}
+        self._tables = {
+            name: table if isinstance(table, Packed) else checked_table(f"{name}_vectors", table)
+            for name, table in given.items()
+            if table is not None or name == "input"
+        }
         self._raw_subwords = subwords
         self._norms: dict[str, np.ndarray] = {}
         self._checked: dict[str, np.ndarray] = {}  # tables that were verified, found finite
@@ -363,8 +366,9 @@ class WordVectors:
     def _digest(self) -> str:
         self._check_all()
         sha = hashlib.sha256()
-        for block in _blocks_of_words(self.words):
-            sha.update(block)
+        words = iter(self.words)
+        while block := list(islice(words, 65_536)):
+            sha.update(("\n".join(block) + "\n").encode("utf-8", "surrogatepass"))
         for name in self._tables:
             table = self._usable(name)
             sha.update(f"{name} {table.dtype.str} {table.shape}".encode())
@@ -576,10 +580,6 @@ def trained_words(
     )
 
 
-def _table(name, table) -> np.ndarray | Packed:
-    return table if isinstance(table, Packed) else checked_table(name, table)
-
-
 def _finite(rows) -> np.ndarray:
     """Which rows hold finite numbers only."""
     if rows.dtype != np.float16:
@@ -592,12 +592,6 @@ def _row_blocks(table):
     n_rows = max(1, _BLOCK // max(1, table.shape[1]))
     for start in range(0, len(table), n_rows):
         yield slice(start, min(start + n_rows, len(table)))
-
-
-def _blocks_of_words(words):
-    iterator = iter(words)
-    while block := list(islice(iterator, 65_536)):
-        yield ("\n".join(block) + "\n").encode("utf-8", "surrogatepass")
 
 
 # ---- parts of a saved folder --------------------------------------------------------------------
@@ -650,20 +644,16 @@ def _check_unicode(word_bytes, vocabulary) -> None:
         ) from None
 
 
+_ESCAPED = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
 def _word_list(vocabulary) -> Iterator[bytes]:
     """The lines of vocabulary.tsv: word and, where known, count."""
     counts = vocabulary.counts
     for start in range(0, len(vocabulary), 65_536):
-        lines = [_escaped(w) for w in vocabulary.words[start : start + 65_536]]
+        words = vocabulary.words[start : start + 65_536]
+        lines = [word if word.isalpha() else word.translate(_ESCAPED) for word in words]
         if counts is not None:
             numbers = counts[start : start + 65_536].tolist()
             lines = [f"{word}\t{count}" for word, count in zip(lines, numbers)]
         yield ("\n".join(lines) + "\n").encode("utf-8")
-
-
-def _escaped(word):
-    if word.isalpha():
-        return word
-    for character, written in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
-        word = word.replace(character, written)
-    return word

@@ -62,7 +62,11 @@ class Vocabulary:
                 f"normalise must be one of {sorted(TOKENISERS)} or a callable str -> list of "
                 f"str. Got {normalise!r} instead."
             )
-        self._table = words if isinstance(words, WordTable) else _table_of(words)
+        if not isinstance(words, WordTable):
+            words = list(as_sentences(words, "words"))
+            if others := [word for word in words if not isinstance(word, str)]:
+                raise TypeError(f"words must be str. Got {others[0]!r} instead.")
+        self._table = words if isinstance(words, WordTable) else WordTable(words)
         self._counts = None if counts is None else _int64(counts, self._table.n_words)
         self._normalise, self._unknown = normalise, unknown
 
@@ -445,21 +449,8 @@ def _plain_tokens(sentences: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndar
 
 
 def raw_bytes(array: np.ndarray, dtype: str) -> memoryview:
-    """The bytes of an array in one type, whatever the machine's order.
-
-    Examples
-    --------
-    >>> list(bytes(raw_bytes(np.array([1]), '<i2')))
-    [1, 0]
-    """
+    """The bytes of an array in one type, whatever the machine's order."""
     return np.ascontiguousarray(array, dtype=dtype).data
-
-
-def _table_of(words) -> WordTable:
-    listed = list(as_sentences(words, "words"))
-    if others := [word for word in listed if not isinstance(word, str)]:
-        raise TypeError(f"words must be str. Got {others[0]!r} instead.")
-    return WordTable(listed)
 
 
 def _int64(counts, n_words) -> np.ndarray:

@@ -127,16 +127,12 @@ def _parsed_line(line, n_dims, path, number, worded):
     """One line with care: words with spaces, and what is wrong if something is."""
     line = line.rstrip(b" \t\r")
     if worded:
-        # the numbers are the last n_dims fields, whatever the word holds
+        # the numbers are the last n_dims fields, whatever the word holds, spaces too
         pieces = re.split(rb"[ \t]+", line)
         fields = pieces[-n_dims:] if len(pieces) > n_dims else pieces[1:]
         extra = pieces[1:-n_dims] if len(pieces) > n_dims + 1 else []
-        # spaces are kept inside the word
-        word = line
-        for _ in fields:
-            word = word.rstrip(b" \t")
-            word = word[: max(word.rfind(b" "), word.rfind(b"\t")) + 1]
-        word = word.rstrip(b" \t")
+        numbers = re.search(rb"(?:[ \t]+[^ \t]+){%d}$" % len(fields), line)
+        word = line[: numbers.start()] if numbers else line
         if len(fields) < n_dims or any(is_number(piece) for piece in extra):
             n_found = len(fields) if len(fields) < n_dims else len(pieces) - 1
             raise ValueError(
