@@ -453,27 +453,9 @@ def fit_w_pb_neg(
 
         loss = mean over sentences of weight * data(S) + sum over words of KL(Q_w || P_w) / lam
 
-    Parameters
-    ----------
-    counts : CSR matrix, shape (n_sentences, n_words)
-        Every sentence must hold a word.
-    A_hat, B_hat : arrays, shape (n_words, n_dims)
-    noise : pb_neg_objective.Noise
-    var_P : array, shape (n_words,)
-        Prior variance of each word.
-    weighting : {"sentence", "token"}
-        Sentences weigh the same, or as many tokens as they have.
-    solver : WordSGD or WordMinimiser
-    device : str
-
-    Returns
-    -------
-    words : array of int, shape (n_types,)
-        The words that occur in the training sentences.
-    mu : array, shape (n_types, n_dims)
-    var_Q : array, shape (n_types,)
-    n_iter : int
-        Passes over the sentences.
+    Every sentence must hold a word. With `weighting` "sentence" all weigh the same, with "token" as
+    many tokens as they have. Returns the words that occur in the training sentences, their means
+    and variances, and the number of passes over the sentences.
     """
     device = require(device)
     dtype = dtype or torch.float32

@@ -34,13 +34,8 @@ class Direct(NamedTuple):
 class ZeroOneLoss:
     """What a sentence's posterior is judged by: the table, the noise, and the form of the bound.
 
-    Parameters
-    ----------
-    A_hat, p_noise, bias, weights, noise_words, noise_table, norms
-        As in `risks.gibbs_risk`.
-    objective : {"risk", "bound"}, default="risk"
-    delta : float, default=0.05
-        For "bound". A bound whose prior has seen the sentence is an objective, not a certificate.
+    Parameters are those of `risks.gibbs_risk`; `objective` is one of OBJECTIVES, `delta` is for
+    "bound". A bound whose prior has seen the sentence is an objective, not a certificate.
     """
 
     A_hat: np.ndarray

@@ -160,8 +160,7 @@ def train(
     tables : (A, B), arrays of shape (n_words, n_dims), float32
     var_P, noise : array, shape (n_words,)
         Prior variances and probabilities of the noise words.
-    steps : array, shape (n_epochs,)
-        The learning rate of each epoch, as `pb_neg_sgd.learning_rates` gives them.
+    steps : array, shape (n_epochs,), from `pb_neg_sgd.learning_rates`
     block : int
         Sentences whose gradients are taken at the same state of the words and with common noise
         words: n_negatives for each token of the longest, at most 320, weighted to stand for
@@ -171,8 +170,6 @@ def train(
     n_threads : int
         Threads work on the same words without locks: with more than one, the result differs a
         little from run to run.
-    rng : numpy Generator
-    callback : function of the epoch, or None
     """
     from pacsent._kernels.sampling_kernels import catch_up, word_sgd
 

@@ -14,19 +14,6 @@ from pacsent.text.texts import as_sentences
 class Dataset:
     """Texts with class labels; a test part where the authors fixed one.
 
-    Attributes
-    ----------
-    name : str
-    train_texts, test_texts : list of str
-        `test_texts` is empty where there is no fixed split; `split` makes one.
-    train_labels, test_labels : array of int64
-        Positions in `classes`.
-    classes : tuple of str
-    digest : str
-        sha256 of the content that was read, whatever it was packed in.
-
-    Examples
-    --------
     >>> nothing = [], np.array([], dtype=np.int64)
     >>> data = Dataset('films', ['good'], np.array([1]), *nothing, ('no', 'yes'), '')
     >>> data.classes[data.train_labels[0]]
@@ -35,11 +22,11 @@ class Dataset:
 
     name: str
     train_texts: list[str]
-    train_labels: np.ndarray
-    test_texts: list[str]
+    train_labels: np.ndarray  # positions in `classes`
+    test_texts: list[str]  # empty where there is no fixed split; `split` makes one
     test_labels: np.ndarray
     classes: tuple[str, ...]
-    digest: str
+    digest: str  # sha256 of the content that was read, whatever it was packed in
 
     def __post_init__(self):
         for part in ("train", "test"):

@@ -42,22 +42,10 @@ def as_texts(X: Any, name: str = "texts") -> list[str]:
 
 
 def as_sentences(X: Any, name: str = "X") -> Iterable:
-    """Return the sentences of `X` to iterate over. Their elements are not checked.
+    """Return `X` itself, or the column of a table, to iterate over; elements are not checked.
 
     This is `as_texts` for methods that also take lists of tokens, or that read a generator bit by
     bit.
-
-    Parameters
-    ----------
-    X : list, tuple, Series, array, generator or table with one column
-        One sentence after the other, each a str or a list of tokens.
-    name : str, default="X"
-        The name of the argument in error messages.
-
-    Returns
-    -------
-    iterable
-        `X` itself, or the column of a table.
 
     Examples
     --------

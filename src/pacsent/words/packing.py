@@ -27,24 +27,15 @@ _BLOCK = 512  # rows unpacked at once: they stay in the cache
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Packed:
-    """One table, packed.
+    """One table, packed."""
 
-    Parameters
-    ----------
-    codes : array of uint8, shape (n_words, n_bytes)
-        The columns after the head, 8 // bits of them in a byte, the first in the lowest bits.
-    head : array of int8, shape (n_words, n_head)
-    scales : array of float16, shape (n_words,)
-    centre, spread : array of float32, shape (n_dims,)
-    bits : {1, 2, 4, 8}
-    """
-
+    # (n_words, n_bytes): the columns after the head, 8 // bits in a byte, the first in the lowest
     codes: np.ndarray
-    head: np.ndarray
-    scales: np.ndarray
-    centre: np.ndarray
-    spread: np.ndarray
-    bits: int
+    head: np.ndarray  # (n_words, n_head)
+    scales: np.ndarray  # (n_words,)
+    centre: np.ndarray  # (n_dims,)
+    spread: np.ndarray  # (n_dims,)
+    bits: int  # 1, 2, 4 or 8
 
     def __post_init__(self):
         for name, (dtype, n_axes) in _PARTS.items():

@@ -12,12 +12,8 @@ class Spelling:
 
     An unknown word of 4 letters or more becomes the known word of 4 or more with the fewest edits
     (insertion, deletion, replacement, swap of neighbours): one, or in a word of 7 letters or more
-    two; the most frequent of several. Where there is none the word stays unknown.
-
-    Parameters
-    ----------
-    data, starts : array
-        The words in UTF-8 one after the other, and where each begins, most frequent first.
+    two; the most frequent of several. Where there is none the word stays unknown. The words are
+    given in UTF-8 one after the other, most frequent first, and where each begins.
     """
 
     def __init__(self, data: np.ndarray, starts: np.ndarray):

@@ -13,18 +13,12 @@ _FNV_START, _FNV_PRIME = 2166136261, 16777619  # the 32-bit FNV hash that fastTe
 class Subwords:
     """Vectors of hashed character n-grams, as fastText trains them.
 
-        vector(word) = mean of the rows that the n-grams of "<word>" hash to
-
-    Parameters
-    ----------
-    vectors : array, shape (n_buckets, n_dims)
-    min_n, max_n : int
-        Shortest and longest n-gram, in characters, the two marks "<" and ">" included.
+    vector(word) = mean of the rows that the n-grams of "<word>" hash to
     """
 
-    vectors: np.ndarray
-    min_n: int
-    max_n: int
+    vectors: np.ndarray  # (n_buckets, n_dims)
+    min_n: int  # characters of the shortest n-gram, the two marks "<" and ">" included
+    max_n: int  # and of the longest
 
     def __post_init__(self):
         checked_table("subwords.vectors", self.vectors)

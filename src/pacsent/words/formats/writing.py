@@ -80,15 +80,7 @@ def check_targets(
     save_counts: str | os.PathLike | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Refuse, before anything is read, what `write` would refuse and what would hit an input.
-
-    Parameters
-    ----------
-    path, save_counts, overwrite
-        As for `write`.
-    inputs : iterable of paths or None
-        What the vectors are read from.
-    """
+    """Refuse, before anything is read, what `write` would refuse and what would hit an input."""
     inputs = [given for given in inputs if given is not None and Path(given).exists()]
     for target in (path, save_counts):
         if target is not None and str(target) == "-":
