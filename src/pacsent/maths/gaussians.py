@@ -85,8 +85,6 @@ def l2_lam(
 
     alpha = n_tokens / (var_P * lam)
 
-    Examples
-    --------
     >>> l2_lam([2, 5], lam=3.0, lam_mode='per-token')
     array([ 6., 15.])
     """
@@ -104,8 +102,6 @@ def idf(document_frequency: Numbers, n_sentences: int, unseen: str = "clamp") ->
 
     A word that no sentence holds counts as if one did (`unseen="clamp"`), or weighs 0 ("drop").
 
-    Examples
-    --------
     >>> idf([1, 5, 10], 10).round(3)
     array([3.303, 1.693, 1.   ])
     """
@@ -124,8 +120,6 @@ def kl_gaussians(mu_Q: Numbers, var_Q: Numbers, mu_P: Numbers, var_P: Numbers) -
 
     With the prior of `product_of_experts` this is the exact KL of every method here.
 
-    Examples
-    --------
     >>> float(kl_gaussians([1.0, 0.0], 1.0, [0.0, 0.0], 1.0))
     0.5
     """
@@ -149,8 +143,6 @@ def _kl(squared_distance, var_Q, var_P, n_dims):
 def cosine_of_means(Q: tuple, R: tuple, *, pairwise: bool = False) -> Any:
     """Cosine of the angle between the means; 0 where one of them is 0.
 
-    Examples
-    --------
     >>> Q, R = (np.array([[1.0, 0.0]]), np.ones(1)), (np.array([[1.0, 1.0]]), np.ones(1))
     >>> cosine_of_means(Q, R).round(4)
     array([0.7071])
@@ -170,8 +162,6 @@ def log_expected_likelihood(Q: tuple, R: tuple, *, pairwise: bool = False) -> An
     The second term is larger the narrower the two are, whatever their means: long texts would be
     similar to everything.
 
-    Examples
-    --------
     >>> Q = (np.array([[0.0]]), np.ones(1))
     >>> log_expected_likelihood(Q, Q).round(4)  # ln of 1 / sqrt(4 pi)
     array([-1.2655])
@@ -192,8 +182,6 @@ def log_likelihood_kernel(Q: tuple, R: tuple, *, pairwise: bool = False) -> Any:
     compared: posteriors of one mean are the more similar the closer their variances are, and no
     length is nearer to everything than another.
 
-    Examples
-    --------
     >>> Q = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0.5, 0.01])
     >>> np.abs(log_likelihood_kernel(Q, Q))
     array([0., 0.])
@@ -208,8 +196,6 @@ def log_likelihood_kernel(Q: tuple, R: tuple, *, pairwise: bool = False) -> Any:
 def kl_divergence(Q: tuple, R: tuple, *, pairwise: bool = False) -> Any:
     """KL(Q || R) in nats.
 
-    Examples
-    --------
     >>> Q, R = (np.array([[1.0, 0.0]]), np.ones(1)), (np.array([[1.0, 1.0]]), np.ones(1))
     >>> kl_divergence(Q, R)
     array([0.5])
@@ -222,8 +208,6 @@ def kl_divergence(Q: tuple, R: tuple, *, pairwise: bool = False) -> Any:
 def wasserstein_distance(Q: tuple, R: tuple, *, pairwise: bool = False) -> Any:
     """2-Wasserstein distance: sqrt(|mu_Q - mu_R|^2 + n_dims (sd_Q - sd_R)^2).
 
-    Examples
-    --------
     >>> Q, R = (np.array([[1.0, 0.0]]), np.ones(1)), (np.array([[1.0, 1.0]]), np.ones(1))
     >>> wasserstein_distance(Q, R)
     array([1.])

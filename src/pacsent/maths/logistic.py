@@ -25,8 +25,6 @@ _FIT_TERMS = (7, 5)  # its powers of 4 p (1 - p), and of the variance
 def softplus(x: Numbers) -> Any:
     """log(1 + e^x), without overflow.
 
-    Examples
-    --------
     >>> round(float(softplus(0.0)), 6)
     0.693147
     """
@@ -36,8 +34,6 @@ def softplus(x: Numbers) -> Any:
 def sigmoid(x: Numbers) -> Any:
     """1 / (1 + e^-x), without overflow.
 
-    Examples
-    --------
     >>> float(sigmoid(0.0)), float(sigmoid(-800.0))
     (0.5, 0.0)
     """
@@ -48,8 +44,6 @@ def sigmoid(x: Numbers) -> Any:
 def gauss_hermite(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     """(nodes, weights) with E g(Z) = sum weights * g(nodes) for Z ~ N(0, 1).
 
-    Examples
-    --------
     >>> nodes, weights = gauss_hermite(3)
     >>> round(float((weights * nodes**2).sum()), 6)  # the variance of a standard normal
     1.0
@@ -66,8 +60,6 @@ def n_nodes_for(largest_variance: float, precision: float = 1e-12) -> int:
     The rows were measured for |a| <= 6; the last entry of each keeps f2 as well. Beyond the last
     row the error is larger; use `gaussian_logistic`, which changes to a series there.
 
-    Examples
-    --------
     >>> n_nodes_for(0.01) < n_nodes_for(1.0)
     True
     """

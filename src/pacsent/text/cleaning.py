@@ -85,7 +85,8 @@ def clean_files(
     ):
         if wiki:
             # temporary files lie next to the output, as /tmp may be memory
-            folder = None if files.is_stream(output) else os.path.dirname(os.path.realpath(output))
+            place = os.path.realpath(output or "")
+            folder = None if files.is_stream(output) else os.path.dirname(place)
             cleaned = _clean_dumps(sources(), n_threads(n_jobs), folder)
         else:
             cleaned = _clean_texts(sources(), n_threads(n_jobs), normalise)

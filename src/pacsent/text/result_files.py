@@ -75,8 +75,6 @@ def check_name(
 ) -> str:  # fmt: skip
     """Return the suffix of a file that can be written; an error before any work is done.
 
-    Examples
-    --------
     >>> check_name('vectors.jsonl', ids=True)
     '.jsonl'
     """
@@ -106,8 +104,6 @@ def check_name(
 class Waiting:
     """Columns that wait for the results of their rows, a few batches at a time.
 
-    Examples
-    --------
     >>> waiting = Waiting(["id"])
     >>> waiting.put({"id": [7, 8, 9]})
     >>> waiting.take(2)

@@ -47,8 +47,6 @@ def as_sentences(X: Any, name: str = "X") -> Iterable:
     This is `as_texts` for methods that also take lists of tokens, or that read a generator bit by
     bit.
 
-    Examples
-    --------
     >>> print(*as_sentences(np.array(["a quiet film", "good"])), sep=", ")
     a quiet film, good
     >>> as_sentences({"a quiet film": 1})
@@ -89,8 +87,6 @@ def as_sentences(X: Any, name: str = "X") -> Iterable:
 def n_sentences(X: Any) -> int | None:
     """Return the number of sentences of what `as_sentences` returned, where it is known.
 
-    Examples
-    --------
     >>> n_sentences(['a film', 'a book'])
     2
     """

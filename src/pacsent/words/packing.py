@@ -141,8 +141,6 @@ def _all_levels(bits) -> np.ndarray:
 def pack(table: np.ndarray, bits: int, n_head: int = 16) -> Packed:
     """Pack a table: `bits` for every number but the first `n_head` columns, which get 8.
 
-    Examples
-    --------
     >>> table = np.random.default_rng(0).normal(size=(50, 24)).astype(np.float32)
     >>> packed = pack(table, bits=4, n_head=8)
     >>> bool(np.abs(packed.unpack() - table).max() < 1)

@@ -86,7 +86,7 @@ class WordVectors:
         self._vocabulary, self._fingerprint = vocabulary, fingerprint
         self._corpus_digest, self._training = corpus_digest, dict(training or {})
         self._verify = verify
-        given = {"input": input_vectors, "output": output_vectors}
+        given: dict[str, Any] = {"input": input_vectors, "output": output_vectors}
         self._tables = {
             name: table if isinstance(table, Packed) else checked_table(f"{name}_vectors", table)
             for name, table in given.items()
@@ -227,8 +227,6 @@ class WordVectors:
     def replace(self, **changes: Any) -> "WordVectors":
         """The same word vectors with other values for some parameters of the constructor.
 
-        Examples
-        --------
         >>> words = WordVectors(Vocabulary(["film"]), np.ones((1, 2), dtype=np.float32))
         >>> words.replace(corpus_digest="9f2c").corpus_digest
         '9f2c'
@@ -548,8 +546,6 @@ class WordVectors:
 def as_word_vectors(source: Any, **options: Any) -> WordVectors:
     """Word vectors as they are, or opened by `load` with its options; no other model.
 
-    Examples
-    --------
     >>> as_word_vectors("english")
     WordVectors(n_words=65536, n_dims=256)
     """

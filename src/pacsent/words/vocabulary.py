@@ -95,8 +95,6 @@ class Vocabulary:
     ) -> "Vocabulary":
         """The same words with another `normalise` or `unknown`; nothing is copied.
 
-        Examples
-        --------
         >>> Vocabulary(["film"]).replace(unknown="nearest").unknown
         'nearest'
         """
@@ -324,8 +322,6 @@ class Vocabulary:
     def encoder(self) -> Callable[[list], Encoded]:
         """`encode` for lists of texts, with what all calls share done: for asking again and again.
 
-        Examples
-        --------
         >>> encode = Vocabulary(["good", "wine"]).encoder()
         >>> encode(["good red wine"]).ids.tolist()
         [0, 1]

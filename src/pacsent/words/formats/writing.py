@@ -123,8 +123,6 @@ def _targets(path, format, output, save_counts, overwrite) -> list[Path]:
 def format_of_name(path: str | os.PathLike) -> str:
     """The format that `write` takes for a name.
 
-    Examples
-    --------
     >>> format_of_name('vectors.bin'), format_of_name('vectors.txt'), format_of_name('model')
     ('word2vec-binary', 'word2vec-text', 'pacsent')
     """
