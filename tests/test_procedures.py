@@ -1,11 +1,18 @@
 """Procedures behind guarantees, on arrays: each holds in simulation, and its misuse is noticed."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 
 from pacsent.guarantees.abstaining import Plan, accepted, plan, widest_passed
+from pacsent.guarantees.calibration_set import Calibration
+from pacsent.guarantees.class_thresholds import class_thresholds, for_precision, for_recall
 from pacsent.guarantees.comparison import Comparison
+from pacsent.guarantees.cross_sets import CrossLabelSets
 from pacsent.maths import binomial
 
 DELTA = 0.1
@@ -190,3 +197,125 @@ def test_equal_classifiers_are_called_different_no_more_often_than_allowed():
     assert count <= allowed(2000)
     one_sided = sum(binomial.mcnemar(int(a), int(b)) / 2 <= DELTA for a, b, _ in draws)
     assert one_sided > allowed(2000)  # the side chosen after looking
+
+
+# ---- precision and recall of a class -----------------------------------------------------------
+
+
+def of_a_class(rng, n):
+    """Probabilities of a class, and which texts are of it: right on average."""
+    proba = rng.beta(0.7, 1.3, n)
+    return proba, rng.random(n) < proba
+
+
+def class_violations(seed, after=False):
+    """How often precision, and recall, are below what was asked for; and the mean recall."""
+    rng = np.random.default_rng(seed)
+    proba, true = of_a_class(np.random.default_rng(98), 200_000)
+    counts, reached = np.zeros(2, int), []
+    for _ in range(300):
+        drawn, is_class = of_a_class(rng, 400)
+        planning = of_a_class(rng, 400)
+        low = for_precision((planning[0], ~planning[1]), drawn, is_class, 0.8, DELTA)
+        high = for_recall(drawn[is_class], 0.7, DELTA)
+        if after:  # the thresholds at which the calibration texts show just what is asked for
+            shown = np.cumsum(is_class[np.argsort(-drawn)]) / np.arange(1, 401)
+            low = np.sort(drawn)[::-1][np.flatnonzero(shown >= 0.8)[-1]]
+            high = np.quantile(drawn[is_class], 0.3)
+        if low is not None:
+            counts[0] += true[proba >= low].mean() < 0.8
+            reached.append((proba >= low)[true].mean())
+        counts[1] += (proba >= high)[true].mean() < 0.7
+    return counts, np.mean(reached)
+
+
+def test_precision_and_recall_of_a_class_hold():
+    counts, reached = class_violations(8)
+    assert (counts <= allowed(300)).all()
+    assert reached > 0.2
+
+
+def test_thresholds_read_off_the_calibration_texts_are_noticed():
+    counts, _ = class_violations(8, after=True)
+    assert (counts > allowed(300)).all()
+
+
+def test_thresholds_of_classes_say_what_they_guarantee_and_what_they_cannot():
+    rng = np.random.default_rng(9)
+    labels = rng.integers(2, size=400)
+    z = rng.normal(size=400) + 4.0 * labels - 2.0
+    log_proba = -np.logaddexp(0.0, np.column_stack([z, -z]))
+    half = slice(200, None)
+    classifier = SimpleNamespace(
+        classes_=np.array(["no", "yes"]),
+        out_of_fold_=SimpleNamespace(log_proba=log_proba[half], labels=labels[half]),
+        predict_log_proba=lambda X: log_proba[:5],
+    )
+    known = Calibration(log_proba[:200], labels[:200])
+    asked = {"precision": 0.8, "recall": 0.8, "classes": None, "delta": 0.1}
+    found = class_thresholds(classifier, known, **asked)
+    assert set(found.thresholds) == {"no", "yes"} and None not in found.thresholds.values()
+    rows = found.predict(range(5))
+    assert all(set(row) <= {"no", "yes"} for row in rows) and any(rows)
+    assert "at least 80 % are of it, and of the texts of a class at least 80 %" in str(found)
+    strict = class_thresholds(classifier, known, **asked | {"precision": 0.999})
+    assert set(strict.thresholds.values()) == {None} and "Never named" in str(strict)
+    with pytest.raises(ValueError, match="needs precision or recall"):
+        class_thresholds(classifier, known, precision=None, recall=None, classes=None, delta=0.1)
+
+
+# ---- cross-conformal sets ----------------------------------------------------------------------
+
+
+def features(rng, n):
+    """Two features and three classes that overlap."""
+    labels = rng.integers(3, size=n)
+    return rng.normal(size=(n, 2)) + 1.2 * np.array([[0, 0], [1, 0], [0, 1]])[labels], labels
+
+
+def missed_by_cross_sets(n_folds, n=45, runs=40, forgotten=False):
+    """Share of new rows whose set misses their class, over many training sets."""
+    rng = np.random.default_rng(10)
+    missed = []
+    for seed in range(runs):
+        X, y = features(rng, n)
+        sets = CrossLabelSets(GaussianNB(), n_folds=n_folds, random_state=seed).fit(X, y)
+        if forgotten:  # each text judged by a model that was fitted on it
+            near = KNeighborsClassifier(1).fit(X, y)
+            sets.models_, sets.scores_ = [near], [np.sort(near.predict_proba(X).max(axis=1))]
+        new, true = features(rng, 100)
+        missed += [c not in found for c, found in zip(true, sets.predict_set(new, error=0.2))]
+    return np.mean(missed), sets.miss_bound(0.2)
+
+
+@pytest.mark.parametrize("n_folds", [5, 45])
+def test_cross_sets_miss_about_the_error_and_less_than_their_bound(n_folds):
+    missed, bound = missed_by_cross_sets(n_folds, runs=40 if n_folds == 5 else 6)
+    assert 0.05 < missed < 0.3 and missed <= bound
+    assert bound == pytest.approx(0.4 if n_folds == 45 else 2 * (0.2 * 46 + 4) / 50)
+
+
+def test_texts_judged_by_models_that_were_fitted_on_them_are_noticed():
+    missed, _ = missed_by_cross_sets(5, forgotten=True)
+    assert missed > 0.4
+
+
+def test_cross_sets_by_hand():
+    X = np.array([[0.0], [0.2], [1.0], [1.2], [0.1], [1.1]])
+    y = ["a", "a", "b", "b", "a", "b"]
+    sets = CrossLabelSets(GaussianNB(), n_folds=6).fit(X, y)  # jackknife+
+    new = np.array([[0.15]])
+    for error in (0.2, 0.5, 0.9):
+        expected = []
+        for c, name in enumerate("ab"):
+            count = 0
+            for i in range(6):
+                rest = np.arange(6) != i
+                model = GaussianNB().fit(X[rest], np.array(y)[rest])
+                own = model.predict_proba(X[[i]])[0, "ab".index(y[i])]
+                count += own <= model.predict_proba(new)[0, c]
+            if count + 1 > error * 7:
+                expected.append(name)
+        assert sets.predict_set(new, error=error) == [expected]
+    with pytest.raises(ValueError, match="n_folds must be 2 to 6"):
+        CrossLabelSets(GaussianNB(), n_folds=7).fit(X, y)

@@ -21,6 +21,8 @@ __getattr__, __dir__ = offer(
         "Comparison": "comparison",
         "compare": "comparison",
         "ExchangeabilityTest": "exchangeability",
+        "ClassThresholds": "class_thresholds",
+        "CrossLabelSets": "cross_sets",
         "Change": "stream_watcher",
         "StreamWatcher": "stream_watcher",
         "check_exchangeable": "exchangeability",

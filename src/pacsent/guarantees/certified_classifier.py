@@ -15,7 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from pacsent.classify import TextClassifier, inputs
 from pacsent.classify.fitting import OutOfFold
-from pacsent.guarantees import abstaining, any_estimator, comparison, error_bounds, label_sets
+from pacsent.guarantees import (
+    abstaining,
+    any_estimator,
+    class_thresholds,
+    comparison,
+    error_bounds,
+    label_sets,
+)
 from pacsent.guarantees.calibration_set import Calibration
 from pacsent.guarantees.certified_state import from_arrays, to_arrays
 from pacsent.guarantees.error_certificate import ErrorCertificate
@@ -315,6 +322,23 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         """
         tested = self._with_scores("abstain").tested
         return abstaining.abstain(self, tested, error, self._delta(delta))
+
+    def thresholds(
+        self,
+        *,
+        precision: float | None = None,
+        recall: float | None = None,
+        classes: Sequence | None = None,
+        delta: float | None = None,
+    ) -> class_thresholds.ClassThresholds:
+        """Thresholds with a guaranteed precision, recall, or both, for these classes together.
+
+        Without `classes` for all of them; delta is shared by those that are given.
+        """
+        return class_thresholds.class_thresholds(
+            self, self._with_scores("thresholds").tested, precision=precision, recall=recall,
+            classes=classes, delta=self._delta(delta),
+        )  # fmt: skip
 
     def _delta(self, delta):
         if delta is not None:

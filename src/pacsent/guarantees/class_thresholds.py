@@ -1,0 +1,149 @@
+"""Thresholds of chosen classes with a guaranteed precision, recall, or both.
+
+A class is named for a text if its probability reaches the threshold of the class: Theorem 18
+of docs/theory.md.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pacsent.classify.inputs import position
+from pacsent.guarantees.abstaining import plan, widest_passed
+from pacsent.guarantees.calibration_set import Calibration
+from pacsent.maths.binomial import n_needed, rank_for_sets
+from pacsent.maths.checks import check_probability
+
+
+@dataclass(frozen=True)
+class ClassThresholds:
+    """Which classes are named, with a guarantee for each; several, or none, for one text.
+
+    Attributes
+    ----------
+    thresholds : dict of class to float or None
+        Smallest probability with which a class is named; None where nothing can be guaranteed.
+    precision, recall : float or None
+        With confidence 1 - delta, for all these classes together: of the texts for which a class is
+        named at least `precision` are of it, and of the texts of the class at least `recall` are
+        named.
+
+    Examples
+    --------
+    >>> from pacsent import CertifiedClassifier, TextClassifier
+    >>> texts = [f"a {word} film, number {n}" for n in range(60) for word in ("good", "bad")]
+    >>> classifier = CertifiedClassifier(TextClassifier(), holdout=0.5, random_state=0)
+    >>> _ = classifier.fit(texts, ["up", "down"] * 60)
+    >>> sure = classifier.thresholds(precision=0.8)
+    >>> sure.predict(["a good film"])
+    [['up']]
+    >>> print(sure)
+    With 95 % confidence, for all of these classes together: of the texts for which a class is \
+named at least 80 % are of it.
+    """
+
+    classifier: Any
+    thresholds: dict
+    precision: float | None
+    recall: float | None
+    delta: float
+
+    def predict(self, X: Any) -> list[list]:
+        """The classes that are named for each text."""
+        names = self.classifier.classes_.tolist()
+        lowest = np.array([_or_never(self.thresholds.get(name)) for name in names])
+        named = np.exp(self.classifier.predict_log_proba(X)) >= lowest
+        return [[name for name, there in zip(names, row) if there] for row in named]
+
+    def __str__(self) -> str:
+        said = []
+        if self.precision is not None:
+            said.append(
+                f"of the texts for which a class is named at least {100 * self.precision:g} % are "
+                "of it"
+            )
+        if self.recall is not None:
+            said.append(f"of the texts of a class at least {100 * self.recall:g} % are named")
+        together = (
+            f"With {100 * (1 - self.delta):g} % confidence, for all of these classes together"
+        )
+        text = f"{together}: {', and '.join(said)}."
+        never = [str(name) for name, threshold in self.thresholds.items() if threshold is None]
+        if never:
+            text += f" Never named, as the calibration set is too small: {', '.join(never)}."
+        return text
+
+
+def _or_never(threshold):
+    return 2.0 if threshold is None else threshold
+
+
+def class_thresholds(
+    classifier: Any,
+    calibration: Calibration,
+    *,
+    precision: float | None,
+    recall: float | None,
+    classes: Sequence | None,
+    delta: float,
+) -> ClassThresholds:
+    """The lowest threshold of each class that guarantees its precision; for recall the highest."""
+    if precision is None and recall is None:
+        raise ValueError("thresholds needs precision or recall. Got neither instead.")
+    for name, value in (("precision", precision), ("recall", recall), ("delta", delta)):
+        if value is not None:
+            check_probability(name, value)
+    names = classifier.classes_.tolist()
+    at = (
+        range(len(names))
+        if classes is None
+        else [position(classifier.classes_, c) for c in classes]
+    )
+    share = delta / len(at) / (1 if precision is None or recall is None else 2)
+    found = {}
+    for c in at:
+        proba, is_c = np.exp(calibration.log_proba[:, c]), calibration.labels == c
+        highest = np.inf if recall is None else for_recall(proba[is_c], recall, share)
+        threshold = highest
+        if precision is not None:
+            planning = classifier.out_of_fold_
+            planned = np.exp(planning.log_proba[:, c]), planning.labels != c
+            threshold = for_precision(planned, proba, is_c, precision, share)
+        usable = highest is not None and threshold is not None and threshold <= highest
+        found[names[c]] = threshold if usable else None
+    return ClassThresholds(classifier, found, precision, recall, float(delta))
+
+
+def for_recall(proba: np.ndarray, recall: float, delta: float) -> float | None:
+    """The highest threshold that a share `recall` of texts like these reaches; None: too few.
+
+    Examples
+    --------
+    >>> for_recall(np.linspace(0.0, 1.0, 101), 0.9, 0.05)
+    0.04
+    """
+    if proba.size < n_needed(1.0 - recall, delta):
+        return None
+    k = rank_for_sets(proba.size, 1.0 - recall, delta)
+    assert k is not None
+    return float(np.sort(proba)[proba.size - k])
+
+
+def for_precision(
+    planned: tuple[np.ndarray, np.ndarray],
+    proba: np.ndarray,
+    is_class: np.ndarray,
+    precision: float,
+    delta: float,
+) -> float | None:
+    """The lowest threshold at which a share `precision` of texts like these is of the class.
+
+    Tested as the thresholds of abstaining are: `planned` are probabilities, and whether the text is
+    of another class, of texts that are not tested on.
+    """
+    error = 1.0 - precision
+    planning = plan(*planned, proba.size, error, delta)
+    passed = widest_passed(planning, proba, ~is_class, error, delta)
+    return None if passed is None else float(planning.thresholds[passed])
