@@ -13,7 +13,7 @@ from pacsent.guarantees.calibration_set import Calibration
 from pacsent.guarantees.class_thresholds import class_thresholds, for_precision, for_recall
 from pacsent.guarantees.comparison import Comparison
 from pacsent.guarantees.cross_sets import CrossLabelSets
-from pacsent.maths import binomial
+from pacsent.maths import binomial, temperature
 
 DELTA = 0.1
 
@@ -26,43 +26,13 @@ def allowed(n, delta=DELTA):
 # ---- testing in an order -----------------------------------------------------------------------
 
 
-def test_fallback_with_one_start_is_fixed_sequence_testing():
-    p = np.array([0.2, 0.01, 0.04, 0.06, 0.01])
-    weights = np.array([0.0, 1.0, 0.0, 0.0, 0.0])
-    assert binomial.fallback(p, weights, 0.05).tolist() == [False, True, True, False, False]
-    assert not binomial.fallback(p, np.eye(5)[0], 0.05).any()
-
-
-def test_fallback_passes_on_the_level_of_what_it_rejected():
-    half = np.array([0.5, 0.0, 0.5, 0.0])
-    assert binomial.fallback([0.02, 0.02, 0.05, 0.05], half, 0.05).all()
-    assert binomial.fallback([0.02, 0.04, 0.05, 0.05], half, 0.05).tolist() == [True] + [False] * 3
-
-
-def false_rejections(rng, keep_level, n=4000):
-    """How often a true hypothesis is rejected; p-values of true ones exclude each other."""
-    truly = np.array([False, True, True, False, True, True])
-    weights = np.full(6, 1 / 6)
-    count = 0
-    for _ in range(n):
-        p = np.where(truly, 0.0, 1e-9)
-        u = rng.random()  # the p-values of true hypotheses share it: each is uniform
-        p[truly] = (u + np.arange(truly.sum()) / 10) % 1.0
-        level, found = 0.0, binomial.fallback(p, weights, DELTA)
-        if keep_level:  # the level of a hypothesis that was not rejected is passed on as well
-            for j in range(6):
-                level += weights[j] * DELTA
-                found[j] = p[j] <= level
-        count += (found & truly).any()
-    return count
-
-
-def test_fallback_rejects_true_hypotheses_no_more_often_than_allowed():
-    assert false_rejections(np.random.default_rng(0), False) <= allowed(4000)
-
-
-def test_a_level_that_is_passed_on_after_a_failure_is_noticed():
-    assert false_rejections(np.random.default_rng(0), True) > allowed(4000)
+def test_thresholds_pass_in_order_up_to_the_first_that_fails():
+    confidence = np.repeat([0.9, 0.8, 0.7, 0.6], 100)
+    wrong = np.concatenate([np.arange(100) < k for k in (0, 2, 60, 0)])
+    thresholds = np.array([0.85, 0.75, 0.65, 0.55])
+    assert widest_passed(Plan(thresholds, 1.0), confidence, wrong, 0.05, 0.05) == 1
+    assert widest_passed(Plan(thresholds[2:], 1.0), confidence, wrong, 0.05, 0.05) is None
+    assert widest_passed(Plan(thresholds[:2], 1.0), confidence, wrong, 0.05, 0.05) == 1
 
 
 def test_the_chance_to_pass_is_that_of_simulation():
@@ -94,9 +64,10 @@ def abstaining(rng, n_runs, one_start=False, n=300, error=0.1):
         planning = answers(rng, 600)
         planned = plan(*planning, n, error, DELTA)
         if one_start:  # where a perfect record could pass
-            share = accepted(planned.thresholds, *planning)[0] / 600
+            thresholds = np.unique(np.quantile(planning[0], np.linspace(0, 1, 201)))[::-1]
+            share = accepted(thresholds, *planning)[0] / 600
             first = np.argmax(n * share >= binomial.n_needed(error, DELTA))
-            planned = planned._replace(weights=np.eye(share.size)[first])
+            planned = planned._replace(thresholds=thresholds[first:])
         at = widest_passed(planned, *answers(rng, n), error, DELTA)
         n_answered = 0
         if at is not None:
@@ -122,7 +93,7 @@ def test_a_start_chosen_by_the_calibration_texts_is_noticed():
         thresholds = np.unique(np.quantile(rng.random(500), np.linspace(0, 1, 31)))[::-1]
         n_accepted, n_wrong = accepted(thresholds, confidence, wrong)
         best = np.argmin(binomial.p_values(n_accepted, n_wrong, 0.1))
-        chosen = Plan(thresholds, np.eye(thresholds.size)[best], 1.0)
+        chosen = Plan(thresholds[best:], 1.0)
         count += widest_passed(chosen, confidence, wrong, 0.1, DELTA) is not None
     assert count > allowed(400)
 
@@ -131,7 +102,7 @@ def test_thresholds_are_planned_without_the_calibration_texts_and_answer_a_share
     rng = np.random.default_rng(4)
     planning = answers(rng, 500)
     planned = plan(*planning, 300, 0.1, DELTA, least=0.5)
-    assert (np.diff(planned.thresholds) < 0).all() and planned.weights.sum() == 1
+    assert (np.diff(planned.thresholds) < 0).all()
     assert (planning[0] >= planned.thresholds[0]).mean() >= 0.5
     assert 0 <= planned.chance <= 1
     assert plan(*planning, 3000, 0.1, DELTA).chance > plan(*planning, 30, 0.1, DELTA).chance
@@ -319,3 +290,39 @@ def test_cross_sets_by_hand():
         assert sets.predict_set(new, error=error) == [expected]
     with pytest.raises(ValueError, match="n_folds must be 2 to 6"):
         CrossLabelSets(GaussianNB(), n_folds=7).fit(X, y)
+
+
+# ---- temperatures ------------------------------------------------------------------------------
+
+
+def decisions(rng, n, scale=3.0):
+    """Decision values that are `scale` times too large, and labels."""
+    z = 1.5 * rng.normal(size=(n, 1))
+    return scale * z, (rng.random(n) < 1 / (1 + np.exp(-z[:, 0]))).astype(int)
+
+
+def test_probabilities_of_several_temperatures_are_averaged():
+    z, scales = np.array([[1.0, 0.0, -2.0], [0.5, 3.0, 0.1]]), [0.5, 1.0, 4.0]
+    each = [np.exp(s * z) / np.exp(s * z).sum(axis=1, keepdims=True) for s in scales]
+    assert np.allclose(np.exp(temperature.log_probabilities(z, scales)), np.mean(each, axis=0))
+    assert np.allclose(
+        temperature.log_probabilities(z, [0.7]), temperature.log_probabilities(z, 0.7)
+    )
+
+
+def test_averaging_over_temperatures_loses_less_with_few_labels():
+    rng = np.random.default_rng(11)
+    new, y = decisions(rng, 20_000)
+    losses, spreads = [], {}
+    for n in [20] * 60 + [200]:
+        known, labels = decisions(rng, n)
+        scales = temperature.inverse_temperatures(known, labels, np.ones(n))
+        one = temperature.fit_inverse_temperature(known, labels, np.ones(n))
+        spreads[n] = np.log(scales).std()
+        if n == 20:
+            losses.append([temperature.log_loss(new, y, np.ones(y.size), s) for s in (one, scales)])
+    assert np.mean(losses, axis=0)[1] < np.mean(losses, axis=0)[0] - 0.005
+    assert spreads[20] > 1.5 * spreads[200] > 0
+    many = decisions(rng, 20_000)
+    found = temperature.inverse_temperatures(*many, np.ones(20_000))
+    assert np.log(found).std() < 0.05 and abs(np.median(found) - 1 / 3) < 0.02

@@ -162,7 +162,7 @@ class TextClassifier(ClassifierMixin, LinearText):
         rows = fitting.Labelled(features.X, features.E, y, self.classes_.size, weights)
         linear = self._solve(rows, candidates, n_threads(self.n_jobs), *together)
         self._keep(features, linear)
-        self.inverse_temperature_ = linear.inverse_temperature
+        self.inverse_temperature_ = np.atleast_1d(linear.inverse_temperature)
         self.out_of_fold_ = self.selection_.pop("out_of_fold")
         self.training_fingerprints_ = np.unique(prints)
 

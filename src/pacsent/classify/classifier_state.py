@@ -76,7 +76,7 @@ def to_arrays(classifier: Any) -> dict[str, np.ndarray]:
     out_of_fold = classifier.out_of_fold_
     described = {
         "classes": classifier.classes_.tolist(),
-        "inverse_temperature": classifier.inverse_temperature_,
+        "inverse_temperature": classifier.inverse_temperature_.tolist(),
         "targets": classifier.targets_,
     }
     state = {"out_of_fold.log_proba": out_of_fold.log_proba}
@@ -103,14 +103,14 @@ def from_arrays(state: Any, vectorizer: Any = None) -> dict[str, Any]:
     in_order = names == sorted(names) or targets == "indicator"
     if len(set(names)) != len(names) or len(names) < 2 or not in_order:
         raise ValueError("classes must be at least two, all different and in order")
-    scale = described["inverse_temperature"]
-    if type(scale) not in (int, float) or not 0 < scale < math.inf:
-        raise ValueError(f"inverse_temperature must be positive and finite. Got {scale!r} instead")
+    scales = described["inverse_temperature"]
+    if not (isinstance(scales, list) and scales and all(map(_is_positive, scales))):
+        raise ValueError(f"inverse_temperature must be positive numbers. Got {scales!r} instead")
     k = len(names)
     learned = linear_attributes(
         state, described, vectorizer, 1 if k == 2 and targets == "classes" else k
     )
-    learned |= {"classes_": classes, "inverse_temperature_": float(scale), "targets_": targets}
+    learned |= {"classes_": classes, "inverse_temperature_": np.array(scales), "targets_": targets}
     if targets == "classes":
         of_fold = checked_tensor(state, "out_of_fold.labels", np.int64, (None,), low=0, below=k)
     else:
@@ -124,6 +124,10 @@ def from_arrays(state: Any, vectorizer: Any = None) -> dict[str, Any]:
     shape = len(of_fold), k
     log_proba = checked_tensor(state, "out_of_fold.log_proba", np.float64, shape)
     return learned | {"out_of_fold_": OutOfFold(log_proba, of_fold)}
+
+
+def _is_positive(value):
+    return type(value) in (int, float) and 0 < value < math.inf
 
 
 def vectorizer_dims(vectorizer: Any) -> int | None:

@@ -4,7 +4,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -13,7 +13,12 @@ from sklearn.model_selection import StratifiedGroupKFold
 
 from pacsent.maths.gaussian_process import averaged, scales
 from pacsent.maths.sparse_regressions import log_ratios, solve
-from pacsent.maths.temperature import fit_inverse_temperature, log_loss, log_probabilities
+from pacsent.maths.temperature import (
+    fit_inverse_temperature,
+    inverse_temperatures,
+    log_loss,
+    log_probabilities,
+)
 from pacsent.threads import one_blas_thread
 
 # CS, DENSE_SCALES, _AVERAGED and _HITS: benchmarks/classify.py constants
@@ -67,7 +72,7 @@ class Linear:
     sparse: np.ndarray  # (n_features, n_columns)
     dense: np.ndarray  # (n_dims, n_columns)
     intercept: np.ndarray  # (n_columns,)
-    inverse_temperature: float
+    inverse_temperature: Any  # one, or several whose probabilities are averaged
     report: dict = field(default_factory=dict)
 
 
@@ -168,13 +173,13 @@ def fit_by_both(
 def _judged(values, rows, which):
     """Inverse temperature, accuracy and probabilities from decision values of held-out texts."""
     labels, weights = rows.labels[which], rows.weights[which]
-    inverse_temperature = fit_inverse_temperature(values, labels, weights)
+    scales = inverse_temperatures(values, labels, weights)
     hits = right(values, labels)
     return {
         "accuracy": float((weights * hits).sum() / weights.sum()),
         "n_tested": int(labels.size),
-        "inverse_temperature": inverse_temperature,
-        "out_of_fold": OutOfFold(log_probabilities(values, inverse_temperature), labels),
+        "inverse_temperature": scales.tolist(),
+        "out_of_fold": OutOfFold(log_probabilities(values, scales), labels),
     }
 
 

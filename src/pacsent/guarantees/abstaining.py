@@ -13,7 +13,7 @@ import numpy as np
 from scipy import stats
 
 from pacsent.guarantees.calibration_set import ROUND_ERRORS, Calibration, nothing_read
-from pacsent.maths.binomial import chance_to_pass, fallback, p_values
+from pacsent.maths.binomial import chance_to_pass, p_values
 from pacsent.maths.checks import check_probability
 
 _N_THRESHOLDS = 30  # more of them fail by chance, fewer lie too far apart
@@ -24,13 +24,12 @@ _MOST_MISSING = 20  # times the calibration texts: larger estimates of missing o
 
 
 class Plan(NamedTuple):
-    """Thresholds in the order in which they are tested, strictest first, and where tests start.
+    """Thresholds in the order in which they are tested, strictest first.
 
-    `chance` is the predicted probability that one of the starting thresholds passes.
+    `chance` is the predicted probability that the first of them passes.
     """
 
     thresholds: np.ndarray  # (m,), falling
-    weights: np.ndarray  # (m,), sum to 1
     chance: float
 
 
@@ -57,10 +56,10 @@ def plan(
     delta: float,
     least: float = 0.0,
 ) -> Plan:
-    """Choose thresholds and starting weights by texts that are not tested on.
+    """Choose thresholds and their order by texts that are not tested on.
 
-    Half of the weight is on the threshold with the largest predicted coverage, half on the one that
-    most probably passes with n calibration texts.
+    The test starts where a threshold most probably passes with n calibration texts: stricter ones
+    accept too few texts, others too many that are wrong.
 
     Parameters
     ----------
@@ -78,8 +77,8 @@ def plan(
     >>> confidence = np.linspace(0.5, 1.0, 400)
     >>> wrong = np.arange(400) % 10 >= 10 * confidence  # one in ten at 0.9
     >>> planned = plan(confidence, wrong, 300, 0.1, 0.05)
-    >>> planned.thresholds[planned.weights > 0].round(2), round(planned.chance, 2)
-    (array([0.9]), 0.93)
+    >>> planned.thresholds[:1].round(2), round(planned.chance, 2)
+    (array([0.92]), 0.93)
     """
     thresholds = np.unique(
         np.quantile(confidence, np.linspace(0.0, 1.0 - least, _N_THRESHOLDS + 1))
@@ -88,19 +87,9 @@ def plan(
     coverage = n_accepted / confidence.size
     # the rate of wrong answers is not known exactly: five values of its posterior are averaged
     rates = stats.beta.ppf(_MIDDLES[:, None], n_wrong + 0.5, n_accepted - n_wrong + 0.5)
-    of_n = np.rint(n * coverage).astype(int)
-
-    def chances(level):
-        return chance_to_pass(of_n, rates, error, level).mean(axis=0)
-
-    passes = chances(delta / 2)
-    widest, safest = int(np.argmax(passes * coverage)), int(np.argmax(passes))
-    weights = np.zeros(thresholds.size)
-    weights[widest] += 0.5
-    weights[safest] += 0.5
-    if widest == safest:
-        passes = chances(delta)
-    return Plan(thresholds, weights, float(passes[safest]))
+    passes = chance_to_pass(np.rint(n * coverage).astype(int), rates, error, delta).mean(axis=0)
+    first = int(np.argmax(passes))
+    return Plan(thresholds[first:], float(passes[first]))
 
 
 def widest_passed(
@@ -108,19 +97,20 @@ def widest_passed(
 ) -> int | None:
     """Position of the lowest threshold that may be used; None where none may.
 
-    With probability 1 - delta over the calibration texts, no threshold that passes has a larger
-    rate of wrong answers than `error`.
+    Fixed-sequence testing: thresholds pass in their order up to the first that fails. With
+    probability 1 - delta over the calibration texts, none that passes has a larger rate of wrong
+    answers than `error`.
 
     Examples
     --------
-    >>> planned = Plan(np.array([0.9, 0.8, 0.5]), np.array([1.0, 0.0, 0.0]), 1.0)
+    >>> planned = Plan(np.array([0.9, 0.8, 0.5]), 1.0)
     >>> confidence, wrong = np.repeat([0.95, 0.85, 0.6], 50), np.repeat([False, False, True], 50)
     >>> widest_passed(planned, confidence, wrong, 0.1, 0.05)
     1
     """
-    p = p_values(*accepted(planned.thresholds, confidence, wrong), error)
-    passed = np.flatnonzero(fallback(p, planned.weights, delta))
-    return int(passed[-1]) if passed.size else None
+    failed = p_values(*accepted(planned.thresholds, confidence, wrong), error) > delta
+    n_passed = int(np.argmax(failed)) if failed.any() else failed.size
+    return n_passed - 1 if n_passed else None
 
 
 @dataclass(frozen=True)

@@ -99,27 +99,6 @@ def p_values(n_accepted: np.ndarray, n_errors: np.ndarray, error: float) -> np.n
     return stats.binom.cdf(n_errors, n_accepted, error)
 
 
-def fallback(p_values: np.ndarray, weights: np.ndarray, delta: float) -> np.ndarray:
-    """The hypotheses that the fallback procedure rejects, tested in their order, (m,).
-
-    Hypothesis j is tested at weights[j] * delta, and at the level of the one before it as well if
-    that was rejected. For weights that sum to 1 and are fixed beforehand, as the order is, a true
-    hypothesis is rejected with probability at most delta, however the p-values depend on each
-    other. All the weight on one start is fixed-sequence testing from there.
-
-    Examples
-    --------
-    >>> fallback([0.04, 0.2, 0.02, 0.04], [0.5, 0.0, 0.5, 0.0], 0.1)
-    array([ True, False,  True,  True])
-    """
-    rejected = np.zeros(len(p_values), bool)
-    level = 0.0
-    for j, (p, weight) in enumerate(zip(p_values, weights)):
-        level = weight * delta + (level if j and rejected[j - 1] else 0.0)
-        rejected[j] = p <= level
-    return rejected
-
-
 def chance_to_pass(
     n_accepted: np.ndarray, rate: np.ndarray, error: float, delta: float
 ) -> np.ndarray:
