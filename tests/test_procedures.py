@@ -13,6 +13,7 @@ from pacsent.guarantees.calibration_set import Calibration
 from pacsent.guarantees.class_thresholds import class_thresholds, for_precision, for_recall
 from pacsent.guarantees.comparison import Comparison
 from pacsent.guarantees.cross_sets import CrossLabelSets
+from pacsent.guarantees.exchangeability import permutation_test
 from pacsent.maths import binomial, temperature
 
 DELTA = 0.1
@@ -78,10 +79,10 @@ def abstaining(rng, n_runs, one_start=False, n=300, error=0.1):
 
 
 def test_planned_thresholds_hold_and_cover_more_than_one_start():
-    coverage, broken = abstaining(np.random.default_rng(2), 400)
-    before, _ = abstaining(np.random.default_rng(2), 400, one_start=True)
-    assert broken <= allowed(400)
-    assert coverage > 1.25 * before > 0.2
+    coverage, broken = abstaining(np.random.default_rng(2), 200)
+    before, _ = abstaining(np.random.default_rng(2), 200, one_start=True)
+    assert broken <= allowed(200)
+    assert coverage > 1.4 * before > 0.15
 
 
 def test_a_start_chosen_by_the_calibration_texts_is_noticed():
@@ -326,3 +327,28 @@ def test_averaging_over_temperatures_loses_less_with_few_labels():
     many = decisions(rng, 20_000)
     found = temperature.inverse_temperatures(*many, np.ones(20_000))
     assert np.log(found).std() < 0.05 and abs(np.median(found) - 1 / 3) < 0.02
+
+
+# ---- two samples -------------------------------------------------------------------------------
+
+
+def two_sample_alarms(values_of, runs=300):
+    rng = np.random.default_rng(12)
+    new = np.repeat([False, True], 60)
+    return sum(permutation_test(values_of(rng, new), new, rng)[0] <= DELTA for _ in range(runs))
+
+
+def test_the_permutation_test_is_exact_with_ties_and_finds_small_groups():
+    tied = two_sample_alarms(lambda rng, new: rng.integers(3, size=120).astype(float))
+    assert tied <= allowed(300)
+    assert tied >= 10  # ties at random: it is not conservative
+    few = two_sample_alarms(
+        lambda rng, new: rng.normal(size=120) + 6.0 * (new & (rng.random(120) < 0.2)), runs=50
+    )
+    assert few >= 45  # a fifth of the new texts is of another kind
+
+
+def test_a_judge_that_saw_the_texts_it_judges_is_noticed():
+    """Values from a judge that was fitted on these very texts lean to the right answer."""
+    leaning = two_sample_alarms(lambda rng, new: rng.normal(size=120) + 0.5 * new, runs=150)
+    assert leaning > allowed(150)

@@ -172,6 +172,13 @@ def _compared(texts):
     return str(compare(classifier(), classifier(0.4), texts, LABELS, overlap="drop"))
 
 
+def _cross_sets(texts):
+    from pacsent import TextClassifier
+    from pacsent.guarantees import CrossLabelSets
+
+    return CrossLabelSets(TextClassifier(), n_folds=3).fit(texts, LABELS)
+
+
 def _exchangeable(texts):
     from pacsent.guarantees import check_exchangeable
 
@@ -290,6 +297,15 @@ TABLE: dict[str, Call] = {
     ),
     "guarantees.check_exchangeable": Call(_exchangeable),
     "guarantees.StreamWatcher.update": Call(_watched),
+    "guarantees.CrossLabelSets.fit": Call(
+        lambda texts: _cross_sets(texts).predict_set(OTHERS, error=0.3)
+    ),
+    "guarantees.CrossLabelSets.predict_set": Call(
+        lambda texts: _cross_sets(TEXTS).predict_set(texts, error=0.3)
+    ),
+    "guarantees.ClassThresholds.predict": Call(
+        lambda texts: classifier().thresholds(recall=0.6).predict(texts)
+    ),
     "guarantees.Abstaining.predict": Call(
         lambda texts: list(classifier().abstain(error=0.3).predict(texts))
     ),
