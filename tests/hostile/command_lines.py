@@ -181,7 +181,7 @@ _MORE = {
     "train": ["-o", "new", "--min-count", 1, "--n-dims", 4, "--n-epochs", 1, "--subsample", 0],
     "map": ["-o", "map.html"], "classify train": ["--words", "none"], "evaluate": ["--seeds", 1],
     "classify watch": ["--alpha", 1e-9], "embed": ["-o", "v.npy"], "verify": ["model"],
-    "certify": ["--random-state", 0],
+    "certify": ["--random-state", 0], "certify-predictions": ["--prediction", "label"],
 }  # fmt: skip
 
 

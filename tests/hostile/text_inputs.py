@@ -166,6 +166,18 @@ def _certified_classifier(texts):
     return str(certify(classifier(), texts, LABELS))
 
 
+def _certified_predictions(texts):
+    from pacsent.guarantees import certify_predictions
+
+    return str(certify_predictions(LABELS, LABELS, texts=texts, random_state=0))
+
+
+def _verified_predictions(texts):
+    from pacsent.guarantees import certify_predictions
+
+    return certify_predictions(LABELS, LABELS, texts=TEXTS).verify(LABELS, texts, LABELS)
+
+
 def _compared(texts):
     from pacsent.guarantees import compare
 
@@ -290,6 +302,8 @@ TABLE: dict[str, Call] = {
         lambda texts: classifier(0.3).calibrate(texts, LABELS).predict_proba(OTHERS)
     ),
     "guarantees.certify": Call(_certified_classifier),
+    "guarantees.certify_predictions": Call(_certified_predictions),
+    "guarantees.ErrorCertificate.verify": Call(_verified_predictions),
     "guarantees.compare": Call(_compared),
     "guarantees.certify_predictions": Call(_certified_predictions),
     "guarantees.ErrorCertificate.verify": Call(

@@ -197,8 +197,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             self.out_of_fold_ = any_estimator.out_of_fold(
                 estimator, rows, at[rest], classes, (some, units[rest]), seed
             )
-        some = None if group_of is None else group_of[held_out]
-        noted = {"provenance": "held out by fit", "holdout": found.share}
+        some = group_of[held_out] if group_of is not None and found.scope == "groups" else None
+        noted: dict[str, Any] = {"provenance": "held out by fit", "holdout": found.share}
+        if found.scope == "same groups":
+            noted |= {"scope": found.scope, "n_groups": np.unique(group_of).size}
         self._take(taken(X, held_out), at[held_out], some, noted)
 
     def calibrate(

@@ -138,18 +138,20 @@ def evidence_again(
     found = evidence_of(
         true, said, seed=stated.seed or 0, recall=recall, precision=precision,
         units=units_of(some) if "texts" in stated.digests else None,
-        group_of=None if group_of is None else group_of[chosen],
+        group_of=group_of[chosen] if group_of is not None and stated.scope == "groups" else None,
     )  # fmt: skip
+    if stated.scope == "same groups" and group_of is not None:
+        found |= {"scope": stated.scope, "n_groups": np.unique(group_of).size}
     return found, digests(None if given else model, some, true, said)
 
 
 def _certified_rows(stated, model, rows, group_of) -> Iterator[np.ndarray]:
     """Rows that may be those that were certified."""
     yield np.arange(n_samples(rows))
+    known = getattr(model, "training_fingerprints_", None)
     if stated.holdout is not None and stated.seed is not None:
         yield split(units_of(rows), stated.holdout, stated.seed, group_of).held_out
-    known = getattr(model, "training_fingerprints_", None)
-    if known is not None:
+    elif known is not None:
         yield np.flatnonzero(~np.isin(row_fingerprints(rows), known))
 
 

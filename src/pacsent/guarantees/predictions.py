@@ -147,7 +147,7 @@ def error_certificate(
     labels, predictions, units, group_of, recall, precision, row_losses, seed : see `evidence_of`
     delta, n_candidates, randomised : see `certify_predictions`
     noted : dict, optional
-        Further fields: provenance, exchangeable, holdout, digests.
+        Further fields: provenance, exchangeable, holdout, digests, scope and n_groups.
 
     >>> error_certificate(["a", "b"] * 50, ["a"] * 100, units=np.arange(100) // 2).n
     50
@@ -161,10 +161,9 @@ def error_certificate(
     )  # fmt: skip
     u = randomised_by(seed) if randomised else None
     return ErrorCertificate(
-        **found, **joint_bounds(found, delta / n_candidates, u),
+        **{**found, **(noted or {})}, **joint_bounds(found, delta / n_candidates, u),
         delta=delta, seed=seed, randomised=u,
         corrections={"candidates": n_candidates} if n_candidates > 1 else {},
-        **(noted or {}),
     )  # fmt: skip
 
 

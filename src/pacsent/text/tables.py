@@ -653,7 +653,7 @@ def read_predictions(
                 "instead. Name the format with input_format."
             )
         if text_column is None and TEXT in table.names:
-            table.text_column, table.note = TEXT, f"column {TEXT}"
+            table._choose_text(TEXT)
         for what, name in wanted.items():
             table.chosen([name], f"{what}_column")
         for some, values, _, lines in table.batches(list(wanted.values())):

@@ -1,0 +1,244 @@
+"""Texts that depend on each other: units, splits by unit and by group, and what verify notices."""
+
+import copy
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy.sparse.csgraph import connected_components
+
+from pacsent import CertifiedClassifier, TextClassifier
+from pacsent.classify.near_duplicates import NEAR, text_units
+from pacsent.classify.ngrams import NGrams
+from pacsent.guarantees import ErrorCertificate
+from pacsent.guarantees.splitting import FEWEST_GROUPS, holdout_share, one_of_each, split, units_of
+from pacsent.maths.binomial import upper_limit
+
+WORDS = [f"w{i}" for i in range(400)]
+
+
+def drawn(rng, n, noise=0.3, length=12):
+    """Texts of random words whose class is a coin but for one word in some of them."""
+    y = rng.integers(0, 2, n)
+    seen = np.where(rng.random(n) < 1 - 2 * noise, y, rng.integers(0, 2, n))
+    texts = [" ".join([*rng.choice(WORDS, length), ("bad", "good")[s]]) for s in seen]
+    return texts, np.array(["no", "yes"])[y]
+
+
+def changed(rng, text):
+    """The text with one word replaced."""
+    words = text.split()
+    words[rng.integers(len(words) - 1)] = str(rng.choice(WORDS))
+    return " ".join(words)
+
+
+# ---- units -------------------------------------------------------------------------------------
+
+
+def test_units_are_those_of_all_pairs():
+    rng = np.random.default_rng(0)
+    texts = drawn(rng, 150)[0]
+    texts += [changed(rng, text) for text in texts[:60]] + [texts[3].upper() + "  "]
+    texts += [" ".join(text.split()[:4]) for text in texts[:30]] + ["", "w1", "w1"]
+    different = list(dict.fromkeys(texts))
+    X = NGrams.of(different, (1, 2)).tf_idf(different)
+    expected = connected_components((X @ X.T).toarray() >= NEAR)[1]
+    found = text_units(different)
+    assert len(set(zip(expected.tolist(), found.tolist()))) == found.max() + 1 == expected.max() + 1
+    assert found.max() + 1 < 200
+    units = text_units(texts)
+    assert (units[:60] == units[150:210]).all()  # every changed copy is found
+    assert np.unique(units[:150]).size == 150  # and nothing else
+    assert units[-1] == units[-2] != units[-3]
+    assert np.unique(text_units(texts, None)).size == len({t.rstrip().lower() for t in texts})
+
+
+def test_rows_of_arrays_and_matrices_are_units_where_they_are_equal():
+    from scipy import sparse
+
+    X = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 0.0]])
+    assert units_of(X).tolist() == units_of(sparse.csr_matrix(X)).tolist() == [0, 1, 0]
+    assert units_of([]).size == 0
+    assert text_units(["one text"]).tolist() == [0]
+
+
+def test_splits_keep_units_together_and_do_not_depend_on_their_names():
+    units = np.repeat(np.arange(60), 3)
+    found = split(units, 0.25, seed=4)
+    assert not set(units[found.held_out]) & set(units[found.rest])
+    assert np.unique(units[found.held_out]).size == 15
+    again = split(1000 - 7 * units, 0.25, seed=4)
+    assert (again.held_out == found.held_out).all()
+    assert split(units, 0.25).seed != split(units, 0.25).seed
+    rows = one_of_each(units, seed=1)
+    assert (units[rows] == np.arange(60)).all()
+    assert np.bincount(np.concatenate([one_of_each(units, s) for s in range(90)]) % 3).min() > 1500
+
+
+def test_groups_are_held_out_as_wholes_or_not_at_all():
+    groups = np.repeat(np.arange(40), 5)
+    found = split(np.arange(200), 0.5, seed=0, groups=groups)
+    assert found.scope == "groups"
+    assert not set(groups[found.held_out]) & set(groups[found.rest])
+    few = split(np.arange(200), 0.5, seed=0, groups=groups // 4)
+    assert few.scope == "same groups" and FEWEST_GROUPS > 5
+
+
+def test_the_share_follows_the_number_of_units():
+    shares = [holdout_share("auto", n) for n in (20, 100, 600, 1000, 5000, 10**6)]
+    assert shares == sorted(shares, reverse=True) and 0.1 <= shares[-1] < shares[0] <= 0.5
+    for bad in (0, 1, "half", None, float("nan"), True):
+        with pytest.raises(ValueError, match="holdout must be 'auto' or a share"):
+            holdout_share(bad, 100)
+    with pytest.raises(ValueError, match="seed must be"):
+        split(np.arange(9), 0.5, seed=-1)
+
+
+# ---- the audit: every text twice ---------------------------------------------------------------
+
+
+def certified(texts, labels, seed):
+    model = CertifiedClassifier(TextClassifier(), holdout=0.4, random_state=seed)
+    return model.fit(texts, labels)
+
+
+@pytest.mark.parametrize("how", ["one word changed", "copies"])
+def test_every_text_twice_does_not_break_the_bound(how):
+    """The classifier learns texts by heart; on new ones it is a coin for most."""
+    broken = by_rows = 0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        texts, labels = drawn(rng, 60, noise=0.4)
+        twins = texts if how == "copies" else [changed(rng, text) for text in texts]
+        both, y = [*texts, *twins], np.tile(labels, 2)
+        new, expected = drawn(rng, 1000, noise=0.4)
+        model = certified(both, y, seed)
+        found = model.certificate_
+        assert found.n == 24 and found.n_duplicates == 24
+        assert "24 further texts repeat" in str(found)
+        assert model.calibration_.labels.size == 24
+        broken += np.mean(model.predict(new) != expected) > found.bound
+        # the negative control: rows drawn one by one, as if they were independent
+        order = rng.permutation(120)
+        held, rest = order[:48], order[48:]
+        naive = TextClassifier().fit([both[i] for i in rest], y[rest])
+        wrong = int((naive.predict([both[i] for i in held]) != y[held]).sum())
+        by_rows += np.mean(naive.predict(new) != expected) > upper_limit(wrong, 48, 0.05)
+    assert broken == 0
+    assert by_rows >= 3
+
+
+def test_near_duplicates_stay_in_one_fold():
+    """Out-of-fold predictions would know the twin of a text."""
+    rng = np.random.default_rng(3)
+    texts, labels = drawn(rng, 100, noise=0.5)
+    texts += [changed(rng, text) for text in texts]
+    model = TextClassifier(selection="folds", Cs=(6.0,), weighting="tf-idf")
+    model.fit(texts, np.tile(labels, 2))
+    found = model.out_of_fold_
+    assert np.mean(found.log_proba.argmax(axis=1) == found.labels) < 0.65
+
+
+def test_a_guarantee_for_new_groups_and_one_that_is_not():
+    """Every group has its own word, which tells its class."""
+    rng = np.random.default_rng(5)
+    of_group = rng.integers(0, 2, 40)
+    groups = np.repeat(np.arange(40), 8)
+    texts = [f"{t} author{g} writes{g}" for g, t in zip(groups, drawn(rng, 320)[0])]
+    labels = np.array(["no", "yes"])[of_group[groups]]
+    model = CertifiedClassifier(TextClassifier(), holdout=0.4, random_state=0)
+    new_groups = copy.copy(model).fit(texts, labels, groups=groups).certificate_
+    same = copy.copy(model).fit(texts, labels).certificate_
+    assert (new_groups.scope, new_groups.n) == ("groups", 16)
+    assert "texts of new groups" in new_groups.sentence()
+    assert same.bound < 0.1 < 0.4 < new_groups.bound
+    # 10 of 20 groups would be enough, 4 are not: texts of all groups are held out
+    few = CertifiedClassifier(TextClassifier(), holdout=0.2, random_state=0)
+    few.fit(texts, labels, groups=groups // 2)
+    assert (few.certificate_.scope, few.certificate_.n_groups) == ("same groups", 20)
+    assert "NOT a guarantee for new groups" in few.certificate_.sentence()
+    assert few.certificate_.verify(few, texts, labels, groups=groups // 2)
+    again = copy.copy(model).fit(texts, labels, groups=groups)
+    assert again.certificate_.verify(again, texts, labels, groups=groups)
+    assert again.calibration_.labels.size == 16  # one text of each group
+
+
+# ---- what verify notices -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    texts, labels = drawn(np.random.default_rng(7), 160)
+    return CertifiedClassifier(TextClassifier(), random_state=3).fit(texts, labels), texts, labels
+
+
+def test_a_certificate_is_checked_with_its_model_and_texts(fitted):
+    model, texts, labels = fitted
+    certificate = ErrorCertificate.from_json(model.certificate_.to_json())
+    assert (certificate.seed, certificate.holdout) == (3, 0.4)
+    assert set(certificate.digests) == {"model", "texts", "labels", "predictions"}
+    found = certificate.verify(model, texts, labels)
+    assert "the counts follow from the texts and the model" in str(found)
+    assert "provenance" in found.unchecked and "digests" not in found.unchecked
+    alone = certificate.verify()
+    assert alone and "digests" in alone.unchecked
+    held_out = split(units_of(texts), 0.4, 3).held_out
+    assert certificate.verify(model, [texts[i] for i in held_out], labels[held_out])
+
+
+def test_what_is_not_the_certified_model_or_text_is_refused(fitted):
+    model, texts, labels = fitted
+    certificate = model.certificate_
+    negated = copy.deepcopy(model)
+    for name in ("coef_ngrams_", "coef_dense_", "intercept_"):
+        setattr(negated.estimator_, name, -getattr(negated.estimator_, name))
+    nudged = copy.deepcopy(model)
+    nudged.estimator_.intercept_ = nudged.estimator_.intercept_ * (1 + 1e-9)
+    other = CertifiedClassifier(TextClassifier(), random_state=4).fit(texts, labels)
+    fewer = dataclasses.replace(certificate, n_errors=0, bound=upper_limit(0, certificate.n, 0.05))
+    assert fewer.verify()  # it is not impossible by itself
+    for stated, given, message in (
+        (
+            certificate,
+            (negated, texts, labels),
+            "The (predictions|model) must be what was certified",
+        ),
+        (certificate, (nudged, texts, labels), "The model must be what was certified"),
+        (certificate, (other, texts, labels), "must be what was certified"),
+        (certificate, (model, texts, labels[::-1]), "The labels must be what was certified"),
+        (certificate, (model, [*texts[1:], "new"], labels), "X must be the texts that were"),
+        (other.certificate_, (model, texts, labels), "must be what was certified"),
+        (fewer, (model, texts, labels), "n_errors must be"),
+        (dataclasses.replace(certificate, seed=5), (model, texts, labels), "X must be the texts"),
+        (certificate, (model, texts, None), "must be given together"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            stated.verify(*given)
+
+
+def test_a_foreign_model_and_bare_predictions_are_checked_by_what_they_say(fitted):
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    from pacsent.guarantees import certify_predictions
+
+    _, texts, labels = fitted
+    model = make_pipeline(TfidfVectorizer(), LogisticRegression())
+    certificate = CertifiedClassifier(model, random_state=0).fit(texts, labels)
+    found = certificate.certificate_.verify(certificate, texts, labels)
+    assert "the model beyond its predictions" in found.unchecked
+    said = np.where(np.arange(len(texts)) % 3, labels, "no")
+    plain = certify_predictions(labels, said, texts=texts, recall="all", precision=["no"])
+    assert plain.verify(said, texts, labels)
+    with pytest.raises(ValueError, match="The predictions must be what was certified"):
+        plain.verify(labels, texts, labels)
+
+
+def test_choosing_among_seeds_is_corrected_for(fitted):
+    _, texts, labels = fitted
+    model = CertifiedClassifier(TextClassifier(), random_state=3, n_candidates=50)
+    certificate = model.fit(texts, labels).certificate_
+    assert certificate.corrections == {"candidates": 50}
+    assert certificate.bound > fitted[0].certificate_.bound
+    assert certificate.verify(model, texts, labels)
