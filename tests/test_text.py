@@ -423,7 +423,7 @@ def test_memory_does_not_grow_with_the_input(tmp_path):
     """Peak memory of cleaning 20 MB and 200 MB, and of a dump of as many bytes."""
     code = (
         "import resource, sys; from pacsent.text import clean_files;"
-        "clean_files([sys.argv[1]], sys.argv[2], wiki=True);"
+        "clean_files([sys.argv[1]], sys.argv[2], wiki=True, overwrite=True);"
         "clean_files([sys.argv[1]], sys.argv[2], overwrite=True);"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
