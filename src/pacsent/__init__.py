@@ -17,6 +17,7 @@ _HOMES = {
     "TextClassifier": "classify",
     "CertifiedClassifier": "guarantees",
     "certify": "certificates",
+    "certify_predictions": "guarantees",
     "Index": "encoders",
     "METHODS": "encoders",
     "make": "encoders",
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from pacsent.encoders.index import Index
     from pacsent.encoders.methods import METHODS, make
     from pacsent.guarantees.certified_classifier import CertifiedClassifier
+    from pacsent.guarantees.predictions import certify_predictions
     from pacsent.storage import load, push_to_hub, save
     from pacsent.words.corpus import Corpus
     from pacsent.words.skipgram import SkipGram

@@ -86,12 +86,6 @@ def regressor():
     return _regressor(OTHERS)
 
 
-def _certified_predictions(texts):
-    from pacsent.guarantees import certify_predictions
-
-    return str(certify_predictions(LABELS, LABELS, texts=texts, random_state=0))
-
-
 def _classified(texts):
     from pacsent import TextClassifier
 
@@ -305,10 +299,6 @@ TABLE: dict[str, Call] = {
     "guarantees.certify_predictions": Call(_certified_predictions),
     "guarantees.ErrorCertificate.verify": Call(_verified_predictions),
     "guarantees.compare": Call(_compared),
-    "guarantees.certify_predictions": Call(_certified_predictions),
-    "guarantees.ErrorCertificate.verify": Call(
-        lambda texts: classifier().certify(TEXTS, LABELS).verify(classifier(), texts, LABELS)
-    ),
     "guarantees.check_exchangeable": Call(_exchangeable),
     "guarantees.StreamWatcher.update": Call(_watched),
     "guarantees.CrossLabelSets.fit": Call(
