@@ -141,6 +141,18 @@ def regressor() -> list[Tree]:
     return [made(lambda place: save(fitted, place / "m"))]
 
 
+def certified_regressor() -> list[Tree]:
+    from pacsent import save
+    from pacsent.classify import TextRegressor
+    from pacsent.guarantees import CertifiedRegressor
+
+    texts = [f"{text} {i}" for i, text in enumerate([*TEXTS, "good joy"] * 10)]
+    fitted = CertifiedRegressor(TextRegressor(), scaled=True, limits=(0, 2)).fit(
+        texts, [0.0, 1, 2, 1, 0, 1] * 10
+    )
+    return [made(lambda place: save(fitted, place / "m"))]
+
+
 def certified_classifier() -> list[Tree]:
     from pacsent import CertifiedClassifier, TextClassifier, save
 
@@ -210,6 +222,7 @@ def saved_classes() -> dict[str, Callable[[], list[Tree]]]:
         "WordVectors": words_folders,
         "TextClassifier": classifier,
         "TextRegressor": regressor,
+        "CertifiedRegressor": certified_regressor,
         "CertifiedClassifier": certified_classifier,
         "Index": index,
         "ExternalEncoder": external_encoder,

@@ -65,6 +65,14 @@ def classifier(holdout=0.5):
 
 
 @cache
+def certified_regressor():
+    from pacsent.classify import TextRegressor
+    from pacsent.guarantees import CertifiedRegressor
+
+    return CertifiedRegressor(TextRegressor(), holdout=0.5, random_state=0).fit(OTHERS, NUMBERS)
+
+
+@cache
 def average():
     return new("Average").fit([])
 
@@ -273,6 +281,15 @@ TABLE: dict[str, Call] = {
     "classify.TextRegressor.score": Call(lambda texts: regressor().score(texts, NUMBERS)),
     "classify.TextClassifier.score": Call(
         lambda texts: classifier().estimator_.score(texts, LABELS)
+    ),
+    "guarantees.CertifiedRegressor.fit": Call(
+        lambda texts: clone(certified_regressor()).fit(texts, NUMBERS).predict(OTHERS)
+    ),
+    "guarantees.CertifiedRegressor.predict": Call(
+        lambda texts: certified_regressor().predict(texts)
+    ),
+    "guarantees.CertifiedRegressor.predict_interval": Call(
+        lambda texts: certified_regressor().predict_interval(texts, error=0.4)
     ),
     **{
         f"guarantees.CertifiedClassifier.{name}": Call(

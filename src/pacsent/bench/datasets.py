@@ -10,7 +10,7 @@ import os
 import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +36,17 @@ class Pairs:
     first: dict[str, list[str]]
     second: dict[str, list[str]]
     scores: dict[str, np.ndarray]
+    digest: str
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """Texts by part, with several labels or a number each: (n, n_classes) of bool, or (n,)."""
+
+    name: str
+    texts: dict[str, list[str]]
+    targets: dict[str, np.ndarray]
+    classes: tuple[str, ...]
     digest: str
 
 
@@ -166,6 +177,31 @@ def _read_stsb(members):
     return first, second, scores
 
 
+def _read_goemotions(members):
+    contents = {path.rsplit("/")[-1]: Member(path, content) for path, content in members}
+    classes = tuple(_lines(contents.pop("labels.txt"), "utf-8"))
+    texts: dict[str, list[str]] = {}
+    targets: dict[str, np.ndarray] = {}
+    for file, member in contents.items():
+        rows = [line.split("\t") for line in _lines(member, "utf-8")[1:]]
+        part = file.removesuffix(".tsv")
+        texts[part] = [row[0] for row in rows]
+        targets[part] = np.zeros((len(rows), len(classes)), bool)
+        for row, (_, labels, _) in enumerate(rows):
+            targets[part][row, [int(label) for label in labels.split(",")]] = True
+    return texts, targets, classes
+
+
+def _read_stars(members):
+    texts: dict[str, list[str]] = {"train": [], "test": []}
+    stars: dict[str, list[float]] = {"train": [], "test": []}
+    for member in members:  # .../train/pos/123_9.txt
+        part = member.path.split("/")[-3]
+        texts[part].append(_decode(member, "utf-8"))
+        stars[part].append(float(member.path.rpartition("_")[2].removesuffix(".txt")))
+    return texts, {part: np.array(found) for part, found in stars.items()}, ()
+
+
 DATASETS: dict[str, Entry] = {
     "20news": Entry(
         ("20news-bydate",), r"20news-bydate-(train|test)/[^/]+/\d+$", _read_20news,
@@ -202,6 +238,18 @@ DATASETS: dict[str, Entry] = {
         {"train": 5_749, "dev": 1_500, "test": 1_379},
         "ixa2.si.ehu.eus/stswiki (Stsbenchmark.tar.gz)",
         "3c90263fec9d7843493769746bc9c842234d93c01cba53ad36d92fd51bd1a55c",
+    ),
+}  # fmt: skip
+# datasets of several labels a text, or of numbers: `load_targets`
+TARGETS: dict[str, Entry] = {
+    "goemotions": Entry(
+        ("goemotions",), r"goemotions/((train|dev|test)\.tsv|labels\.txt)$", _read_goemotions,
+        {"train": 43_410, "dev": 5_426, "test": 5_427, "classes": 28},
+        "github.com/google-research/google-research (goemotions)",
+        "7d10a50a6b980624c0dc0ab20c73bfc1bc9a7eca12e7bf69925b3c233b86d3d1",
+    ),
+    "imdb stars": replace(
+        DATASETS["imdb"], read=_read_stars, facts={"train": 25_000, "test": 25_000}
     ),
 }  # fmt: skip
 
@@ -265,6 +313,29 @@ def load(name: str, data: str | Path | None = None, *, verify: bool = True) -> D
     -------
     Dataset, or Pairs for "stsb"
     """
+    path, entry, loaded, digest = _read(name, data)
+    if len(loaded) == 3:  # sentence pairs
+        first, second, scores = loaded
+        found = {part: values.size for part, values in scores.items()}
+        dataset: Dataset | Pairs = Pairs(name, first, second, scores, digest)
+    else:
+        train, y_train, test, y_test, classes = loaded
+        found = {"train": len(train), "test": len(test), "classes": len(classes)}
+        dataset = Dataset(name, train, y_train, test, y_test, classes, digest)
+    _check_known(path, entry, found, digest, verify)
+    return dataset
+
+
+def load_targets(name: str, data: str | Path | None = None, *, verify: bool = True) -> Targets:
+    """Read a dataset of several labels a text, or of numbers: a key of `TARGETS`; as `load`."""
+    path, entry, (texts, targets, classes), digest = _read(name, data)
+    found = {part: len(some) for part, some in texts.items()} | {"classes": len(classes)}
+    _check_known(path, entry, found, digest, verify)
+    return Targets(name, texts, targets, classes, digest)
+
+
+def _read(name, data):
+    """The path, the entry, what its reader finds, and the digest of the content."""
     entry = _entry(name)
     path = find(name, data)
     members = sorted(_members(path, entry.members))
@@ -273,18 +344,11 @@ def load(name: str, data: str | Path | None = None, *, verify: bool = True) -> D
             f"{path.name} must hold files like {entry.members!r}. Got none instead. This is "
             f"another archive; the authors distribute the right one at {entry.source}."
         )
-    loaded = entry.read(members)
-    digest = _digest(members, entry.members)
-    if len(loaded) == 3:  # sentence pairs
-        first, second, scores = loaded
-        found = {part: values.size for part, values in scores.items()}
-        _check_facts(path, entry, found)
-        dataset: Dataset | Pairs = Pairs(name, first, second, scores, digest)
-    else:
-        train, y_train, test, y_test, classes = loaded
-        found = {"train": len(train), "test": len(test), "classes": len(classes)}
-        _check_facts(path, entry, found)
-        dataset = Dataset(name, train, y_train, test, y_test, classes, digest)
+    return path, entry, entry.read(members), _digest(members, entry.members)
+
+
+def _check_known(path, entry, found, digest, verify):
+    _check_facts(path, entry, found)
     if verify and entry.digest and digest != entry.digest:
         raise ValueError(
             f"The content of {path.name} must have the sha256 {entry.digest[:16]}. Got "
@@ -292,10 +356,11 @@ def load(name: str, data: str | Path | None = None, *, verify: bool = True) -> D
             "the published numbers (changed, damaged or another release). Fetch it from "
             f"{entry.source}, or pass --no-verify (verify=False) to use it as it is."
         )
-    return dataset
 
 
 def _entry(name: str) -> Entry:
+    if name in TARGETS:
+        return TARGETS[name]
     if name not in DATASETS:
         raise ValueError(
             f"The dataset must be one of {', '.join(DATASETS)}. Got {name!r} instead. For your "

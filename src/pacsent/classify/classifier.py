@@ -209,12 +209,13 @@ class TextClassifier(ClassifierMixin, LinearText):
         check_is_fitted(self)
         if self.targets_ == "classes":
             return self.classes_[fitting.predicted(self.decision_values(texts))]
-        given = self._given(self.predict_proba(texts))
+        given = self.given(self.predict_proba(texts))
         if self.targets_ == "indicator":
             return given.astype(np.int64)
         return [tuple(self.classes_[row].tolist()) for row in given]
 
-    def _given(self, proba):
+    def given(self, proba: np.ndarray) -> np.ndarray:
+        """Which labels are given at these probabilities, (n, n_labels) of bool."""
         return multilabel.given_labels(proba, self.thresholds_, self.min_labels_)
 
     def predict_log_proba(self, texts: Iterable[str]) -> np.ndarray:
@@ -244,7 +245,7 @@ class TextClassifier(ClassifierMixin, LinearText):
         labels = inputs.counted(labels)
         if self.targets_ != "classes":
             y = multilabel.known_sets(self.classes_, labels, len(texts), self.classes_.size)
-            hits = (self._given(self.predict_proba(texts)) == y).all(axis=1)
+            hits = (self.given(self.predict_proba(texts)) == y).all(axis=1)
         else:
             y = inputs.positions(self.classes_, labels, len(texts))
             hits = fitting.predicted(self.decision_values(texts)) == y

@@ -77,6 +77,14 @@ def _classifier(path):
     return found
 
 
+def _predictor(path):
+    """A classifier, or a regressor."""
+    from pacsent.storage import load
+
+    found = load(path)
+    return found if hasattr(found, "predict") else _classifier(path)
+
+
 def _checked(texts, new, column, quiet):
     """Whether the texts of the file `new` are like these; None without a file."""
     from pacsent.guarantees import check_exchangeable
@@ -107,6 +115,15 @@ def _labels_of(classifier, labels):
 @click.argument("data", type=TextsPath())
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the model.")
 @label_options
+@click.option(
+    "--label-separator",
+    metavar="TEXT",
+    help="Text between the labels of a cell, such as ',': every text may have several labels.",
+)
+@click.option(
+    "--target-column", metavar="COLUMN",
+    help="Column of a number, such as stars, to predict in place of a class.",
+)  # fmt: skip
 @click.option(
     "--group-column",
     metavar="COLUMN",
@@ -143,26 +160,42 @@ def train(data, output, words, ngrams, **given):
     Everything is chosen on the training labels. With --holdout a random part is held out as a
     calibration set, and the guarantee that follows from it is printed. With --group-column whole
     groups are held out and it is about new groups; it says so where there are too few for that.
+
+    With --label-separator the model gives every text any number of labels. With --target-column it
+    predicts a number, with intervals where --holdout holds out a part.
     """
-    from pacsent.classify import TextClassifier
-    from pacsent.guarantees import CertifiedClassifier
+    from pacsent.classify import TextClassifier, TextRegressor
+    from pacsent.guarantees import CertifiedClassifier, CertifiedRegressor
     from pacsent.storage import check_place, save
 
+    separator, target = given["label_separator"], given["target_column"]
+    _refuse_together(given)
     check_place(output, [data, words], overwrite=given["overwrite"])
+    if target is not None:
+        given["label_column"] = target
     texts, labels, groups = read_labelled(data, given, given["quiet"], given["group_column"])
+    if separator is not None:
+        labels = [_split(cell, separator, row) for row, cell in enumerate(labels, 1)]
+    elif target is not None:
+        labels = [_number(cell, row) for row, cell in enumerate(labels, 1)]
     if not given["quiet"]:
-        n_classes = len(set(labels))
-        click.echo(f"{len(texts):,} texts, {n_classes:,} classes; fitting ...", err=True)
-    classifier = TextClassifier(
-        words,
-        method=given["method"],
-        ngrams=(1, ngrams) if ngrams else "auto",
-        class_weight="balanced" if given["balanced"] else None,
-        n_jobs=given["n_jobs"],
-        random_state=given["random_state"] or 0,
-    )
+        different = len({one for some in labels for one in some} if separator else set(labels))
+        kind = "labels" if separator else "different numbers" if target else "classes"
+        click.echo(f"{len(texts):,} texts, {different:,} {kind}; fitting ...", err=True)
+    options = {
+        "method": given["method"],
+        "ngrams": (1, ngrams) if ngrams else "auto",
+        "n_jobs": given["n_jobs"],
+        "random_state": given["random_state"] or 0,
+    }
+    if target is None:
+        balanced = "balanced" if given["balanced"] else None
+        classifier = TextClassifier(words, class_weight=balanced, **options)
+    else:
+        classifier = TextRegressor(words, **options)
     if given["holdout"] is not None:
-        classifier = CertifiedClassifier(
+        certified = CertifiedClassifier if target is None else CertifiedRegressor
+        classifier = certified(
             classifier, holdout=given["holdout"], delta=given["delta"],
             n_candidates=given["n_candidates"], random_state=given["random_state"],
         )  # fmt: skip
@@ -170,6 +203,9 @@ def train(data, output, words, ngrams, **given):
         raise click.UsageError("--n-candidates needs --holdout, such as --holdout auto.")
     classifier.fit(texts, labels, groups=groups)
     save(classifier, output, overwrite=given["overwrite"])
+    if target is not None:
+        _say_regressor(classifier, output, given["as_json"])
+        return
     model = _text_classifier(classifier)
     chosen = {k: v for k, v in model.selection_.items() if k != "candidates"}
     certificate = getattr(classifier, "certificate_", None)
@@ -180,15 +216,65 @@ def train(data, output, words, ngrams, **given):
         echo_json(found)
         return
     click.echo(
-        f"{output}: {len(model.ngrams_):,} n-grams, {classifier.classes_.size} classes, "
-        f"accuracy {chosen['accuracy']:.4f} on training texts left out ({chosen['selection']})"
+        f"{output}: {len(model.ngrams_):,} n-grams, {classifier.classes_.size} "
+        f"{'labels, exact match' if separator else 'classes, accuracy'} "
+        f"{chosen['accuracy']:.4f} on training texts left out ({chosen['selection']})"
     )
     if certificate is not None:
         click.echo(str(certificate))
-    elif not given["quiet"]:
+    elif not given["quiet"] and separator is None:
         click.echo(
             "No guarantee: no labels were held out. --holdout auto holds some out.", err=True
         )
+
+
+def _refuse_together(given):
+    """Options of which the second means nothing with the first."""
+    never = {
+        "label_separator": ("target_column", "balanced", "holdout"),
+        "target_column": ("label_column", "balanced"),
+    }
+    for name, others in never.items():
+        for other in others if given[name] is not None else ():
+            if given[other]:
+                first, second = (f"--{one.replace('_', '-')}" for one in (name, other))
+                raise click.UsageError(f"{second} cannot be used with {first}. Leave one out.")
+
+
+def _split(cell, separator, row):
+    """The labels of a cell."""
+    labels = [label.strip() for label in cell.split(separator)] if separator else []
+    if not all(labels) or not labels:
+        raise ValueError(
+            f"Row {row:,} must have labels with {separator!r} between them. Got {cell!r} instead. "
+            "Leave the empty label out, or give another --label-separator."
+        )
+    return set(labels)
+
+
+def _number(cell, row):
+    from pacsent.maths.checks import is_number
+
+    try:
+        number = float(cell)
+    except ValueError:
+        number = float("nan")
+    if not is_number(number):
+        raise ValueError(
+            f"Row {row:,} must have a finite number in --target-column. Got {cell!r} instead. "
+            "Leave the row out, or name another column."
+        )
+    return number
+
+
+def _say_regressor(regressor, output, as_json):
+    model = _text_classifier(regressor)
+    chosen = {k: v for k, v in model.selection_.items() if k != "candidates"}
+    if as_json:
+        echo_json({"model": str(output), "chosen": chosen})
+        return
+    click.echo(f"{output}: {len(model.ngrams_):,} n-grams, R2 {chosen['r2']:.4f} on training texts "
+               "left out")  # fmt: skip
 
 
 @classify.command()
@@ -211,7 +297,7 @@ def train(data, output, words, ngrams, **given):
 @json_lines_option
 @quiet_option
 def predict(model, sources, output, overwrite, quiet, n_jobs, as_json, **given):
-    """Predict the class of every text of TEXTS.
+    """Predict the class, the labels or the number of every text of TEXTS.
 
     TEXTS is a file with one text per line, a table, or - for stdin. Writes the columns label,
     probability, set and abstained. An output file also has every column of the input table; a
@@ -221,6 +307,10 @@ def predict(model, sources, output, overwrite, quiet, n_jobs, as_json, **given):
     A set is class names between commas; a name with a comma is quoted. Sets and abstention need a
     model trained with --holdout. The error rate that is guaranteed is printed on stderr, or why
     none can be and which one is reachable.
+
+    A model of several labels a text writes the columns labels and probabilities, and a model of
+    numbers the columns prediction, low and high: the ends of an interval that misses at most
+    --error (0.1 by default), where the model was trained with --holdout.
 
     Many files, folders, globs and addresses (s3://, gs://, hf://) are worked on file by file, as
     by `pacsent embed`: -o is then a folder that gets one output for each, and a manifest.json.
@@ -253,22 +343,22 @@ def _predict_one(model, path, output, how: dict, given: dict, overwrite, quiet, 
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="-o") from None
         check_output(output, overwrite=overwrite, inputs=[path, model])
-    classifier = _classifier(model)
-    read = OneFile(path, how, _ANSWERS, quiet=quiet, keep_all=suffix != "lines" and not as_json)
-    rule = _answer_rule(classifier, given["error"], given["delta"], quiet)
-    rows = _answers(classifier, read.texts(), rule)
+    classifier = _predictor(model)
+    columns, rows_of = _columns(classifier, given, quiet)
+    read = OneFile(path, how, columns, quiet=quiet, keep_all=suffix != "lines" and not as_json)
+    rows = rows_of(read.texts())
 
     def batches():
-        yield {**read.take(0), **{name: [] for name in _ANSWERS}}
+        yield {**read.take(0), **{name: [] for name in columns}}
         done = 0
         for found in rows:
-            n = len(found["label"])
+            n = len(found[columns[0]])
             for at in read.bad_places.intersection(range(done, done + n)):
                 for values in found.values():
                     values[at - done] = None
             done += n
             if suffix not in (".jsonl", ".parquet"):
-                found = {name: [_CELLS[name](v) for v in found[name]] for name in _ANSWERS}
+                found = {name: [_CELLS[name](v) for v in found[name]] for name in columns}
             yield {**read.take(n), **found}
             shown.advance(n)
 
@@ -277,17 +367,75 @@ def _predict_one(model, path, output, how: dict, given: dict, overwrite, quiet, 
     return n_texts, len(read.bad)
 
 
-_ANSWERS = ("label", "probability", "set", "abstained")
+def _listed(names) -> str:
+    if names is None:
+        return ""
+    return ",".join(
+        '"' + name.replace('"', '""') + '"' if "," in name or '"' in name else name
+        for name in names
+    )
+
+
+def _shown(value) -> str:
+    return "" if value is None else f"{value:.4f}"
+
+
 _CELLS = {
     "label": lambda name: name or "",
-    "probability": lambda value: "" if value is None else f"{value:.4f}",
-    "set": lambda names: "" if names is None else ",".join(map(_listed, names)),
+    "probability": _shown,
+    "set": _listed,
     "abstained": lambda value: "" if value is None else "yes" if value else "no",
+    "labels": _listed,
+    "probabilities": lambda values: "" if values is None else ",".join(map(_shown, values)),
+    "prediction": _shown,
+    "low": _shown,
+    "high": _shown,
 }
 
 
-def _listed(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"' if "," in name or '"' in name else name
+def _columns(model, given, quiet):
+    """The columns that a model's predictions have, and the function that makes them of texts."""
+    if not hasattr(model, "predict_proba"):
+        if given["error"] is not None and not hasattr(model, "predict_interval"):
+            raise click.UsageError("--error needs a model trained with --holdout.")
+        return ("prediction", "low", "high"), lambda texts: _numbers(model, texts, given)
+    if getattr(model, "targets_", "classes") != "classes":
+        if given["error"] is not None:
+            raise click.UsageError("--error is for models that give one class to each text.")
+        return ("labels", "probabilities"), lambda texts: _label_lists(model, texts)
+    rule = _answer_rule(model, given["error"], given["delta"], quiet)
+    columns = ("label", "probability", "set", "abstained")
+    return columns, lambda texts: _answers(model, texts, rule)
+
+
+def _label_lists(classifier, texts):
+    """Columns of a model of several labels, in batches; the likeliest label first."""
+    import numpy as np
+
+    names = [str(name) for name in classifier.classes_]
+    for values in classifier.stream(texts):
+        proba = 1.0 / (1.0 + np.exp(-values))
+        given = classifier.given(proba)
+        order = [[c for c in np.argsort(-p, kind="stable") if g[c]] for p, g in zip(proba, given)]
+        yield {
+            "labels": [[names[c] for c in row] for row in order],
+            "probabilities": [p[row].tolist() for p, row in zip(proba, order)],
+        }
+
+
+def _numbers(regressor, texts, given):
+    """Columns of a model of numbers, in batches."""
+    from itertools import islice
+
+    certified = hasattr(regressor, "predict_interval")
+    texts = iter(texts)
+    while some := list(islice(texts, 2048)):
+        found = {"prediction": regressor.predict(some).tolist()}
+        ends = [[None, None]] * len(some)
+        if certified:
+            error = 0.1 if given["error"] is None else given["error"]
+            ends = regressor.predict_interval(some, error=error, delta=given["delta"]).tolist()
+        yield found | {"low": [low for low, _ in ends], "high": [high for _, high in ends]}
 
 
 def _answer_rule(classifier, error, delta, quiet):

@@ -6,6 +6,7 @@ __getattr__, __dir__ = offer(
     __name__,
     {
         "CertifiedClassifier": "certified_classifier",
+        "CertifiedRegressor": "certified_regressor",
         "MultilabelCertificate": "multilabel_certificate",
         "certify_multilabel": "multilabel_certificate",
         "LabelThreshold": "multilabel_thresholds",

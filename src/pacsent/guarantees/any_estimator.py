@@ -36,6 +36,11 @@ def answers(estimator: Any, classes: np.ndarray | None, X: Any) -> Answers:
     (['yes'], None)
     """
     n = n_samples(X)
+    if getattr(estimator, "targets_", "classes") != "classes":
+        raise ValueError(
+            "classifier must give one class to each text. Got one that gives several labels "
+            "instead. Use certify_multilabel."
+        )
     if isinstance(estimator, TextClassifier):  # one pass for both
         log_proba = estimator.predict_log_proba(X)
         return Answers(estimator.classes_[log_proba.argmax(axis=1)], log_proba)

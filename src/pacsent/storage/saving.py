@@ -33,6 +33,7 @@ KINDS = {
     "Index": "pacsent.encoders.index:Index.from_state",
     "TextClassifier": "pacsent.classify.classifier:TextClassifier.from_state",
     "TextRegressor": "pacsent.classify.regressor:TextRegressor.from_state",
+    "CertifiedRegressor": "pacsent.guarantees.certified_regressor:CertifiedRegressor.from_state",
     "CertifiedClassifier": (
         "pacsent.guarantees.certified_classifier:CertifiedClassifier.from_state"
     ),

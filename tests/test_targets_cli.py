@@ -1,0 +1,104 @@
+"""`classify train` and `predict` with several labels a text, and with numbers."""
+
+import json
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from pacsent.cli import cli
+from test_multilabel import labelled
+from test_regressor import rated
+
+
+def run(*args):
+    return CliRunner().invoke(cli, [str(arg) for arg in args])
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("targets")
+    texts, labels = labelled(80)
+    joined = ["; ".join(sorted(some)) for some in labels]
+    pd.DataFrame({"text": texts, "tags": joined}).to_csv(folder / "tags.csv", index=False)
+    texts, numbers = rated(120)
+    pd.DataFrame({"text": texts, "stars": numbers}).to_csv(folder / "stars.csv", index=False)
+    (folder / "new.txt").write_text("goal team match\nfilm actor and sauce\n")
+    (folder / "reviews.txt").write_text("good great lovely good\nbad dull awful bad\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tags(place):
+    done = run("classify", "train", place / "tags.csv", "--label-column", "tags",
+               "--label-separator", ";", "--words", "none", "-o", place / "tags")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "3 labels, exact match" in done.output
+    return place / "tags"
+
+
+@pytest.fixture(scope="module")
+def stars(place):
+    done = run("classify", "train", place / "stars.csv", "--target-column", "stars", "--words",
+               "none", "--holdout", "0.4", "--random-state", 0, "-o", place / "stars")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "R2 0." in done.output
+    return place / "stars"
+
+
+def test_labels_are_written_with_commas_or_as_lists(place, tags):
+    done = run("classify", "predict", tags, place / "new.txt", "--quiet")
+    assert done.exit_code == 0, done.output
+    head, first, second = done.stdout.strip().split("\n")
+    assert head.split("\t")[-2:] == ["labels", "probabilities"]
+    assert first.split("\t")[-2] == "sport"
+    assert set(second.split("\t")[-2].split(",")) == {"film", "food"}
+    done = run("classify", "predict", tags, place / "new.txt", "-o", place / "out.jsonl", "--quiet")
+    assert done.exit_code == 0, done.output
+    rows = [json.loads(line) for line in (place / "out.jsonl").read_text().splitlines()]
+    assert rows[0]["labels"] == ["sport"] and len(rows[1]["probabilities"]) == 2
+    assert rows[1]["probabilities"][0] >= rows[1]["probabilities"][1]
+
+
+def test_numbers_are_written_with_their_intervals(place, stars):
+    done = run("classify", "predict", stars, place / "reviews.txt", "--error", 0.2, "--quiet")
+    assert done.exit_code == 0, done.output
+    head, *rows = [line.split("\t")[-3:] for line in done.stdout.strip().split("\n")]
+    assert head == ["prediction", "low", "high"]
+    (good, low, high), (bad, _, _) = [[float(cell) for cell in row] for row in rows]
+    assert low < good < high and good > bad + 3
+
+
+WRONG = [
+    (["tags.csv", "--label-column", "tags", "--label-separator", ";", "--holdout", "auto"],
+     "--holdout cannot be used with --label-separator"),
+    (["tags.csv", "--label-column", "tags", "--label-separator", ";", "--balanced"],
+     "--balanced cannot be used with --label-separator"),
+    (["tags.csv", "--label-column", "tags", "--target-column", "tags"],
+     "--label-column cannot be used with --target-column"),
+    (["tags.csv", "--label-column", "tags", "--label-separator", ""], "Row 1 must have labels"),
+    (["tags.csv", "--target-column", "tags"], "Row 1 must have a finite number"),
+    (["tags.csv", "--target-column", "mood"], "mood"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("args", "message"), WRONG)
+def test_options_that_mean_nothing_are_refused(place, args, message):
+    done = run("classify", "train", place / args[0], *args[1:], "-o", place / "none")
+    assert done.exit_code != 0 and message in done.output
+    assert not (place / "none").exists()
+
+
+def test_an_empty_label_is_refused_by_its_row(place, tmp_path):
+    (tmp_path / "a.csv").write_text('text,label\none,"a,b"\ntwo,"a,,b"\n')
+    done = run("classify", "train", tmp_path / "a.csv", "--label-separator", ",", "-o",
+               tmp_path / "m")  # fmt: skip
+    assert done.exit_code != 0 and "Row 2 must have labels" in done.output
+
+
+def test_commands_for_one_class_a_text_refuse_other_models(place, tags, stars):
+    for model in (tags, stars):
+        done = run("classify", "certify", model, place / "tags.csv", "--label-column", "tags")
+        assert done.exit_code != 0 and "Traceback" not in done.output
+    done = run("classify", "predict", tags, place / "new.txt", "--error", 0.1)
+    assert done.exit_code != 0 and "--error is for models that give one class" in done.output
