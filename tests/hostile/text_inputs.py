@@ -48,11 +48,13 @@ OTHERS = [text.replace("own", "other") for text in TEXTS]
 class Call:
     """How to call one function with texts; what it returns is compared with that of a list.
 
-    `tokens`: whether lists of tokens are texts too.
+    `tokens`: whether lists of tokens are texts too; `rows`: whether any rows are, which are
+    compared as wholes.
     """
 
     run: Callable
     tokens: bool = False
+    rows: bool = False
 
 
 @cache
@@ -313,7 +315,7 @@ TABLE: dict[str, Call] = {
         lambda texts: classifier(0.3).calibrate(texts, LABELS).predict_proba(OTHERS)
     ),
     "guarantees.certify": Call(_certified_classifier),
-    "guarantees.certify_predictions": Call(_certified_predictions),
+    "guarantees.certify_predictions": Call(_certified_predictions, rows=True),
     "guarantees.ErrorCertificate.verify": Call(_verified_predictions),
     "guarantees.compare": Call(_compared),
     "guarantees.check_exchangeable": Call(_exchangeable),
@@ -344,6 +346,10 @@ NOT_TEXTS = {
 }
 
 
+ROWS = {
+    "token lists", "a table of two columns", "an array of one column", "an array of two columns",
+    "numbers", "texts of bytes",
+}  # fmt: skip
 LEFT_OUT = {
     ("encoders.Index.search", "a string"): "one query",
     ("guarantees.certify_predictions", "None"): "texts are optional",
@@ -454,6 +460,8 @@ def cases() -> Iterator[Case]:
         for kind, (make, expect) in kinds().items():
             if expect == "tokens":
                 expect = "ok" if call.tokens else "refused"
+            if call.rows and kind in ROWS:
+                expect = "either"
             if (name, kind) in LEFT_OUT:
                 continue
             yield Case(f"{name}({kind})", lambda n=name, m=make: _run(n, m), expect)
