@@ -1,11 +1,12 @@
 """Several labels a text (GoEmotions) and numbers (stars of IMDb reviews), beside scikit-learn.
 
-    python benchmarks/targets.py [labels|numbers] [--data FOLDER] [--n N] [--save]
+    python benchmarks/targets.py [labels|numbers] [--data FOLDER] [--n N] [--halves N]
+        [--save]
 
 `labels`: TextClassifier with the English model of the package, and one-versus-rest logistic
 regressions on the tf-idf of words and pairs, C chosen on the development part by micro F1 (as it
 comes, with thresholds of 0.5, and with the threshold for all labels that is best there). Then the
-guarantees from one half of the test part against what happens on the other, over 200 halves.
+guarantees from one half of the test part against what happens on the other, over many halves.
 `numbers`: TextRegressor and ridge regression on tf-idf, alpha chosen on a fifth of the training
 part; then intervals at error 0.1, delta 0.05 from a fifth of the training part held out.
 Everything is chosen on training and development texts. N takes that many training texts.
@@ -33,7 +34,6 @@ from pacsent.guarantees import (
 
 CS = (5.0, 20.0)
 ALPHAS = (0.3, 1.0, 3.0)
-N_HALVES = 200
 DELTA = 0.05
 
 
@@ -95,7 +95,7 @@ def labels(given):
     add(name, proba_sk, proba_sk >= 0.5, seconds)
     add(f"{name}, threshold {threshold:g}", proba_sk, proba_sk >= threshold, seconds)
     summary = {"texts": len(texts), "labels": len(names), **kept_bounds(test[1], proba[:, order],
-               answers, (dev[1], ours.predict_proba(dev[0])[:, order]))}  # fmt: skip
+               answers, (dev[1], ours.predict_proba(dev[0])[:, order]), given.halves)}  # fmt: skip
     title = f"GoEmotions: {len(names)} labels, {len(texts):,} training texts"
     finish("targets", table, summary=summary, title=title, save=given.save, name="goemotions")
 
@@ -109,7 +109,7 @@ def wrong(has, chosen):
     return ((chosen & ~has).sum(axis=1)[some] / chosen.sum(axis=1)[some]).mean()
 
 
-def kept_bounds(has, proba, answers, planning):
+def kept_bounds(has, proba, answers, planning, n_halves):
     """Bounds from half of the test part against the other half: how often they fail there.
 
     The other half is a sample too: a bound counts as broken where it is beyond the half by more
@@ -119,7 +119,7 @@ def kept_bounds(has, proba, answers, planning):
     broken = dict.fromkeys(("exact match", "micro F1", "macro F1", "missed", "wrong"), 0)
     bounds = {name: [] for name in broken}
     n_answered = 0
-    for _ in range(N_HALVES):
+    for _ in range(n_halves):
         half = rng.permutation(len(has))
         a, b = half[: len(half) // 2], half[len(half) // 2 :]
         slack = 2 * 0.5 / np.sqrt(len(b))
@@ -142,7 +142,7 @@ def kept_bounds(has, proba, answers, planning):
             bounds["wrong"].append(right.predict(proba[b]).any(axis=1).mean())
             broken["wrong"] += wrong(has[b], right.predict(proba[b])) > 0.4 + slack
     return {
-        "halves": N_HALVES,
+        "halves": n_halves,
         "at least, mean: exact match": float(np.mean(bounds["exact match"])),
         "micro F1 at least, mean": float(np.mean(bounds["micro F1"])),
         "macro F1 at least, mean": float(np.mean(bounds["macro F1"])),
@@ -202,6 +202,7 @@ def numbers(given):
 if __name__ == "__main__":
     parser = parser_for(__doc__)
     parser.add_argument("what", nargs="?", default="labels", choices=["labels", "numbers"])
+    parser.add_argument("--halves", type=int, default=200, help="of the test part")
     parser.add_argument("--n", type=int, help="training texts (default: all)")
     given = parser.parse_args()
     {"labels": labels, "numbers": numbers}[given.what](given)

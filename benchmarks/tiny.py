@@ -54,9 +54,24 @@ def _pairs():
     return datasets.Pairs("stsb", first, second, scores, "tiny stsb")
 
 
+def load_targets(name: str, data=None, *, verify: bool = True):
+    """Beginnings of passages; labels are words that they hold, numbers their lengths."""
+    words = ("the", "and", "of", "you", "was")
+    texts, targets = {}, {}
+    found = [" ".join(p.text.split()[:25]) for p in passages()]
+    for at, part in enumerate(("train", "dev", "test")):
+        texts[part] = found[at * N_TEXTS :][:N_TEXTS]
+        split = [text.lower().split() for text in texts[part]]
+        has = np.array([[word in some for word in words] for some in split])
+        numbers = np.array([float(1 + len(text) % 10) for text in texts[part]])
+        targets[part] = has if name == "goemotions" else numbers
+    return datasets.Targets(name, texts, targets, words, f"tiny {name}")
+
+
 def install() -> None:
     """Let every benchmark of this process load the tiny datasets."""
     datasets.load = load
+    datasets.load_targets = load_targets
 
 
 def write(folder: Path) -> None:

@@ -102,6 +102,8 @@ RUNS = {
     "solve --sentences --rounds 1": (),
     "subj_splits --splits 2": (),
     "table_time": (),
+    "targets labels --halves 2": (),
+    "targets numbers": (),
     "tokenise --megabytes 0.1": (),
     "train --n-words 5000 --workers 1 --repeat 1": ("gensim",),
     "before_after --rounds 1 --repeat 1": (),
