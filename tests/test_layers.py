@@ -17,7 +17,8 @@ PACKAGES = {
     "__main__": {"cli"},
     "cli": {
         "bench", "certificates", "classify", "guarantees", "files", "maths", "paper", "progress",
-        "parameter_checks", "scale", "encoders", "maps", "serve", "storage", "text", "words",
+        "parameter_checks", "scale", "encoders", "maps", "serve", "storage", "teaching", "text",
+        "words",
     },
     "scale": {
         "_kernels", "guarantees", "files", "progress", "encoders", "storage",
@@ -33,11 +34,17 @@ PACKAGES = {
         "encoders", "text", "threads", "words",
     },
     "maps": {"encoders", "files", "maths", "text"},
-    "paper": {"certificates", "encoders", "guarantees", "maths", "progress", "text", "words"},
+    "paper": {
+        "certificates", "encoders", "guarantees", "maths", "progress", "teaching", "text", "words",
+    },
     "guarantees": {"certificates", "classify", "maths", "parameter_checks", "storage", "text"},
     "classify": {
         "_kernels", "maths", "encoders", "parameter_checks", "storage", "text", "threads",
         "words",
+    },
+    "teaching": {
+        "_kernels", "certificates", "encoders", "files", "gpu", "maths", "progress", "storage",
+        "text", "threads", "words",
     },
     "certificates": {"maths", "progress", "encoders", "text", "threads", "words"},
     "encoders": {

@@ -19,6 +19,7 @@ _HOMES = {
     "certify": "certificates",
     "certify_predictions": "guarantees",
     "Index": "encoders",
+    "teach": "teaching",
     "METHODS": "encoders",
     "make": "encoders",
     "Vocabulary": "words",
@@ -29,7 +30,7 @@ _HOMES = {
 }
 _MODULES = (
     "bench", "certificates", "classify", "encoders", "guarantees", "maths", "paper", "scale",
-    "serve", "text", "words",
+    "serve", "teaching", "text", "words",
 )  # fmt: skip
 
 __all__ = ["__version__", *_HOMES, *_MODULES]
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         paper,
         scale,
         serve,
+        teaching,
         text,
         words,
     )
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from pacsent.guarantees.certified_classifier import CertifiedClassifier
     from pacsent.guarantees.predictions import certify_predictions
     from pacsent.storage import load, push_to_hub, save
+    from pacsent.teaching.imitation import teach
     from pacsent.words.corpus import Corpus
     from pacsent.words.skipgram import SkipGram
     from pacsent.words.vectors import WordVectors

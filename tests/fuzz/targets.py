@@ -179,6 +179,14 @@ def external_encoder() -> list[Tree]:
     return [made(lambda place: save(encoder, place / "m"))]
 
 
+def student() -> list[Tree]:
+    from pacsent import save, teach
+
+    texts = [f"{a} {b} {c}" for a in WORDS for b in WORDS for c in WORDS[:2]]
+    taught = teach(np.random.default_rng(2).normal(size=(len(texts), 4)), texts, n_pieces=3)
+    return [made(lambda place: save(taught, place / "m"))]
+
+
 def concatenated_encoder() -> list[Tree]:
     from pacsent import make, save
     from pacsent.encoders import as_encoder
@@ -227,6 +235,7 @@ def saved_classes() -> dict[str, Callable[[], list[Tree]]]:
         "Index": index,
         "ExternalEncoder": external_encoder,
         "ConcatenatedEncoder": concatenated_encoder,
+        "Student": student,
     }
     for method in METHODS:
         found.setdefault(type(make(method, word_vectors())).__name__, lambda m=method: model(m))

@@ -182,6 +182,7 @@ _MORE = {
     "map": ["-o", "map.html"], "classify train": ["--words", "none"], "evaluate": ["--seeds", 1],
     "classify watch": ["--alpha", 1e-9], "embed": ["-o", "v.npy"], "verify": ["model"],
     "certify": ["--random-state", 0], "certify-predictions": ["--prediction", "label"],
+    "teach": ["--encoder", "words", "--n-pieces", 9],
 }  # fmt: skip
 
 
@@ -300,6 +301,11 @@ BAD_OPTIONS = {
     ("export", "words", "new"): ["--to x", "--method PB-neg", "--method nothing"],
     ("export", "model", "t.txt"): [""],
     ("push", "model", "no/such/name"): [""],
+    ("teach", "t.txt", "-o", "new"): [
+        "", "--encoder nowhere", "--encoder words --vectors t.txt", "--vectors t.txt",
+        "--vectors nowhere", "--encoder words --n-words 0", "--encoder words --n-epochs -1",
+        "--encoder words --delta 1", "--encoder words --device tpu", "--encoder t.txt",
+    ],
     ("map", "model", "t.txt"): ["", "-o nowhere/map.html", "--atlas nowhere/map.parquet"],
     ("classify", "predict", "words", "t.txt"): ["", "--error 0", "--error nan", "--delta 1"],
     ("classify", "train", "t.txt", "-o", "new"): ["", "--ngrams 0", "--holdout 1", "--delta 0"],
@@ -329,7 +335,7 @@ def options() -> Iterator[Case]:
             )
     for name in ("evaluate", "reproduce", "bound", "certify", "fit", "embed", "clean", "train",
                  "words", "convert", "serve", "index", "search", "similar", "duplicates", "export",
-                 "push", "map", "check"):  # fmt: skip
+                 "push", "map", "check", "teach"):  # fmt: skip
         yield Case(f"pacsent {name} alone", lambda n=name: _run(n), "refused")
         yield Case(f"pacsent {name} --help", lambda n=name: _run(n, "--help"), "ok")
 

@@ -24,6 +24,7 @@ PACKAGES = (
     "text",
     "words",
     "encoders",
+    "teaching",
     "certificates",
     "classify",
     "guarantees",
@@ -207,6 +208,27 @@ def _as_texts(texts):
     return as_texts(texts)
 
 
+def _taught(texts):
+    from pacsent.teaching import teach
+
+    return teach(_lengths, texts, n_pieces=9, n_epochs=1)
+
+
+def _lengths(texts):
+    return np.array([[len(text), text.count("e"), 1.0] for text in texts])
+
+
+@cache
+def _student():
+    return _taught(OTHERS)
+
+
+def _certified_student(texts):
+    from pacsent.teaching import certify_student
+
+    return str(certify_student(_student(), texts, _lengths(TEXTS)))
+
+
 def _vocabulary(method):
     def run(texts):
         found = getattr(words().vocabulary, method)(texts)
@@ -262,6 +284,8 @@ TABLE: dict[str, Call] = {
             "certify_squared_loss",
         )
     },
+    "teaching.teach": Call(lambda texts: _taught(texts).encode(OTHERS)),
+    "teaching.certify_student": Call(_certified_student),
     "classify.TextClassifier.fit": Call(_classified),
     **{
         f"classify.TextClassifier.{name}": Call(

@@ -19,6 +19,7 @@ from pacsent.cli import (
     model_commands,
     search_commands,
     serve_commands,
+    teach_command,
     word_commands,
 )  # fmt: skip
 from pacsent.cli.command_line import cli, end_on_sigterm, one_line_warning, status_of
@@ -26,7 +27,7 @@ from pacsent.cli.command_line import cli, end_on_sigterm, one_line_warning, stat
 __all__ = [
     "bench_commands", "certificate_commands", "classify_commands", "cli", "doctor_command",
     "embed_commands", "main", "model_commands", "search_commands", "serve_commands",
-    "word_commands",
+    "teach_command", "word_commands",
 ]  # fmt: skip
 
 

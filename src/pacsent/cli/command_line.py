@@ -16,6 +16,7 @@ FAMILIES = {
     "word_commands": ("Words", "pacsent words english paris"),
     "embed_commands": ("Sentences", 'echo "a glass of wine" | pacsent embed english -'),
     "search_commands": ("Search", "pacsent index english notes.txt -o notes"),
+    "teach_command": ("Teaching", "pacsent teach texts.txt --vectors teacher.npy -o student"),
     "certificate_commands": ("Certificates", "pacsent certify english notes.txt"),
     "classify_commands": ("Classifiers", "pacsent classify train labelled.csv -o model"),
     "serve_commands": ("Server and maps", "pacsent serve english --port 8000"),

@@ -8,6 +8,7 @@ from pacsent.guarantees.multilabel_certificate import MultilabelCertificate
 from pacsent.paper.document_certificate import DocumentCertificate
 from pacsent.paper.squared_certificate import SquaredCertificate
 from pacsent.paper.word_certificate import HiddenWordCertificate, WordCertificate
+from pacsent.teaching.fidelity import FidelityCertificate
 
 CLASSES: dict[str, type[Certificate]] = {
     cls.kind: cls
@@ -20,6 +21,7 @@ CLASSES: dict[str, type[Certificate]] = {
         HiddenWordCertificate,
         DocumentCertificate,
         SquaredCertificate,
+        FidelityCertificate,
     )
 }
 

@@ -20,6 +20,7 @@ from pacsent.threads import in_order
 from pacsent.words.word_table import WordTable, frozen, is_memory_mapped, joined
 
 _BATCH = 1 << 20  # characters that one thread takes at a time
+UNKNOWN = ("drop", "nearest", "pieces")
 
 
 class Vocabulary:
@@ -36,9 +37,11 @@ class Vocabulary:
         a word, everything else a separator. "unicode": NFKC, case-folded, words of any language,
         numbers kept (`pacsent.text.tokenise_unicode`). A callable is for vectors that came with
         their own tokenisation; it cannot be saved.
-    unknown : {"drop", "nearest"}, default="drop"
-        What `encode` does with a word that is not here: leave it out and count it, or take the
-        known word it is a misspelling of, where one is near (`pacsent.words.spelling`).
+    unknown : {"drop", "nearest", "pieces"}, default="drop"
+        What `encode` does with a word that is not here: leave it out and count it; take the
+        known word it is a misspelling of, where one is near (`pacsent.words.spelling`); or take
+        the pieces it consists of: the longest word here that it begins with, then the longest
+        `##` piece that goes on, and so on.
 
     Examples
     --------
@@ -55,8 +58,8 @@ class Vocabulary:
         normalise: str | Callable[[str], list[str]] = "paper",
         unknown: str = "drop",
     ):
-        if unknown not in ("drop", "nearest"):
-            raise ValueError(f"unknown must be 'drop' or 'nearest'. Got {unknown!r} instead.")
+        if unknown not in UNKNOWN:
+            raise ValueError(f"unknown must be one of {UNKNOWN}. Got {unknown!r} instead.")
         if not callable(normalise) and normalise not in TOKENISERS:
             raise ValueError(
                 f"normalise must be one of {sorted(TOKENISERS)} or a callable str -> list of "
@@ -293,7 +296,7 @@ class Vocabulary:
                 f"bounds must rise from at least 0 to at most the {data.size:,} bytes of data. Got "
                 "others instead."
             )
-        if self.normalise != "paper" or self.unknown != "drop":
+        if self.normalise != "paper" or self.unknown == "nearest":
             whole = [data[a:b].tobytes().decode("utf-8") for a, b in itertools.pairwise(bounds)]
             return self._encode_rows(whole, 0, n_jobs=1)
         first = bounds[0]
@@ -305,7 +308,7 @@ class Vocabulary:
         """`encode` for sentences, the first of which is number `first_row` for messages."""
         batches = batches_of(X, first_row)
         words = self._table.lookup if self.normalise_name else None
-        encode = self._encode if self.unknown == "drop" else self._encode_spelled
+        encode = self._encode_spelled if self.unknown == "nearest" else self._encode
         parts = list(in_order(lambda batch: encode(batch, words), batches, n_jobs))
         if not parts:
             parts = [Encoded(np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int64))]
@@ -326,7 +329,7 @@ class Vocabulary:
         >>> encode(["good red wine"]).ids.tolist()
         [0, 1]
         """
-        if self.normalise_name is None or self.unknown != "drop":
+        if self.normalise_name is None or self.unknown == "nearest":
             return lambda texts: self._encode_rows(texts, 0, n_jobs=1)
         words = self._table.lookup
 
@@ -348,20 +351,42 @@ class Vocabulary:
             ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
             known = map(self.index.get, itertools.chain.from_iterable(lists), itertools.repeat(-1))
             ids = np.fromiter(known, dtype=np.int32)
-        n_known = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(ids >= 0)])
         ends = np.concatenate([np.zeros(1, dtype=np.int64), ends])
+        if self.unknown == "pieces" and (ids < 0).any():
+            return self._with_pieces(batch, ids, ends)
+        n_known = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(ids >= 0)])
         offsets = n_known[ends]
         return Encoded(ids[ids >= 0], offsets, np.diff(ends) - np.diff(offsets))
 
+    def _with_pieces(self, batch: "_Batch", ids: np.ndarray, ends: np.ndarray) -> Encoded:
+        """Ids with -1 for unknown words, which become their pieces; token t is of one sentence."""
+        from pacsent._kernels import piece_kernels as kernels
+
+        tokens = list(itertools.chain.from_iterable(map(self.tokens, batch.sentences)))
+        unknown = np.flatnonzero(ids < 0)
+        data, starts = joined([tokens[t] for t in unknown])
+        found, bounds = np.empty(data.size, np.int32), np.zeros(starts.size, np.int64)
+        with np.errstate(over="ignore"):
+            kernels.split_words(data, starts, self._table.lookup, found, bounds)
+        n_ids = np.ones(ids.size, dtype=np.int64)
+        n_ids[unknown] = np.diff(bounds)
+        places = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(n_ids)])
+        flat = np.repeat(ids, n_ids)
+        flat[flat < 0] = found[: bounds[-1]]
+        n_lost = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(n_ids == 0)])
+        return Encoded(flat, places[ends], np.diff(n_lost[ends]))
+
     def _encode_paper(self, data: np.ndarray, bounds: np.ndarray, words) -> Encoded:
         """Bytes to ids by the compiled tokeniser; what is not ASCII separates."""
-        from pacsent._kernels import text_kernels as kernels
+        from pacsent._kernels import piece_kernels, text_kernels
 
         ids = np.empty(data.size, dtype=np.int32)
         offsets = np.zeros(bounds.size, dtype=np.int64)
         n_unknown = np.zeros(bounds.size - 1, dtype=np.int64)
+        split = self.unknown == "pieces"
+        encode = piece_kernels.encode_pieces if split else text_kernels.encode_paper
         with np.errstate(over="ignore"):  # the hash wraps around on purpose
-            n = kernels.encode_paper(data, bounds, words, ids, offsets, n_unknown)
+            n = encode(data, bounds, words, ids, offsets, n_unknown)
         return Encoded(ids[:n].copy(), offsets, n_unknown)
 
     def _encode_spelled(self, batch: "_Batch", words) -> Encoded:

@@ -1,0 +1,82 @@
+"""The command teach."""
+
+import click
+
+from pacsent.cli.command_line import cli, delta_option, device_option, output_options
+from pacsent.cli.printing import counted, echo_json
+from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
+
+
+@cli.command()
+@click.argument("texts", type=TextsPath())
+@click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the student.")
+@click.option(
+    "--vectors",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="The teacher's vectors of TEXTS: a .npy file with one row per text.",
+)
+@click.option(
+    "--encoder",
+    metavar="PATH|URL",
+    help="The teacher: a model of pacsent or sentence-transformers, or a server with OpenAI's "
+    "embeddings interface.",
+)
+@text_options
+@click.option("--n-words", type=click.IntRange(1), default=60_000, help="Words with a vector.")
+@click.option(
+    "--n-pieces",
+    type=click.IntRange(0),
+    default=5_000,
+    help="Pieces that other words are put together from.",
+)
+@click.option(
+    "--normalise",
+    type=click.Choice(["paper", "unicode"]),
+    default="paper",
+    help="How text becomes words; unicode for other languages than English.",
+)
+@click.option("--n-epochs", type=click.IntRange(0), default=3, help="Passes over the texts.")
+@delta_option
+@click.option("--random-state", type=click.IntRange(0), default=0, help="Seed.")
+@click.option(
+    "--checkpoint-dir",
+    type=click.Path(file_okay=False),
+    help="Folder for the state after each pass; the same command goes on from it.",
+)
+@device_option
+@output_options
+def teach(texts, output, vectors, encoder, text_column, input_format, **how):
+    """Teach a static model to imitate an encoder on TEXTS.
+
+    The teacher is an encoder, or only its vectors of TEXTS. A tenth of the texts is held out; the
+    guarantee on the cosines to the teacher is measured on them, printed, and saved with the model.
+    """  # fmt: skip
+    import numpy as np
+
+    from pacsent.storage import check_place, save
+    from pacsent.teaching import teach
+
+    overwrite, as_json, quiet = (how.pop(name) for name in ("overwrite", "as_json", "quiet"))
+    if (vectors is None) == (encoder is None):
+        raise click.UsageError("Give the teacher by --vectors or by --encoder, one of them.")
+    check_place(output, [texts, vectors], overwrite=overwrite)
+    given = list(read_texts(texts, text_column, input_format, quiet))
+    teacher = encoder
+    if vectors is not None:
+        try:
+            teacher = np.load(vectors, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError, OSError) as error:
+            raise ValueError(
+                f"--vectors must be a .npy file of numbers. Got {vectors} instead ({error}). Write "
+                "it with numpy.save."
+            ) from None
+    device = how.pop("device") or "cpu"
+    student = teach(teacher, given, device=device, verbose=not quiet, **how)
+    save(student, output, overwrite=overwrite)
+    n_words = counted(student.word_vectors.n_words, "word")
+    click.echo(f"wrote  {output}: {n_words}, {student.word_vectors.n_dims} dimensions", err=True)
+    if as_json:
+        echo_json({"model": output, "certificate": student.certificate_.to_dict()})
+    else:
+        click.echo(str(student.certificate_))

@@ -1,0 +1,298 @@
+"""Learning a table of word vectors whose sums point where a teacher's vectors point.
+
+    x_s = sum of E_w over the words w of text s,  y_s = x_s / |x_s|,  t_s the teacher's unit vector
+
+Two steps. The first is exact: with the squared loss and a Gaussian prior N(P_w, variance) on every
+word the posterior is Gaussian, and conjugate gradients find its mean,
+
+    min over E of  sum_s |x_s / sqrt(n_s) - t_s|^2 + ridge * sum_w |E_w - P_w|^2
+
+which is w-PB-L2 with the teacher's vectors as targets. The second refines that mean by Adam on
+
+    1 - cos(y_s, t_s) + KL(softmax of t_s.t_r over r || softmax of y_s.y_r over r)
+
+over batches of texts r: the directions and, above all, which texts are near each other.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pacsent._kernels.pooling_kernels import pool_rows
+from pacsent._kernels.teaching_kernels import adam_step, sum_gradients
+from pacsent.maths.arrays import unit_rows
+from pacsent.text.encoded import Encoded
+from pacsent.threads import in_order, n_cores
+
+SCALE = 5.0  # of the table that refining starts from: steps of Adam are absolute
+_BLOCK = 16_384  # texts of one product with all words
+_WARM_UP = 100  # steps in which the rate rises
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """How the table is learned.
+
+    Attributes
+    ----------
+    n_epochs : int, default=3
+        Passes over the texts of the second step.
+    batch_size : int, default=1024
+        Texts that are compared with each other in one step.
+    rate : float, default=0.001
+        Largest size of a step; it falls to 0 along a cosine.
+    inverse_temperature : float, default=20.0
+        Multiplies the cosines before the softmax. Larger values look at nearer neighbours.
+    ridge : float, default=1.0
+        Weight of the prior in the first step, in texts.
+    n_iterations : int, default=10
+        Iterations of conjugate gradients.
+    random_state : int, default=0
+
+    Examples
+    --------
+    >>> SolverOptions(n_epochs=2).batch_size
+    1024
+    """
+
+    n_epochs: int = 3
+    batch_size: int = 1024
+    rate: float = 1e-3
+    inverse_temperature: float = 20.0
+    ridge: float = 1.0
+    n_iterations: int = 10
+    random_state: int = 0
+
+
+class WordGroups(NamedTuple):
+    """The words of texts: text sentences[t] holds words[j] for starts[j] <= t < starts[j + 1]."""
+
+    words: np.ndarray
+    sentences: np.ndarray
+    starts: np.ndarray
+
+    @classmethod
+    def of(cls, encoded: Encoded) -> "WordGroups":
+        """Group the tokens of texts by word."""
+        order = np.argsort(encoded.ids, kind="stable")
+        sentence = np.repeat(np.arange(encoded.n_sentences), np.diff(encoded.offsets))
+        words, starts = np.unique(encoded.ids[order], return_index=True)
+        return cls(words, sentence[order], np.append(starts, encoded.ids.size))
+
+    def sums(self, gradients: np.ndarray) -> np.ndarray:
+        """For each word, the sum of its texts' rows; on all cores, the same for any number."""
+        out = np.empty((self.words.size, gradients.shape[1]), dtype=gradients.dtype)
+        # equal shares of the tokens, not of the words
+        cuts = np.searchsorted(self.starts, np.linspace(0, self.starts[-1], n_cores() + 1)[1:-1])
+        bounds = np.unique([0, *cuts.tolist(), self.words.size])
+
+        def work(part):
+            a, b = part
+            sum_gradients(self.sentences, self.starts[a : b + 1], gradients, out[a:b])
+
+        list(in_order(work, zip(bounds[:-1].tolist(), bounds[1:].tolist()), None))
+        return out
+
+
+def sums(encoded: Encoded, table: np.ndarray, scale: np.ndarray | None = None) -> np.ndarray:
+    """Sum of the rows of each text's words, times its scale: (n_texts, n_dims)."""
+    out = np.empty((encoded.n_sentences, table.shape[1]), dtype=table.dtype)
+    if scale is None:
+        scale = np.ones(encoded.n_sentences)
+    scale = scale.astype(table.dtype)
+    size = -(-encoded.n_sentences // n_cores()) or 1
+
+    def work(start):
+        part = slice(start, start + size)
+        bounds = encoded.offsets[start : start + size + 1]
+        pool_rows(encoded.ids, bounds, table, np.empty(0), scale[part], out[part], False)
+
+    list(in_order(work, range(0, encoded.n_sentences, size), None))
+    return out
+
+
+def least_squares(
+    encoded: Encoded,
+    targets: np.ndarray,
+    prior: np.ndarray,
+    options: SolverOptions,
+    advance: Callable[[int], None] = lambda n: None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of the words' Gaussian posteriors under the squared loss.
+
+    Parameters
+    ----------
+    encoded : Encoded
+        Texts, each with a known word.
+    targets : array, shape (n_texts, n_dims)
+        The teacher's vectors, of any length.
+    prior : array, shape (n_words, n_dims), float32 or float64
+        Means of the prior.
+    advance : callable
+        Called with the number of texts after every block.
+
+    Returns
+    -------
+    means : array, shape (n_words, n_dims)
+    variances : array, shape (n_words,)
+        Of each number of a word's vector, from the diagonal of the precision matrix.
+
+    Examples
+    --------
+    >>> encoded = Encoded(np.array([0, 1], np.int32), np.arange(3), np.zeros(2, np.int64))
+    >>> options = SolverOptions(ridge=1.0, n_iterations=2)
+    >>> least_squares(encoded, np.eye(2), np.zeros((2, 2)), options)[0]
+    array([[0.5, 0. ],
+           [0. , 0.5]])
+    """
+    n, ridge = encoded.n_sentences, prior.dtype.type(options.ridge)
+    scale = 1.0 / np.sqrt(np.maximum(np.diff(encoded.offsets), 1))
+    starts = range(0, n, _BLOCK)
+    blocks = [encoded.take(np.arange(a, min(a + _BLOCK, n))) for a in starts]
+    groups = [WordGroups.of(block) for block in blocks]
+
+    def transposed(of_block):
+        """A.T times what `of_block` gives for each block of texts."""
+        total = np.zeros_like(prior)
+        for start, block, group in zip(starts, blocks, groups):
+            part = slice(start, start + _BLOCK)
+            rows = of_block(part, block) * scale[part, None]
+            total[group.words] += group.sums(np.ascontiguousarray(rows, dtype=prior.dtype))
+            advance(block.n_sentences)
+        return total
+
+    def product(E):
+        return transposed(lambda part, block: sums(block, E, scale[part])) + ridge * E
+
+    precision = np.full(len(prior), float(ridge))
+    for start, block in zip(starts, blocks):
+        weights = np.repeat(scale[start : start + _BLOCK] ** 2, np.diff(block.offsets))
+        precision += np.bincount(block.ids, weights, minlength=len(prior))
+    inverse = (1.0 / precision)[:, None].astype(prior.dtype)
+    means = prior.copy()
+    left = transposed(lambda part, block: unit_rows(np.asarray(targets[part], prior.dtype)))
+    left += ridge * prior - product(means)
+    direction = inverse * left
+    size = np.einsum("ij,ij->j", left, direction)
+    tiny = np.finfo(prior.dtype).tiny
+    for _ in range(options.n_iterations):
+        through = product(direction)
+        step = size / np.maximum(np.einsum("ij,ij->j", direction, through), tiny)
+        means += step * direction
+        left -= step * through
+        before, conditioned = size, inverse * left
+        size = np.einsum("ij,ij->j", left, conditioned)
+        direction = conditioned + size / np.maximum(before, tiny) * direction
+    error = 0.0
+    for start, block in zip(starts, blocks):
+        part = slice(start, start + _BLOCK)
+        wrong = sums(block, means, scale[part]) - unit_rows(np.asarray(targets[part], prior.dtype))
+        error += float(np.einsum("ij,ij->", wrong, wrong, dtype=float))
+    return means, error / (n * prior.shape[1]) / precision
+
+
+def batch_loss(
+    x: np.ndarray, t: np.ndarray, inverse_temperature: float
+) -> tuple[float, np.ndarray]:
+    """Loss of a batch, and its gradient with respect to the sums of word vectors.
+
+        mean over s of  1 - y_s.t_s + KL(softmax_r of b t_s.t_r || softmax_r of b y_s.y_r),  r != s
+
+    Parameters
+    ----------
+    x : array, shape (n, n_dims)
+        Sums of word vectors; y = x / |x|.
+    t : array, shape (n, n_dims)
+        The teacher's unit vectors.
+    inverse_temperature : float
+        b.
+
+    Examples
+    --------
+    >>> x = np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> loss, gradient = batch_loss(x, x / np.linalg.norm(x, axis=1, keepdims=True), 20.0)
+    >>> round(loss, 12), gradient.shape
+    (0.0, (3, 2))
+    """
+    n = len(x)
+    b = x.dtype.type(inverse_temperature)
+    lengths = np.maximum(np.linalg.norm(x, axis=1, keepdims=True), x.dtype.type(1e-6))
+    y = x / lengths
+    loss = 1.0 - float(np.einsum("ij,ij->", y, t)) / n
+    gradient = -t / n
+    if n > 2:
+        p, q = _log_softmax(b * (y @ y.T)), _log_softmax(b * (t @ t.T))
+        expected = np.exp(q)
+        loss += float(np.einsum("ij,ij->", expected, q - p)) / n
+        np.exp(p, out=p)
+        p -= expected
+        gradient += (b / n) * ((p + p.T) @ y)
+    return loss, (gradient - np.einsum("ij,ij->i", gradient, y)[:, None] * y) / lengths
+
+
+def _log_softmax(scores: np.ndarray) -> np.ndarray:
+    """Of each row without its diagonal, in place."""
+    np.fill_diagonal(scores, -1e9)  # its softmax is 0, without an infinity
+    scores -= scores.max(axis=1, keepdims=True)
+    scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
+    return scores
+
+
+class Refinement:
+    """The second step: Adam over batches, epoch by epoch.
+
+    Parameters
+    ----------
+    table : array, shape (n_words, n_dims), float32
+        Where it starts; changed in place.
+    n_texts : int
+    options : SolverOptions
+
+    Attributes
+    ----------
+    epoch : int
+        Epochs done. With the three tables it is all that a checkpoint needs.
+    """
+
+    def __init__(self, table: np.ndarray, n_texts: int, options: SolverOptions):
+        self.table, self.options, self.n_texts, self.epoch = table, options, n_texts, 0
+        self.first, self.second = np.zeros_like(table), np.zeros_like(table)
+
+    @property
+    def n_batches(self) -> int:
+        """Batches of an epoch."""
+        return max(1, round(self.n_texts / self.options.batch_size))
+
+    def rate(self, step: int) -> float:
+        """Size of a step: rising at first, then falling along a cosine."""
+        share = step / (self.n_batches * self.options.n_epochs)
+        return (
+            self.options.rate * min(1.0, (step + 1) / _WARM_UP) * 0.5 * (1 + np.cos(np.pi * share))
+        )
+
+    def batches(self) -> list[np.ndarray]:
+        """The rows of each batch of the next epoch; the same for the same seed and epoch."""
+        rng = np.random.default_rng([self.options.random_state, self.epoch])
+        return np.array_split(rng.permutation(self.n_texts), self.n_batches)
+
+    def run_epoch(
+        self, encoded: Encoded, targets: np.ndarray, advance: Callable[[int], None]
+    ) -> float:
+        """One pass over the texts; returns the mean loss."""
+        total = 0.0
+        for number, rows in enumerate(self.batches(), self.epoch * self.n_batches):
+            batch = encoded.take(rows)
+            t = unit_rows(np.asarray(targets[rows], dtype=np.float32))
+            loss, gradient = batch_loss(
+                sums(batch, self.table), t, self.options.inverse_temperature
+            )
+            groups = WordGroups.of(batch)
+            rates = (self.rate(number), 1 - 0.9 ** (number + 1), 1 - 0.999 ** (number + 1))
+            of_words = groups.sums(gradient)
+            adam_step(groups.words, of_words, self.table, self.first, self.second, rates)
+            total += loss * len(rows)
+            advance(len(rows))
+        self.epoch += 1
+        return total / self.n_texts

@@ -1,0 +1,377 @@
+"""teach: students that imitate an encoder, and the certificate of how well they do."""
+
+import json
+import zlib
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from numpy.testing import assert_allclose
+
+import pacsent
+from pacsent import Index, load, save, teach
+from pacsent._kernels.teaching_kernels import adam_step
+from pacsent.cli import cli
+from pacsent.paper.certificate_reading import certificate_from_json
+from pacsent.teaching import FidelityCertificate, Student, measure_fidelity
+from pacsent.teaching.imitation import checked_vectors
+from pacsent.teaching.table_solver import Refinement, SolverOptions, batch_loss, least_squares
+from pacsent.teaching.word_pieces import learn_pieces, split
+from pacsent.text.encoded import Encoded
+
+N_DIMS = 12
+NOUNS = [
+    "house",
+    "river",
+    "train",
+    "song",
+    "garden",
+    "letter",
+    "window",
+    "bridge",
+    "engine",
+    "market",
+]
+KINDS = ["red", "green", "small", "large", "quiet", "fast", "old", "bright", "heavy", "narrow"]
+VERBS = ["sees", "builds", "finds", "leaves", "paints"]
+
+
+ROWS = np.arange(60)[:, None]
+
+
+def teacher(texts):
+    """Not linear in the words: the length of the text bends the sum of fixed random vectors."""
+    rows = []
+    for text in texts:
+        words = text.split()
+        seeds = [np.random.default_rng(zlib.crc32(word.encode())) for word in words] or [
+            np.random.default_rng(0)
+        ]
+        x = sum(seed.normal(size=N_DIMS) for seed in seeds)
+        rows.append(np.tanh(x / np.sqrt(len(seeds))) + 0.1)
+    return np.array(rows)
+
+
+@pytest.fixture(scope="module")
+def texts():
+    rng = np.random.default_rng(0)
+    parts = (KINDS, NOUNS, VERBS, KINDS, NOUNS)
+    return list(dict.fromkeys(" ".join(rng.choice(part) for part in parts) for _ in range(900)))
+
+
+@pytest.fixture(scope="module")
+def student(texts):
+    return teach(teacher, texts, n_pieces=30)
+
+
+def encoded(rng, n=40, n_words=15):
+    sizes = rng.integers(1, 7, n)
+    ids = rng.integers(0, n_words, sizes.sum()).astype(np.int32)
+    return Encoded(ids, np.concatenate([[0], np.cumsum(sizes)]), np.zeros(n, np.int64))
+
+
+# ---- the solver ----------------------------------------------------------------------------------
+
+
+def test_conjugate_gradients_end_at_the_exact_posterior_mean(rng):
+    batch, n_words = encoded(rng), 15
+    t, prior = rng.normal(size=(40, 4)), rng.normal(size=(n_words, 4))
+    A = np.zeros((40, n_words))
+    for s in range(40):
+        words = batch.ids[batch.offsets[s] : batch.offsets[s + 1]]
+        np.add.at(A[s], words, 1 / np.sqrt(len(words)))
+    unit = t / np.linalg.norm(t, axis=1, keepdims=True)
+    exact = np.linalg.solve(A.T @ A + 2 * np.eye(n_words), A.T @ unit + 2 * prior)
+    found, variances = least_squares(batch, t, prior, SolverOptions(ridge=2.0, n_iterations=60))
+    assert_allclose(found, exact, atol=1e-8)
+    error = ((A @ exact - unit) ** 2).mean()
+    counted = np.zeros(n_words)
+    for s in range(40):
+        words = batch.ids[batch.offsets[s] : batch.offsets[s + 1]]
+        np.add.at(counted, words, 1 / len(words))
+    assert_allclose(variances, error / (counted + 2), rtol=1e-6)
+
+
+def test_the_gradient_of_a_batch_is_the_numerical_one(rng):
+    x, t = rng.normal(size=(2, 6, 3))
+    t /= np.linalg.norm(t, axis=1, keepdims=True)
+    _, gradient = batch_loss(x, t, 7.0)
+    numerical = np.zeros_like(x)
+    for at in np.ndindex(x.shape):
+        step = np.zeros_like(x)
+        step[at] = 1e-6
+        change = batch_loss(x + step, t, 7.0)[0] - batch_loss(x - step, t, 7.0)[0]
+        numerical[at] = change / 2e-6
+    assert_allclose(gradient, numerical, atol=1e-7)
+
+
+def test_a_step_of_adam_is_its_numpy_line(rng):
+    table, first, g = rng.normal(size=(3, 5, 4)).astype(np.float32)
+    second = rng.random((5, 4), dtype=np.float32)
+    rows, rates = np.array([3, 1]), (0.01, 0.19, 0.002)
+    m = first[rows] + 0.1 * (g[:2] - first[rows])
+    v = second[rows] + 0.001 * (g[:2] ** 2 - second[rows])
+    expected = table[rows] - 0.01 * (m / 0.19) / (np.sqrt(v / 0.002) + 1e-8)
+    before = table.copy()
+    adam_step(rows, g[:2], table, first, second, rates)
+    assert_allclose(table[rows], expected, rtol=1e-5)
+    assert_allclose(first[rows], m, rtol=1e-5)
+    assert (table[[0, 2, 4]] == before[[0, 2, 4]]).all()
+
+
+def test_an_epoch_with_torch_is_the_epoch_on_the_cpu(rng):
+    pytest.importorskip("torch")
+    from pacsent.gpu.gpu_teaching import epoch_on_gpu
+
+    batch, t = encoded(rng), rng.normal(size=(40, 4)).astype(np.float32)
+    start = rng.normal(size=(15, 4)).astype(np.float32)
+    options = SolverOptions(n_epochs=2, batch_size=10, rate=0.05)
+    one, two = (Refinement(start.copy(), 40, options) for _ in range(2))
+    for _ in range(2):
+        one.run_epoch(batch, t, lambda n: None)
+        epoch_on_gpu(two, batch, t, lambda n: None, "cpu")
+    assert_allclose(one.table, two.table, atol=2e-4)
+    assert np.abs(one.table - start).max() > 0.003
+
+
+def test_refining_lowers_the_loss(rng):
+    batch, t = encoded(rng), rng.normal(size=(40, 4)).astype(np.float32)
+    work = Refinement(rng.normal(size=(15, 4)).astype(np.float32), 40,
+                      SolverOptions(n_epochs=60, batch_size=20, rate=0.1))  # fmt: skip
+    losses = [work.run_epoch(batch, t, lambda n: None) for _ in range(60)]
+    assert losses[-1] < 0.8 * losses[0]
+
+
+def test_pieces_split_the_words_they_were_learned_from():
+    rare = [("walking", 3), ("walked", 2), ("talking", 2), ("talks", 1)]
+    pieces = {piece[2:] for piece in learn_pieces(rare, {"walk", "talk"}, 12)}
+    assert {"ing", "ed"} <= pieces
+    assert split("walking", {"walk"}, pieces) == ["walk", "##ing"]
+
+
+# ---- the student ---------------------------------------------------------------------------------
+
+
+def test_a_student_points_where_its_teacher_points(student, texts):
+    vectors, taught = teacher(texts), student.encode(texts)
+    cosines = (taught * vectors).sum(1) / np.linalg.norm(vectors, axis=1)
+    assert cosines.mean() > 0.93
+    assert_allclose(np.linalg.norm(taught, axis=1), 1, atol=1e-5)
+    assert student.certificate_.cosine_bound < cosines.mean()
+
+
+def test_a_student_reads_unknown_words_by_their_pieces(texts):
+    more = [f"{text} {noun}ish" for text in texts[:90] for noun in NOUNS[:3]]
+    student = teach(teacher, texts + more, n_words=21, n_pieces=40, n_epochs=1)
+    vectors, variances = student.posterior(["gardenish", "house"])
+    assert np.isfinite(vectors).all() and np.isfinite(variances).all()
+    assert "##ish" in student.word_vectors.words
+
+
+def test_the_same_call_gives_the_same_student_and_vectors_alone_are_enough(student, texts):
+    again = teach(teacher, texts, n_pieces=30)
+    assert (again.word_vectors.input_vectors == student.word_vectors.input_vectors).all()
+    assert again.certificate_ == student.certificate_
+    black_box = teach(teacher(texts).astype(np.float32), texts, n_pieces=30)
+    assert black_box.certificate_.mean_cosine > 0.9
+    assert black_box.certificate_.teacher == "stored vectors"
+
+
+def test_an_interrupted_teaching_goes_on_to_the_same_student(tmp_path, texts, student, monkeypatch):
+    run_epoch = Refinement.run_epoch
+
+    def interrupted(self, *arguments):
+        if self.epoch == 1:
+            raise KeyboardInterrupt
+        return run_epoch(self, *arguments)
+
+    monkeypatch.setattr(Refinement, "run_epoch", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        teach(teacher, texts, n_pieces=30, checkpoint_dir=tmp_path / "kept")
+    monkeypatch.setattr(Refinement, "run_epoch", run_epoch)
+    with pytest.raises(ValueError, match="checkpoint_dir must be a folder of the same teaching"):
+        teach(teacher, texts, n_pieces=30, checkpoint_dir=tmp_path / "kept", random_state=1)
+    found = teach(teacher, texts, n_pieces=30, checkpoint_dir=tmp_path / "kept")
+    assert (found.word_vectors.input_vectors == student.word_vectors.input_vectors).all()
+    assert not (tmp_path / "kept").exists()
+
+
+def test_a_student_is_saved_with_its_certificate(student, texts, tmp_path):
+    opened = load(save(student, tmp_path / "model"))
+    assert isinstance(opened, Student)
+    assert (opened.encode(texts) == student.encode(texts)).all()
+    assert_allclose(opened.posterior(texts[:9])[1], student.posterior(texts[:9])[1], rtol=1e-5)
+    assert opened.certificate_ == student.certificate_
+    config = tmp_path / "model" / "config.json"
+    config.write_text(config.read_text().replace("delta", "gamma"))
+    with pytest.raises(ValueError):
+        load(tmp_path / "model")
+
+
+def test_a_student_works_where_an_encoder_does(student, texts, tmp_path):
+    index = Index(student)
+    index.add(texts[:200])
+    assert index.search(texts[7], k=1)[0].text == texts[7]
+    opened = load(save(index, tmp_path / "index"))
+    assert opened.search(texts[7], k=1)[0].text == texts[7]
+    assert student.similarity([texts[0]], [texts[0]])[0, 0] == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.slow
+def test_a_student_works_in_the_classifier(student, texts):
+    labels = ["red" if text.startswith(("red", "old")) else "other" for text in texts]
+    classifier = pacsent.TextClassifier(student, n_jobs=1).fit(texts, labels)
+    assert classifier.score(texts, labels) > 0.9
+
+
+def test_a_compressed_student_keeps_the_cosines(student, texts, tmp_path):
+    small = student.compress(bits=8)
+    assert small.certificate_ is None
+    one, other = (made.similarity(texts[:30], texts[30:60]) for made in (small, student))
+    assert_allclose(one, other, atol=0.05)
+    cut = student.compress(n_dims=10)
+    assert load(save(cut, tmp_path / "small")).encode(texts[:2]).shape == (2, 10)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda v: v[:-1], "one row for each of the 60 texts. Got 59 rows"),
+        (lambda v: v[:, 0], r"floats of shape \(n_texts, n_dims\). Got float64 of shape \(60,\)"),
+        (lambda v: v.astype(int), "Got int64"),
+        (lambda v: np.where(ROWS == 7, np.nan, v), r"nan or infinity in 1 .*row 7"),
+        (lambda v: np.where(ROWS > 57, 0, v), r"zeros in 2 of 60 rows .*row 58"),
+    ],
+)  # fmt: skip
+def test_vectors_that_are_none_are_refused_by_row(texts, change, message):
+    with pytest.raises(ValueError, match=message):
+        teach(change(teacher(texts[:60])), texts[:60])
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"n_words": 0}, "n_words must be an integer of at least 1"),
+        ({"n_epochs": -1}, "n_epochs must be an integer of at least 0"),
+        ({"delta": 1}, "delta must be strictly between"),
+        ({"holdout": 1.5}, "holdout must be strictly between"),
+        ({"device": "tpu"}, "device must be 'cpu', 'cuda'"),
+    ],
+)
+def test_wrong_options_are_refused(texts, how, message):
+    with pytest.raises(ValueError, match=message):
+        teach(teacher, texts[:60], **how)
+
+
+def test_too_few_texts_and_texts_without_words_are_refused():
+    with pytest.raises(ValueError, match="texts must be at least 10"):
+        teach(teacher, ["a b"] * 3)
+    with pytest.raises(ValueError, match="texts must have words that occur twice"):
+        teach(np.ones((40, 3)), ["!" * n for n in range(1, 41)])
+    with pytest.raises(ValueError, match="holdout must leave different texts"):
+        teach(np.ones((40, 3)), ["a b"] * 40)
+
+
+# ---- the certificate -----------------------------------------------------------------------------
+
+
+def test_the_certificate_follows_from_its_parts(student):
+    certificate = student.certificate_
+    assert certificate.verify()
+    again = certificate_from_json(certificate.to_json())
+    assert isinstance(again, FidelityCertificate) and again == certificate
+    values = certificate.to_dict()
+    for name, value in {"bound": 0.0, "neighbour_bound": 0.0, "n": 3, "n_collection": 0}.items():
+        with pytest.raises(ValueError, match=name):
+            FidelityCertificate.from_dict({**values, name: value}).verify()
+    assert "average cosine to the teacher is at least 0." in certificate.sentence()
+    assert "10 nearest neighbours" in str(certificate)
+
+
+def test_cosines_and_neighbours_by_hand():
+    rows = np.vstack([np.eye(11), np.eye(11)])
+    same = measure_fidelity(rows, 3 * rows)
+    assert same.mean_cosine == 1 and same.recall == 1 and same.n_collection == 11
+    opposite = measure_fidelity(rows, -rows)
+    assert opposite.mean_cosine == -1 and opposite.cosine_bound == -1
+    few = measure_fidelity(np.eye(4), np.eye(4))
+    assert few.recall is None and "neighbours" not in few.sentence() and few.verify()
+
+
+def test_the_certificate_keeps_its_guarantee_and_the_plain_mean_does_not(rng):
+    """200 samples from a known distribution; the collection of each sample is its own."""
+
+    def draw(n):
+        t = rng.normal(size=(n, 6))
+        noise = rng.choice([0.2, 2.5], size=(n, 1), p=[0.8, 0.2]) * rng.normal(size=(n, 6))
+        return t + noise, t
+
+    many = draw(200_000)
+    x, y = (m / np.linalg.norm(m, axis=1, keepdims=True) for m in many)
+    true_cosine = (x * y).sum(1).mean()
+    wrong = np.zeros(4)
+    n_samples, n_true = 200, 400
+    for _ in range(n_samples):
+        taught, vectors = draw(80)
+        found = measure_fidelity(taught, vectors, delta=0.2)
+        # what is found for new queries in the collection of this very sample
+        new = draw(n_true)
+        both = measure_neighbours(taught[:40], vectors[:40], *new)
+        wrong += [
+            found.cosine_bound > true_cosine,
+            found.mean_cosine > true_cosine,
+            found.recall_bound > both + 0.02,
+            found.recall > both,
+        ]
+    assert wrong[0] / n_samples <= 0.1 + 0.06  # each of the two has delta / 2
+    assert wrong[2] / n_samples <= 0.1 + 0.06
+    assert wrong[1] / n_samples > 0.3 and wrong[3] / n_samples > 0.3
+
+
+def measure_neighbours(taught, vectors, new_taught, new_vectors):
+    """Share of the ten nearest that are found, by sorting."""
+
+    def unit(m):
+        return m / np.linalg.norm(m, axis=1, keepdims=True)
+
+    near = [
+        np.argsort(-unit(new) @ unit(collection).T, axis=1)[:, :10]
+        for new, collection in ((new_taught, taught), (new_vectors, vectors))
+    ]
+    return np.mean([len(set(a) & set(b)) / 10 for a, b in zip(*near)])
+
+
+def test_copies_are_used_once(texts):
+    student = teach(teacher, texts[:200] + texts[:50], n_epochs=0)
+    assert student.certificate_.n_duplicates == 50
+    assert student.certificate_.n == 20
+    with pytest.raises(ValueError, match="row 0"):
+        checked_vectors(np.zeros((1, 2)), 1)
+
+
+# ---- the command ---------------------------------------------------------------------------------
+
+
+def test_the_command_teaches_from_vectors_alone(tmp_path, texts):
+    (tmp_path / "t.txt").write_text("\n".join(texts) + "\n")
+    np.save(tmp_path / "v.npy", teacher(texts).astype(np.float32))
+    line = ["teach", str(tmp_path / "t.txt"), "--vectors", str(tmp_path / "v.npy"), "-o",
+            str(tmp_path / "m"), "--n-pieces", "20", "--quiet", "--json"]  # fmt: skip
+    done = CliRunner().invoke(cli, line)
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)["certificate"]
+    assert found["kind"] == "fidelity"
+    assert load(tmp_path / "m").certificate_.bound == found["bound"]
+
+
+def test_the_command_refuses_two_teachers_none_and_other_files(tmp_path, texts):
+    (tmp_path / "t.txt").write_text("\n".join(texts[:60]) + "\n")
+    np.save(tmp_path / "v.npy", teacher(texts[:59]).astype(np.float32))
+    start = ["teach", str(tmp_path / "t.txt"), "-o", str(tmp_path / "m"), "--quiet"]
+    none = CliRunner().invoke(cli, start)
+    assert none.exit_code == 2 and "--vectors or by --encoder" in none.output
+    rows = CliRunner().invoke(cli, [*start, "--vectors", str(tmp_path / "v.npy")])
+    assert rows.exit_code == 1 and "59 rows" in rows.output
+    other = CliRunner().invoke(cli, [*start, "--vectors", str(tmp_path / "t.txt")])
+    assert other.exit_code == 1 and "--vectors must be a .npy file" in other.output
+    assert not (tmp_path / "m").exists()
