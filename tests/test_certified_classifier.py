@@ -64,9 +64,9 @@ def test_a_pipeline_on_texts_is_certified(on_texts):
     assert np.array_equal(on_texts.predict(new), on_texts.estimator_.predict(new))
     sets = on_texts.predict_set(new, error=0.15)
     assert np.mean([label in found for label, found in zip(labels, sets)]) >= 0.85
-    answers = on_texts.abstain(error=0.2).predict(new)
+    answers = on_texts.abstain(error=0.25).predict(new)
     wrong = [a != b for a, b in zip(answers, labels) if a is not None]
-    assert len(wrong) > 1000 and np.mean(wrong) <= 0.2
+    assert len(wrong) > 1000 and np.mean(wrong) <= 0.25
 
 
 def test_rows_of_arrays_tables_and_matrices_are_certified(on_rows):

@@ -41,7 +41,8 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("classify")
     write(folder / "train.tsv", rows(400))
     write(folder / "new.tsv", rows(300, seed=1))
-    run("train", folder / "train.tsv", "-o", folder / "model", "--holdout", "0.4", *QUICK)
+    how = ("--holdout", "0.4", "--random-state", 0, *QUICK)
+    run("train", folder / "train.tsv", "-o", folder / "model", *how)
     return folder
 
 
@@ -58,7 +59,7 @@ def test_training_prints_the_certificate(folder, tmp_path):
 def test_the_share_held_out_is_chosen_by_the_number_of_labels(folder, tmp_path):
     how = ("--holdout", "auto", "--json", "--random-state", 0, "--n-candidates", 5, *QUICK)
     found = json.loads(run("train", folder / "train.tsv", "-o", tmp_path / "m", *how))
-    assert found["certificate"]["n"] == 120  # 0.3 of 400
+    assert 110 < found["certificate"]["n"] <= 120  # 0.3 of 400, near-duplicates once
     assert found["certificate"]["corrections"] == {"candidates": 5}
     assert isinstance(pacsent.load(tmp_path / "m"), pacsent.CertifiedClassifier)
 
@@ -156,8 +157,8 @@ def test_explanations(folder, tmp_path):
 
 
 def test_watching_raises_the_alarm_only_where_the_stream_changes(folder, tmp_path):
-    # which texts are held back is drawn anew each time: at alpha = 0.05 one run in twenty may well
-    # raise a false alarm (their rate is simulated in test_guarantees.py), at 1e-6 none will
+    # at alpha = 0.05 one run in twenty may well raise a false alarm (their rate is simulated in
+    # test_guarantees.py), at 1e-6 none will
     texts = tmp_path / "texts.txt"
     texts.write_text("".join(f"{text}\n" for _, text in rows(300, seed=4)))
     assert "No alarm" in run("watch", folder / "model", texts, "--alpha", "1e-6")

@@ -133,7 +133,7 @@ def _plain(value, row, name):
     return plain
 
 
-def encoded_labels(labels: Any, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+def encoded_labels(labels: Any, texts: Sequence) -> tuple[np.ndarray, np.ndarray]:
     """(classes, the position of each text's class): what a classifier is fitted on.
 
     Examples

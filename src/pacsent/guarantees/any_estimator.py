@@ -155,7 +155,7 @@ def out_of_fold(
         rest = np.setdiff1d(np.arange(y.size), left_out)
         some = None if groups is None else groups[rest]
         model = fitted(estimator, taken(X, rest), classes[y[rest]], None, some)
-        columns = [place[name] for name in model.classes_.tolist()]
+        columns = np.array([place[name] for name in model.classes_.tolist()])
         scores = _scores(model, model.classes_, taken(X, left_out), left_out.size)
         found[np.ix_(left_out, columns)] = scores
     return OutOfFold(found[folds.judged], y[folds.judged])
