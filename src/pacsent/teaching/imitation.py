@@ -312,7 +312,7 @@ class _Solving:
         """Of everything that decides the result."""
         found = hashlib.sha256(json.dumps(vars(self.options), sort_keys=True).encode())
         for array in (self.encoded.ids, self.encoded.offsets, self.targets):
-            found.update(np.ascontiguousarray(array))
+            found.update(np.ascontiguousarray(array).data)
         return found.hexdigest()
 
     def _keep(self, work, variances):
