@@ -32,6 +32,8 @@ from pacsent.progress import bar
 from pacsent.text.encoded import Encoded
 
 _DOCUMENTS = 2048  # measured at once
+_MANY = 2000  # documents from which on a smaller share fits and calibrates the rule
+_SPLITS = (0.3, 0.1)  # below, and from there on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,9 @@ class ContinuationOptions(CertifyOptions):
     anytime : bool, default=False
         Keep the documents in their order and use bets that do not depend on their number. The bound
         then holds after every document of a stream at once.
+    split : float or None, default=None
+        Share of the documents that fits and calibrates the rule. None: 0.3, from 2,000 documents on
+        0.1.
 
     Examples
     --------
@@ -62,6 +67,7 @@ class ContinuationOptions(CertifyOptions):
     n_noise: int = 256
     bound: str = "betting"
     anytime: bool = False
+    split: float | None = None  # type: ignore[assignment]
 
     def __post_init__(self):
         super().__post_init__()
@@ -316,8 +322,13 @@ def measure(sample: Sample) -> tuple[ContinuationCertificate, Continuation]:
     check_sample(rows.size, encoded)
     # a stream keeps its order, and its start is set aside
     learns = options.calibrate or (options.refit and sample.encoder.learns_from_text)
-    least = int(learns and options.split > 0)
-    aside, rest, certified_rows = divided(sample, rows, shuffle=not options.anytime, least=least)
+    split = options.split
+    if split is None:
+        split = _SPLITS[rows.size >= _MANY]
+    least = int(learns and split > 0)
+    aside, rest, certified_rows = divided(
+        sample, rows, split=split, shuffle=not options.anytime, least=least
+    )
     rule = fixed_rule(sample, encoded.take(aside))
     losses = rule.losses(encoded.take(certified_rows), sample.rng, options.verbose)
     held_out: dict = {}

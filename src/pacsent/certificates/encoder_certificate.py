@@ -123,7 +123,7 @@ class CertifyOptions:
         power = self.noise_power
         self._must(is_number(power) and power >= 0, "noise_power", "a finite number >= 0")
         finite_list("bias", 0.0 if self.bias is None else self.bias)
-        shares = self.split, self.holdout
+        shares = 0.1 if self.split is None else self.split, self.holdout
         if not all(is_number(x) and 0 <= x < 1 for x in shares) or sum(shares) >= 1:
             raise ValueError(
                 f"split and holdout must be shares with a positive rest. Got {self.split!r} and "
@@ -595,17 +595,23 @@ def check_sample(n: int, encoded: Encoded) -> None:
 
 
 def divided(
-    sample: Sample, rows: np.ndarray, *, shuffle: bool = True, least: int = 0
+    sample: Sample,
+    rows: np.ndarray,
+    *,
+    split: float | None = None,
+    shuffle: bool = True,
+    least: int = 0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(set aside, held out, certified) documents; at least `least` are set aside."""
     options = sample.options
+    split = options.split if split is None else split
     if shuffle:
         rows = sample.rng.permutation(rows)
-    n_aside = max(least, int(options.split * rows.size))
+    n_aside = max(least, int(split * rows.size))
     n_rest = int(options.holdout * rows.size)
     if n_aside + n_rest >= rows.size:
         raise ValueError(
-            f"split and holdout must leave documents to certify. Got {options.split} and "
+            f"split and holdout must leave documents to certify. Got {split} and "
             f"{options.holdout} of {rows.size} documents instead."
         )
     return rows[:n_aside], rows[n_aside : n_aside + n_rest], rows[n_aside + n_rest :]

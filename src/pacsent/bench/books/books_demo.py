@@ -68,6 +68,9 @@ def run(
     say(_line("passages of the same books", same_books))
     other_books = guarantee(words, *by_book(books), random_state, n_jobs)
     say(_line("a third book of each author", other_books))
+    say(
+        f"    with each book as one example, on further books: {other_books['bound_new_books']:.3f}"
+    )
     curve = accuracy_curve(words, old, new, SIZES, random_state, n_jobs)
     for point in curve:
         say(f"  accuracy with {point['n_labels']:>5,} labels: {point['with vectors']:.3f}")
@@ -176,8 +179,11 @@ def guarantee(
     right = guesses == np.array([p.author for p in new])
     test = check_exchangeable(texts, new_texts, words=words, seed=seed)
     certificate = classifier.certificate_
+    books = {"groups": [p.book for p in new], "random_state": seed}
+    of_books = classifier.certify(new_texts, [p.author for p in new], **books)
     return {
         "bound": float(certificate.bound),
+        "bound_new_books": float(of_books.bound),
         "error": float(1 - right.mean()),
         "n_fitted": len(texts) - certificate.n,
         "n_calibration": certificate.n,
