@@ -79,6 +79,7 @@ RUNS = {
     "classify_alarms --repeats 2": (),
     "classify_bounds --sets subj --labels 50": (),
     "certify": (),
+    "choose_holdout --draws 1": (),
     "choose_sif": (),
     "corpora --gigabytes 0.001": (),
     "distributed --quick --n-epochs 1 --cores 1": (),
