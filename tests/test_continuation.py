@@ -311,7 +311,7 @@ class TestVerify:
         "change, message",
         [
             ({"delta": 1.5}, "delta must be strictly between 0 and 1"),
-            ({"n": 3}, "n must be 420, the number of losses"),
+            ({"n": 3}, "n must be 300, the number of losses"),
             ({"n": -3}, "n must be an integer of at least 1"),
             ({"bound": float("nan")}, r"bound must be in \[0, 1\]"),
             ({"bound": 0.1}, "computed from its parts"),

@@ -16,7 +16,6 @@ _HOMES = {
     "push_to_hub": "storage",
     "TextClassifier": "classify",
     "CertifiedClassifier": "guarantees",
-    "certify_predictions": "guarantees",
     "certify": "certificates",
     "certify_predictions": "guarantees",
     "Index": "encoders",
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
     from pacsent.encoders.index import Index
     from pacsent.encoders.methods import METHODS, make
     from pacsent.guarantees.certified_classifier import CertifiedClassifier
-    from pacsent.guarantees.predictions import certify_predictions
     from pacsent.guarantees.predictions import certify_predictions
     from pacsent.storage import load, push_to_hub, save
     from pacsent.teaching.imitation import teach
