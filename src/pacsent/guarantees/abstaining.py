@@ -143,7 +143,7 @@ class Abstaining:
     Examples
     --------
     >>> from pacsent import CertifiedClassifier, TextClassifier
-    >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
+    >>> texts = [f"a {('good', 'bad')[n % 2]} film, number {n}" for n in range(80)]
     >>> classifier = CertifiedClassifier(TextClassifier(), holdout=0.5, random_state=0)
     >>> _ = classifier.fit(texts, ["up", "down"] * 40)
     >>> careful = classifier.abstain(error=0.1)

@@ -89,7 +89,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     >>> certified.predict(["so good", "so bad"]).tolist()
     ['up', 'down']
     >>> certified.certificate_.n, round(certified.certificate_.bound, 3)
-    (79, 0.038)
+    (40, 0.072)
     >>> certified.predict_set(["so good"], error=0.1)
     [['up']]
     """

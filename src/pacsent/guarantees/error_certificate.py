@@ -220,9 +220,9 @@ class ErrorCertificate(Certificate):
         for name, bound in self.loss_bounds.items():
             if name in (BRIER, LOG_LOSS):
                 largest = LARGEST.get(name, 1.0)
-                mean = largest * float(unpacked_losses(self.losses[name]).mean())
+                seen = largest * float(unpacked_losses(self.losses[name]).mean())
                 least = f" (probabilities below {LEAST_PROBABILITY:g} count as this)"
-                rows.append((name, f"at most {rounded_up(bound)} (observed {mean:.4f})"
+                rows.append((name, f"at most {rounded_up(bound)} (observed {seen:.4f})"
                              f"{least if name == LOG_LOSS else ''}."))  # fmt: skip
         n_bounds = 1 + sum(map(len, (self.class_bounds, self.answer_bounds, self.loss_bounds)))
         if n_bounds > 1:

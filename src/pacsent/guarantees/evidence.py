@@ -170,7 +170,7 @@ def digest(values: Any) -> str:
     """SHA-256 of labels or texts, or of the rows of an array or a table, in their order.
 
     >>> digest(["a", "b"])[:8], digest(["ab"])[:8]
-    ('0473ef2d', 'b9d5f5f6')
+    ('3554d2b8', 'f9ca6d37')
     """
     if isinstance(values, list) and not hasattr(next(iter(values), ""), "shape"):
         return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()

@@ -29,7 +29,7 @@ def units_of(X: Any, near: float | None = NEAR) -> np.ndarray:
     Examples
     --------
     >>> units_of(["a dull film with no plot", "a dull film without plot", "so good"])
-    array([0, 1, 2])
+    array([0, 0, 1])
     >>> units_of(np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 4.0]]))
     array([0, 0, 1])
     """
