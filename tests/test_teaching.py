@@ -375,3 +375,11 @@ def test_the_command_refuses_two_teachers_none_and_other_files(tmp_path, texts):
     other = CliRunner().invoke(cli, [*start, "--vectors", str(tmp_path / "t.txt")])
     assert other.exit_code == 1 and "--vectors must be a .npy file" in other.output
     assert not (tmp_path / "m").exists()
+
+
+def test_the_packaged_student_knows_what_sentences_mean():
+    student = load("english_taught")
+    vectors = student.encode(["A man is playing a guitar.", "Someone plays an instrument.", "Taxes"])
+    cosines = vectors @ vectors.T
+    assert vectors.shape == (3, 256) and cosines[0, 1] > 0.4 > cosines[0, 2]
+    assert student.encode(["supercalifragilisticexpialidocious"]).any()  # by its pieces
