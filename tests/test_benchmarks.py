@@ -78,6 +78,8 @@ RUNS = {
     "classify model --sets subj": (),
     "classify_alarms --repeats 2": (),
     "classify_bounds --sets subj --labels 50": (),
+    "procedures abstain --sets subj --labels 60 --runs 2": (),
+    "procedures sets --sets subj": (),
     "certify": (),
     "choose_holdout --draws 1": (),
     "choose_sif": (),

@@ -109,8 +109,8 @@ class DocumentCertificate(WordRiskCertificate):
         return (
             f"Certificate B: with {self.confidence} confidence, on a new document from the same "
             "source a classifier that tells one half of the document's words, chosen at random, "
-            "from random words, by a vector made of the other half, is wrong at most "
-            f"{percent(self.bound)} of the time (guessing: {100 * self.trivial_value:.4g} %)."
+            f"from random words, by a vector made of the other half,{self.weighted} is wrong at "
+            f"most {percent(self.bound)} of the time (guessing: {100 * self.trivial_value:.4g} %)."
         )
 
 

@@ -205,6 +205,13 @@ class WordRiskCertificate(GibbsCertificate):
     def trivial_value(self) -> float:
         return min(self.weights)
 
+    @property
+    def weighted(self) -> str:
+        """What the headline says where true words and noise words do not weigh the same."""
+        if tuple(self.weights) == (0.5, 0.5):
+            return ""
+        return f" (true words weighted {self.weights[0]:.4g}, noise {self.weights[1]:.4g})"
+
     def _check(self) -> None:
         super()._check()
         weights = self.weights

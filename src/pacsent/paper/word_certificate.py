@@ -122,13 +122,10 @@ class WordCertificate(WordRiskCertificate):
         return measure(prepare(encoder, texts, self.original_options()))[0]
 
     def sentence(self) -> str:
-        weighted = ""
-        if tuple(self.weights) != (0.5, 0.5):
-            weighted = f" (true words weighted {self.weights[0]:.4g})"
         return (
             f"Certificate {self.kind}: with {self.confidence} confidence, a classifier that tells "
-            f"{self.unseen} from a random word, by the document's vector,{weighted} is wrong at "
-            f"most {percent(self.bound)} of the time (guessing: {100 * self.trivial_value:.4g} %)."
+            f"{self.unseen} from a random word, by the document's vector,{self.weighted} is wrong "
+            f"at most {percent(self.bound)} of the time (guessing: {100 * self.trivial_value:.4g} %)."
         )
 
     def details(self) -> str:
