@@ -59,7 +59,8 @@ class CrossLabelSets(BaseEstimator):
         n_folds = check_count("n_folds", self.n_folds)
         estimator = TextClassifier("english") if self.estimator is None else self.estimator
         X = as_samples(X, only_texts=isinstance(estimator, TextClassifier))
-        classes, at = inputs.encoded_labels(y, range(n_samples(X)))
+        rows: Any = range(n_samples(X))
+        classes, at = inputs.encoded_labels(y, rows)
         _, text_of = np.unique(row_fingerprints(X), return_inverse=True)
         n_texts = int(text_of.max()) + 1
         if not 2 <= n_folds <= n_texts:

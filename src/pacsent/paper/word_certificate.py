@@ -125,7 +125,8 @@ class WordCertificate(WordRiskCertificate):
         return (
             f"Certificate {self.kind}: with {self.confidence} confidence, a classifier that tells "
             f"{self.unseen} from a random word, by the document's vector,{self.weighted} is wrong "
-            f"at most {percent(self.bound)} of the time (guessing: {100 * self.trivial_value:.4g} %)."
+            f"at most {percent(self.bound)} of the time (guessing: "
+            f"{100 * self.trivial_value:.4g} %)."
         )
 
     def details(self) -> str:
