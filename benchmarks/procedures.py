@@ -183,8 +183,10 @@ def streams(given, words):
         common = np.bincount(y).argmax()
         often = np.where(y == common, 3.0, 1.0)
         for kind, chance in (
-            ("unchanged", np.ones(y.size)), ("class removed", (y != common) * 1.0), ("class x 3", often),
-        ):  # fmt: skip
+            ("unchanged", np.ones(y.size)),
+            ("class removed", (y != common) * 1.0),
+            ("class x 3", often),
+        ):
             at, before, named = [], [], 0
             for seed in range(given.runs):
                 rng = np.random.default_rng(seed)

@@ -33,9 +33,9 @@ class ClassThresholds:
     Examples
     --------
     >>> from pacsent import CertifiedClassifier, TextClassifier
-    >>> texts = [f"a {word} film, number {n}" for n in range(60) for word in ("good", "bad")]
+    >>> texts = [f"a {word} film, number {n}" for n in range(150) for word in ("good", "bad")]
     >>> classifier = CertifiedClassifier(TextClassifier(), holdout=0.5, random_state=0)
-    >>> _ = classifier.fit(texts, ["up", "down"] * 60)
+    >>> _ = classifier.fit(texts, ["up", "down"] * 150)
     >>> sure = classifier.thresholds(precision=0.8)
     >>> sure.predict(["a good film"])
     [['up']]
