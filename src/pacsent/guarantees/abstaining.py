@@ -150,7 +150,7 @@ class Abstaining:
     >>> careful.predict(["a good film"])
     ['up']
     >>> classifier.abstain().error  # the smallest round error that answers half of the texts
-    0.25
+    0.15
     """
 
     classifier: Any
