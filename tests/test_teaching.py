@@ -379,7 +379,8 @@ def test_the_command_refuses_two_teachers_none_and_other_files(tmp_path, texts):
 
 def test_the_packaged_student_knows_what_sentences_mean():
     student = load("english_taught")
-    vectors = student.encode(["A man is playing a guitar.", "Someone plays an instrument.", "Taxes"])
+    texts = ["A man is playing a guitar.", "Someone plays an instrument.", "Taxes"]
+    vectors = student.encode(texts)
     cosines = vectors @ vectors.T
     assert vectors.shape == (3, 256) and cosines[0, 1] > 0.4 > cosines[0, 2]
     assert student.encode(["supercalifragilisticexpialidocious"]).any()  # by its pieces
