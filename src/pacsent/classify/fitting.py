@@ -429,9 +429,9 @@ def decisions_left_out(
             for f in np.unique(fold)
         ]
 
-    values = {f: [] for f in range(len(held_out))}
-    for some, found in zip(tasks, _in_threads(work, tasks, n_threads)):
-        for f, part in zip(sorted({problem[0] for problem in some}), found):
+    values: dict[int, list[np.ndarray]] = {f: [] for f in range(len(held_out))}
+    for task, parts in zip(tasks, _in_threads(work, tasks, n_threads)):
+        for f, part in zip(sorted({problem[0] for problem in task}), parts):
             values[f].append(part)
     n_columns = len(rows.columns)
     return np.concatenate(

@@ -138,7 +138,8 @@ def control_false_discoveries(
     has, proba = _checked(labels, probabilities, classes, error, delta)
     starts = np.searchsorted(GRID, STARTS)
     if planning is not None:
-        starts = _planned(*_checked(*planning, classes, error, delta), error)
+        known, chances = _checked(*planning, classes, error, delta)
+        starts = _planned(known, chances, error)
     lowest = GRID.size
     for start in set(starts.tolist()):
         at = start
