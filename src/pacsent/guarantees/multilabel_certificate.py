@@ -44,7 +44,7 @@ class MultilabelCertificate(Certificate):
     --------
     >>> right = np.tile([[1, 0], [0, 1], [1, 1]], (50, 1))
     >>> certificate = certify_multilabel(right, right, classes=["joy", "love"])
-    >>> certificate.bound < 0.03, certificate.micro_f1_bound > 0.95, certificate.verify()
+    >>> certificate.bound < 0.03, certificate.micro_f1_bound > 0.95, bool(certificate.verify())
     (True, True, True)
     """
 
@@ -137,6 +137,12 @@ def certify_multilabel(
         Probability that any of the bounds is wrong.
     n_candidates : int
         How many rules were compared on these texts before this one was kept.
+
+    Examples
+    --------
+    >>> labels = [{"joy"}, {"joy", "love"}, {"love"}, set()] * 50
+    >>> certify_multilabel(labels, labels, classes=["joy", "love"]).n_errors
+    0
     """
     check_probability("delta", delta)
     check_count("n_candidates", n_candidates)

@@ -100,6 +100,14 @@ def control_false_negatives(
     classes : array, optional
         The label of each column, for sets.
     error, delta : float
+
+    Examples
+    --------
+    >>> labels = [{"joy"}, {"love"}] * 100
+    >>> proba = np.tile([[0.9, 0.2], [0.1, 0.8]], (100, 1))
+    >>> found = control_false_negatives(labels, proba, classes=["joy", "love"])
+    >>> 0.2 < found.threshold <= 0.8
+    True
     """
     has, proba = _checked(labels, probabilities, classes, error, delta)
     n_labels = np.maximum(has.sum(axis=1), 1)
@@ -134,6 +142,14 @@ def control_false_discoveries(
         Of texts other than the calibration texts, such as predictions for training texts that were
         left out: the places are where these have 0.4, 0.6, 0.75 and 0.9 of `error`. Without them,
         the thresholds 0.9, 0.7, 0.5 and 0.3.
+
+    Examples
+    --------
+    >>> labels = [{"joy"}, {"love"}] * 100
+    >>> proba = np.tile([[0.9, 0.2], [0.1, 0.8]], (100, 1))
+    >>> found = control_false_discoveries(labels, proba, classes=["joy", "love"])
+    >>> 0.2 < found.threshold < 0.3
+    True
     """
     has, proba = _checked(labels, probabilities, classes, error, delta)
     starts = np.searchsorted(GRID, STARTS)
