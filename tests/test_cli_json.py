@@ -87,7 +87,7 @@ RUNS = {
     "evaluate": "evaluate Average words l.tsv --seeds 1 --quiet",
 }
 # these end when they are told to, take minutes, or leave the machine: they have tests of their own
-ELSEWHERE = {"serve", "demo", "reproduce", "push"}
+ELSEWHERE = {"serve", "demo", "reproduce", "push", "certify-predictions"}
 
 
 def test_the_runs_below_are_all_commands_but_those_with_tests_of_their_own():

@@ -156,8 +156,10 @@ def test_help_has_the_families_in_the_order_of_the_flow():
     shown = CliRunner().invoke(cli, ["--help"]).output
     places = [shown.index(f"\n{title}:") for title in cli.families()]
     assert places == sorted(places)
-    families = ["Words", "Sentences", "Search", "Certificates", "Classifiers", "Server and maps"]
-    assert list(cli.families()) == [*families, "Benchmarks", "Models", "This machine"]
+    families = ["Words", "Sentences", "Search", "Teaching", "Certificates", "Classifiers"]
+    assert list(cli.families()) == [
+        *families, "Server and maps", "Benchmarks", "Models", "This machine",
+    ]  # fmt: skip
     assert shown.index("  clean ") < shown.index("  fit ") < shown.index("  bound ")
 
 

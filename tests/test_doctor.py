@@ -102,5 +102,5 @@ def test_the_man_page_and_completions_are_those_of_the_commands():
     )
     assert done.returncode == 0, done.stderr
     page = (ROOT / "share/man/man1/pacsent.1").read_text()
-    assert all(f'.SS "{name}"' in page for name in cli.commands)
+    assert all(f'.SS "{name.replace("-", chr(92) + "-")}"' in page for name in cli.commands)
     assert "shared-data" in (ROOT / "pyproject.toml").read_text()

@@ -541,7 +541,7 @@ def test_rules_of_answers_state_what_they_guarantee(fitted):
     assert rule.error == fitted.abstain().error
     assert rule.set_error == 0.05
     assert "Label sets miss the right class for at most 5 %" in rule.statement
-    answers = rule(fitted.decision_values(texts))
+    answers = rule(fitted.estimator_.decision_values(texts))
     expected = fitted.abstain().predict(texts)
     assert [one is None for one in expected] == answers.abstained.tolist()
     named = [fitted.classes_[row].tolist() for row in answers.inside]

@@ -89,7 +89,7 @@ def test_the_bounds_fail_no_more_often_than_they_may(name):
 def test_a_bettor_who_knows_the_loss_breaks_the_promise(monkeypatch):
     """The test above would notice bets that look ahead."""
 
-    def peeking(losses, delta, *, anytime=False):
+    def peeking(losses, delta, **_):
         sizes = np.where(np.asarray(losses) < 0.3, 1.0, 0.0)
         return means.Bets(np.asarray(losses), sizes)
 

@@ -15,6 +15,7 @@ PACKAGE_OF = {
     "compression": "python",
     "vl_convert": "vl-convert-python",
     "faiss": "faiss-cpu",
+    "sentence_transformers": "sentence-transformers",
     "prometheus_client": "prometheus-client",
     "pydantic_core": "pydantic",
 }  # where names differ

@@ -1,5 +1,7 @@
 """The batched solver ends where scikit-learn's ends, for every column."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -205,6 +207,7 @@ def test_what_is_not_solved_is_flagged_with_a_warning(rng):
 def test_a_matrix_that_is_not_positive_definite_is_damped(rng):
     H = np.full((4, 4), 1e12)  # rank 1: rounding decides the sign of the rest
     H[0, 1] = H[1, 0] = 1e12 * (1 + 1e-6)
-    inverse = regressions._Dense(H, 1.0, 1.0, np.float32).inverse
+    design = SimpleNamespace(n_weights=4, is_sparse=False, dtype=np.float32)
+    inverse = regressions._preconditioner(design, H, 1.0, 1.0)(np.eye(4, dtype=np.float32))
     assert np.isfinite(inverse).all()
     assert (np.linalg.eigvalsh(inverse.astype(float)) > -1e-20).all()

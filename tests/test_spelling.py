@@ -76,7 +76,7 @@ def test_unknown_words_are_dropped_unless_it_is_asked(vocabulary):
     found = vocabulary.encode(text)
     assert [found.ids.tolist(), found.n_unknown.tolist()] == [[2, 3, 2, 3, 3], [1, 0, 0, 0]]
     assert found.offsets.tolist() == [0, 2, 4, 5, 5]
-    with pytest.raises(ValueError, match=r"must be 'drop' or 'nearest'\. Got"):
+    with pytest.raises(ValueError, match=r"must be one of \('drop', 'nearest', 'pieces'\)\. Got"):
         Vocabulary(["a"], unknown="guess")
 
 

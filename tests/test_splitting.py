@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.classify.near_duplicates import NEAR, text_units
 from pacsent.classify.ngrams import NGrams
-from pacsent.guarantees import ErrorCertificate
+from pacsent.guarantees import ErrorCertificate, certify_predictions
 from pacsent.guarantees.splitting import FEWEST_GROUPS, holdout_share, one_of_each, split, units_of
 from pacsent.maths.binomial import upper_limit
 
@@ -242,3 +242,12 @@ def test_choosing_among_seeds_is_corrected_for(fitted):
     assert certificate.corrections == {"candidates": 50}
     assert certificate.bound > fitted[0].certificate_.bound
     assert certificate.verify(model, texts, labels)
+
+
+def test_a_table_with_one_column_of_texts_is_its_texts():
+    pd = pytest.importorskip("pandas")
+    texts = ["a dull film with no plot", "A dull film with no plot!", "so very good", "quiet"]
+    assert units_of(pd.DataFrame({"body": texts})).tolist() == units_of(texts).tolist()
+    labels = ["a", "b", "a", "b"]
+    certificate = certify_predictions(labels, labels, texts=texts)
+    assert certificate.verify(labels, pd.DataFrame({"body": texts}), labels)

@@ -12,10 +12,11 @@ import pytest
 from pacsent import certify, make, paper
 from pacsent.certificates.certificate import FORMAT, RANGES, checksum
 from pacsent.certificates.encoder_certificate import packed_losses, unpacked_losses
-from pacsent.guarantees import ErrorCertificate
+from pacsent.guarantees import ErrorCertificate, certify_multilabel, certify_numbers
 from pacsent.guarantees.error_certificate import joint_bounds
 from pacsent.paper.certificate_reading import CLASSES, certificate_from_json
 from pacsent.paper.simulation import SETTINGS, Language
+from pacsent.teaching import measure_fidelity
 
 FUNCTIONS = {
     "continuation": certify,
@@ -37,6 +38,9 @@ NEEDS_TEXTS = {
     "A'": COUNTED | RULE | {"step", "prior_variance", "n_documents"},
     "B": COUNTED | RULE | {"step", "prior_variance", "noise_risk", "noise_margin"},
     "C": COUNTED | {"constant_risk", "n_documents", "largest_square"},
+    "multilabel": {"n_duplicates"},
+    "absolute error": {"n_duplicates"},
+    "fidelity": {"n_duplicates", "n_collection", "n_neighbours"},
 }
 
 
@@ -57,6 +61,13 @@ def made():
         **joint_bounds({"n": 200, "n_errors": 36, "class_counts": counts}, 0.05 / 3), n=200,
         n_errors=36, delta=0.05, class_counts=counts, corrections={"candidates": 3},
     )  # fmt: skip
+    rng = np.random.default_rng(6)
+    right, given = rng.integers(0, 2, (2, 150, 3))
+    found["multilabel"] = certify_multilabel(right, given, n_candidates=2)
+    stars = rng.uniform(1, 10, 150)
+    found["absolute error"] = certify_numbers(stars, stars.clip(2, 9), limits=(1, 10))
+    vectors = rng.normal(size=(150, 4))
+    found["fidelity"] = measure_fidelity(vectors, vectors + rng.normal(size=(150, 4)) / 4)
     return texts, encoder, found
 
 

@@ -171,11 +171,15 @@ def index() -> list[Tree]:
     return [made(lambda place: save(filled, place / "m"))]
 
 
+def len_of(texts):
+    return [[1.0, len(text)] for text in texts]
+
+
 def external_encoder() -> list[Tree]:
     from pacsent import save
     from pacsent.encoders import ExternalEncoder
 
-    encoder = ExternalEncoder(lambda texts: [[1.0, len(text)] for text in texts], name="length")
+    encoder = ExternalEncoder(len_of, name="length")
     return [made(lambda place: save(encoder, place / "m"))]
 
 
@@ -248,6 +252,9 @@ def saved_classes() -> dict[str, Callable[[], list[Tree]]]:
 def use_any(folder: Path) -> None:
     """Open whatever a folder holds and call all that a user would."""
     from pacsent import CertifiedClassifier, Index, TextClassifier, WordVectors, load
+    from pacsent.classify import TextRegressor
+    from pacsent.encoders import ExternalEncoder
+    from pacsent.guarantees import CertifiedRegressor
 
     found = load(folder / "m")
     if isinstance(found, WordVectors):
@@ -270,6 +277,11 @@ def use_any(folder: Path) -> None:
         found.search(["good joy", "film"], k=3)
         found.add(["quiet film"])
         found.search(["good joy"], k=3)
+    elif isinstance(found, TextRegressor | CertifiedRegressor):
+        only_finite(found.predict(TEXTS))
+    elif isinstance(found, ExternalEncoder):
+        found.attach(len_of)
+        only_finite(found.encode(TEXTS))
     else:
         only_finite(found.posterior(TEXTS)[0])
 

@@ -296,7 +296,7 @@ def certificates() -> Iterator[Case]:
         {"n_duplicates": -1}, {"n_held_out": 5},
         {"kind": "Z"}, {"kind": None}, {"weights": [1]}, {"weights": "ab"},
         {"format_version": 99}, {"x": 1}, {"bound": None}, {"empirical_risk": float("nan")},
-        {"empirical_risk": 0.0}, {"corrections": 3}, {"corrections": {}},
+        {"empirical_risk": 0.123}, {"corrections": 3}, {"corrections": {}},
         {"corrections": {"branches": 0.5}}, {"noise_risk": "x"}, {"delta": 0}, {"n": 0},
     ]:  # fmt: skip
         yield Case(

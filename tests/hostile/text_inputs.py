@@ -35,9 +35,15 @@ PACKAGES = (
     "bench",
 )
 PARAMETERS = {"texts", "X", "documents", "sentences", "query", "queries", "source", "calibration"}
+
+
 # long enough for a certificate, and each with words of its own: near-duplicates count as one text
+def _word(i, j):
+    return "own" + "".join(chr(97 + int(digit)) for digit in f"{i:02d}{j:02d}")
+
+
 TEXTS = [
-    f"{' '.join(SHORT[i % 20 :][:3])} " + " ".join(f"own{i}x{j}" for j in range(20))
+    f"{' '.join(SHORT[i % 20 :][:3])} " + " ".join(_word(i, j) for j in range(20))
     for i in range(66)
 ]
 LABELS = ["up", "down"] * (len(TEXTS) // 2)
@@ -168,7 +174,7 @@ def _watched(texts):
 def _certified_classifier(texts):
     from pacsent.guarantees import certify
 
-    return str(certify(classifier(), texts, LABELS))
+    return certify(classifier(), texts, LABELS).sentence()
 
 
 def _certified_predictions(texts):
@@ -330,7 +336,7 @@ TABLE: dict[str, Call] = {
         lambda texts: classifier().predict_set(texts, error=0.3)
     ),
     "guarantees.CertifiedClassifier.certify": Call(
-        lambda texts: str(classifier().certify(texts, LABELS))
+        lambda texts: classifier().certify(texts, LABELS).sentence()
     ),
     "guarantees.CertifiedClassifier.compare": Call(
         lambda texts: str(classifier().compare(classifier(0.4), texts, LABELS, overlap="drop"))

@@ -18,15 +18,16 @@ FORMAT = 3
 # What a number of a certificate may be, by the name of its field.
 _RULES = (
     (lambda x: 0 < x < 1, "strictly between 0 and 1", "delta"),
-    (lambda x: is_count(x, least=1), "an integer of at least 1", "n n_documents n_dims"),
+    (lambda x: is_count(x, least=1), "an integer of at least 1", "n n_documents n_dims "
+     "n_neighbours"),
     (is_count, "an integer of at least 0", "n_left_out n_overlapping n_duplicates n_held_out "
-     "n_errors random_state n_repeated_errors n_groups seed"),
+     "n_errors random_state n_repeated_errors n_groups seed n_collection"),
     (lambda x: 0 <= x <= 1, "in [0, 1]", "bound empirical_risk positive_bound noise_risk step "
-     "balanced_bound randomised holdout"),
+     "balanced_bound randomised holdout neighbour_bound micro_f1_bound macro_f1_bound"),
     (lambda x: 0 <= x < math.inf, "a finite number >= 0", "kl noise_margin shift_norm "
      "held_out_risk constant_risk mean_square mean_fourth largest_square"),
     (lambda x: 0 < x < math.inf, "a finite number > 0", "lam prior_variance"),
-    (math.isfinite, "a finite number", "bias scale"),
+    (math.isfinite, "a finite number", "bias scale low high"),
 )  # fmt: skip
 RANGES = {name: (right, rule) for right, rule, names in _RULES for name in names.split()}
 _TYPES: dict[str, Any] = {

@@ -123,7 +123,7 @@ def _certified(kind, encoder, texts, options):
 @device_option
 @output_options
 def certify(model, texts, output, kind, method, overwrite, as_json, no_calibrate, quiet, **options):
-    """Certify how well vectors tell unseen words from random words.
+    """Certify how well vectors recognise words that follow.
 
     TEXTS is a file with one document per line, a table, or - for stdin. The word vectors of MODEL
     must not have been trained on it: documents they have seen are refused (exit status 1). Where it
@@ -236,7 +236,7 @@ def _class_list(listed):
 @json_option
 @quiet_option
 def verify(certificate, texts, model, text_column, input_format, method, as_json, quiet):
-    """Check a CERTIFICATE, alone or with its texts and model.
+    """Check a CERTIFICATE, alone or with texts and model.
 
     Alone, the bound is computed again from its parts. With TEXTS and MODEL every part is. A
     certificate of vectors is written by `pacsent certify -o`, one of a classifier by `pacsent

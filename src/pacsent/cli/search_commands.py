@@ -97,7 +97,7 @@ def search(index, query, k, as_json):
 @quiet_option
 @json_option
 def similar(model, first, second, text_column, input_format, method, quiet, as_json):
-    """Compare each text of FIRST with the same row of SECOND.
+    """Compare texts of FIRST with the same rows of SECOND.
 
     Prints the cosine of their vectors by MODEL. FIRST and SECOND have one text per line, or are
     tables; one of them may be - for stdin.
@@ -184,7 +184,7 @@ def export(model, directory, to, method, overwrite, as_json):
 @click.option("--private", is_flag=True, help="Make a new repository private.")
 @json_option
 def push(model, repo, message, private, as_json):
-    """Upload MODEL to the Hugging Face hub as REPO (owner/name).
+    """Upload MODEL to the Hugging Face hub as OWNER/NAME.
 
     MODEL is anything that is saved as a folder: word vectors, a fitted method, a classifier, an
     index (with its texts). A model card is written. The model is opened as hf://owner/name. Needs

@@ -228,7 +228,7 @@ def train(context, texts, output, resume, overwrite, as_json, quiet, device, **p
 @json_option
 @quiet_option
 def words(model, word, n, evaluate, as_json, quiet):
-    """Show the neighbours of each WORD, or score word vectors.
+    """Show neighbours of each WORD, or score word vectors.
 
     MODEL is a folder or file of word vectors, or `english`, which comes with the package. Within
     one of its two tables, neighbours are words that are used in the same way; across the tables,

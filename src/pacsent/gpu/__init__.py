@@ -5,6 +5,7 @@ called by the estimators' `device="cuda"`.
 
     gpu_skipgram   both tables of Skip-gram, from a corpus file of any size
     gpu_sentences  PB-neg and w-PB-neg, solved over the whole vocabulary
+    gpu_teaching   an epoch of teaching a student
     gpu_logistic   the evaluation grid's logistic regressions
     device         is there a GPU, is there memory; kernels compiled at run time
 """
@@ -14,10 +15,12 @@ from pacsent.gpu.gpu_logistic import fit as fit_logistic
 from pacsent.gpu.gpu_logistic import fit_grid
 from pacsent.gpu.gpu_sentences import WordMinimiser, WordSGD, fit_w_pb_neg, solve_pb_neg
 from pacsent.gpu.gpu_skipgram import train_skipgram
+from pacsent.gpu.gpu_teaching import epoch_on_gpu
 
 __all__ = [
     "WordMinimiser",
     "WordSGD",
+    "epoch_on_gpu",
     "fit_grid",
     "fit_logistic",
     "fit_w_pb_neg",

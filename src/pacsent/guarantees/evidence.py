@@ -10,7 +10,7 @@ import numpy as np
 from pacsent.certificates.encoder_certificate import packed_losses
 from pacsent.classify.inputs import as_groups, as_labels
 from pacsent.guarantees.any_estimator import asked, classes_of, samples_for
-from pacsent.guarantees.samples import n_samples, row_fingerprints, taken
+from pacsent.guarantees.samples import n_samples, row_fingerprints, taken, text_column
 from pacsent.guarantees.splitting import FEWEST_GROUPS, split, units_of
 from pacsent.storage import State
 
@@ -172,6 +172,7 @@ def digest(values: Any) -> str:
     >>> digest(["a", "b"])[:8], digest(["ab"])[:8]
     ('3554d2b8', 'f9ca6d37')
     """
+    values = text_column(values)
     if isinstance(values, list) and not hasattr(next(iter(values), ""), "shape"):
         return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
     return hashlib.sha256(row_fingerprints(values).tobytes()).hexdigest()

@@ -73,7 +73,7 @@ class AbsoluteErrorCertificate(Certificate):
         "the limits."
     )
     unbounded: ClassVar[tuple[str, ...]] = ("bound", "empirical_risk")
-    needs_texts: ClassVar[tuple[str, ...]] = ("provenance",)
+    needs_texts: ClassVar[tuple[str, ...]] = ("n_duplicates", "provenance")
 
     low: float
     high: float
@@ -112,8 +112,8 @@ class AbsoluteErrorCertificate(Certificate):
 
     def bars(self) -> list[ChartBar]:
         return [
-            ChartBar("measured", self.empirical_risk, "#8a8a8a"),
-            ChartBar("at most", self.bound, "#1b6e9c"),
+            ChartBar("observed", self.empirical_risk, "#8a8a8a"),
+            ChartBar("certified", self.bound, "#1b6e9c"),
         ]
 
 

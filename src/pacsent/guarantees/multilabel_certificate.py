@@ -112,8 +112,8 @@ class MultilabelCertificate(Certificate):
 
     def bars(self) -> list[ChartBar]:
         return [
-            ChartBar("measured", self.n_errors / self.n, "#8a8a8a"),
-            ChartBar("at most", self.bound, "#1b6e9c"),
+            ChartBar("observed", self.n_errors / self.n, "#8a8a8a"),
+            ChartBar("certified", self.bound, "#1b6e9c"),
         ]
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pacsent.classify.near_duplicates import NEAR, text_units
-from pacsent.guarantees.samples import row_fingerprints
+from pacsent.guarantees.samples import is_texts, row_fingerprints, text_column
 from pacsent.maths.checks import is_count, is_number
 
 FEWEST_GROUPS = 8  # held out: with fewer, no bound on the mean over groups is below one half
@@ -33,7 +33,8 @@ def units_of(X: Any, near: float | None = NEAR) -> np.ndarray:
     >>> units_of(np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 4.0]]))
     array([0, 0, 1])
     """
-    if isinstance(X, list) and all(type(row) is str for row in X):
+    X = text_column(X)
+    if is_texts(X):
         return text_units(X, near)
     _, first, units = np.unique(row_fingerprints(X), return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[units]  # numbered as they come

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pacsent.maths import bounds
+from pacsent.maths.rounding import rounded_up
 
 _CAP = 0.5  # of the largest bet that cannot lose everything, in certificates of encoders
 BOLD = 0.9  # the same for few losses, where it gives smaller bounds
@@ -141,9 +142,9 @@ def betting(losses: ArrayLike, delta: float, *, anytime: bool = False, cap: floa
     )
     if bound < mean:
         warnings.warn(
-            f"The bound {bound:.4g} is below the mean {mean:.4g} of the losses that it was made "
-            "from. It is right if every loss has one mean; losses whose mean rose give the same. "
-            "Shuffle losses whose order has no meaning, or bound their average: differing_means.",
+            f"The bound {rounded_up(bound)} is below the mean {mean:.4g} of the losses that it was "
+            "made from. It is right if all have one mean; losses whose mean rose give the same. "
+            "Shuffle losses whose order has no meaning, or use differing_means.",
             stacklevel=2,
         )
     return bound

@@ -167,6 +167,15 @@ def certify_student(
     delta : float, default=0.05
     n_duplicates : int
         Copies that were left out, for the report.
+
+    Examples
+    --------
+    >>> from pacsent import load
+    >>> student = load("english_taught")
+    >>> texts = [f"{a} {b}" for a in ("red", "old", "big", "warm") for b in ("wine", "car", "dog")]
+    >>> certificate = certify_student(student, texts, student.encode(texts))
+    >>> certificate.verify()
+    True
     """
     texts = as_texts(texts)
     vectors = checked_vectors(vectors, len(texts))
@@ -298,7 +307,7 @@ class _Solving:
             if device == "cpu":
                 work.run_epoch(self.encoded, self.targets, self.advance)
             else:
-                from pacsent.gpu.gpu_teaching import epoch_on_gpu
+                from pacsent.gpu import epoch_on_gpu
 
                 epoch_on_gpu(work, self.encoded, self.targets, self.advance, device)
             self._keep(work, variances)

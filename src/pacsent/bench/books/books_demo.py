@@ -68,9 +68,8 @@ def run(
     say(_line("passages of the same books", same_books))
     other_books = guarantee(words, *by_book(books), random_state, n_jobs)
     say(_line("a third book of each author", other_books))
-    say(
-        f"    with each book as one example, on further books: {other_books['bound_new_books']:.3f}"
-    )
+    further = rounded_up(other_books["bound_new_books"])
+    say(f"    with each book as one example, on further books: {further}")
     curve = accuracy_curve(words, old, new, SIZES, random_state, n_jobs)
     for point in curve:
         say(f"  accuracy with {point['n_labels']:>5,} labels: {point['with vectors']:.3f}")
