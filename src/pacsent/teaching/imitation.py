@@ -174,7 +174,7 @@ def certify_student(
     >>> student = load("english_taught")
     >>> texts = [f"{a} {b}" for a in ("red", "old", "big", "warm") for b in ("wine", "car", "dog")]
     >>> certificate = certify_student(student, texts, student.encode(texts))
-    >>> certificate.verify()
+    >>> bool(certificate.verify())
     True
     """
     texts = as_texts(texts)
