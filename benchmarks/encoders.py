@@ -151,7 +151,9 @@ def main():
             "MB": megabytes,
         })  # fmt: skip
         print(rows[-1], flush=True)
-    finish("encoders", rows, title="Encoders side by side", save=given.save, name=given.name)
+    summary = {row["encoder"]: row["STS-B test"] for row in rows}
+    finish("encoders", rows, title="Encoders side by side", summary=summary, save=given.save,
+           name=given.name)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -83,6 +83,7 @@ RUNS = {
     "certify": (),
     "choose_holdout --draws 1": (),
     "choose_sif": (),
+    "audit --sets subj --draws 1": (),
     "encoders": (),
     "corpora --gigabytes 0.001": (),
     "distributed --quick --n-epochs 1 --cores 1": (),

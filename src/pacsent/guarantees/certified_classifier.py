@@ -155,7 +155,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             delattr(new, name)
         if new._is_fitted_already():
             if sample_weight is not None:
-                raise ValueError("sample_weight must be None for an estimator that is not fitted.")
+                raise ValueError(
+                    "sample_weight must be None for an estimator that is fitted already."
+                )
             new._calibrate(X, y, groups, "refuse")
         else:
             new._fit(X, y, sample_weight, groups)
