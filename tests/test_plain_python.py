@@ -31,6 +31,10 @@ SELECTED = [
     "test_ngrams.py::test_tf_idf_rows_have_length_one_and_scores_are_their_product",
     "test_spelling.py::test_edits_are_counted_as_their_definition_says",
     "test_sparse_regressions.py::test_a_weight_of_two_is_the_text_twice",
+    "test_splitting.py::test_a_table_with_one_column_of_texts_is_its_texts",
+    "test_pieces.py::test_an_unknown_word_is_read_as_its_longest_pieces",
+    "test_teaching.py::test_the_gradient_of_a_batch_is_the_numerical_one",
+    "test_teaching.py::test_a_step_of_adam_is_its_numpy_line",
     "test_index.py::test_the_order_is_that_of_the_cosines_in_double_precision",
 ]
 # runs pytest and prints which functions of which kernel file were called
