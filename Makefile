@@ -55,7 +55,7 @@ check: $(DEV)  ## format, lint, types
 	$(BIN)/mypy
 
 test-rest: $(ALL) ## all that `make test` leaves out but the GPU tests; the kernels as plain Python
-	$(PYTEST) -m '(slow or extra) and not benchmark and not gpu' --durations 20
+	$(PYTEST) --dist worksteal -m '(slow or extra) and not benchmark and not gpu' --durations 20
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m '$(FAST)' tests/test_kernels.py tests/test_risks.py \
 	  tests/test_text.py tests/test_formats.py
 
