@@ -36,7 +36,7 @@ class _Torch:
     """PyTorch, imported when something of it is first used."""
 
     def __getattr__(self, name: str) -> Any:
-        if name == "__wrapped__":  # asked by tools that look at modules, where PyTorch may be missing
+        if name == "__wrapped__":  # asked by tools that look at modules, not by users
             raise AttributeError(name)
         return getattr(require_torch(), name)
 
