@@ -26,7 +26,7 @@ MAY_SKIP = {
     "a GPU": "no CUDA device here|NVRTC is not here",
     "torch": "torch is not installed|could not import 'torch'",
     "a client of the server": r"could not import '(openai|langchain)\S*'",
-    "a browser": r"no browser|could not import 'playwright\S*'",
+    "a browser": r"no browser|could not import '(playwright|matplotlib)\S*'",
     "a program to compare with": r"could not import '(fasttext|gensim\S*|tokenizers)'"
     r"|the extra \[bench\] is not installed|mteb is not installed|not installed either",
     "a store or an engine": r"could not import '(moto|s3fs|ray|pyspark|daft)\S*'",
