@@ -21,7 +21,7 @@ from pacsent._kernels.text_kernels import (
 )
 
 LONGEST = 64  # bytes of a word that is split
-_MARK = np.uint8(35)  # "#"
+_MARK, _ZERO = np.uint8(35), np.uint8(0)  # "#"
 
 
 @njit(cache=True, nogil=True)
@@ -31,7 +31,7 @@ def _split(word, size, words, ids, n):
     The two bytes before a continuing piece, which are used up by then, become its mark.
     """
     table = words[0]
-    at, start = n, 0
+    at, start = n, np.int64(0)
     while start < size:
         first = start + 2
         if start:
@@ -39,8 +39,8 @@ def _split(word, size, words, ids, n):
             word[start], word[start + 1] = _MARK, _MARK
         end, i = size, -1
         while end > start:
-            key = _key(word, first, end + 2) if not start else _hash(word, first, end + 2, 0)
-            slot = _find(key, word, first, end + 2, np.uint8(0), words)
+            key = _key(word, first, end + 2) if not start else _hash(word, first, end + 2, _ZERO)
+            slot = _find(key, word, first, end + 2, _ZERO, words)
             i = np.int64(table[slot, 1]) - 1
             if i >= 0:
                 break
@@ -60,11 +60,12 @@ def split_words(data, starts, words, ids, offsets):
     None where a word has no pieces.
     """
     word = np.empty(LONGEST + 2, dtype=np.uint8)
-    n = 0
+    n = np.int64(0)
     for i in range(starts.size - 1):
         size = starts[i + 1] - starts[i]
         if size <= LONGEST:
-            word[2 : size + 2] = data[starts[i] : starts[i + 1]]
+            for c in range(size):  # assigned to a part of the array, it takes seconds to compile
+                word[c + 2] = data[starts[i] + c]
             n = _split(word, size, words, ids, n)
         offsets[i + 1] = n
 
@@ -73,10 +74,10 @@ def split_words(data, starts, words, ids, offsets):
 def encode_pieces(data, bounds, words, ids, offsets, n_unknown):
     """`text_kernels.encode_paper`, where an unknown word becomes its pieces, if it has any."""
     table = words[0]
-    lower = np.uint8(32)
+    lower, two = np.uint8(32), np.int64(2)
     starts = np.empty(_PIECE + 1, dtype=np.int64)
     word = np.empty(LONGEST + 2, dtype=np.uint8)
-    n = 0
+    n = np.int64(0)
     for s in range(bounds.size - 1):
         start = bounds[s]
         unknown = 0
@@ -93,7 +94,7 @@ def encode_pieces(data, bounds, words, ids, offsets, n_unknown):
                 elif kind == _LETTER:
                     for c in range(size):
                         word[c + 2] = data[first + c] | lower
-                    slot = _find(_key(word, 2, size + 2), word, 2, size + 2, np.uint8(0), words)
+                    slot = _find(_key(word, two, size + 2), word, two, size + 2, _ZERO, words)
                 else:
                     slot = _find(_DIGIT_KEYS[data[first] - 48], data, first, end, lower, words)
                 ids[n] = np.int64(table[slot, 1]) - 1

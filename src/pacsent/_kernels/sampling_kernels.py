@@ -324,7 +324,7 @@ def sampled_noise_terms(shifts, low, var_Q, centre, sample, fits, trace, error):
     buffer = np.empty((3, size), np.float32)
     trace[:] = 0.0
     error[:] = 0.0
-    begin = 0
+    begin = np.int64(0)
     while begin < nu.size:
         end = stretch(nu, begin, size)
         scores, lengths = control[0, begin:end], nu[begin:end]
@@ -401,8 +401,10 @@ def _fill_normal(state, out):
         turned = (second[i] & np.uint32(2)) != np.uint32(0)
         x[i] = radius * sign * (sine if turned else cosine)
         y[i] = radius * sign * (cosine if turned else sine)
-    out[:half] = x
-    out[half:] = y[: out.size - half]
+    for i in range(half):  # assigned to a part of the array, they take seconds to compile
+        out[i] = x[i]
+    for i in range(half, out.size):
+        out[i] = y[i - half]
 
 
 @njit(inline="always", **_FLAGS)
@@ -484,7 +486,7 @@ def _pick_noise(n, A, noise, state, picked):
     words, keep, other, _ = noise
     for k in range(n):
         picked[k] = words[_draw(state, keep, other)]
-    fetch_rows(A, picked, 0, n)
+    fetch_rows(A, picked, np.int64(0), n)
 
 
 @njit(**_FLAGS)
@@ -832,7 +834,7 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
         begin, end = first, min(first + block, order.size)
         while begin < end:
             size, factor = common_step(begin, end - begin, sentences, eta, budget, total)
-            n_draws = 0
+            n_draws = np.int64(0)
             for i in range(size):
                 s = order[begin + i]
                 n_draws = min(max(n_draws, noise[2] * n_tokens[s]), MOST_DRAWS)
@@ -858,7 +860,7 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
 def _pick(j, ids, state, A, noise, picked):
     """The words that token j meets: itself, then fresh noise words; they are fetched."""
     picked[0] = ids[j]
-    fetch_rows(A, picked, 0, 1)
+    fetch_rows(A, picked, np.int64(0), np.int64(1))
     _pick_noise(noise[3], A, noise, state, picked[1:])
 
 

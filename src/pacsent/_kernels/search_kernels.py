@@ -19,7 +19,7 @@ def _worse(values, rows, i, j):
 def _replace_root(values, rows, value, row):
     """Put a new entry in the place of the worst and restore the order of the heap."""
     values[0], rows[0] = value, row
-    i, n = 0, values.size
+    i, n = np.int64(0), values.size
     while 2 * i + 1 < n:
         child = 2 * i + 1
         if child + 1 < n and _worse(values, rows, child + 1, child):

@@ -576,7 +576,7 @@ def merge_shards(table, own, me, q):
         for s in range(n_shards):
             if holders[q, word, s]:
                 if is_first:
-                    _copy_row(table, word, old, 0)
+                    _copy_row(table, word, old, np.int64(0))
                     _copy_row(table, slots[s, word], table, word)
                     is_first = False
                 else:
@@ -697,8 +697,8 @@ def pair_step(I, O, row_I, rows_O, weights, learning_rate, buffers):
     for n in range(0, rows_O.size, 4):
         _scores_1(I, row_I[0], Y, S, n)
     loss = _gradients(S, weights, learning_rate)
-    _copy_row(I, row_I[0], X, 0)
-    add_products(O, rows_O, S.reshape(1, -1), X, 1)
+    _copy_row(I, row_I[0], X, np.int64(0))
+    add_products(O, rows_O, S.reshape(1, -1), X, np.int64(1))
     add_1_row(I, row_I, 0, S.reshape(-1, 1), Y, (rows_O.size, 0, I.shape[1]))
     return loss
 

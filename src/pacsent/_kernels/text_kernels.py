@@ -591,7 +591,7 @@ def _next_item(items, n, k, one, other):
 def _drop_references(data, items, n):
     """Equivalent to: re.sub(b"<ref[^<]*</ref>", b"", text)."""
     mark, first, last = items
-    w = k = 0
+    w = k = np.int64(0)
     while k < n:
         if mark[k] == _LESS and _follows_exactly(data, items, n, k, _REF):
             close = _next_item(items, n, k + 1, _LESS, _LESS)
@@ -610,7 +610,7 @@ def _drop_references(data, items, n):
 def _drop_between(items, n, opening, closing):
     """Equivalent to: re.sub(b"<[^>]*>", b"", text), for any two marks."""
     mark, first, last = items
-    w = k = 0
+    w = k = np.int64(0)
     while k < n:
         if mark[k] == opening:
             close = _next_item(items, n, k + 1, closing, closing)
@@ -632,7 +632,7 @@ def _drop_between(items, n, opening, closing):
 def _drop_addresses(data, items, n):
     """Equivalent to: re.sub(rb"\\[http:[^\\] ]*", b"[", text)."""
     mark, first, last = items
-    w = k = 0
+    w = k = np.int64(0)
     while k < n:
         if mark[k] == _OPEN and _follows_exactly(data, items, n, k, _HTTP):
             e, i = _follows(data, items, n, k, _HTTP)
@@ -682,7 +682,7 @@ def _digits(data, items, n, k):
 def _drop_option(data, items, n, word):
     """Equivalent to: re.sub(rb"\\|word", b"", text, re.I); |<digits>px for _NUMBER."""
     mark, first, last = items
-    w = k = 0
+    w = k = np.int64(0)
     while k < n:
         if mark[k] == _BAR:
             if word.size > 0:
@@ -702,7 +702,7 @@ def _drop_option(data, items, n, word):
 def _drop_images(data, items, n):
     """Equivalent to: re.sub(rb"\\[\\[image:[^\\[\\]]*\\|", b"", text, re.I)."""
     mark, first, last = items
-    w = k = 0
+    w = k = np.int64(0)
     while k < n:
         if mark[k] == _OPEN:
             second = _beside(items, n, k)
@@ -731,7 +731,7 @@ def _show_categories(data, items, n):
     Equivalent to: re.sub(rb"\\[\\[category:([^|\\]]*)[^\\]]*\\]\\]", rb"[[\\1]]", text, re.I).
     """
     mark, first, last = items
-    w = k = 0
+    w = k = np.int64(0)
     close = 0
     while k < n:
         if mark[k] == _OPEN:
@@ -780,7 +780,7 @@ def _names_language(data, items, n, k):
 def _drop_languages(data, items, n):
     """Equivalent to: re.sub(rb"\\[\\[[a-z-]*:[^\\]]*\\]\\]", b"", text)."""
     mark, first, last = items
-    w = k = 0
+    w = k = np.int64(0)
     close = 0
     while k < n:
         if mark[k] == _OPEN:
@@ -803,7 +803,7 @@ def _drop_languages(data, items, n):
 def _show_links(items, n):
     """Equivalent to: re.sub(rb"\\[\\[[^|\\]]*\\|", b"[[", text)."""
     mark, first, last = items
-    w = k = 0
+    w = k = np.int64(0)
     stop = 0
     while k < n:
         if mark[k] == _OPEN:
@@ -824,7 +824,7 @@ def _show_links(items, n):
 def _drop_templates(items, n):
     """Equivalent to: re.sub(rb"{{[^}]*}}", b"", text)."""
     mark, first, last = items
-    w = k = 0
+    w = k = np.int64(0)
     close = 0
     while k < n:
         if mark[k] == _OPEN_BRACE:
@@ -893,7 +893,7 @@ def spell_items(data, items, n_items, state, out):
     """
     mark, first, last = items
     k, i, new, no_semicolon = state[0], state[1], state[2], state[3]
-    n = 0
+    n = np.int64(0)
     while k < n_items:
         if i < 0:
             i = first[k]
@@ -936,10 +936,10 @@ def filter_wiki(data, marks, items, out):
     if text is kept after the last record, -1 if that is as it was before the first one). The other
     arrays need room: one item more than there are bytes, six bytes of output for each and six more.
     """
-    n = n_first = 0
+    n = n_first = np.int64(0)
     keep = -1
     state = np.zeros(4, dtype=np.int64)
-    i = 0
+    i = np.int64(0)
     while i < data.size:
         start = i
         i, n_marks = find_marks(data, start, data.size, marks)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from pacsent._kernels import ngram_kernels as kernels
+from pacsent.maths.arrays import frozen
 
 MARKS = '!?,.-:;()"'
 _FOREIGN_MARK = re.compile(r"[^\x00-\x7f\w]")
@@ -144,7 +145,8 @@ class NGrams:
         data, bounds = as_bytes(texts)
         out = np.zeros((len(texts), coef.shape[1]))
         lookup = self._keys, self._columns
-        kernels.add_scores(data, bounds, self._settings, lookup, (self.idf, coef), out)
+        weights = frozen(self.idf), frozen(coef)
+        kernels.add_scores(data, bounds, self._settings, lookup, weights, out)
         return out
 
     def occurrences(self, text: str) -> "Occurrences":

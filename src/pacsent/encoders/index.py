@@ -14,7 +14,7 @@ from pacsent.encoders.external_encoders import as_encoder
 from pacsent.encoders.faiss_index import InvertedLists
 from pacsent.encoders.index_rows import BLOCK, IndexBlock, IndexRows, StoredTexts
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
-from pacsent.maths.arrays import unit_rows
+from pacsent.maths.arrays import frozen, unit_rows
 from pacsent.storage import State, Tensors, checked_tensor
 from pacsent.text.texts import as_texts
 from pacsent.threads import in_order, n_cores
@@ -396,7 +396,7 @@ def _heaps(n_queries, k) -> tuple[np.ndarray, np.ndarray]:
 def _scanned(Q, part, k, slack) -> tuple[np.ndarray, np.ndarray]:
     start, block, gone = part
     values, rows = _heaps(len(Q), k)
-    scan(Q, block, start, gone, slack, values, rows)
+    scan(Q, frozen(block), start, gone, slack, values, rows)
     return values, rows
 
 

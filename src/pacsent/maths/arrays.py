@@ -15,3 +15,10 @@ def unit_rows(X: np.ndarray) -> np.ndarray:
     lengths = np.sqrt(np.einsum("ij,ij->i", X, X))  # faster than np.linalg.norm along an axis
     lengths[lengths == 0] = 1.0
     return X / lengths[:, None]
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """A read-only view: for numba, arrays that may be written to are another type to compile."""
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view

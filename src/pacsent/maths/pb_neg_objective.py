@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
 
-from pacsent.maths.arrays import Numbers
+from pacsent.maths.arrays import Numbers, frozen
 from pacsent.maths.logistic import alternating_weights, gauss_hermite, n_nodes_for, sigmoid
 from pacsent.maths.noise import noise_probabilities
 
@@ -143,7 +143,8 @@ class SentenceProblems:
         rule: tuple | None, dtype: DTypeLike,
     ):  # fmt: skip
         self.counts, self.rule, self.dtype = counts, rule, dtype
-        self.table = A_hat, _ = table  # rows of A_hat, and their squared lengths
+        A_hat, lengths = table  # rows of A_hat, and their squared lengths
+        self.table = frozen(A_hat), lengths
         n_tokens = np.add.reduceat(np.append(counts.data, 0.0), counts.indptr[:-1])
         self.n_tokens = np.where(np.diff(counts.indptr) > 0, n_tokens, 1.0)
         self.n_dims = A_hat.shape[1]

@@ -197,8 +197,8 @@ def train(
             begins = np.arange(0, n_sentences, block)
             work = [
                 pool.submit(
-                    word_sgd, begins[t::n_threads], sentences, A, (D, z, clock), prior, table,
-                    (now, eta, block, 1.0 / n_threads), (states[t], lines[t]),
+                    word_sgd, begins[t::n_threads].copy(), sentences, A, (D, z, clock), prior,
+                    table, (now, eta, block, 1.0 / n_threads), (states[t], lines[t]),
                 )
                 for t in range(n_threads)
             ]  # fmt: skip

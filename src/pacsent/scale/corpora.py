@@ -30,7 +30,6 @@ from pacsent.scale.shard_runner import locally
 from pacsent.text.tables import TextTable
 from pacsent.words.corpus import Corpus
 from pacsent.words.vocabulary import Vocabulary, digest_of, raw_bytes
-from pacsent.words.word_table import frozen
 
 _OPEN_AT_ONCE = 200  # files of counts that are merged in one go
 _SLAB = 1 << 22  # ids renumbered at a time
@@ -108,7 +107,7 @@ class _Renumber(NamedTuple):
 
         part = Corpus.open(self.folder)
         common = _read_vocabulary(self.vocabulary, self.normalise)
-        final = common.table.ids_of(*map(frozen, part.vocabulary.table.arrays))
+        final = common.table.ids_of(*part.vocabulary.table.arrays)
         ends = np.asarray(part.offsets[1:])
         n_tokens = n_done = 0
         with (

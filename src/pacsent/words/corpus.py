@@ -16,6 +16,7 @@ import numpy as np
 
 from pacsent import progress, threads
 from pacsent.files import check_output, replacing_folder
+from pacsent.maths.arrays import frozen
 from pacsent.text import normalise, reading
 from pacsent.text.encoded import Encoded
 from pacsent.text.texts import as_sentences
@@ -28,7 +29,7 @@ from pacsent.words.vocabulary import (
     raw_bytes,
     unicode_ids,
 )
-from pacsent.words.word_table import frozen, joined, n_slots
+from pacsent.words.word_table import joined, n_slots
 
 
 class Corpus:

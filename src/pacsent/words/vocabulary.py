@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
 
+from pacsent.maths.arrays import frozen
 from pacsent.maths.checks import is_count
 from pacsent.maths.noise import noise_probabilities
 from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.text.normalise import TOKENISERS, tokenise_unicode
 from pacsent.text.texts import as_sentences
 from pacsent.threads import in_order
-from pacsent.words.word_table import WordTable, frozen, is_memory_mapped, joined
+from pacsent.words.word_table import WordTable, is_memory_mapped, joined
 
 _BATCH = 1 << 20  # characters that one thread takes at a time
 UNKNOWN = ("drop", "nearest", "pieces")
@@ -441,7 +442,7 @@ def unicode_ids(sentences: list[str], ids_of: Callable) -> tuple[np.ndarray, np.
     for rows, tokens_of in ((plain, _plain_tokens), (~plain, _other_tokens)):
         if rows.any():
             data, starts, n_tokens[rows] = tokens_of(list(itertools.compress(sentences, rows)))
-            ids.append(ids_of(frozen(data), starts))
+            ids.append(ids_of(data, starts))
     if len(ids) == 1:
         return ids[0], np.cumsum(n_tokens)
     # two sorted runs: the stable sort merges them in one go

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pacsent.maths.arrays import frozen
 from pacsent.words.spelling import Spelling
 
 
@@ -171,11 +172,11 @@ class WordTable:
         from pacsent._kernels import text_kernels as kernels
 
         with np.errstate(over="ignore"):
-            return kernels.find_words(data, starts, self.lookup)
+            return kernels.find_words(frozen(data), frozen(starts), self.lookup)
 
     def check(self) -> None:
         """Raise ValueError unless every word is found at its own id."""
-        found = self.ids_of(*map(frozen, self.arrays))
+        found = self.ids_of(*self.arrays)
         wrong = np.flatnonzero(found != np.arange(self.n_words))
         if wrong.size:
             i = int(wrong[0])
@@ -195,13 +196,6 @@ def joined(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         sizes = (len(word.encode("utf-8", "surrogatepass")) for word in words)
         np.cumsum(np.fromiter(sizes, dtype=np.int64, count=len(words)), out=offsets[1:])
     return np.frombuffer(whole.encode("utf-8", "surrogatepass"), dtype=np.uint8), offsets
-
-
-def frozen(array: np.ndarray) -> np.ndarray:
-    """A read-only view: for numba, arrays that may be written to are another type to compile."""
-    view = np.asarray(array).view()
-    view.flags.writeable = False
-    return view
 
 
 def is_memory_mapped(array: np.ndarray) -> bool:

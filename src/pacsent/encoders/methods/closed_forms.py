@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from pacsent.encoders.sentence_vectorizer import ROLES, Name, SentenceVectorizer
+from pacsent.maths.arrays import frozen
 from pacsent.maths.gaussians import VARIANCES, idf, l2_coefficients, l2_lam
 from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.storage import checked_tensor
@@ -39,7 +40,7 @@ class ClosedForm(SentenceVectorizer):
         add = False
         for table, weights, scale in parts:
             if table is not None and (not add or scale.any()):
-                scale = scale.astype(out.dtype)
+                table, scale = frozen(table), scale.astype(out.dtype)
                 pool_rows(encoded.ids, encoded.offsets, table, weights, scale, out, add)
                 add = True
         return out

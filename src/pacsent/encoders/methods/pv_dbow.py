@@ -103,8 +103,8 @@ class PVDBOWVectorizer(NegativeSampling):
                     order = rng.permutation(encoded.n_sentences)
                     work = [
                         pool.submit(
-                            pv_dbow, order[t::n_threads], sentences, A, self._alias_table(), eta,
-                            True, vectors,
+                            pv_dbow, order[t::n_threads].copy(), sentences, A, self._alias_table(),
+                            eta, True, vectors,
                         )
                         for t in range(n_threads)
                     ]  # fmt: skip

@@ -16,6 +16,7 @@ from pacsent.encoders.methods.sampled_methods import (
 )
 from pacsent.encoders.sentence_vectorizer import Name
 from pacsent.maths import w_pb_neg_objective as w_pb_neg
+from pacsent.maths.arrays import frozen
 from pacsent.maths.pb_neg_objective import noise_of
 from pacsent.maths.pb_neg_sgd import learning_rates
 from pacsent.parameter_checks import DeviceName, Interval, StrOptions
@@ -236,7 +237,7 @@ class WordPBNegVectorizer(NegativeSampling):
         means = np.empty((encoded.n_sentences, self.word_vectors.n_dims), self._dtype)
         ones = np.ones(self.word_vectors.n_words, self._dtype)
         scale = (1.0 / n_tokens).astype(self._dtype)
-        pool_rows(encoded.ids, encoded.offsets, table, ones, scale, means, False)
+        pool_rows(encoded.ids, encoded.offsets, frozen(table), ones, scale, means, False)
         counts = self.word_vectors.vocabulary.count(encoded)
         variances = (counts.power(2) @ word_variances) / n_tokens.astype(float) ** 2
         return means, variances
