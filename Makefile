@@ -13,7 +13,7 @@ FUZZ_SECONDS ?= 600
 FUZZ_PROCESSES ?= 1
 TEST_PROCESSES ?= 2
 PYTEST  = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
-FAST   := not slow and not extra and not benchmark and not gpu
+FAST   := not slow and not compile and not extra and not benchmark and not gpu
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check test-rest test-all test-extras test-benchmarks test-gpu test-browser fuzz hostile bench pages docs docs-open dist format clean
@@ -55,8 +55,8 @@ check: $(DEV)  ## format, lint, types
 	$(BIN)/mypy
 
 test-rest: $(ALL) ## all that `make test` leaves out but the GPU tests; the kernels as plain Python
-	$(PYTEST) --dist worksteal -m '(slow or extra) and not benchmark and not gpu' --durations 20
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m '$(FAST)' tests/test_kernels.py tests/test_risks.py \
+	$(PYTEST) --dist worksteal -m '(slow or compile or extra) and not benchmark and not gpu' --durations 20
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'compile or $(FAST)' tests/test_kernels.py tests/test_risks.py \
 	  tests/test_text.py tests/test_formats.py
 
 test-all: test test-rest ## everything but the GPU tests and the benchmarks

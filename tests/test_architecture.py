@@ -35,7 +35,8 @@ def test_every_public_module_is_reached_by_its_name_after_import_pacsent():
     names = public_modules()
     assert len(names) > 80
     code = "import pacsent\nfor name in {!r}:\n    assert eval(name).__name__ == name, name"
-    run(code.format(names))
+    run(code.format(names) + "\n[getattr(pacsent, name) for name in pacsent.__all__]")
+    assert set(pacsent.__all__) <= set(dir(pacsent)) | {"__version__"}
 
 
 def test_a_module_opens_no_more_than_it_needs():
@@ -92,6 +93,7 @@ def test_layers_and_drawn_dependencies_are_those_of_a_package_made_by_hand(tmp_p
     assert made.drawn(found) == [("middle", "ground"), ("top", "middle")]
 
 
+@pytest.mark.slow
 def test_the_picture_has_every_package_and_dependency_and_no_two_overlap():
     made = script()
     found = made.packages(PACKAGE)

@@ -54,10 +54,11 @@ print(json.dumps(told))
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_help_needs_neither_data_nor_baselines_and_shows_the_common_options(helps, name):
-    for option in ("--data", "--save", "--name"):
-        assert re.search(rf"^  {option}\b", helps[name], re.M), option
+@pytest.mark.slow
+def test_help_needs_neither_data_nor_baselines_and_shows_the_common_options(helps):
+    for name in BENCHMARKS:
+        for option in ("--data", "--save", "--name"):
+            assert re.search(rf"^  {option}\b", helps[name], re.M), f"{name} {option}"
 
 
 def test_a_benchmark_ends_with_its_json_line(monkeypatch, capsys):
@@ -113,7 +114,7 @@ RUNS = {
     "train --n-words 5000 --workers 1 --repeat 1": ("gensim",),
     "before_after --rounds 1 --repeat 1": (),
 }
-QUICK = {"table_time", "tokenise --megabytes 0.1"}
+QUICK = {"tokenise --megabytes 0.1"}
 ELSEWHERE = {"serve", "train_gpu", "solve_gpu", "reproduce_gpu"}
 
 

@@ -526,14 +526,6 @@ class TestMutations:
 
 
 class TestGuarantee:
-    @pytest.mark.parametrize("setting", ["topics", "memorising"])
-    @pytest.mark.parametrize("kind", KINDS)
-    @pytest.mark.slow
-    def test_it_is_kept_in_a_few_replicates(self, kind, setting):
-        coverage = simulation.simulate(kind, setting, 4 if kind == "B" else 12, random_state=3)
-        assert coverage.n_violations <= 2  # more has chance 2e-2 at the worst allowed rate
-        assert coverage.mean_bound > coverage.mean_risk
-
     @pytest.mark.slow
     def test_the_papers_bound_fails_every_time(self):
         coverage = simulation.simulate("A", "memorising", 12)
@@ -545,10 +537,10 @@ class TestGuarantee:
     @pytest.mark.parametrize("kind", KINDS)
     def test_it_is_kept_in_many_replicates(self, kind, setting):
         """A thousand of each are a benchmark: benchmarks/simulate.py."""
-        coverage = simulation.simulate(kind, setting, 120, random_state=1)
+        coverage = simulation.simulate(kind, setting, 30, random_state=1)
         assert coverage.holds, coverage
         if setting == "memorising":
-            assert coverage.paper_violations == 120
+            assert coverage.paper_violations == 30
 
     def test_mistakes(self):
         with pytest.raises(ValueError, match="setting must be one of"):

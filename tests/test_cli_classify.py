@@ -427,7 +427,8 @@ def test_many_tables_keep_every_column_too(plain, tmp_path):
 
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text("id,text,label\n7,good film1,x\n8,bad film2,y\n")
-    run("predict", plain, tmp_path / "a.csv", tmp_path / "b.csv", "-o", tmp_path / "out")
+    tables = (tmp_path / "a.csv", tmp_path / "b.csv")
+    run("predict", plain, *tables, "-o", tmp_path / "out", "--n-jobs", 1)
     found = pandas.read_parquet(tmp_path / "out" / "b.parquet")
     assert found["id"].tolist() == ["7", "8"] and found["input_label"].tolist() == ["x", "y"]
     assert found["label"].isin(["yes", "no"]).all() and "text" in found

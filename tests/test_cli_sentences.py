@@ -1,8 +1,6 @@
 """`pacsent fit` and `pacsent embed`: wired up, streaming, and clear about mistakes."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -71,26 +69,18 @@ def test_embed_writes_the_posteriors(model, files, run, tiny_corpus, name):
             assert_array_equal(found["variance"], variances)
 
 
-def test_embed_reads_stdin_and_writes_stdout(model, files, tiny_corpus):
-    done = subprocess.run(
-        [sys.executable, "-m", "pacsent", "embed", str(model)],
-        input=(files / "text").read_bytes(),
-        capture_output=True,
-    )
-    assert done.returncode == 0, done.stderr
-    found = np.loadtxt(done.stdout.decode().splitlines(), dtype=np.float32)
+def test_embed_reads_stdin_and_writes_stdout(model, files, run, tiny_corpus):
+    done = run("embed", model, input=(files / "text").read_bytes())
+    assert done.exit_code == 0, done.stderr
+    found = np.loadtxt(done.stdout.splitlines(), dtype=np.float32)
     assert_array_equal(found, load(model).set_params(on_empty="ignore").transform(tiny_corpus))
-    assert b"10 sentences" in done.stderr
+    assert "10 sentences" in done.stderr
 
 
-def test_a_mistake_in_the_data_is_one_line(model, files):
+def test_a_mistake_in_the_data_is_one_line(model, files, run):
     (files / "text").write_bytes(b"good film\n\xff\xfe\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "pacsent", "embed", str(model), str(files / "text")],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 1
+    done = run("embed", model, files / "text")
+    assert done.exit_code == 1
     assert "must be UTF-8 text" in done.stderr and "Traceback" not in done.stderr
 
 

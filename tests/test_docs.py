@@ -53,6 +53,7 @@ def ran(tmp_path_factory) -> dict[str, tuple[int, str]]:
     return {n: (int(ends[n]), (f / "said.txt").read_text("utf-8")) for n, f in folders.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [page.name for page in pages_with_code()])
 def test_the_python_of_a_page_runs_from_top_to_bottom(ran, name):
     status, said = ran[name]
@@ -96,12 +97,12 @@ def options():
     ]
 
 
-@pytest.mark.parametrize(("name", "option"), options())
-def test_every_option_has_help(name, option):
+def test_every_option_has_help():
     from pacsent.cli import cli
 
-    [parameter] = [p for p in cli.commands[name].params if option in p.opts]
-    assert parameter.help, f"pacsent {name} {option} has no help"
+    for name, option in options():
+        [parameter] = [p for p in cli.commands[name].params if option in p.opts]
+        assert parameter.help, f"pacsent {name} {option} has no help"
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,10 @@ def test_what_a_killed_process_left_is_removed_after_a_day_and_only_that(tmp_pat
     assert names(tmp_path) == sorted([*kept, "model"])
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "how",
+    [signal.SIGTERM, signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)],
+)
 def test_a_stopped_command_leaves_nothing_half_written(tmp_path, how):
     """SIGTERM as SIGINT; after SIGKILL a later command removes what is left."""
     out = tmp_path / "out"

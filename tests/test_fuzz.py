@@ -7,10 +7,13 @@ import pytest
 from fuzz import crafted, mutations, running
 from fuzz.targets import TARGETS
 
-N_CASES = 12
+N_CASES = 8
+LONG = {"wiki"}  # what takes half a minute to compile
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "target", [pytest.param(t, marks=[pytest.mark.compile] * (t in LONG)) for t in TARGETS]
+)
 def test_damaged_files_are_read_or_refused_in_one_line(target):
     running._outcomes(target)  # whole files are read; and what they need is compiled by then
     found = {}
@@ -23,6 +26,7 @@ def test_damaged_files_are_read_or_refused_in_one_line(target):
 CRAFTED = [name for name in TARGETS if name.startswith("crafted-")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", CRAFTED)
 def test_every_array_of_a_folder_is_checked_before_use(target, tmp_path):
     """Each array of a saved model in each wrong form, with right checksums: refused or used."""

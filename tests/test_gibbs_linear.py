@@ -10,7 +10,7 @@ from scipy import stats
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from gibbs_linear import Normal, bound, minimise_bound, recursive_posterior
 
-REPLICATES = 1000
+REPLICATES = 250
 DELTA = 0.1
 NOISE = 0.8
 

@@ -25,7 +25,7 @@ def test_every_public_function_that_takes_texts_is_in_the_table():
     assert not known - found, "they are gone: remove them from tests/hostile/text_inputs.py"
 
 
-@pytest.mark.parametrize(("part", "every"), [("python", 17), ("server", 9)])
+@pytest.mark.parametrize(("part", "every"), [("python", 37), ("server", 19)])
 def test_wrong_calls_are_refused_in_one_line_or_give_the_right_answer(part, every):
     done = subprocess.run(  # a process of its own, whose threads cannot disturb the children
         [sys.executable, "-m", "hostile", "--part", part, "--every", str(every)],
@@ -34,7 +34,7 @@ def test_wrong_calls_are_refused_in_one_line_or_give_the_right_answer(part, ever
         text=True,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
-    assert json.loads(done.stdout.splitlines()[-1])["cases"] > 40
+    assert json.loads(done.stdout.splitlines()[-1])["cases"] > 20
 
 
 def _fails():

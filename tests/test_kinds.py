@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from pacsent import METHODS, Vocabulary, WordVectors, make
 
 N_WORDS, N_DIMS = 300, 12
+NAMES = [name for name in METHODS if not name.startswith("i-")]  # i-: the same, roles swapped
 WORDS = [f"word{i}" for i in range(N_WORDS)]
 COUNTS = np.geomspace(3e7, 5, N_WORDS).astype(int)  # as far apart as in a large corpus
 
@@ -31,7 +32,7 @@ def kinds():
     usual, zipf = COUNTS / COUNTS.sum(), 1 / np.arange(1, N_WORDS + 1)
     zipf /= zipf.sum()
     return {
-        "phrases of the same few words": drawn(rng, rng.integers(1, 4, 400), zipf),
+        "phrases of the same few words": drawn(rng, rng.integers(1, 4, 200), zipf),
         "phrases of rare words": drawn(rng, rng.integers(1, 4, 60)),
         "sentences": drawn(rng, [20] * 40, usual),
         "one long text among short ones": drawn(rng, [3000] + [12] * 10, usual),
@@ -44,7 +45,7 @@ def blas_threads():
     return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if not name.startswith("i-")])
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", kinds())
 def test_a_text_has_one_finite_vector_alone_among_others_and_again(words, name, kind):
     X = kinds()[kind]
@@ -60,7 +61,7 @@ def test_a_text_has_one_finite_vector_alone_among_others_and_again(words, name, 
     assert not beside[:2].any()
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_fitted_estimator_may_be_used_from_many_threads(words, name):
     X = kinds()["sentences"]
     vectorizer = make(name, words, batch_size=8).fit(X)
@@ -71,12 +72,12 @@ def test_a_fitted_estimator_may_be_used_from_many_threads(words, name):
         return rows, vectorizer.posterior(X[rows])
 
     with ThreadPoolExecutor(6) as pool:
-        for rows, (got_means, got_variances) in pool.map(use, range(12)):
+        for rows, (got_means, got_variances) in pool.map(use, range(6)):
             np.testing.assert_allclose(got_means, means[rows], atol=1e-3)
             np.testing.assert_allclose(got_variances, variances[rows], rtol=1e-2)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_first_use_after_loading_may_be_from_many_threads(words, name, tmp_path):
     from pacsent import load, save
 
@@ -90,11 +91,10 @@ def test_the_first_use_after_loading_may_be_from_many_threads(words, name, tmp_p
             np.testing.assert_allclose(got, means, atol=1e-3)
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("name", METHODS)
-def test_streams_taken_in_turns_give_what_each_gives_alone(words, name, n_jobs):
+@pytest.mark.parametrize("name", NAMES)
+def test_streams_taken_in_turns_give_what_each_gives_alone(words, name):
     X = kinds()["sentences"]
-    vectorizer = make(name, words, batch_size=8, n_jobs=n_jobs).fit(X)
+    vectorizer = make(name, words, batch_size=8, n_jobs=2).fit(X)
     means = vectorizer.transform(X)
     forth, back = vectorizer.stream(X), vectorizer.stream(X[:20:-1])
     pairs = list(zip_longest(forth, back))

@@ -41,11 +41,11 @@ def token_lists(facts):
     return [["abcdefg"[w] for w in S] for S in facts["sentences"]]
 
 
-def random_words(rng, n_words=60, n_dims=5, scale=0.8):
+def random_words(rng, n_words=60, n_dims=5, scale=0.8, dtype=np.float64):
     names = [f"w{i}" for i in range(n_words)]
     counts = np.sort(rng.integers(1, 500, n_words))[::-1]
-    I_hat, O_hat = scale * rng.standard_normal((2, n_words, n_dims))
-    return WordVectors(Vocabulary(names, counts), I_hat, O_hat)
+    tables = scale * rng.standard_normal((2, n_words, n_dims))
+    return WordVectors(Vocabulary(names, counts), *tables.astype(dtype))
 
 
 def random_sentences(rng, words, lengths):
@@ -116,8 +116,7 @@ def test_exact_solver_finds_the_golden_optima(example):
         assert vectorizer.n_unconverged_ == 0
 
 
-@pytest.mark.parametrize("kl", ["exact", "paper"])
-@pytest.mark.parametrize("lam", [0.25, 8.0])
+@pytest.mark.parametrize(("kl", "lam"), [("exact", 0.25), ("paper", 8.0)])
 def test_exact_solver_agrees_with_a_blind_minimiser(rng, kl, lam):
     words = random_words(rng, n_words=15, n_dims=3)
     X = random_sentences(rng, words, [1, 30])
@@ -211,7 +210,7 @@ def test_word_order_batch_and_threads_change_nothing(rng, method):
 
 @pytest.mark.parametrize("method", ["PB-neg", "w-PB-neg", "PV-DBOW"])
 def test_what_fit_learned_survives_saving(rng, method):
-    words = random_words(rng)
+    words = random_words(rng, dtype=np.float32)
     X = random_sentences(rng, words, [4, 5, 9, 30])
     fitted = make(method, words, n_jobs=1).fit(X)
     fresh = make(method, words, n_jobs=1)
@@ -428,6 +427,7 @@ def test_averaged_sgd_agrees_with_the_exact_solver(rng):
     assert_allclose(np.mean([np.log(v) for _, v in ends], axis=0), np.log(variances), atol=0.03)
 
 
+@pytest.mark.compile
 def test_the_papers_own_steps_diverge_where_they_must_and_say_so(rng):
     words = random_words(rng)
     X = random_sentences(rng, words, [400, 5])
@@ -771,8 +771,7 @@ def phrases(rng, n=1500, n_words=400):
     return [rng.choice(names, k, p=p / p.sum()).tolist() for k in rng.integers(1, 4, n)]
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-@pytest.mark.parametrize("lam", [0.25, 1.0, 8.0])
+@pytest.mark.parametrize(("lam", "seed"), [(0.25, 0), (8.0, 1)])
 def test_word_training_ends_at_numbers_on_phrases_that_share_their_words(lam, seed):
     rng = np.random.default_rng(seed)
     words = random_words(rng, n_words=400, n_dims=60)

@@ -60,17 +60,17 @@ def test_every_fold_of_every_repeat_has_scikit_learns_accuracy(rng, n_classes):
     X, y = problem(rng, n_classes)
     folds = np.zeros((2, y.size), dtype=int)
     for repeat in range(2):
-        splits = StratifiedKFold(5, shuffle=True, random_state=repeat).split(X, y)
+        splits = StratifiedKFold(3, shuffle=True, random_state=repeat).split(X, y)
         for fold, (_, held_out) in enumerate(splits):
             folds[repeat, held_out] = fold
-    Cs = (0.01, 1.0, 100.0)
+    Cs = (0.01, 1.0)
     found = regressions.grid_search(X, y, folds, n_classes=n_classes, Cs=Cs, tol=1e-9)
     for repeat in range(2):
         for number, C in enumerate(Cs):
             theirs = cross_val_score(
-                reference(C, n_classes, tol=1e-8), X, y, cv=PredefinedSplit(folds[repeat])
+                reference(C, n_classes, tol=1e-6), X, y, cv=PredefinedSplit(folds[repeat])
             )
-            assert_allclose(found.accuracy[repeat, :, number], theirs, atol=1.01 / (y.size / 5))
+            assert_allclose(found.accuracy[repeat, :, number], theirs, atol=1.01 / (y.size / 3))
             assert abs(found.accuracy[repeat, :, number].mean() - theirs.mean()) < 2e-3
 
 
@@ -138,8 +138,9 @@ def test_real_features_give_scikit_learns_objective_and_test_accuracy(data_dir, 
     vectorizer = make("Average", words, alpha=0.0, on_empty="ignore")
     train = vectorizer.fit_transform(dataset.train_texts).astype(np.float64)
     test = vectorizer.transform(dataset.test_texts).astype(np.float64)
+    few = slice(None, None, 5 if name == "20news" else 1)  # scikit-learn takes minutes for all
+    train, y = train[few], dataset.train_labels[few]
     n_classes, C = len(dataset.classes), 10.0
-    y = dataset.train_labels
     coef, intercept = regressions.fit(train, y, C, n_classes=n_classes)
     model = reference(C, n_classes, tol=1e-9).fit(train, y)
     theirs = parameters(model)

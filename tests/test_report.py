@@ -194,9 +194,10 @@ def test_the_page_shows_the_difference_to_the_paper(written):
 
 def test_names_and_texts_from_data_are_escaped(results, tmp_path):
     names = ["<b>x</b>", "<!--<script>", "</script><script>alert(1)"]
-    for result, name in zip(results, names):
-        result["label"] = name
     [placed] = [r for r in results if r["kind"] == "map"]
+    results = [*results[:2], placed]
+    for result, name in zip(results, names, strict=True):
+        result["label"] = name
     placed["texts"] = names
     page = report.write(results, tmp_path).read_text()
     for name in names:

@@ -294,7 +294,7 @@ def test_sources_that_would_have_one_name_are_refused(tmp_path, model):
 
 def test_a_bad_file_is_reported_and_the_rest_is_done(folder, tmp_path, model):
     (folder / "deep" / "p1.parquet").write_bytes(b"PAR1 no table PAR1")
-    manifest = scale.embed_shards(model, [folder], tmp_path / "out", n_jobs=2)
+    manifest = scale.embed_shards(model, [folder], tmp_path / "out", n_jobs=1)
     (failed,) = manifest.failed
     assert failed.endswith("p1.parquet") and "whole Parquet file" in manifest.failed[failed]
     assert len(manifest.files) == 3 and not (tmp_path / "out/deep/p1.parquet").exists()

@@ -738,6 +738,7 @@ def test_what_is_not_http_is_refused_in_json(running):
         assert "valid HTTP" in json.loads(body)["error"]["message"]
 
 
+@pytest.mark.slow
 def test_a_long_text_with_an_explanation_holds_nobody_up(tmp_path, classifier):
     """2 MB of text, which took 22 seconds during which /health did not answer."""
     save(classifier, tmp_path / "classifier")
@@ -853,13 +854,15 @@ def test_sigterm_finishes_what_is_under_way_and_refuses_what_is_new(tmp_path):
     assert any('"stopped"' in line for line in running.lines)
 
 
-def test_a_taken_port_is_one_clear_line(running):
-    port = running.url.rpartition(":")[2]
-    found = subprocess.run(
-        [sys.executable, "-m", "pacsent", "serve", "english", "--port", port],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert found.returncode == 1
+def test_a_taken_port_is_one_clear_line():
+    from click.testing import CliRunner
+
+    from pacsent.cli import cli
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        found = CliRunner().invoke(cli, ["serve", "english", "--port", str(port)])
+    assert found.exit_code == 1
     assert f"127.0.0.1:{port} cannot be used" in found.stderr
     assert "Traceback" not in found.stderr
 

@@ -1,6 +1,7 @@
 """Functions stay short and take few arguments; a name means one thing; nothing is there twice."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,19 @@ KERNEL_ARGUMENTS = 8  # a kernel is handed arrays, in groups that belong togethe
 LONG = {"_kernels/format_kernels.py: parse_lines"}
 
 
-def functions(root: Path = PACKAGE):
-    for path in sorted(root.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef):
-                yield f"{path.relative_to(root).as_posix()}: {node.name}", node
+@cache
+def trees() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+
+
+@cache
+def functions() -> list[tuple[str, ast.FunctionDef]]:
+    return [
+        (f"{path.relative_to(PACKAGE).as_posix()}: {node.name}", node)
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    ]
 
 
 def n_lines(node: ast.FunctionDef) -> int:
@@ -79,8 +88,7 @@ def test_a_long_function_and_many_arguments_are_noticed():
 def test_a_name_of_a_class_or_kernel_means_one_thing():
     """The same name for two things in two files: a reader looks into the wrong one."""
     places: dict[str, set[str]] = {}
-    for path in PACKAGE.rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    for path, tree in trees().items():
         kernels = path.parent.name == "_kernels"
         for node in tree.body:
             is_kernel = kernels and isinstance(node, ast.FunctionDef)

@@ -77,6 +77,7 @@ def descend(I, O, rows_I, rows_O, weights, rate):
     return kernels.block_step(I, O, rows, weights, rate, buffers, (0, 0, 0), ahead)
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("n_dims", [16, 32, 48])
 def test_a_block_step_follows_the_numerical_gradient_of_its_loss(rng, n_dims):
     I, O = tables(rng, 40, n_dims)
@@ -166,6 +167,7 @@ def test_features_that_are_hidden_are_not_used():
     assert done.stdout == "4\n"
 
 
+@pytest.mark.compile
 @pytest.mark.parametrize("name", [name for name in PROCESSORS if name != "SVE"])
 def test_every_width_computes_the_products_of_numpy(kernels_of, rng, name):
     there = kernels_of(name)

@@ -114,6 +114,7 @@ def test_the_filter_equals_its_rules_on_kept_text(body):
 
 
 @settings(deadline=None, max_examples=100)
+@pytest.mark.compile
 @given(st.lists(wiki_text, min_size=1, max_size=3), st.integers(1, 60), st.integers(1, 3))
 def test_pieces_threads_and_huge_records_change_nothing(dumps, size, n_jobs):
     dumps = [dump or b" " for dump in dumps]
@@ -123,6 +124,7 @@ def test_pieces_threads_and_huge_records_change_nothing(dumps, size, n_jobs):
         assert filtered(dumps, n_jobs) == filter_of_record(dumps)
 
 
+@pytest.mark.compile
 def test_a_huge_record_goes_through_in_small_pieces(monkeypatch):
     """Longer than one buffer of output, all digits: the most that can come out."""
     monkeypatch.setattr(reading, "PIECE", 1000)
@@ -143,9 +145,8 @@ SUMS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow if "enwik8" in n else ()) for n in SUMS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SUMS)
 @pytest.mark.parametrize("n_jobs", [1, 3])
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="minutes, not compiled")
 def test_a_real_dump_gives_the_bytes_of_record(data_dir, tmp_path, name, n_jobs):
@@ -391,6 +392,7 @@ def test_the_command_reads_stdin_and_writes_stdout():
     assert done.stderr == b""
 
 
+@pytest.mark.compile
 def test_the_command_writes_a_file_and_filters_dumps(tmp_path):
     dump = b"<page><text x>[[a|Visible]] {{gone}} text</text></page>"
     (tmp_path / "dump.xml").write_bytes(dump)
@@ -476,6 +478,7 @@ def test_clean_of_any_script_does_not_depend_on_where_pieces_end(tmp_path, monke
         assert (tmp_path / "out").read_text() == expected
 
 
+@pytest.mark.compile
 def test_text_that_is_no_dump_is_refused_as_one(tmp_path):
     (tmp_path / "plain.txt").write_text("Just text. " * 1000)
     with pytest.raises(ValueError, match=r"plain.txt must be a MediaWiki dump .* Got 0 articles"):

@@ -6,6 +6,7 @@ import importlib
 import re
 from collections import Counter
 from contextlib import suppress
+from functools import cache
 from operator import attrgetter
 from pathlib import Path
 
@@ -68,6 +69,7 @@ NAME = re.compile(r"`([A-Za-z_][\w.]*)(?:\(\))?`")
 ELSEWHERE = {"mu", "A_hat", "B_hat", "reassoc"}  # symbols of docs/notation.md; a flag of LLVM
 
 
+@cache
 def defined():
     """Every name that the package defines: functions, classes, arguments, attributes, modules."""
     found = set(dir(builtins)) | ELSEWHERE | {path.stem for path in CODE}
