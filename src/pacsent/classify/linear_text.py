@@ -111,8 +111,7 @@ class LinearText(BaseEstimator):
                 "The weights that were fitted must be finite. They are not: sample_weight, "
                 "class_weight, Cs, dense_scales or the word vectors are too large or too small."
             )
-        n_words = float(np.mean([len(text.split()) for text in features.texts]))
-        values = feature_weights(self, features.length, n_words, features.mean)
+        values = feature_weights(self, features.texts, features.length, features.mean)
         self.named_features_ = self._named(features.texts, values)
 
     def _make_vectorizer(self, texts):
@@ -124,7 +123,11 @@ class LinearText(BaseEstimator):
         if isinstance(words, str | Path) and is_model_name(words):
             words = load(words)
         if isinstance(words, WordVectors):
-            return make(self.method, words, on_empty="ignore", n_jobs=self.n_jobs)
+            made = make(self.method, words, on_empty="ignore", n_jobs=self.n_jobs)
+            if words.sentences is None:
+                return made
+            taught = clone(words.sentences).set_params(on_empty="ignore", n_jobs=self.n_jobs)
+            return ConcatenatedEncoder([made, taught])
         if isinstance(words, SentenceVectorizer):
             return clone(words).set_params(on_empty="ignore")
         return as_encoder(words)

@@ -199,14 +199,14 @@ overlap_option = click.option(
 delta_option = probability_option("--delta", 0.05, "Probability that the guarantee fails.")
 
 
-def method_option(default="SIF-sum"):
+def method_option(default="its encoder of sentences, or SIF-sum"):
     """--method, for a MODEL that may be word vectors."""
     return click.option(
         "--method", help=f"The method, where MODEL holds word vectors.  [default: {default}]"
     )
 
 
-def open_vectorizer(model, method=None, *, default="SIF-sum", fitted=True, unknown=None):
+def open_vectorizer(model, method=None, *, default=None, fitted=True, unknown=None):
     """The fitted method in a folder, or a method on the word vectors that are there."""
     from pacsent.encoders.methods import METHODS, as_vectorizer
     from pacsent.storage import load

@@ -29,8 +29,11 @@ def _counted(texts, quiet):
 def _index(model, texts, method, text_column, input_format, quiet):
     """An index of the texts of a file."""
     from pacsent.encoders.index import Index
+    from pacsent.storage import load
+    from pacsent.words import WordVectors
 
-    made = Index(open_vectorizer(model, method))
+    opened = load(model) if method is None else None
+    made = Index(opened if isinstance(opened, WordVectors) else open_vectorizer(model, method))
     made.add(_counted(read_texts(texts, text_column, input_format, quiet), quiet))
     return made
 
@@ -158,7 +161,7 @@ def duplicates(model, texts, above, as_json, **how):
     default="sentence-transformers",
     help="The library that will open it.",
 )
-@method_option()
+@method_option("SIF-sum")
 @overwrite_option
 @json_option
 def export(model, directory, to, method, overwrite, as_json):
@@ -168,8 +171,9 @@ def export(model, directory, to, method, overwrite, as_json):
     row for each word: SIF-sum, SIF, uSIF, both, Average. Others are refused.
     """
     from pacsent.encoders.export import export as write
+    from pacsent.encoders.methods import DEFAULT
 
-    vectorizer = open_vectorizer(model, method)
+    vectorizer = open_vectorizer(model, method or DEFAULT)
     write(vectorizer, directory, to, overwrite=overwrite)
     click.echo(f"wrote  {directory}: for {to}", err=True)
     if as_json:

@@ -21,8 +21,7 @@ _POSITIVE = click.IntRange(min=1)
               help="Address to listen on; 0.0.0.0 for all networks.")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), default=8000,
               help="Port to listen on; 0 chooses a free one, named in the log.")  # fmt: skip
-@click.option("--method", default="SIF-sum",
-              help="The method, where MODEL holds word vectors.")  # fmt: skip
+@method_option()
 @click.option("--classifier", type=click.Path(exists=True, file_okay=False),
               help="Folder of a classifier, for /classify.")  # fmt: skip
 @click.option("--error", type=click.FloatRange(0, 1, min_open=True, max_open=True), metavar="E",
@@ -133,7 +132,7 @@ def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
         labels = loaded.predict(read).tolist() if labels is None else labels
     else:
         vectorizer = getattr(loaded, "vectorizer", None) or as_vectorizer(
-            loaded, how["method"] or "SIF-sum", source=model
+            loaded, how["method"], source=model
         )
     made = make_map(vectorizer.set_params(on_empty="ignore"), read, labels)
     for path, write in ((output, partial(write_html, title=how["title"])), (atlas, write_atlas)):

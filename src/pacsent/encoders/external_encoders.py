@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from pacsent.encoders.methods import ready
+from pacsent.encoders.methods import DEFAULT, as_vectorizer
 from pacsent.encoders.remote_encoder import RemoteEncoder
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.maths.arrays import unit_rows
+from pacsent.maths.checks import is_number
 from pacsent.storage import State, Tensors, checked_tensor, load
 from pacsent.text.texts import as_texts
 from pacsent.words.vectors import WordVectors
@@ -35,6 +36,7 @@ PROBE = (
     "Der Zug nach Wien hat heute Verspätung.",
 )
 _LEAST_COSINE = 0.99  # of the probe's vectors then and now; another precision changes them less
+_FADE = 50  # words: chosen on the training part of 20news and the dev part of STS-B
 _BATCH = 4096  # texts passed to the encoder at once
 
 
@@ -240,6 +242,8 @@ class ConcatenatedEncoder(TransformerMixin, BaseEstimator):
     ----------
     encoders : list of encoders
         Anything that `as_encoder` takes.
+    fade : float or None, default=None
+        In a text of fewer words than this, the last encoder counts in proportion to their number.
 
     Examples
     --------
@@ -251,12 +255,13 @@ class ConcatenatedEncoder(TransformerMixin, BaseEstimator):
     learns_from_text = False
     kind = "ConcatenatedEncoder"
 
-    def __init__(self, encoders: Sequence[Any]):
+    def __init__(self, encoders: Sequence[Any], *, fade: float | None = None):
         self.encoders = encoders
+        self.fade = fade
 
     def fit(self, X: Any = None, y: Any = None) -> "ConcatenatedEncoder":
         """Make every encoder ready; those that learn from text learn from X."""
-        self.encoders_ = [as_encoder(one) for one in self.encoders]
+        self.encoders_: list[Any] = [as_encoder(one) for one in self.encoders]
         for one in self.encoders_:
             if not (one.learns_from_text and hasattr(one, "n_sentences_")):  # fitted before
                 one.fit(X if one.learns_from_text else [])
@@ -275,6 +280,10 @@ class ConcatenatedEncoder(TransformerMixin, BaseEstimator):
         """Vectors of texts, (n, n_dims), float32."""
         texts = as_texts(texts)
         parts = [unit_rows(np.asarray(e.posterior(texts)[0], np.float32)) for e in self._ready()]
+        if self.fade is not None:
+            n_words = np.array([len(text.split()) for text in texts], np.float32)
+            parts[-1] = parts[-1] * np.minimum(1, n_words / np.float32(self.fade))[:, None]
+            return unit_rows(np.concatenate(parts, axis=1))
         return np.concatenate(parts, axis=1) / np.float32(np.sqrt(len(parts)))
 
     def transform(self, X: Iterable[str]) -> np.ndarray:
@@ -293,13 +302,18 @@ class ConcatenatedEncoder(TransformerMixin, BaseEstimator):
     def state(self) -> State:
         """What `pacsent.save` writes: every encoder, as a part."""
         parts = {f"encoder{i}": one for i, one in enumerate(self._ready())}
-        return State({"n_encoders": len(parts)}, Tensors({"order": np.arange(len(parts))}), parts)
+        return State(
+            {"parameters": {"fade": self.fade}}, Tensors({"order": np.arange(len(parts))}), parts
+        )
 
     @classmethod
     def from_state(cls, state: State) -> "ConcatenatedEncoder":
         """The inverse of `state`."""
-        made = cls([state.parts[f"encoder{i}"] for i in range(len(state.parts))])
-        return made.fit([])
+        parts = [state.parts[f"encoder{i}"] for i in range(len(state.parts))]
+        fade = state.config["parameters"]["fade"]
+        if not (fade is None or (is_number(fade) and 0 < fade < np.inf)):
+            raise ValueError(f"fade must be a positive number or None. Got {fade!r} instead")
+        return cls(parts, fade=fade).fit([])
 
 
 def as_encoder(given: Any, *, name: str | None = None) -> Any:
@@ -322,7 +336,7 @@ def as_encoder(given: Any, *, name: str | None = None) -> Any:
     if isinstance(given, SentenceVectorizer | ExternalEncoder | ConcatenatedEncoder):
         return given
     if isinstance(given, WordVectors):
-        return ready("SIF-sum", given)
+        return as_vectorizer(given)
     if isinstance(given, str | Path):
         return as_encoder(load(given)) if is_model_name(given) else _opened(given, name)
     if is_stored(given):
@@ -333,11 +347,29 @@ def as_encoder(given: Any, *, name: str | None = None) -> Any:
     return ExternalEncoder(given, name=name)
 
 
+def as_search_encoder(given: Any) -> Any:
+    """`as_encoder` for an index: word vectors that come with an encoder of sentences use both.
+
+    Of long texts the words say more about the topic than a vector taught on sentences, so SIF-sum
+    stands beside it, with less weight in texts of fewer than 50 words
+    (benchmarks/encoders.py compares).
+
+    >>> name_of(as_search_encoder("english"))
+    'taught + SIF-sum'
+    """
+    if isinstance(given, str | Path) and is_model_name(given):
+        given = load(given)
+    if isinstance(given, WordVectors) and given.sentences is not None:
+        both = [as_vectorizer(given), as_vectorizer(given, DEFAULT)]
+        return ConcatenatedEncoder(both, fade=_FADE)
+    return as_encoder(given)
+
+
 def name_of(encoder: Any) -> str:
     """What messages and certificates call an encoder.
 
-    >>> name_of(as_encoder("english"))
-    'SIF-sum'
+    >>> name_of("english")
+    'taught'
     """
     encoder = as_encoder(encoder)
     if isinstance(encoder, ConcatenatedEncoder):
@@ -359,6 +391,15 @@ def is_stored(given: Any) -> bool:
 def is_model_name(place: str | Path) -> bool:
     """Whether `pacsent.load` opens this, and not a server or sentence-transformers."""
     return not (_is_url(place) or (Path(place) / "modules.json").exists())
+
+
+def open_any(place: str | Path, encoder: Any = None) -> Any:
+    """What `pacsent.load` opens, with the encoder it was made with; or an encoder at a URL.
+
+    >>> open_any("english")
+    WordVectors(n_words=65536, n_dims=256)
+    """
+    return load(place, encoder=encoder) if is_model_name(place) else _opened(place, None)
 
 
 def _is_url(place) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from pacsent._kernels.search_kernels import keep_best, scan
 from pacsent.encoders import faiss_index
-from pacsent.encoders.external_encoders import as_encoder
+from pacsent.encoders.external_encoders import as_search_encoder
 from pacsent.encoders.faiss_index import InvertedLists
 from pacsent.encoders.index_rows import BLOCK, IndexBlock, IndexRows, StoredTexts
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
@@ -47,8 +47,9 @@ class Index:
     Parameters
     ----------
     vectorizer : encoder
-        A method of pacsent (fitted, if it learns from text), the name of a model such as "english",
-        or any encoder that `as_encoder` takes: an object with `encode`, a function, a URL.
+        A method of pacsent (fitted, if it learns from text), the name of a model such as "english"
+        (its encoder of sentences and SIF-sum together), or any encoder that `as_encoder` takes: an
+        object with `encode`, a function, a URL.
     engine : {"auto", "exact", "faiss"}, default="auto"
         "exact" compares a query with every text. "faiss" (extra `[faiss]`) sorts the texts into
         inverted lists at the first search, and compares a query with those of the nearest
@@ -70,7 +71,7 @@ class Index:
             raise ValueError(f"engine must be one of {', '.join(ENGINES)}. Got {engine!r} instead.")
         if engine == "faiss":
             faiss_index.require()
-        self.vectorizer = as_encoder(vectorizer)
+        self.vectorizer = as_search_encoder(vectorizer)
         self.engine = engine
         self._rows = IndexRows()
         self._next = 0

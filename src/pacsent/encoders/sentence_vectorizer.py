@@ -128,6 +128,10 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """Which sentences of the batch have no word that the method uses."""
         return encoded.offsets[1:] == encoded.offsets[:-1]
 
+    def summed_table(self) -> np.ndarray | None:
+        """The table of which a vector is a multiple of the sum of rows; None where it is not."""
+        return None
+
     def _needs_prior_table(self) -> bool:
         """Whether these settings read `B_hat` at all."""
         return True

@@ -72,7 +72,8 @@ class Embed:
     model : str
         Folder of a fitted method or of word vectors, or "english".
     method : str or None
-        For word vectors: a method that learns nothing from text; None for SIF-sum.
+        For word vectors: a method that learns nothing from text; None for the encoder of sentences
+        they come with, or SIF-sum.
     unknown : {"drop", "nearest"} or None
     params : dict
         Parameters of the method that are set after it was opened.
@@ -114,7 +115,7 @@ class Embed:
         opened = storage.load(self.model, unknown=self.unknown)
         if self.method is not None and hasattr(opened, "stream"):
             raise ValueError("method is for word vectors. The model holds a fitted method.")
-        opened = as_vectorizer(opened, self.method or "SIF-sum", source=self.model)
+        opened = as_vectorizer(opened, self.method, source=self.model)
         given = {"on_empty": "ignore", "n_jobs": 1, "batch_size": self.unit, **self.params}
         known = opened.get_params(deep=False)
         for name in self.params:

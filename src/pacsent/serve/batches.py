@@ -151,24 +151,24 @@ class Batcher:
             n_tokens = encoded.ids.size + sum(encoded.n_unknown.tolist())
             if n_tokens > self._max_tokens:
                 return [too_long(n_tokens, self._max_tokens)]
-            means, variances = self._posteriors(encoded, batch)
+            means, variances = self._posteriors(encoded, texts, batch)
             return [Solved(means, variances, n_known, encoded.n_unknown)]
         sizes = np.array([len(asked.texts) for asked in batch], dtype=np.int64)
         ends = np.cumsum(sizes)
         n_tokens = np.add.reduceat(n_known + encoded.n_unknown, ends - sizes)
         if n_tokens.max() > self._max_tokens:  # each alone: the others are answered
             return [self._together([asked], asked.texts)[0] for asked in batch]
-        means, variances = self._posteriors(encoded, batch)
+        means, variances = self._posteriors(encoded, texts, batch)
         rows = [slice(end - size, end) for size, end in zip(sizes.tolist(), ends.tolist())]
         return [
             Solved(means[row], variances[row], n_known[row], encoded.n_unknown[row]) for row in rows
         ]
 
-    def _posteriors(self, encoded: Encoded, batch):
+    def _posteriors(self, encoded: Encoded, texts, batch):
         """Means and variances, in chunks, for as long as a client waits for them."""
         n = encoded.n_sentences
         if n <= _CHUNK or sum(asked.size for asked in batch) * self._pace < _LONG:
-            return self._served.solve(encoded)
+            return self._served.solve(encoded, texts)
         parts = []
         for start in range(0, n, _CHUNK):
             if all(asked.answer.done() for asked in batch):
@@ -176,7 +176,8 @@ class Batcher:
             offsets = encoded.offsets[start : start + _CHUNK + 1]
             ids = encoded.ids[offsets[0] : offsets[-1]]
             n_unknown = encoded.n_unknown[start : start + _CHUNK]
-            parts.append(self._served.solve(Encoded(ids, offsets - offsets[0], n_unknown)))
+            some = Encoded(ids, offsets - offsets[0], n_unknown)
+            parts.append(self._served.solve(some, texts[start : start + _CHUNK]))
         means, variances = zip(*parts)
         return np.concatenate(means), np.concatenate(variances)
 

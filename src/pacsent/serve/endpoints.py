@@ -320,7 +320,7 @@ class Endpoints:
         known = [self.served.vocabulary.id_of(word) >= 0 for word in words]
         without: list[Any] = [words]
         without += [words[:i] + words[i + 1 :] for i, there in enumerate(known) if there]
-        means, _ = self.served.solve(self.served.encode(without))
+        means, _ = self.served.solve(self.served.encode(without), without)
         vectors = _unit(means)
         turned = iter((1.0 - np.clip(vectors[1:] @ vectors[0], -1, 1)).tolist())
         alone = sum(known) == 1

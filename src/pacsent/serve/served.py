@@ -14,17 +14,34 @@ import numpy as np
 from pacsent.certificates import Certificate
 from pacsent.classify import TextClassifier
 from pacsent.encoders import Index, SentenceVectorizer
-from pacsent.encoders.methods import ready
+from pacsent.encoders.external_encoders import is_model_name, name_of, open_any
+from pacsent.encoders.methods import as_vectorizer
 from pacsent.guarantees import AnswerRule, CertifiedClassifier, ErrorCertificate
 from pacsent.maths.plane import main_plane
 from pacsent.paper import certificate_from_json
-from pacsent.storage import load, place
+from pacsent.storage import place
+from pacsent.text.encoded import Encoded
 from pacsent.words import WordVectors
 
 _WORD = re.compile(r"\w+")
 _SCRIPTS = re.compile(r"[\x00-\x7f]+|[^\x00-\x7f]+")  # ASCII and everything else, apart
 _CLASSIFIERS = TextClassifier, CertifiedClassifier
 _MOST_RULES = 64  # error rates whose thresholds are remembered
+
+
+class _AnyWords:
+    """What stands for the vocabulary of an encoder of another program: every word is known."""
+
+    def tokens(self, text: str) -> list[str]:
+        return _WORD.findall(text)
+
+    def id_of(self, word: str) -> int:
+        return 0
+
+    def encode(self, texts) -> Encoded:
+        n = [len(self.tokens(text) if isinstance(text, str) else text) for text in texts]
+        offsets = np.concatenate([[0], np.cumsum(n, dtype=np.int64)])
+        return Encoded(np.zeros(offsets[-1], np.int32), offsets, np.zeros(len(n), np.int64))
 
 
 class Served:
@@ -35,7 +52,8 @@ class Served:
 
     >>> from pacsent import make
     >>> served = Served("english", make("SIF-sum", "english"))
-    >>> means, variances = served.solve(served.encode(["a glass of wine"]))
+    >>> texts = ["a glass of wine"]
+    >>> means, variances = served.solve(served.encode(texts), texts)
     >>> means.shape
     (1, 256)
     """
@@ -43,7 +61,7 @@ class Served:
     def __init__(
         self,
         name: str,
-        vectorizer: SentenceVectorizer | None = None,
+        vectorizer: Any = None,
         classifier: TextClassifier | CertifiedClassifier | None = None,
         index: Index | None = None,
         certificates: Sequence[Certificate] = (),
@@ -56,12 +74,16 @@ class Served:
         self._rules: dict[tuple[float | None, float], AnswerRule] = {}
         self._map: dict[str, Any] | None = None
         if self.vectorizer is not None:
-            if not hasattr(self.vectorizer, "n_sentences_"):
+            own = isinstance(self.vectorizer, SentenceVectorizer)
+            if own and not hasattr(self.vectorizer, "n_sentences_"):
                 self.vectorizer.fit([])
-            self.vocabulary = self.vectorizer.word_vectors.vocabulary
+            self.vocabulary: Any = _AnyWords()
+            self.encode, self._prepared = self.vocabulary.encode, None
+            if own:
+                self.vocabulary = self.vectorizer.word_vectors.vocabulary
+                self.encode = self.vocabulary.encoder()
+                self._prepared = self.vectorizer.prepared()
             self.n_dims = int(self.vectorizer._n_features_out)
-            self.encode = self.vocabulary.encoder()
-            self.solve = self.vectorizer.prepared()
         self.explainer: Any = getattr(classifier, "estimator_", classifier)
         if self.explainer is not None:
             self.explainer.set_params(n_jobs=1)
@@ -73,6 +95,12 @@ class Served:
             self.certificates.append(certificate)
         for certificate in self.certificates:
             certificate.verify()
+
+    def solve(self, encoded: Encoded, texts: Sequence) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances of texts or lists of words, which are given in both forms."""
+        if self._prepared is not None:
+            return self._prepared(encoded)
+        return self.vectorizer.posterior([t if isinstance(t, str) else " ".join(t) for t in texts])
 
     def rule(self, error: float | None, delta: float) -> AnswerRule:
         """When the classifier answers and which classes its sets hold, for this error rate."""
@@ -115,8 +143,8 @@ class Served:
             warnings.simplefilter("ignore")
             texts = ["warm water", "", "naïve — 東京"]
             if self.vectorizer is not None:
-                self.solve(self.encode(texts))
-                self.solve(self.encode(texts[:1]))
+                self.solve(self.encode(texts), texts)
+                self.solve(self.encode(texts[:1]), texts[:1])
             if self.classifier is not None:
                 self.classifier.predict_log_proba(texts)
                 self.explainer.explain(texts[0])
@@ -129,13 +157,13 @@ class Served:
         """The model in a few words, for /v1/models."""
         found: dict[str, Any] = {"class": None}
         if self.vectorizer is not None:
-            words = self.vectorizer.word_vectors
             found = {
                 "class": type(self.vectorizer).__name__,
-                "method": self.vectorizer.method_name,
+                "method": name_of(self.vectorizer),
                 "dimensions": self.n_dims,
-                "words": words.n_words,
             }
+            if self._prepared is not None:
+                found["words"] = self.vectorizer.word_vectors.n_words
         if self.classifier is not None:
             found["classes"] = [str(name) for name in self.classifier.classes_.tolist()]
         if self.index is not None:
@@ -181,8 +209,9 @@ def _joined(names) -> str:
 
 def _one_thread(vectorizer):
     """Parallelism comes from the workers; and an empty text is no reason for a warning here."""
-    if vectorizer is not None:
-        vectorizer.set_params(n_jobs=1, on_empty="ignore")
+    for one in getattr(vectorizer, "encoders_", [vectorizer]):
+        if isinstance(one, SentenceVectorizer):
+            one.set_params(n_jobs=1, on_empty="ignore")
     return vectorizer
 
 
@@ -191,15 +220,17 @@ class Sources:
     """The paths of the served models, so that they can be opened again when they change."""
 
     model: str
-    method: str = "SIF-sum"
+    method: str | None = None
     classifier: str | None = None
     index: str | None = None
     certificates: tuple[str, ...] = ()
     name: str | None = None
+    encoder: str | None = None  # that the models were made with, if it is of another program
     _files: tuple[Path, ...] = field(init=False, default=())
 
     def __post_init__(self):
-        folders = [place(path) for path in (self.model, self.classifier, self.index) if path]
+        paths = (self.model, self.classifier, self.index)
+        folders = [place(path) for path in paths if path and is_model_name(path)]
         files = [folder / "config.json" for folder in folders] + list(map(Path, self.certificates))
         object.__setattr__(self, "_files", tuple(files))
 
@@ -217,16 +248,17 @@ class Sources:
 
 def open_served(sources: Sources, error: float | None = None, delta: float = 0.05) -> Served:
     """Open the models and make them ready; with `error`, refuse where it cannot be guaranteed."""
-    model = load(sources.model)
-    classifier = load(sources.classifier) if sources.classifier else None
-    index = load(sources.index) if sources.index else None
+    model, classifier, index = (
+        None if path is None else open_any(path, sources.encoder)
+        for path in (sources.model, sources.classifier, sources.index)
+    )
     vectorizer = None
     if isinstance(model, _CLASSIFIERS):
         classifier, vectorizer = model, getattr(model, "estimator_", model).vectorizer_
     elif isinstance(model, Index):
         index, vectorizer = model, model.vectorizer
     elif isinstance(model, WordVectors):
-        vectorizer = ready(sources.method, model)
+        vectorizer = as_vectorizer(model, sources.method)
     else:
         vectorizer = model
     for given, kinds, what in ((classifier, _CLASSIFIERS, "classifier"), (index, Index, "index")):

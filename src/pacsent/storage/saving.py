@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
@@ -143,9 +144,11 @@ class _Plan(NamedTuple):
         return [p for part in self.parts.values() for p in (part, *part.all_parts())]
 
 
-def _planned(obj) -> _Plan:
+def _planned(obj, inside=False) -> _Plan:
     state = obj.state()
-    return _Plan(obj, state, {name: _planned(part) for name, part in state.parts.items()})
+    # word vectors inside another model are saved without their encoder of sentences
+    parts = {} if inside and obj.kind == "WordVectors" else state.parts
+    return _Plan(obj, state, {name: _planned(part, True) for name, part in parts.items()})
 
 
 def _write(plan: _Plan, folder: Path, target: Path, words: str) -> str:
@@ -259,9 +262,11 @@ def _open(folder: Path, config: dict, given: _Given, depth: int = 1) -> Any:
     if depth > _DEEPEST:
         raise ValueError(_damaged(folder, "it has parts within parts without end"))
     parts = {
-        name: _open_part(folder, name, record, given, depth)
+        name: partial(_open_part, folder, name, record, given, depth)
         for name, record in config.get("parts", {}).items()
     }
+    if kind != "WordVectors":  # which open their encoder of sentences when it is first used
+        parts = {name: opened() for name, opened in parts.items()}
     if TENSORS not in config["files"]:
         raise ValueError(_damaged(folder, f"its description does not name {TENSORS}"))
     tensors = read_tensors(folder / TENSORS, config["files"][TENSORS])

@@ -1,10 +1,11 @@
 """`Student`: a static encoder that `teach` makes, a table of word vectors taught by another."""
 
+import copy
 from typing import Any, ClassVar
 
 import numpy as np
 
-from pacsent.encoders.methods.closed_forms import ClosedForm, for_kernel
+from pacsent.encoders.methods.closed_forms import ClosedForm, for_kernel, token_sums
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.storage import State, Tensors, checked_tensor
 from pacsent.teaching.fidelity import FidelityCertificate
@@ -88,6 +89,9 @@ class Student(ClosedForm):
     def _paper_name(self) -> str:
         return "taught"
 
+    def summed_table(self) -> np.ndarray:
+        return self.word_vectors.input_vectors
+
     def _needs_prior_table(self) -> bool:
         return False
 
@@ -95,7 +99,7 @@ class Student(ClosedForm):
         return True
 
     def __sklearn_clone__(self) -> "Student":
-        return self  # it learns nothing from `fit`
+        return copy.copy(self)  # it learns nothing from `fit`
 
     def _prepared(self):
         table, none = for_kernel(self._tables()[0]), np.empty(0, self._dtype)
@@ -104,11 +108,10 @@ class Student(ClosedForm):
         def posterior(encoded, out=None):
             ones = np.ones(encoded.n_sentences)
             out = self._pool(encoded, [(table, none, ones)], out)
-            lengths = np.sqrt(np.einsum("ij,ij->i", out, out, dtype=np.float64))
-            lengths[lengths == 0] = 1.0
-            out /= lengths[:, None].astype(out.dtype)
-            sums = np.concatenate([[0.0], np.cumsum(uncertain[encoded.ids])])[encoded.offsets]
-            return out, np.diff(sums) / lengths**2
+            squares = np.einsum("ij,ij->i", out, out)
+            squares[squares == 0] = 1.0
+            out *= (1.0 / np.sqrt(squares))[:, None]
+            return out, token_sums(encoded, uncertain) / squares
 
         return posterior
 

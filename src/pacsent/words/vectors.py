@@ -49,6 +49,8 @@ class WordVectors:
     fingerprint : Fingerprint or None
         Of the documents the vectors were trained on, in any order; a certificate refuses documents
         that are among them, and says so where it is None.
+    sentences : encoder, or function that opens it, optional
+        Makes the vectors of sentences (`encode`): a table for sentences, taught by another encoder.
     verify : callable, optional
         verify("input_vectors") is called before the first use of a table that lies in a file, and
         raises where the table is not what was saved.
@@ -81,8 +83,10 @@ class WordVectors:
         training: Mapping | None = None,
         subwords: Subwords | None = None,
         fingerprint: Fingerprint | None = None,
+        sentences: Any = None,
         verify: Callable[[str], None] | None = None,
     ):
+        self._sentences = sentences
         self._vocabulary, self._fingerprint = vocabulary, fingerprint
         self._corpus_digest, self._training = corpus_digest, dict(training or {})
         self._verify = verify
@@ -181,6 +185,34 @@ class WordVectors:
         return self._training
 
     @property
+    def sentences(self) -> Any:
+        """The encoder of sentences that comes with these words; None where there is none."""
+        if self._sentences is not None and not hasattr(self._sentences, "posterior"):
+            self._sentences = self._sentences()  # opened when it is first asked for
+        return self._sentences
+
+    def encode(self, texts: Any) -> np.ndarray:
+        """Vectors of sentences by `sentences`, (n, n_dims), float32.
+
+        >>> from pacsent import load
+        >>> load("english").encode(["a glass of wine", "some beer"]).shape
+        (2, 256)
+        """
+        return self._sentence_encoder().encode(texts)
+
+    def similarity(self, a: Any, b: Any) -> np.ndarray:
+        """Cosines of the vectors of sentences, (n_a, n_b), within [-1, 1]."""
+        return self._sentence_encoder().similarity(a, b)
+
+    def _sentence_encoder(self):
+        if self.sentences is None:
+            raise ValueError(
+                "These word vectors must come with a table for sentences to encode texts by "
+                "themselves. They have none. Choose a method: make('SIF-sum', words).fit([])."
+            )
+        return self.sentences
+
+    @property
     def packed(self) -> dict[str, Packed]:
         """The tables that are packed, by name ("input", "output")."""
         return {name: table for name, table in self._tables.items() if isinstance(table, Packed)}
@@ -219,13 +251,16 @@ class WordVectors:
     def __getstate__(self):
         self._check_all()  # a copy has no file to compare with
         kept = {name: value for name, value in self.__dict__.items() if name != "_digest"}
-        return {**kept, "_verify": None, "_norms": {}, "_checked": {}}
+        opened = {"_sentences": self.sentences, "_verify": None}
+        return {**kept, **opened, "_norms": {}, "_checked": {}}
 
     def _check_all(self):
         _ = self.input_vectors, self.output_vectors, self.subwords
 
     def replace(self, **changes: Any) -> "WordVectors":
         """The same word vectors with other values for some parameters of the constructor.
+
+        Other words or other tables do not have the encoder of sentences.
 
         >>> words = WordVectors(Vocabulary(["film"]), np.ones((1, 2), dtype=np.float32))
         >>> words.replace(corpus_digest="9f2c").corpus_digest
@@ -240,6 +275,9 @@ class WordVectors:
             "training": self.training,
             "subwords": self.subwords,
             "fingerprint": self.fingerprint,
+            "sentences": None
+            if {"vocabulary", "input_vectors"} & set(changes)
+            else self._sentences,
         }
         return WordVectors(**{**own, **changes})
 
@@ -500,7 +538,8 @@ class WordVectors:
             "vectors_digest": self.digest(),
         }
         files = {} if self.packed else {WORD_LIST: _word_list(vocabulary)}
-        return State(config, Tensors(tensors), files=files)
+        parts = {} if self.sentences is None else {"sentences": self.sentences}
+        return State(config, Tensors(tensors), parts, files)
 
     @classmethod
     def from_state(cls, state: State) -> "WordVectors":
@@ -527,6 +566,7 @@ class WordVectors:
             training=config.get("training"),
             subwords=_saved_subwords(tensors, parameters),
             fingerprint=_saved_fingerprint(tensors, parameters),
+            sentences=state.parts.get("sentences"),
             verify=lambda name: tensors.verify(*_parts_of(name, tensors)),
         )
         for name, found in (("n_words", words.n_words), ("n_dims", words.n_dims)):

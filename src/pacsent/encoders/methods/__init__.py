@@ -6,6 +6,8 @@ attribute `names`, which says what it is called in `METHODS`.
 
 from typing import Any
 
+from sklearn.base import clone
+
 from pacsent.encoders.sentence_vectorizer import Name, SentenceVectorizer
 from pacsent.lazy import modules_of
 from pacsent.storage import State
@@ -31,6 +33,7 @@ METHODS: tuple[str, ...] = (
     *(f"i-{name}" for name, (_, what) in _METHODS.items() if what.swaps),
 )
 
+DEFAULT = "SIF-sum"  # of word vectors that come with no encoder of sentences
 # what a saved folder may name
 ESTIMATORS = {estimator.__name__: estimator for estimator, _ in _METHODS.values()}
 
@@ -96,15 +99,16 @@ def from_state(state: State) -> SentenceVectorizer:
 
 
 def as_vectorizer(
-    opened: Any, method: str = "SIF-sum", *, source: Any = "The model", fitted: bool = True
+    opened: Any, method: str | None = None, *, source: Any = "The model", fitted: bool = True
 ) -> SentenceVectorizer:
     """Return the fitted method that `pacsent.load` opened, or `method` on word vectors that it did.
 
+    Without a method, word vectors give the encoder of sentences they come with, or SIF-sum.
     Anything else is refused; `source` names it in the message. The method must be ready for
     sentences unless `fitted` is False.
 
     >>> as_vectorizer(as_word_vectors("english")).method_name
-    'SIF-sum'
+    'taught'
     """
     if isinstance(opened, SentenceVectorizer):
         return opened
@@ -113,6 +117,9 @@ def as_vectorizer(
             f"{source} must hold word vectors or a fitted method. It holds a "
             f"{type(opened).__name__} instead. Give another model, such as english."
         )
+    if method is None and opened.sentences is not None:
+        return clone(opened.sentences)  # with parameters of its own
+    method = method or DEFAULT
     return ready(method, opened) if fitted else make(method, opened)
 
 

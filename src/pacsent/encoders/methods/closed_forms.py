@@ -11,6 +11,7 @@ from pacsent.maths.arrays import frozen
 from pacsent.maths.gaussians import VARIANCES, idf, l2_coefficients, l2_lam
 from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.storage import checked_tensor
+from pacsent.text.encoded import Encoded
 
 
 class ClosedForm(SentenceVectorizer):
@@ -46,7 +47,7 @@ class ClosedForm(SentenceVectorizer):
         return out
 
 
-def _sums(encoded, weights):
+def token_sums(encoded: Encoded, weights: np.ndarray) -> np.ndarray:
     """Sum of the words' weights in each sentence; their number where there are no weights."""
     if not weights.size:
         return np.diff(encoded.offsets).astype(np.float64)
@@ -164,6 +165,9 @@ class AverageVectorizer(_SquaredLoss):
     def _paper_name(self):
         return "PB-L2" if self.alpha is None else "Average"
 
+    def summed_table(self) -> np.ndarray | None:
+        return self._tables()[0] if self.alpha == 0 and not self.subsample else None
+
     def _needs_prior_table(self):
         return self.alpha != 0 if self.alpha is not None else not np.isinf(self.lam)
 
@@ -175,7 +179,7 @@ class AverageVectorizer(_SquaredLoss):
         var_P, summed = self.prior_variance, self.prior_mean == "sum"
 
         def posterior(encoded, out=None):
-            n_tokens = _sums(encoded, keep)
+            n_tokens = token_sums(encoded, keep)
             lam = l2_lam(n_tokens, var_P=var_P, **settings)
             c_A, c_B, var_Q = l2_coefficients(
                 n_tokens, np.ones_like(n_tokens), n_tokens / var_P, lam, self.variance
@@ -268,7 +272,7 @@ class IDFVectorizer(_SquaredLoss):
 
     def _is_empty(self, encoded):
         if self.unseen == "drop":
-            return _sums(encoded, (self.idf_ > 0).astype(np.float64)) == 0
+            return token_sums(encoded, (self.idf_ > 0).astype(np.float64)) == 0
         return super()._is_empty(encoded)
 
     def _prepared(self):
@@ -282,8 +286,8 @@ class IDFVectorizer(_SquaredLoss):
         var_P = self.prior_variance
 
         def posterior(encoded, out=None):
-            n_tokens, b = _sums(encoded, keep), _sums(encoded, weights)
-            precision = _sums(encoded, experts) / var_P
+            n_tokens, b = token_sums(encoded, keep), token_sums(encoded, weights)
+            precision = token_sums(encoded, experts) / var_P
             lam = l2_lam(n_tokens, lam=self.lam, lam_mode=self.lam_mode)
             c_A, c_B, var_Q = l2_coefficients(n_tokens, b, precision, lam, self.variance)
             parts = [(A_hat, weights_A, c_A), (B_hat, weights_B, c_B / var_P)]
