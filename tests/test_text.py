@@ -1,5 +1,6 @@
 """Text: the paper's filter byte for byte, normalisations, files of every kind and every mistake."""
 
+import itertools
 import bz2
 import gzip
 import hashlib
@@ -196,7 +197,7 @@ def test_several_inputs_follow_each_other(tmp_path):
     [
         ("Don't stop", ["don't", "stop"]),
         ("don’t rock'n'roll 'quoted'", ["don't", "rock'n'roll", "quoted"]),
-        ("1,000.50 3.14. 1..2 v2.0 x.y", ["1,000.50", "3.14", "1", "2", "v2.0", "x", "y"]),
+        ("1,000.50 3.14. 1..2 v2.0 x.y", ["1,000.50", "3.14", "1", "2", "v2.0", "x.y"]),
         ("Straße ﬁne ＣＡＦÉ İ", ["strasse", "fine", "café", "i̇"]),
         ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),  # combining marks belong to the word
         ("cafe\u0301 café", ["café", "café"]),
@@ -433,7 +434,8 @@ def test_memory_does_not_grow_with_the_input(tmp_path):
     page = b"<page><text x>" + b"[[a|some]] words 12 {{t}} and more\n" * 300 + b"</text></page>\n"
     for n in (2_000, 20_000):
         path = tmp_path / "dump"
-        path.write_bytes(page * n)
+        with path.open("wb") as file:  # page by page: a child begins with the peak of its parent
+            file.writelines(itertools.repeat(page, n))
         command_line = [sys.executable, "-c", code, path, tmp_path / "out"]
         done = subprocess.run(command_line, capture_output=True, check=True)
         peaks.append(int(done.stdout))
@@ -455,7 +457,7 @@ def test_clean_keeps_words_of_any_script_when_told(tmp_path):
             [tmp_path / "in"], tmp_path / "out", normalise="unicode", n_jobs=n_jobs, overwrite=True
         )
         assert (tmp_path / "out").read_text() == (
-            "café naïve strasse 7\n\n統一 碼 為 每個 字元 提供 一個 獨特 的 編號\ndon't café\n"
+            "café naïve strasse 7\n\n統 一 碼 為 每 個 字 元 提 供 一 個 獨 特 的 編 號\ndon't café\n"
         )
     with pytest.raises(ValueError, match=r"normalise must be 'paper' or 'unicode'. Got 'x'"):
         clean_files([tmp_path / "in"], tmp_path / "other", normalise="x")
@@ -496,7 +498,7 @@ def test_training_on_another_script_names_the_normalisation(tmp_path):
         ):
             SkipGram(n_dims=4, n_epochs=1).fit(X)
         model = SkipGram(n_dims=4, n_epochs=1, normalise="unicode", subsample=0).fit(X)
-        assert "統一" in model.word_vectors_.vocabulary
+        assert "統" in model.word_vectors_.vocabulary
     mixed = ["one two three four " + CHINESE] * 50
     with pytest.warns(UserWarning, match=r"Much of the text is dropped: normalise='paper'"):
         SkipGram(n_dims=4, n_epochs=1, subsample=0).fit(mixed)

@@ -30,6 +30,10 @@ _SEPARATOR, _LETTER, _DIGIT = 0, 1, 2
 _CLASSES = np.zeros(256, dtype=np.int64)
 _CLASSES[65:91] = _CLASSES[97:123] = _LETTER
 _CLASSES[48:58] = _DIGIT
+_JOINTS = np.zeros(256, dtype=np.int64)  # what a sign may stand between and stay in one token
+_JOINTS[[39, 46]] = _LETTER | _DIGIT  # apostrophe, point
+_JOINTS[58] = _LETTER  # colon
+_JOINTS[[44, 59]] = _DIGIT  # comma, semicolon
 
 
 # ------------------------------------------------------------------------------------------------
@@ -320,14 +324,8 @@ def split_ascii(data, bounds, out, starts, ends):
                 elif kind != _DIGIT and byte != 95:
                     if i + 1 == last:
                         break
-                    after = data[i + 1]
-                    if byte == 39:  # an apostrophe inside a word
-                        if _CLASSES[after] == _SEPARATOR and after != 95:
-                            break
-                    elif byte == 44 or byte == 46:  # a comma or point inside a number
-                        if _CLASSES[data[i - 1]] != _DIGIT or _CLASSES[after] != _DIGIT:
-                            break
-                    else:
+                    before, after = _CLASSES[data[i - 1]], _CLASSES[data[i + 1]]
+                    if before != after or before & _JOINTS[byte] == 0:
                         break
                 out[size] = byte
                 size += 1

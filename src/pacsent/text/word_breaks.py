@@ -1,0 +1,72 @@
+"""Word boundaries by the rules of Unicode (UAX 29), for any script.
+
+Every character becomes the letter of its class (`word_breaks.txt`), and a regular expression over
+these letters finds the segments. Its parts carry the numbers of the rules.
+"""
+
+import re
+import unicodedata
+from bisect import bisect_right
+from functools import cache
+from pathlib import Path
+
+_REST = "[XZ]*+"  # WB4: combining and invisible characters belong to what they follow
+_LETTER = (
+    f"(?:[AB]{_REST}(?:[lbq]{_REST}(?=[ABH]))?"  # WB5, WB6, WB7
+    f"|H{_REST}(?:[lbq]{_REST}(?=[ABH])|d{_REST}(?=H))?"  # WB7b, WB7c
+    f"|9{_REST}(?:[mbq]{_REST}(?=9))?)"  # WB8 to WB12
+)
+_RUN = f"(?:{_LETTER}++|(?:K{_REST})+)"  # WB13
+_LAST = f"(?:{_LETTER}*H{_REST}q{_REST}(?![ABH])|{_RUN})"  # WB7a
+_JOIN = f"(?:E{_REST})"  # WB13a, WB13b
+_WORD = f"(?=[ABH9KE]){_JOIN}*(?:{_RUN}{_JOIN}+)*{_LAST}?"
+_GLUED = f"(?:(?<=Z)(?:P{_REST}|(?=B){_WORD}))*"  # WB3c
+_FLAG = f"R{_REST}(?:R{_REST})?"  # WB15, WB16
+_SEGMENT = re.compile(f"CL|[CLN]|(?:W+{_REST}|{_WORD}|{_FLAG}|.{_REST}){_GLUED}")  # WB3, WB3d
+_TOKEN = re.compile(f"(?:{_WORD}|{_FLAG}|[PI]{_REST}){_GLUED}")
+
+
+class _Classes(dict):
+    """Code point -> letter of its class; filled as characters are met."""
+
+    def __init__(self):
+        super().__init__()
+        rows = (Path(__file__).with_name("word_breaks.txt")).read_text().splitlines()[1:]
+        ranges = [(int(a, 16), int(n, 16), letter) for a, n, letter in map(str.split, rows)]
+        self._starts, self._sizes, self._letters = zip(*ranges)
+
+    def __missing__(self, point: int) -> str:
+        i = bisect_right(self._starts, point) - 1
+        if i >= 0 and point - self._starts[i] <= self._sizes[i]:
+            self[point] = self._letters[i]
+        else:  # I: a letter that is a word by itself, in Chinese, Japanese, Thai
+            self[point] = "I" if unicodedata.category(chr(point))[0] in "LN" else "O"
+        return self[point]
+
+
+@cache
+def _classes() -> _Classes:
+    return _Classes()
+
+
+def word_segments(text: str) -> list[str]:
+    """The text cut at every word boundary of UAX 29; the parts joined are the text.
+
+    >>> word_segments("Can't pay 1,000 in 東京.")
+    ["Can't", ' ', 'pay', ' ', '1,000', ' ', 'in', ' ', '東', '京', '.']
+    """
+    return _cut(text, _SEGMENT)
+
+
+def words_of(text: str) -> list[str]:
+    """The segments that are words: of letters or digits, ideographs, emoji.
+
+    >>> words_of("Can't pay 1,000 in 東京 😀!")
+    ["Can't", 'pay', '1,000', 'in', '東', '京', '😀']
+    """
+    return _cut(text, _TOKEN)
+
+
+def _cut(text: str, pattern: re.Pattern) -> list[str]:
+    spans = (found.span() for found in pattern.finditer(text.translate(_classes())))
+    return [text[start:end] for start, end in spans]

@@ -1,0 +1,120 @@
+"""Word boundaries against Unicode's own cases and against its rules, read one by one."""
+
+import lzma
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pacsent.text.word_breaks import _classes, word_segments, words_of
+
+CASES = Path(__file__).parent / "data" / "word_breaks.txt.xz"
+# a character of each class, two where a class joins two properties
+KINDS = "\r\n\x85\u0308\u00ad\u200dカא" + "aⓂ'\".:,1_🇦 😀?東"
+
+
+def by_rules(text):
+    """Segments as UAX 29 states its rules: for every place, the first rule that applies."""
+    kinds = [_classes()[ord(c)] for c in text]
+    # WB4: what the rules after it see, and where in the text it is
+    seen = [i for i, k in enumerate(kinds) if k not in "XZ" or i == 0 or kinds[i - 1] in "CLN"]
+    previous = {}
+    for i, kind in enumerate(kinds):
+        before_newline = i and kinds[i - 1] in "CLN"
+        previous[i] = i if kind not in "XZ" or i == 0 or before_newline else previous[i - 1]
+
+    def at(i, step):
+        """Class of the visible character `step` places from the visible one at i."""
+        place = seen.index(i) + step
+        return kinds[seen[place]] if 0 <= place < len(seen) else ""
+
+    def joined(i):
+        left, right = kinds[i - 1], kinds[i]
+        if left == "C" and right == "L":
+            return True
+        if left in "CLN" or right in "CLN":
+            return False
+        if (left == "Z" and right in "PB") or (left == right == "W") or right in "XZ":
+            return True
+        one, two, base = kinds[previous[i - 1]], right, previous[i - 1]
+        before, after = at(base, -1), at(i, 1)
+        letter = set("ABH")
+        alike = one in letter | {"9"} and two in letter | {"9"}
+        inside = (one in letter and two in "lbq" and after in letter) or (
+            before in letter and one in "lbq" and two in letter
+        )
+        hebrew = (
+            (one == "H" and two == "q")
+            or (one == "H" and two == "d" and after == "H")
+            or (before == "H" and one == "d" and two == "H")
+        )
+        number = (before == "9" and one in "mbq" and two == "9") or (
+            one == "9" and two in "mbq" and after == "9"
+        )
+        wide = one == two == "K"
+        under = (one in "ABH9KE" and two == "E") or (one == "E" and two in "ABH9K")
+        flags = 0
+        for k in reversed(seen[: seen.index(base) + 1]):
+            if kinds[k] != "R":
+                break
+            flags += 1
+        return alike or inside or hebrew or number or wide or under or (two == "R" and flags % 2)
+
+    parts = [text[:1]]
+    for i in range(1, len(text)):
+        if joined(i):
+            parts[-1] += text[i]
+        else:
+            parts.append(text[i])
+    return parts if text else []
+
+
+def unicode_cases():
+    for line in lzma.decompress(CASES.read_bytes()).decode().splitlines()[1:]:
+        marks = [mark.split() for mark in line.strip("÷ ").split("÷")]
+        yield ["".join(chr(int(x, 16)) for x in mark if x != "×") for mark in marks]
+
+
+def test_all_cases_of_unicode_pass():
+    cases = list(unicode_cases())
+    assert len(cases) == 1823
+    assert [parts for parts in cases if word_segments("".join(parts)) != parts] == []
+
+
+def test_the_rules_read_one_by_one_pass_the_cases_too():
+    assert all(by_rules("".join(parts)) == parts for parts in unicode_cases())
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.text(st.sampled_from(KINDS), max_size=12))
+@example("א'\u0308_")
+@example("א'\u0308a")
+@example("😀\u200dⓂa")
+def test_segments_follow_the_rules(text):
+    assert word_segments(text) == by_rules(text)
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_segments_joined_are_the_text_and_words_are_segments(text):
+    segments = word_segments(text)
+    assert "".join(segments) == text
+    if "\u200d" not in text:  # which may glue an emoji to a sign before it
+        words = iter(segments)
+        assert all(word in words for word in words_of(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("שלום עולם", ["שלום", "עולם"]),
+        ("مرحبا بالعالم", ["مرحبا", "بالعالم"]),
+        ("私はカメラ", ["私", "は", "カメラ"]),
+        ("ภาษา", ["ภ", "า", "ษ", "า"]),
+        ("한국어 문장", ["한국어", "문장"]),
+        ("naïve 👩‍🚀 🇩🇪🇫🇷 ok", ["naïve", "👩‍🚀", "🇩🇪", "🇫🇷", "ok"]),
+    ],
+)
+def test_words_of_many_scripts(text, words):
+    assert words_of(text) == words
