@@ -2,8 +2,8 @@
 
     python scripts/make_word_breaks.py FOLDER
 
-FOLDER holds auxiliary/WordBreakProperty.txt, auxiliary/WordBreakTest.txt and emoji/emoji-data.txt of
-one version of the Unicode Character Database (Debian's package `unicode-data` has them).
+FOLDER holds auxiliary/WordBreakProperty.txt, auxiliary/WordBreakTest.txt and emoji/emoji-data.txt
+of one version of the Unicode Character Database (Debian's package `unicode-data` has them).
 """
 
 import lzma
