@@ -516,10 +516,10 @@ def test_the_labels_missing_are_mostly_enough():
 def test_an_estimate_of_missing_labels_is_plausible():
     rng = np.random.default_rng(0)
     perfect = Calibration(np.log(np.tile([0.9, 0.05, 0.05], (1000, 1))), np.zeros(1000, int))
-    some = Calibration(perfect.log_proba[:58], perfect.labels[:58])
+    some = Calibration(perfect.log_proba[:40], perfect.labels[:40])
     said = abstain(answering_from(perfect), some, 0.05, 0.05).no_answers
     missing = int(re.search(r"About (\d+) more calibration text", said)[1])
-    assert 1 <= missing <= 10  # 59 with no error are enough
+    assert 19 <= missing <= 30  # 59 with no error are enough
     guessing = Calibration(np.log(rng.dirichlet(np.ones(3), 300)), rng.integers(3, size=300))
     assert "do not help" in abstain(answering_from(guessing), guessing, 0.05, 0.05).no_answers
 

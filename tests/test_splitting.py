@@ -90,7 +90,7 @@ def test_the_share_follows_the_number_of_units():
     for bad in (0, 1, "half", None, float("nan"), True):
         with pytest.raises(ValueError, match="holdout must be 'auto' or a share"):
             holdout_share(bad, 100)
-    with pytest.raises(ValueError, match="seed must be"):
+    with pytest.raises(ValueError, match="random_state must be"):
         split(np.arange(9), 0.5, seed=-1)
 
 

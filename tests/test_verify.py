@@ -38,8 +38,8 @@ NEEDS_TEXTS = {
     "A'": COUNTED | RULE | {"step", "prior_variance", "n_documents"},
     "B": COUNTED | RULE | {"step", "prior_variance", "noise_risk", "noise_margin"},
     "C": COUNTED | {"constant_risk", "n_documents", "largest_square"},
-    "multilabel": {"n_duplicates"},
-    "absolute error": {"n_duplicates"},
+    "multilabel": {"n_duplicates", "seed"},
+    "absolute error": {"n_duplicates", "seed"},
     "fidelity": {"n_duplicates", "n_collection", "n_neighbours"},
 }
 

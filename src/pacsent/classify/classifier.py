@@ -1,6 +1,7 @@
 """TextClassifier: n-grams and sentence vectors in one linear model, for any number of labels."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from pacsent.text.texts import as_texts
 from pacsent.threads import n_threads
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TextClassifier(ClassifierMixin, LinearText):
     """Classify texts by their n-grams and by their sentence vectors, together.
 
@@ -85,37 +87,16 @@ class TextClassifier(ClassifierMixin, LinearText):
     [('film', 'good'), ()]
     """
 
+    weighting: str = "auto"
+    selection: str = "auto"
+    class_weight: str | dict | None = None
+
     _parameter_constraints: ClassVar[dict] = {
         **LinearText._parameter_constraints,
         "weighting": [StrOptions({"auto", *fitting.WEIGHTINGS})],
         "selection": [StrOptions({"auto", "evidence", "folds"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
-
-    def __init__(
-        self,
-        words: Any = None,
-        *,
-        method: str = "Average",
-        ngrams: str | tuple[int, int] = "auto",
-        weighting: str = "auto",
-        selection: str = "auto",
-        Cs: Sequence[float] = fitting.CS,
-        dense_scales: Sequence[float] = fitting.DENSE_SCALES,
-        class_weight: str | dict | None = None,
-        n_jobs: int | None = None,
-        random_state: int = 0,
-    ):
-        self.words = words
-        self.method = method
-        self.ngrams = ngrams
-        self.weighting = weighting
-        self.selection = selection
-        self.Cs = Cs
-        self.dense_scales = dense_scales
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     # ---- fitting -------------------------------------------------------------------------------
 
@@ -143,7 +124,7 @@ class TextClassifier(ClassifierMixin, LinearText):
         """
         return self._fit_anew(X, y, sample_weight, groups)
 
-    def _fit(self, texts, prints, labels, sample_weight, groups):
+    def _fit(self, texts, labels, sample_weight, groups):
         candidates = self._candidates(
             fitting.WEIGHTINGS if self.weighting == "auto" else (self.weighting,)
         )
@@ -165,7 +146,6 @@ class TextClassifier(ClassifierMixin, LinearText):
         self._keep(features, linear)
         self.inverse_temperature_ = np.atleast_1d(linear.inverse_temperature)
         self.out_of_fold_ = self.selection_.pop("out_of_fold")
-        self.training_fingerprints_ = np.unique(prints)
 
     def _check_for_sets(self):
         if self.class_weight is not None or self.selection == "evidence":
@@ -211,9 +191,7 @@ class TextClassifier(ClassifierMixin, LinearText):
         if self.targets_ == "classes":
             return self.classes_[fitting.predicted(self.decision_values(texts))]
         given = self.given(self.predict_proba(texts))
-        if self.targets_ == "indicator":
-            return given.astype(np.int64)
-        return [tuple(self.classes_[row].tolist()) for row in given]
+        return multilabel.as_given(given, self.classes_, self.targets_)
 
     def given(self, proba: np.ndarray) -> np.ndarray:
         """Which labels are given at these probabilities, (n, n_labels) of bool."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from pacsent.classify.fitting import OutOfFold
 from pacsent.classify.inputs import as_classes, as_labels, as_ngram_sizes
+from pacsent.classify.near_duplicates import SKETCH
 from pacsent.classify.ngrams import NGrams
 from pacsent.storage import checked_tensor
 
@@ -29,6 +30,7 @@ def linear_arrays(model: Any, **described: Any) -> dict[str, np.ndarray]:
         "intercept": model.intercept_,
         "mean_vector": model.mean_vector_,
         "fingerprints": model.training_fingerprints_,
+        "sketches": model.training_sketches_,
         "named": values,
         "description": np.frombuffer(text, np.uint8),
     }
@@ -64,6 +66,7 @@ def linear_attributes(state: Any, described: dict, vectorizer: Any, n_columns: i
         "intercept_": checked_tensor(state, "intercept", np.float64, (n_columns,)),
         "mean_vector_": checked_tensor(state, "mean_vector", np.float64, (n_dims,)),
         "training_fingerprints_": checked_tensor(state, "fingerprints", np.uint64, (None,)),
+        "training_sketches_": checked_tensor(state, "sketches", np.uint32, (None, SKETCH)),
         "named_features_": (
             known, checked_tensor(state, "named", np.float64, (len(known), n_columns))
         ),

@@ -126,6 +126,7 @@ def _process(rows, n_threads, folds=None):
         found = averaged(
             K_sparse, K_dense, rows.labels, grid, n_classes=rows.n_classes, weights=rows.weights,
             n_threads=n_threads, folds=None if folds is None else (folds.of, folds.judged),
+            growth=growth(rows.X, None if folds is None else folds.of),
         )  # fmt: skip
     judged = slice(None) if folds is None else np.flatnonzero(folds.judged)
     report = _judged(found.left_out[judged], rows, judged)
@@ -410,6 +411,11 @@ def decisions_left_out(
     folds = np.full(len(rows.labels), len(held_out))
     for f, some in enumerate(held_out):
         folds[some] = f
+    lengths = growth(rows.X, folds)
+
+    def longer(X, rows):
+        return sparse.diags(lengths[rows].astype(np.float32)) @ X[rows]
+
     n_pairs = len(pairs)
     problems = list(product(range(len(held_out)), rows.columns, range(n_pairs)))
     group = _SIDE_BY_SIDE if weighting == "tf-idf" else n_pairs
@@ -425,7 +431,7 @@ def decisions_left_out(
             max_epochs=30,
         )  # fmt: skip
         return [
-            found.take(fold == f).decisions(X[held_out[f]], rows.E[held_out[f]])
+            found.take(fold == f).decisions(longer(X, held_out[f]), rows.E[held_out[f]])
             for f in np.unique(fold)
         ]
 
@@ -437,6 +443,30 @@ def decisions_left_out(
     return np.concatenate(
         [np.concatenate(v, axis=1).reshape(-1, n_columns, n_pairs) for v in values.values()]
     )
+
+
+def growth(X: sparse.csr_matrix, folds: np.ndarray | None) -> np.ndarray:
+    """What the features of a row must be multiplied by, were it a new text, (n,).
+
+    The n-grams of a new text that no training text holds are unknown and do not count in its
+    length. A row that is left out holds such n-grams too: those of its own fold alone. Without
+    folds, rows are left out one by one.
+
+    Examples
+    --------
+    >>> X = sparse.csr_matrix([[0.6, 0.8, 0.0], [0.0, 0.6, 0.8], [0.0, 1.0, 0.0]])
+    >>> growth(X, np.array([0, 1, 1])).round(2), growth(X, None).round(2)
+    (array([1.25, 1.67, 1.  ]), array([1.25, 1.67, 1.  ]))
+    """
+    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    n_rows = np.bincount(X.indices, minlength=X.shape[1])
+    known = (n_rows > 1)[X.indices]
+    for fold in () if folds is None else np.unique(folds):
+        inside = np.flatnonzero(folds[row] == fold)
+        own = np.bincount(X.indices[inside], minlength=X.shape[1])
+        known[inside] = (n_rows > own)[X.indices[inside]]
+    squares = np.bincount(row[known], X.data[known].astype(float) ** 2, X.shape[0])
+    return 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0))
 
 
 def _together(classes, weighting, n_pairs):

@@ -1,11 +1,12 @@
 """A linear model on the n-grams and the sentence vectors of texts: what estimators here share."""
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from numbers import Integral
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pacsent.classify import fitting, inputs
 from pacsent.classify.explanation import feature_weights
+from pacsent.classify.near_duplicates import sketches
 from pacsent.classify.ngrams import NGrams, fingerprints, names
 from pacsent.encoders import SentenceVectorizer, make
 from pacsent.encoders.external_encoders import (
@@ -45,8 +47,18 @@ class TextFeatures(NamedTuple):
     length: float  # of a text's tf-idf before it is normalised, on average
 
 
+@dataclass(eq=False, repr=False)
 class LinearText(BaseEstimator):
-    """Base of the estimators: `words`, `method`, `ngrams`, `n_jobs` are parameters of all."""
+    """Base of the estimators: the parameters that all have."""
+
+    words: Any = None
+    _: KW_ONLY
+    method: str = "Average"
+    ngrams: str | tuple[int, int] = "auto"
+    Cs: Sequence[float] = fitting.CS
+    dense_scales: Sequence[float] = fitting.DENSE_SCALES
+    n_jobs: int | None = None
+    random_state: int = 0
 
     _parameter_constraints: ClassVar[dict] = {
         "words": "no_validation",  # by `as_encoder`, which takes anything that encodes texts
@@ -66,7 +78,9 @@ class LinearText(BaseEstimator):
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(new, name)
         texts = as_texts(texts)
-        new._fit(texts, fingerprints(texts), *given)
+        new._fit(texts, *given)
+        new.training_fingerprints_ = np.unique(fingerprints(texts))
+        new.training_sketches_ = sketches(texts)
         self.__dict__ = new.__dict__
         return self
 

@@ -246,6 +246,13 @@ def given_labels(proba: np.ndarray, thresholds: np.ndarray, min_labels: int) -> 
     return given
 
 
+def as_given(given: np.ndarray, classes: np.ndarray, targets: str) -> np.ndarray | list[tuple]:
+    """Labels as `predict` returns them: tuples, or an indicator matrix where one was fitted."""
+    if targets == "indicator":
+        return given.astype(np.int64)
+    return [tuple(classes[row].tolist()) for row in given]
+
+
 def rarest(has: np.ndarray) -> np.ndarray:
     """The rarest label of each text, by which folds are kept even; the last number where none.
 

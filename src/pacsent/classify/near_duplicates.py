@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from scipy import sparse
 
 from pacsent._kernels.near_kernels import join_near, root_of
 from pacsent.classify.ngrams import NGrams, fingerprints
@@ -10,6 +11,8 @@ from pacsent.classify.ngrams import NGrams, fingerprints
 NEAR = 0.5  # cosine of tf-idf from which on texts are near-duplicates
 _REST = 0.4  # length of a text's frequent features, which are compared last
 _ROUNDING = 1e-6
+SKETCH = 64  # words and pairs of words of a text that are kept: those with the smallest hashes
+_AT_ONCE = 256  # texts that are compared with all known ones together
 
 
 def text_units(texts: Sequence[str], near: float | None = NEAR) -> np.ndarray:
@@ -48,3 +51,56 @@ def text_units(texts: Sequence[str], near: float | None = NEAR) -> np.ndarray:
     # numbered as they come
     _, first, of_text = np.unique(of_text, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[of_text]
+
+
+def sketches(texts: Sequence[str]) -> np.ndarray:
+    """The smallest 64 hashes of each text's words and pairs of words, 0 where it has fewer.
+
+    By these, `near_known` recognises near-duplicates of texts that are not kept themselves.
+    """
+    grams = NGrams.of(texts, (1, 2))
+    X = grams.counts(texts)
+    X.sort_indices()  # columns are in the order of their hashes
+    steps = np.arange(SKETCH)
+    there = steps < np.diff(X.indptr)[:, None]
+    out = np.zeros((len(texts), SKETCH), np.uint32)
+    out[there] = grams.hashes[X.indices[(X.indptr[:-1, None] + steps)[there]]] >> np.uint64(32)
+    return out
+
+
+def near_known(texts: Sequence[str], known: np.ndarray, near: float = NEAR) -> np.ndarray:
+    """Which texts are near-duplicates of a text of which `sketches` are known, (n,) of bool.
+
+    The cosine is that of the idf of the words and pairs that are kept; exact for texts that have no
+    more than these.
+
+    Examples
+    --------
+    >>> known = sketches(["a dull film with no plot", "so good", "a film without an end"])
+    >>> near_known(["a dull film without any plot", "A dull film with no end"], known)
+    array([False,  True])
+    """
+    own = sketches(texts)
+    ids, n_texts = np.unique(known[known > 0], return_counts=True)
+    if not ids.size:
+        return np.zeros(len(texts), bool)
+    idf = np.log((1.0 + len(known)) / (1.0 + np.append(n_texts, 0))) + 1.0  # of those, of others
+
+    def table(rows):
+        at = np.minimum(np.searchsorted(ids, rows), ids.size - 1)
+        at = np.where(ids[at] == rows, at, ids.size)
+        row, place = np.nonzero(rows)
+        columns = at[row, place]
+        lengths = np.sqrt(np.bincount(row, idf[columns] ** 2, len(rows)))
+        values = idf[columns] / lengths[row]
+        inside = columns < ids.size
+        shape = len(rows), ids.size
+        return sparse.csr_matrix((values[inside], (row[inside], columns[inside])), shape)
+
+    mine, theirs = table(own), table(known).T.tocsr()
+    found = np.zeros(len(texts), bool)
+    for first in range(0, len(texts), _AT_ONCE):
+        cosines = mine[first : first + _AT_ONCE] @ theirs
+        largest = cosines.max(axis=1).toarray().ravel()
+        found[first : first + largest.size] = largest >= near - _ROUNDING
+    return found

@@ -1,6 +1,7 @@
 """TextRegressor: a number for each text, from its n-grams and its sentence vector."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ _SCALES = (0.2, 0.5, 1.0, 2.0)
 _AVERAGED = 4  # candidates that are averaged
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TextRegressor(RegressorMixin, LinearText):
     """Predict a number for each text by its n-grams and by its sentence vector, together.
 
@@ -55,24 +57,8 @@ class TextRegressor(RegressorMixin, LinearText):
     True
     """
 
-    def __init__(
-        self,
-        words: Any = None,
-        *,
-        method: str = "Average",
-        ngrams: str | tuple[int, int] = "auto",
-        Cs: Sequence[float] = _CS,
-        dense_scales: Sequence[float] = _SCALES,
-        n_jobs: int | None = None,
-        random_state: int = 0,
-    ):
-        self.words = words
-        self.method = method
-        self.ngrams = ngrams
-        self.Cs = Cs
-        self.dense_scales = dense_scales
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    Cs: Sequence[float] = _CS
+    dense_scales: Sequence[float] = _SCALES
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -95,7 +81,7 @@ class TextRegressor(RegressorMixin, LinearText):
         """
         return self._fit_anew(X, y, sample_weight, groups)
 
-    def _fit(self, texts, prints, y, sample_weight, groups):
+    def _fit(self, texts, y, sample_weight, groups):
         candidates = self._candidates(("tf-idf",))
         numbers = inputs.as_numbers(y, len(texts), "y")
         if np.unique(numbers).size < 2:
@@ -108,7 +94,6 @@ class TextRegressor(RegressorMixin, LinearText):
             (self.random_state, group_of, text_units(texts)),
         )  # fmt: skip
         self._keep(features, linear)
-        self.training_fingerprints_ = np.unique(prints)
 
     def predict(self, X: Iterable[str]) -> np.ndarray:
         """The number of each text, (n,)."""

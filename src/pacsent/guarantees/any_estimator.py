@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import log_expit
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from pacsent.classify import TextClassifier, fitting
 from pacsent.classify.fitting import OutOfFold
 from pacsent.classify.inputs import as_column, few
+from pacsent.classify.linear_text import LinearText
+from pacsent.classify.multilabel import known_sets, rarest
 from pacsent.guarantees.samples import as_samples, n_samples, taken
 from pacsent.maths.temperature import log_probabilities
 
@@ -19,15 +22,16 @@ _SMALLEST = 1e-300  # a probability of 0 has a logarithm that can be compared an
 class Answers(NamedTuple):
     """What a classifier says about some rows."""
 
-    labels: np.ndarray  # (n,)
+    labels: np.ndarray  # (n,); of several labels a text (n, n_labels) of bool
     log_proba: np.ndarray | None  # (n, n_classes); None where it gives labels alone
 
 
-def answers(estimator: Any, classes: np.ndarray | None, X: Any) -> Answers:
+def answers(estimator: Any, classes: np.ndarray | None, X: Any, several: bool = False) -> Answers:
     """Ask a classifier for labels and, where it has them, logarithms of probabilities.
 
     Decision values take the place of probabilities where there are none: any score keeps the
-    guarantees of label sets and of abstaining. `classes` are the classes in the order of columns.
+    guarantees of label sets and of abstaining. `classes` are the classes in the order of columns;
+    `several` says that each text has a set of them.
 
     Examples
     --------
@@ -36,15 +40,15 @@ def answers(estimator: Any, classes: np.ndarray | None, X: Any) -> Answers:
     (['yes'], None)
     """
     n = n_samples(X)
-    if getattr(estimator, "targets_", "classes") != "classes":
-        raise ValueError(
-            "classifier must give one class to each text. Got one that gives several labels "
-            "instead. Use certify_multilabel."
-        )
     if isinstance(estimator, TextClassifier):  # one pass for both
         log_proba = estimator.predict_log_proba(X)
+        if estimator.targets_ != "classes":
+            return Answers(estimator.given(np.exp(log_proba)), log_proba)
         return Answers(estimator.classes_[log_proba.argmax(axis=1)], log_proba)
     given = estimator.predict(X) if hasattr(estimator, "predict") else estimator(X)
+    if several and classes is not None:
+        found = known_sets(classes, given, n, len(classes))
+        return Answers(found, _scores(estimator, classes, X, n, several))
     if getattr(given, "ndim", 1) == 2 and given.shape[1] > 1 and classes is not None:
         log_proba = _logarithms(np.asarray(given, np.float64), n, classes, estimator)
         return Answers(classes[log_proba.argmax(axis=1)], log_proba)
@@ -67,7 +71,12 @@ def asked(classifier: Any, X: Any, classes: np.ndarray) -> Answers:
 def samples_for(classifier: Any, X: Any) -> Any:
     """X as this classifier takes it: texts alone for a TextClassifier."""
     model = getattr(classifier, "estimator_", classifier)
-    return as_samples(X, only_texts=isinstance(model, TextClassifier))
+    return as_samples(X, only_texts=isinstance(model, LinearText))
+
+
+def gives_several(classifier: Any) -> bool:
+    """Whether a classifier gives sets of labels."""
+    return getattr(classifier, "targets_", "classes") != "classes"
 
 
 def gives_scores(estimator: Any) -> bool:
@@ -75,15 +84,18 @@ def gives_scores(estimator: Any) -> bool:
     return hasattr(estimator, "predict_proba") or hasattr(estimator, "decision_function")
 
 
-def _scores(estimator, classes, X, n):
+def _scores(estimator, classes, X, n, several=False):
     if hasattr(estimator, "predict_proba"):
-        return _logarithms(np.asarray(estimator.predict_proba(X)), n, classes, estimator)
+        found = estimator.predict_proba(X)
+        if several and isinstance(found, list):  # of scikit-learn's trees and neighbours
+            found = np.stack([each[:, 1] for each in found], axis=1)
+        return _logarithms(np.asarray(found), n, classes, estimator)
     if not hasattr(estimator, "decision_function"):
         return None
     values = np.asarray(estimator.decision_function(X), np.float64).reshape(n, -1)
     if values.shape[1] not in (1, len(classes)) or not np.isfinite(values).all():
         return None  # one-versus-one votes: no value for each class
-    return log_probabilities(values, 1.0)
+    return log_expit(values) if several else log_probabilities(values, 1.0)
 
 
 def _logarithms(probabilities, n, classes, estimator):
@@ -148,15 +160,18 @@ def out_of_fold(
     `together` is (groups or None, numbers of copies): rows with one number are left out together.
     """
     groups, copies = together
-    folds = fitting.folds_for(y, np.random.default_rng(seed), groups, copies)
-    found = np.full((y.size, classes.size), np.log(_SMALLEST))
+    several = y.ndim == 2
+    kinds, target = (rarest(y), y.astype(int)) if several else (y, classes[y])
+    folds = fitting.folds_for(kinds, np.random.default_rng(seed), groups, copies)
+    found = np.full((len(y), classes.size), np.log(_SMALLEST))
     place = {name: at for at, name in enumerate(classes.tolist())}
     for left_out in filter(len, folds.held_out()):
-        rest = np.setdiff1d(np.arange(y.size), left_out)
+        rest = np.setdiff1d(np.arange(len(y)), left_out)
         some = None if groups is None else groups[rest]
-        model = fitted(estimator, taken(X, rest), classes[y[rest]], None, some)
-        columns = np.array([place[name] for name in model.classes_.tolist()])
-        scores = _scores(model, model.classes_, taken(X, left_out), left_out.size)
+        model = fitted(estimator, taken(X, rest), target[rest], None, some)
+        known = classes if several else model.classes_
+        columns = np.array([place[name] for name in known.tolist()])
+        scores = _scores(model, known, taken(X, left_out), left_out.size, several)
         found[np.ix_(left_out, columns)] = scores
     return OutOfFold(found[folds.judged], y[folds.judged])
 

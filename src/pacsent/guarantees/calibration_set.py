@@ -20,7 +20,7 @@ class Calibration:
     """
 
     log_proba: Any  # (n, n_classes), or None for a classifier that gives labels alone
-    labels: np.ndarray  # (n,)
+    labels: np.ndarray  # (n,); of several labels a text (n, n_labels) of bool
     predicted: np.ndarray | None = None  # (n,)
     planned: np.ndarray | None = None  # (n,) of bool
     monitors: np.ndarray | None = None  # (n, 3) of `stream_watcher.MONITORS`, where these are texts

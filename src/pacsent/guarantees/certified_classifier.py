@@ -1,20 +1,17 @@
 """CertifiedClassifier: a guarantee on the errors of any classifier, from labels held out."""
 
-import copy
-import secrets
 from collections.abc import Sequence
-from dataclasses import replace
-from numbers import Integral, Real
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from pacsent.classify import TextClassifier, inputs
+from pacsent.classify import TextClassifier, inputs, multilabel
 from pacsent.classify.fitting import OutOfFold
+from pacsent.classify.near_duplicates import sketches
 from pacsent.guarantees import (
     abstaining,
     any_estimator,
@@ -22,28 +19,35 @@ from pacsent.guarantees import (
     comparison,
     error_bounds,
     label_sets,
+    multilabel_thresholds,
 )
 from pacsent.guarantees.calibration_set import Calibration
+from pacsent.guarantees.certified_estimator import CertifiedEstimator
 from pacsent.guarantees.certified_state import from_arrays, to_arrays
 from pacsent.guarantees.error_certificate import ErrorCertificate
 from pacsent.guarantees.evidence import digests
+from pacsent.guarantees.multilabel_certificate import (
+    MultilabelCertificate,
+    multilabel_certificate,
+)
 from pacsent.guarantees.predictions import error_certificate
 from pacsent.guarantees.samples import as_samples, is_texts, n_samples, row_fingerprints, taken
-from pacsent.guarantees.splitting import one_of_each, split, units_of
+from pacsent.guarantees.splitting import as_seed, one_of_each, split, units_of
 from pacsent.guarantees.stream_watcher import monitors_of
-from pacsent.parameter_checks import Interval, StrOptions, fit_context
 from pacsent.storage import State, Tensors
 
 _PLANNED = 0.25  # of the calibration set of a fitted model: plans which thresholds are tested
 _JOINT = 3  # the error, label sets and abstaining
 
 
-class CertifiedClassifier(ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
     """Any classifier, with a guarantee on its errors.
 
     A part of the labels is held out at random. The classifier is fitted on the rest; its errors on
     the held-out part bound its error rate on new texts, and set the thresholds of label sets and of
-    abstaining.
+    abstaining. `y` may hold a set of labels for each text, or be an indicator matrix: the
+    certificate then bounds the errors and the F1 of sets.
 
     Parameters
     ----------
@@ -71,7 +75,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     ----------
     estimator_ : the fitted classifier
     classes_ : array
-    certificate_ : ErrorCertificate
+    targets_ : {"classes", "sets", "indicator"}
+    certificate_ : ErrorCertificate or MultilabelCertificate
     calibration_ : Calibration
     out_of_fold_ : OutOfFold or None
         Probabilities that plan abstaining, by classifiers fitted on other folds (for an estimator
@@ -94,104 +99,41 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     [['up']]
     """
 
-    _parameter_constraints: ClassVar[dict] = {
-        "estimator": "no_validation",
-        "holdout": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"})],
-        "delta": [Interval(Real, 0, 1, closed="neither")],
-        "classes": ["array-like", None],
-        "prefit": ["boolean"],
-        "n_candidates": [Interval(Integral, 1, None, closed="left")],
-        "joint": ["boolean"],
-        "random_state": [Interval(Integral, 0, None, closed="left"), None],
-    }
+    classes: Sequence | None = None
+    joint: bool = False
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        holdout: float | str = "auto",
-        delta: float = 0.05,
-        classes: Sequence | None = None,
-        prefit: bool = False,
-        n_candidates: int = 1,
-        joint: bool = False,
-        random_state: int | None = None,
-    ):
-        self.estimator = estimator
-        self.holdout = holdout
-        self.delta = delta
-        self.classes = classes
-        self.prefit = prefit
-        self.n_candidates = n_candidates
-        self.joint = joint
-        self.random_state = random_state
+    _parameter_constraints: ClassVar[dict] = {
+        **CertifiedEstimator._parameter_constraints,
+        "classes": ["array-like", None],
+        "joint": ["boolean"],
+    }
 
     # ---- fitting -------------------------------------------------------------------------------
 
-    @fit_context(prefer_skip_nested_validation=False)
-    def fit(
-        self,
-        X: Any,
-        y: Sequence,
-        sample_weight: ArrayLike | None = None,
-        groups: Sequence | None = None,
-    ) -> "CertifiedClassifier":
-        """Hold out a part of the labels, fit the estimator on the rest, and certify it.
-
-        Parameters
-        ----------
-        X : texts, or any array or table that the estimator takes
-            Copies of a row, and texts that are near-duplicates, stay on one side and count once.
-        y : array of str or int, one for each row
-        sample_weight : array, optional
-            How much each row counts in fitting. The guarantee counts every row once.
-        groups : array, one for each row, optional
-            The book, the author, the day a text is from. Whole groups are held out and the
-            guarantee is for new groups; where there are too few groups for this, it is not, and the
-            certificate says so.
-        """
-        new = copy.copy(self)
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(new, name)
-        if new._is_fitted_already():
-            if sample_weight is not None:
-                raise ValueError(
-                    "sample_weight must be None for an estimator that is fitted already."
-                )
-            new._calibrate(X, y, groups, "refuse")
-        else:
-            new._fit(X, y, sample_weight, groups)
-        self.__dict__ = new.__dict__  # at the end: a refused fit changes nothing
-        return self
-
-    def _is_fitted_already(self):
-        model = self.estimator
-        usable = model is None or hasattr(model, "predict") or callable(model)
-        if isinstance(model, type) or not usable:
-            raise TypeError(
-                "estimator must have fit and predict, as in scikit-learn, or be a function from "
-                f"rows to labels. Got {any_estimator.name_of(model)} instead. Add a classifier as "
-                "its last step."
-            )
-        is_fit = model is None or hasattr(model, "fit")
-        return self.prefit or isinstance(model, FrozenEstimator) or not is_fit
-
     def _fit(self, X, y, sample_weight, groups):
         estimator = TextClassifier("english") if self.estimator is None else self.estimator
-        X = as_samples(X, only_texts=isinstance(estimator, TextClassifier))
-        classes, at = inputs.encoded_labels(y, range(n_samples(X)))
+        X, y = as_samples(X, only_texts=isinstance(estimator, TextClassifier)), inputs.counted(y)
+        n = n_samples(X)
+        classes, at = self._encoded(y, n)
         weights = None if sample_weight is None else np.asarray(sample_weight)
-        group_of = inputs.as_groups(groups, at.size)
+        group_of = inputs.as_groups(groups, n)
         units = units_of(X)
         found = split(units, self.holdout, self.random_state, group_of)
         held_out, rest, seed = found.held_out, found.rest, found.seed
         _check_left(classes, at, rest)
         some, rows = (None if group_of is None else group_of[rest]), taken(X, rest)
+        several = any_estimator.gives_several(self)
+        target = at[rest].astype(int) if several else classes[at[rest]]
+        if several and isinstance(estimator, TextClassifier):
+            target = taken(y if hasattr(y, "shape") else list(y), rest)
         self.estimator_ = any_estimator.fitted(
-            estimator, rows, classes[at[rest]], None if weights is None else weights[rest], some
+            estimator, rows, target, None if weights is None else weights[rest], some
         )
-        self.classes_ = any_estimator.classes_of(self.estimator_, None, classes)
+        self.classes_ = classes
+        if not several:
+            self.classes_ = any_estimator.classes_of(self.estimator_, None, classes)
         self.seed_, self.training_fingerprints_ = seed, np.unique(row_fingerprints(rows))
+        self.training_sketches_ = sketches(rows) if is_texts(rows) else None
         self.out_of_fold_ = None
         if isinstance(self.estimator_, TextClassifier):
             self.out_of_fold_ = self.estimator_.out_of_fold_
@@ -205,20 +147,14 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             noted |= {"scope": found.scope, "n_groups": np.unique(group_of).size}
         self._take(taken(X, held_out), at[held_out], some, noted)
 
-    def calibrate(
-        self, X: Any, y: Sequence, *, groups: Sequence | None = None, overlap: str = "refuse"
-    ) -> "CertifiedClassifier":
-        """Certify the fitted classifier by labelled texts that nothing was fitted on.
-
-        They replace the calibration set. With a fitted estimator (`prefit`) or a function, no `fit`
-        is needed before. `overlap` says what to do with texts that were fitted, where this is
-        known: "refuse" them, or "drop" them.
-        """
-        new = copy.copy(self)
-        new._validate_params()
-        new._calibrate(X, y, groups, overlap)
-        self.__dict__ = new.__dict__
-        return self
+    def _encoded(self, y, n):
+        """The classes, and the position of each row's class, or whether it has each label."""
+        self.targets_ = "classes"
+        sets = multilabel.label_matrix(y, n)
+        if sets is None:
+            return inputs.encoded_labels(y, range(n))
+        self.targets_ = "sets" if sets.are_sets else "indicator"
+        return multilabel.encoded_sets(sets)
 
     def _calibrate(self, X, y, groups, overlap):
         if not hasattr(self, "estimator_"):
@@ -226,11 +162,16 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
                 check_is_fitted(self)
             model = self.estimator
             self.estimator_ = model.estimator if isinstance(model, FrozenEstimator) else model
-        X = any_estimator.samples_for(self, X)
-        labels = inputs.as_labels(y, n_samples(X), "y")
+        X, y = any_estimator.samples_for(self, X), inputs.counted(y)
+        sets = multilabel.label_matrix(y, n_samples(X))
+        if not hasattr(self, "targets_"):
+            kind = "classes" if sets is None else "sets" if sets.are_sets else "indicator"
+            self.targets_ = getattr(self.estimator_, "targets_", kind)
         if not hasattr(self, "classes_"):
-            self.classes_ = any_estimator.classes_of(self.estimator_, self.classes, labels)
-        found = error_bounds.unseen(self, X, labels, overlap, groups)
+            names = y if sets is None else sets.names or range(sets.has.shape[1])
+            known = inputs.as_labels(names, None if sets else n_samples(X), "y")
+            self.classes_ = any_estimator.classes_of(self.estimator_, self.classes, known)
+        found = error_bounds.unseen(self, X, y, overlap, groups)
         unplanned = not hasattr(self, "out_of_fold_") or self.calibration_.planned is not None
         self.seed_ = getattr(self, "seed_", self.random_state)
         self._take(found.X, found.y, found.groups, {"provenance": found.provenance})
@@ -243,29 +184,37 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         calibration = self.calibration_
         if self.out_of_fold_ is not None or calibration.log_proba is None:
             return
-        if self.seed_ is None:
-            self.seed_ = secrets.randbits(63)
-        planned = np.random.default_rng(self.seed_).random(calibration.labels.size) < _PLANNED
+        self.seed_ = as_seed(self.seed_)
+        planned = np.random.default_rng(self.seed_).random(len(calibration.labels)) < _PLANNED
         self.out_of_fold_ = OutOfFold(calibration.log_proba[planned], calibration.labels[planned])
         self.calibration_ = replace(calibration, planned=planned)
 
     def _take(self, X, y, group_of, noted):
         """Certify by these rows, and calibrate on one of each unit, or of each group."""
         found = self.answers(X)
-        predicted = _positions(self.classes_, found.labels)
-        labels, said = self.classes_[y].tolist(), found.labels.tolist()
         units = units_of(X)
-        self.certificate_ = error_certificate(
-            labels, said, units=units, group_of=group_of, delta=self._delta(None),
-            n_candidates=self.n_candidates, seed=self.seed_,
-            noted={**noted, "digests": digests(self, X, labels, said)},
-        )  # fmt: skip
+        how = {
+            "units": units, "group_of": group_of, "delta": self._delta(None),
+            "n_candidates": self.n_candidates, "seed": self.seed_,
+        }  # fmt: skip
+        if any_estimator.gives_several(self):
+            predicted = None
+            noted["digests"] = digests(self, X, y, found.labels)
+            self.certificate_ = multilabel_certificate(
+                y, found.labels, self.classes_.tolist(), noted=noted, **how
+            )
+        else:
+            predicted = _positions(self.classes_, found.labels)
+            labels, said = self.classes_[y].tolist(), found.labels.tolist()
+            noted["digests"] = digests(self, X, labels, said)
+            self.certificate_ = error_certificate(labels, said, noted=noted, **how)
         self.seed_ = self.certificate_.seed
         grouped = self.certificate_.scope == "groups"
         rows = one_of_each(group_of if grouped else units, self.seed_)
         log_proba = None if found.log_proba is None else found.log_proba[rows]
         monitors = monitors_of(self, X)[rows] if is_texts(X) else None
-        self.calibration_ = Calibration(log_proba, y[rows], predicted[rows], monitors=monitors)
+        predicted = None if predicted is None else predicted[rows]
+        self.calibration_ = Calibration(log_proba, y[rows], predicted, monitors=monitors)
 
     # ---- predicting ----------------------------------------------------------------------------
 
@@ -274,11 +223,15 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         if not hasattr(self, "estimator_"):
             check_is_fitted(self)
         rows = any_estimator.samples_for(self, X)
-        return any_estimator.answers(self.estimator_, self.classes_, rows)
+        several = any_estimator.gives_several(self)
+        return any_estimator.answers(self.estimator_, self.classes_, rows, several)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The label that the estimator gives to each row: what the certificate is about."""
-        return self.answers(X).labels
+    def predict(self, X: Any) -> np.ndarray | list[tuple]:
+        """The label, or the labels, that the estimator gives: what the certificate is about."""
+        found = self.answers(X).labels
+        if not any_estimator.gives_several(self):
+            return found
+        return multilabel.as_given(found, self.classes_, self.targets_)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`."""
@@ -290,7 +243,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
 
     # ---- guarantees ----------------------------------------------------------------------------
 
-    def certify(self, X: Any, y: Sequence, **settings: Any) -> ErrorCertificate:
+    def certify(
+        self, X: Any, y: Sequence, **settings: Any
+    ) -> ErrorCertificate | MultilabelCertificate:
         """Bound the error rate by other held-out texts: `pacsent.guarantees.certify`."""
         return error_bounds.certify(self, X, y, **settings)
 
@@ -337,20 +292,59 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     ) -> class_thresholds.ClassThresholds:
         """Thresholds with a guaranteed precision, recall, or both, for these classes together.
 
-        Without `classes` for all of them; delta is shared by those that are given.
+        Without `classes` for all of them; delta is shared by those that are given. Of several
+        labels a text, each label is a class.
         """
         return class_thresholds.class_thresholds(
-            self, self._with_scores("thresholds").tested, precision=precision, recall=recall,
-            classes=classes, delta=self._delta(delta),
+            self, self._with_scores("thresholds", several=True).tested, precision=precision,
+            recall=recall, classes=classes, delta=self._delta(delta),
         )  # fmt: skip
+
+    def label_threshold(
+        self,
+        *,
+        false_negatives: float | None = None,
+        false_discoveries: float | None = None,
+        delta: float | None = None,
+    ) -> multilabel_thresholds.LabelThreshold:
+        """One threshold for all labels, with a guaranteed share of them missed, or given wrongly.
+
+        With several labels a text: `control_false_negatives`, or `control_false_discoveries`
+        planned on predictions of training texts that were left out.
+        """
+        if not any_estimator.gives_several(self):
+            raise ValueError(
+                "label_threshold is for several labels a text. Got one class a text instead. Use "
+                "thresholds(precision=, recall=)."
+            )
+        if (false_negatives is None) == (false_discoveries is None):
+            raise ValueError("Give false_negatives or false_discoveries, not both.")
+        tested, delta = (
+            self._with_scores("label_threshold", several=True).tested,
+            self._delta(delta),
+        )
+        known = tested.labels, np.exp(tested.log_proba)
+        if false_negatives is not None:
+            return multilabel_thresholds.control_false_negatives(
+                *known, error=false_negatives, delta=delta
+            )
+        plan = self.out_of_fold_.labels, np.exp(self.out_of_fold_.log_proba)
+        return multilabel_thresholds.control_false_discoveries(
+            *known, error=false_discoveries, delta=delta, planning=plan
+        )
 
     def _delta(self, delta):
         if delta is not None:
             return delta
         return self.delta / _JOINT if self.joint else self.delta
 
-    def _with_scores(self, what):
+    def _with_scores(self, what, several=False):
         check_is_fitted(self)
+        if any_estimator.gives_several(self) and not several:
+            raise ValueError(
+                f"{what} is for one class a text. Got several labels a text instead. Use "
+                "thresholds(precision=, recall=) or label_threshold(false_negatives=)."
+            )
         self._scored(what, self.calibration_.log_proba)
         return self.calibration_
 
@@ -401,11 +395,6 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         made.__dict__.update(from_arrays(state.tensors, estimator))
         return made
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.string = True
-        return tags
-
 
 def _positions(classes, labels):
     """Where each predicted label is among the classes, (n,); -1 for one that is none of them."""
@@ -414,9 +403,11 @@ def _positions(classes, labels):
 
 
 def _check_left(classes, y, rest):
-    left = np.bincount(y[rest], minlength=classes.size)
-    if (left < 2).any():
+    several = y.ndim == 2
+    left = y[rest].sum(axis=0) if several else np.bincount(y[rest], minlength=classes.size)
+    fewest = np.minimum(left, rest.size - left) if several else left
+    if (fewest < 2).any():
         raise ValueError(
             "holdout must leave at least two texts of every class to fit. Class "
-            f"{inputs.few(classes[left < 2])} has fewer left. Hold out less, or add texts."
+            f"{inputs.few(classes[fewest < 2])} has fewer left. Hold out less, or add texts."
         )

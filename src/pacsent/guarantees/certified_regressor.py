@@ -1,29 +1,32 @@
 """CertifiedRegressor: intervals around the numbers that any regressor predicts."""
 
-import copy
-from collections.abc import Sequence
-from numbers import Integral, Real
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GroupKFold
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent.classify import inputs
+from pacsent.classify.near_duplicates import sketches
 from pacsent.classify.regressor import TextRegressor
-from pacsent.guarantees import intervals, splitting
-from pacsent.guarantees.any_estimator import fitted
-from pacsent.guarantees.samples import as_samples, n_samples, taken
-from pacsent.parameter_checks import Interval, StrOptions, fit_context
+from pacsent.guarantees import intervals
+from pacsent.guarantees.any_estimator import fitted, samples_for
+from pacsent.guarantees.certified_estimator import CertifiedEstimator
+from pacsent.guarantees.error_bounds import unseen_rows
+from pacsent.guarantees.evidence import digests
+from pacsent.guarantees.samples import as_samples, is_texts, n_samples, row_fingerprints, taken
+from pacsent.guarantees.splitting import as_seed, counted_rows, split, units_of
 from pacsent.storage import State, Tensors, checked_tensor
 
 _SMALLEST = 0.25  # of the median error left out: a scale is at least this
 _N_FOLDS = 5
 
 
-class CertifiedRegressor(RegressorMixin, BaseEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class CertifiedRegressor(RegressorMixin, CertifiedEstimator):
     """Any regressor, with intervals that miss at most a stated share of new numbers.
 
     A part of the rows is held out at random, the regressor is fitted on the rest, and its errors on
@@ -69,107 +72,64 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):
     (True, True)
     """
 
+    scaled: bool = False
+    limits: tuple[float, float] | None = None
+
     _parameter_constraints: ClassVar[dict] = {
-        "estimator": "no_validation",
-        "holdout": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"})],
-        "delta": [Interval(Real, 0, 1, closed="neither")],
+        **CertifiedEstimator._parameter_constraints,
         "scaled": ["boolean"],
         "limits": [tuple, list, None],
-        "prefit": ["boolean"],
-        "n_candidates": [Interval(Integral, 1, None, closed="left")],
-        "random_state": [Interval(Integral, 0, None, closed="left"), None],
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        holdout: float | str = "auto",
-        delta: float = 0.05,
-        scaled: bool = False,
-        limits: tuple[float, float] | None = None,
-        prefit: bool = False,
-        n_candidates: int = 1,
-        random_state: int | None = None,
-    ):
-        self.estimator = estimator
-        self.holdout = holdout
-        self.delta = delta
-        self.scaled = scaled
-        self.limits = limits
-        self.prefit = prefit
-        self.n_candidates = n_candidates
-        self.random_state = random_state
-
-    @fit_context(prefer_skip_nested_validation=False)
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: Sequence | None = None,
-    ) -> "CertifiedRegressor":
-        """Hold out a part, fit the estimator on the rest, and measure its errors.
-
-        Parameters
-        ----------
-        X : texts, or any array or table that the estimator takes
-            Rows that repeat each other stay on one side, and one of them is counted.
-        y : array of finite numbers, one for each row
-        sample_weight : array, optional
-            How much each row counts in fitting.
-        groups : array, optional
-            Whole groups are held out, where there are enough, and one row of each is counted: the
-            guarantee is for new groups. `scope_` says which it is.
-        """
-        new = copy.copy(self)
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(new, name)
-        new._fit(X, y, sample_weight, groups)
-        self.__dict__ = new.__dict__  # at the end: a refused fit changes nothing
-        return self
-
     def _fit(self, X, y, sample_weight, groups):
-        estimator = TextRegressor("english") if self.estimator is None else self.estimator
-        if not hasattr(estimator, "predict"):
-            raise TypeError(
-                "estimator must have fit and predict, as in scikit-learn. Got "
-                f"{type(estimator).__name__} instead."
-            )
         if self.limits is not None:
             intervals.checked_limits(self.limits)
+        estimator = TextRegressor("english") if self.estimator is None else self.estimator
         X = as_samples(X, only_texts=isinstance(estimator, TextRegressor))
         n = n_samples(X)
         numbers = inputs.as_numbers(y, n, "y")
         weights = None if sample_weight is None else inputs.sample_weights(sample_weight, n)
-        group_of = inputs.as_groups(groups, n)
-        units = splitting.units_of(X)
-        if self.prefit:
-            if self.scaled or weights is not None:
-                raise ValueError(
-                    "scaled and sample_weight must not be used with prefit: nothing is fitted. "
-                    "Leave them out."
-                )
-            units = units if group_of is None else group_of
-            rest, held_out, seed, self.scope_ = None, np.arange(n), self.random_state or 0, "rows"
-        else:
-            part = splitting.split(units, self.holdout, self.random_state, group_of)
-            rest, held_out, seed = part.rest, part.held_out, part.seed
-            units, self.scope_ = part.units, part.scope
-        self.seed_, self.spread_ = seed, None
-        self.estimator_ = estimator
-        if rest is not None:
-            if rest.size < _N_FOLDS:
-                raise ValueError(
-                    f"X must hold at least {_N_FOLDS} rows to fit. Got {rest.size} that are not "
-                    "held out instead. Add rows, or hold out less."
-                )
-            how = [None if each is None else each[rest] for each in (weights, group_of)]
-            self.estimator_ = fitted(estimator, taken(X, rest), numbers[rest], *how)
+        group_of, units = inputs.as_groups(groups, n), units_of(X)
+        part = split(units, self.holdout, self.random_state, group_of)
+        rest, held_out = part.rest, part.held_out
+        if rest.size < _N_FOLDS:
+            raise ValueError(
+                f"X must hold at least {_N_FOLDS} rows to fit. Got {rest.size} that are not "
+                "held out instead. Add rows, or hold out less."
+            )
+        self.seed_, self.spread_, rows = part.seed, None, taken(X, rest)
+        how = [None if each is None else each[rest] for each in (weights, group_of)]
+        self.estimator_ = fitted(estimator, rows, numbers[rest], *how)
+        self.training_fingerprints_ = np.unique(row_fingerprints(rows))
+        self.training_sketches_ = sketches(rows) if is_texts(rows) else None
+        if self.scaled:
+            self._fit_spread(estimator, rows, numbers[rest], part.units[rest])
+        noted: dict[str, Any] = {"provenance": "held out by fit", "holdout": part.share}
+        if part.scope == "same groups":
+            noted |= {"scope": part.scope, "n_groups": np.unique(group_of).size}
+        some = group_of[held_out] if group_of is not None and part.scope == "groups" else None
+        self._measure(taken(X, held_out), numbers[held_out], some, noted)
+
+    def _calibrate(self, X, y, groups, overlap):
+        if not hasattr(self, "estimator_"):
+            if not self._is_fitted_already():
+                check_is_fitted(self)
             if self.scaled:
-                self._fit_spread(estimator, taken(X, rest), numbers[rest], units[rest])
-        counted = held_out[splitting.one_of_each(units[held_out], seed)]
-        self._measure(taken(X, counted), numbers[counted])
+                raise ValueError(
+                    "scaled must be False with prefit: nothing is fitted. Leave it out."
+                )
+            model = self.estimator
+            self.estimator_ = model.estimator if isinstance(model, FrozenEstimator) else model
+            self.spread_ = None
+        X = samples_for(self, X)
+        numbers, group_of = (
+            inputs.as_numbers(y, n_samples(X), "y"),
+            inputs.as_groups(groups, n_samples(X)),
+        )
+        kept, note = unseen_rows(self, X, overlap)
+        self.seed_ = as_seed(getattr(self, "seed_", self.random_state))
+        some = None if group_of is None else group_of[kept]
+        self._measure(taken(X, kept), numbers[kept], some, {"provenance": note})
 
     def _fit_spread(self, estimator, X, y, units):
         """A regressor of absolute errors, from rows left out by folds."""
@@ -181,18 +141,23 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):
         self.smallest_scale_ = max(_SMALLEST * float(np.median(errors)), 1e-12)
         self.spread_ = fitted(estimator, X, errors, None, None)
 
-    def _measure(self, X, y):
-        predictions, scales = self._predictions(X), self._scales(X)
-        self.scores_ = np.sort(np.abs(y - predictions) / scales)
+    def _measure(self, X, y, group_of, noted):
+        predictions, units = self._predictions(X), units_of(X)
+        rows, counted = counted_rows(y.size, units, group_of, self.seed_)
+        self.scope_ = noted.get("scope", counted["scope"])
+        self.scores_ = np.sort((np.abs(y - predictions) / self._scales(X))[rows])
         self.certificate_ = None
         if self.limits is not None:
+            noted["digests"] = digests(self, X, y, predictions)
             self.certificate_ = intervals.certify_numbers(
-                y, predictions, limits=self.limits, delta=self.delta,
-                n_candidates=self.n_candidates, provenance="held out by fit",
+                y, predictions, limits=self.limits, units=units, group_of=group_of,
+                delta=self.delta, n_candidates=self.n_candidates, seed=self.seed_, noted=noted,
             )  # fmt: skip
 
     def _predictions(self, X):
-        found = np.ravel(np.asarray(self.estimator_.predict(X), np.float64))
+        model = self.estimator_
+        found = model.predict(X) if hasattr(model, "predict") else model(X)
+        found = np.ravel(np.asarray(found, np.float64))
         if found.size != n_samples(X) or not np.isfinite(found).all():
             raise ValueError("The estimator must predict one finite number for each row.")
         return found if self.limits is None else np.clip(found, *self.limits)
@@ -204,7 +169,7 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):
 
     def _rows(self, X):
         check_is_fitted(self)
-        return as_samples(X, only_texts=isinstance(self.estimator_, TextRegressor))
+        return samples_for(self, X)
 
     def predict(self, X: Any) -> np.ndarray:
         """The estimator's numbers, within the limits, (n,)."""
@@ -256,6 +221,8 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):
         made._validate_params()
         learned = state.config["learned"]
         made.estimator_, made.spread_ = estimator, state.parts.get("spread")
+        for name in ("training_fingerprints_", "training_sketches_"):
+            setattr(made, name, getattr(estimator, name))
         made.scores_ = checked_tensor(state.tensors, "scores", np.float64, (None,), low=0)
         made.seed_, made.scope_, made.certificate_ = int(learned["seed"]), learned["scope"], None
         if made.spread_ is not None:

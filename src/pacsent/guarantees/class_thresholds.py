@@ -76,6 +76,11 @@ named at least 80 % are of it.
         return text
 
 
+def _is(labels, c):
+    """Which texts are of a class, or have a label."""
+    return labels[:, c] if labels.ndim == 2 else labels == c
+
+
 def _or_never(threshold):
     return 2.0 if threshold is None else threshold
 
@@ -104,12 +109,12 @@ def class_thresholds(
     share = delta / len(at) / (1 if precision is None or recall is None else 2)
     found = {}
     for c in at:
-        proba, is_c = np.exp(calibration.log_proba[:, c]), calibration.labels == c
+        proba, is_c = np.exp(calibration.log_proba[:, c]), _is(calibration.labels, c)
         highest = np.inf if recall is None else for_recall(proba[is_c], recall, share)
         threshold = highest
         if precision is not None:
             planning = classifier.out_of_fold_
-            planned = np.exp(planning.log_proba[:, c]), planning.labels != c
+            planned = np.exp(planning.log_proba[:, c]), ~_is(planning.labels, c)
             threshold = for_precision(planned, proba, is_c, precision, share)
         usable = highest is not None and threshold is not None and threshold <= highest
         found[names[c]] = threshold if usable else None

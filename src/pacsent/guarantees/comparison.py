@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.classify.inputs import as_classes, as_labels
+from pacsent.classify.inputs import counted
 from pacsent.guarantees.any_estimator import asked, samples_for
 from pacsent.guarantees.error_bounds import note_of, unseen
-from pacsent.guarantees.samples import n_samples, row_fingerprints
+from pacsent.guarantees.samples import n_samples, row_fingerprints, taken
 from pacsent.maths.binomial import mcnemar, two_sided_limits
 from pacsent.maths.checks import check_probability
 from pacsent.maths.rounding import rounded_down, rounded_up
@@ -102,7 +102,8 @@ def compare(
 ) -> Comparison:
     """Bound the difference between the error rates of two classifiers.
 
-    Neither may have been fitted on the texts. Anything that has `predict`, or is a function from
+    Neither may have been fitted on the texts. Of classifiers that give sets of labels, a set is
+    right where it is exactly right. Anything that has `predict`, or is a function from
     rows to labels, can be compared.
 
     `checked` is the result of `check_exchangeable`, as in `certify`.
@@ -121,16 +122,16 @@ def compare(
     """
     check_probability("delta", delta)
     exchangeable = note_of(checked)
-    X = samples_for(a, X)
-    true = as_labels(y, n_samples(X))
+    X, y = samples_for(a, X), counted(y)
     for classifier in (a, b):
-        found = unseen(classifier, X, true, overlap)
-        X, true = found.X, found.classes[found.y].tolist()
-    labels = as_classes(sorted(set(true)))
-    right = [
-        np.array([one == label for one, label in zip(answers.labels.tolist(), true)], bool)
-        for answers in (asked(classifier, X, labels) for classifier in (a, b))
-    ]
+        found = unseen(classifier, X, y, overlap)
+        X, y = found.X, taken(y if hasattr(y, "shape") else list(y), found.rows)
+    right = []
+    for classifier in (a, b):
+        found = unseen(classifier, X, y, overlap)
+        said = asked(classifier, X, found.classes).labels
+        true = found.y if found.y.ndim == 2 else found.classes[found.y]
+        right.append((said == true).all(axis=1) if found.y.ndim == 2 else said == true)
     once = np.unique(np.column_stack([row_fingerprints(X), *right]).astype(np.uint64), axis=0)
     only_a = int((once[:, 1] > once[:, 2]).sum())
     only_b = int((once[:, 1] < once[:, 2]).sum())

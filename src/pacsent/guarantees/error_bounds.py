@@ -6,12 +6,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from pacsent.classify.inputs import as_groups, as_labels, positions
-from pacsent.guarantees.any_estimator import asked, classes_of, samples_for
+from pacsent.classify.inputs import as_groups, as_labels, counted, positions
+from pacsent.classify.multilabel import known_sets
+from pacsent.guarantees.any_estimator import asked, classes_of, gives_several, samples_for
 from pacsent.guarantees.error_certificate import ErrorCertificate
 from pacsent.guarantees.evidence import digests
+from pacsent.guarantees.multilabel_certificate import (
+    MultilabelCertificate,
+    multilabel_certificate,
+)
 from pacsent.guarantees.predictions import error_certificate
-from pacsent.guarantees.samples import n_samples, row_fingerprints, taken
+from pacsent.guarantees.samples import is_recorded, n_samples, seen_before, taken
 from pacsent.guarantees.splitting import units_of
 
 
@@ -27,7 +32,7 @@ def certify(
     n_candidates: int = 1,
     checked: Any = None,
     random_state: int | None = None,
-) -> ErrorCertificate:
+) -> ErrorCertificate | MultilabelCertificate:
     """Bound the error rate of a classifier by labelled texts that it was not fitted on.
 
     Clopper-Pearson: the only assumption is that these texts and new ones are drawn independently
@@ -36,7 +41,8 @@ def certify(
     Parameters
     ----------
     classifier : TextClassifier, CertifiedClassifier, or any fitted classifier or function
-    X, y : held-out texts, or rows of an array or table, and their classes
+    X, y : held-out texts, or rows of an array or table, and their classes (or sets of labels)
+        Near-duplicates of texts that were fitted are left out, and the certificate names them.
     delta : float
         Chance that the certificate is wrong.
     per_class : bool
@@ -64,19 +70,20 @@ def certify(
     >>> round(certify(last_digit, texts, odd).bound, 3)
     0.03
     """
-    exchangeable = note_of(checked)
     found = unseen(classifier, X, y, overlap, groups)
-    classes = found.classes.tolist()
-    answers = asked(classifier, found.X, found.classes).labels.tolist()
-    return error_certificate(
-        [classes[at] for at in found.y], answers,
-        units=units_of(found.X), group_of=found.groups, recall=classes if per_class else (),
-        delta=delta, n_candidates=n_candidates, seed=random_state,
-        noted={
-            "provenance": found.provenance, "exchangeable": exchangeable,
-            "digests": digests(classifier, found.X, [classes[at] for at in found.y], answers),
-        },
-    )  # fmt: skip
+    said = asked(classifier, found.X, found.classes).labels
+    noted = {"provenance": found.provenance, "exchangeable": note_of(checked)}
+    how = {
+        "units": units_of(found.X), "group_of": found.groups, "delta": delta,
+        "n_candidates": n_candidates, "seed": random_state,
+    }  # fmt: skip
+    names = found.classes.tolist()
+    if found.y.ndim == 2:
+        noted["digests"] = digests(classifier, found.X, found.y, said)
+        return multilabel_certificate(found.y, said, names, noted=noted, **how)
+    true, said = [names[at] for at in found.y], said.tolist()
+    noted["digests"] = digests(classifier, found.X, true, said)
+    return error_certificate(true, said, recall=names if per_class else (), noted=noted, **how)
 
 
 def note_of(checked: Any) -> str:
@@ -96,54 +103,58 @@ class Unseen(NamedTuple):
     """Labelled rows that a classifier was not fitted on, and how this is known."""
 
     X: Any
-    y: np.ndarray  # (n,) positions in `classes`
+    y: np.ndarray  # (n,) positions in `classes`; of several labels a text (n, n_labels) of bool
     classes: np.ndarray
     groups: np.ndarray | None  # (n,)
     provenance: str
+    rows: np.ndarray  # of those that were given
 
 
 def unseen(classifier: Any, X: Any, y: Any, overlap: str = "refuse", groups: Any = None) -> Unseen:
-    """Check that rows were not fitted, or leave out those that were."""
-    if overlap not in ("refuse", "drop"):
-        raise ValueError(f"overlap must be 'refuse' or 'drop'. Got {overlap!r} instead.")
-    if hasattr(classifier, "fit"):
+    """Leave out near-duplicates of rows that were fitted; refuse those rows, or leave them out."""
+    if hasattr(classifier, "fit") and hasattr(classifier, "__sklearn_tags__"):
         check_is_fitted(classifier)
-    X = samples_for(classifier, X)
+    X, y = samples_for(classifier, X), counted(y)
     n = n_samples(X)
     if not n:
         raise ValueError("X must hold at least one text. Got none instead.")
     classes = getattr(classifier, "classes_", None)
     if classes is None:
         classes = classes_of(classifier, None, as_labels(y, n))
-    at = positions(classes, y, n)
+    several = gives_several(classifier)
+    at = known_sets(classes, y, n, len(classes)) if several else positions(classes, y, n)
+    kept, note = unseen_rows(classifier, X, overlap)
+    if kept.size == n:
+        return Unseen(X, at, classes, as_groups(groups, n), note, kept)
     group_of = as_groups(groups, n)
-    known = _fitted_on(classifier)
-    if known is None:
-        note = "not checked: the classifier does not record what it was fitted on"
-        return Unseen(X, at, classes, group_of, note)
-    seen = np.isin(row_fingerprints(X), known)
-    if not seen.any():
-        note = "checked, none was fitted (near-duplicates of those fitted are not recognised)"
-        return Unseen(X, at, classes, group_of, note)
-    if overlap == "refuse":
+    some = None if group_of is None else group_of[kept]
+    return Unseen(taken(X, kept), at[kept], classes, some, note, kept)
+
+
+def unseen_rows(model: Any, X: Any, overlap: str = "refuse") -> tuple[np.ndarray, str]:
+    """Rows that a model was not fitted on, and how this is known, for a certificate."""
+    if overlap not in ("refuse", "drop"):
+        raise ValueError(f"overlap must be 'refuse' or 'drop'. Got {overlap!r} instead.")
+    n = n_samples(X)
+    if not is_recorded(model):
+        every = np.arange(n)
+        return every, "not checked: the classifier does not record what it was fitted on"
+    exact, near = seen_before(model, X)
+    if exact.any() and overlap == "refuse":
         raise ValueError(
-            f"A guarantee needs texts the classifier has not seen. {int(seen.sum()):,} of these "
-            f"{n:,} were among the texts it was fitted on (first: row {int(np.argmax(seen))}). "
+            f"A guarantee needs texts the classifier has not seen. {int(exact.sum()):,} of these "
+            f"{n:,} were among the texts it was fitted on (first: row {int(np.argmax(exact))}). "
             "Give other texts, or leave those out: overlap='drop'."
         )
-    kept = np.flatnonzero(~seen)
+    kept = np.flatnonzero(~(exact | near))
     if kept.size == 0:
         raise ValueError(
-            f"A guarantee needs texts the classifier has not seen. All {n:,} were fitted. "
-            "Give other texts."
+            f"A guarantee needs texts the classifier has not seen. All {n:,} were fitted, or "
+            f"{int(near.sum()):,} of them are near-duplicates of texts that were. Give other texts."
         )
-    note = f"{int(seen.sum()):,} texts that were fitted are left out; the guarantee is about others"
-    some = None if group_of is None else group_of[kept]
-    return Unseen(taken(X, kept), at[kept], classes, some, note)
-
-
-def _fitted_on(classifier):
-    """Fingerprints of the rows a classifier was fitted on; None where they are not recorded."""
-    own = getattr(classifier, "training_fingerprints_", None)
-    inner = getattr(classifier, "estimator_", None)
-    return getattr(inner, "training_fingerprints_", None) if own is None else own
+    if kept.size == n:
+        return kept, "checked, none was fitted, and none is a near-duplicate of a text that was"
+    left_out = [f"{int(k.sum()):,} {what}" for k, what in (
+        (exact, "texts that were fitted"), (near, "near-duplicates of texts that were fitted")
+    ) if k.any()]  # fmt: skip
+    return kept, f"{' and '.join(left_out)} are left out; the guarantee is about others"

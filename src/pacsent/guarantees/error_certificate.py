@@ -5,27 +5,26 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pacsent.certificates.certificate import Certificate, Verified
-from pacsent.certificates.certificate_page import ChartBar
 from pacsent.certificates.encoder_certificate import unpacked_losses
+from pacsent.classify.inputs import as_labels
+from pacsent.guarantees.any_estimator import asked, classes_of
 from pacsent.guarantees.evidence import (
     BRIER,
     LARGEST,
     LEAST_PROBABILITY,
     LOG_LOSS,
-    evidence_again,
+    evidence_of,
     randomised_by,
 )
+from pacsent.guarantees.held_out_certificate import HeldOutCertificate
 from pacsent.maths.binomial import upper_limit
 from pacsent.maths.checks import is_count
 from pacsent.maths.means import BOLD, betting
 from pacsent.maths.rounding import rounded_down, rounded_up
 
-SCOPES = ("texts", "groups", "same groups")
-
 
 @dataclass(frozen=True, kw_only=True)
-class ErrorCertificate(Certificate):
+class ErrorCertificate(HeldOutCertificate):
     """Upper bounds on how often one classifier, or whoever predicted, is wrong on new texts.
 
     `n` is the number of independent examples: different texts, where near-duplicates are one, or
@@ -50,20 +49,9 @@ class ErrorCertificate(Certificate):
     losses, loss_bounds : dict
         Losses in [0, 1], one for each of the n (packed), and the betting bound on their mean: of
         the Brier score and the log-loss, and of every error rate where n are groups.
-    scope : {"texts", "groups", "same groups"}
-        What new texts are: of the same distribution; of new groups; or of the groups at hand only.
-    n_groups : int
-        Number of groups where scope is "same groups".
-    seed : int or None
-        Decides which texts were held out, and the order of the losses.
-    holdout : float or None
-        Share that was held out for it.
     randomised : float or None
         The number in [0, 1] of a randomised Clopper-Pearson bound, drawn from the seed.
-    digests : dict
-        SHA-256 of the model, texts, labels and predictions, as far as they are known.
-    exchangeable : str
-        What was checked about new texts coming from the same distribution.
+    scope, n_groups, seed, holdout, digests, exchangeable : see `HeldOutCertificate`
 
     Examples
     --------
@@ -82,10 +70,6 @@ class ErrorCertificate(Certificate):
         "neither fitted nor chosen on the held-out texts, except for the choices listed under "
         "corrections."
     )
-    needs_texts: ClassVar[tuple[str, ...]] = (
-        "n_duplicates", "seed", "holdout", "digests", "provenance", "exchangeable",
-    )  # fmt: skip
-
     n_errors: int
     n_repeated_errors: int = 0
     class_counts: dict = field(default_factory=dict)
@@ -95,14 +79,8 @@ class ErrorCertificate(Certificate):
     answer_bounds: dict = field(default_factory=dict)
     losses: dict = field(default_factory=dict)
     loss_bounds: dict = field(default_factory=dict)
-    scope: str = "texts"
-    n_groups: int = 0
-    seed: int | None = None
-    holdout: float | None = None
     randomised: float | None = None
-    digests: dict = field(default_factory=dict)
     provenance: str = "checked"
-    exchangeable: str = "not checked"
 
     # ---- the numbers -------------------------------------------------------------------------
 
@@ -113,56 +91,46 @@ class ErrorCertificate(Certificate):
             return float(unpacked_losses(self.losses["error"]).mean())
         return self.n_errors / self.n
 
+    observed = error
+
     def recompute(self) -> dict[str, Any]:
         return joint_bounds(vars(self), self.delta_each, self.randomised)
 
-    def verify(
-        self, model: Any = None, X: Any = None, y: Any = None, *, groups: Any = None
-    ) -> Verified:
-        """Check the certificate; raise a ValueError that names what does not fit.
+    def _true(self, model, y, n):
+        return as_labels(y, n, "y")
 
-        Alone: that all fields are possible and that the bounds follow from the counts. With the
-        model (or the predictions), the texts and the labels: that the counts, the digests and what
-        was held out follow from them. The texts may be those certified, or all that were given to
-        `fit`, in their order, with their groups.
-        """
-        found = super().verify()
-        if model is None and X is None and y is None:
-            return found
-        if model is None or X is None or y is None:
-            raise ValueError("model, X and y must be given together. Got some of them only.")
-        again, again_digests = evidence_again(self, model, X, y, groups)
-        for name, stated in self.digests.items():
-            if stated != again_digests.get(name):
-                raise ValueError(
-                    f"The {name} must be what was certified (SHA-256 {stated[:12]}...). Got "
-                    "something else instead: the certificate is not about this."
-                )
-        losses = again.pop("losses")
-        for name, value in again.items():
-            self._must_equal(name, value)
-        if any(self.losses.get(name) != kept for name, kept in losses.items()):
-            self._refuse("losses", "those of the texts")
-        if self.randomised is not None and self.randomised != randomised_by(self.seed or 0):
-            self._refuse("randomised", "what the seed gives")
-        unchecked = ["provenance", "exchangeable"]
-        unchecked += [name for name in (BRIER, LOG_LOSS) if name in self.losses]
-        unchecked += [] if "model" in self.digests else ["the model beyond its predictions"]
-        return Verified(
-            "the counts follow from the texts and the model, and the bounds from the counts",
-            ", ".join(unchecked),
+    def _said(self, model, X, true):
+        if isinstance(model, (list, tuple)) or hasattr(model, "tolist"):
+            return as_labels(model, len(true), "predictions")
+        classes = classes_of(getattr(model, "estimator_", model), None, true)
+        return asked(model, X, classes).labels.tolist()
+
+    def _counted(self, true, said, units, group_of):
+        names = {str(name): name for name in [*true, *said]}
+        recall, precision = (
+            [names.get(name, name) for name in counts]
+            for counts in (self.class_counts, self.answer_counts)
         )
+        found = evidence_of(
+            true, said, seed=self.seed or 0, units=units, group_of=group_of, recall=recall,
+            precision=precision,
+        )  # fmt: skip
+        # losses of probabilities are not counted again
+        found["losses"] = {**self.losses, **found["losses"]}
+        if self.randomised is not None:
+            found["randomised"] = randomised_by(self.seed or 0)
+        return found
+
+    def _beyond(self):
+        return [name for name in (BRIER, LOG_LOSS) if name in self.losses]
 
     def _check(self) -> None:
-        if self.scope not in SCOPES:
-            self._refuse("scope", f"one of {SCOPES}")
+        super()._check()
         n_texts = self.n + (self.n_duplicates if self.scope == "groups" else 0)
         if self.n_errors > n_texts:
             self._refuse("n_errors", f"at most {n_texts}, the number of texts")
         if self.n_repeated_errors > self.n_duplicates:
             self._refuse("n_repeated_errors", f"at most {self.n_duplicates}, the further texts")
-        if (self.scope == "same groups") != (self.n_groups > 0):
-            self._refuse("n_groups", "positive exactly where scope is 'same groups'")
         for name in ("class_counts", "answer_counts"):
             if not all(map(_is_counts, getattr(self, name).values())):
                 self._refuse(name, "[texts, errors] for each class, errors <= texts")
@@ -232,22 +200,7 @@ class ErrorCertificate(Certificate):
             rows.append(("Duplicates", f"{self.n_duplicates:,} further texts repeat one of the "
                          f"{self.n:,}, almost or exactly. The bound holds for new texts that "
                          "repeat as often, and for new texts that do not."))  # fmt: skip
-        seed = "" if self.seed is None else f" The seed is {self.seed}."
-        if self.holdout is not None:
-            seed = f" A share of {self.holdout:g} was held out.{seed}"
-        return [
-            *rows,
-            ("Assumption", self.assumption),
-            ("New texts from the same distribution", f"{self.exchangeable}."),
-            ("Held-out texts", f"{self.provenance}.{seed}"),
-            ("Corrections", self.corrected_for()),
-        ]
-
-    def bars(self) -> list[ChartBar]:
-        return [
-            ChartBar("observed", self.error, "#2a9d63"),
-            ChartBar("certified", self.bound, "#1b6e9c"),
-        ]
+        return [*rows, *self.origin()]
 
 
 def _is_counts(pair) -> bool:

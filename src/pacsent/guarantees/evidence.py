@@ -2,16 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pacsent.certificates.encoder_certificate import packed_losses
-from pacsent.classify.inputs import as_groups, as_labels
-from pacsent.guarantees.any_estimator import asked, classes_of, samples_for
-from pacsent.guarantees.samples import n_samples, row_fingerprints, taken, text_column
-from pacsent.guarantees.splitting import FEWEST_GROUPS, split, units_of
+from pacsent.guarantees.samples import row_fingerprints, text_column
+from pacsent.guarantees.splitting import FEWEST_GROUPS
 from pacsent.storage import State
 
 BRIER, LOG_LOSS = "Brier score", "log-loss"
@@ -104,58 +102,7 @@ def randomised_by(seed: int) -> float:
     return float(np.random.default_rng([seed, 2]).random())
 
 
-def evidence_again(
-    stated: Any, model: Any, X: Any, y: Any, groups: Any = None
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """The evidence of a certificate once more, from the model and the texts, and the digests.
-
-    X and y may be the certified rows, all rows that were given to `fit`, or rows of which some were
-    left out because they had been fitted. `model` may be the predictions themselves.
-    """
-    rows = samples_for(model, X)
-    labels = as_labels(y, n_samples(rows), "y")
-    group_of = as_groups(groups, len(labels))
-    for chosen in _certified_rows(stated, model, rows, group_of):
-        some, true = taken(rows, chosen), [labels[i] for i in chosen]
-        if digest(some) == stated.digests.get("texts", digest(some)):
-            break
-    else:
-        raise ValueError(
-            "X must be the texts that were certified, or those that were given to fit, with their "
-            "groups. Got others instead, or another order."
-        )
-    given = isinstance(model, (list, tuple)) or hasattr(model, "tolist")
-    if given:
-        said = as_labels(model, len(true), "predictions")
-    else:
-        classes = classes_of(getattr(model, "estimator_", model), None, true)
-        said = asked(model, some, classes).labels.tolist()
-    names = {str(name): name for name in [*true, *said]}
-    recall, precision = (
-        [names.get(name, name) for name in counts]
-        for counts in (stated.class_counts, stated.answer_counts)
-    )
-    found = evidence_of(
-        true, said, seed=stated.seed or 0, recall=recall, precision=precision,
-        units=units_of(some) if "texts" in stated.digests else None,
-        group_of=group_of[chosen] if group_of is not None and stated.scope == "groups" else None,
-    )  # fmt: skip
-    if stated.scope == "same groups" and group_of is not None:
-        found |= {"scope": stated.scope, "n_groups": np.unique(group_of).size}
-    return found, digests(None if given else model, some, true, said)
-
-
-def _certified_rows(stated, model, rows, group_of) -> Iterator[np.ndarray]:
-    """Rows that may be those that were certified."""
-    yield np.arange(n_samples(rows))
-    known = getattr(model, "training_fingerprints_", None)
-    if stated.holdout is not None and stated.seed is not None:
-        yield split(units_of(rows), stated.holdout, stated.seed, group_of).held_out
-    elif known is not None:
-        yield np.flatnonzero(~np.isin(row_fingerprints(rows), known))
-
-
-def digests(model: Any, X: Any, labels: list, predictions: list) -> dict[str, str]:
+def digests(model: Any, X: Any, labels: Any, predictions: Any) -> dict[str, str]:
     """SHA-256 of what a certificate is about, as far as it is given and can be read."""
     found = {"labels": digest(labels), "predictions": digest(predictions)}
     if X is not None:

@@ -11,13 +11,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pacsent.certificates.certificate import Certificate
-from pacsent.certificates.certificate_page import ChartBar
 from pacsent.certificates.encoder_certificate import (
     bound_on_mean,
     packed_losses,
     unpacked_losses,
 )
+from pacsent.classify.inputs import as_numbers
+from pacsent.guarantees.evidence import digests
+from pacsent.guarantees.held_out_certificate import HeldOutCertificate
+from pacsent.guarantees.splitting import as_seed, counted_rows
 from pacsent.maths.binomial import n_needed, rank_for_sets
 from pacsent.maths.checks import check_probability, is_number
 from pacsent.maths.rounding import rounded_up
@@ -45,7 +47,7 @@ def half_width(scores: np.ndarray, error: float, delta: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AbsoluteErrorCertificate(Certificate):
+class AbsoluteErrorCertificate(HeldOutCertificate):
     """An upper bound on the mean absolute error of one fitted regressor.
 
     Attributes
@@ -58,6 +60,7 @@ class AbsoluteErrorCertificate(Certificate):
         Limits of the numbers and of the predictions.
     losses : str
         |y - prediction| / (high - low) of each row, in order, rounded up to 16 bits.
+    scope, n_groups, seed, holdout, digests, exchangeable : see `HeldOutCertificate`
 
     Examples
     --------
@@ -73,7 +76,6 @@ class AbsoluteErrorCertificate(Certificate):
         "the limits."
     )
     unbounded: ClassVar[tuple[str, ...]] = ("bound", "empirical_risk")
-    needs_texts: ClassVar[tuple[str, ...]] = ("n_duplicates", "provenance")
 
     low: float
     high: float
@@ -88,7 +90,24 @@ class AbsoluteErrorCertificate(Certificate):
             "empirical_risk": found["empirical_risk"] * size,
         }
 
+    @property
+    def observed(self) -> float:
+        return self.empirical_risk
+
+    def _true(self, model, y, n):
+        return as_numbers(y, n, "y")
+
+    def _said(self, model, X, true):
+        found = model.predict(X) if hasattr(model, "predict") else model
+        return np.clip(as_numbers(found, len(true), "predictions"), self.low, self.high)
+
+    def _counted(self, true, said, units, group_of):
+        rows, found = counted_rows(len(true), units, group_of, self.seed or 0)
+        losses = np.abs(true - said)[rows] / (self.high - self.low)
+        return found | {"n": rows.size, "losses": packed_losses(losses)}
+
     def _check(self) -> None:
+        super()._check()
         size = unpacked_losses(self.losses).size
         if self.n != size:
             self._refuse("n", f"{size}, the number of losses")
@@ -97,8 +116,8 @@ class AbsoluteErrorCertificate(Certificate):
 
     def sentence(self) -> str:
         return (
-            f"With {self.confidence} confidence, the mean absolute error on new rows is at most "
-            f"{rounded_up(self.bound)}."
+            f"With {self.confidence} confidence, the mean absolute error on "
+            f"{self.of_what('rows')} is at most {rounded_up(self.bound)}."
         )
 
     def rows(self) -> list[tuple[str, str]]:
@@ -106,15 +125,8 @@ class AbsoluteErrorCertificate(Certificate):
             ("Measured", f"{self.empirical_risk:.4f} on {self.n:,} held-out rows."),
             ("Limits", f"numbers between {self.low:g} and {self.high:g}; predictions beyond them "
              "are moved to them."),
-            ("Assumption", self.assumption),
-            ("Corrected for", self.corrected_for()),
+            *self.origin(),
         ]  # fmt: skip
-
-    def bars(self) -> list[ChartBar]:
-        return [
-            ChartBar("observed", self.empirical_risk, "#8a8a8a"),
-            ChartBar("certified", self.bound, "#1b6e9c"),
-        ]
 
 
 def certify_numbers(
@@ -122,26 +134,33 @@ def certify_numbers(
     predictions: Any,
     *,
     limits: tuple[float, float],
+    units: np.ndarray | None = None,
+    group_of: np.ndarray | None = None,
     delta: float = 0.05,
     n_candidates: int = 1,
-    provenance: str = "unknown",
+    seed: int | None = None,
+    noted: dict[str, Any] | None = None,
 ) -> AbsoluteErrorCertificate:
     """Bound the mean absolute error of anybody's predictions of numbers, by betting.
 
     Parameters
     ----------
     numbers, predictions : arrays, (n,)
-        Of independent rows, in an order that was fixed without looking at them.
+        In an order that was fixed without looking at them.
     limits : (float, float)
         The smallest and the largest number there can be; predictions are moved to within.
-    delta, n_candidates : as of `certify_multilabel`
+    units, group_of : arrays of int, optional
+        One row of each unit (`splitting.units_of`), or of each group, is counted.
+    delta, n_candidates, seed : as of `certify_multilabel`
+    noted : dict, optional
+        Further fields of the certificate.
 
     Examples
     --------
     >>> certify_numbers([3.0, 4.0] * 100, [3.5, 4.0] * 100, limits=(1, 5)).bound < 0.5
     True
     """
-    check_probability("delta", delta)
+    delta = check_probability("delta", delta)
     low, high = checked_limits(limits)
     y, f = np.asarray(numbers, float), np.asarray(predictions, float)
     if y.ndim != 1 or y.shape != f.shape or not y.size:
@@ -154,11 +173,13 @@ def certify_numbers(
             f"numbers must be between the limits {low:g} and {high:g}, and predictions finite. "
             f"Got numbers between {y.min():g} and {y.max():g} instead. Give wider limits."
         )
-    losses = packed_losses(np.abs(y - np.clip(f, low, high)) / (high - low))
+    f, seed = np.clip(f, low, high), as_seed(seed)
+    rows, counted = counted_rows(y.size, units, group_of, seed)
+    counted |= {"digests": digests(None, None, y, f), **(noted or {})}
     draft = AbsoluteErrorCertificate(
-        bound=high - low, delta=float(delta), n=y.size, low=low, high=high, losses=losses,
+        bound=high - low, delta=delta, n=rows.size, low=low, high=high, seed=seed, **counted,
+        losses=packed_losses(np.abs(y - f)[rows] / (high - low)),
         corrections={"candidates": n_candidates} if n_candidates > 1 else {},
-        provenance=provenance,
     )  # fmt: skip
     return AbsoluteErrorCertificate(**{**vars(draft), **draft.recompute()})
 

@@ -4,7 +4,6 @@ The predictions may come from any model, from a language model or from people; n
 and predictions is needed. `error_certificate` is what everything else certifies errors with.
 """
 
-import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,8 +21,8 @@ from pacsent.guarantees.evidence import (
     randomised_by,
 )
 from pacsent.guarantees.samples import as_samples
-from pacsent.guarantees.splitting import units_of
-from pacsent.maths.checks import check_count, check_probability, is_count
+from pacsent.guarantees.splitting import as_seed, units_of
+from pacsent.maths.checks import check_count, check_probability
 
 _SUM = 1e-3  # by which probabilities of one text may fail to add up to 1
 
@@ -98,17 +97,12 @@ def certify_predictions(
     names = as_classes(_class_names(classes, true)).tolist()
     for what, values in (("labels", true), ("predictions", predicted)):
         _check_among(names, values, what)
-    seed = _seed(random_state)
+    seed = as_seed(random_state)
     group_of = as_groups(groups, len(true))
     units = None
     if texts is not None:
         texts = as_samples(texts)
-        units = units_of(texts)
-        if units.size != len(true):
-            raise ValueError(
-                f"texts must be one for each of the {len(true):,} labels. Got {units.size:,} "
-                "instead."
-            )
+        units = units_of(texts, n_rows=len(true))
     wrong = np.array([one != other for one, other in zip(true, predicted)], bool)
     return error_certificate(
         true, predicted,
@@ -154,7 +148,7 @@ def error_certificate(
     """
     delta = check_probability("delta", delta)
     n_candidates = check_count("n_candidates", n_candidates)
-    seed = _seed(seed)
+    seed = as_seed(seed)
     found = evidence_of(
         labels, predictions, seed=seed, units=units, group_of=group_of, recall=recall,
         precision=precision, row_losses=row_losses,
@@ -170,16 +164,6 @@ def error_certificate(
 # ------------------------------------------------------------------------------------------------
 # what is given
 # ------------------------------------------------------------------------------------------------
-
-
-def _seed(random_state) -> int:
-    if random_state is None:
-        return secrets.randbits(62)
-    if not is_count(random_state):
-        raise ValueError(
-            f"random_state must be an integer of at least 0, or None. Got {random_state!r} instead."
-        )
-    return int(random_state)
 
 
 def _class_names(classes, true) -> list:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pacsent.classify.near_duplicates import near_known
 from pacsent.classify.ngrams import fingerprints
 from pacsent.text.texts import as_sentences, as_texts
 
@@ -99,6 +100,30 @@ def row_fingerprints(X: Any) -> np.ndarray:
     if is_texts(X):
         return fingerprints(X)
     return np.fromiter(map(_hashed, _described(X)), np.uint64, n_samples(X))
+
+
+def seen_before(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows a model was fitted on, and which texts are near-duplicates of such rows, (n,).
+
+    None is where the model does not record what it was fitted on (`is_recorded`).
+    """
+    exact = near = np.zeros(n_samples(X), bool)
+    known, sketched = _recorded(model, "fingerprints"), _recorded(model, "sketches")
+    if known is not None:
+        exact = np.isin(row_fingerprints(X), known)
+    if sketched is not None and is_texts(text_column(X)):
+        near = near_known(text_column(X), sketched) & ~exact
+    return exact, near
+
+
+def is_recorded(model: Any) -> bool:
+    """Whether a model, or the one inside a certified one, records what it was fitted on."""
+    return _recorded(model, "fingerprints") is not None
+
+
+def _recorded(model, what):
+    own = getattr(model, f"training_{what}_", None)
+    return getattr(getattr(model, "estimator_", None), f"training_{what}_", own)
 
 
 def _described(X):

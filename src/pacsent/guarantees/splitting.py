@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pacsent.classify.near_duplicates import NEAR, text_units
-from pacsent.guarantees.samples import is_texts, row_fingerprints, text_column
+from pacsent.guarantees.samples import is_texts, n_samples, row_fingerprints, text_column
 from pacsent.maths.checks import is_count, is_number
 
 FEWEST_GROUPS = 8  # held out: with fewer, no bound on the mean over groups is below one half
@@ -20,7 +20,24 @@ FEWEST_GROUPS = 8  # held out: with fewer, no bound on the mean over groups is b
 SHARES = ((300, 0.4), (1000, 0.3), (float("inf"), 0.2))
 
 
-def units_of(X: Any, near: float | None = NEAR) -> np.ndarray:
+def as_seed(random_state: Any) -> int:
+    """The seed that is given, or one drawn from the system.
+
+    Examples
+    --------
+    >>> as_seed(3)
+    3
+    """
+    if random_state is None:
+        return secrets.randbits(62)
+    if not is_count(random_state):
+        raise ValueError(
+            f"random_state must be an integer of at least 0, or None. Got {random_state!r} instead."
+        )
+    return int(random_state)
+
+
+def units_of(X: Any, near: float | None = NEAR, n_rows: int | None = None) -> np.ndarray:
     """The unit of each text, or of each row of an array, a sparse matrix or a table, (n,).
 
     Texts are in one unit where they are the same but for spacing, capitals and marks, or where the
@@ -34,6 +51,10 @@ def units_of(X: Any, near: float | None = NEAR) -> np.ndarray:
     array([0, 0, 1])
     """
     X = text_column(X)
+    if n_rows is not None and n_samples(X) != n_rows:
+        raise ValueError(
+            f"texts must be one for each of the {n_rows:,} labels. Got {n_samples(X):,} instead."
+        )
     if is_texts(X):
         return text_units(X, near)
     _, first, units = np.unique(row_fingerprints(X), return_index=True, return_inverse=True)
@@ -50,6 +71,25 @@ def one_of_each(units: np.ndarray, seed: int) -> np.ndarray:
     """
     order = np.random.default_rng(seed).permutation(units.size)
     return np.sort(order[np.unique(units[order], return_index=True)[1]])
+
+
+def counted_rows(
+    n: int, units: np.ndarray | None, group_of: np.ndarray | None, seed: int
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """Independent rows, one of each unit or of each group, and what a certificate says of them.
+
+    Examples
+    --------
+    >>> rows, said = counted_rows(4, np.array([0, 1, 2, 2]), None, seed=0)
+    >>> rows.size, said
+    (3, {'n_duplicates': 1, 'scope': 'texts', 'n_groups': 0})
+    """
+    n_groups = 0 if group_of is None else np.unique(group_of).size
+    scope = "groups" if n_groups >= FEWEST_GROUPS else "same groups" if n_groups else "texts"
+    chosen = group_of if scope == "groups" else np.arange(n) if units is None else units
+    rows = one_of_each(np.asarray(chosen), seed)
+    n_groups = n_groups if scope == "same groups" else 0
+    return rows, {"n_duplicates": n - rows.size, "scope": scope, "n_groups": n_groups}
 
 
 def holdout_share(holdout: Any, n_units: int) -> float:
@@ -111,9 +151,7 @@ def split(
     >>> split(np.arange(40), 0.5, seed=0, groups=np.arange(40) // 10).scope
     'same groups'
     """
-    if seed is not None and not is_count(seed):
-        raise ValueError(f"seed must be an integer of at least 0, or None. Got {seed!r} instead.")
-    seed = secrets.randbits(63) if seed is None else int(seed)
+    seed = as_seed(seed)
     scope, units = "texts", np.asarray(units)
     if groups is not None:
         n_groups = np.unique(groups).size

@@ -99,6 +99,28 @@ def p_values(n_accepted: np.ndarray, n_errors: np.ndarray, error: float) -> np.n
     return stats.binom.cdf(n_errors, n_accepted, error)
 
 
+def passes(
+    n_accepted: np.ndarray, n_errors: np.ndarray, error: float, delta: float, coin: float
+) -> np.ndarray:
+    """Whether errors are significantly rarer than `error`: the randomised test of level delta.
+
+    With `coin`, one uniform draw from [0, 1] made without looking at the errors, the test passes
+    with probability at most delta if the true rate is larger than `error`: where (1 - coin) times
+    the p-value of one error fewer plus coin times that of `n_errors` is at most delta. It never
+    passes where the p-value is above 2 delta, by the coin alone.
+
+    Examples
+    --------
+    >>> passes([40, 60, 60], [0, 2, 3], 0.1, 0.05, coin=0.2)  # p-values 0.015, 0.053, 0.137
+    array([ True,  True, False])
+    >>> passes([40, 60, 60], [0, 2, 3], 0.1, 0.05, coin=1.0)
+    array([ True, False, False])
+    """
+    p = p_values(n_accepted, n_errors, error)
+    fewer = p_values(n_accepted, np.asarray(n_errors) - 1, error)
+    return ((1.0 - coin) * fewer + coin * p <= delta) & (p <= 2.0 * delta)
+
+
 def chance_to_pass(
     n_accepted: np.ndarray, rate: np.ndarray, error: float, delta: float
 ) -> np.ndarray:

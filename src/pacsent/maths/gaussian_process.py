@@ -137,11 +137,13 @@ def explore(
     weights: np.ndarray,
     n_threads: int = 1,
     folds: tuple[np.ndarray, np.ndarray] | None = None,
+    growth: Numbers = 1.0,
 ) -> Explored:
     """Laplace's approximation at every place of the grid; one column for two classes.
 
     With `folds`, (the fold of each text, whether it is judged), texts are left out fold by fold
-    and not one by one, and only those judged count in the likelihood.
+    and not one by one, and only those judged count in the likelihood. `growth`, (n,), is what the
+    n-grams of a text that is left out are multiplied by.
     """
     n = labels.size
     columns = [1] if n_classes == 2 else range(n_classes)
@@ -157,10 +159,14 @@ def explore(
             K = s * K_sparse + d * K_dense + jitter
             fits = [laplace(K, y, weights, start=f) for y, f in zip(signs, starts)]
             starts = [fit.f for fit in fits]
+            more = s * (growth - 1.0)
             if folds is None:
-                left_out = np.stack([fit.left_out(K) for fit in fits], axis=1)
+                others = K_sparse - np.diag(np.diag(K_sparse))
+                found_out = [fit.left_out(K) + more * (others @ fit.a) for fit in fits]
             else:
-                left_out = np.stack([without_folds(K, y, weights, folds[0]) for y in signs], axis=1)
+                rows = K + np.reshape(more, (-1, 1)) * K_sparse
+                found_out = [without_folds(K, y, weights, folds[0], rows) for y in signs]
+            left_out = np.stack(found_out, axis=1)
             a = np.stack([fit.a for fit in fits], axis=1)
             some = left_out[judged], labels[judged], weights[judged]
             likelihood = -log_loss(*some, fit_inverse_temperature(*some)) * weights[judged].sum()
@@ -173,14 +179,19 @@ def explore(
 
 
 def without_folds(
-    K: np.ndarray, signs: np.ndarray, weights: np.ndarray, folds: np.ndarray
+    K: np.ndarray,
+    signs: np.ndarray,
+    weights: np.ndarray,
+    folds: np.ndarray,
+    rows: np.ndarray | None = None,
 ) -> np.ndarray:
-    """f of each text by the texts of all other folds, (n,)."""
+    """f of each text by the texts of all other folds, (n,); `rows` are K of texts left out."""
+    rows = K if rows is None else rows
     f = np.zeros(signs.size)
     for fold in np.unique(folds):
         held, rest = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
         fit = laplace(K[np.ix_(rest, rest)], signs[rest], weights[rest])
-        f[held] = K[np.ix_(held, rest)] @ fit.a
+        f[held] = rows[np.ix_(held, rest)] @ fit.a
     return f
 
 
@@ -205,6 +216,7 @@ def averaged(
     weights: np.ndarray | None = None,
     n_threads: int = 1,
     folds: tuple[np.ndarray, np.ndarray] | None = None,
+    growth: Numbers = 1.0,
 ) -> Averaged:
     """Average f over the grid, each place weighing by what it says about the labels.
 
@@ -215,7 +227,7 @@ def averaged(
     weights = np.ones(labels.size) if weights is None else weights
     found = explore(
         K_sparse, K_dense, labels, grid, n_classes=n_classes, weights=weights,
-        n_threads=n_threads, folds=folds,
+        n_threads=n_threads, folds=folds, growth=growth,
     )  # fmt: skip
     share = weigh(found.evidence, found.likelihood)
     spread = np.sqrt(np.mean(np.square(found.left_out), axis=(1, 2))) + 1e-12

@@ -10,9 +10,6 @@ from scipy.special import logsumexp
 
 _LOWEST, _HIGHEST = -4.0, 5.0  # logarithms of the inverse temperature
 _N_NODES = 9  # temperatures that are averaged
-# A held-out text counts as a quarter of an independent one: the models that judged it share most of
-# their labels, and their scales were chosen by the same texts. From benchmarks/procedures.py.
-_COUNTS_AS = 0.25
 _CERTAIN = 0.02  # standard deviation of the logarithm below which one temperature is enough
 
 
@@ -86,19 +83,19 @@ def inverse_temperatures(
 ) -> np.ndarray:
     """Inverse temperatures at even steps of their posterior; one alone where it is certain.
 
-    The prior is flat in the logarithm; each text counts as a quarter. The decision values must come
-    from models that were not fitted on these texts.
+    The prior is flat in the logarithm. The decision values must come from models that were not
+    fitted on these texts.
 
     Examples
     --------
     >>> decisions, labels = np.array([[2.0], [2.0], [-2.0], [2.0]] * 5), np.array([1, 1, 0, 0] * 5)
     >>> inverse_temperatures(decisions, labels, np.ones(20)).round(2).tolist()
-    [0.04, 0.07, 0.11, 0.18, 0.27, 0.39, 0.55, 0.77, 1.2]
+    [0.06, 0.15, 0.24, 0.33, 0.41, 0.49, 0.58, 0.69, 0.89]
     """
     best = np.log(fit_inverse_temperature(decisions, labels, weights))
     grid = np.unique(np.clip(best + np.linspace(-3.0, 3.0, 121), _LOWEST, _HIGHEST))
     losses = np.array([log_loss(decisions, labels, weights, np.exp(point)) for point in grid])
-    density = np.exp(-_COUNTS_AS * labels.size * (losses - losses.min()))
+    density = np.exp(-labels.size * (losses - losses.min()))
     mass = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(grid))])
     nodes = np.interp((np.arange(_N_NODES) + 0.5) / _N_NODES, mass / mass[-1], grid)
     return np.exp(nodes if nodes.std() > _CERTAIN else [best])
