@@ -221,8 +221,9 @@ WIDE = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("columns", [60, 80])
-@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.parametrize(
+    ("name", "columns"), [*((name, 60) for name in WIDE), ("help", 80), ("help of train", 80)]
+)
 def test_tables_fit_the_terminal(name, columns, places):
     settings = {**os.environ, "COLUMNS": str(columns), "TERM": "dumb", "NO_COLOR": "1"}
     done = subprocess.run(

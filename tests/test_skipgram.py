@@ -591,7 +591,7 @@ def never_killed(long_text, tmp_path_factory):
     return load(place)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.slow
 def test_a_killed_training_goes_on_and_ends_with_the_same_bits(
     long_text, never_killed, tmp_path, how
