@@ -213,8 +213,8 @@ def risks():
 
 
 def test_thresholds_keep_their_error_and_plugging_in_does_not(risks):
-    """30 calibration sets; the negative control takes the threshold that looks right."""
-    delta, error, n_sets, answered = 0.2, {"missed": 0.2, "wrong": 0.3}, 30, 0
+    """60 calibration sets; the negative control takes the threshold that looks right."""
+    delta, error, n_sets, answered = 0.2, {"missed": 0.2, "wrong": 0.3}, 60, 0
     broken, naive = dict.fromkeys(error, 0), dict.fromkeys(error, 0)
     planning = draw(400, np.random.default_rng(5))
     some = slice(40, 290, 5)
