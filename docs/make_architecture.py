@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pictures import same_picture
 
-from pacsent.bench.drawing import line, sheet, text
+from pacsent.text.drawing import line, sheet, text
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent / "src" / "pacsent"

@@ -15,7 +15,7 @@ from scipy.special import ndtr
 import pacsent
 from pacsent import make
 from pacsent.bench.books import passages
-from pacsent.bench.drawing import Panel, line, sheet, text
+from pacsent.text.drawing import Panel, line, sheet, text
 
 FIGURES = Path(__file__).parent / "figures"
 SENTENCE = "the white whale rose slowly from the quiet sea"

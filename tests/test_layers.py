@@ -18,8 +18,8 @@ PACKAGES = {
     "__main__": {"cli"},
     "cli": {
         "bench", "certificates", "classify", "guarantees", "files", "maths", "paper", "progress",
-        "parameter_checks", "scale", "encoders", "maps", "serve", "storage", "teaching", "text",
-        "words",
+        "labelling", "parameter_checks", "scale", "encoders", "maps", "serve", "storage",
+        "teaching", "text", "words",
     },
     "scale": {
         "_kernels", "guarantees", "files", "progress", "encoders", "storage",
@@ -34,6 +34,7 @@ PACKAGES = {
         "progress",
         "encoders", "text", "threads", "words",
     },
+    "labelling": {"classify", "files", "guarantees", "maps", "maths", "storage", "text"},
     "maps": {"encoders", "files", "maths", "text"},
     "paper": {
         "certificates", "encoders", "guarantees", "maths", "progress", "teaching", "text", "words",

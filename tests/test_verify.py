@@ -12,7 +12,7 @@ import pytest
 from pacsent import certify, make, paper
 from pacsent.certificates.certificate import FORMAT, RANGES, checksum
 from pacsent.certificates.encoder_certificate import packed_losses, unpacked_losses
-from pacsent.guarantees import ErrorCertificate, certify_multilabel, certify_numbers
+from pacsent.guarantees import ErrorCertificate, certify_multilabel, certify_numbers, certify_stream
 from pacsent.guarantees.error_certificate import joint_bounds
 from pacsent.paper.certificate_reading import CLASSES, certificate_from_json
 from pacsent.paper.simulation import SETTINGS, Language
@@ -34,6 +34,7 @@ RULE = {"bias", "scale", "shift_norm"}
 NEEDS_TEXTS = {
     "continuation": COUNTED | RULE,
     "error": {"n_duplicates"},
+    "anytime error": {"n_duplicates", "n_taught"},
     "A": COUNTED | RULE | {"step", "prior_variance", "n_documents"},
     "A'": COUNTED | RULE | {"step", "prior_variance", "n_documents"},
     "B": COUNTED | RULE | {"step", "prior_variance", "noise_risk", "noise_margin"},
@@ -61,6 +62,7 @@ def made():
         **joint_bounds({"n": 200, "n_errors": 36, "class_counts": counts}, 0.05 / 3), n=200,
         n_errors=36, delta=0.05, class_counts=counts, corrections={"candidates": 3},
     )  # fmt: skip
+    found["anytime error"] = certify_stream(np.arange(200) % 20 == 7, n_taught=80)
     rng = np.random.default_rng(6)
     right, given = rng.integers(0, 2, (2, 150, 3))
     found["multilabel"] = certify_multilabel(right, given, n_candidates=2)

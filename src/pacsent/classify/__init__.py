@@ -8,5 +8,12 @@ __getattr__, __dir__ = offer(
         "TextClassifier": "classifier",
         "TextRegressor": "regressor",
         "Explanation": "explanation",
+        "Diagnostics": "diagnostics",
+        "audit": "label_audit",
+        "LearningCurve": "label_curve",
+        "learning_curve": "label_curve",
+        "SuspiciousLabel": "suspicion",
+        "next_to_label": "choosing",
+        "suspicious_labels": "suspicion",
     },
 )

@@ -257,6 +257,18 @@ class TextClassifier(ClassifierMixin, LinearText):
         """A page with the `top_features` of every class."""
         return features_page({str(c): self.top_features(c, n) for c in self.classes_.tolist()})
 
+    def report(self, texts: Iterable[str], labels: Sequence) -> Any:
+        """How it does on labelled texts that it was not fitted on, as numbers and as a page.
+
+        Returns `pacsent.classify.Diagnostics`, which a notebook shows as a page and `to_html`
+        returns: confusion matrix, precision, recall and F1 with intervals, calibration, risk
+        against coverage, words of each class.
+        """
+        from pacsent.classify.diagnostics import report
+
+        check_is_fitted(self)
+        return report(self, texts, labels)
+
     # ---- files ---------------------------------------------------------------------------------
 
     kind = "TextClassifier"

@@ -4,6 +4,7 @@ import html
 import itertools
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -105,7 +106,7 @@ class Explanation:
         head = f"{self.label} (probability {self.probability:.3f}, decision {self.decision:+.3f})"
         return "\n".join([head, *(f"  {value:+.3f}  {name}" for name, value in self.rows(10))])
 
-    def _pieces(self):
+    def pieces(self) -> Iterator[tuple[str, float, float]]:
         """(piece of the text, what it adds, its share of the largest) in order."""
         largest = max((abs(v) for _, v in self.words), default=0.0) or 1.0
         done = 0
@@ -122,7 +123,7 @@ class Explanation:
         from rich.text import Text
 
         out = Text()
-        for piece, value, share in self._pieces():
+        for piece, value, share in self.pieces():
             style = ("green" if value > 0 else "red") if share > 0.05 else ""
             out.append(piece, style=f"bold {style}" if share > 0.5 else style)
         return out
@@ -134,7 +135,7 @@ class Explanation:
             f'title="{value:+.3f}">{html.escape(piece)}</mark>'
             if share >= 0.005
             else html.escape(piece)
-            for piece, value, share in self._pieces()
+            for piece, value, share in self.pieces()
         )
         return _page(
             f"{self.label}",

@@ -16,6 +16,7 @@ from pacsent.cli import (
     classify_commands,
     doctor_command,
     embed_commands,
+    label_command,
     model_commands,
     search_commands,
     serve_commands,
@@ -26,8 +27,8 @@ from pacsent.cli.command_line import cli, end_on_sigterm, one_line_warning, stat
 
 __all__ = [
     "bench_commands", "certificate_commands", "classify_commands", "cli", "doctor_command",
-    "embed_commands", "main", "model_commands", "search_commands", "serve_commands",
-    "teach_command", "word_commands",
+    "embed_commands", "label_command", "main", "model_commands", "search_commands",
+    "serve_commands", "teach_command", "word_commands",
 ]  # fmt: skip
 
 

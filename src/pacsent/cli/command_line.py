@@ -19,6 +19,7 @@ FAMILIES = {
     "teach_command": ("Teaching", "pacsent teach texts.txt --vectors teacher.npy -o student"),
     "certificate_commands": ("Certificates", "pacsent certify english notes.txt"),
     "classify_commands": ("Classifiers", "pacsent classify train labelled.csv -o model"),
+    "label_command": ("Labels", "pacsent label texts.csv --labels yes,no --goal 0.1"),
     "serve_commands": ("Server and maps", "pacsent serve english --port 8000"),
     "bench_commands": ("Benchmarks", "pacsent demo -o demo"),
     "model_commands": ("Models", "pacsent check english"),

@@ -27,5 +27,8 @@ __getattr__, __dir__ = offer(
         "Change": "stream_watcher",
         "StreamWatcher": "stream_watcher",
         "check_exchangeable": "exchangeability",
+        "AnytimeCertificate": "anytime_certificate",
+        "anytime_error": "anytime_certificate",
+        "certify_stream": "anytime_certificate",
     },
 )

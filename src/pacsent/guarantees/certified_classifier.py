@@ -10,6 +10,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent.classify import TextClassifier, inputs, multilabel
+from pacsent.classify.diagnostics import report
 from pacsent.classify.fitting import OutOfFold
 from pacsent.classify.near_duplicates import sketches
 from pacsent.guarantees import (
@@ -248,6 +249,11 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
     ) -> ErrorCertificate | MultilabelCertificate:
         """Bound the error rate by other held-out texts: `pacsent.guarantees.certify`."""
         return error_bounds.certify(self, X, y, **settings)
+
+    def report(self, X: Any, y: Sequence) -> Any:
+        """How it does on labelled texts that it was not fitted on: see `TextClassifier.report`."""
+        check_is_fitted(self)
+        return report(self, X, y)
 
     def compare(self, other: Any, X: Any, y: Sequence, **settings: Any) -> comparison.Comparison:
         """Bound how much more often another classifier errs: `pacsent.guarantees.compare`."""

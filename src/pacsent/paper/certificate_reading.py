@@ -2,6 +2,7 @@
 
 from pacsent.certificates.certificate import Certificate, read_fields
 from pacsent.certificates.continuation import ContinuationCertificate
+from pacsent.guarantees.anytime_certificate import AnytimeCertificate
 from pacsent.guarantees.error_certificate import ErrorCertificate
 from pacsent.guarantees.intervals import AbsoluteErrorCertificate
 from pacsent.guarantees.multilabel_certificate import MultilabelCertificate
@@ -15,6 +16,7 @@ CLASSES: dict[str, type[Certificate]] = {
     for cls in (
         ContinuationCertificate,
         ErrorCertificate,
+        AnytimeCertificate,
         MultilabelCertificate,
         AbsoluteErrorCertificate,
         WordCertificate,

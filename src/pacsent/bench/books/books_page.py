@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pacsent.bench.drawing import STYLE, Panel, line, sheet, text
 from pacsent.bench.figures import interval
 from pacsent.maths.rounding import percent, rounded_up
+from pacsent.text.drawing import STYLE, Panel, line, sheet, text
 from pacsent.text.html import escaped, fill
 
 # of the ten authors: in light mode, in dark mode

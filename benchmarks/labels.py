@@ -1,0 +1,330 @@
+"""Labels well spent: what to label next, which labels are wrong, how many more, when to stop.
+
+    python benchmarks/labels.py [--part next|wrong|curve|stop] [--draws 20] [--processes 2] [--save]
+
+next: accuracy on test texts after 50, 100, 200 and 500 labels, chosen at random, by margins with
+UncertaintySampling of scikit-activeml, and by `next_to_label`. The classifier is the same.
+wrong: 5 % of the labels of a training part are flipped; the share of flipped ones among as many of
+the most suspicious rows, by `suspicious_labels` and by cleanlab, which gets the probabilities of
+the first round of ours, and those of tf-idf with logistic regression.
+curve: from 200 labels the learning curve says the error with 400 and 800, and how many labels an
+error needs; compared with what came true.
+stop: simulated labelling where the error of every model is known; how often the bound is false at
+some time. Negative controls: texts that active selection left over judge, or such as were learned.
+"""
+
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+
+import numpy as np
+from scipy import stats
+
+from harness import finish, parser_for
+from pacsent import TextClassifier
+from pacsent.bench import datasets
+from pacsent.classify import learning_curve, next_to_label, suspicious_labels
+from pacsent.guarantees.anytime_certificate import N_MODELS
+from pacsent.maths.means import bets
+
+SETS = ("subj", "mr", "trec", "20news", "imdb")
+SHOWN = (50, 100, 200, 500)
+REFITS = (20, 35, 50, 75, 100, 150, 200, 350, 500)
+_POOL, _TESTED, _FLIPPED = 5_000, 2_000, 3_000  # texts of a draw
+
+
+@cache
+def loaded(name, data):
+    return datasets.load(name, data).split()
+
+
+def drawn(name, data, seed, n_pool):
+    """Texts and labels to learn from, and those that test, in the order of a draw."""
+    found = loaded(name, data)
+    rng = np.random.default_rng([seed, 28])
+    rows = rng.permutation(len(found.train_texts))[:n_pool]
+    tested = rng.permutation(len(found.test_texts))[:_TESTED]
+    return (
+        [found.train_texts[i] for i in rows], found.train_labels[rows],
+        [found.test_texts[i] for i in tested], found.test_labels[tested],
+    )  # fmt: skip
+
+
+def fitted(texts, labels):
+    """A classifier of the classes that have two texts; None where there are not two of these."""
+    counts = np.bincount(labels)
+    kept = np.flatnonzero(counts[labels] >= 2)
+    if np.unique(labels[kept]).size < 2:
+        return None
+    return TextClassifier("english", n_jobs=1).fit([texts[i] for i in kept], labels[kept])
+
+
+# ---- what to label next --------------------------------------------------------------------------
+
+
+def by_chance(model, texts, n, labelled, rng):
+    return rng.permutation(len(texts))[:n]
+
+
+def by_ours(model, texts, n, labelled, rng):
+    start = TextClassifier("english", n_jobs=1) if model is None else model
+    return next_to_label(start, texts, n, labelled=labelled, random_state=int(rng.integers(2**31)))
+
+
+def by_activeml(model, texts, n, labelled, rng):
+    from skactiveml.base import SkactivemlClassifier
+    from skactiveml.pool import UncertaintySampling
+
+    if model is None:
+        return by_chance(model, texts, n, labelled, rng)
+
+    class Fitted(SkactivemlClassifier):
+        def fit(self, X, y, sample_weight=None):
+            self.classes_ = np.arange(model.classes_.size)
+            return self
+
+        def predict_proba(self, X):
+            return model.predict_proba([texts[int(row[0])] for row in X])
+
+    rows = np.arange(len(texts))[:, None].astype(float)
+    unknown = np.full(len(texts), np.nan)
+    sampler = UncertaintySampling("margin_sampling", random_state=int(rng.integers(2**31)))
+    one = Fitted(classes=list(range(model.classes_.size))).fit(None, None)
+    return sampler.query(rows, unknown, one, fit_clf=False, batch_size=n)
+
+
+WAYS = {"random": by_chance, "scikit-activeml": by_activeml, "next_to_label": by_ours}
+
+
+def next_draw(job):
+    name, way, seed, data = job
+    texts, labels, tested, right = drawn(name, data, seed, _POOL)
+    rng = np.random.default_rng([seed, 1])
+    known = np.zeros(0, np.int64)
+    model, found = None, {}
+    for size in REFITS:
+        rest = np.setdiff1d(np.arange(len(texts)), known)
+        rows = WAYS[way](
+            model, [texts[i] for i in rest], size - known.size, [texts[i] for i in known], rng
+        )
+        known = np.concatenate([known, rest[rows]])
+        model = fitted([texts[i] for i in known], labels[known])
+        if size in SHOWN:
+            found[size] = 0.0 if model is None else float(np.mean(model.predict(tested) == right))
+    return name, way, found
+
+
+def next_rows(given, run):
+    jobs = [(name, way, seed, given.data)
+            for name in given.sets for seed in range(given.draws) for way in WAYS]  # fmt: skip
+    found = {}
+    for name, way, accuracy in run(next_draw, jobs):
+        found.setdefault((name, way), []).append([accuracy[n] for n in SHOWN])
+    rows = []
+    for (name, way), values in found.items():
+        values = 100 * np.array(values)
+        row = {"dataset": name, "chosen by": way, "draws": len(values)}
+        for n, mean, error in zip(SHOWN, values.mean(axis=0), _standard_error(values)):
+            row |= {f"{n} labels": float(mean), f"± {n}": float(error)}
+        rows.append(row)
+    return sorted(rows, key=lambda row: (SETS.index(row["dataset"]), row["chosen by"]))
+
+
+def _standard_error(values):
+    return values.std(axis=0, ddof=1 if len(values) > 1 else 0) / np.sqrt(len(values))
+
+
+# ---- wrong labels --------------------------------------------------------------------------------
+
+
+def wrong_draw(job):
+    from cleanlab.filter import find_label_issues
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_predict
+    from sklearn.pipeline import make_pipeline
+
+    from pacsent.classify.near_duplicates import text_units
+    from pacsent.classify.suspicion import left_out_log_proba
+
+    name, seed, data = job
+    texts, right, _, _ = drawn(name, data, seed, _FLIPPED)
+    rng = np.random.default_rng([seed, 2])
+    flipped = rng.permutation(len(texts))[: round(0.05 * len(texts))]
+    labels, n_classes = right.copy(), int(right.max()) + 1
+    labels[flipped] = (right[flipped] + rng.integers(1, n_classes, flipped.size)) % n_classes
+
+    def precision(rows):
+        return float(np.isin(rows[: flipped.size], flipped).sum() / flipped.size)
+
+    model = TextClassifier("english", n_jobs=1)
+    ours = suspicious_labels(texts, labels, model=model, random_state=seed)
+    everything = np.ones(labels.size, bool)
+    same = left_out_log_proba(texts, labels, text_units(texts), everything, model, seed)
+    pipeline = make_pipeline(TfidfVectorizer(), LogisticRegression(max_iter=1000))
+    usual = cross_val_predict(pipeline, texts, labels, cv=5, method="predict_proba")
+
+    def cleanlab(proba):
+        proba = proba / proba.sum(axis=1, keepdims=True)
+        return find_label_issues(labels, proba, return_indices_ranked_by="self_confidence",
+                                 n_jobs=1)  # fmt: skip
+
+    return {
+        "dataset": name, "flipped": int(flipped.size),
+        "suspicious_labels": precision([one.row for one in ours]),
+        "cleanlab, our probabilities": precision(cleanlab(np.exp(same))),
+        "cleanlab, tf-idf": precision(cleanlab(usual)),
+    }  # fmt: skip
+
+
+def wrong_rows(given, run):
+    draws = max(1, given.draws // 5)
+    jobs = [(name, seed, given.data) for name in given.sets for seed in range(draws)]
+    found = run(wrong_draw, jobs)
+    rows = []
+    for name in given.sets:
+        some = [row for row in found if row["dataset"] == name]
+        means = {k: 100 * float(np.mean([row[k] for row in some])) for k in list(some[0])[2:]}
+        rows.append({"dataset": name, "draws": len(some), "flipped": some[0]["flipped"], **means})
+    return rows
+
+
+# ---- how many more -------------------------------------------------------------------------------
+
+
+def curve_draw(job):
+    name, seed, data = job
+    texts, labels, tested, right = drawn(name, data, seed, 800)
+
+    def error(n):
+        model = fitted(texts[:n], labels[:n])
+        return float(np.mean(model.predict(tested) != right))
+
+    kept = np.flatnonzero(np.bincount(labels[:200])[labels[:200]] >= 2)
+    model = TextClassifier("english", n_jobs=1)
+    curve = learning_curve([texts[i] for i in kept], labels[kept], model=model, random_state=seed)
+    found = {"dataset": name}
+    for n in (200, 400, 800):
+        low, middle, high = curve.error_at(n)
+        true = error(n)
+        found |= {f"said at {n}": middle, f"came true at {n}": true,
+                  f"inside at {n}": float(low <= true <= high)}  # fmt: skip
+    low, middle, high = curve.labels_for(found["came true at 400"])
+    return found | {"labels said": middle, "400 inside": float(low <= 400 <= high)}
+
+
+def curve_rows(given, run):
+    draws = max(1, given.draws // 2)
+    jobs = [(name, seed, given.data) for name in given.sets for seed in range(draws)]
+    found = run(curve_draw, jobs)
+    rows = []
+    for name in given.sets:
+        some = [row for row in found if row["dataset"] == name]
+        row = {"dataset": name, "draws": len(some)}
+        for key in list(some[0])[1:]:
+            values = np.array([one[key] for one in some])
+            inside = "inside" in key
+            row[key] = float(100 * values.mean() if inside else np.median(values))
+        rows.append(row)
+    return rows
+
+
+# ---- when to stop --------------------------------------------------------------------------------
+
+
+SIZES = (20, 30, 45, 68, 102, 153, 230, 345)  # labels that teach, at which a model is fitted
+STREAMS = ("random texts judge", "control: what chosen texts left over judges",
+           "control: judging texts teach", "control: chosen texts judge")  # fmt: skip
+_SIMULATED = 1_000  # texts to label
+
+
+def simulated(stream, seed, delta=0.05, n_dims=40):
+    """Labelling of points of two classes, half of them judging: (bound was false, bias).
+
+    Errors of a linear model are known exactly there. The bound is looked at after every label for
+    every model; bias is the share of errors of the last model less its error.
+    """
+    rng = np.random.default_rng([seed, 3, STREAMS.index(stream)])
+    y = rng.choice([-1.0, 1.0], 2 * _SIMULATED)
+    mean = np.full(n_dims, 1.5 / np.sqrt(n_dims))
+    X = np.outer(y, mean) + rng.normal(size=(y.size, n_dims))
+    judging, pool = np.arange(_SIMULATED, 2 * _SIMULATED), np.arange(_SIMULATED)
+    taught = list(pool[: SIZES[0]])
+    worst, bias = -np.inf, 0.0
+    for size in SIZES:
+        w, b = 0.0, 0.0
+        while True:  # refitted after every tenth label
+            some = np.array(taught)
+            if stream == STREAMS[2]:
+                some = np.concatenate([some, judging[:size]])
+            A = np.column_stack([X[some], np.ones(some.size)])
+            w_b = np.linalg.solve(A.T @ A + np.eye(n_dims + 1), A.T @ y[some])
+            w, b = w_b[:-1], w_b[-1]
+            if len(taught) >= size:
+                break
+            rest = np.setdiff1d(pool, taught)
+            margin = np.abs(X[rest] @ w + b)
+            taught += rest[np.argsort(margin)[: min(10, size - len(taught))]].tolist()
+        length = np.linalg.norm(w)
+        error = stats.norm.cdf(-(w @ mean + np.array([b, -b])) / length).mean()
+        rest = np.setdiff1d(pool, taught)
+        judges = {STREAMS[1]: rest, STREAMS[3]: np.array(taught)}.get(stream, judging[:size])
+        wrong = (np.sign(X[judges] @ w + b) != y[judges]).astype(float)
+        placed = bets(wrong, delta / N_MODELS, anytime=True)
+        worst = max(worst, placed.log_wealth(float(error)).max() + np.log(delta / N_MODELS))
+        bias = float(wrong.mean() - error)
+    return bool(worst >= 0), bias
+
+
+def stop_draw(job):
+    return simulated(*job)
+
+
+def stop_rows(given, run):
+    rows = []
+    for stream in STREAMS:
+        jobs = [(stream, seed) for seed in range(50 * given.draws)]
+        found = run(stop_draw, jobs)
+        false = sum(one for one, _ in found)
+        bias = float(np.mean([one for _, one in found]))
+        rows.append(
+            {
+                "stream": stream, "repeats": len(jobs),
+                "false at some time, %": 100 * false / len(jobs), "allowed, %": 5.0,
+                "measured less true error, %": 100 * bias,
+            }
+        )  # fmt: skip
+    return rows
+
+
+PARTS = {
+    "next": (next_rows, "Accuracy, %, after a number of labels"),
+    "wrong": (wrong_rows, "Flipped labels among the most suspicious, %"),
+    "curve": (curve_rows, "Learning curve from 200 labels, and what came true"),
+    "stop": (stop_rows, "Bounds that were false at some time of labelling"),
+}
+
+
+def main():
+    parser = parser_for(__doc__)
+    parser.add_argument("--part", choices=PARTS, default="stop")
+    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    given = parser.parse_args()
+
+    def run(work, jobs):
+        if given.processes == 1:
+            return [work(job) for job in jobs]
+        with ProcessPoolExecutor(given.processes) as pool:
+            return list(pool.map(work, jobs))
+
+    warnings.simplefilter("ignore")
+    make, title = PARTS[given.part]
+    rows = make(given, run)
+    finish("labels", rows, summary={"part": given.part, "draws": given.draws}, title=title,
+           save=given.save, name=given.part)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

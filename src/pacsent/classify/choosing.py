@@ -1,0 +1,119 @@
+"""`next_to_label`: which texts to label next, so that few labels teach much."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.decomposition import TruncatedSVD
+
+from pacsent.classify.near_duplicates import text_units
+from pacsent.classify.ngrams import NGrams
+from pacsent.maths.checks import check_count
+from pacsent.text.texts import as_texts
+
+_POOL = 5_000  # texts that clusters are made of, at most
+_UNSURE = 10  # times n texts with the smallest margin, of which n are spread
+_DIMS = 50  # of the vectors, where the model has none
+
+
+def next_to_label(
+    model: Any,
+    texts: Iterable[str],
+    n: int = 10,
+    *,
+    labelled: Iterable[str] = (),
+    random_state: int = 0,
+) -> np.ndarray:
+    """The n texts whose labels would teach most, the first one first: their rows, (n,).
+
+    Of the texts that the model is least sure about (by the margin: the probability of the likeliest
+    class less that of the second), the n in the middle of as many clusters, so that no two say the
+    same. Before there is a model: the n in the middle of clusters of all texts. Texts that repeat
+    each other or one in `labelled`, almost or exactly, are chosen once at most while there are
+    others.
+
+    Parameters
+    ----------
+    model : fitted classifier with `predict_proba`, unfitted TextClassifier, or None
+        An unfitted TextClassifier gives the vectors of its `words` to the clusters; None clusters
+        by words.
+    texts : iterable of str
+        Texts without labels.
+    n : int, default=10
+        How many; all of them, where there are fewer.
+    labelled : iterable of str
+        Texts that have labels already.
+    random_state : int, default=0
+
+    Examples
+    --------
+    >>> from pacsent import TextClassifier
+    >>> from pacsent.classify import next_to_label
+    >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
+    >>> model = TextClassifier().fit(texts, ["up", "down"] * 40)
+    >>> new = ["a good film", "neither this nor that", "a bad film"]
+    >>> next_to_label(model, new, 1)
+    array([1])
+    """
+    texts = as_texts(texts)
+    labelled = as_texts(labelled, "labelled")
+    n = min(check_count("n", n), len(texts))
+    rng = np.random.default_rng(random_state)
+    if not n:
+        return np.zeros(0, np.int64)
+    if hasattr(model, "classes_"):
+        margins = _margins(model.predict_proba(texts))
+        pool = np.argsort(margins, kind="stable")[: _UNSURE * n]
+        weights = 1.0 - margins[pool] + 1e-6
+    else:
+        pool = np.sort(rng.permutation(len(texts))[: max(_POOL, _UNSURE * n)])
+        weights = np.ones(pool.size)
+    first = _first_of_units([texts[i] for i in pool], labelled)
+    if first.size >= n:
+        pool, weights = pool[first], weights[first]
+    return pool[_spread(_vectors(model, [texts[i] for i in pool]), weights, n, rng)]
+
+
+def _margins(proba: np.ndarray) -> np.ndarray:
+    largest = np.sort(proba, axis=1)
+    return largest[:, -1] - largest[:, -2]
+
+
+def _first_of_units(texts: Sequence[str], labelled: Sequence[str]) -> np.ndarray:
+    """Positions of texts that repeat no earlier one and none that is labelled."""
+    units = text_units([*labelled, *texts])
+    _, first = np.unique(units, return_index=True)
+    return np.sort(first[first >= len(labelled)]) - len(labelled)
+
+
+def _vectors(model: Any, texts: list[str]) -> np.ndarray:
+    """Texts as points that are near each other where they say the same, of length one."""
+    model = getattr(model, "estimator_", model)
+    if getattr(model, "words", None) is not None and hasattr(model, "_make_vectorizer"):
+        encoder = getattr(model, "vectorizer_", None) or model._make_vectorizer(texts)
+        made = np.asarray(encoder.transform(texts), np.float64)
+    else:
+        X = NGrams.of(texts, (1, 1)).tf_idf(texts).astype(np.float64)
+        if min(X.shape) <= _DIMS:
+            made = X.toarray() if X.shape[1] else np.zeros((len(texts), 1))
+        else:
+            made = TruncatedSVD(_DIMS, random_state=0).fit_transform(X)
+    return made / np.maximum(np.linalg.norm(made, axis=1, keepdims=True), 1e-12)
+
+
+def _spread(points: np.ndarray, weights: np.ndarray, n: int, rng: np.random.Generator):
+    """Rows of n points, each the nearest to the centroid of its cluster, heaviest cluster first."""
+    if len(points) <= n:
+        return np.argsort(-weights, kind="stable")
+    if n == 1:
+        return np.array([int(np.argmax(weights))])
+    n_different = len(np.unique(points.round(9), axis=0))
+    found = KMeans(min(n, n_different), n_init=1, random_state=int(rng.integers(2**31)))
+    found.fit(points, sample_weight=weights)
+    distances = np.square(points - found.cluster_centers_[found.labels_]).sum(axis=1)
+    order = np.lexsort((distances, found.labels_))
+    nearest = order[np.unique(found.labels_[order], return_index=True)[1]]
+    nearest = nearest[np.argsort(-weights[nearest], kind="stable")]
+    rest = np.setdiff1d(np.argsort(-weights, kind="stable"), nearest, assume_unique=True)
+    return np.concatenate([nearest, rest[: n - nearest.size]])

@@ -1,0 +1,195 @@
+"""`learning_curve`: the error with more labels, and how many labels an error needs."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from sklearn.base import clone
+
+from pacsent.classify import inputs
+from pacsent.classify.classifier import TextClassifier
+from pacsent.classify.near_duplicates import text_units
+from pacsent.maths.binomial import upper_limit
+from pacsent.maths.checks import check_count, check_probability
+from pacsent.text.texts import as_texts
+
+_FOLDS = 5
+_PARTS = (0.125, 0.25, 0.5, 1.0)  # of the training part of a fold
+_DRAWS = 2_000  # curves that the answers are quantiles of
+_CONFIDENCE = 0.9
+_SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class LearningCurve:
+    """The error as a function of the number of labels, c + a n^-b, with its uncertainty.
+
+    `curves` are draws of (error at `n`, b, c) from their posterior, given the errors at `sizes` on
+    texts left out; three numbers of an answer are the ends of a 90 % interval around the median.
+
+    Attributes
+    ----------
+    n : int
+        Labels that were given.
+    sizes, n_tested, n_errors : arrays
+        Labels fitted on, texts left out and errors on them.
+    """
+
+    n: int
+    sizes: np.ndarray  # (n_sizes,)
+    n_tested: np.ndarray  # (n_sizes,)
+    n_errors: np.ndarray  # (n_sizes,)
+    curves: np.ndarray  # (n_draws, 3)
+
+    def error_at(self, n_labels: int) -> tuple[float, float, float]:
+        """Low end, median and high end of the error with this number of labels."""
+        return self._quantiles(self._errors(check_count("n_labels", n_labels)))
+
+    def labels_for(self, error: float) -> tuple[float, float, float]:
+        """Low end, median and high end of the labels that this error needs; inf: no number does."""
+        error = check_probability("error", error)
+        at_n, b, c = self.curves.T
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            ratio = (at_n - c) / (error - c)
+            needed = np.where(error > c, self.n * ratio ** (1 / b), np.inf)
+        return self._quantiles(np.ceil(np.maximum(needed, 1.0)))
+
+    def best_holdout(self, n_labels: int | None = None, delta: float = 0.05) -> tuple[float, float]:
+        """The share to hold out that certifies the smallest error, and that error, on average.
+
+        With a share f of n labels held out, the classifier has (1 - f) n labels and its Clopper-
+        Pearson bound f n.
+        """
+        n = self.n if n_labels is None else check_count("n_labels", n_labels)
+        found = []
+        for share in _SHARES:
+            held_out = max(1, round(share * n))
+            error = float(np.median(self._errors(max(1, n - held_out))))
+            k = np.arange(stats.binom.ppf(1e-4, held_out, error), held_out + 1)
+            chance = stats.binom.pmf(k, held_out, error)
+            some = chance > 1e-5
+            bounds = [upper_limit(int(i), held_out, delta) for i in k[some]]
+            found.append((float(chance[some] @ bounds / chance[some].sum()), share))
+        bound, share = min(found)
+        return share, bound
+
+    def more_labels(self, error: float) -> str:
+        """How many more labels an error needs, in a sentence."""
+        low, middle, high = (max(0.0, each - self.n) for each in self.labels_for(error))
+        if middle == 0:
+            return f"The labels are probably enough for an error rate of {error:.1%}."
+        if middle == math.inf:
+            return f"No number of such labels is likely to reach an error rate of {error:.1%}."
+        end = "any number" if high == math.inf else f"{_round(high):,}"
+        return (
+            f"About {_round(middle):,} more labels for an error rate of {error:.1%} "
+            f"({_round(low):,} to {end})."
+        )
+
+    def __str__(self) -> str:
+        low, middle, high = self.error_at(self.n)
+        share, bound = self.best_holdout()
+        return (
+            f"With {self.n:,} labels the error rate is about {middle:.1%} ({low:.1%} to "
+            f"{high:.1%}). {self.more_labels(max(0.75 * middle, 1e-3))} To certify with the labels "
+            f"at hand, hold out {share:.0%} of them: at most about {bound:.1%}."
+        )
+
+    def _errors(self, n_labels):
+        at_n, b, c = self.curves.T
+        return np.clip(c + (at_n - c) * (n_labels / self.n) ** -b, 0.0, 1.0)
+
+    def _quantiles(self, values) -> tuple[float, float, float]:
+        ends = (1 - _CONFIDENCE) / 2, 0.5, (1 + _CONFIDENCE) / 2
+        low, middle, high = np.quantile(values, ends, method="inverted_cdf")
+        return float(low), float(middle), float(high)
+
+
+def learning_curve(
+    texts: Iterable[str], labels: Sequence, *, model: Any = None, random_state: int = 0
+) -> LearningCurve:
+    """How the error falls with more labels, from the labels that are there.
+
+    The classifier is fitted on parts of the labels of growing size, and its errors on texts left
+    out (five folds, near-duplicates in one) give a posterior over curves c + a n^-b.
+
+    Parameters
+    ----------
+    texts : iterable of str
+    labels : array of str or int, one for each text
+    model : unfitted classifier, optional
+        `TextClassifier("english")` by default.
+    random_state : int, default=0
+
+    Examples
+    --------
+    >>> from pacsent import TextClassifier
+    >>> from pacsent.classify import learning_curve
+    >>> texts = [f"film {n} is {w} {n % 7}" for n in range(40) for w in ("good", "bad")]
+    >>> curve = learning_curve(texts, ["up", "down"] * 40, model=TextClassifier())
+    >>> low, middle, high = curve.error_at(160)
+    >>> low <= middle <= high
+    True
+    """
+    texts = as_texts(texts)
+    _, y = inputs.encoded_labels(labels, texts)
+    model = TextClassifier("english") if model is None else model
+    rng = np.random.default_rng(random_state)
+    units = text_units(texts)
+    folds = (rng.permutation(int(units.max()) + 1) % _FOLDS)[units]
+    counts = np.zeros((len(_PARTS), 3))  # labels, texts left out, errors
+    for fold in range(_FOLDS):
+        tested = np.flatnonzero(folds == fold)
+        rest = rng.permutation(np.flatnonzero(folds != fold))
+        for at, part in enumerate(_PARTS):
+            size = round(part * rest.size)
+            wrong = _n_wrong(model, texts, y, rest[:size], tested)
+            if wrong is not None:
+                counts[at] += size, tested.size, wrong
+    used = counts[:, 1] > 0
+    if not used.any():
+        raise ValueError(
+            "texts must hold two classes with at least two different texts each, in every fold. "
+            "Got fewer instead. Add labels."
+        )
+    n_folds = np.round(counts[:, 1] / max(counts[:, 1].max() / _FOLDS, 1))
+    sizes = counts[used, 0] / np.maximum(n_folds[used], 1)
+    tested, wrong = counts[used, 1], counts[used, 2]
+    curves = _posterior(sizes, tested, wrong, len(texts), rng)
+    return LearningCurve(len(texts), sizes, tested, wrong, curves)
+
+
+def _n_wrong(model, texts, y, fitted, tested) -> int | None:
+    """Errors on the tested texts; of a class with fewer than two texts to fit, all are."""
+    counts = np.bincount(y[fitted], minlength=int(y.max()) + 1)
+    fitted = fitted[counts[y[fitted]] >= 2]
+    if np.unique(y[fitted]).size < 2 or not tested.size:
+        return None
+    one = clone(model).fit([texts[i] for i in fitted], y[fitted])
+    return int(np.sum(one.predict([texts[i] for i in tested]) != y[tested]))
+
+
+def _posterior(sizes, tested, wrong, n, rng) -> np.ndarray:
+    """Draws of (error at n, b, c), by the likelihood of the errors on a grid, (_DRAWS, 3)."""
+    last = (wrong[-1] + 0.5) / (tested[-1] + 1)
+    spread = math.sqrt(last * (1 - last) / tested[-1])
+    at_n = np.linspace(max(last - 6 * spread, 1e-4), min(last + 3 * spread, 0.999), 41)
+    b, share = np.linspace(0.05, 1.0, 20), np.linspace(0.0, 0.95, 20)
+    E, B, C = (part.ravel() for part in np.meshgrid(at_n, b, share, indexing="ij"))
+    C = C * E
+    error = C[:, None] + (E - C)[:, None] * (sizes / n) ** -B[:, None]
+    error = np.clip(error, 1e-6, 1 - 1e-6)
+    # one text is left out at every size: errors at two sizes are about half as much evidence
+    logs = 0.5 * (wrong * np.log(error) + (tested - wrong) * np.log1p(-error)).sum(axis=1)
+    weights = np.exp(logs - logs.max())
+    drawn = rng.choice(E.size, _DRAWS, p=weights / weights.sum())
+    return np.stack([E[drawn], B[drawn], C[drawn]], axis=1)
+
+
+def _round(value: float) -> int:
+    """To two digits, as an estimate deserves."""
+    digits = max(0, math.floor(math.log10(max(value, 1.0))) - 1)
+    return int(round(value, -digits))

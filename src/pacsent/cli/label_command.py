@@ -1,0 +1,283 @@
+"""Commands about labels: label, classify audit, classify report."""
+
+import contextlib
+import socket
+from pathlib import Path
+
+import click
+
+from pacsent.cli.classify_commands import WordsOrNone, classify
+from pacsent.cli.command_line import (
+    ModelPath,
+    cli,
+    delta_option,
+    in_shell_words,
+    json_option,
+    n_jobs_option,
+    output_options,
+    probability_option,
+    quiet_option,
+)
+from pacsent.cli.printing import counted, echo_json
+from pacsent.cli.text_inputs import TextsPath, label_options, read_labelled, say, text_options
+from pacsent.lazy import install_hint
+
+_words_option = click.option(
+    "--words", type=WordsOrNone(exists=True), default="english",
+    help="Word vectors: a folder, english, or none for n-grams alone.",
+)  # fmt: skip
+
+
+@cli.command()
+@click.argument("texts", type=click.Path(exists=True, dir_okay=False))
+@click.option("--labels", required=True, metavar="A,B,...", help="The classes, with commas.")
+@click.option("-o", "--output", type=click.Path(file_okay=False),
+              help="Folder of the journal and the results.  [default: TEXTS without its suffix, "
+              "and -labels]")  # fmt: skip
+@probability_option("--goal", None, "Certified error rate at which to stop, such as 0.1.")
+@delta_option
+@probability_option("--judging", 0.5, "Share of texts drawn at random, which judge.")
+@click.option("--annotator", "annotators", multiple=True, metavar="NAME",
+              help="Who labels; may be repeated, and each gets an address.")  # fmt: skip
+@_words_option
+@text_options
+@click.option("--prompts", is_flag=True, help="Ask in the terminal instead of a browser.")
+@click.option("--host", default="127.0.0.1",
+              help="Address to listen on; 0.0.0.0 for phones and other machines.")  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535), default=8001,
+              help="Port to listen on; 0 chooses a free one.")  # fmt: skip
+@click.option("--no-browser", is_flag=True, help="Print the address and open no browser.")
+@click.option("--random-state", type=click.IntRange(min=0), metavar="SEED",
+              help="Decides which texts judge.  [default: drawn]")  # fmt: skip
+@json_option
+@quiet_option
+def label(texts, labels, output, annotators, prompts, quiet, as_json, **given):
+    """Label TEXTS until an error rate is certified.
+
+    Opens a page that shows one text at a time: keys 1 to 9 answer, s skips, u undoes. Texts drawn
+    at random judge the classifier and the others teach it, so that the error rate it shows is
+    certified and may be looked at after every label. Every answer is on the disk before the next
+    text is shown, and the same command goes on where it ended.
+
+    Ctrl-C ends it and writes the results into the folder: the table with the column label, the
+    classifier as model, and certificate.json.
+    """
+    from pacsent.labelling import Labelling
+
+    rows, columns, suffix = _read_table(texts, given, quiet)
+    place = Path(output or f"{Path(texts).with_suffix('')}-labels")
+    annotators = tuple(dict.fromkeys(annotators)) or ("",)
+    how = {name: given[name] for name in ("goal", "delta", "judging", "words", "random_state")}
+    with Labelling(rows, labels.split(","), place, **how) as labelling:
+
+        def results():
+            return _write(labelling, columns, place / f"labels{suffix}")
+
+        if prompts:
+            _ask(labelling, annotators[0])
+        else:
+            _serve(labelling, annotators, results, given, quiet)
+        written = results()
+        if as_json:
+            echo_json({"folder": str(place), **labelling.status()})
+        else:
+            for line in written:
+                click.echo(line)
+
+
+def _read_table(path, given, quiet):
+    """Texts, all columns, and the suffix of the results."""
+    from pacsent.text.tables import TextTable, kept_names, what_was_read
+
+    with TextTable(path, kind=given["input_format"], text_column=given["text_column"]) as table:
+        texts, columns = [], {name: [] for name in table.names}
+        for some in table.batches(("*",)):
+            texts += some.texts if isinstance(some.texts, list) else some.texts.to_pylist()
+            for name, values in some.columns.items():
+                columns[name] += values if isinstance(values, list) else values.to_pylist()
+        say(quiet)(what_was_read(table, len(texts)))
+        kept, messages = kept_names(list(columns), ["label", "stream"], table.name)
+        kind = table.kind
+    for message in messages:
+        click.echo(f"Warning: {message}", err=True)
+    suffix = ".csv" if kind == "text" else f".{kind}"
+    return texts, {new: columns[name] for name, new in kept.items()} or {"text": texts}, suffix
+
+
+def _write(labelling, columns, path) -> list[str]:
+    """Write the table, the classifier and the certificate; what was written, in words."""
+    from pacsent.text.result_files import write
+
+    certificate = labelling.save()
+    labels, n = labelling.labels(), len(labelling.texts)
+    judges = set(labelling.judging)
+    table = {
+        **columns,
+        "label": [labels.get(row) for row in range(n)],
+        "stream": [("judge" if row in judges else "teach") if row in labels else None
+                   for row in range(n)],
+    }  # fmt: skip
+    write([table], path, overwrite=True)
+    lines = [f"{path}: {counted(len(labels), 'label')}."]
+    if certificate is None:
+        lines.append("No classifier yet: it needs 20 labels of texts that teach, of two classes.")
+    else:
+        lines += [f"{labelling.folder / 'model'}: {certificate.sentence()}"]
+    return lines
+
+
+def _serve(labelling, annotators, results, given, quiet):
+    try:
+        import uvicorn
+
+        from pacsent.labelling.label_server import label_app
+    except ImportError as error:
+        raise ImportError(
+            f"The page needs {error.name}, which is not installed. {install_hint('serve')}, or "
+            "pass prompts=True to label in the terminal."
+        ) from None
+    try:
+        listening = socket.create_server((given["host"], given["port"]))
+    except OSError as error:
+        raise OSError(
+            f"port {given['port']} of {given['host']} must be free ({error.strerror}). Choose "
+            "another with --port, or 0 for any."
+        ) from None
+    import webbrowser
+    from urllib.parse import quote
+
+    host, port = listening.getsockname()[:2]
+    for who in annotators:
+        name = f"&who={quote(who)}" if who else ""
+        address = f"http://{host}:{port}/?key={labelling.key}{name}"
+        click.echo(f"Label at {address}" + (f" ({who})" if who else ""), err=True)
+        if not given["no_browser"] and who == annotators[0]:
+            webbrowser.open(address)
+    if not quiet:
+        click.echo("Ctrl-C ends, and writes the results.", err=True)
+    app = label_app(labelling, annotators, results)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run(sockets=[listening])
+
+
+def _ask(labelling, who):
+    """Label by prompts: a number answers, s skips, u undoes, q or the end of the input ends."""
+    names = [f"{at} {name}" for at, name in enumerate(labelling.classes, 1)]
+    rung = False
+    with contextlib.suppress(EOFError, click.exceptions.Abort, KeyboardInterrupt):
+        while (task := labelling.next(who)) is not None:
+            status = labelling.status()
+            click.echo(_standing(status), err=True)
+            if status["reached"] and not rung:
+                click.echo(f"\aStop: at most {status['goal']:.1%}.", err=True)
+            rung = status["reached"]
+            click.echo(f"\n{task.text}\n")
+            if task.guess is not None:
+                click.echo(f"guess: {task.guess} ({task.probability:.2f})")
+            said = input(f"{'  '.join(names)}  s skip  u undo  q quit: ").strip()
+            if said == "q":
+                break
+            if said == "u":
+                labelling.undo(who)
+            elif said == "s":
+                labelling.answer(task.row, None, who)
+            elif said.isdigit() and 1 <= int(said) <= len(names):
+                labelling.answer(task.row, labelling.classes[int(said) - 1], who)
+            else:
+                click.echo(f"The answer must be 1 to {len(names)}, s, u or q.", err=True)
+        else:
+            click.echo("There are no more texts.", err=True)
+
+
+def _standing(status) -> str:
+    parts = [f"{counted(status['n_labels'], 'label')}"]
+    if status["certified_error"] is not None:
+        from pacsent.maths.rounding import rounded_up
+
+        parts.append(f"accuracy about {status['accuracy']:.3f}")
+        parts.append(f"certified error {rounded_up(status['certified_error'])}")
+    if status["agreement"] and status["agreement"]["value"] is not None:
+        parts.append(f"{status['agreement']['measure']} {status['agreement']['value']:.2f}")
+    return ", ".join(parts)
+
+
+def _page_path(path):
+    if not path.lower().endswith((".html", ".htm")):
+        raise click.BadParameter(
+            f"The page must end in .html or .htm. Got {path!r} instead.", param_hint="-o"
+        )
+    return path
+
+
+def _write_page(page, path, overwrite, sources):
+    from pacsent import files
+
+    files.check_output(path, sources, overwrite=overwrite)
+    with files.replacing(path) as file:
+        file.write(page.encode())
+
+
+@classify.command()
+@click.argument("data", type=TextsPath())
+@click.option("-o", "--output", required=True, type=click.Path(), help="The page, FILE.html.")
+@label_options
+@_words_option
+@n_jobs_option
+@output_options
+def audit(data, output, words, n_jobs, overwrite, as_json, quiet, **given):
+    """Find labels of DATA that are probably wrong, and write a page about them.
+
+    DATA is as for classify train. The page lists suspicious labels, the most suspicious first with
+    a reason each, and duplicates, texts without a word, texts of unknown words and class counts.
+    """
+    from pacsent.classify import TextClassifier, audit
+    from pacsent.files import check_output
+
+    check_output(_page_path(output), [data], overwrite=overwrite)
+    texts, labels, _ = read_labelled(data, given, quiet)
+    found = audit(texts, labels, model=TextClassifier(words, n_jobs=n_jobs))
+    _write_page(found.to_html(f"Audit of {Path(data).name}"), output, overwrite, [data])
+    if as_json:
+        echo_json({"page": output, **found.to_dict()})
+    else:
+        click.echo(f"{output}: {found}")
+
+
+@classify.command()
+@click.argument("model", type=ModelPath(exists=True))
+@click.argument("data", type=TextsPath())
+@click.option("-o", "--output", required=True, type=click.Path(), help="The page, FILE.html.")
+@label_options
+@click.option("--curve", is_flag=True,
+              help="Also say how many more labels are needed.")  # fmt: skip
+@output_options
+def report(model, data, output, curve, overwrite, as_json, quiet, **given):
+    """Write a page about MODEL on DATA, labelled texts that it was not trained on.
+
+    Confusion matrix, precision, recall and F1 with intervals, calibration, risk against coverage,
+    words of each class, and with --curve a learning curve.
+    """
+    from sklearn.base import clone
+
+    from pacsent.classify import learning_curve
+    from pacsent.classify.diagnostics import report as made
+    from pacsent.cli.classify_commands import _classifier, _labels_of, _text_classifier
+    from pacsent.files import check_output
+
+    check_output(_page_path(output), [data, model], overwrite=overwrite)
+    classifier = _classifier(model)
+    texts, labels, _ = read_labelled(data, given, quiet)
+    labels = _labels_of(classifier, labels)
+    line = None
+    if curve:
+        line = learning_curve(texts, labels, model=clone(_text_classifier(classifier)))
+    found = made(classifier, texts, labels, curve=line)
+    _write_page(found.to_html(f"Report of {Path(model).name}"), output, overwrite, [data, model])
+    if as_json:
+        echo_json({"page": output, **found.to_dict()})
+        return
+    click.echo(found)
+    if line is not None:
+        click.echo(in_shell_words(str(line)))
+    click.echo(f"wrote  {output}", err=True)

@@ -1,0 +1,109 @@
+"use strict";
+const $ = id => document.getElementById(id);
+const given = new URLSearchParams(location.search);
+const key = given.get("key") || "", who = given.get("who") || "";
+// a reload shows the same text again; a second tab gets another one
+let tab = sessionStorage.getItem("tab");
+if (!tab) { tab = [...crypto.getRandomValues(new Uint8Array(8))].map(b => b.toString(16)).join(""); sessionStorage.setItem("tab", tab); }
+let task = null, busy = false, rung = false, classes = [];
+const percent = x => (Math.ceil(x * 1000 - 1e-9) / 10).toFixed(1) + " %";
+
+function made(name, text, kind) {
+  const element = document.createElement(name);
+  if (text !== undefined) element.textContent = text;
+  if (kind) element.className = kind;
+  return element;
+}
+
+async function ask(path, more) {
+  if (busy) return;
+  busy = true;
+  document.querySelectorAll("button").forEach(b => b.disabled = true);
+  try {
+    const answer = await fetch(path, {method: "POST", headers: {"content-type": "application/json", "x-key": key}, body: JSON.stringify({who, tab, ...more})});
+    const found = await answer.json();
+    if (!answer.ok) throw new Error(found.error || "The server answered " + answer.status + ".");
+    $("problem").hidden = true;
+    return found;
+  } catch (error) {
+    $("problem").textContent = error instanceof TypeError ? "The server does not answer; nothing that was shown as labelled is lost. Start it again, and answer this text again." : error.message;
+    $("problem").hidden = false;
+  } finally {
+    busy = false;
+    document.querySelectorAll("button").forEach(b => b.disabled = false);
+  }
+}
+
+async function go(path, more) {
+  const found = await ask(path, more);
+  if (found) { show(found.task); stand(found.status); document.body.dataset.ready = "yes"; document.body.dataset.n = found.status.n_labels; }
+}
+
+function show(next) {
+  task = next;
+  $("answers").hidden = $("skip").hidden = !task;
+  if (!task) { $("stream").textContent = ""; $("guess").textContent = ""; $("text").textContent = "There are no more texts."; return; }
+  $("stream").textContent = {judge: "Drawn at random: this text judges the classifier.", teach: "Chosen: this text teaches the classifier.", agreement: "Labelled by somebody else before: this text measures agreement."}[task.stream];
+  const pieces = task.pieces.length ? task.pieces : [[task.text, 0]];
+  $("text").replaceChildren(...pieces.map(([piece, share]) => share > .15 ? made("mark", piece, "m" + Math.ceil(share * 3)) : document.createTextNode(piece)));
+  $("text").scrollTop = 0;
+  $("guess").textContent = task.guess === null ? "" : `The classifier would say ${task.guess} (probability ${task.probability.toFixed(2)}). Words that speak for it are marked.`;
+  [...$("answers").children].forEach((button, at) => button.classList.toggle("guessed", classes[at] === task.guess));
+}
+
+function stand(status) {
+  if (status.classes.join("\0") !== classes.join("\0")) {
+    classes = status.classes;
+    $("answers").replaceChildren(...classes.map((label, at) => {
+      const button = made("button");
+      button.type = "button";
+      if (at < 9) button.append(made("kbd", String(at + 1)));
+      button.append(label);
+      button.addEventListener("click", () => answer(label));
+      return button;
+    }));
+    show(task);
+  }
+  $("about").textContent = `${status.n_labels.toLocaleString("en")} of ${status.n_texts.toLocaleString("en")} texts labelled` + (who ? ` · ${who}` : "") + (status.n_skipped ? ` · ${status.n_skipped} skipped` : "");
+  const bound = status.certified_error, sure = Math.round(100 * (1 - status.delta));
+  document.body.classList.toggle("reached", status.reached);
+  $("bar").style.width = 100 * (bound === null ? 1 : bound) + "%";
+  $("mark").hidden = status.goal === null;
+  if (status.goal !== null) $("mark").style.left = 100 * status.goal + "%";
+  $("goal").textContent = status.reached ? `Stop: at most ${percent(status.goal)} with ${sure} % confidence.` : status.goal === null ? "" : `Goal: at most ${percent(status.goal)}.`;
+  $("certified").textContent = bound === null ? (status.first_model > 0 ? `The first classifier is fitted after ${status.first_model} more texts that teach.` : "The first classifier is being fitted.") : `Certified: the error rate is at most ${percent(bound)} with ${sure} % confidence.`;
+  $("accuracy").textContent = status.accuracy === null ? "" : `Estimate: ${(100 * status.accuracy).toFixed(1)} % of ${status.n_judged} judging texts are right.`;
+  $("which").textContent = bound === null ? "" : `The certified error is that of the classifier fitted on the first ${status.n_taught} texts that taught. The next one is fitted when there are half as many more.`;
+  $("counts").textContent = classes.map((label, at) => `${label}: ${status.counts[at]}`).join(" · ");
+  const found = status.agreement;
+  $("agreement").textContent = found ? `Agreement on ${found.texts} texts: ${found.measure} ${found.value === null ? "not defined" : found.value.toFixed(2)} (${found.same} the same).` : "";
+  if (status.reached && !rung) ring();
+  rung = status.reached;
+}
+
+function ring() {
+  document.title = "✓ Goal reached";
+  try {
+    const sound = new AudioContext(), tone = sound.createOscillator(), volume = sound.createGain();
+    volume.gain.value = .1;
+    tone.frequency.value = 880; tone.connect(volume).connect(sound.destination);
+    tone.start(); tone.stop(sound.currentTime + .4);
+  } catch (error) { /* no sound here: the words are enough */ }
+}
+
+function answer(label) { if (task) go("/answer", {row: task.row, label}); }
+
+document.addEventListener("keydown", event => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  if (event.key >= "1" && event.key <= "9" && classes[event.key - 1] !== undefined) { event.preventDefault(); answer(classes[event.key - 1]); }
+  else if (event.key === "s") answer(null);
+  else if (event.key === "u") go("/undo");
+});
+$("skip").addEventListener("click", () => answer(null));
+$("undo").addEventListener("click", () => go("/undo"));
+$("results").addEventListener("click", async () => {
+  $("written").textContent = "Writing ...";
+  const found = await ask("/results");
+  $("written").textContent = found ? found.written.join(" ") : "";
+});
+go("/next");

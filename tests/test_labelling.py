@@ -1,0 +1,349 @@
+"""Labelling: two streams, a journal that loses nothing, and an error that may be watched."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from sklearn.metrics import cohen_kappa_score
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+import labels as benchmark
+
+from pacsent import load
+from pacsent.cli import cli
+from pacsent.guarantees import AnytimeCertificate, anytime_error, certify_stream
+from pacsent.labelling import Labelling
+from pacsent.labelling.annotators import agreement, cohen_kappa, krippendorff_alpha
+from pacsent.labelling.label_journal import Journal
+from pacsent.maths.means import betting
+from pacsent.paper.certificate_reading import certificate_from_json
+
+GOOD = ("lovely", "warm", "great", "sweet", "bright")
+BAD = ("boring", "cold", "awful", "sour", "dim")
+NOUNS = [a + b for a in ("sun", "tea", "rain", "sea", "fox") for b in ("rise", "pot", "bow", "side",
+         "trail", "land", "room", "light")]  # fmt: skip
+TEXTS = [
+    f"{word} {NOUNS[(7 * i + j) % len(NOUNS)]} near the {NOUNS[(i + 11 * j) % len(NOUNS)]} {i}{j}"
+    for i, pair in enumerate(zip(GOOD, BAD)) for j in range(20) for word in pair
+]  # fmt: skip
+
+
+def right(text):
+    return "up" if text.split()[0] in GOOD else "down"
+
+
+def opened(folder, **more):
+    return Labelling(TEXTS, ["up", "down"], folder, words=None, **{"random_state": 5, **more})
+
+
+def label(labelling, n, who="", answer=right):
+    for _ in range(n):
+        task = labelling.next(who)
+        labelling.answer(task.row, answer(task.text), who)
+
+
+# ---- the guarantee -------------------------------------------------------------------------------
+
+
+def test_the_bound_is_false_no_more_often_than_it_may_be_in_labelling_that_may_stop_at_any_time():
+    """A thousand repeats are a benchmark: benchmarks/labels.py --part stop."""
+    false = [benchmark.simulated(benchmark.STREAMS[0], seed)[0] for seed in range(25)]
+    assert sum(false) <= 4  # of 25 at 5 %: more with probability below 1 %
+
+
+@pytest.mark.parametrize("control", benchmark.STREAMS[1:3])
+def test_what_active_selection_leaves_over_and_texts_that_taught_are_no_judges(control):
+    found = [benchmark.simulated(control, seed) for seed in range(4)]
+    assert sum(false for false, _ in found) >= 3
+    assert np.mean([bias for _, bias in found]) < -0.02
+
+
+def test_chosen_texts_in_the_judging_stream_are_noticed():
+    biases = [benchmark.simulated(benchmark.STREAMS[3], seed)[1] for seed in range(4)]
+    assert min(biases) > 0.04  # they are the difficult ones: nothing follows for other texts
+
+
+def test_the_bound_by_a_second_route():
+    losses = (np.random.default_rng(0).random(120) < 0.1).astype(float)
+    bound = anytime_error(losses, 0.05, 16)
+    # wealth against this mean, step by step, and the first mean that is ruined
+    wealth, most = 0.0, -np.inf
+    means, variance_sum, total = [], 0.25, 0.5
+    for t, x in enumerate(losses, 1):
+        variance = 0.25 if t == 1 else means[-1]
+        size = np.sqrt(2 * np.log(16 / 0.05) / (variance * t * np.log1p(t)))
+        wealth += np.log1p(min(size, 0.5 / (1 - bound)) * (bound - x))
+        most = max(most, wealth)
+        total += x
+        variance_sum += (x - total / (t + 1)) ** 2
+        means.append(variance_sum / (t + 1))
+    assert most == pytest.approx(np.log(16 / 0.05), abs=1e-6)
+    assert betting(losses, 0.05 / 16, anytime=True) == bound
+
+
+def test_it_is_never_below_the_share_of_errors():
+    losses = np.repeat([0.0, 1.0], [200, 200])  # the order of errors says that means rose
+    assert anytime_error(losses) == 0.5
+
+
+def test_the_certificate_is_read_back_and_a_changed_one_is_refused():
+    made = certify_stream(np.arange(100) % 20 == 3, n_taught=45)
+    again = certificate_from_json(made.to_json())
+    assert isinstance(again, AnytimeCertificate) and again == made
+    with pytest.raises(ValueError, match="wrong must be different integers"):
+        AnytimeCertificate.from_dict({**made.to_dict(), "wrong": [3, 3], "n_errors": 2}).verify()
+
+
+def test_labels_of_judging_texts_change_neither_the_models_nor_what_is_chosen(tmp_path):
+    """What the theorem rests on: the model is independent of all judging labels."""
+    seen = {}
+    for name in ("right", "other"):
+        with opened(tmp_path / name) as labelling:
+            taught = []
+            for _ in range(66):
+                labelling.wait()
+                task = labelling.next()
+                answer = right(task.text)
+                if task.stream == "judge":
+                    answer = answer if name == "right" else "up"
+                else:
+                    taught.append(task.row)
+                labelling.answer(task.row, answer)
+            labelling.wait()
+            seen[name] = taught, labelling._certified.model.predict_proba(TEXTS).tolist()
+            assert labelling._certified.n_taught == 30
+    assert seen["right"] == seen["other"]
+
+
+def test_streams_are_apart_and_near_duplicates_are_offered_once(tmp_path):
+    texts = [*TEXTS, *(f"{text}!" for text in TEXTS[:40]), "", "..."]
+    with Labelling(texts, ["up", "down"], tmp_path, words=None) as labelling:
+        judging, teaching = labelling.judging, labelling.teaching
+    assert not set(judging) & set(teaching)
+    assert len(judging) == pytest.approx(len(teaching), abs=1)
+    offered = [texts[row].strip("!") for row in (*judging, *teaching)]
+    assert len(set(offered)) == len(offered) <= len(TEXTS)
+
+
+def test_a_text_that_waits_for_its_label_is_not_passed_over(tmp_path):
+    with opened(tmp_path, judging=0.9) as labelling:
+        first = labelling.next("", "one tab")
+        assert first.stream == "judge"
+        for _ in range(60):
+            task = labelling.next("", "another tab")
+            assert task.row != first.row
+            labelling.answer(task.row, right(task.text))
+        assert labelling._judged() == []
+        labelling.answer(first.row, "up")
+        assert labelling._judged()[0] == first.row and len(labelling._judged()) > 40
+
+
+# ---- nothing is lost -----------------------------------------------------------------------------
+
+
+def test_a_session_comes_back_as_it_was(tmp_path):
+    with opened(tmp_path, goal=0.9) as labelling:
+        label(labelling, 44)
+        labelling.answer(labelling.next().row, None)
+        labelling.undo()
+        label(labelling, 1)
+        labelling.wait()
+        before, rows = labelling.status(), labelling.labels()
+        assert before["certified_error"] < 1 and before["n_taught"] == 20
+    with opened(tmp_path, random_state=None, goal=0.9) as labelling:
+        labelling.wait()
+        assert labelling.status() == before and labelling.labels() == rows
+
+
+def test_an_unfinished_line_is_dropped_and_a_damaged_one_is_refused(tmp_path):
+    with opened(tmp_path) as labelling:
+        label(labelling, 3)
+    journal = tmp_path / "journal.jsonl"
+    whole = journal.read_bytes()
+    journal.write_bytes(whole + b'{"row": 3, "lab')
+    with opened(tmp_path) as labelling:
+        assert len(labelling.labels()) == 3
+    assert journal.read_bytes() == whole
+    journal.write_bytes(whole[:-20] + b"\n" + whole[-20:])
+    with pytest.raises(ValueError, match=r"Line 4 of .* must be a JSON object"):
+        opened(tmp_path)
+
+
+def test_other_texts_other_classes_and_a_second_process_are_refused(tmp_path):
+    with opened(tmp_path):
+        with pytest.raises(ValueError, match="one process at a time"):
+            opened(tmp_path)
+    with pytest.raises(ValueError, match="texts must be as in"):
+        Labelling(TEXTS[1:], ["up", "down"], tmp_path, words=None)
+    with pytest.raises(ValueError, match="classes must be as in"):
+        Labelling(TEXTS, ["up", "down", "none"], tmp_path, words=None)
+    with pytest.raises(ValueError, match="at least two different names"):
+        Labelling(TEXTS, ["up", "up"], tmp_path / "new", words=None)
+
+
+def test_a_full_disk_loses_the_last_answer_alone(tmp_path, monkeypatch):
+    with Journal(tmp_path / "j.jsonl", {"seed": 1}) as journal:
+        journal.append({"row": 1})
+        written = (tmp_path / "j.jsonl").read_bytes()
+        monkeypatch.setattr(os, "fsync", lambda file: (_ for _ in ()).throw(OSError("full")))
+        with pytest.raises(OSError, match="The last answer was not kept"):
+            journal.append({"row": 2})
+        assert (tmp_path / "j.jsonl").read_bytes() == written
+
+
+def test_undo_takes_back_the_last_answer_of_its_annotator(tmp_path):
+    with opened(tmp_path) as labelling:
+        mine = labelling.next("ann")
+        labelling.answer(mine.row, "up", "ann")
+        theirs = labelling.next("ben", "x")
+        labelling.answer(theirs.row, "down", "ben")
+        assert labelling.undo("ann") == mine.row and labelling.undo("ann") is None
+        assert labelling.labels() == {theirs.row: "down"}
+        assert labelling.next("ann").row == mine.row
+
+
+# ---- several people ------------------------------------------------------------------------------
+
+
+def test_agreement_by_hand_and_by_scikit_learn(rng):
+    a, b = rng.integers(0, 3, (2, 50))
+    assert cohen_kappa(a, b) == pytest.approx(cohen_kappa_score(a, b))
+    # Krippendorff (2011), "Computing Krippendorff's alpha-reliability", example C, nominal
+    units = [[1, 1, 1], [2, 2, 3, 2], [3, 3, 3, 3], [3, 3, 3, 3], [2, 2, 2, 2], [1, 2, 3, 4],
+             [4, 4, 4, 4], [1, 1, 2, 1], [2, 2, 2, 2], [5, 5, 5], [1, 1], [3]]  # fmt: skip
+    assert krippendorff_alpha(units) == pytest.approx(0.743, abs=5e-4)
+    assert agreement({1: {"ann": "x"}}) is None
+
+
+def test_annotators_share_a_tenth_of_the_texts(tmp_path):
+    with opened(tmp_path) as labelling:
+        label(labelling, 30, "ann")
+        label(labelling, 30, "ben")
+        found = labelling.status()["agreement"]
+    assert found["measure"] == "Cohen's kappa" and found["value"] == 1.0
+    assert 3 <= found["texts"] <= 5
+
+
+# ---- the command and the page --------------------------------------------------------------------
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "films.csv"
+    path.write_text("id,text\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(TEXTS)))
+    return path
+
+
+def by_prompts(table, answers, *more):
+    options = ["--labels", "up,down", "--words", "none", "--prompts", "--random-state", "5", *more]
+    return CliRunner().invoke(cli, ["label", str(table), *options], input="".join(answers))
+
+
+def test_labelling_by_prompts_writes_the_table_the_model_and_the_certificate(table):
+    done = by_prompts(table, ["1\n", "x\n", "s\n", "u\n", "2\n", "q\n"])
+    assert done.exit_code == 0, done.output
+    assert "The answer must be 1 to 2" in done.stderr and "2 labels" in done.stdout
+    folder = table.with_name("films-labels")
+    with opened(folder) as labelling:
+        labelling_left = 60 - len(labelling.labels())
+        label(labelling, labelling_left)
+    done = by_prompts(table, ["q\n"], "--json")
+    status = json.loads(done.stdout[done.stdout.index('{"folder"') :])
+    assert status["n_labels"] == 60 and status["certified_error"] < 1
+    rows = (folder / "labels.csv").read_text().splitlines()
+    assert rows[0] == "id,text,label,stream" and len(rows) == len(TEXTS) + 1
+    assert sum(row.endswith((",judge", ",teach")) for row in rows) == 60
+    certificate = certificate_from_json((folder / "certificate.json").read_text())
+    assert certificate.bound == status["certified_error"] and certificate.n_taught == 20
+    assert load(folder / "model").predict(["lovely sunrise"]).tolist() == ["up"]
+
+
+def test_bad_input_is_one_line(table, tmp_path):
+    line = ["label", str(table), "--words", "none", "--prompts"]
+    for more, says in (
+        (["--labels", "up"], "labels must be at least two"),
+        (["--labels", "a,b", "--goal", "2"], "--goal"),
+        (["--labels", "a,b", "--text-column", "no"], "must include no"),
+    ):
+        done = CliRunner().invoke(cli, [*line, *more])
+        assert done.exit_code != 0 and says in done.stderr, done.output
+    assert not (tmp_path / "films-labels" / "labels.csv").exists()
+
+
+@pytest.fixture
+def client(tmp_path):
+    pytest.importorskip("fastapi")
+    pytest.importorskip("httpx")
+    from fastapi.testclient import TestClient
+
+    from pacsent.labelling.label_server import label_app
+
+    with opened(tmp_path) as labelling:
+        made = TestClient(label_app(labelling, ("", "ann")), headers={"x-key": labelling.key})
+        made.labelling = labelling
+        yield made
+
+
+def test_the_page_answers_skips_and_undoes(client):
+    assert "Labelling" in client.get("/").text and client.get("/label.js").status_code == 200
+    first = client.post("/next", json={"tab": "a"}).json()["task"]
+    assert client.post("/next", json={"tab": "a"}).json()["task"]["row"] == first["row"]
+    assert client.post("/next", json={"tab": "b"}).json()["task"]["row"] != first["row"]
+    answer = {"tab": "a", "row": first["row"], "label": "up"}
+    found = client.post("/answer", json=answer).json()
+    assert found["status"]["n_labels"] == 1 and found["task"]["row"] != first["row"]
+    assert client.post("/answer", json={**answer, "label": None}).json()["status"]["n_skipped"] == 1
+    assert client.post("/undo", json={"tab": "a"}).json()["status"]["n_labels"] == 1
+
+
+def test_the_page_refuses_what_is_wrong(client):
+    assert client.post("/next", json={}, headers={"x-key": "no"}).status_code == 401
+    for path, body in (
+        ("/next", {"who": "mallory"}), ("/answer", {"row": "x"}), ("/answer", {"row": 10**9}),
+        ("/answer", {"row": 0, "label": "other"}),
+    ):  # fmt: skip
+        found = client.post(path, json=body)
+        assert found.status_code == 422 and "must" in found.json()["error"]
+    assert client.post("/next", content=b"x" * (1 << 17)).status_code == 413
+    assert client.get("/../../etc/passwd").status_code == 404
+    assert client.labelling.labels() == {}
+
+
+@pytest.mark.slow
+def test_kill_9_loses_no_answer_that_was_acknowledged(table):
+    pytest.importorskip("fastapi")
+    import urllib.request
+
+    command = [sys.executable, "-m", "pacsent", "label", table, "--labels", "up,down", "--words",
+               "none", "--port", "0", "--no-browser", "--random-state", "5"]  # fmt: skip
+    n_known = 0
+    for _ in range(2):
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        while "Label at" not in (line := process.stderr.readline()):
+            assert process.poll() is None
+        address, key = line.split()[2].split("?key=")
+
+        def post(path, **body):
+            head = {"content-type": "application/json", "x-key": key}
+            request = urllib.request.Request(address + path, json.dumps(body).encode(), head)
+            for _ in range(100):
+                try:
+                    return json.load(urllib.request.urlopen(request))
+                except ConnectionError:
+                    time.sleep(0.1)
+
+        found = post("next")
+        assert found["status"]["n_labels"] == n_known
+        for _ in range(7):
+            found = post("answer", row=found["task"]["row"], label="up")
+        n_known += 7
+        process.send_signal(signal.SIGKILL)
+        process.wait()
