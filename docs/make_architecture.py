@@ -31,6 +31,7 @@ PICTURE_SAYS = {
     "scale": "folders of files",
     "certificates": "guarantees for vectors",
     "guarantees": "for any classifier",
+    "labelling": "labels until a goal",
     "classify": "texts to labels",
     "storage": "save and load any model",
     "paper": "the paper's bounds",

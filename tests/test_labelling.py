@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,6 @@ from sklearn.metrics import cohen_kappa_score
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import labels as benchmark
-
 from pacsent import load
 from pacsent.cli import cli
 from pacsent.guarantees import AnytimeCertificate, anytime_error, certify_stream
@@ -59,15 +59,14 @@ def test_the_bound_is_false_no_more_often_than_it_may_be_in_labelling_that_may_s
     assert sum(false) <= 4  # of 25 at 5 %: more with probability below 1 %
 
 
-@pytest.mark.parametrize("control", benchmark.STREAMS[1:3])
-def test_what_active_selection_leaves_over_and_texts_that_taught_are_no_judges(control):
-    found = [benchmark.simulated(control, seed) for seed in range(4)]
+def test_what_active_selection_leaves_over_is_no_judge():
+    found = [benchmark.simulated(benchmark.STREAMS[1], seed) for seed in range(4)]
     assert sum(false for false, _ in found) >= 3
     assert np.mean([bias for _, bias in found]) < -0.02
 
 
 def test_chosen_texts_in_the_judging_stream_are_noticed():
-    biases = [benchmark.simulated(benchmark.STREAMS[3], seed)[1] for seed in range(4)]
+    biases = [benchmark.simulated(benchmark.STREAMS[2], seed)[1] for seed in range(4)]
     assert min(biases) > 0.04  # they are the difficult ones: nothing follows for other texts
 
 
@@ -108,7 +107,7 @@ def test_labels_of_judging_texts_change_neither_the_models_nor_what_is_chosen(tm
     for name in ("right", "other"):
         with opened(tmp_path / name) as labelling:
             taught = []
-            for _ in range(66):
+            for _ in range(62):
                 labelling.wait()
                 task = labelling.next()
                 answer = right(task.text)
@@ -178,9 +177,8 @@ def test_an_unfinished_line_is_dropped_and_a_damaged_one_is_refused(tmp_path):
 
 
 def test_other_texts_other_classes_and_a_second_process_are_refused(tmp_path):
-    with opened(tmp_path):
-        with pytest.raises(ValueError, match="one process at a time"):
-            opened(tmp_path)
+    with opened(tmp_path), pytest.raises(ValueError, match="one process at a time"):
+        opened(tmp_path)
     with pytest.raises(ValueError, match="texts must be as in"):
         Labelling(TEXTS[1:], ["up", "down"], tmp_path, words=None)
     with pytest.raises(ValueError, match="classes must be as in"):
@@ -262,7 +260,7 @@ def test_labelling_by_prompts_writes_the_table_the_model_and_the_certificate(tab
     assert rows[0] == "id,text,label,stream" and len(rows) == len(TEXTS) + 1
     assert sum(row.endswith((",judge", ",teach")) for row in rows) == 60
     certificate = certificate_from_json((folder / "certificate.json").read_text())
-    assert certificate.bound == status["certified_error"] and certificate.n_taught == 20
+    assert certificate.bound == status["certified_error"] and certificate.n_taught == 30
     assert load(folder / "model").predict(["lovely sunrise"]).tolist() == ["up"]
 
 
@@ -317,11 +315,20 @@ def test_the_page_refuses_what_is_wrong(client):
     assert client.labelling.labels() == {}
 
 
+def _post(address, key, path, **body):
+    head = {"content-type": "application/json", "x-key": key}
+    request = urllib.request.Request(address + path, json.dumps(body).encode(), head)
+    for _ in range(99):
+        try:
+            return json.load(urllib.request.urlopen(request))
+        except OSError:  # it begins to listen
+            time.sleep(0.1)
+    raise AssertionError("no answer")
+
+
 @pytest.mark.slow
 def test_kill_9_loses_no_answer_that_was_acknowledged(table):
     pytest.importorskip("fastapi")
-    import urllib.request
-
     command = [sys.executable, "-m", "pacsent", "label", table, "--labels", "up,down", "--words",
                "none", "--port", "0", "--no-browser", "--random-state", "5"]  # fmt: skip
     n_known = 0
@@ -331,19 +338,10 @@ def test_kill_9_loses_no_answer_that_was_acknowledged(table):
             assert process.poll() is None
         address, key = line.split()[2].split("?key=")
 
-        def post(path, **body):
-            head = {"content-type": "application/json", "x-key": key}
-            request = urllib.request.Request(address + path, json.dumps(body).encode(), head)
-            for _ in range(100):
-                try:
-                    return json.load(urllib.request.urlopen(request))
-                except ConnectionError:
-                    time.sleep(0.1)
-
-        found = post("next")
+        found = _post(address, key, "next")
         assert found["status"]["n_labels"] == n_known
         for _ in range(7):
-            found = post("answer", row=found["task"]["row"], label="up")
+            found = _post(address, key, "answer", row=found["task"]["row"], label="up")
         n_known += 7
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -28,6 +28,7 @@ PACKAGES = (
     "certificates",
     "classify",
     "guarantees",
+    "labelling",
     "paper",
     "maps",
     "scale",
@@ -107,6 +108,20 @@ def _classified(texts):
     from pacsent import TextClassifier
 
     return TextClassifier().fit(texts, LABELS).predict_proba(OTHERS)
+
+
+def _tools():
+    from pacsent import classify
+
+    return classify
+
+
+def _bayes():
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.naive_bayes import MultinomialNB
+    from sklearn.pipeline import make_pipeline
+
+    return make_pipeline(CountVectorizer(), MultinomialNB())
 
 
 def _indexed(texts):
@@ -314,6 +329,22 @@ TABLE: dict[str, Call] = {
     "classify.TextClassifier.score": Call(
         lambda texts: classifier().estimator_.score(texts, LABELS)
     ),
+    "classify.TextClassifier.report": Call(
+        lambda texts: classifier().estimator_.report(texts, LABELS).to_dict()
+    ),
+    "guarantees.CertifiedClassifier.report": Call(
+        lambda texts: classifier().report(texts, LABELS).to_dict()
+    ),
+    "classify.next_to_label": Call(
+        lambda texts: _tools().next_to_label(classifier().estimator_, texts, 5)
+    ),
+    "classify.suspicious_labels": Call(
+        lambda texts: _tools().suspicious_labels(texts, LABELS, model=_bayes())
+    ),
+    "classify.learning_curve": Call(
+        lambda texts: str(_tools().learning_curve(texts, LABELS, model=_bayes()))
+    ),
+    "classify.audit": Call(lambda texts: _tools().audit(texts, LABELS, model=_bayes()).to_dict()),
     "guarantees.CertifiedRegressor.fit": Call(
         lambda texts: clone(certified_regressor()).fit(texts, NUMBERS).predict(OTHERS)
     ),

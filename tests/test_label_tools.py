@@ -1,0 +1,199 @@
+"""What to label next, which labels are wrong, how many more, and reports."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from sklearn.metrics import brier_score_loss, confusion_matrix, precision_recall_fscore_support
+
+from pacsent import CertifiedClassifier, TextClassifier, save
+from pacsent.classify import audit, learning_curve, next_to_label, suspicious_labels
+from pacsent.classify.diagnostics import report
+from pacsent.classify.label_curve import LearningCurve
+from pacsent.cli import cli
+
+NOUNS = [a + b for a in ("sun", "tea", "rain", "sea", "fox", "oak") for b in ("rise", "pot", "bow",
+         "side", "trail", "land", "room", "light")]  # fmt: skip
+TEXTS = [
+    " ".join([word, *np.random.default_rng([i, word == "lovely"]).permutation(NOUNS)[:5]])
+    for i in range(36)
+    for word in ("lovely", "boring")
+]
+LABELS = ["up", "down"] * 36
+
+
+@pytest.fixture(scope="module")
+def model():
+    return TextClassifier().fit(TEXTS[:48], LABELS[:48])
+
+
+# ---- next_to_label -------------------------------------------------------------------------------
+
+
+def test_the_least_sure_texts_come_first(model):
+    texts = [
+        "lovely lovely sunrise",
+        "boring boring teapot",
+        "lovely boring rainbow",
+        "lovely seaside",
+    ]
+    proba = np.sort(model.predict_proba(texts), axis=1)
+    assert next_to_label(model, texts, 1).tolist() == [int(np.argmin(proba[:, 1] - proba[:, 0]))]
+
+
+def test_near_duplicates_are_chosen_once(model):
+    same = [f"neither this nor that, said the {NOUNS[0]}{'!' * i}" for i in range(10)]
+    texts = [*same, *TEXTS[48:]]
+    chosen = next_to_label(model, texts, 6)
+    assert sum(row < 10 for row in chosen) == 1 and len(set(chosen.tolist())) == 6
+    assert all(row >= 10 for row in next_to_label(model, texts, 6, labelled=same[:1]))
+
+
+@pytest.mark.parametrize("start", [None, TextClassifier()])
+def test_without_labels_every_cluster_has_one(start):
+    topics = [[f"{NOUNS[3 * t]} {NOUNS[3 * t + 1]} {NOUNS[3 * t + 2]} {n}" for n in range(15)]
+              for t in range(4)]  # fmt: skip
+    texts = [text for topic in topics for text in topic]
+    for seed in range(3):
+        chosen = next_to_label(start, texts, 4, random_state=seed)
+        assert len({row // 15 for row in chosen.tolist()}) >= 3
+
+
+def test_all_texts_where_there_are_few(model):
+    assert sorted(next_to_label(model, TEXTS[:3], 9).tolist()) == [0, 1, 2]
+    assert next_to_label(model, [], 9).size == 0
+    same = next_to_label(model, ["a b c"] * 8, 5)
+    assert len(set(same.tolist())) == 5
+
+
+# ---- suspicious_labels ---------------------------------------------------------------------------
+
+
+def test_flipped_labels_are_the_most_suspicious():
+    labels = list(LABELS)
+    flipped = [3, 20, 41, 66]
+    for row in flipped:
+        labels[row] = {"up": "down", "down": "up"}[labels[row]]
+    found = suspicious_labels(TEXTS, labels, model=TextClassifier())
+    assert {one.row for one in found[:4]} == set(flipped)
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    assert found[0].suggested == LABELS[found[0].row] and "probability" in found[0].reason
+
+
+def test_a_near_duplicate_with_another_label_is_named():
+    texts, labels = [*TEXTS, TEXTS[0] + "!"], [*LABELS, "down"]
+    found = {one.row: one for one in suspicious_labels(texts, labels, model=TextClassifier())}
+    assert "near-duplicate" in found[len(TEXTS)].reason
+    assert found[len(TEXTS)].suggested == "up"
+
+
+def test_labels_that_cannot_be_judged_are_refused_in_one_line():
+    with pytest.raises(ValueError, match="at least two"):
+        suspicious_labels(["a b"] * 4, ["x", "x", "y", "y"], model=TextClassifier())
+
+
+# ---- learning_curve ------------------------------------------------------------------------------
+
+
+def curve_of(a, b, c, n=400):
+    """A curve whose errors are known."""
+    return LearningCurve(n, np.ones(1), np.ones(1), np.ones(1),
+                         np.array([[c + a * n**-b, b, c]]))  # fmt: skip
+
+
+def test_answers_of_a_known_curve():
+    curve = curve_of(2.0, 0.5, 0.02)
+    assert curve.error_at(1600)[1] == pytest.approx(0.02 + 2 / 40)
+    assert curve.labels_for(0.07)[1] == pytest.approx(1600, abs=1)
+    assert curve.labels_for(0.02)[1] == np.inf
+    assert curve.more_labels(0.07) == (
+        "About 1,200 more labels for an error rate of 7.0% (1,200 to 1,200)."
+    )
+    assert "No number" in curve.more_labels(0.01) and "enough" in curve.more_labels(0.5)
+    share, bound = curve.best_holdout()
+    assert 0.1 < share < 0.5 and bound > curve.error_at(400)[1]
+
+
+def test_the_posterior_finds_the_curve_that_errors_come_from(rng):
+    from pacsent.classify.label_curve import _posterior
+
+    sizes = np.array([25.0, 50.0, 100.0, 200.0])
+    inside = 0
+    for _ in range(20):
+        tested = np.full(4, 250)
+        wrong = rng.binomial(tested, 0.05 + 1.0 * sizes**-0.5)
+        curve = LearningCurve(250, sizes, tested, wrong, _posterior(sizes, tested, wrong, 250, rng))
+        low, _, high = curve.error_at(1000)
+        inside += low <= 0.05 + 1000**-0.5 <= high
+    assert inside >= 16
+
+
+def test_a_curve_of_texts():
+    curve = learning_curve(TEXTS, LABELS, model=TextClassifier())
+    low, middle, high = curve.error_at(len(TEXTS))
+    assert 0 <= low <= middle <= high < 0.5 and "hold out" in str(curve)
+
+
+# ---- reports -------------------------------------------------------------------------------------
+
+
+def test_a_report_has_the_numbers_of_scikit_learn(model):
+    labels = np.array(LABELS[48:])
+    labels[:5] = "up"
+    found = model.report(TEXTS[48:], labels)
+    said = model.predict(TEXTS[48:])
+    assert found.confusion.tolist() == confusion_matrix(labels, said).tolist()
+    precision, recall, f1, n = precision_recall_fscore_support(labels, said)
+    for at, row in enumerate(found.per_class()):
+        assert (row["precision"], row["recall"], row["f1"], row["texts"]) == pytest.approx(
+            (precision[at], recall[at], f1[at], n[at])
+        )
+        for name in ("precision", "recall", "f1"):
+            low, high = row[f"{name}_interval"]
+            assert low <= row[name] <= high
+    proba = model.predict_proba(TEXTS[48:])
+    # scikit-learn's counts one class of two, ours both
+    assert found.brier == pytest.approx(2 * brier_score_loss(labels == "up", proba[:, 1]))
+    covered, risk = found.risk_coverage()
+    assert covered[-1] == 1 and risk[-1] == pytest.approx(1 - found.accuracy)
+    assert 0 <= found.ece <= 1
+
+
+def test_a_report_is_one_page_without_script(model):
+    curve = curve_of(2.0, 0.5, 0.02)
+    hostile = report(model, ["lovely <script>alert(1)</script>"], ["up"], curve=curve)
+    page = hostile.to_html("<b>")
+    assert page.count("<svg") == 3 and "<script" not in page and "&lt;b&gt;" in page
+    assert hostile._repr_html_().startswith("<!doctype html>")
+    assert "accuracy" in str(hostile) and json.dumps(hostile.to_dict())
+
+
+def test_a_certified_classifier_reports_too():
+    certified = CertifiedClassifier(TextClassifier(), random_state=0).fit(TEXTS, LABELS)
+    assert certified.report(TEXTS[:10], LABELS[:10]).n == 10
+
+
+def test_an_audit_finds_copies_empty_texts_and_escapes(tmp_path):
+    texts = [*TEXTS, TEXTS[0], TEXTS[1] + " again", "?!", "<img src=x>"]
+    found = audit(texts, [*LABELS, "up", "down", "up", "down"], model=TextClassifier())
+    n = len(TEXTS)
+    assert found.duplicates == [[0, n]] and [1, n + 1] in found.near_duplicates
+    assert found.empty == [n + 2] and found.counts == {"down": 38, "up": 38}
+    assert "<img" not in found.to_html() and "<script" not in found.to_html()
+
+
+def test_commands_write_pages(tmp_path, model):
+    data = tmp_path / "data.csv"
+    data.write_text("text,label\n" + "".join(f"{t},{c}\n" for t, c in zip(TEXTS, LABELS)))
+    save(model, tmp_path / "model")
+    page = str(tmp_path / "page.html")
+    done = CliRunner().invoke(cli, ["classify", "audit", str(data), "-o", page, "--words", "none"])
+    assert done.exit_code == 0 and "suspicious labels" in done.stdout, done.output
+    line = ["classify", "report", str(tmp_path / "model"), str(data), "-o", page]
+    done = CliRunner().invoke(cli, line)
+    assert done.exit_code == 1 and "exists" in done.stderr
+    done = CliRunner().invoke(cli, [*line, "--overwrite", "--json", "--quiet"])
+    assert json.loads(done.stdout)["n"] == len(TEXTS), done.output
+    done = CliRunner().invoke(cli, [*line[:-1], "page.txt"])
+    assert done.exit_code == 2 and "must end in .html" in done.stderr
