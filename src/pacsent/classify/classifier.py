@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent.classify import classifier_state, fitting, inputs, multilabel
+from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.explanation import Explanation, explain, features_page
 from pacsent.classify.linear_text import LinearText
 from pacsent.classify.near_duplicates import text_units
@@ -257,15 +258,13 @@ class TextClassifier(ClassifierMixin, LinearText):
         """A page with the `top_features` of every class."""
         return features_page({str(c): self.top_features(c, n) for c in self.classes_.tolist()})
 
-    def report(self, texts: Iterable[str], labels: Sequence) -> Any:
+    def report(self, texts: Iterable[str], labels: Sequence) -> Diagnostics:
         """How it does on labelled texts that it was not fitted on, as numbers and as a page.
 
         Returns `pacsent.classify.Diagnostics`, which a notebook shows as a page and `to_html`
         returns: confusion matrix, precision, recall and F1 with intervals, calibration, risk
         against coverage, words of each class.
         """
-        from pacsent.classify.diagnostics import report
-
         check_is_fitted(self)
         return report(self, texts, labels)
 

@@ -3,16 +3,18 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pacsent.classify import inputs
-from pacsent.classify.label_curve import LearningCurve
 from pacsent.maths.binomial import two_sided_limits
 from pacsent.text.drawing import Panel, sheet
 from pacsent.text.html import escaped, fill
 from pacsent.text.texts import as_texts
+
+if TYPE_CHECKING:
+    from pacsent.classify.label_curve import LearningCurve
 
 _BINS = 10
 _DELTA = 0.05
@@ -74,7 +76,7 @@ class Diagnostics:
     confusion: np.ndarray
     proba: np.ndarray
     labels: np.ndarray
-    curve: LearningCurve | None
+    curve: "LearningCurve | None"
     top_words: dict[str, list[tuple[str, float]]]
 
     @property
@@ -221,7 +223,7 @@ class Diagnostics:
         )
 
 
-def _curve_panel(curve: LearningCurve) -> Panel:
+def _curve_panel(curve: "LearningCurve") -> Panel:
     sizes = np.geomspace(max(curve.sizes[0], 2), 8 * curve.n, 40)
     low, middle, high = zip(*(curve.error_at(max(1, round(n))) for n in sizes))
     measured = curve.n_errors / curve.n_tested
@@ -235,7 +237,7 @@ def _curve_panel(curve: LearningCurve) -> Panel:
 
 
 def report(
-    model: Any, texts: Iterable[str], labels: Sequence, *, curve: LearningCurve | None = None
+    model: Any, texts: Iterable[str], labels: Sequence, *, curve: "LearningCurve | None" = None
 ) -> Diagnostics:
     """How a fitted classifier does on labelled texts that it was not fitted on.
 

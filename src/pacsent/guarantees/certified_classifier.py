@@ -10,7 +10,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent.classify import TextClassifier, inputs, multilabel
-from pacsent.classify.diagnostics import report
+from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.fitting import OutOfFold
 from pacsent.classify.near_duplicates import sketches
 from pacsent.guarantees import (
@@ -250,7 +250,7 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
         """Bound the error rate by other held-out texts: `pacsent.guarantees.certify`."""
         return error_bounds.certify(self, X, y, **settings)
 
-    def report(self, X: Any, y: Sequence) -> Any:
+    def report(self, X: Any, y: Sequence) -> Diagnostics:
         """How it does on labelled texts that it was not fitted on: see `TextClassifier.report`."""
         check_is_fitted(self)
         return report(self, X, y)
