@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
+os.environ.setdefault("PACSENT_COMPILE", "1")  # small inputs too: see tests/test_small_work.py
 
 
 collect_ignore = ["reference"]  # slow or literal versions that tests compare with

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 intrinsics = pytest.importorskip("pacsent._kernels.intrinsics")
+small_work = pytest.importorskip("pacsent._kernels.small_work")
 sentences = pytest.importorskip("pacsent._kernels.pooling_kernels")
 
 
@@ -36,7 +37,7 @@ def test_pooled_rows_are_the_weighted_sums(rng, encoded, dtype, weighted, add):
     for s, words in enumerate(rows(ids, offsets)):
         expected[s] += scale[s] * (used[words, None] * table[words].astype(float)).sum(axis=0)
     if dtype == np.float16:
-        bits = intrinsics.HALF_PRECISION
+        bits = small_work.HALF_PRECISION
         table = table.view(np.uint16) if bits else table.astype(np.float32)
     given = weights if weighted else weights[:0]
     sentences.pool_rows(ids, offsets, table, given, scale, out, add)
@@ -44,7 +45,7 @@ def test_pooled_rows_are_the_weighted_sums(rng, encoded, dtype, weighted, add):
 
 
 def test_every_half_precision_number_is_widened_exactly():
-    if not intrinsics.HALF_PRECISION:
+    if not small_work.HALF_PRECISION:
         pytest.skip("no instruction for it here, or plain Python")
     numbers = np.arange(1 << 16, dtype=np.uint16)
     numbers = numbers[np.isfinite(numbers.view(np.float16))][:, None]

@@ -26,8 +26,8 @@ PACKAGES = {
         "text", "threads", "words",
     },
     "serve": {
-        "certificates", "classify", "guarantees", "maps", "maths", "paper", "encoders", "storage",
-        "text", "words",
+        "_kernels", "certificates", "classify", "guarantees", "maps", "maths", "paper", "encoders",
+        "storage", "text", "words",
     },
     "bench": {
         "certificates", "classify", "guarantees", "files", "gpu", "maps", "maths", "paper",
@@ -61,7 +61,7 @@ PACKAGES = {
     "gpu": {"files", "maths", "progress"},
     "maths": {"_kernels", "progress", "text", "threads"},
     "text": {"_kernels", "files", "progress", "threads"},
-    "_kernels": set(),
+    "_kernels": {"progress"},
     "models": set(),
     "files": set(),
     "progress": set(),

@@ -3,7 +3,9 @@
 import importlib
 import importlib.util
 import pkgutil
+import sys
 from collections.abc import Callable
+from threading import RLock
 from types import ModuleType
 from typing import Any
 
@@ -23,6 +25,9 @@ def offer(
         by its name as well.
     """
 
+    if "." in package:
+        sys.modules.setdefault("scipy.stats", _Later("scipy.stats"))
+
     def __getattr__(name):
         home = homes.get(name, name)
         if home != name:
@@ -35,6 +40,23 @@ def offer(
         return sorted({*homes, *modules})
 
     return __getattr__, __dir__
+
+
+class _Later(ModuleType):
+    """A module that is imported at the first look into it.
+
+    scikit-learn imports scipy.stats, which takes a second, for what it hardly ever uses.
+    """
+
+    _lock = RLock()
+
+    def __getattr__(self, name):
+        if name.startswith("__") and name != "__path__":
+            raise AttributeError(name)
+        with self._lock:
+            if sys.modules.get(self.__name__) is self:
+                del sys.modules[self.__name__]
+            return getattr(importlib.import_module(self.__name__), name)
 
 
 def modules_of(package: str) -> list[ModuleType]:

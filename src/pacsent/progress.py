@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 PLAIN_EVERY = 10.0  # seconds between lines where stderr is not a terminal
+COMPILING: set = set()  # what is being compiled just now, for the first time on this machine
 _SHORT_WORK = 0.5  # seconds before the live bar appears: quick work shows none
 
 
@@ -53,7 +54,10 @@ class Bar:
             if now - self.started < _SHORT_WORK:
                 return
             self._start()
-        self._live.update(self._task, completed=completed, note=self.note, rate=self._rate(now))
+        self._live.update(self._task, completed=completed, note=self._said(), rate=self._rate(now))
+
+    def _said(self):
+        return self.note if not COMPILING else "compiling, for the first run only"
 
     def _rate(self, now):
         elapsed = max(now - self.started, 1e-9)
@@ -70,8 +74,8 @@ class Bar:
             if share > 0:
                 parts.append(f"{elapsed * (1 - share) / share:.0f} s left")
         parts.append(self._rate(now) if self.completed else f"{elapsed:.0f} s so far")
-        if self.note:
-            parts.append(self.note)
+        if self._said():
+            parts.append(self._said())
         return ", ".join(parts)
 
     def _start(self):

@@ -13,21 +13,58 @@ import shutil
 import stat
 import tempfile
 import warnings
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
+from types import FunctionType
 
 import numba
+import numpy as np
+
+from pacsent._kernels.patience import Patience
+from pacsent.progress import COMPILING
+
+_STEPS = 300_000  # of plain Python, about half a second
 
 
-def njit(function=None, **options):
-    """As `numba.njit`; with `cache=True` the code is kept where it can be."""
+def njit(function=None, *, work=None, **options):
+    """As `numba.njit`; with `cache=True` the code is kept where it can be.
+
+    work(*arguments) is about how many steps a call takes: the first ones of a process run as plain
+    Python (`patience`). Only for kernels that no other kernel calls, and whose results are the
+    same to the last bit.
+    """
     if function is None:
-        return lambda function: njit(function, **options)
+        return lambda function: njit(function, work=work, **options)
     kept = options.pop("cache", False)
-    compiled = numba.njit(**options)(function)
-    if kept and hasattr(compiled, "enable_caching"):  # else NUMBA_DISABLE_JIT: a plain function
+    compiled = numba.njit(no_cfunc_wrapper=True, **options)(function)  # not called from C
+    if not hasattr(compiled, "enable_caching"):  # NUMBA_DISABLE_JIT: a plain function
+        return compiled
+    if kept:
         _keep(compiled)
-    return compiled
+    return compiled if work is None else _plain_at_first(compiled, work)
+
+
+def _plain_at_first(compiled, work):
+    patience = Patience(_STEPS)
+
+    @wraps(compiled.py_func)
+    def run(*arguments):
+        if patience.has(work(*arguments)):
+            with np.errstate(over="ignore"):  # hashes wrap around on purpose
+                return _plain(compiled)(*arguments)
+        return compiled(*arguments)
+
+    run.py_func, run.compiled = compiled.py_func, compiled
+    return run
+
+
+@cache
+def _plain(compiled):
+    """A kernel as a plain function that calls the plain functions of other kernels."""
+    function = compiled.py_func
+    called = {name: function.__globals__.get(name) for name in function.__code__.co_names}
+    kernels = {name: _plain(other) for name, other in called.items() if hasattr(other, "py_func")}
+    return FunctionType(function.__code__, function.__globals__ | kernels, function.__name__)
 
 
 def _keep(compiled) -> None:
@@ -106,13 +143,17 @@ class _Cache:
 
     def load_overload(self, signature, target_context):
         try:
-            return self._theirs.load_overload(signature, target_context)
+            found = self._theirs.load_overload(signature, target_context)
         except Exception:  # an unpickler that meets damaged bytes may raise anything
             _say_damaged(self._theirs.cache_path)
             self._flush()
-            return None
+            found = None
+        if found is None:
+            COMPILING.add(self)
+        return found
 
     def save_overload(self, signature, data):
+        COMPILING.discard(self)
         try:
             self._theirs.save_overload(signature, data)
         except Exception:  # a full disk, a folder that went away: the code runs all the same

@@ -6,12 +6,10 @@ test runs against the newest ones. With NUMBA_DISABLE_JIT each is a plain functi
 """
 
 import os
-import platform
 import time
 from functools import partial
 from typing import NamedTuple
 
-import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import config
 from numba.core import cgutils, types
@@ -23,9 +21,7 @@ from pacsent._kernels.compiling import njit
 LINE = 16  # floats in a line of cache
 
 
-# ------------------------------------------------------------------------------------------------
-# Tiles: how work is divided among vector registers
-# ------------------------------------------------------------------------------------------------
+# ---- Tiles: how work is divided among vector registers ------------------------------------------
 
 
 class Tile(NamedTuple):
@@ -64,31 +60,27 @@ _TRIPLE, PROCESSOR, _FEATURES = _processor()
 TILE = tile_of(_TRIPLE, _FEATURES)
 
 
-if config.DISABLE_JIT:
-
-    def wide():
-        """Only the compiler listens to this."""
-
-else:
-
-    @intrinsic
-    def wide(typing_context):
-        """Let the calling function use 512-bit vectors where the CPU has them.
-
-        The compiler's own choice is 256 bits, from the days when wide vectors slowed the clock.
-        """
-
-        def codegen(context, builder, signature, arguments):
-            # llvmlite admits only attributes it knows by name; the set itself takes any
-            set.add(builder.function.attributes, '"prefer-vector-width"="512"')
-            return context.get_dummy_value()
-
-        return types.none(), codegen
+def _compiled(plain):
+    """`intrinsic`, for what the function `plain` does where nothing is compiled."""
+    return lambda function: plain if config.DISABLE_JIT else intrinsic(function)
 
 
-# ------------------------------------------------------------------------------------------------
-# Sums that are held in registers
-# ------------------------------------------------------------------------------------------------
+@_compiled(lambda: None)
+def wide(typing_context):
+    """Let the calling function use 512-bit vectors where the CPU has them.
+
+    The compiler's own choice is 256 bits, from the days when wide vectors slowed the clock.
+    """
+
+    def codegen(context, builder, signature, arguments):
+        # llvmlite admits only attributes it knows by name; the set itself takes any
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+        return context.get_dummy_value()
+
+    return types.none(), codegen
+
+
+# ---- Sums that are held in registers ------------------------------------------------------------
 
 
 _FLOAT, _INDEX = ir.FloatType(), ir.IntType(64)
@@ -351,109 +343,67 @@ else:
     add_rows, add_4_rows, add_1_row = (_row_tile(n_rows, TILE) for n_rows in (TILE.rows, 4, 1))
 
 
-# ------------------------------------------------------------------------------------------------
-# Memory: asking for a line beforehand, and what other threads see
-# ------------------------------------------------------------------------------------------------
+# ---- Memory: asking for a line beforehand, and what other threads see ---------------------------
+
+
+def _place(context, builder, signature, arguments):
+    """Where array[row, column] lies, for a function of (array, row, column, ...)."""
+    array = _array(context, builder, signature, arguments, 0)
+    n_columns = builder.extract_value(array.shape, 1)
+    row = builder.mul(arguments[1], n_columns)
+    return builder.gep(array.data, [builder.add(row, arguments[2])])
+
+
+@_compiled(lambda table, row, column: None)
+def fetch_line(typing_context, table, row, column):
+    """Ask for table[row, column] and its neighbours to be brought into the second cache."""
+
+    def codegen(context, builder, signature, arguments):
+        at = _place(context, builder, signature, arguments)
+        at, flag = builder.bitcast(at, ir.IntType(8).as_pointer()), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [at.type, flag, flag, flag])
+        fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(fetch, [at, flag(0), flag(2), flag(1)])
+        return context.get_dummy_value()
+
+    return types.none(table, types.intp, types.intp), codegen
+
+
+@_compiled(lambda array, row, column, value: array.__setitem__((row, column), value))
+def publish(typing_context, array, row, column, value):
+    """array[row, column] = value, seen by other threads after all that was written before."""
+
+    def codegen(context, builder, signature, arguments):
+        at = _place(context, builder, signature, arguments)
+        builder.store_atomic(arguments[3], at, "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.none(array, types.intp, types.intp, types.int64), codegen
+
+
+@_compiled(lambda array, row, column: array[row, column])
+def look(typing_context, array, row, column):
+    """array[row, column], and after it all that its writer had written before."""
+
+    def codegen(context, builder, signature, arguments):
+        at = _place(context, builder, signature, arguments)
+        return builder.load_atomic(at, "seq_cst", 8)
+
+    return types.int64(array, types.intp, types.intp), codegen
 
 
 if config.DISABLE_JIT:
-
-    def fetch_line(table, row, column):
-        """Only the processor listens to this."""
-
+    let_through = partial(time.sleep, 0)  # let another thread have the processor
+elif hasattr(os, "sched_yield"):
+    let_through = types.ExternalFunction("sched_yield", types.int32())
 else:
 
-    @intrinsic
-    def fetch_line(typing_context, table, row, column):
-        """Ask for table[row, column] and its neighbours to be brought into the second cache."""
-        signature = types.none(table, types.intp, types.intp)
-
-        def codegen(context, builder, signature, arguments):
-            table = context.make_array(signature.args[0])(context, builder, arguments[0])
-            row, column = arguments[1:]
-            n_columns = builder.extract_value(table.shape, 1)
-            at = builder.gep(table.data, [builder.add(builder.mul(row, n_columns), column)])
-            at = builder.bitcast(at, ir.IntType(8).as_pointer())
-            flag = ir.IntType(32)
-            fetch = cgutils.get_or_insert_function(
-                builder.module,
-                ir.FunctionType(ir.VoidType(), [at.type, flag, flag, flag]),
-                "llvm.prefetch.p0",
-            )
-            builder.call(fetch, [at, flag(0), flag(2), flag(1)])
-            return context.get_dummy_value()
-
-        return signature, codegen
-
-
-if config.DISABLE_JIT:
-
-    def publish(array, row, column, value):
-        """array[row, column] = value, seen by other threads after all that was written before."""
-        array[row, column] = value
-
-    def look(array, row, column):
-        """array[row, column], and after it all that its writer had written before."""
-        return array[row, column]
-
+    @njit(inline="always")
     def let_through():
-        """Let another thread have the processor."""
-        time.sleep(0)
-
-else:
-
-    @intrinsic
-    def publish(typing_context, array, row, column, value):
-        """array[row, column] = value, seen by other threads after all that was written before."""
-        signature = types.none(array, types.intp, types.intp, types.int64)
-
-        def codegen(context, builder, signature, arguments):
-            at = _place(context, builder, signature, arguments)
-            builder.store_atomic(arguments[3], at, "seq_cst", 8)
-            return context.get_dummy_value()
-
-        return signature, codegen
-
-    @intrinsic
-    def look(typing_context, array, row, column):
-        """array[row, column], and after it all that its writer had written before."""
-        signature = types.int64(array, types.intp, types.intp)
-
-        def codegen(context, builder, signature, arguments):
-            at = _place(context, builder, signature, arguments)
-            return builder.load_atomic(at, "seq_cst", 8)
-
-        return signature, codegen
-
-    def _place(context, builder, signature, arguments):
-        array = _array(context, builder, signature, arguments, 0)
-        n_columns = builder.extract_value(array.shape, 1)
-        row = builder.mul(arguments[1], n_columns)
-        return builder.gep(array.data, [builder.add(row, arguments[2])])
-
-    if hasattr(os, "sched_yield"):
-        let_through = types.ExternalFunction("sched_yield", types.int32())
-    else:
-
-        @njit(inline="always")
-        def let_through():
-            """The system has no such call: spin on."""
+        """The system has no such call: spin on."""
 
 
-# ------------------------------------------------------------------------------------------------
-# Numbers of 16 bits
-# ------------------------------------------------------------------------------------------------
-
-
-HALF_PRECISION = (
-    not config.DISABLE_JIT
-    # a processor named by the user may lack what this one has
-    and not config.CPU_NAME
-    and (
-        platform.machine().lower() in ("arm64", "aarch64")
-        or bool(llvm.get_host_cpu_features().get("f16c", False))
-    )
-)
+# ---- Numbers of 16 bits -------------------------------------------------------------------------
 
 
 @intrinsic

@@ -14,7 +14,7 @@ def root_of(parent, i):
     return i
 
 
-@njit(cache=True, nogil=True)
+@njit(work=lambda _, columns, *__: (np.diff(columns[0]) ** 2).sum(), cache=True, nogil=True)
 def join_near(rows, columns, near, rest, parent):
     """Join all rows of length 1 whose product is at least `near`, in the forest `parent`.
 

@@ -22,6 +22,10 @@ _APOSTROPHE = 39
 _BEGIN = np.uint64(0xA0761D6478BD642F)  # stands before the first token, in n-grams of two or more
 
 
+def _n_bytes(data, *_):
+    return data.size
+
+
 @njit(cache=True, nogil=True, inline="always")
 def _mixed(h):
     """Every bit of h reaches every bit of the result (the finisher of MurmurHash3); never 0."""
@@ -100,10 +104,17 @@ def most_tokens(bounds):
 
 
 @njit(cache=True, nogil=True)
+def room_for_grams(bounds, n_sizes):
+    """(hashes, spans, grams, found) for the tokens and n-grams of any of the texts."""
+    n = most_tokens(bounds)
+    hashes, spans = np.empty(n, np.uint64), np.empty((n, 2), np.int64)
+    return hashes, spans, np.empty(n * n_sizes, np.uint64), np.empty(n * n_sizes, np.int32)
+
+
+@njit(work=_n_bytes, cache=True, nogil=True)
 def fingerprints(data, bounds, kinds, out):
     """One hash for the sequence of tokens of each text, in place; 0 for a text without any."""
-    room = most_tokens(bounds)
-    hashes, spans = np.empty(room, np.uint64), np.empty((room, 2), np.int64)
+    hashes, spans, _, _ = room_for_grams(bounds, 0)
     for s in range(bounds.size - 1):
         n = hash_tokens(data, bounds[s], bounds[s + 1], kinds, hashes, spans)
         h = np.uint64(0)
@@ -112,17 +123,26 @@ def fingerprints(data, bounds, kinds, out):
         out[s] = h
 
 
-@njit(cache=True, nogil=True)
+@njit(work=_n_bytes, cache=True, nogil=True)
 def single_tokens(data, bounds, kinds, out):
     """The hash of each text that is one token, in place; others are left as they are."""
-    room = most_tokens(bounds)
-    hashes, spans = np.empty(room, np.uint64), np.empty((room, 2), np.int64)
+    hashes, spans, _, _ = room_for_grams(bounds, 0)
     for s in range(bounds.size - 1):
         if hash_tokens(data, bounds[s], bounds[s + 1], kinds, hashes, spans) == 2:
             out[s] = hashes[1]
 
 
 @njit(cache=True, nogil=True)
+def _slot(keys, h):
+    """Where a key is in a table, or the free slot where it would go."""
+    mask = keys.size - 1
+    slot = np.int64(h >> np.uint64(1)) & mask
+    while keys[slot] != 0 and keys[slot] != h:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@njit(work=_n_bytes, cache=True, nogil=True)
 def count_texts(data, bounds, first, settings, table, n_used, share):
     """In how many texts each n-gram occurs, new ones added, in place.
 
@@ -134,10 +154,7 @@ def count_texts(data, bounds, first, settings, table, n_used, share):
     kinds, low, high = settings
     keys, n_texts, last = table
     part, n_parts = share
-    mask = keys.size - 1
-    room = most_tokens(bounds)
-    hashes, spans = np.empty(room, np.uint64), np.empty((room, 2), np.int64)
-    grams = np.empty(room * (high - low + 1), np.uint64)
+    hashes, spans, grams, _ = room_for_grams(bounds, high - low + 1)
     for s in range(first, bounds.size - 1):
         n_tokens = hash_tokens(data, bounds[s], bounds[s + 1], kinds, hashes, spans)
         n = hash_grams(hashes, n_tokens, low, high, grams)
@@ -147,9 +164,7 @@ def count_texts(data, bounds, first, settings, table, n_used, share):
             h = grams[j]
             if np.int64((h >> np.uint64(48)) % np.uint64(n_parts)) != part:
                 continue
-            slot = np.int64(h >> np.uint64(1)) & mask
-            while keys[slot] != 0 and keys[slot] != h:
-                slot = (slot + 1) & mask
+            slot = _slot(keys, h)
             if keys[slot] == 0:
                 keys[slot] = h
                 n_used += 1
@@ -166,61 +181,50 @@ def grow(table, larger):
     """Put all that is in the table into an empty larger one, in place."""
     keys, n_texts, last = table
     new_keys, new_n_texts, new_last = larger
-    mask = new_keys.size - 1
     for old in range(keys.size):
         h = keys[old]
-        if h == 0:
-            continue
-        slot = np.int64(h >> np.uint64(1)) & mask
-        while new_keys[slot] != 0:
-            slot = (slot + 1) & mask
-        new_keys[slot], new_n_texts[slot], new_last[slot] = h, n_texts[old], last[old]
+        if h != 0:
+            slot = _slot(new_keys, h)
+            new_keys[slot], new_n_texts[slot], new_last[slot] = h, n_texts[old], last[old]
 
 
-@njit(cache=True, nogil=True)
+@njit(work=lambda hashes, *_: 4 * hashes.size, cache=True, nogil=True)
 def fill_columns(hashes, keys, columns):
     """A table from n-gram to its position in `hashes`, in place."""
-    mask = keys.size - 1
     for i in range(hashes.size):
-        h = hashes[i]
-        slot = np.int64(h >> np.uint64(1)) & mask
-        while keys[slot] != 0:
-            slot = (slot + 1) & mask
-        keys[slot] = h
+        slot = _slot(keys, hashes[i])
+        keys[slot] = hashes[i]
         columns[slot] = i
 
 
 @njit(cache=True, nogil=True)
-def find_grams(grams, n, keys, columns, found):
-    """Columns of n-grams, in place, -1 where unknown."""
-    mask = keys.size - 1
+def find_grams(data, start, stop, settings, lookup, room):
+    """Columns of the n-grams of data[start:stop], in place, -1 where unknown; (tokens, n-grams)."""
+    kinds, low, high = settings
+    keys, columns = lookup
+    hashes, spans, grams, found = room
+    n_tokens = hash_tokens(data, start, stop, kinds, hashes, spans)
+    n = hash_grams(hashes, n_tokens, low, high, grams)
     for j in range(n):
-        h = grams[j]
-        slot = np.int64(h >> np.uint64(1)) & mask
-        while keys[slot] != 0 and keys[slot] != h:
-            slot = (slot + 1) & mask
-        found[j] = columns[slot] if keys[slot] == h else -1
+        slot = _slot(keys, grams[j])
+        found[j] = columns[slot] if keys[slot] == grams[j] else -1
+    return n_tokens, n
 
 
-@njit(cache=True, nogil=True)
+@njit(work=_n_bytes, cache=True, nogil=True)
 def count_grams(data, bounds, settings, lookup, n_columns, out):
     """Which known n-grams each text holds and how often, as the rows of a sparse matrix, in place.
 
     lookup is (keys, columns); out is (columns, counts, row ends). Rows are in the order of
     first occurrence. Returns the number of entries.
     """
-    kinds, low, high = settings
     indices, counts, ends = out
-    room = most_tokens(bounds)
-    hashes, spans = np.empty(room, np.uint64), np.empty((room, 2), np.int64)
-    grams = np.empty(room * (high - low + 1), np.uint64)
-    found = np.empty(grams.size, np.int32)
+    room = room_for_grams(bounds, settings[2] - settings[1] + 1)
+    found = room[3]
     place = np.full(n_columns, -1, np.int64)
     n = 0
     for s in range(bounds.size - 1):
-        n_tokens = hash_tokens(data, bounds[s], bounds[s + 1], kinds, hashes, spans)
-        n_grams = hash_grams(hashes, n_tokens, low, high, grams)
-        find_grams(grams, n_grams, lookup[0], lookup[1], found)
+        _, n_grams = find_grams(data, bounds[s], bounds[s + 1], settings, lookup, room)
         begin = n
         for j in range(n_grams):
             column = found[j]
@@ -247,19 +251,14 @@ def add_scores(data, bounds, settings, lookup, weights, out):
     weights is (idf, coef): coef (n_columns, n_outputs) is the weight of a unit of tf-idf; out
     (n_texts, n_outputs). A text's term frequencies enter as 1 + ln(count).
     """
-    kinds, low, high = settings
     idf, coef = weights
-    room = most_tokens(bounds)
-    hashes, spans = np.empty(room, np.uint64), np.empty((room, 2), np.int64)
-    grams = np.empty(room * (high - low + 1), np.uint64)
-    found = np.empty(grams.size, np.int32)
+    room = room_for_grams(bounds, settings[2] - settings[1] + 1)
+    found = room[3]
     counts = np.zeros(idf.size, np.int32)
     n_outputs = coef.shape[1]
     score = np.empty(n_outputs, np.float32)
     for s in range(bounds.size - 1):
-        n_tokens = hash_tokens(data, bounds[s], bounds[s + 1], kinds, hashes, spans)
-        n = hash_grams(hashes, n_tokens, low, high, grams)
-        find_grams(grams, n, lookup[0], lookup[1], found)
+        _, n = find_grams(data, bounds[s], bounds[s + 1], settings, lookup, room)
         for j in range(n):
             if found[j] >= 0:
                 counts[found[j]] += 1
@@ -283,22 +282,18 @@ def add_scores(data, bounds, settings, lookup, weights, out):
                 out[s, k] += score[k] * length
 
 
-@njit(cache=True, nogil=True)
+@njit(work=_n_bytes, cache=True, nogil=True)
 def locate(data, bounds, settings, lookup, places):
     """Where each wanted n-gram occurs first, in place: data[places[c, 0]:places[c, 1]].
 
     lookup is (keys, columns) of the wanted n-grams; places begins as -1 everywhere.
     """
-    kinds, low, high = settings
-    room = most_tokens(bounds)
-    hashes, spans = np.empty(room, np.uint64), np.empty((room, 2), np.int64)
-    grams = np.empty(room * (high - low + 1), np.uint64)
-    found = np.empty(grams.size, np.int32)
+    _, low, high = settings
+    room = room_for_grams(bounds, high - low + 1)
+    _, spans, _, found = room
     left = places.shape[0]
     for s in range(bounds.size - 1):
-        n_tokens = hash_tokens(data, bounds[s], bounds[s + 1], kinds, hashes, spans)
-        n = hash_grams(hashes, n_tokens, low, high, grams)
-        find_grams(grams, n, lookup[0], lookup[1], found)
+        n_tokens, _ = find_grams(data, bounds[s], bounds[s + 1], settings, lookup, room)
         j = 0
         for i in range(n_tokens):
             for size in range(low, min(high, n_tokens - i) + 1):

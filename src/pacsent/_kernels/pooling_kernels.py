@@ -2,7 +2,7 @@
 
 A table of float16 numbers is handed over as its bits (uint16), because numba has no such type, and
 widened one number at a time by the processor's own instruction: half the memory, nothing converted
-beforehand (`intrinsics.HALF_PRECISION`).
+beforehand (`small_work.HALF_PRECISION`).
 """
 
 import numpy as np

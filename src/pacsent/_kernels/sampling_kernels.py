@@ -19,9 +19,7 @@ _ROOT_TWO_PI = math.sqrt(2.0 * math.pi)
 _FLAGS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc"}}
 
 
-# ------------------------------------------------------------------------------------------------
-# Expectations of the logistic loss
-# ------------------------------------------------------------------------------------------------
+# ---- Expectations of the logistic loss ----------------------------------------------------------
 
 
 @njit(**_FLAGS)
@@ -84,9 +82,7 @@ def expected_logistic(a, v, rule):
     return f, f1, f2
 
 
-# ------------------------------------------------------------------------------------------------
-# PB-neg: the two halves of the data term, for many sentences
-# ------------------------------------------------------------------------------------------------
+# ---- PB-neg: the two halves of the data term, for many sentences --------------------------------
 
 
 @njit(**_FLAGS)
@@ -141,9 +137,7 @@ def true_terms(counts, table, mu, var_Q, rule, grad, value, trace):
         trace[s] += spread
 
 
-# ------------------------------------------------------------------------------------------------
-# PB-neg, fast: single precision, a sample of the noise words with a control variate
-# ------------------------------------------------------------------------------------------------
+# ---- PB-neg, fast: single precision, a sample of the noise words with a control variate ---------
 
 
 @njit(inline="always", **_FLAGS)
@@ -425,9 +419,7 @@ def _sigmoid(x):
     return e / (1.0 + e)
 
 
-# ------------------------------------------------------------------------------------------------
-# PB-neg by stochastic gradients
-# ------------------------------------------------------------------------------------------------
+# ---- PB-neg by stochastic gradients -------------------------------------------------------------
 
 
 @njit(**_FLAGS)
@@ -568,9 +560,7 @@ def pb_neg_sgd(counts, A, m, penalties, noise, schedule, mu, rho):
                 rho[s] = rho_P - math.log(z)
 
 
-# ------------------------------------------------------------------------------------------------
-# w-PB-neg by stochastic gradients
-# ------------------------------------------------------------------------------------------------
+# ---- w-PB-neg by stochastic gradients -----------------------------------------------------------
 
 
 MOST_DRAWS = 320  # noise words of one step: more of them hardly quieten the gradient
@@ -851,9 +841,7 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
             begin += size
 
 
-# ------------------------------------------------------------------------------------------------
-# PV-DBOW
-# ------------------------------------------------------------------------------------------------
+# ---- PV-DBOW ------------------------------------------------------------------------------------
 
 
 @njit(**_FLAGS)

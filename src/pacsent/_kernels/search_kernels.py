@@ -53,17 +53,9 @@ def _offer(q, x, row, values, rows):
 def keep_best(products, Q, X, start, gone, slack, values, rows):
     """Enter the rows of a block into the heap of each query, in place.
 
-    Parameters
-    ----------
-    products : array, shape (n_queries, n_rows)
-        Q @ X.T in single precision, each within `slack` of the true one.
-    Q, X : array, shape (n_queries, n_dims), (n_rows, n_dims)
-    start : int
-        Number of the first row.
-    gone : array of bool, shape (n_rows,) or (0,)
-        Rows that must not be found; empty for none.
-    values, rows : array, shape (n_queries, k)
-        The heaps.
+    products (n_queries, n_rows) = Q @ X.T in single precision, each within `slack` of the true
+    one; start is the number of the first row; gone says which rows must not be found, empty for
+    none; values and rows (n_queries, k) are the heaps.
     """
     masked = gone.size > 0
     for i in range(products.shape[0]):

@@ -44,9 +44,7 @@ _TERMS = 1024  # summed in single precision, before they are added in double
 _ZERO, _ONE, _HALF = np.float32(0), np.float32(1), np.float32(0.5)
 
 
-# ------------------------------------------------------------------------------------------------
-# Randomness: splitmix64, a counter put through a mixing function
-# ------------------------------------------------------------------------------------------------
+# ---- Randomness: splitmix64, a counter put through a mixing function ----------------------------
 
 
 @njit(inline="always")
@@ -98,9 +96,7 @@ def subsample(ids, first, thresholds, key, kept):
     return n
 
 
-# ------------------------------------------------------------------------------------------------
-# Row arithmetic. Every row is a multiple of 16 floats long: no loop has a remainder.
-# ------------------------------------------------------------------------------------------------
+# ---- Row arithmetic. Every row is a multiple of 16 floats long: no loop has a remainder. --------
 
 
 @njit(**_OPTIONS)
@@ -148,12 +144,6 @@ def fetch_rows(table, rows, start, stop):
     for a in range(start, min(stop, rows.size)):
         for column in range(0, table.shape[1], LINE):
             fetch_line(table, rows[a], column)
-
-
-@njit(**_OPTIONS)
-def _fetch_share(table, rows, j, each):
-    """Have the j-th share of the rows brought into the cache, `each` rows of them."""
-    fetch_rows(table, rows, j * each, (j + 1) * each)
 
 
 @njit(inline="always")
@@ -223,9 +213,7 @@ def _gradients(S, weights, learning_rate):
     return loss
 
 
-# ------------------------------------------------------------------------------------------------
-# Noise shared by a block of centre words
-# ------------------------------------------------------------------------------------------------
+# ---- Noise shared by a block of centre words ----------------------------------------------------
 
 
 @njit(**_OPTIONS)
@@ -253,8 +241,8 @@ def block_step(I, O, rows, weights, learning_rate, buffers, band, ahead):
     each_I = -(-ahead[1].size // n_tiles)
     each_O = -(-ahead[3].size // (n_tiles + 2 * n_parts))
     for j in range(n_tiles):  # in this order X stays in the nearest cache
-        _fetch_share(ahead[0], ahead[1], j, each_I)
-        _fetch_share(ahead[2], ahead[3], j, each_O)
+        fetch_rows(ahead[0], ahead[1], j * each_I, (j + 1) * each_I)
+        fetch_rows(ahead[2], ahead[3], j * each_O, (j + 1) * each_O)
         n = min(j * _SCORE_COLUMNS, n_O - _SCORE_COLUMNS)  # the last may repeat some scores
         is_first = True
         for a in range(0, n_I, _SCORE_ROWS):
@@ -276,10 +264,11 @@ def block_step(I, O, rows, weights, learning_rate, buffers, band, ahead):
         for n in range(n_O):
             T[n, a] = S[a, n]
     for j in range(n_parts):
-        _fetch_share(ahead[2], ahead[3], n_tiles + j, each_O)
+        fetch_rows(ahead[2], ahead[3], (n_tiles + j) * each_O, (n_tiles + j + 1) * each_O)
         _add_columns(O, rows_O, S, X, n_used, j * _COLUMNS_AT_ONCE)
     for j in range(n_parts):
-        _fetch_share(ahead[2], ahead[3], n_tiles + n_parts + j, each_O)
+        share = (n_tiles + n_parts + j) * each_O
+        fetch_rows(ahead[2], ahead[3], share, share + each_O)
         _add_columns(I, rows_I, T, Y, n_O, j * _COLUMNS_AT_ONCE)
     return loss
 
@@ -664,9 +653,7 @@ def train_shard(tables, text, span, drawing, memory, me, blocks_per_round):
     return loss, n_pairs
 
 
-# ------------------------------------------------------------------------------------------------
-# Fresh noise for every pair, as word2vec does it
-# ------------------------------------------------------------------------------------------------
+# ---- Fresh noise for every pair, as word2vec does it --------------------------------------------
 
 
 @njit(**_OPTIONS)

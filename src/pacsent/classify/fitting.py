@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from scipy.special import softmax
-from sklearn.model_selection import StratifiedGroupKFold
 
 from pacsent.maths.gaussian_process import averaged, scales
 from pacsent.maths.sparse_regressions import log_ratios, solve
@@ -551,6 +550,8 @@ def _grouped_folds(labels, groups, rng):
     state = int(rng.integers(2**31))
     n_folds = min(N_FOLDS, n_groups, max(_groups_of_classes(labels, groups)))
     folds = np.zeros(labels.size, np.int64)
+    from sklearn.model_selection import StratifiedGroupKFold  # half a second: it imports all tests
+
     splits = StratifiedGroupKFold(max(n_folds, 2), shuffle=True, random_state=state)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of classes smaller than the folds are many

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import sparse
 
-from pacsent._kernels.near_kernels import join_near, root_of
+from pacsent._kernels.near_kernels import join_near
 from pacsent.classify.ngrams import NGrams, fingerprints
 
 NEAR = 0.5  # cosine of tf-idf from which on texts are near-duplicates
@@ -47,7 +47,9 @@ def text_units(texts: Sequence[str], near: float | None = NEAR) -> np.ndarray:
             for part in (X, X.tocsc())
         )
         join_near(rows, columns, near - _ROUNDING, min(_REST, near), parent)
-    of_text = np.array([root_of(parent, i) for i in range(first.size)], np.int64)[of_text]
+    while not np.array_equal(parent, parent[parent]):
+        parent = parent[parent]
+    of_text = parent[of_text]
     # numbered as they come
     _, first, of_text = np.unique(of_text, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[of_text]

@@ -151,22 +151,19 @@ class NGrams:
 
     def occurrences(self, text: str) -> "Occurrences":
         """Every n-gram of one text, its column, and the words that it is made of."""
-        data, _ = as_bytes([text])
-        kinds, low, high = self._settings
-        room = data.size + 1
-        hashes, spans = np.empty(room, np.uint64), np.empty((room, 2), np.int64)
-        n_tokens = kernels.hash_tokens(data, 0, data.size, kinds, hashes, spans)
-        grams = np.empty(room * (high - low + 1), np.uint64)
-        n = kernels.hash_grams(hashes, n_tokens, low, high, grams)
-        columns = np.empty(n, np.int32)
-        kernels.find_grams(grams, n, self._keys, self._columns, columns)
+        data, bounds = as_bytes([text])
+        _, low, high = self._settings
+        room = kernels.room_for_grams(bounds, high - low + 1)
+        lookup = self._keys, self._columns
+        n_tokens, n = kernels.find_grams(data, 0, data.size, self._settings, lookup, room)
+        _, spans, _, columns = room
         sizes = np.arange(low, high + 1)
         first, size = (
             part.ravel() for part in np.meshgrid(np.arange(n_tokens), sizes, indexing="ij")
         )
         run = (first + size <= n_tokens) & (first + size > 1)
         places = _places(text, spans[1:n_tokens]) if n_tokens else []
-        return Occurrences(columns, first[run], size[run], places)
+        return Occurrences(columns[:n], first[run], size[run], places)
 
 
 class Occurrences(NamedTuple):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import optimize, sparse
+from scipy import sparse
 
 from pacsent.maths.noise import alias
 from pacsent.maths.pb_neg_objective import quadrature_rule, squared_lengths
@@ -272,6 +272,8 @@ def solve(
         grad_D = share.T @ (omega[:, None] * grad) + rates[:, None] * D
         grad_u = 0.5 * var * (share_2.T @ (omega * trace)) + c * np.expm1(u)
         return total, np.concatenate([grad_D.ravel(), grad_u]) / scale
+
+    from scipy import optimize  # a quarter of a second to import
 
     x, n_iter = np.zeros(scale.size), 0
     steepest = max(np.abs(loss(x)[1]).max(), np.finfo(float).tiny)

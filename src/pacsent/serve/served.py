@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pacsent._kernels.patience import Patience
 from pacsent.certificates import Certificate
 from pacsent.classify import TextClassifier
 from pacsent.encoders import Index, SentenceVectorizer
@@ -142,6 +143,7 @@ class Served:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             texts = ["warm water", "", "naïve — 東京"]
+            Patience.end()
             if self.vectorizer is not None:
                 self.solve(self.encode(texts), texts)
                 self.solve(self.encode(texts[:1]), texts[:1])

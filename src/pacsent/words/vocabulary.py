@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
 
+from pacsent._kernels.patience import Patience
 from pacsent.maths.arrays import frozen
 from pacsent.maths.checks import is_count
 from pacsent.maths.noise import noise_probabilities
@@ -21,6 +22,7 @@ from pacsent.threads import in_order
 from pacsent.words.word_table import WordTable, is_memory_mapped, joined
 
 _BATCH = 1 << 20  # characters that one thread takes at a time
+_ENCODING = Patience(1 << 19)  # characters, and words of the dict they are looked up in
 UNKNOWN = ("drop", "nearest", "pieces")
 
 
@@ -301,16 +303,13 @@ class Vocabulary:
             whole = [data[a:b].tobytes().decode("utf-8") for a, b in itertools.pairwise(bounds)]
             return self._encode_rows(whole, 0, n_jobs=1)
         first = bounds[0]
-        return self._encode_paper(
-            frozen(data[first : bounds[-1]]), bounds - first, self._table.lookup
-        )
+        return self._encode_paper(frozen(data[first : bounds[-1]]), bounds - first)
 
     def _encode_rows(self, X, first_row: int, n_jobs: int | None) -> Encoded:
         """`encode` for sentences, the first of which is number `first_row` for messages."""
         batches = batches_of(X, first_row)
-        words = self._table.lookup if self.normalise_name else None
         encode = self._encode_spelled if self.unknown == "nearest" else self._encode
-        parts = list(in_order(lambda batch: encode(batch, words), batches, n_jobs))
+        parts = list(in_order(encode, batches, n_jobs))
         if not parts:
             parts = [Encoded(np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int64))]
         if len(parts) == 1:
@@ -332,20 +331,20 @@ class Vocabulary:
         """
         if self.normalise_name is None or self.unknown == "nearest":
             return lambda texts: self._encode_rows(texts, 0, n_jobs=1)
-        words = self._table.lookup
 
         def encode(texts: list) -> Encoded:
             if len(texts) > 1 << 12 or not _all_strings(texts) or _size(texts) > _BATCH:
                 return self._encode_rows(texts, 0, n_jobs=1)
-            return self._encode(_Batch(texts, True), words)
+            return self._encode(_Batch(texts, True))
 
         return encode
 
-    def _encode(self, batch: "_Batch", words) -> Encoded:
+    def _encode(self, batch: "_Batch") -> Encoded:
         """One batch: by the compiled tokenisers where they apply, else by the dict."""
-        if batch.raw and self.normalise == "paper":
-            return self._encode_paper(*as_ascii(batch.sentences), words)
-        if batch.raw and self.normalise == "unicode":
+        compiled = batch.raw and not self._is_small(batch.sentences)
+        if compiled and self.normalise == "paper":
+            return self._encode_paper(*as_ascii(batch.sentences))
+        if compiled and self.normalise == "unicode":
             ids, ends = unicode_ids(batch.sentences, self._table.ids_of)
         else:
             lists = [self.tokens(sentence) for sentence in batch.sentences]
@@ -358,6 +357,11 @@ class Vocabulary:
         n_known = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(ids >= 0)])
         offsets = n_known[ends]
         return Encoded(ids[ids >= 0], offsets, np.diff(ends) - np.diff(offsets))
+
+    def _is_small(self, sentences: list[str]) -> bool:
+        """Whether the dict is done with these before a kernel would be compiled."""
+        made = self._table.n_words if "index" not in self._table.__dict__ else 0
+        return _ENCODING.has(_size(sentences) + made)
 
     def _with_pieces(self, batch: "_Batch", ids: np.ndarray, ends: np.ndarray) -> Encoded:
         """Ids with -1 for unknown words, which become their pieces; token t is of one sentence."""
@@ -377,7 +381,7 @@ class Vocabulary:
         n_lost = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(n_ids == 0)])
         return Encoded(flat, places[ends], np.diff(n_lost[ends]))
 
-    def _encode_paper(self, data: np.ndarray, bounds: np.ndarray, words) -> Encoded:
+    def _encode_paper(self, data: np.ndarray, bounds: np.ndarray) -> Encoded:
         """Bytes to ids by the compiled tokeniser; what is not ASCII separates."""
         from pacsent._kernels import piece_kernels, text_kernels
 
@@ -387,12 +391,12 @@ class Vocabulary:
         split = self.unknown == "pieces"
         encode = piece_kernels.encode_pieces if split else text_kernels.encode_paper
         with np.errstate(over="ignore"):  # the hash wraps around on purpose
-            n = encode(data, bounds, words, ids, offsets, n_unknown)
+            n = encode(data, bounds, self._table.lookup, ids, offsets, n_unknown)
         return Encoded(ids[:n].copy(), offsets, n_unknown)
 
-    def _encode_spelled(self, batch: "_Batch", words) -> Encoded:
+    def _encode_spelled(self, batch: "_Batch") -> Encoded:
         """One batch; unknown words become the known ones that are spelled nearly so."""
-        encoded = self._encode(batch, words)
+        encoded = self._encode(batch)
         if not encoded.n_unknown.any():
             return encoded
         spelling, index = self._table.spelling, self.index

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from pacsent._kernels import small_work
 from pacsent.encoders.sentence_vectorizer import ROLES, Name, SentenceVectorizer
 from pacsent.maths.arrays import frozen
 from pacsent.maths.gaussians import VARIANCES, idf, l2_coefficients, l2_lam
@@ -34,15 +35,13 @@ class ClosedForm(SentenceVectorizer):
 
     def _pool(self, encoded, parts, out):
         """Sum of scale * weights[w] * table[w] over tokens and over (table, weights, scale)."""
-        from pacsent._kernels.pooling_kernels import pool_rows
-
         if out is None:
             out = np.empty((encoded.n_sentences, self._n_features_out), self._dtype)
         add = False
         for table, weights, scale in parts:
             if table is not None and (not add or scale.any()):
                 table, scale = frozen(table), scale.astype(out.dtype)
-                pool_rows(encoded.ids, encoded.offsets, table, weights, scale, out, add)
+                small_work.pool(encoded.ids, encoded.offsets, table, weights, scale, out, add)
                 add = True
         return out
 
@@ -51,21 +50,17 @@ def token_sums(encoded: Encoded, weights: np.ndarray) -> np.ndarray:
     """Sum of the words' weights in each sentence; their number where there are no weights."""
     if not weights.size:
         return np.diff(encoded.offsets).astype(np.float64)
-    from pacsent._kernels.pooling_kernels import sum_weights
-
     sums = np.empty(encoded.n_sentences)
-    sum_weights(encoded.ids, encoded.offsets, weights, sums)
+    small_work.sum_up(encoded.ids, encoded.offsets, weights, sums)
     return sums
 
 
 def for_kernel(table: np.ndarray) -> np.ndarray:
     """A table as the kernels take it: float16 as its bits, or widened once where they cannot."""
-    from pacsent._kernels.intrinsics import HALF_PRECISION
-
     if table is None:
         return None
     table = np.ascontiguousarray(table)
-    if table.dtype == np.float16 and HALF_PRECISION:
+    if table.dtype == np.float16 and small_work.HALF_PRECISION:
         return table.view(np.uint16)
     return table.astype(np.float64 if table.dtype == np.float64 else np.float32, copy=False)
 

@@ -1,0 +1,133 @@
+"""Small work as plain Python gives what the compiled kernels give, to the last bit."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from pacsent import progress
+from pacsent._kernels import small_work
+from pacsent._kernels.patience import Patience
+from pacsent.classify import near_duplicates, ngrams
+from pacsent.words import Vocabulary
+
+WORDS = ["film", "good", "a", "bad", "don't", "naïve", "it's", "0", "one", "supercalifragilistic"]
+
+
+@pytest.fixture
+def texts():
+    rng = np.random.default_rng(0)
+    joins = [" ", "  ", ", ", "!", "-"]
+    return [
+        "".join(w + j for w, j in zip(rng.choice(WORDS, n), rng.choice(joins, n)))
+        for n in rng.integers(0, 150, 40)
+    ]
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """Switches between plain Python and compiled code."""
+
+    def switch(on):
+        for one in Patience._all:
+            monkeypatch.setattr(one, "_left", 1e9 if on else -1.0)
+
+    return switch
+
+
+def both(patient, function):
+    patient(True)
+    plain = function()
+    patient(False)
+    return plain, function()
+
+
+@pytest.mark.parametrize("normalise", ["paper", "unicode"])
+@pytest.mark.parametrize("unknown", ["drop", "pieces"])
+def test_encoding_by_the_dict_gives_the_compiled_ids(patient, texts, normalise, unknown):
+    words = [*WORDS[:4], *"abcdefgh", "##d", "##o", "##ne"]
+    known = Vocabulary(list(dict.fromkeys(words)), normalise=normalise, unknown=unknown)
+    plain, compiled = both(patient, lambda: known.encode(texts))
+    for one, other in zip(plain, compiled):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("add", [True, False])
+def test_rows_are_pooled_to_the_same_bits(patient, dtype, weighted, add):
+    rng = np.random.default_rng(1)
+    table = rng.standard_normal((50, 24)).astype(dtype)
+    real = np.float64 if dtype == np.float64 else np.float32
+    if dtype == np.float16:
+        table = table.view(np.uint16) if small_work.HALF_PRECISION else table.astype(np.float32)
+    offsets = np.cumsum([0, 0, 1, 5, 70, 200, 3])
+    ids = rng.integers(0, 50, offsets[-1]).astype(np.int32)
+    weights = rng.random(50).astype(real) if weighted else np.empty(0, real)
+    scale, start = rng.random(6).astype(real), rng.random((6, 24)).astype(real)
+
+    def pooled():
+        out = start.copy()
+        small_work.pool(ids, offsets, table, weights, scale, out, add)
+        return out
+
+    plain, compiled = both(patient, pooled)
+    np.testing.assert_array_equal(plain, compiled)
+
+    def summed():
+        out = np.empty(6)
+        small_work.sum_up(ids, offsets, rng_weights, out)
+        return out
+
+    rng_weights = rng.random(50)
+    plain, compiled = both(patient, summed)
+    np.testing.assert_array_equal(plain, compiled)
+
+
+def test_ngrams_and_near_duplicates_are_the_same(patient, texts):
+    def found():
+        grams = ngrams.NGrams.of(texts, (1, 2), min_texts=2)
+        counts = grams.counts(texts)
+        return [
+            grams.hashes, grams.idf, counts.indptr, counts.indices, counts.data,
+            ngrams.fingerprints(texts), near_duplicates.text_units(texts, 0.5),
+            np.array(ngrams.names(texts, (1, 2), grams.hashes)), ngrams.word_hashes(WORDS),
+        ]  # fmt: skip
+
+    for one, other in zip(*both(patient, found)):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_patience_ends(monkeypatch):
+    monkeypatch.delenv("PACSENT_COMPILE", raising=False)
+    patience = Patience(10)
+    assert patience.has(10) and not patience.has(1) and not patience.has(0)
+    other = Patience(10)
+    Patience.end()
+    assert not other.has(1)
+
+
+def test_one_line_needs_neither_numba_nor_scipy_stats(tmp_path):
+    code = (
+        "import sys\n"
+        "from pacsent.cli.command_line import open_vectorizer\n"
+        "open_vectorizer('english').transform(['a glass of wine'])\n"
+        "assert 'numba' not in sys.modules\n"
+        "assert 'scipy.stats._stats_py' not in sys.modules\n"
+        "import scipy.stats\n"
+        "assert scipy.stats.norm.cdf(0.0) == 0.5\n"
+        "from scipy.stats import binom\n"
+        "assert sys.modules['scipy.stats'].binom is binom\n"
+    )
+    environ = {k: v for k, v in os.environ.items() if k != "PACSENT_COMPILE"}
+    subprocess.run([sys.executable, "-c", code], env=environ, check=True)
+
+
+def test_the_bar_says_that_it_is_compiling(monkeypatch):
+    bar = progress.Bar("Training", 10, "words")
+    assert "compiling" not in bar._line(bar.started + 1)
+    monkeypatch.setattr(progress, "COMPILING", {"kernel"})
+    assert "compiling, for the first run only" in bar._line(bar.started + 1)
