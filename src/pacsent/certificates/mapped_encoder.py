@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.linear_model import RidgeCV
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent.encoders.external_encoders import as_encoder
@@ -63,6 +62,8 @@ class MappedEncoder(TransformerMixin, BaseEstimator):
             documents.ids[first], np.concatenate([[0], np.cumsum(n_read)]), documents.n_unknown
         )
         target = ready("Average", words).set_params(on_empty="ignore").transform(documents)
+        from sklearn.linear_model import RidgeCV  # a second to import
+
         self.map_ = RidgeCV(_ALPHAS).fit(self._read(head), target)
         return self
 

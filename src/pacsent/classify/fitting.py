@@ -550,7 +550,7 @@ def _grouped_folds(labels, groups, rng):
     state = int(rng.integers(2**31))
     n_folds = min(N_FOLDS, n_groups, max(_groups_of_classes(labels, groups)))
     folds = np.zeros(labels.size, np.int64)
-    from sklearn.model_selection import StratifiedGroupKFold  # half a second: it imports all tests
+    from sklearn.model_selection import StratifiedGroupKFold  # a second to import
 
     splits = StratifiedGroupKFold(max(n_folds, 2), shuffle=True, random_state=state)
     with warnings.catch_warnings():

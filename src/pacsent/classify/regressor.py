@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
-from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent.classify import classifier_state, fitting, inputs
@@ -105,6 +104,8 @@ class TextRegressor(RegressorMixin, LinearText):
         """R2, the share of the variance that is predicted."""
         texts = as_texts(X)
         numbers = inputs.as_numbers(y, len(texts), "y")
+        from sklearn.metrics import r2_score  # a second to import
+
         return float(r2_score(numbers, self.predict(texts), sample_weight=sample_weight))
 
     def top_features(self, n: int = 20, *, lower: bool = False) -> list[tuple[str, float]]:
