@@ -108,7 +108,6 @@ def test_labels_of_judging_texts_change_neither_the_models_nor_what_is_chosen(tm
         with opened(tmp_path / name) as labelling:
             taught = []
             for _ in range(62):
-                labelling.wait()
                 task = labelling.next()
                 answer = right(task.text)
                 if task.stream == "judge":

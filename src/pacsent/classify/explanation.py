@@ -128,6 +128,9 @@ class Explanation:
             out.append(piece, style=f"bold {style}" if share > 0.5 else style)
         return out
 
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
     def to_html(self, top: int = 20) -> str:
         """A page with the words marked, and a table of the words that add most."""
         marked = "".join(

@@ -141,19 +141,23 @@ class Labelling:
 
     def next(self, who: str = "", tab: str = "") -> Task | None:
         """The text that this tab of this annotator shows; None where there are no more."""
-        with self._lock:
-            tab = f"{who}/{tab}"
-            row = self._held.get(tab, (-1, 0.0))[0]
-            if row < 0 or who in self._answers.get(row, {}):
-                now = time.monotonic()
-                self._held.pop(tab, None)
-                taken = {r for r, since in self._held.values() if now - since < _HELD}
-                row = self._chosen(who, taken)
-                if row is None:
-                    return None
-                self._held[tab] = row, now
-            model = self._working
-            stream = self._stream(row, who)
+        tab = f"{who}/{tab}"
+        while True:
+            with self._lock:
+                row = self._held.get(tab, (-1, 0.0))[0]
+                if row < 0 or who in self._answers.get(row, {}):
+                    now = time.monotonic()
+                    self._held.pop(tab, None)
+                    taken = {r for r, since in self._held.values() if now - since < _HELD}
+                    row = self._chosen(who, taken)
+                    if row is None:
+                        return None
+                stream, model, fitting = self._stream(row, who), self._working, self._fitting
+                if stream != TEACH or fitting.done():
+                    self._held[tab] = row, time.monotonic()
+                    break
+            # which texts teach depends on labels that teach, not on how long answers took
+            fitting.result()
         if stream != TEACH or model is None:
             return Task(row, self.texts[row], stream)
         said = model.explain(self.texts[row])
@@ -294,7 +298,8 @@ class Labelling:
         rows = sorted(row for row, label in labels.items() if counts[label] >= 2)
         if len({labels[row] for row in rows}) < 2:
             return None
-        return clone(self._model).fit([self.texts[r] for r in rows], [labels[r] for r in rows])
+        texts = [self.texts[row] for row in rows]
+        return clone(self._model).fit(texts, [labels[row] for row in rows])
 
     def wait(self) -> None:
         """Wait until the models are those of the labels at hand."""

@@ -67,7 +67,7 @@ function stand(status) {
   $("about").textContent = `${status.n_labels.toLocaleString("en")} of ${status.n_texts.toLocaleString("en")} texts labelled` + (who ? ` · ${who}` : "") + (status.n_skipped ? ` · ${status.n_skipped} skipped` : "");
   const bound = status.certified_error, sure = Math.round(100 * (1 - status.delta));
   document.body.classList.toggle("reached", status.reached);
-  $("bar").style.width = 100 * (bound === null ? 1 : bound) + "%";
+  $("bar").style.width = 100 * (bound || 0) + "%";
   $("mark").hidden = status.goal === null;
   if (status.goal !== null) $("mark").style.left = 100 * status.goal + "%";
   $("goal").textContent = status.reached ? `Stop: at most ${percent(status.goal)} with ${sure} % confidence.` : status.goal === null ? "" : `Goal: at most ${percent(status.goal)}.`;
