@@ -29,12 +29,10 @@ def texts():
 @pytest.fixture
 def patient(monkeypatch):
     """Switches between plain Python and compiled code."""
-
-    def switch(on):
-        for one in Patience._all:
-            monkeypatch.setattr(one, "_left", 1e9 if on else -1.0)
-
-    return switch
+    endless = property(lambda self: 1e9, lambda self, left: None)
+    monkeypatch.setattr(Patience, "left", endless, raising=False)
+    monkeypatch.setattr(Patience, "over", False)
+    return lambda on: monkeypatch.setattr(Patience, "over", not on)
 
 
 def both(patient, function):
@@ -102,12 +100,12 @@ def test_ngrams_and_near_duplicates_are_the_same(patient, texts):
 
 
 def test_patience_ends(monkeypatch):
-    monkeypatch.delenv("PACSENT_COMPILE", raising=False)
-    patience = Patience(10)
+    monkeypatch.setattr(Patience, "over", False)
+    patience, other = Patience(10), Patience(10)
     assert patience.has(10) and not patience.has(1) and not patience.has(0)
-    other = Patience(10)
+    assert other.has(1)
     Patience.end()
-    assert not other.has(1)
+    assert not other.has(1) and not Patience(10).has(1)
 
 
 def test_one_line_needs_neither_numba_nor_scipy_stats(tmp_path):

@@ -13,23 +13,21 @@ class Patience:
     """How much work of one kind is done without compiled code, in all.
 
     >>> patience = Patience(100)
-    >>> patience.has(60), patience.has(60), patience.has(60)
-    (True, False, False)
+    >>> patience.has(160), patience.has(1)
+    (False, False)
     """
 
-    _all: ClassVar[list["Patience"]] = []
+    over: ClassVar[bool] = bool(os.environ.get("PACSENT_COMPILE"))
 
     def __init__(self, most: float):
-        self._left = 0.0 if os.environ.get("PACSENT_COMPILE") else most
-        self._all.append(self)
+        self.left = most
 
     def has(self, work: float) -> bool:
         """Whether this much more is to be done without compiled code."""
-        self._left -= work
-        return self._left >= 0
+        self.left -= work
+        return self.left >= 0 and not self.over
 
     @classmethod
     def end(cls) -> None:
         """From now on everything is compiled when it is first used."""
-        for one in cls._all:
-            one._left = 0.0
+        cls.over = True
