@@ -198,6 +198,13 @@ def _certified_predictions(texts):
     return str(certify_predictions(LABELS, LABELS, texts=texts, random_state=0))
 
 
+def _certified_labels(texts):
+    from pacsent.guarantees import certify_multilabel
+
+    sets = [{label} for label in LABELS]
+    return str(certify_multilabel(sets, sets, classes=["down", "up"], texts=texts, random_state=0))
+
+
 def _verified_predictions(texts):
     from pacsent.guarantees import certify_predictions
 
@@ -345,8 +352,11 @@ TABLE: dict[str, Call] = {
         lambda texts: str(_tools().learning_curve(texts, LABELS, model=_bayes()))
     ),
     "classify.audit": Call(lambda texts: _tools().audit(texts, LABELS, model=_bayes()).to_dict()),
-    "guarantees.CertifiedRegressor.fit": Call(
-        lambda texts: clone(certified_regressor()).fit(texts, NUMBERS).predict(OTHERS)
+    "guarantees.CertifiedEstimator.fit": Call(
+        lambda texts: (
+            clone(certified_regressor()).fit(texts, NUMBERS).predict(OTHERS),
+            clone(classifier()).fit(texts, LABELS).predict_proba(OTHERS),
+        )
     ),
     "guarantees.CertifiedRegressor.predict": Call(
         lambda texts: certified_regressor().predict(texts)
@@ -360,9 +370,6 @@ TABLE: dict[str, Call] = {
         )
         for name in ("answers", "predict", "predict_proba", "predict_log_proba")
     },
-    "guarantees.CertifiedClassifier.fit": Call(
-        lambda texts: clone(classifier()).fit(texts, LABELS).predict_proba(OTHERS)
-    ),
     "guarantees.CertifiedClassifier.predict_set": Call(
         lambda texts: classifier().predict_set(texts, error=0.3)
     ),
@@ -372,12 +379,13 @@ TABLE: dict[str, Call] = {
     "guarantees.CertifiedClassifier.compare": Call(
         lambda texts: str(classifier().compare(classifier(0.4), texts, LABELS, overlap="drop"))
     ),
-    "guarantees.CertifiedClassifier.calibrate": Call(
+    "guarantees.CertifiedEstimator.calibrate": Call(
         lambda texts: classifier(0.3).calibrate(texts, LABELS).predict_proba(OTHERS)
     ),
     "guarantees.certify": Call(_certified_classifier),
     "guarantees.certify_predictions": Call(_certified_predictions, rows=True),
-    "guarantees.ErrorCertificate.verify": Call(_verified_predictions),
+    "guarantees.certify_multilabel": Call(_certified_labels, rows=True),
+    "guarantees.HeldOutCertificate.verify": Call(_verified_predictions),
     "guarantees.compare": Call(_compared),
     "guarantees.check_exchangeable": Call(_exchangeable),
     "guarantees.StreamWatcher.update": Call(_watched),
@@ -401,8 +409,10 @@ NOT_TEXTS = {
     "encoders.RemoteEncoder.encode": "needs a server; ExternalEncoder.encode calls it",
     "certificates.ContinuationCertificate.made_again": "called by verify",
     "serve.Served.n_tokens": "texts of a request, which its schema has checked",
+    "serve.Served.solve": "texts of a request, which its schema has checked",
     "text.as_sentences": "its callers look at the elements",
     "text.pieces": "a Source",
+    "words.WordVectors.encode": "its sentences.encode, which is ExternalEncoder's",
     "words.WordVectors.most_similar": "a word or a vector",
 }
 
@@ -414,6 +424,7 @@ ROWS = {
 LEFT_OUT = {
     ("encoders.Index.search", "a string"): "one query",
     ("guarantees.certify_predictions", "None"): "texts are optional",
+    ("guarantees.certify_multilabel", "None"): "texts are optional",
 }
 
 
