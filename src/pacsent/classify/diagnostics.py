@@ -70,6 +70,15 @@ class Diagnostics:
     curve : LearningCurve or None
     top_words : dict
         Of each class, the n-grams that speak most for it.
+
+    Examples
+    --------
+    >>> proba = np.array([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]])
+    >>> found = Diagnostics(
+    ...     ["no", "yes"], np.array([[1, 0], [1, 1]]), proba, np.array([0, 1, 1]), None, {}
+    ... )
+    >>> round(found.accuracy, 3), round(found.brier, 3)
+    (0.667, 0.44)
     """
 
     classes: list

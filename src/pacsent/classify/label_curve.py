@@ -36,6 +36,13 @@ class LearningCurve:
         Labels that were given.
     sizes, n_tested, n_errors : arrays
         Labels fitted on, texts left out and errors on them.
+
+    Examples
+    --------
+    >>> one = np.array([[0.12, 0.5, 0.02]])  # an error of 0.12 with 400 labels, 0.02 in the end
+    >>> curve = LearningCurve(400, np.ones(1), np.ones(1), np.ones(1), one)
+    >>> curve.more_labels(0.07)
+    'About 1,200 more labels for an error rate of 7.0% (1,200 to 1,200).'
     """
 
     n: int

@@ -22,6 +22,9 @@ class SuspiciousLabel(NamedTuple):
     `score` is the logarithm of the odds of the suggested class against the given one, by
     classifiers that were not fitted on the text, less what is usual in the two classes; with what
     near-duplicates add.
+
+    >>> SuspiciousLabel(7, "up", "down", 3.2, "1 near-duplicate with another label").row
+    7
     """
 
     row: int

@@ -32,7 +32,7 @@ def krippendorff_alpha(answers: Iterable[Iterable]) -> float | None:
     Examples
     --------
     >>> round(krippendorff_alpha([["a", "a"], ["b", "b"], ["a", "b"], ["b", "b", "b"]]), 3)
-    0.591
+    0.556
     """
     compared = [Counter(some) for each in answers if len(some := list(each)) > 1]
     totals: Counter = sum(compared, Counter())

@@ -34,7 +34,7 @@ from pacsent.text.texts import as_texts
 
 SIZES = tuple(int(20 * 1.5**j) for j in range(N_MODELS))  # teaching labels of certified models
 _AHEAD = 40  # texts chosen at once, at least
-_HELD = 600.0  # seconds for which a text that a tab shows is offered to no other
+_HELD = 120.0  # seconds for which a text that a tab shows is offered to no other
 _OVERLAP = 0.1  # of the answers of an annotator are to texts that others have labelled
 JUDGE, TEACH, AGAIN = "judge", "teach", "agreement"
 
@@ -83,11 +83,11 @@ class Labelling:
     Examples
     --------
     >>> import tempfile
-    >>> texts = [f"{w} film {c}" for c in "abcdefgh" for w in ("good", "bad", "fine", "dull")]
+    >>> texts = [f"{w} {c * 3} {c * 4}" for c in "abcdefgh" for w in ("good", "bad")]
     >>> with Labelling(texts, ["up", "down"], tempfile.mkdtemp(), words=None) as labelling:
     ...     for _ in range(6):
     ...         task = labelling.next("ann")
-    ...         labelling.answer(task.row, "up" if task.text[0] in "gf" else "down", "ann")
+    ...         labelling.answer(task.row, "up" if task.text[0] == "g" else "down", "ann")
     ...     labelling.status()["n_labels"]
     6
     """
@@ -114,11 +114,12 @@ class Labelling:
             "classes": self.classes, "judging": check_probability("judging", judging),
             "delta": self.delta, "seed": random_state,
         }  # fmt: skip
+        units = _units(self.texts)
         self.folder = Path(folder)
         self._journal = _opened(self.folder / "journal.jsonl", head)
         seed = self._journal.head["seed"]
         self.key = hashlib.sha256(f"key {seed}".encode()).hexdigest()[:24]
-        self.judging, self.teaching = _streams(self.texts, judging, seed)
+        self.judging, self.teaching = _streams(units, judging, seed)
         self._judges = frozenset(self.judging)
         self._lock = threading.RLock()
         self._answers: dict[int, dict[str, Any]] = {}  # row -> annotator -> label, None: skipped
@@ -358,6 +359,8 @@ class Labelling:
         if certificate is not None:
             found |= {"accuracy": 1 - certificate.error, "certified_error": certificate.bound,
                       "n_judged": certificate.n, "n_taught": certificate.n_taught}  # fmt: skip
+        # labels behind a judging text that another tab shows
+        found["n_waiting"] = 0 if certificate is None else found["n_judge"] - certificate.n
         bound = found["certified_error"]
         found["reached"] = bool(self.goal and bound is not None and bound <= self.goal)
         return found
@@ -413,20 +416,25 @@ def _opened(path, head) -> Journal:
     return Journal(path, head)
 
 
-def _streams(texts, judging, seed) -> tuple[list[int], list[int]]:
-    """Rows that judge, in a random order, and rows that teach: one of each unit of near-duplicates.
+def _units(texts) -> np.ndarray:
+    """The unit of near-duplicates of each text, -1 for texts without a word."""
+    words = np.array([any(c.isalnum() for c in text) for text in texts], bool)
+    units = np.full(len(texts), -1)
+    units[words] = text_units([text for text, has in zip(texts, words) if has])
+    if (n := np.unique(units[words]).size) < 4:
+        raise ValueError(
+            f"texts must hold at least four different texts with words. Got {n} instead."
+        )
+    return units
+
+
+def _streams(units, judging, seed) -> tuple[list[int], list[int]]:
+    """Rows that judge, in a random order, and rows that teach: one of each unit.
 
     Which text judges is drawn before any label is known, and does not depend on the model.
     """
-    rng = np.random.default_rng([seed, 1])
-    order = rng.permutation(len(texts))
-    words = np.array([any(c.isalnum() for c in text) for text in texts], bool)
-    order = order[words[order]]
-    units = text_units([texts[i] for i in order])
-    firsts = order[np.sort(np.unique(units, return_index=True)[1])].tolist()
-    if len(firsts) < 4:
-        raise ValueError(
-            f"texts must hold at least four different texts with words. Got {len(firsts)} instead."
-        )
+    order = np.random.default_rng([seed, 1]).permutation(units.size)
+    order = order[units[order] >= 0]
+    firsts = order[np.sort(np.unique(units[order], return_index=True)[1])].tolist()
     n_judge = min(max(1, round(judging * len(firsts))), len(firsts) - 2)
     return firsts[:n_judge], firsts[n_judge:]

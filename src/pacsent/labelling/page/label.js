@@ -5,8 +5,8 @@ const key = given.get("key") || "", who = given.get("who") || "";
 // a reload shows the same text again; a second tab gets another one
 let tab = sessionStorage.getItem("tab");
 if (!tab) { tab = [...crypto.getRandomValues(new Uint8Array(8))].map(b => b.toString(16)).join(""); sessionStorage.setItem("tab", tab); }
-let task = null, busy = false, rung = false, classes = [];
-const percent = x => (Math.ceil(x * 1000 - 1e-9) / 10).toFixed(1) + " %";
+let task = null, busy = false, rung = false, classes = [], shown = 0;
+const percent = x => (Math.ceil(x * 1000 - 1e-9) / 10).toFixed(1) + "\u00a0%";
 
 function made(name, text, kind) {
   const element = document.createElement(name);
@@ -36,7 +36,7 @@ async function ask(path, more) {
 
 async function go(path, more) {
   const found = await ask(path, more);
-  if (found) { show(found.task); stand(found.status); document.body.dataset.ready = "yes"; document.body.dataset.n = found.status.n_labels; }
+  if (found) { show(found.task); stand(found.status); document.body.dataset.ready = "yes"; document.body.dataset.n = found.status.n_labels; document.body.dataset.shown = ++shown; }
 }
 
 function show(next) {
@@ -72,11 +72,11 @@ function stand(status) {
   if (status.goal !== null) $("mark").style.left = 100 * status.goal + "%";
   $("goal").textContent = status.reached ? `Stop: at most ${percent(status.goal)} with ${sure} % confidence.` : status.goal === null ? "" : `Goal: at most ${percent(status.goal)}.`;
   $("certified").textContent = bound === null ? (status.first_model > 0 ? `The first classifier is fitted after ${status.first_model} more texts that teach.` : "The first classifier is being fitted.") : `Certified: the error rate is at most ${percent(bound)} with ${sure} % confidence.`;
-  $("accuracy").textContent = status.accuracy === null ? "" : `Estimate: ${(100 * status.accuracy).toFixed(1)} % of ${status.n_judged} judging texts are right.`;
+  $("accuracy").textContent = status.accuracy === null ? "" : `Estimate: ${(100 * status.accuracy).toFixed(1)} % of ${status.n_judged} judging texts are right.` + (status.n_waiting > 0 ? ` ${status.n_waiting} more count when the judging text that another tab shows is answered.` : "");
   $("which").textContent = bound === null ? "" : `The certified error is that of the classifier fitted on the first ${status.n_taught} texts that taught. The next one is fitted when there are half as many more.`;
   $("counts").textContent = classes.map((label, at) => `${label}: ${status.counts[at]}`).join(" · ");
   const found = status.agreement;
-  $("agreement").textContent = found ? `Agreement on ${found.texts} texts: ${found.measure} ${found.value === null ? "not defined" : found.value.toFixed(2)} (${found.same} the same).` : "";
+  $("agreement").textContent = found ? `Agreement on ${found.texts} text${found.texts === 1 ? "" : "s"}: ${found.measure} ${found.value === null ? "not defined" : found.value.toFixed(2)} (${found.same} the same).` : "";
   if (status.reached && !rung) ring();
   rung = status.reached;
 }
