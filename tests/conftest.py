@@ -39,9 +39,10 @@ MAY_SKIP = {
 # The first compiles the kernels of all methods; those beside it need none, or others, so that two
 # processes seldom compile the same.
 LONGEST_FIRST = [
-    "test_sklearn_api.py", "test_report.py", "test_skipgram.py", "test_archives.py",
-    "test_architecture.py", "test_fuzz.py", "test_docs.py", "test_serve.py", "test_classify.py",
-    "test_hostile.py", "test_guarantees.py", "test_certificates.py", "test_cli_classify.py",
+    "test_sklearn_api.py", "test_report.py", "test_skipgram.py", "test_fuzz.py", "test_serve.py",
+    "test_guarantees.py", "test_classify.py", "test_hostile.py", "test_negative_sampling.py",
+    "test_kinds.py", "test_certificates.py", "test_procedures.py", "test_cli_classify.py",
+    "test_continuation.py",
 ]  # fmt: skip
 
 
