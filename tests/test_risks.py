@@ -46,19 +46,6 @@ def test_golden_risks_and_gradients(golden):
         assert_allclose(found.grad_rho[0], row["grad_rho"], atol=1e-12)
 
 
-def test_golden_log_loss(golden):
-    methods, A_hat, counts, p_noise = example(golden)
-    case = methods["pb_neg_expected"]
-    for row in case["rows"]:
-        if row["method"] != "PB-neg":
-            continue
-        s = row["sentence"]
-        loss = risks.log_loss(
-            case["mu"][s], np.exp(case["rho"][s]), counts[s], A_hat, p_noise, n_negatives=case["k"]
-        )
-        assert_allclose(loss[0], row["data"], atol=1e-9)
-
-
 def numeric_gradient(function, x, step=1e-6):
     gradient = np.empty_like(x)
     for i in range(x.size):
@@ -80,21 +67,6 @@ def test_gradients_of_the_zero_one_risk(rng):
     mu, rho = mu.astype(float), np.log(var)
     assert_allclose(found.grad_mu, numeric_gradient(lambda x: total(x, rho), mu), atol=1e-8)
     assert_allclose(found.grad_rho, numeric_gradient(lambda x: total(mu, x), rho), atol=1e-8)
-
-
-def test_gradients_of_the_log_loss(rng):
-    mu, var, counts, A_hat, p_noise = made_up(rng, n=2)
-    settings = {"bias": 0.3, "n_negatives": 4}
-
-    def total(mu, rho):
-        return risks.log_loss(mu, np.exp(rho), counts, A_hat, p_noise, **settings).sum()
-
-    _, grad_mu, grad_rho = risks.log_loss(
-        mu, var, counts, A_hat, p_noise, gradients=True, **settings
-    )
-    mu, rho = mu.astype(float), np.log(var)
-    assert_allclose(grad_mu, numeric_gradient(lambda x: total(x, rho), mu), atol=1e-7)
-    assert_allclose(grad_rho, numeric_gradient(lambda x: total(mu, x), rho), atol=1e-7)
 
 
 def test_the_risk_is_what_drawing_vectors_gives(rng):

@@ -135,21 +135,20 @@ def test_a_ray_dataset_gets_its_vectors(cluster, folder, model, vectorizer):
 
 
 @pytest.mark.extra
-def test_an_actor_that_is_killed_loses_no_row(cluster, folder, tmp_path, model, vectorizer):
-    """The file's first actor is killed while it works on it."""
+def test_a_process_that_is_killed_loses_no_row(cluster, folder, tmp_path, model, vectorizer):
+    """The file's first process is killed while it works on it."""
     from pacsent.scale import engines
 
-    mark = tmp_path / "killed"
+    mark, work = tmp_path / "killed", engines._work
 
-    class Deadly(engines._Actor):
-        def work(self, task):
-            if task.shard.source.endswith("3.parquet") and not os.path.exists(mark):
-                open(mark, "w").close()
-                os.kill(os.getpid(), signal.SIGKILL)
-            return super().work(task)
+    def deadly(task):
+        if task.shard.source.endswith("3.parquet") and not os.path.exists(mark):
+            open(mark, "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return work(task)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engines, "_Actor", Deadly)
+        patch.setattr(engines, "_work", deadly)
         manifest = scale.embed_shards(
             model, [folder], tmp_path / "out", keep_columns=["id"], engine=scale.on_ray()
         )
@@ -157,21 +156,20 @@ def test_an_actor_that_is_killed_loses_no_row(cluster, folder, tmp_path, model, 
     check(tmp_path / "out", vectorizer)
 
 
-def slowly(engines, begun):
-    """An actor whose files take half a second, and which tells that it has begun."""
+def slowly(work, begun):
+    """Work whose files take half a second, and which tells that it has begun."""
 
-    class Slow(engines._Actor):
-        def work(self, task):
-            (begun / f"{os.getpid()}").touch()
-            time.sleep(0.5)
-            return super().work(task)
+    def slow(task):
+        (begun / f"{os.getpid()}").touch()
+        time.sleep(0.5)
+        return work(task)
 
-    return Slow
+    return slow
 
 
 @pytest.mark.extra
 def test_a_node_that_is_killed_loses_no_row(cluster, folder, tmp_path, model, vectorizer):
-    """One of two node processes is killed, with all its actors, while files are worked on."""
+    """One of two node processes is killed, with all its workers, while files are worked on."""
     from pacsent.scale import engines
 
     made, nodes = cluster
@@ -187,7 +185,7 @@ def test_a_node_that_is_killed_loses_no_row(cluster, folder, tmp_path, model, ve
             yield result
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engines, "_Actor", slowly(engines, begun))
+        patch.setattr(engines, "_work", slowly(engines._work, begun))
         manifest = scale.embed_shards(
             model, [folder], tmp_path / "out", keep_columns=["id"], engine=engine, n_jobs=4
         )
@@ -207,11 +205,11 @@ def test_a_driver_that_is_killed_and_started_again_loses_no_row(
 import time
 from pacsent import scale
 from pacsent.scale import engines
-class Slow(engines._Actor):
-    def work(self, task):
-        time.sleep(1.0)
-        return super().work(task)
-engines._Actor = Slow
+work = engines._work
+def slow(task):
+    time.sleep(1.0)
+    return work(task)
+engines._work = slow
 scale.embed_shards({model!r}, [{str(folder)!r}], {str(out)!r}, keep_columns=["id"], n_jobs=1,
                    engine=scale.on_ray({made.address!r}))
 """

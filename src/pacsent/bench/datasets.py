@@ -297,21 +297,10 @@ def find(name: str, data: str | Path | None = None) -> Path:
 
 
 def load(name: str, data: str | Path | None = None, *, verify: bool = True) -> Dataset | Pairs:
-    """Read a dataset from its archive or unpacked folder, and check what is known about it.
+    """Read a dataset, a key of `DATASETS`, from its archive or unpacked folder; "stsb" gives Pairs.
 
-    Parameters
-    ----------
-    name : str
-        A key of `DATASETS`.
-    data : path or None
-        The folder with the archives; None takes PACSENT_DATA.
-    verify : bool, default=True
-        Compare the content with the known digest, and refuse another. The counts, classes and
-        encoding are checked always.
-
-    Returns
-    -------
-    Dataset, or Pairs for "stsb"
+    `data` is the folder with the archives; None takes PACSENT_DATA. Counts, classes and encoding
+    are checked; `verify` also compares the content with the known digest, and refuses another.
     """
     path, entry, loaded, digest = _read(name, data)
     if len(loaded) == 3:  # sentence pairs

@@ -34,10 +34,8 @@ _TEXT = "It was the best of times, it was the worst of times, it was the age of 
 def examine(*, measure: bool = True) -> dict[str, Any]:
     """Processor, threads, GPU, caches, versions, and advice; one object, ready for JSON.
 
-    Parameters
-    ----------
-    measure : bool, default=True
-        Read some text with the English model and time it; compiles what is not in the cache.
+    With `measure` some text is read with the English model and timed, which compiles what is not in
+    the cache.
 
     >>> found = examine(measure=False)
     >>> found["versions"]["pacsent"] == pacsent.__version__

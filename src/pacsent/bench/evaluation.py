@@ -374,6 +374,9 @@ def evaluate(
 ) -> Result:
     """Score sentence vectors by the paper's protocol: test accuracy, mean and sd over seeds.
 
+    lam, C and L2 normalisation are chosen by five-fold cross-validation on the training part. The
+    vectorizer is fitted on the training texts, all of them, without labels.
+
     Parameters
     ----------
     method : str or transformer
@@ -383,31 +386,19 @@ def evaluate(
         From `pacsent.bench.datasets.load`, `read_labelled` or `generate(...).dataset()`.
     words : WordVectors or None
         The word vectors; not needed where `method` is a transformer or "tf-idf".
-    lams : sequence of float or None
-        Values of lam to choose from; None takes the paper's for methods that have one.
+    lams, Cs : sequence of float
+        Values to choose from, ascending; `lams` None takes the paper's for methods that have one.
     seeds : sequence of int, default=(0, 1, 2)
         Each seed draws other folds, another split where the dataset has none, and other random
         numbers for methods that use them.
-    Cs : sequence of float
-        Inverse penalties to choose from, ascending.
     n_jobs : int or None
-        Threads of the vectorizer and of the classifier's grid; None and -1 take every core, -2 all
-        but one.
+        Threads; None and -1 take every core, -2 all but one.
     device : str or None
         Passed to methods that can run on a GPU.
     save_classifiers : path or None
         A folder for the classifiers, one .npz for each seed of plain arrays.
     verbose : bool, default=False
         Show progress on stderr.
-
-    Returns
-    -------
-    Result
-
-    Notes
-    -----
-    lam, C and L2 normalisation are chosen by five-fold cross-validation on the training part. The
-    vectorizer is fitted on the training texts, all of them, without labels.
 
     Examples
     --------

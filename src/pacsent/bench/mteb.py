@@ -20,14 +20,9 @@ from pacsent.maths.arrays import unit_rows
 class Encoder:
     """Sentence vectors as mteb's EncoderProtocol asks for them.
 
-    Parameters
-    ----------
-    model : str, path, WordVectors, or any encoder
-    method : str, optional
-        For word vectors, one that learns nothing from text; by default the encoder of sentences
-        that they come with, or SIF-sum.
-    name : str, optional
-        `owner/name` under which mteb keeps the results.
+    `model` is a name, path, WordVectors, or any encoder. For word vectors, `method` is one that
+    learns nothing from text; by default the encoder of sentences that they come with, or SIF-sum.
+    mteb keeps the results under `name`, owner/name.
 
     >>> from pacsent.bench.mteb import Encoder
     >>> encoder = Encoder("english")

@@ -207,19 +207,9 @@ def certificate_rows(results: Sequence[dict]) -> tuple[list[str], list[list[str]
     header += ["kind", "KL", "n", "delta"]
     rows = []
     for r in found:
-        true = r.get(check)
-        rows.append(
-            [
-                r["label"],
-                TITLES.get(r["dataset"], r["dataset"]),
-                "" if true is None else f"{true:.4f}",
-                rounded_up(r["risk_bound"], 4),
-                r["certificate_kind"],
-                f"{r['kl']:.1f}",
-                f"{r['n']:,}",
-                f"{r['delta']:g}",
-            ]
-        )
+        risks = "" if r.get(check) is None else f"{r[check]:.4f}", rounded_up(r["risk_bound"], 4)
+        about = r["certificate_kind"], f"{r.get('kl', 0.0):.1f}", f"{r['n']:,}", f"{r['delta']:g}"
+        rows.append([r["label"], TITLES.get(r["dataset"], r["dataset"]), *risks, *about])
     return header, rows
 
 

@@ -124,20 +124,11 @@ def reproduce(
     that was interrupted goes on where it stopped. A folder that holds results of other word vectors
     or other data is refused, so that no table mixes them.
 
-    Parameters
-    ----------
-    only : sequence of str or None
-        Rows, datasets or kinds ("classification", "few-labels", "similarity", "map",
-        "certificate"; "paper" for the rows of the paper's table).
-    quick : bool, default=False
-        One seed, three values of C, two of lam: to see that everything works.
-    save_classifiers : bool, default=False
-        Keep the classifiers under `out/classifiers`.
-    time_limit : float or None
-        Seconds after which no further result is begun; run again to go on.
-    report : callable or None
-        Called with one line for each result, and for each row that was left out and why; a
-        progress bar is shown as well.
+    `only` names rows, datasets or kinds ("classification", "few-labels", "similarity", "map",
+    "certificate"; "paper" for the rows of the paper's table). `quick` takes one seed, three values
+    of C, two of lam: to see that everything works. After `time_limit` seconds no further result is
+    begun; run again to go on. `report` is called with one line for each result, and for each row
+    that was left out and why; a progress bar is shown as well.
     """
     folder = Path(out)
     used = tuple(seeds)[:1] if quick else tuple(seeds)

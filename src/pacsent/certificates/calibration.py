@@ -11,8 +11,6 @@ _MOST_PAIRS = 40_000  # of each label
 def encode_ids(ids: np.ndarray, lengths: np.ndarray) -> Encoded:
     """Token ids and document lengths as `Encoded`.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> encode_ids(np.array([4, 2, 7]), np.array([1, 2])).offsets
     array([0, 1, 3])
@@ -46,16 +44,7 @@ def calibrate(
         x = (a mean_s + c).A_w + bias
 
     A logistic regression on (mean_s.A_w, A_w) with a ridge towards a = 1, c = 0; Newton's method.
-
-    Parameters
-    ----------
-    means : array, shape (n_documents, n_dims)
-        Vectors of the documents that have not seen `tokens`.
-
-    Returns
-    -------
-    scale : float
-    shift : array, shape (n_dims,)
+    `means` are vectors of the documents that have not seen `tokens`.
     """
     document, word = some_tokens(tokens, _MOST_PAIRS, rng)
     noise = rng.choice(p_noise.size, document.size, p=p_noise)

@@ -30,14 +30,8 @@ _RULES = (
     (math.isfinite, "a finite number", "bias scale low high"),
 )  # fmt: skip
 RANGES = {name: (right, rule) for right, rule, names in _RULES for name in names.split()}
-_TYPES: dict[str, Any] = {
-    "str": str,
-    "float": (float, int),
-    "int": int,
-    "dict": dict,
-    "list": list,
-    "tuple": tuple,
-}
+_TYPES: dict[str, Any] = {kind.__name__: kind for kind in (str, int, dict, list, tuple)}
+_TYPES["float"] = float, int
 
 
 class Verified(NamedTuple):

@@ -38,19 +38,14 @@ _SPLITS = (0.3, 0.1)  # below, and from there on
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuationOptions(CertifyOptions):
-    """Options of `certify`, with those of `CertifyOptions`.
+    """Options of `certify`, with those of `CertifyOptions`; `share` and `anytime` are there too.
 
     Attributes
     ----------
-    share : float, default=0.8
-        The first part of a document, in reading order, that makes its vector.
     n_noise : int, default=256
         Noise words drawn for each document.
     bound : {"betting", "maurer-pontil", "chernoff"}, default="betting"
         The bound on the mean of the documents' losses.
-    anytime : bool, default=False
-        Keep the documents in their order and use bets that do not depend on their number. The bound
-        then holds after every document of a stream at once.
     split : float or None, default=None
         Share of the documents that fits and calibrates the rule. None: 0.3, from 2,000 documents on
         0.1.
@@ -289,8 +284,6 @@ class Rule(NamedTuple):
 def cut(documents: Encoded, share: float) -> tuple[Encoded, Encoded]:
     """The first part of each document in reading order, and the rest; both have a word.
 
-    Examples
-    --------
     >>> head, tail = cut(calibration.encode_ids(np.array([4, 2, 7, 1]), np.array([4])), share=0.5)
     >>> head.ids, tail.ids
     (array([4, 2], dtype=int32), array([7, 1], dtype=int32))

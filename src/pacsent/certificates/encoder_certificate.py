@@ -39,26 +39,18 @@ class VacuousBoundWarning(UserWarning):
     """The bound is no better than guessing, so it guarantees nothing."""
 
 
-# ------------------------------------------------------------------------------------------------
-# options
-# ------------------------------------------------------------------------------------------------
+# ---- options ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
 class CertifyOptions:
     """Options of every certificate of an encoder.
 
+    `delta`, `n_candidates`, `holdout`, `overlap`, `random_state`, `n_jobs` and `verbose` are
+    described in `pacsent.certify`.
+
     Attributes
     ----------
-    delta : float, default=0.05
-        Probability that the guarantee fails.
-    n_candidates : int, default=1
-        How many methods, settings or seeds were tried, this one included, if the best of them is
-        reported. A union bound divides delta by it.
-    random_state : int or None
-        Seed of the split and of the noise words. None draws one; the certificate records it.
-    holdout : float, default=0
-        Share of the documents that nothing uses, to compare the bound with.
     split : float, default=0.1
         Share of the documents that fits and calibrates the rule.
     refit : bool, default=True
@@ -66,17 +58,11 @@ class CertifyOptions:
         refuses one that was fitted on certified text.
     calibrate : bool, default=True
         Replace the vector m by scale * m + shift, fitted on that share.
-    overlap : {"refuse", "drop"}, default="refuse"
-        What to do with documents that the word vectors were trained on.
     bias : float or None
         Added to every score. None: ln of the number of negatives the vectors were trained with, or
         of 15.
     noise_power : float, default=0.75
         Noise words are drawn by their count in the source to this power.
-    n_jobs : int or None
-        Threads. The result does not depend on it.
-    verbose : bool, default=False
-        Show progress on stderr.
 
     Examples
     --------
@@ -165,26 +151,17 @@ def _plain(value):
     return value
 
 
-# ------------------------------------------------------------------------------------------------
-# the certificate
-# ------------------------------------------------------------------------------------------------
+# ---- the certificate ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderCertificate(Certificate):
     """A guarantee about the vectors of an encoder; each kind adds its own parts.
 
-    Attributes
-    ----------
-    empirical_risk : float
-        Measured on the sample, rounded up.
-    held_out_risk : float or None
-        On `n_held_out` examples that nothing used, where there are any.
-    n_left_out, n_overlapping : int
-        Documents of fewer than two known words, and documents that the word vectors were trained
-        on; both are left out.
-    options : dict
-        What the function that made it was given.
+    The `empirical_risk` is measured on the sample and rounded up, `held_out_risk` on `n_held_out`
+    examples that nothing used, where there are any. Documents of fewer than two known words
+    (`n_left_out`) and documents that the word vectors were trained on (`n_overlapping`) are left
+    out. `options` are what the function that made it was given.
     """
 
     unit: ClassVar[str] = "documents"
@@ -350,10 +327,8 @@ class EncoderCertificate(Certificate):
 def packed_losses(losses: np.ndarray) -> str:
     """Losses in [0, 1] rounded up to 16 bits, as text: what a certificate keeps of them.
 
-    Examples
-    --------
-    >>> unpacked_losses(packed_losses(np.array([0.0, 1.0])))
-    array([0., 1.])
+    >>> unpacked_losses(packed_losses(np.array([0.0, 0.5, 1.0]))).round(4)
+    array([0. , 0.5, 1. ])
     """
     losses = np.clip(losses, 0.0, 1.0)
     steps = np.floor(losses * _STEPS)
@@ -362,13 +337,7 @@ def packed_losses(losses: np.ndarray) -> str:
 
 
 def unpacked_losses(text: str) -> np.ndarray:
-    """The losses that `packed_losses` kept, (n,) float64.
-
-    Examples
-    --------
-    >>> unpacked_losses(packed_losses(np.array([0.5]))) >= 0.5  # rounded up, never down
-    array([ True])
-    """
+    """The losses that `packed_losses` kept, (n,) float64."""
     try:
         raw = base64.b64decode(text, validate=True)
         return np.frombuffer(raw, dtype="<u2").astype(float) / _STEPS
@@ -399,9 +368,7 @@ def bound_on_mean(losses: str, name: str, delta: float, *, anytime: bool = False
     return {"empirical_risk": float(kept.mean()), "bound": float(bound)}
 
 
-# ------------------------------------------------------------------------------------------------
-# the sample
-# ------------------------------------------------------------------------------------------------
+# ---- the sample ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -441,16 +408,9 @@ class Sample:
 
     def filled(self, kind: type[EncoderCertificate], **parts: Any) -> Any:
         """A certificate with the totals that follow from its parts."""
-        draft = kind(
-            **{
-                "bound": math.nan,
-                "corrections": self.corrections,
-                "delta": float(self.options.delta),
-                "options": self.options.recorded(),
-                **self.record,
-                **parts,
-            }
-        )
+        given = {"corrections": self.corrections, "options": self.options.recorded()}
+        given |= {"bound": math.nan, "delta": float(self.options.delta), **self.record, **parts}
+        draft = kind(**given)
         return replace(draft, **draft.recompute())
 
 

@@ -19,19 +19,10 @@ _READ = 0.8  # share of a document that the encoder reads when the map is fitted
 class MappedEncoder(TransformerMixin, BaseEstimator):
     """The vectors of another encoder, mapped linearly into the space of a word table.
 
-    `fit` lets the encoder read the first 80 % of each document, and learns by ridge regression the
-    affine map to the average vector of all words of the document. The encoder reads the words that
-    are in the vocabulary, in their order.
+    `fit` lets the encoder, anything that `pacsent.encoders.as_encoder` takes, read the first 80 %
+    of each document, and learns by ridge regression the affine map to the average vector of all
+    words of the document. It reads the words that are in the vocabulary, in their order.
 
-    Parameters
-    ----------
-    encoder : encoder
-        Anything that `pacsent.encoders.as_encoder` takes.
-    word_vectors : WordVectors or str, default="english"
-        Whose table the vectors are mapped to.
-
-    Examples
-    --------
     >>> encoder = MappedEncoder(lambda texts: [[1.0, len(text)] for text in texts])
     >>> texts = ["a glass of wine", "the cat slept", "shares fell again"]
     >>> encoder.fit(texts).transform(["wine"]).shape

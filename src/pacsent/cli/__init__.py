@@ -10,7 +10,7 @@ import warnings
 
 import click
 
-from pacsent.cli import (
+from pacsent.cli import (  # noqa: F401  (each of these adds its commands)
     bench_commands,
     certificate_commands,
     classify_commands,
@@ -22,14 +22,10 @@ from pacsent.cli import (
     serve_commands,
     teach_command,
     word_commands,
-)  # fmt: skip
+)
 from pacsent.cli.command_line import cli, end_on_sigterm, one_line_warning, status_of
 
-__all__ = [
-    "bench_commands", "certificate_commands", "classify_commands", "cli", "doctor_command",
-    "embed_commands", "label_command", "main", "model_commands", "search_commands",
-    "serve_commands", "teach_command", "word_commands",
-]  # fmt: skip
+__all__ = ["cli", "main"]
 
 
 def main():

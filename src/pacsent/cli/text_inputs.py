@@ -108,10 +108,11 @@ class OneFile:
 
     def texts(self) -> Iterator[str]:
         """The texts; the columns that are kept wait for `take`."""
+        from pacsent.text.tables import listed
+
         with self.table:
             for some in self.table.batches(list(self.kept), on_bad=self.on_bad):
-                texts, columns = some.texts, some.columns
-                texts = texts if isinstance(texts, list) else texts.to_pylist()
+                texts, columns = listed(some.texts), some.columns
                 self.bad += some.bad
                 self.bad_places.update(self.n_rows + at for at in some.bad_places())
                 kept = {new: columns[name] for name, new in self.kept.items()}

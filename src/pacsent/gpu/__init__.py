@@ -18,13 +18,6 @@ from pacsent.gpu.gpu_skipgram import train_skipgram
 from pacsent.gpu.gpu_teaching import epoch_on_gpu
 
 __all__ = [
-    "WordMinimiser",
-    "WordSGD",
-    "epoch_on_gpu",
-    "fit_grid",
-    "fit_logistic",
-    "fit_w_pb_neg",
-    "require",
-    "solve_pb_neg",
-    "train_skipgram",
-]
+    "WordMinimiser", "WordSGD", "epoch_on_gpu", "fit_grid", "fit_logistic", "fit_w_pb_neg",
+    "require", "solve_pb_neg", "train_skipgram",
+]  # fmt: skip

@@ -264,12 +264,8 @@ def fit(
     max_iterations: int = 200,
     device: str = "cuda",
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One-vs-rest logistic regression in double precision; as `regressions.fit`.
-
-    Returns
-    -------
-    coef : array, shape (n_classes or 1, n_features)
-    intercept : array, shape (n_classes or 1,)
+    """(coef, intercept) of one-vs-rest logistic regression in double precision; as
+    `regressions.fit`.
     """
     device = require(device)
     design = _Design(X, np.asarray(y), n_classes, device, torch.float64)

@@ -184,13 +184,7 @@ def epoch_key(seed: int, epoch: int) -> int:
 class Trainer:
     """The two tables on the device, and launches over chunks of tokens that are there too."""
 
-    def __init__(
-        self,
-        shape: Shape,
-        keep: np.ndarray,
-        noise: np.ndarray,
-        device: "torch.device",
-    ):
+    def __init__(self, shape: Shape, keep: np.ndarray, noise: np.ndarray, device: "torch.device"):
         self.shape, self.device = shape, device
         self.n_words = len(keep)
         n_bytes = 2 * 4 * self.n_words * shape.stride
@@ -355,19 +349,13 @@ class Streamed:
 class Training:
     """What a run learns and how; what a checkpoint must agree with.
 
-    Parameters
-    ----------
-    n_dims, window, subsample, n_epochs, n_negatives, noise_power, learning_rate
-        As in SkipGram. Sub-sampling is drawn anew every epoch, the window of each centre word
-        uniformly from 1 to `window`; the rate falls linearly to learning_rate / 10,000.
-    negatives : {"shared", "pair"}, default="shared"
-        One set of noise words for all pairs of `n_centres` neighbouring centre words, or a fresh
-        set for every pair. The expected loss and gradient are the same.
-    random_state : int, default=0
-        Seed of every draw. Additions of parallel warps come in any order, so two runs agree in
-        their draws and not in their last digits.
-    n_centres : int, default=2
-        1 is slower by half; 4 is not faster and scores 2 points less in analogies.
+    Most settings are those of `SkipGram`. Sub-sampling is drawn anew every epoch, the window of
+    each centre word uniformly from 1 to `window`; the rate falls linearly to learning_rate /
+    10,000. With `negatives` "shared" one set of noise words serves all pairs of `n_centres`
+    neighbouring centre words (1 is slower by half; 4 is not faster and scores 2 points less in
+    analogies), with "pair" every pair has a fresh set; the expected loss and gradient are the same.
+    Additions of parallel warps come in any order, so two runs of a `random_state` agree in their
+    draws and not in their last digits.
     """
 
     n_dims: int = 300
@@ -416,33 +404,15 @@ def train_skipgram(
     report: Callable[[dict], object] | None = None,
     **settings: Any,
 ) -> tuple[np.ndarray, np.ndarray, list[float]]:
-    """Train both tables of Skip-gram on a GPU.
+    """Train both tables of Skip-gram on a GPU: (input_vectors, output_vectors, mean loss by epoch).
 
-    Parameters
-    ----------
-    corpus : Corpus
-        Token ids with document boundaries; windows do not cross them, and documents of any length
-        are trained whole.
-    checkpoint : path or None
-        A folder kept up to date every `checkpoint_seconds` and at the end of every epoch; where it
-        holds an unfinished run of the same settings on the same corpus, that run goes on.
-    verbose : bool
-        Show progress, running loss and speed on stderr.
-    device : str
-    segment_tokens : int or None
-        Tokens of a segment of a corpus that is streamed, for measurements and tests.
-    start : pair of arrays or None
-        Tables to start from, each (n_words, n_dims); None starts as word2vec does.
-    report : callable or None
-        Called after the run with a dict: seconds, tokens_per_second, n_pairs, n_kept, peak_bytes.
-    **settings
-        As in `Training`.
-
-    Returns
-    -------
-    input_vectors, output_vectors : arrays of float32, shape (n_words, n_dims)
-    losses : list of float
-        Mean loss of a pair, one for each epoch.
+    Documents of any length are trained whole, and windows do not cross their boundaries. The folder
+    `checkpoint` is kept up to date every `checkpoint_seconds` and at the end of every epoch; where
+    it holds an unfinished run of the same settings on the same corpus, that run goes on. `start`
+    are tables to start from; None starts as word2vec does. `segment_tokens` are those of a segment
+    of a corpus that is streamed, for measurements and tests. `report` is called after the run with
+    a dict: seconds, tokens_per_second, n_pairs, n_kept, peak_bytes. Settings are those of
+    `Training`.
     """
     training = Training(**settings)
     shape = training.shape()

@@ -13,15 +13,8 @@ def epoch_on_gpu(
 ) -> None:
     """One pass over the texts; equal to `work.run_epoch` but for rounding.
 
-    Parameters
-    ----------
-    work : teaching.table_solver.Refinement
-        Changed in place.
-    encoded : Encoded
-    targets : array, shape (n_texts, n_dims)
-    advance : callable
-        Called with the number of texts after every batch.
-    device : str
+    `work` is a `teaching.table_solver.Refinement`, changed in place; `targets` are (n_texts,
+    n_dims); `advance` is called with the number of texts after every batch.
     """
     torch, place = require_torch(), require(device)
     table, first, second = (

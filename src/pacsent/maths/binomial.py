@@ -43,8 +43,6 @@ def upper_limit(n_errors: int, n: int, delta: float, coin: float | None = None) 
 def lower_limit(n_errors: int, n: int, delta: float) -> float:
     """Clopper-Pearson: with probability 1 - delta the share is at least this.
 
-    Examples
-    --------
     >>> round(lower_limit(5, 100, 0.05), 4)
     0.0199
     """
@@ -75,8 +73,6 @@ def rank_for_sets(n: int, error: float, delta: float) -> int | None:
     A set of all labels whose score is at most the k-th smallest calibration score then misses at
     most `error` of new texts, with probability 1 - delta over the calibration texts.
 
-    Examples
-    --------
     >>> rank_for_sets(100, 0.1, 0.05), rank_for_sets(20, 0.1, 0.05)
     (96, None)
     """
@@ -91,8 +87,6 @@ def p_values(n_accepted: np.ndarray, n_errors: np.ndarray, error: float) -> np.n
 
     At most u with probability at most u if the true rate is larger than `error`; 1 for no texts.
 
-    Examples
-    --------
     >>> p_values([40, 0], [0, 0], 0.1).round(4)
     array([0.0148, 1.    ])
     """
@@ -126,8 +120,6 @@ def chance_to_pass(
 ) -> np.ndarray:
     """The probability that `p_values` is at most delta where errors have the given rate.
 
-    Examples
-    --------
     >>> chance_to_pass([100, 100, 20], [0.01, 0.1, 0.01], 0.1, 0.05).round(3)
     array([0.997, 0.024, 0.   ])
     """
@@ -142,8 +134,6 @@ def mcnemar(n_first: int, n_second: int) -> float:
 
     Given their sum, each is Binomial(sum, 1/2) if they are.
 
-    Examples
-    --------
     >>> round(mcnemar(12, 3), 4)
     0.0352
     """

@@ -68,9 +68,7 @@ def _finish(value, clip):
     return float(value) if np.ndim(value) == 0 else value
 
 
-# ------------------------------------------------------------------------------------------------
-# the kl inverse
-# ------------------------------------------------------------------------------------------------
+# ---- the kl inverse -----------------------------------------------------------------------------
 
 
 def _g(t):
@@ -89,21 +87,6 @@ def _kl_at(q, x):
     """kl(q || q + x) for 0 < q < 1, -q <= x <= 1 - q: a sum of two terms >= 0."""
     r = 1.0 - q
     return q * _g(np.maximum(x / q, -1.0)) + r * _g(np.maximum(-x / r, -1.0))
-
-
-def kl_bernoulli(q: Numbers, p: Numbers) -> Any:
-    """kl(q || p) between two coins, in nats; infinite where p excludes what q allows.
-
-    >>> round(float(kl_bernoulli(0.1, 0.2)), 6)
-    0.03669
-    """
-    q, p = np.broadcast_arrays(np.asarray(q, dtype=float), np.asarray(p, dtype=float))
-    inside = (q > 0) & (q < 1)
-    safe = np.where(inside, q, 0.5)
-    value = _kl_at(safe, np.where(inside, p - safe, 0.0))
-    with np.errstate(divide="ignore"):
-        value = np.where(q <= 0, -np.log1p(-p), np.where(q >= 1, -np.log(p), value))
-    return np.maximum(value, 0.0)  # no minus zero
 
 
 def _displacement(q, c, room, sign):
@@ -143,26 +126,12 @@ def kl_inverse(q: Numbers, c: Numbers, *, upper: bool = True, derivatives: bool 
 
         upper:  sup {p : kl(q || p) <= c},     lower:  inf {p : kl(q || p) <= c}
 
-    Parameters
-    ----------
-    q : float or array in [0, 1]
-        The observed rate.
-    c : float or array, >= 0
-        The budget in nats; may be infinite.
-    upper : bool, default=True
-        Which end. The upper end is never below the true one, the lower end never above.
-    derivatives : bool, default=False
-        Also return dp/dq and dp/dc (to working precision, not rounded).
-
-    Returns
-    -------
-    p : float or array
-    dp_dq, dp_dc : float or array, only with `derivatives`
+    q is the observed rate, c the budget in nats, which may be infinite. The upper end is never
+    below the true one, the lower end never above. With `derivatives`, (p, dp/dq, dp/dc), the last
+    two to working precision, not rounded:
 
         D = (p - q) / (p (1 - p));   dp/dc = 1/D;   dp/dq = (ln((1-q)/(1-p)) - ln(q/p)) / D
 
-    Examples
-    --------
     >>> round(kl_inverse(0.1, 0.05), 6), round(kl_inverse(0.1, 0.05, upper=False), 6)
     (0.220079, 0.031278)
     """
@@ -215,19 +184,15 @@ def _lower(q, c):
     return np.where((q >= 1) & (c > 0), _down(np.exp(-c), 4), p)
 
 
-# ------------------------------------------------------------------------------------------------
-# the bounds
-# ------------------------------------------------------------------------------------------------
+# ---- the bounds ---------------------------------------------------------------------------------
 
 
 def ln_xi(n: Numbers) -> Any:
     """ln xi(n), xi(n) = sum_k C(n,k) (k/n)^k (1-k/n)^(n-k); rounded up. Always <= ln(2 sqrt n).
 
-    Notes
-    -----
     xi(n) = sum_j n! / ((n-j)! n^j): each term is the one before times (n-j+1)/n. The sum is cut
-    where the terms fall below 1e-20 and the rest is bounded by a geometric series. For
-    n > 1,000,000 the expansion sqrt(pi n/2) + 2/3 + sqrt(pi/(2n))/12, whose next term is negative.
+    where the terms fall below 1e-20 and the rest is bounded by a geometric series. For n >
+    1,000,000 the expansion sqrt(pi n/2) + 2/3 + sqrt(pi/(2n))/12, whose next term is negative.
 
     >>> round(ln_xi(200), 8)
     2.91226609
@@ -275,15 +240,8 @@ def catoni(
 
         (1 - exp(-C empirical_risk - (kl + ln(1/delta)) / n)) / (1 - exp(-C)),   C = lam / n
 
-    Parameters
-    ----------
-    empirical_risk, kl, n, delta : float or array
-        As for every bound of this module.
-    lam : float or array, > 0
-        Trade-off, of the order of n. Choosing it after looking at the sample voids the bound:
-        use `catoni_over_grid`.
-    clip : bool, default=True
-        Return at most 1.
+    `lam` is a trade-off of the order of n. Choosing it after looking at the sample voids the bound:
+    use `catoni_over_grid`.
 
     >>> round(catoni(0.1, 5, 200, 0.05, lam=200), 4)
     0.2066
@@ -307,10 +265,7 @@ def catoni_over_grid(
 ) -> Any:
     """The best Catoni bound over a grid of `lam`, each at delta / (size of the grid).
 
-    Parameters
-    ----------
-    lams : array, or None
-        The grid, fixed before the sample is seen. None: n * 0.01 * 2^(j/2), j = 0..22.
+    The grid `lams` is fixed before the sample is seen; None: n * 0.01 * 2^(j/2), j = 0..22.
 
     >>> round(catoni_over_grid(0.1, 5, 200, 0.05), 4)
     0.2284
@@ -328,21 +283,14 @@ def catoni_over_grid(
 
 
 def maurer(
-    empirical_risk: Numbers,
-    kl: Numbers,
-    n: Numbers,
-    delta: Numbers,
-    *,
-    constant: str = "sqrt",
+    empirical_risk: Numbers, kl: Numbers, n: Numbers, delta: Numbers, *, constant: str = "sqrt"
 ) -> Any:
     """The kl bound of Langford, Seeger and Maurer; holds for every posterior at once.
 
         sup {p : kl(empirical_risk || p) <= (kl + ln(constant / delta)) / n}
 
-    Parameters
-    ----------
-    constant : {"sqrt", "xi"}, default="sqrt"
-        2 sqrt(n), or the exact xi(n) <= 2 sqrt(n), which is tighter by 0.46 nats for large n.
+    The constant is "sqrt", 2 sqrt(n), or "xi", the exact xi(n), which is tighter by 0.46 nats for
+    large n.
 
     >>> round(maurer(0.1, 5, 200, 0.05), 4), round(maurer(0.1, 5, 200, 0.05, constant="xi"), 4)
     (0.2294, 0.2265)
@@ -406,10 +354,7 @@ def thiemann(
 
         empirical_risk / (1 - lam/2) + (kl + ln(constant / delta)) / (n lam (1 - lam/2))
 
-    Parameters
-    ----------
-    lam : float or array in (0, 2), or None
-        None takes the best one, which costs nothing here, and where the bound equals `quadratic`.
+    `lam` None takes the best one, which costs nothing here, and where the bound equals `quadratic`.
 
     >>> round(thiemann(0.1, 5, 200, 0.05), 4)
     0.2773
@@ -460,8 +405,6 @@ def squared_loss_complexity(
     -ln(1 - x)/x grows with x, so the sum is at most that of x_s times -ln(1 - largest)/largest.
     Infinite where the largest x_s is not below 1.
 
-    Examples
-    --------
     >>> near = squared_loss_complexity(10.0, 100, 0.05, 0.01, 2, Distances(1.0, 1.0, 5.0))
     >>> round(near, 4)
     3.0508
@@ -480,11 +423,6 @@ def binomial_tail(n_errors: Numbers, n: Numbers, delta: Numbers) -> Any:
     """The test-set bound, for comparison: one classifier fixed beforehand, errors counted.
 
         sup {p : P(Binomial(n, p) <= n_errors) >= delta}        (Clopper-Pearson, one-sided)
-
-    Parameters
-    ----------
-    n_errors : int or array
-        Errors on n fresh independent examples.
 
     >>> round(binomial_tail(20, 200, 0.05), 4)
     0.142
@@ -510,8 +448,6 @@ def binomial_tail(n_errors: Numbers, n: Numbers, delta: Numbers) -> Any:
 class NamedBound(NamedTuple):
     """A bound, its value, and what it asks of whoever uses it.
 
-    Examples
-    --------
     >>> NamedBound('a bound', 0.25, 'for any posterior').value
     0.25
     """
@@ -526,13 +462,8 @@ def compare(
 ) -> list[NamedBound]:
     """All bounds of this module on the same numbers, smallest assumptions first.
 
-    Parameters
-    ----------
-    lam : float or None
-        For `catoni`; None takes n, a guess that has to be made before the sample is seen.
+    `lam` is for `catoni`; None takes n, a guess that has to be made before the sample is seen.
 
-    Examples
-    --------
     >>> [(bound.name, round(bound.value, 3)) for bound in compare(0.1, 5.0, 200, 0.05)][:2]
     [('kl inverse, xi(n)', 0.226), ('kl inverse, 2 sqrt(n) (Maurer)', 0.229)]
     """

@@ -61,16 +61,8 @@ def laplace(
 ) -> Laplace:
     """Mode and evidence for signs +-1 under the kernel K, by Newton's method (Rasmussen, alg. 3.1).
 
-    Parameters
-    ----------
-    K : array, (n, n)
-    signs : array of +-1, (n,)
-    weights : array, (n,), optional
-        How much each text counts.
-    start : array, (n,), optional
-        A guess of the mode.
-    offset : array, (n,), optional
-        Mean of the prior; f is what is added to it.
+    `weights` say how much each text counts, `start` is a guess of the mode, and `offset` the mean
+    of the prior, to which f is added.
     """
     n = signs.size
     weights = np.ones(n) if weights is None else weights

@@ -20,13 +20,9 @@ VARIANCES = ("exact", "paper-loss", "printed")
 
 
 def l2_coefficients(
-    n_tokens: Numbers,
-    weight: Numbers,
-    precision: Numbers,
-    lam: Numbers,
-    variance: str = "exact",
+    n_tokens: Numbers, weight: Numbers, precision: Numbers, lam: Numbers, variance: str = "exact"
 ) -> Any:
-    """Where a weighted squared loss and a Gaussian prior meet.
+    """Where a weighted squared loss and a Gaussian prior meet: (c_A, c_B, var_Q) of each sentence.
 
         loss = sum_w beta_w / 2 E|A_w - h|^2 + KL(Q || P) / lam,    P = product of N(B_w, 1/p_w I)
         mu = c_A * sum_w beta_w A_w + c_B * sum_w p_w B_w
@@ -35,7 +31,8 @@ def l2_coefficients(
     Parameters
     ----------
     n_tokens : array, shape (n_sentences,)
-        Number of experts in the prior. Only the paper's own variances depend on it.
+        Number of experts in the prior. Only the paper's own variances depend on it. Sentences
+        without tokens get 0, 0 and nan.
     weight, precision : array, shape (n_sentences,)
         Sums over the tokens of beta_w and of p_w.
     lam : float or array, shape (n_sentences,)
@@ -43,11 +40,6 @@ def l2_coefficients(
     variance : {"exact", "paper-loss", "printed"}
         The minimiser under the true KL; under the KL that the paper writes, which counts the
         logarithm n_tokens times; or the formula printed in the paper, which minimises neither.
-
-    Returns
-    -------
-    c_A, c_B, var_Q : array, shape (n_sentences,)
-        Sentences without tokens get 0, 0 and nan.
 
     Examples
     --------
@@ -152,24 +144,6 @@ def cosine_of_means(Q: tuple, R: tuple, *, pairwise: bool = False) -> Any:
     products = mu_Q @ mu_R.T if pairwise else (mu_Q * mu_R).sum(axis=1)
     norms = norms_Q[:, None] * norms_R if pairwise else norms_Q * norms_R
     return np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
-
-
-def log_expected_likelihood(Q: tuple, R: tuple, *, pairwise: bool = False) -> Any:
-    """ln of the integral of Q times R, as it is: no similarity, see `log_likelihood_kernel`.
-
-        -|mu_Q - mu_R|^2 / (2 v) - n_dims/2 ln(2 pi v),   v = var_Q + var_R
-
-    The second term is larger the narrower the two are, whatever their means: long texts would be
-    similar to everything.
-
-    >>> Q = (np.array([[0.0]]), np.ones(1))
-    >>> log_expected_likelihood(Q, Q).round(4)  # ln of 1 / sqrt(4 pi)
-    array([-1.2655])
-    """
-    squared, var_Q, var_R, n_dims = _compared(Q, R, pairwise)
-    v = var_Q + var_R
-    with np.errstate(divide="ignore", invalid="ignore"):  # two points: ln 0
-        return -squared / (2 * v) - 0.5 * n_dims * np.log(2 * np.pi * v)
 
 
 def log_likelihood_kernel(Q: tuple, R: tuple, *, pairwise: bool = False) -> Any:

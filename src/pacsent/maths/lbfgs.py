@@ -42,28 +42,13 @@ def minimise(
 ) -> Minima:
     """Every row of `start` to its own minimum; a row's objective falls or stays.
 
-    Parameters
-    ----------
-    evaluate : callable
-        `evaluate(rows, x)` gives gradients and values, or None for values: then a step is kept if
-        the gradients at its ends say that a convex function fell.
-    precondition : callable
-        `precondition(rows, q)`: the inverse Hessian to begin with, row by row.
-    start : array, shape (n, width)
-    is_solved : callable
-        `is_solved(rows, x, gradients, directions)`: which rows are where they should be.
-    max_iter : int
-        Evaluations of a row at most.
-    memory : int, default=6
-        Pairs that are remembered.
-    limit : callable or None
-        Shortens directions in place.
-    last_step : bool, default=False
-        A row that is solved takes the step that is at hand: it costs nothing more.
-
-    Notes
-    -----
-    A row whose preconditioned gradient leads uphill, or nowhere, is left where it is.
+    `evaluate(rows, x)` gives gradients and values, or None for values: then a step is kept if the
+    gradients at its ends say that a convex function fell. `precondition(rows, q)` is the inverse
+    Hessian to begin with, and `is_solved(rows, x, gradients, directions)` says which rows are where
+    they should be. A row is evaluated `max_iter` times at most, `memory` pairs are remembered, and
+    `limit` shortens directions in place. With `last_step` a row that is solved takes the step that
+    is at hand: it costs nothing more. A row whose preconditioned gradient leads uphill, or nowhere,
+    is left where it is.
     """
     xp = _library(start)
     value, n_iter = xp.full_like(start[:, 0], np.inf), xp.zeros_like(start[:, 0], dtype=xp.int64)

@@ -99,19 +99,8 @@ def alternating_weights(n_terms: int = _N_TERMS) -> np.ndarray:
 
 
 def gaussian_logistic(a: Numbers, v: Numbers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(f, f1, f2): expected softplus, sigmoid and sigmoid' of x ~ N(a, v).
+    """(f, f1, f2): expected softplus, sigmoid and sigmoid' of x ~ N(a, v), v >= 0; they broadcast.
 
-    Parameters
-    ----------
-    a, v : arrays that broadcast against each other
-        Mean and variance of the score; v >= 0.
-
-    Returns
-    -------
-    f, f1, f2 : arrays of the broadcast shape
-
-    Examples
-    --------
     >>> f, f1, f2 = gaussian_logistic(0.7, 150.0)
     >>> round(float(f), 9), round(float(f1), 9)
     (5.297096194, 0.522544957)

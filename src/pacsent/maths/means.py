@@ -55,8 +55,6 @@ def maurer_pontil(losses: ArrayLike, delta: float) -> float:
 
     mean + sqrt(2 V ln(2/delta) / n) + 7 ln(2/delta) / (3 (n - 1)),   V the unbiased variance
 
-    Examples
-    --------
     >>> import numpy as np
     >>> losses = np.tile([0.2, 0.3], 500)
     >>> round(maurer_pontil(losses, 0.05), 4)
@@ -106,30 +104,19 @@ def betting(losses: ArrayLike, delta: float, *, anytime: bool = False, cap: floa
         bound = the largest m with max over t of K_t(m) < 1/delta
 
     By far the tightest of the three where losses vary little. By Ville's inequality it holds at all
-    times at once, so a stream may be watched; `anytime` chooses bets that do not know the end.
+    times at once, so a stream may be watched; `anytime` chooses bets that do not know the end. The
+    order of the losses must have been fixed without looking at them, and so must `cap`, the largest
+    share of the wealth that one loss may cost.
 
     As it takes the best moment of the past, the bound can be below the mean of all the losses, most
     easily with `anytime`. It is still right if every loss has one mean; but it is also what losses
     give whose mean rose, about which it says nothing. Therefore it warns. `differing_means` bounds
     the average of all means.
 
-    Parameters
-    ----------
-    losses : array, shape (n,)
-        In an order that was fixed without looking at them.
-    delta : float
-    anytime : bool, default=False
-    cap : float, default=0.5
-        The largest share of the wealth that one loss may cost, below 1, fixed beforehand.
-
-    Notes
-    -----
     Every factor grows with m: for a bet that does not depend on m this is plain; for one at its cap
     c/(1-m) the derivative is c (1 - X) / (1-m)^2 >= 0. So what is excluded is an interval that ends
     at 1, and bisection finds its lower end; the upper end of the last bracket is returned.
 
-    Examples
-    --------
     >>> losses = 0.27 + 0.04 * np.cos(np.arange(400.0))
     >>> 0.27 < betting(losses, 0.05) < maurer_pontil(losses, 0.05) < chernoff(losses, 0.05)
     True
@@ -153,8 +140,6 @@ def betting(losses: ArrayLike, delta: float, *, anytime: bool = False, cap: floa
 def betting_path(losses: ArrayLike, delta: float) -> np.ndarray:
     """The bound of a watched stream after each loss, never rising: shape (n,).
 
-    Examples
-    --------
     >>> import numpy as np
     >>> path = betting_path(np.tile([0.2, 0.3], 500), 0.05)
     >>> path.shape, bool(path[-1] < path[10])
@@ -180,19 +165,12 @@ def differing_means(losses: ArrayLike, delta: float) -> float:
 
         the largest m with  mean over lambda of exp(-lambda S) / (1 - m (1 - e^-lambda))^n < 1/delta
 
-    S is the sum of the n losses. It holds at all n at once, each with the average of the means so
-    far. So it judges a classifier that goes on learning, where each text is predicted before its
-    label is learned: it bounds the average error of the classifiers so far. For one classifier that
-    is fixed `betting` is tighter; for the j-th of several spend 6 delta / (pi j)^2 on it.
+    S is the sum of the n losses, which are in the order in which they came. It holds at all n at
+    once, each with the average of the means so far. So it judges a classifier that goes on
+    learning, where each text is predicted before its label is learned: it bounds the average error
+    of the classifiers so far. For one classifier that is fixed `betting` is tighter; for the j-th
+    of several spend 6 delta / (pi j)^2 on it.
 
-    Parameters
-    ----------
-    losses : array, shape (n,)
-        In the order in which they came.
-    delta : float
-
-    Examples
-    --------
     >>> losses = np.repeat([1.0, 0.0], [60, 540])  # it errs at first, then it has learned
     >>> round(differing_means(losses, 0.05), 4)
     0.1431

@@ -185,12 +185,8 @@ def minimise_bound(
 
     The bound is linear in R+ and KL to first order, with the slopes of the kl inverse, so its
     minimiser solves one direct objective per document with lam_s = n_s / (w+ dp/dc). The slopes
-    depend on the total KL: several totals are tried on some documents and the best on all.
-    Any outcome is a valid Q; noise words are sampled here, because this only searches.
-
-    Returns
-    -------
-    mu, var_Q : arrays, float32 means
+    depend on the total KL: several totals are tried on some documents and the best on all. Any
+    outcome is a valid Q, (mu, var_Q); noise words are sampled here, because this only searches.
     """
     n_words = A_hat.shape[0]
     n_s = np.diff(sample.offsets)

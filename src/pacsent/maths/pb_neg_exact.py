@@ -34,26 +34,14 @@ def solve(
 ) -> Solution:
     """PB-neg posteriors of many sentences, the noise words integrated over the whole vocabulary.
 
-    L-BFGS in (mu, rho) for all sentences at once, preconditioned by the curvature of the noise
-    term at `noise.centre`; the objective of a sentence never rises. Double precision.
+    L-BFGS in (mu, rho) for all sentences at once, preconditioned by the curvature of the noise term
+    at `noise.centre`; the objective of a sentence never rises. Double precision.
 
-    Parameters
-    ----------
-    counts : sparse array, shape (n_sentences, n_words)
-        Every sentence must hold a word; the caller overwrites those that do not.
-    A_hat : array, shape (n_words, n_dims)
-    m : array, shape (n_sentences, n_dims)
-        Means of the priors.
-    noise : Noise
-        From `noise_of`, in double precision.
-    lam : float or array, shape (n_sentences,)
-    tol : float
-        A sentence is solved when strong convexity says that mu is within tol |mu - m| of the
-        minimiser: |mu - mu*| <= |gradient|/kappa, kappa = n/(var_P lam).
-    nu : array, shape (n_words,), or None
-        `squared_lengths(A_hat)`, where they are known already.
-    start : array, shape (n_sentences, n_dims + 1), or None
-        (mu - m, log var_Q) to start from.
+    Every row of `counts` must hold a word; the caller overwrites those that do not. `m` are the
+    means of the priors, `noise` is from `noise_of`, `nu` is `squared_lengths(A_hat)` where they are
+    known already, and `start` is (mu - m, log var_Q) to start from. A sentence is solved when
+    strong convexity says that mu is within tol |mu - m| of the minimiser: |mu - mu*| <=
+    |gradient|/kappa, kappa = n/(var_P lam).
     """
     from pacsent._kernels.sampling_kernels import noise_terms
 

@@ -12,8 +12,6 @@ def mean_is_below(losses: np.ndarray, mean: float, delta: float) -> bool:
 
     The test behind `means.betting`: the bound is below `mean` exactly where this is true.
 
-    Examples
-    --------
     >>> bool(mean_is_below(np.zeros(100), 0.1, 0.05)), bool(mean_is_below(np.zeros(20), 0.1, 0.05))
     (True, False)
     """
@@ -30,17 +28,9 @@ def ratio_at_least(part: np.ndarray, whole: np.ndarray, largest: float, delta: f
 
     The factors are nonnegative because whole <= largest, and of expectation at most 1 where the
     ratio is at most r, so by Ville's inequality all r with max over t of K_t(r) >= 1/delta are
-    ruled out. Every factor falls with r, so they are an interval that begins at 0.
+    ruled out. Every factor falls with r, so they are an interval that begins at 0. The pairs are
+    independent and of one distribution, in an order fixed without looking.
 
-    Parameters
-    ----------
-    part, whole : arrays, (n,)
-        Pairs that are independent and of one distribution, in an order fixed without looking.
-    largest : float
-        What `whole` cannot exceed.
-
-    Examples
-    --------
     >>> part = np.tile([1.0, 1.0, 0.0, 2.0], 250)
     >>> 0.7 < ratio_at_least(part, np.tile([1.0, 2.0, 0.0, 2.0], 250), 5.0, 0.05) < 0.8
     True

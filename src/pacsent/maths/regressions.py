@@ -3,15 +3,14 @@
     minimise over w, b:   ||w||^2 / 2 + C * sum_i log(1 + exp(-s_i (x_i.w + b))),   s_i = +-1
 
 which is what scikit-learn's `LogisticRegression(C=C)` minimises. A problem here is a column: one
-class, one C, one set of rows (a training fold). All columns share the matrix products; each has
-its own L-BFGS, started at the solution on all rows and preconditioned by the Hessian there, which
-every fold of the same class and C shares. The search is in float32; what is reported is
-solved again in float64 (`fit`).
+class, one C, one set of rows (a training fold). All columns share the matrix products; each has its
+own L-BFGS, started at the solution on all rows and preconditioned by the Hessian there. The search
+is in float32; what is reported is solved again in float64 (`fit`).
 
-Features that repeat each other, on large scales, make Hessians that rounding alone turns
-indefinite. So every diagonal is raised a little (by what rounding may have taken), more where the
-factorisation still fails, and a problem that does not converge is begun again where it stands with
-a Hessian of its own, raised further. What is still not solved is flagged, with a warning.
+Rounding can make the Hessians of features that repeat each other indefinite. So every diagonal is
+raised a little, more where the factorisation fails, and a problem that does not converge is begun
+again where it stands with a Hessian of its own. What is still not solved is flagged, with a
+warning.
 """
 
 import warnings
@@ -420,29 +419,11 @@ def grid_search(
 ) -> GridResult:
     """Cross-validated accuracy for every C, all folds of all repeats in one go.
 
-    Parameters
-    ----------
-    X : array or CSR matrix, shape (n_rows, n_features)
-    y : array of int, shape (n_rows,)
-        Classes from 0 to n_classes - 1, each present.
-    folds : array of int, shape (n_repeats, n_rows)
-        The fold that holds a row out, for every repeat.
-    n_classes : int
-    Cs : sequence of float, ascending
-        Inverse penalties.
-    start : Path or None
-        Solutions for similar features (a neighbouring lam), to start from.
-    tol : float, default=1e-6
-        How far above its minimum an objective may stay, relative to C * n_rows * entropy of the
-        class.
-    max_iterations : int, default=100
-    n_jobs : int or None
-        None and -1 take every core, -2 all but one.
-
-    Warns
-    -----
-    ConvergenceWarning
-        Where problems were not solved to `tol`; `GridResult.converged` says which.
+    X is an array or a CSR matrix of shape (n_rows, n_features), `y` holds the classes 0 to
+    n_classes - 1, and `folds`, (n_repeats, n_rows), the fold that holds a row out. `Cs` are inverse
+    penalties, ascending; `start` holds solutions for similar features (a neighbouring lam). An
+    objective may stay above its minimum by `tol`, relative to C * n_rows * entropy of the class.
+    Warns (ConvergenceWarning) where problems were not solved; `GridResult.converged` says which.
     """
     y = np.asarray(y)
     folds = np.atleast_2d(np.asarray(folds))

@@ -1,4 +1,4 @@
-"""Exact risks of a Gaussian sentence vector: zero-one loss of the Gibbs classifier, and log-loss.
+"""Exact risks of a Gaussian sentence vector: the zero-one loss of the Gibbs classifier.
 
 The classifier draws h ~ N(mu, var_Q I) and answers "this word is of the sentence" where
 h.A_w + bias > 0. Its chance to be wrong about a word needs no sampling (SPEC of the maths:
@@ -37,8 +37,6 @@ class GibbsRisk(NamedTuple):
 def paper_weights(n_negatives: int) -> tuple[float, float]:
     """Weights of R+ and R- in the paper's task, where a word is true with chance 1/(k + 1).
 
-    Examples
-    --------
     >>> paper_weights(15)
     (0.0625, 0.9375)
     """
@@ -79,8 +77,7 @@ def gibbs_risk(
 
     Parameters
     ----------
-    mu : array, shape (n_sentences, n_dims)
-    var_Q : array, shape (n_sentences,)
+    mu, var_Q : arrays, shape (n_sentences, n_dims) and (n_sentences,)
     counts : sparse matrix, shape (n_sentences, n_words)
         The tokens that R+ averages over; rows may be empty (R+ is then 0).
     A_hat : array, shape (n_words, n_dims)
@@ -91,10 +88,8 @@ def gibbs_risk(
         Of R+ and R-; `paper_weights(k)` are the paper's.
     noise_words : array of int, or None
         Only these words as noise, with chances `p_noise`: a sample, or the words that count.
-    norms : array, shape (n_words,), or None
-        Lengths of the rows of `A_hat`, where they are known already.
-    noise_table : array, shape (n_noise, n_dims), or None
-        The noise words' rows of `A_hat` in float64, where they are at hand already.
+    norms, noise_table : arrays, or None
+        Lengths of the rows of `A_hat`, and the noise words' rows, where they are at hand already.
     gradients : bool, default=False
         Also the gradients of `risk` by mu and by rho = ln var_Q.
 
@@ -173,8 +168,6 @@ def token_errors(
 def token_margin(mu: np.ndarray, var_Q: np.ndarray) -> np.ndarray:
     """Numerical error of `token_errors` at most, for each sentence; see `noise_risk`.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> bool(token_margin(np.ones((1, 2)), np.ones(1))[0] < 1e-12)
     True
@@ -186,8 +179,6 @@ def token_margin(mu: np.ndarray, var_Q: np.ndarray) -> np.ndarray:
 def row_norms(table: np.ndarray) -> np.ndarray:
     """Euclidean norms of the rows in float64, a block at a time.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> row_norms(np.array([[3.0, 4.0], [0.0, 1.0]]))
     array([5., 1.])
@@ -214,20 +205,10 @@ def noise_risk(
 
         R-_s = sum_u p_noise(u) Phi((mu_s.A_u + bias) / (sd_s |A_u|))
 
-    Parameters
-    ----------
-    mu : array, shape (n_sentences, n_dims)
-        With "float32" it must hold float32 numbers (any dtype): nothing is rounded silently.
-    precision : {"float32", "float64"}, default="float32"
-        Of the matrix product. "float64" takes about ten times as long.
-    n_jobs : int, default=1
-        Threads for the part outside the matrix product.
-    progress : object with `advance`, or None
-
-    Returns
-    -------
-    risk, margin : arrays, shape (n_sentences,)
-        The exact R- is within `margin` of `risk`.
+    The exact R- is within `margin` of `risk`, both of shape (n_sentences,). With `precision`
+    "float32" the means must be float32 numbers (of any dtype), because nothing is rounded silently;
+    "float64" takes about ten times as long. `n_jobs` threads do the part outside the matrix
+    product.
 
     Notes
     -----
@@ -310,42 +291,3 @@ class _NoiseTable:
         else:
             z = (scores + self.bias) * self.inverse_norms / sd[:, None]
             out[...] = ndtr(z) @ self.p
-
-
-def log_loss(
-    mu: np.ndarray,
-    var_Q: Numbers,
-    counts: sparse.csr_matrix,
-    A_hat: np.ndarray,
-    p_noise: ArrayLike,
-    *,
-    bias: float = 0.0,
-    n_negatives: int = 1,
-    gradients: bool = False,
-) -> Any:
-    """Expected log-loss of each sentence: a true word, and `n_negatives` times the noise.
-
-        mean_w E softplus(-(h.A_w + bias)) + k sum_u p_noise(u) E softplus(h.A_u + bias)
-
-    Returns
-    -------
-    loss : array, shape (n_sentences,)
-    grad_mu, grad_rho : arrays, only with `gradients`
-    """
-    from pacsent.maths.logistic import gaussian_logistic
-
-    mu, var_Q = np.atleast_2d(np.asarray(mu, dtype=float)), np.atleast_1d(var_Q).astype(float)
-    A_hat = np.asarray(A_hat, dtype=float)
-    p_noise = np.asarray(p_noise, dtype=float)
-    shares = sparse.csr_matrix(counts, dtype=float)
-    lengths = np.asarray(shares.sum(axis=1)).ravel()
-    shares = np.asarray(shares.todense()) / np.where(lengths > 0, lengths, 1.0)[:, None]
-    score = mu @ A_hat.T + bias  # (n_sentences, n_words)
-    v = var_Q[:, None] * (A_hat**2).sum(axis=1)
-    f, f1, f2 = gaussian_logistic(score, v)
-    loss = (shares * (f - score) + n_negatives * p_noise * f).sum(axis=1)  # f(-a) = f(a) - a
-    if not gradients:
-        return loss
-    grad_mu = (shares * (f1 - 1.0) + n_negatives * p_noise * f1) @ A_hat
-    grad_rho = 0.5 * ((shares + n_negatives * p_noise) * f2 * v).sum(axis=1)
-    return loss, grad_mu, grad_rho

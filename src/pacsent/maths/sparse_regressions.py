@@ -53,24 +53,15 @@ def solve(
 ) -> Solutions:
     """Solve all columns (Cs[c], dense_scales[c]) by coordinate ascent in the dual.
 
-    Parameters
-    ----------
-    X : sparse matrix, (n, n_features)
-    E : array, (n, n_dims)
-    labels : array of int, (n,), or of bool, (n, n_labels)
-        The sign of a text is +1 in column c where its label is positive[c] (or where it has that
-        label), -1 elsewhere; without `positive`, where its label is above 0.
-    Cs, dense_scales : arrays, (n_columns,)
-    positive : array of int, (n_columns,), optional
-    left_out, folds : arrays of int, (n_columns,) and (n,), optional
-        Column c does not learn from texts whose fold is left_out[c].
-    text_weights : array, (n,), optional
-        0 leaves a text out of all columns.
-    squared : bool
-        The loss is that of squares, and `labels` are the numbers y_i, (n,).
-    tol : float
-        Stops once the duals of a pass move by less than this share of C, on average, in every
-        column; of several labels a text, on average over about as many texts as have the label.
+    X is (n, n_features), E (n, n_dims). The sign of a text is +1 in column c where its label is
+    positive[c] (or where it has that label, for `labels` of bool, (n, n_labels)), -1 elsewhere;
+    without `positive`, +1 where its label is above 0. With `squared` the loss is that of squares,
+    and `labels` are the numbers y_i.
+
+    Column c does not learn from texts whose fold is left_out[c]; a weight of 0 in `text_weights`
+    leaves a text out of all columns. It stops once the duals of a pass move by less than `tol`
+    times C, on average, in every column; of several labels a text, on average over about as many
+    texts as have the label.
     """
     n, n_features = X.shape
     padded = _padding(len(Cs))

@@ -20,8 +20,6 @@ def log_probabilities(decisions: ArrayLike, inverse_temperature: ArrayLike) -> n
     against the rest. They are multiplied by the inverse temperature, then normalised to sum to one.
     Of several inverse temperatures, the probabilities are averaged.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> np.exp(log_probabilities([[0.0]], inverse_temperature=1.0))
     array([[0.5, 0.5]])
@@ -46,8 +44,6 @@ def log_loss(
 ) -> float:
     """Mean of -ln(probability of the right class).
 
-    Examples
-    --------
     >>> import numpy as np
     >>> round(log_loss(np.array([[0.0]]), np.array([1]), np.ones(1)), 4)
     0.6931
@@ -63,8 +59,6 @@ def fit_inverse_temperature(
 
     The decision values must come from a model that was not fitted on these texts.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> decisions, labels = np.array([[4.0], [4.0], [4.0], [-4.0]]), np.array([1, 1, 0, 0])
     >>> fit_inverse_temperature(decisions, labels, np.ones(4)) < 1  # overconfident
@@ -86,8 +80,6 @@ def inverse_temperatures(
     The prior is flat in the logarithm. The decision values must come from models that were not
     fitted on these texts.
 
-    Examples
-    --------
     >>> decisions, labels = np.array([[2.0], [2.0], [-2.0], [2.0]] * 5), np.array([1, 1, 0, 0] * 5)
     >>> inverse_temperatures(decisions, labels, np.ones(20)).round(2).tolist()
     [0.06, 0.15, 0.24, 0.33, 0.41, 0.49, 0.58, 0.69, 0.89]

@@ -151,25 +151,16 @@ def train(
     """Posteriors of the words by stochastic gradients, one step per sentence and epoch.
 
     A step takes the sampled data gradient of one sentence with weight 1 (or n M/N, for
-    weighting="token") and the whole penalty, which words that do not occur feel lazily: exactly,
-    by its flow, when they next occur. Sentences come in a fresh order every epoch.
+    weighting="token") and the whole penalty, which words that do not occur feel lazily: exactly, by
+    its flow, when they next occur. Sentences come in a fresh order every epoch. `counts` are whole
+    numbers, no row empty; `tables` are (A, B), float32; `steps` are `pb_neg_sgd.learning_rates`.
 
-    Parameters
-    ----------
-    counts : sparse array, shape (n_sentences, n_words), whole numbers, no empty row
-    tables : (A, B), arrays of shape (n_words, n_dims), float32
-    var_P, noise : array, shape (n_words,)
-        Prior variances and probabilities of the noise words.
-    steps : array, shape (n_epochs,), from `pb_neg_sgd.learning_rates`
-    block : int
-        Sentences whose gradients are taken at the same state of the words and with common noise
-        words: n_negatives for each token of the longest, at most 320, weighted to stand for
-        n_negatives per token of each, with a control variate that is linear in the scores.
-        Where its sentences share enough words that a common step would overshoot, a block is cut
-        into smaller ones. 1 is strictly one by one.
-    n_threads : int
-        Threads work on the same words without locks: with more than one, the result differs a
-        little from run to run.
+    The gradients of `block` sentences are taken at the same state of the words and with common
+    noise words: n_negatives for each token of the longest, at most 320, weighted to stand for
+    n_negatives per token of each, with a control variate that is linear in the scores. Where a
+    common step would overshoot, a block is cut into smaller ones. 1 is strictly one by one. Threads
+    work on the same words without locks: with more than one, the result differs a little from run
+    to run.
     """
     from pacsent._kernels.sampling_kernels import catch_up, word_sgd
 

@@ -31,15 +31,8 @@ CLASSES: dict[str, type[Certificate]] = {
 def certificate_from_json(text: str, name: str = "text", *, verify: bool = True) -> Certificate:
     """The certificate in a JSON text, verified unless `verify` is False.
 
-    Parameters
-    ----------
-    text : str
-    name : str, default="text"
-        What error messages call the text: its file.
-    verify : bool, default=True
+    Error messages call the text `name`: its file.
 
-    Examples
-    --------
     >>> written = ErrorCertificate(bound=0.5, delta=0.05, n=40, n_errors=0).to_json()
     >>> certificate_from_json(written, "certificate.json")
     Traceback (most recent call last):

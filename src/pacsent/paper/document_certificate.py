@@ -196,7 +196,13 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
         bias=sample.biases[0],
         scale=scale,
         shift_norm=float(np.linalg.norm(shift)),
-        posterior=_posterior_name(options.posterior, words),
+        posterior=(
+            "prior"
+            if not words.moved.size
+            else "given"
+            if isinstance(options.posterior, tuple)
+            else options.posterior
+        ),
         step=words.step,
         prior_variance=float(np.median(words.prior_variances)),
         n_left_out=int(encoded.n_sentences - rows.size - aside.size - rest.size),
@@ -243,12 +249,6 @@ class _Measure:
             halves, self.scale, self.shift, word_means=words.means, word_variances=words.variances,
         )  # fmt: skip
         return risk, noise, margin, gibbs
-
-
-def _posterior_name(posterior, words: _Words) -> str:
-    if not words.moved.size:
-        return "prior"
-    return "given" if isinstance(posterior, tuple) else posterior
 
 
 def mixed(encoded: Encoded, mu_w: np.ndarray, var_w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -63,30 +63,20 @@ def generate(
         phi_S ~ Dirichlet(gamma_S),  w ~ Multinomial(phi_S),  gamma_S = concentration * base_S
 
     base_S mixes a background all documents share (Zipf's law) with the themes of the document's
-    topic; topics overlap in their themes, so that telling them apart takes more than one word.
+    topic; topics, which are the labels, overlap in their themes, so that telling them apart takes
+    more than one word. Section 3.1 of the paper has one gamma; several topics are an extension.
 
     Parameters
     ----------
-    n_documents : int, default=1000
-    n_topics : int, default=4
-        Topics; they are the class labels.
-    n_words : int, default=2000
-        Words of the language.
     n_tokens : float, default=60
-        Mean document length (log-normal, at least 5).
+        Mean document length (log-normal, at least 5). Word order is random, as in the paper.
     topic_share : float, default=0.35
         Part of base_S that comes from the themes; the rest is background. Larger is easier.
     concentration : float, default=300
         Sum of gamma_S. Smaller makes a document repeat its own words more.
-    language : int, default=0
-        Seed of the words, themes and topics: corpora of one language go together.
-    random_state : int, default=0
-        Seed of the documents. Two seeds give two independent corpora of the same language.
-
-    Notes
-    -----
-    Section 3.1 of the paper has one gamma; several topics are an extension. Word order within a
-    document is random, as in the paper.
+    language, random_state : int, default=0
+        Seeds of the words, themes and topics, and of the documents: corpora of one language go
+        together, and two seeds give two independent corpora of it.
 
     Examples
     --------

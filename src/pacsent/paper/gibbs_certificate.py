@@ -121,14 +121,7 @@ class GibbsPosterior(NamedTuple):
 class GibbsCertificate(EncoderCertificate):
     """A guarantee about a vector that is drawn from a posterior Q, with a prior P.
 
-    Attributes
-    ----------
-    kl : float
-        KL(Q||P) in nats, the exact one, rounded up.
-    prior_variance : float
-        Of P.
-    posterior : str
-        Which Q it is.
+    `kl` is KL(Q||P) in nats, the exact one, rounded up; `posterior` says which Q it is.
     """
 
     searched: ClassVar[tuple[str, ...]] = ()  # what the sample may choose, if options are lists
@@ -178,14 +171,9 @@ class GibbsCertificate(EncoderCertificate):
 class WordRiskCertificate(GibbsCertificate):
     """Kinds A, A' and B: true words against noise words.
 
-    Attributes
-    ----------
-    noise_risk, noise_margin : float
-        Exact risk for noise words, and its numerical error, which is added.
-    weights : tuple
-        Of true words and noise words in the risk.
-    step : float or None
-        From the prior's means (0) to those that were learned (1).
+    `noise_risk` is the exact risk for noise words and `noise_margin` its numerical error, which is
+    added; `weights` are those of true words and noise words in the risk; `step` leads from the
+    prior's means (0) to those that were learned (1).
     """
 
     needs_texts: ClassVar[tuple[str, ...]] = (

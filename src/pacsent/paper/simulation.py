@@ -224,18 +224,10 @@ def simulate(
         vectors, which can only memorise, and documents of about 16 words; or documents whose words
         come in bursts and whose topic drifts (continuation and A only, and A must fail there: its
         truth is taken from the words that follow).
-    n_replicates : int, default=1000
-    delta : float, default=0.05
-    random_state : int, default=0
-    verbose : bool, default=False
     return_replicates : bool, default=False
-        Return (coverage, Replicates).
+        Return (Coverage, Replicates).
     **options
         Options of the kind, as its function takes them.
-
-    Returns
-    -------
-    Coverage
 
     Examples
     --------

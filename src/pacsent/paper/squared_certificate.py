@@ -53,14 +53,9 @@ class SquaredOptions(GibbsOptions):
 class SquaredCertificate(GibbsCertificate):
     """Kind C: half the squared distance between a document's vector and a further word.
 
-    Attributes
-    ----------
-    lam : float
-        Trade-off between the empirical risk and the KL, chosen by the prior's part.
-    constant_risk : float
-        The risk of answering the average word vector of the language, measured.
-    mean_square, mean_fourth, largest_square : float
-        Of the distances to the farthest word: see `pacsent.maths.bounds.Distances`.
+    `lam` is the trade-off between the empirical risk and the KL, chosen by the prior's part;
+    `constant_risk` the measured risk of answering the average word vector of the language; the
+    moments of the distances to the farthest word are those of `pacsent.maths.bounds.Distances`.
     """
 
     kind: ClassVar[str] = "C"
@@ -166,14 +161,11 @@ def measure(sample: Sample) -> tuple[SquaredCertificate, GibbsPosterior]:
         m = _calibrated_squares(s, encoder, parts.prior, m)
     D = Distances.of(n_s, farthest_word(A_hat, m))
     inner = token_parts.split_tokens(parts.prior, 0.75, 0.0, s.rng)
+    distances, share = np.ones(1), n_s[:1]
     if inner.rows.size:
         guess, _ = _word_moments(inner.sample, A_hat)
-        share = n_s[inner.rows]
-        lam, tau = _choose_squares(
-            n_s, n, D, n_dims, s, ((guess - m[inner.rows]) ** 2).sum(axis=1), share
-        )
-    else:
-        lam, tau = _choose_squares(n_s, n, D, n_dims, s, np.ones(1), n_s[:1])
+        distances, share = ((guess - m[inner.rows]) ** 2).sum(axis=1), n_s[inner.rows]
+    lam, tau = _choose_squares(n_s, n, D, n_dims, s, distances, share)
 
     # The posterior that minimises this very bound is Gaussian: the Gibbs posterior.
     centre, square = _word_moments(parts.sample, A_hat)

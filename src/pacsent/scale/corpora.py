@@ -1,14 +1,10 @@
 """Counting words and building a corpus from many shards: map and reduce, exact, resumable.
 
-1. Map: every shard is turned into its own words, counts and ids (a `Corpus` with min_count=1), in
-   a process of its own. A shard that is finished is not read again.
-2. Reduce: the sorted counts of all shards are merged as streams, so that only the words which stay
-   (`min_count`) are ever held.
-3. Map: the ids of every shard become those of the common vocabulary, shard by shard; the first
-   ones are deleted as they are done, so the disk never holds the ids twice.
-
-The corpus that comes of it is the one that `Corpus.build` makes of the shards in their order; its
-ids stay in a file for each shard.
+Map: every shard is turned into its own words, counts and ids (a `Corpus` with min_count=1), in a
+process of its own; one that is finished is not read again. Reduce: the sorted counts of all shards
+are merged as streams, so that only the words which stay (`min_count`) are ever held. Map: the ids
+of every shard become those of the common vocabulary; the first ones are deleted as they are done,
+so the disk never holds the ids twice.
 """
 
 import hashlib
@@ -27,7 +23,7 @@ from pacsent import progress
 from pacsent.files import replacing
 from pacsent.scale import places
 from pacsent.scale.shard_runner import locally
-from pacsent.text.tables import TextTable
+from pacsent.text.tables import TextTable, listed
 from pacsent.words.corpus import Corpus
 from pacsent.words.vocabulary import Vocabulary, digest_of, raw_bytes
 
@@ -78,8 +74,7 @@ class _Map(NamedTuple):
             TextTable(source, file=file, kind=kind, text_column=column) as table,
         ):
             for some in table.batches():
-                texts = some.texts
-                yield from texts if isinstance(texts, list) else texts.to_pylist()
+                yield from listed(some.texts)
 
     def version(self) -> list:
         return [self.shard.source, self.shard.size, self.shard.version, self.normalise, self.column]
@@ -272,23 +267,10 @@ def build_corpus(
 ) -> Corpus:
     """A corpus of many shards, built on all cores; call again to go on where it stopped.
 
-    Parameters
-    ----------
-    sources : iterable of str or path
-        As of `embed_shards`; rows and lines are documents.
-    folder : path
-        The folder of the corpus. A folder `parts` in it, which may be a link to another disk,
-        holds a file of ids for each shard.
-    min_count, normalise
-        As of `Corpus.build`.
-    engine : callable, optional
-        As of `count_words`.
-
-    Returns
-    -------
-    Corpus
-        With the vocabulary, ids, offsets and digest that `Corpus.build` gives for the shards in
-        their order.
+    It has the vocabulary, ids, offsets and digest that `Corpus.build` gives for the shards in their
+    order; rows and lines are documents. `sources` and `engine` are as in `count_words`, `min_count`
+    and `normalise` as in `Corpus.build`. A folder `parts` in `folder`, which may be a link to
+    another disk, holds a file of ids for each shard.
 
     Examples
     --------

@@ -38,16 +38,10 @@ _COMPARED = 16  # numbers of a row that show whether it was changed
 
 @dataclass(frozen=True)
 class Schedule:
-    """How many words a worker trains between two merges.
+    """How many words a worker trains between two merges: `every`, in a round.
 
-    Parameters
-    ----------
-    every : int, default=65536
-        Words that a worker trains in a round.
-    warm_up : int, default=8
-        A round is at most 1 / warm_up of the words that were trained before it, so the first rounds
-        are short: vectors that begin near zero learn from each other. 0 makes all rounds equally
-        long.
+    A round is at most 1 / warm_up of the words that were trained before it, so the first rounds are
+    short: vectors that begin near zero learn from each other. 0 makes all rounds equally long.
 
     Examples
     --------
@@ -249,13 +243,7 @@ class _Curvature:
     has the Hessian sum of weight * row row^T, up to a factor. Its first eigenvalue is ten times the
     second (all rows of a table have a component in common) and a hundred times the mean. Workers
     learn the same in the first directions, where steps are large, and different things in others.
-
-    Parameters
-    ----------
-    group : Group
-    n_dims : int
-    weights : ndarray
-        How often the rows of the other table occur; only the most frequent ones are used.
+    Only the most frequent rows are used.
     """
 
     def __init__(self, group: Group, n_dims: int, weights: np.ndarray):
@@ -316,6 +304,8 @@ def train_worker(
 ) -> tuple[WordVectors, dict]:
     """Train as one worker of a group; the word vectors, the same in every worker, and a report.
 
+    The report has rounds, bytes (that this worker sent to the group), pairs and loss of each epoch.
+
     Parameters
     ----------
     corpus : Corpus
@@ -329,12 +319,6 @@ def train_worker(
         Threads of this worker; with one thread the result is reproducible.
     **parameters
         Of `SkipGram`: n_dims, window, n_epochs, ...
-
-    Returns
-    -------
-    words : WordVectors
-    report : dict
-        rounds, bytes (that this worker sent to the group), pairs and loss of each epoch.
 
     Examples
     --------
@@ -408,16 +392,10 @@ def train_words(
 ) -> tuple[WordVectors, dict]:
     """Train with `n_workers` processes of this machine; a process that is lost is replaced.
 
-    When a worker is lost the others are ended as well, and all continue from the last checkpoint.
-    On several machines torchrun does the same: see docs/scale.md.
+    When a worker is lost the others are ended as well, and all continue from the last checkpoint;
+    "lost" in the report, which else is that of `train_worker`, counts how often. On several
+    machines torchrun does the same: see docs/scale.md.
 
-    Returns
-    -------
-    words, report
-        As of `train_worker`; "lost" in the report counts how often workers were lost.
-
-    Examples
-    --------
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
     >>> corpus = Corpus.build(["a glass of wine"] * 200, folder + "/corpus")

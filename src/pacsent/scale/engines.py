@@ -1,6 +1,5 @@
 """The same work on other people's engines: Ray, and whatever hands over pandas or Arrow batches."""
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -9,7 +8,7 @@ from pacsent.lazy import needed
 from pacsent.scale.jobs import Embed, pyarrow
 from pacsent.scale.shard_runner import outcome
 
-_RETRIES = 3  # of a file whose actor or node was lost
+_RETRIES = 3  # of a file whose process or machine was lost
 
 
 def _ray():
@@ -24,15 +23,8 @@ def _opened(model: str, method: str | None, unknown: str | None, params: tuple) 
 class Embedder:
     """Arrow tables with a column of texts to the same tables with `mean` and `variance`.
 
-    The model is opened, memory-mapped, once in a process.
-
-    Parameters
-    ----------
-    model : str
-        A folder, or "english"; on every machine at the same place.
-    text_column : str, default="text"
-    method, unknown, params
-        As `scale.Embed`.
+    The model, a folder at the same place on every machine or "english", is opened, memory-mapped,
+    once in a process. `method`, `unknown` and `params` are as in `scale.Embed`.
 
     Examples
     --------
@@ -89,17 +81,9 @@ def embed(
 ) -> Any:
     """A Ray Dataset with the vectors of its texts: columns `mean` and `variance`.
 
-    Parameters
-    ----------
-    dataset : ray.data.Dataset
-    model : str
-        A folder that every machine of the cluster sees, or "english".
-    text_column : str, default="text"
-    n_actors : int or None
-        Processes of one core that hold the model; None takes one for each core of the cluster.
-    batch_size : int, default=4096
-    **how
-        method, unknown and params, as of `scale.Embed`.
+    `model` is a folder that every machine of the cluster sees, or "english". `n_actors` processes
+    of one core hold the model; None takes one for each core of the cluster. Further arguments are
+    method, unknown and params, as of `scale.Embed`.
 
     Examples
     --------
@@ -125,86 +109,17 @@ def embed(
     )
 
 
-class _Actor:
-    """Works on one file after the other; the model is opened with the first."""
-
-    def ready(self):
-        """Answers once the actor has a core."""
-
-    def work(self, task):
-        return outcome(task, lambda n: None)
-
-
-class _Crew:
-    """Actors of a cluster and what they are doing; a lost one is replaced, its task begun again.
-
-    Only an actor that has answered once is given a task: one that was asked for may wait for a core
-    for ever, since the others keep theirs.
-    """
-
-    def __init__(self, ray, tasks: list, n_actors: int):
-        self.ray, self.n_actors = ray, n_actors
-        self.start = ray.remote(num_cpus=1)(_Actor).remote
-        self.waiting = list(reversed(list(enumerate(tasks))))
-        self.losses = [0] * len(tasks)
-        self.starting: dict = {}
-        self.idle: list = []
-        self.running: dict = {}
-
-    def hand_out(self) -> None:
-        """Ask for actors where some are missing; give a task to each that is idle."""
-        wanted = min(self.n_actors, len(self.waiting) + len(self.running))
-        while len(self.starting) + len(self.idle) + len(self.running) < wanted:
-            actor = self.start()
-            self.starting[actor.ready.remote()] = actor
-        while self.waiting and self.idle:
-            place, task = self.waiting.pop()
-            actor = self.idle.pop()
-            self.running[actor.work.remote(task)] = place, task, actor
-
-    def results(self) -> Iterator[tuple]:
-        """(task, result) of what ends within a second."""
-        ray = self.ray
-        refs = [*self.running, *self.starting]
-        for done in ray.wait(refs, num_returns=1, timeout=1.0)[0]:
-            if done in self.starting:
-                actor = self.starting.pop(done)
-                with contextlib.suppress(ray.exceptions.RayError):  # lost before it began
-                    ray.get(done)
-                    self.idle.append(actor)
-                continue
-            place, task, actor = self.running.pop(done)
-            try:
-                result = ray.get(done)
-                self.idle.append(actor)
-            except ray.exceptions.RayTaskError:
-                raise  # a mistake of ours
-            except ray.exceptions.RayError as error:  # the actor or its machine is gone
-                self.losses[place] += 1
-                if self.losses[place] <= _RETRIES:
-                    self.waiting.append((place, task))
-                    continue
-                about = str(error).splitlines()[0]
-                result = RuntimeError(f"its actor was lost {_RETRIES + 1} times ({about})")
-            yield task, result
-
-    def end(self) -> None:
-        """Give the cores back."""
-        actors = [*self.starting.values(), *self.idle, *(held[2] for held in self.running.values())]
-        for actor in actors:
-            self.ray.kill(actor)
+def _work(task: Any) -> Any:
+    """One file, in a process that Ray keeps for the next: the model is opened with the first."""
+    return outcome(task, lambda n: None)
 
 
 def on_ray(address: str | None = None) -> Callable:
-    """An engine for `embed_shards`, `count_words` and others: files on the actors of a cluster.
+    """An engine for `embed_shards`, `count_words` and others: files on the cores of a cluster.
 
-    An actor or a machine that is lost is replaced, and its file begun again; since an output is
-    there whole or not at all, every row is there once.
-
-    Parameters
-    ----------
-    address : str or None
-        Of the cluster; None starts one on this machine, or joins the one that is initialised.
+    The file of a process or a machine that is lost is begun again; since an output is there whole
+    or not at all, every row is there once. An `address` of None starts a cluster on this machine,
+    or joins the one that is initialised.
 
     Examples
     --------
@@ -216,16 +131,28 @@ def on_ray(address: str | None = None) -> Callable:
         if not ray.is_initialized():
             ray.init(address=address, log_to_driver=False)
         n_cores = int(ray.cluster_resources().get("CPU", 1))
-        n_actors = max(1, min(len(tasks), n_cores if n_jobs is None or n_jobs < 1 else n_jobs))
-        crew = _Crew(ray, tasks, n_actors)
+        most = max(1, n_cores if n_jobs is None or n_jobs < 1 else n_jobs)
+        start = ray.remote(num_cpus=1, max_retries=_RETRIES)(_work).remote
+        waiting, running = list(reversed(tasks)), {}
         try:
-            while crew.waiting or crew.running:
-                crew.hand_out()
-                for task, result in crew.results():
+            while waiting or running:
+                while waiting and len(running) < most:
+                    task = waiting.pop()
+                    running[start(task)] = task
+                for done in ray.wait(list(running), num_returns=1, timeout=1.0)[0]:
+                    task = running.pop(done)
+                    try:
+                        result = ray.get(done)
+                    except ray.exceptions.RayTaskError:
+                        raise  # a mistake of ours
+                    except ray.exceptions.RayError as error:  # the process or its machine is gone
+                        about = str(error).splitlines()[0]
+                        result = RuntimeError(f"it was lost {_RETRIES + 1} times ({about})")
                     if hasattr(result, "rows"):
                         shown.advance(result.rows)
                     yield task, result
         finally:
-            crew.end()
+            for one in running:
+                ray.cancel(one, force=True)
 
     return engine

@@ -91,20 +91,13 @@ class Threads:
 class Distributed:
     """Workers that are processes, on one machine or many, joined by torch.distributed.
 
-    Parameters
-    ----------
-    rank, size : int or None
-        None takes them, and where to meet, from the environment that torchrun sets.
-    meet : str
-        Where the workers meet: "env://", "tcp://host:port" or "file:///path".
-    backend : str, default="gloo"
-    timeout : float, default=300
-        Seconds after which a worker that does not answer is taken for lost.
+    `rank` and `size` None takes them, and where to meet, from the environment that torchrun sets;
+    `meet` is "env://", "tcp://host:port" or "file:///path". A worker that does not answer for
+    `timeout` seconds is taken for lost.
 
     Examples
     --------
-    In a process that torchrun started, rank and size are in the environment. A script that is run
-    alone as well:
+    A script that torchrun starts, and that is run alone as well:
 
     >>> import os
     >>> group = Distributed() if "WORLD_SIZE" in os.environ else Alone()
@@ -117,14 +110,12 @@ class Distributed:
         rank: int | None = None,
         size: int | None = None,
         meet: str = "env://",
-        *,
-        backend: str = "gloo",
         timeout: float = 300.0,
     ):
         why = "Training on several processes needs PyTorch"
         self._distributed = distributed = needed("torch.distributed", why, "gpu")
         distributed.init_process_group(
-            backend,
+            "gloo",
             init_method=meet,
             rank=-1 if rank is None else rank,
             world_size=-1 if size is None else size,

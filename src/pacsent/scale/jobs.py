@@ -67,16 +67,9 @@ def text_bytes(texts: Any) -> tuple[np.ndarray, np.ndarray]:
 class Embed:
     """From texts to vectors.
 
-    Parameters
-    ----------
-    model : str
-        Folder of a fitted method or of word vectors, or "english".
-    method : str or None
-        For word vectors: a method that learns nothing from text; None for the encoder of sentences
-        they come with, or SIF-sum.
-    unknown : {"drop", "nearest"} or None
-    params : dict
-        Parameters of the method that are set after it was opened.
+    `model` is the folder of a fitted method or of word vectors, or "english". For word vectors,
+    `method` is one that learns nothing from text; None for the encoder of sentences they come with,
+    or SIF-sum. `params` are parameters of the method that are set after it was opened.
 
     Examples
     --------
@@ -169,15 +162,9 @@ def _posterior_of(vectorizer) -> Callable:
 class Predict:
     """From texts to classes.
 
-    Parameters
-    ----------
-    model : str
-        Folder of a classifier.
-    error : float or None
-        How often label sets may miss the right class and answers may be wrong; None chooses, as
-        `guarantees.AnswerRule` does.
-    delta : float
-        Chance that this guarantee fails.
+    `model` is the folder of a classifier. `error` is how often label sets may miss the right class
+    and answers may be wrong; None chooses, as `guarantees.AnswerRule` does. `delta` is the chance
+    that this guarantee fails.
 
     Examples
     --------

@@ -127,19 +127,11 @@ def run(
 ) -> "Manifest":
     """Work on all files that are not finished yet; the manifest.
 
-    Parameters
-    ----------
-    format : {"parquet", "jsonl", "csv", "tsv"} or None
-        None takes the suffix of a target that is a file, and "parquet" for a folder.
-    on_error : {"report", "stop"}
-        "report": a bad row keeps its place with an empty text, a bad file gets no output, the
-        manifest names both, and the others are processed. "stop": the first one ends the run.
-    n_jobs : int or None
-        Cores; None takes all.
-    overwrite : bool, default=False
-        Replace outputs in the target that another model or other settings have made.
-    engine : callable, optional
-        What runs the tasks instead of the cores of this machine: `on_ray()`.
+    `format` is "parquet", "jsonl", "csv" or "tsv"; None takes the suffix of a target that is a
+    file, and "parquet" for a folder. `on_error` "report" gives a bad row its place with an empty
+    text, and a bad file no output; the manifest names both, and the others are processed. With
+    "stop" the first one ends the run. `overwrite` replaces outputs that another model or other
+    settings have made. `engine` runs the tasks instead of the cores of this machine: `on_ray()`.
     """
     suffix = os.path.splitext(str(target))[1].lower().removeprefix(".")
     one_file = suffix in FORMATS and not os.path.isdir(places.local(target))
@@ -220,10 +212,8 @@ class Manifest:
         manifest.json in the target; None where the target is a file.
     settings : dict
         The model and everything else that the outputs depend on.
-    files : dict of str to Record
-        Finished files by their name.
-    failed : dict of str to str
-        Source to error, for files without an output.
+    files, failed : dict
+        Finished files by their name (Record); source to error, for files without an output.
     ignored : list of str
         Files in the sources whose format is not supported.
 

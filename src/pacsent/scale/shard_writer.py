@@ -1,5 +1,6 @@
 """One shard: read it, compute the results, and write them to one file, whole or not at all."""
 
+import io
 import json
 import time
 import warnings
@@ -87,10 +88,8 @@ class ShardTask(NamedTuple):
         return record
 
 
-class CheckedFile:
+class CheckedFile(io.RawIOBase):
     """A file written from front to back that counts its bytes and computes their checksum."""
-
-    closed = False
 
     def __init__(self, file: IO[bytes]):
         xxhash = needed("xxhash", "Checksums are computed by xxhash", "scale")
@@ -106,20 +105,8 @@ class CheckedFile:
     def tell(self) -> int:
         return self.n_bytes
 
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-    def readable(self) -> bool:
-        return False
-
     def writable(self) -> bool:
         return True
-
-    def seekable(self) -> bool:
-        return False
 
 
 _OPENED: dict = {}  # job -> its function, opened once in a process

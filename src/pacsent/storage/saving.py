@@ -78,7 +78,7 @@ class Saveable(Protocol):
 def save(
     obj: Any, path: str | os.PathLike, *, words: str = "copy", overwrite: bool = False
 ) -> Path:
-    """Save word vectors, a fitted estimator or an index, as a folder.
+    """Save word vectors, a fitted estimator or an index, as a folder; its path.
 
     Parameters
     ----------
@@ -92,11 +92,6 @@ def save(
     overwrite : bool, default=False
         Replace a model that is there. The word vectors an estimator was made from are never
         replaced by it.
-
-    Returns
-    -------
-    Path
-        The folder.
 
     Examples
     --------
@@ -224,10 +219,6 @@ def load(
         For a model that was made with an encoder of another program, which is not saved with it:
         that encoder. It must give the vectors that it gave when the model was made.
 
-    Returns
-    -------
-    WordVectors, estimator or Index
-
     Examples
     --------
     >>> import pacsent
@@ -335,21 +326,10 @@ def _damaged(path, error) -> str:
 def check(path: str | os.PathLike) -> list[dict]:
     """Check a saved model to the last byte: what was read, and whether it is as it was saved.
 
-    Parameters
-    ----------
-    path : str or path
-        A folder written by `save`.
-
-    Returns
-    -------
-    list of dict
-        One for each thing that was checked: `what`, `ok`, and `found`, a sentence.
-
-    Notes
-    -----
-    Checksums find accidental damage, not a person who writes new ones. Whatever the checksums, the
-    arrays must have the types, shapes and ranges that their class relies on, and a certificate
-    inside a model must follow from its numbers.
+    Gives a dict for each thing that was checked: `what`, `ok`, and `found`, a sentence. Checksums
+    find accidental damage, not a person who writes new ones. Whatever the checksums, the arrays
+    must have the types, shapes and ranges that their class relies on, and a certificate inside a
+    model must follow from its numbers.
 
     >>> from pacsent.storage import check
     >>> all(step["ok"] for step in check("english"))

@@ -15,7 +15,7 @@ def push_to_hub(
     obj: Any, repo: str, *, message: str | None = None, private: bool | None = None,
     card: str | None = None,
 ) -> str:  # fmt: skip
-    """Save a model and put it on the Hugging Face hub (extra `[hub]`), as one commit.
+    """Save a model and put it on the Hugging Face hub (extra `[hub]`); the address of the commit.
 
     Parameters
     ----------
@@ -28,22 +28,14 @@ def push_to_hub(
     private : bool, optional
         For a repository that is made now.
     card : str, optional
-        README.md; when left out, one that says what the model is, how it was made and how it is
-        opened.
-
-    Returns
-    -------
-    str
-        The address of the commit.
+        README.md; when left out, one that says what the model is and how it was made.
 
     Examples
     --------
-    The card can be read beforehand:
-
     >>> import tempfile
     >>> from pacsent import load, save
     >>> folder = save(load("english"), tempfile.mkdtemp() + "/english")
-    >>> "me/english" in model_card(folder, "me/english")
+    >>> "me/english" in model_card(folder, "me/english")  # the card can be read beforehand
     True
     >>> push_to_hub(load("english"), "me/english")  # doctest: +SKIP
     """

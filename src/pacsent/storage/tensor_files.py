@@ -26,13 +26,7 @@ _LARGEST_HEADER = 100_000_000  # bytes, as in the safetensors library
 
 
 def write_tensors(path: str | os.PathLike, tensors: Mapping[str, np.ndarray]) -> dict:
-    """Write arrays as a new safetensors file.
-
-    Returns
-    -------
-    dict
-        Its size and checksums, by which `read_tensors` finds damage.
-    """
+    """Write arrays as a new safetensors file; its size and checksums, for `read_tensors`."""
     for name, tensor in tensors.items():
         if tensor.dtype.name not in _KINDS:
             raise ValueError(
@@ -171,20 +165,10 @@ def checked_tensor(
     Every class that can be loaded takes its arrays through this function: a file written on
     purpose, with right digests, must not send compiled code out of its arrays.
 
-    Parameters
-    ----------
-    tensors : mapping of str to array
-    name : str
-    dtype : dtype
-        The kind (integer, unsigned, float, bool) must agree; another width is converted, provided
-        that every value fits.
-    shape : tuple of int or None
-        None stands for any length.
-    finite : bool, default=True
-        Refuse NaN and infinity. False leaves the numbers of a memory-mapped table unread: call
-        `check_finite` before their first use.
-    low, below : number, optional
-        Refuse values under `low`, and values of `below` and more: ids, labels, counts.
+    The kind of `dtype` (integer, unsigned, float, bool) must agree; another width is converted,
+    provided that every value fits. None in `shape` stands for any length. `low` and `below` are
+    limits of the values (ids, labels, counts). `finite=False` leaves the numbers of a memory-mapped
+    table unread: call `check_finite` before their first use.
 
     >>> checked_tensor({"ids": np.array([0, 7])}, "ids", np.int64, (None,), low=0, below=5)
     Traceback (most recent call last):

@@ -41,22 +41,10 @@ def clean_files(
     (wikifil.pl): the visible text of all articles on one line. As there, several dumps are read one
     after the other, and an article that the end of one cuts off goes on in the next.
 
-    Parameters
-    ----------
-    inputs : iterable of paths, '-' for stdin
-        Plain or packed (.gz, .bz2, .xz, .zst). Any byte is fine: what is not a letter a-z or a
-        digit separates words.
-    normalise : {"paper", "unicode"}, default="paper"
-        "paper" keeps a-z and spells digits; "unicode" keeps the tokens of `tokenise_unicode`, of
-        UTF-8 text in any script.
-    output : path or None
-        Written next to its place and moved there when whole; None or '-' for stdout.
-    n_jobs : int or None
-        Threads; None takes all cores. The bytes are the same for any number.
-    verbose : bool, default=False
-        Whether to show the progress on stderr.
-    overwrite : bool, default=False
-        Replace a file that exists; never one of the inputs.
+    Inputs are plain or packed (.gz, .bz2, .xz, .zst), '-' is stdin. With `normalise` "paper" any
+    byte is fine: what is not a letter a-z or a digit separates words. "unicode" keeps the tokens of
+    `tokenise_unicode`, of UTF-8 text in any script. The output is written next to its place and
+    moved there when whole; None or '-' is stdout. The bytes are the same for any number of threads.
     """
     paths = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
     if normalise not in ("paper", "unicode"):

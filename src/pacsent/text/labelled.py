@@ -86,10 +86,7 @@ def read_labelled(
 ) -> Dataset:
     """Return a dataset from a user's own file; arguments as of `read_labelled_texts`.
 
-    Parameters
-    ----------
-    test : path or None
-        A second file of the same kind as the test part; without it `split` makes one.
+    `test` is a second file of the same kind as the test part; without it `split` makes one.
     """
     how = {"text_column": text_column, "label_column": label_column, "kind": kind, "report": report}
     train_texts, train_names, _ = read_labelled_texts(path, **how)  # type: ignore[arg-type]

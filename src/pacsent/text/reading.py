@@ -61,15 +61,8 @@ class Source:
     """A file, or stdin for '-', read as bytes and unpacked on the way (.gz, .bz2, .xz, .zst).
 
     A directory, a missing file and a damaged or cut-off archive are errors of one clear line. An
-    open `file` of bytes is read in place of the path, which then only names it.
-
-    Attributes
-    ----------
-    name : str
-    size : int or None
-        Bytes on disk; None where that is not known.
-    consumed : int
-        Bytes read so far, as they are on disk: `consumed / size` is how far the reading is.
+    open `file` of bytes is read in place of the path, which then only names it. `consumed / size`,
+    both in bytes on disk, is how far the reading is; `size` is None where that is not known.
     """
 
     def __init__(self, path: str | os.PathLike, file: Any = None):

@@ -26,7 +26,7 @@ from typing import IO, Any
 import numpy as np
 
 from pacsent import files
-from pacsent.text.tables import pyarrow
+from pacsent.text.tables import listed, pyarrow
 
 Batch = Mapping[str, Any]
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -43,20 +43,10 @@ def write(
 ) -> int:
     """Write batches; the number of rows.
 
-    Parameters
-    ----------
-    batches : iterable of dict
-        As the module says.
-    path : str, path or None
-        The suffix decides. None or '-' is stdout.
-    overwrite : bool, default=False
-        Replace a file that exists.
-    suffix : str, optional
-        A format in place of the suffix of the path: one of `WRITERS`. "lines" are values between
-        tabs below a header, without quotes; "plain" is that without the header.
+    The suffix of the path is the format; None or '-' is stdout. `suffix`, one of `WRITERS`, takes
+    its place: "lines" are values between tabs below a header, without quotes; "plain" is that
+    without the header.
 
-    Examples
-    --------
     >>> path = Path(tempfile.mkdtemp()) / "answers.csv"
     >>> write([{"text": ["well, well"], "label": ["yes"]}], path)
     1
@@ -129,12 +119,6 @@ class Waiting:
         return found
 
 
-def _listed(column) -> Any:
-    if isinstance(column, np.ndarray):
-        return column.tolist()
-    return column.to_pylist() if hasattr(column, "to_pylist") else column
-
-
 def _n_rows(batch: Batch) -> int:
     return len(next(iter(batch.values())))
 
@@ -150,7 +134,7 @@ def _spread(batch: Batch) -> Iterator[tuple[str, list]]:
             for at in range(column.shape[1]):
                 yield f"{name}_{at}", [form % value for value in column[:, at].tolist()]
         else:
-            yield name, [_cell(value) for value in _listed(column)]
+            yield name, [_cell(value) for value in listed(column)]
 
 
 def _number_format(column: np.ndarray) -> str:
@@ -199,7 +183,7 @@ def _plain(batches, file: IO[bytes], cell=_cell) -> Iterator[int]:
                 line = "\t".join([_number_format(column)] * column.shape[1])
                 columns.append([line % tuple(row) for row in column.tolist()])
             else:
-                columns.append([cell(value) for value in _listed(column)])
+                columns.append([cell(value) for value in listed(column)])
         file.write(_encoded("".join("\t".join(row) + "\n" for row in zip(*columns))))
         yield _n_rows(batch)
 
@@ -211,7 +195,7 @@ def _jsonl(batches, file: IO[bytes]) -> Iterator[int]:
             # str of a float32 is the shortest text that brings it back
             [f"[{', '.join(map(str, row))}]" for row in column]
             if getattr(column, "ndim", 1) == 2
-            else [_json(value) for value in _listed(column)]
+            else [_json(value) for value in listed(column)]
             for column in batch.values()
         ]
         form = "{" + ", ".join(f"{name.replace('%', '%%')}: %s" for name in names) + "}\n"
@@ -262,7 +246,7 @@ def _npz(batches, file: IO[bytes]) -> Iterator[int]:
                         arrays[name] = _NpyFile(held, column.shape[1:])
                     arrays[name].append(column)
                 else:
-                    strings.setdefault(name, []).extend(map(str, _listed(column)))
+                    strings.setdefault(name, []).extend(map(str, listed(column)))
             yield _n_rows(batch)
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
             for name, values in strings.items():
@@ -320,9 +304,8 @@ def _parquet(batches, file: Any) -> Iterator[int]:
         if not held:
             return
     first = held[-1]
-    schema = pa.schema(
-        [pa.field(name, *_arrow(name, column)[1:]) for name, column in first.items()]
-    )
+    fields = [pa.field(name, *_arrow(name, column)[1:]) for name, column in first.items()]
+    schema = pa.schema(fields)
     vectors = {name: column.shape[1] for name, column in first.items()
                if getattr(column, "ndim", 1) == 2}  # fmt: skip
     others = [name for name in first if name not in vectors]

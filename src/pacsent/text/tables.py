@@ -97,6 +97,13 @@ def kept_names(
     return found, messages
 
 
+def listed(column: Any) -> list:
+    """Return a column as a list; it may be an array of NumPy or of pyarrow."""
+    if isinstance(column, list):
+        return column
+    return column.to_pylist() if hasattr(column, "to_pylist") else column.tolist()
+
+
 def pyarrow() -> Any:
     """Return the package, or raise one line that says how to get it."""
     try:
@@ -114,25 +121,12 @@ def pyarrow() -> Any:
 class TextTable:
     """A table that is read batch by batch.
 
-    Parameters
-    ----------
-    path : str or path; '-' for stdin
-    file : binary file, optional
-        An open file that is read in place of the path, which then only names it.
-    kind : {"csv", "tsv", "jsonl", "parquet", "text"}, optional
-        What the file holds; by its name if omitted. "text" has one text per line.
-    text_column : str, optional
-        By default `text`, or the only column of a file that has one. False: no text is read.
+    An open binary `file` is read in place of the path ('-' for stdin), which then only names it.
+    `kind`, one of the values of `KINDS`, is what the file holds, by its name if omitted.
+    `text_column` is by default `text`, or the only column of a file that has one; False: no text is
+    read. `names` are the columns of the file (of JSON lines, the keys of the first object), and
+    `note` says which column is read, for a report.
 
-    Attributes
-    ----------
-    names : list of str
-        The columns of the file; of JSON lines, the keys of the first object.
-    note : str
-        Which column is read, for a report.
-
-    Examples
-    --------
     >>> import io
     >>> with TextTable("films.csv", file=io.BytesIO(b"id,text\\n7,a quiet film\\n")) as table:
     ...     list(table.batches(["id"]))
@@ -203,13 +197,8 @@ class TextTable:
     ) -> Iterator[TextRows]:
         """Yield the texts and further columns, about `n_rows` rows at a time, at least once.
 
-        Parameters
-        ----------
-        columns : sequence of str
-            Names of columns, or ("*",) for all.
-        on_bad : {"refuse", "report"}
-            "refuse" raises at a row that cannot be read. "report" keeps it in its place with an
-            empty text and names it in `TextRows.bad`.
+        `columns` are names, or ("*",) for all. `on_bad` "refuse" raises at a row that cannot be
+        read; "report" keeps it in its place with an empty text and names it in `TextRows.bad`.
         """
         kept = self.chosen(columns)
         self._rows.keeps_all = tuple(columns) == ("*",)
@@ -525,7 +514,7 @@ def stream_texts(
     with TextTable(path, kind=kind, text_column=text_column) as table:
         for texts, *_ in table.batches():
             n_rows += len(texts)
-            yield from texts if isinstance(texts, list) else texts.to_pylist()
+            yield from listed(texts)
     if report is not None:
         report(what_was_read(table, n_rows))
 
@@ -547,19 +536,11 @@ def read_labelled_texts(
 ) -> tuple[list[str], list[str], list[str] | None]:
     """Return the texts, labels and groups (or None) of a table, or of `label<TAB>text` lines.
 
-    Parameters
-    ----------
-    path : str or path; '-' for stdin
-        CSV, TSV, JSON lines or Parquet, packed or not. Any other file holds lines of
-        label<TAB>text, and so does a TSV, or a CSV with tabs, whose first line does not have the
-        columns `text` and `label` while none is named.
-    text_column, label_column : str, default="text" and "label"
-    group_column : str, optional
-        Column of the group (the book, the author, the day) that a text is from.
-    kind : {"csv", "tsv", "jsonl", "parquet", "text"}, optional
-        What the file holds; by its name if omitted.
-    report : callable, optional
-        Called with a sentence about what was read.
+    A table is CSV, TSV, JSON lines or Parquet, packed or not, by its name or by `kind`. Any other
+    file holds lines of label<TAB>text, and so does a TSV, or a CSV with tabs, whose first line does
+    not have the columns `text` and `label` while none is named. `group_column` is that of the group
+    (the book, the author, the day) that a text is from. `report` is called with a sentence about
+    what was read.
     """
     named = (text_column, label_column, group_column) != (None, None, None)
     found = kind or kind_of(os.path.basename(path))[0] or "text"
@@ -581,31 +562,39 @@ def read_labelled_texts(
                 "instead. Name the format of the file, such as csv, or leave the columns out."
             )
         return _labelled_lines(path, report)
-    wanted = [(label_column or LABEL, "label")]
-    wanted += [(group_column, "group")] if group_column is not None else []
-    texts: list[str] = []
-    columns: list[list[str]] = [[] for _ in wanted]
-    converted = dict.fromkeys(wanted, "")
+    wanted = {"label": label_column or LABEL}
+    wanted |= {"group": group_column} if group_column is not None else {}
     with TextTable(path, kind=found, text_column=text_column or TEXT) as table:
-        for name, what in wanted:
-            table.chosen([name], f"{what}_column")
-        for some, values, _, lines in table.batches([name for name, _ in wanted]):
-            for column, (name, what) in zip(columns, wanted):
-                read = values[name]
-                read = read if isinstance(read, list) else read.to_pylist()
-                if not all(isinstance(value, str) for value in read):
-                    converted[name, what] = f" (kept as strings: {str(read[0])!r})"
-                for number, value in zip(lines, read):
-                    column.append(checked_name(value, what, table.place(number)))
-            texts += some if isinstance(some, list) else some.to_pylist()
-    if not texts:
-        raise ValueError(f"{table.name} must hold labelled text. Got no row instead.")
+        texts, columns, converted = _read_columns(table, wanted, "labelled text")
     if report is not None:
-        for (name, what), how in converted.items():
-            table.note += f", {what} column {name}{how}"
+        for what, name in wanted.items():
+            table.note += f", {what} column {name}{converted[what]}"
         report(what_was_read(table, len(texts)))
-        _report_spaces(columns[0], report)
-    return texts, columns[0], columns[1] if len(columns) > 1 else None
+        _report_spaces(columns["label"], report)
+    return texts, columns["label"], columns.get("group")
+
+
+def _read_columns(table: TextTable, wanted: dict[str, str], holds: str):
+    """The texts, the columns that are wanted (what -> name), checked, and how they were changed."""
+    for what, name in wanted.items():
+        table.chosen([name], f"{what}_column")
+    texts: list[str] = []
+    columns: dict[str, list] = {what: [] for what in wanted}
+    converted = dict.fromkeys(wanted, "")
+    for some, values, _, lines in table.batches(list(wanted.values())):
+        for what, name in wanted.items():
+            read = listed(values[name])
+            if not all(isinstance(value, str) for value in read):
+                converted[what] = f" (kept as strings: {str(read[0])!r})"
+            for number, value in zip(lines, read):
+                value = checked_name(value, what, table.place(number))
+                if what == "probability":
+                    value = _as_probability(value, table.place(number))
+                columns[what].append(value)
+        texts += listed(some)
+    if not texts:
+        raise ValueError(f"{table.name} must hold {holds}. Got no row instead.")
+    return texts, columns, converted
 
 
 class PredictionTable(NamedTuple):
@@ -633,8 +622,6 @@ def read_predictions(
 
     Texts are read where `text_column` is named or the table has a column `text`.
 
-    Examples
-    --------
     >>> import pathlib, tempfile
     >>> table = pathlib.Path(tempfile.mkdtemp(), "answers.csv")
     >>> _ = table.write_text("label,prediction\\nyes,yes\\nno,yes\\n")
@@ -644,8 +631,6 @@ def read_predictions(
     wanted = {"label": label_column, "prediction": prediction_column}
     wanted |= {"probability": probability_column} if probability_column is not None else {}
     wanted |= {"group": group_column} if group_column is not None else {}
-    columns: dict[str, list] = {what: [] for what in wanted}
-    texts: list[str] = []
     with TextTable(path, kind=kind, text_column=text_column or False) as table:
         if table.kind == "text":
             raise ValueError(
@@ -654,20 +639,7 @@ def read_predictions(
             )
         if text_column is None and TEXT in table.names:
             table._choose_text(TEXT)
-        for what, name in wanted.items():
-            table.chosen([name], f"{what}_column")
-        for some, values, _, lines in table.batches(list(wanted.values())):
-            for what, name in wanted.items():
-                read = values[name]
-                read = read if isinstance(read, list) else read.to_pylist()
-                for number, value in zip(lines, read):
-                    value = checked_name(value, what, table.place(number))
-                    if what == "probability":
-                        value = _as_probability(value, table.place(number))
-                    columns[what].append(value)
-            texts += some if isinstance(some, list) else some.to_pylist()
-    if not texts:
-        raise ValueError(f"{table.name} must hold predictions. Got no row instead.")
+        texts, columns, _ = _read_columns(table, wanted, "predictions")
     if report is not None:
         named = [f"{what} column {name}" for what, name in wanted.items()]
         table.note = ", ".join([*([table.note] if table.note else []), *named])

@@ -9,24 +9,13 @@ _SHOWN = 6  # columns that a message names
 
 
 def as_texts(X: Any, name: str = "texts") -> list[str]:
-    """Return the texts of `X` as a list of str.
+    """Return the texts of `X` as a list of str; anything else is an error that names what was
+    passed.
 
-    Parameters
-    ----------
-    X : list, tuple, Series, array, generator or table with one column
-        One str per text. Tables are DataFrames of pandas and polars and pyarrow's Table; arrays
-        have one dimension. A generator is read once.
-    name : str, default="texts"
-        The name of the argument in error messages.
+    `X` is a list, tuple, Series, array of one dimension, generator, or a table with one column: a
+    DataFrame of pandas or polars, or pyarrow's Table. A generator is read once. `name` is the
+    argument in error messages.
 
-    Raises
-    ------
-    TypeError, ValueError
-        One line that names what was passed: several columns, a set, a dict, bytes, an array of
-        two dimensions, a single str, a number, or an element that is not a str.
-
-    Examples
-    --------
     >>> as_texts(np.array(["a quiet film", "good"]))
     ['a quiet film', 'good']
     >>> as_texts(["good", None])

@@ -37,28 +37,20 @@ class Corpus:
 
     `Corpus.build` makes it, `Corpus.open` opens it. A line of a file is a document, whatever its
     length, and so is each text. Words rarer than `min_count` are left out of `ids` and counted in
-    `n_unknown`.
+    `n_unknown`. The folder holds corpus.json (the numbers below), vocabulary.tsv (word and count),
+    ids.i32 and offsets.i64 (little-endian). A corpus of `scale.build_corpus` keeps its ids in a
+    file for each shard; `ids` is then an `IdFiles`, to be read by slices.
 
     Attributes
     ----------
     vocabulary : Vocabulary
         Most frequent first; words of equal count in the order of their UTF-8 bytes.
-    ids : memmap of int32, shape (n_tokens,)
-    offsets : memmap of int64, shape (n_documents + 1,)
+    ids, offsets : memmap of int32, (n_tokens,), and of int64, (n_documents + 1,)
         Document s is ids[offsets[s]:offsets[s + 1]].
-    n_tokens, n_unknown : int
-        Tokens in `ids`; tokens of words that are not in the vocabulary.
-    n_documents : int
-    min_count : int
+    n_tokens, n_unknown, n_documents, min_count : int
+        Tokens in `ids`; tokens of words that are not in the vocabulary; ...
     digest : str
         The same as `vocabulary.digest(documents)`.
-
-    Notes
-    -----
-    The folder holds corpus.json (the numbers above), vocabulary.tsv (word and count, most frequent
-    first), ids.i32 and offsets.i64 (little-endian). A corpus that `scale.build_corpus` made of many
-    shards keeps its ids in a file for each of them, which corpus.json names; `ids` is then an
-    `IdFiles`, to be read by slices.
 
     Examples
     --------
@@ -141,7 +133,8 @@ class Corpus:
 
         The text is read once, tokenised on all cores into provisional ids on disk, and these are
         renumbered when the counts are known: exact, and of the text only a few pieces are ever in
-        memory. What is held is every distinct word once for each thread.
+        memory. What is held is every distinct word once for each thread. The folder is the same for
+        any number of threads.
 
         Parameters
         ----------
@@ -154,10 +147,6 @@ class Corpus:
             Words that occur less often are left out.
         normalise : {"paper", "unicode"} or callable, default="paper"
             See `Vocabulary`.
-        n_jobs : int or None
-            Threads; None takes all cores. The folder is the same for any number.
-        verbose : bool, default=False
-            Whether to show the progress on stderr.
         overwrite : bool, default=False
             Replace an older corpus there; anything else is left alone and the call refused.
         """

@@ -213,26 +213,11 @@ def compress(
 ) -> Any:
     """Fewer words, fewer dimensions, fewer bits: smaller word vectors for the same methods.
 
-    Parameters
-    ----------
-    words : WordVectors
-    n_words : int or None
-        Keep the first, which are the most frequent.
-    n_dims : int or None
-        Rotate both tables together (`rotation`), and keep the first columns.
-    bits : {1, 2, 4, 8} or None
-        Of a number, after the rotation; None keeps the precision.
-    n_head : int, default=16
-        Columns that keep 8 bits.
+    `n_words` keeps the first, which are the most frequent; `n_dims` rotates both tables together
+    (`rotation`) and keeps the first columns; `bits` (1, 2, 4 or 8) packs what is left, all but the
+    first `n_head` columns, which keep 8. Packed tables are unpacked when first used, and saved as
+    they are.
 
-    Returns
-    -------
-    WordVectors
-        Where `bits` is given its tables are packed: they are unpacked when first used, and saved
-        as they are.
-
-    Examples
-    --------
     >>> from pacsent import Vocabulary, WordVectors
     >>> tables = np.random.default_rng(0).normal(size=(2, 100, 12)).astype(np.float32)
     >>> words = WordVectors(Vocabulary([f"w{i}" for i in range(100)]), *tables)

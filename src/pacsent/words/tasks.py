@@ -111,12 +111,8 @@ def evaluate_words(
 ) -> list[dict]:
     """Scores on every task file in `folder`, for each table of `words`.
 
-    With `verbose`, progress is shown on stderr.
-
-    Returns
-    -------
-    list of dict with the keys task, n (items in the file), covered, input, output
-        Scores x 100; `output` is None where there is no output table.
+    One dict a task with the keys task, n (items in the file), covered, input, output: scores x 100,
+    `output` None where there is no output table. With `verbose`, progress is shown on stderr.
     """
     folder = Path(folder)
     tables = ["input"] + (["output"] if words.output_vectors is not None else [])

@@ -31,12 +31,15 @@ _LARGE = 10_000  # words from which the table for looking them up is saved too
 class WordVectors:
     """A vocabulary with its input vectors and, where known, its output vectors; frozen.
 
+    The tables are kept as read-only views; nothing is copied. Tables in memory are checked for NaN
+    and infinity at once, memory-mapped ones when they are first asked for, because opening a model
+    must not read it.
+
     Parameters
     ----------
     vocabulary : Vocabulary
     input_vectors : array, shape (n_words, n_dims), float32 or float16
-        float64 is taken too, for exact checks; nothing here produces it. A `Packed` table is
-        unpacked when it is first asked for.
+        float64 is taken too, for exact checks. A `Packed` table is unpacked when first asked for.
     output_vectors : array of the same shape, or None
     corpus_digest : str or None
         Digest of the text the vectors were trained on; certificates refuse the same text.
@@ -44,8 +47,7 @@ class WordVectors:
         What is known about how they were trained (n_negatives, window, ...).
     subwords : Subwords or None
         Vectors of character n-grams (fastText): `input` then answers for unknown words as well.
-        Everything that works with the vocabulary (`encode`, every vectorizer) leaves unknown
-        words out all the same.
+        What works with the vocabulary (`encode`, every vectorizer) leaves unknown words out.
     fingerprint : Fingerprint or None
         Of the documents the vectors were trained on, in any order; a certificate refuses documents
         that are among them, and says so where it is None.
@@ -54,12 +56,6 @@ class WordVectors:
     verify : callable, optional
         verify("input_vectors") is called before the first use of a table that lies in a file, and
         raises where the table is not what was saved.
-
-    Notes
-    -----
-    The tables are kept as read-only views; nothing is copied. Tables in memory are checked for
-    NaN and infinity at once, memory-mapped ones when they are first asked for, because opening a
-    model must not read it.
 
     Examples
     --------
@@ -319,24 +315,12 @@ class WordVectors:
     def most_similar(
         self, query: Any, n: int = 10, *, table: str = "input", among: str | None = None
     ) -> list[tuple[str, float]]:
-        """The n words whose vectors have the largest cosine with the query.
+        """The n words whose vectors have the largest cosine with the query, as (word, cosine).
 
-        Parameters
-        ----------
-        query : str or array, shape (n_dims,)
-            A word, or a vector.
-        n : int, default=10
-        table : {"input", "output"}, default="input"
-            Where the vector of a word is taken from.
-        among : {"input", "output"}, default: `table`
-            Where neighbours are looked for. With the other table than `table`, the largest
-            cosines are of words that occur near the query rather than of words like it.
-
-        Returns
-        -------
-        list of (word, cosine), largest first
-            The query itself is left out of its own table; rows of zeros have no direction and
-            are left out.
+        The query is a word, whose vector is taken from `table` ("input" or "output"), or a vector.
+        Neighbours are looked for in the table `among`, by default the same one; in the other, the
+        largest cosines are of words that occur near the query rather than of words like it. The
+        query itself is left out of its own table; rows of zeros have no direction and are left out.
         """
         among = table if among is None else among
         searched, norms = self._table(among), self._lengths(among)
@@ -415,11 +399,8 @@ class WordVectors:
     def trained_on(self, texts: Iterable) -> "WordVectors":
         """The same vectors with the fingerprint of the texts they were trained on.
 
-        For vectors of other programs: certificates can then be checked for overlap.
-
-        Parameters
-        ----------
-        texts : iterable of str or of token lists, Encoded, or Corpus of this very vocabulary
+        For vectors of other programs: certificates can then be checked for overlap. `texts` is what
+        `Vocabulary.encode` takes, or a Corpus of this very vocabulary.
         """
         encoded = self.vocabulary.encode(texts)
         return self.replace(fingerprint=Fingerprint.of(self.vocabulary, encoded))

@@ -261,14 +261,10 @@ class Vocabulary:
     def encode(self, X: Iterable[str | Sequence[str]], *, n_jobs: int | None = None) -> Encoded:
         """Sentences to token ids.
 
-        Parameters
-        ----------
-        X : iterable of str or of token lists, table of one column, or Encoded
-            Strings are normalised as this vocabulary says, token lists taken as they are. A
-            generator is read piece by piece. An `Encoded` is given back, if its ids are of a
-            vocabulary of this size.
-        n_jobs : int or None
-            Threads for long input; None takes all cores. The result is the same for any number.
+        `X` is an iterable of str, which are normalised as this vocabulary says, or of token lists,
+        which are taken as they are, or a table of one column. A generator is read piece by piece.
+        An `Encoded` is given back, if its ids are of a vocabulary of this size. The result is the
+        same for any number of threads.
         """
         if isinstance(X, Encoded):
             return X.checked(len(self))
@@ -278,16 +274,8 @@ class Vocabulary:
         """Texts that lie one after the other as UTF-8 to token ids, as `encode` would give.
 
         With `normalise="paper"` no string is made of them: what an Arrow column holds goes to the
-        compiled tokeniser as it is.
+        compiled tokeniser as it is. Text s is data[bounds[s]:bounds[s + 1]].
 
-        Parameters
-        ----------
-        data : array of uint8
-        bounds : array of int64, shape (n_texts + 1,)
-            Text s is data[bounds[s]:bounds[s + 1]].
-
-        Examples
-        --------
         >>> data = np.frombuffer(b"good filmbad", dtype=np.uint8)
         >>> Vocabulary(["film", "good"]).encode_bytes(data, np.array([0, 9, 12]))
         Encoded(ids=array([1, 0], dtype=int32), offsets=array([0, 2, 2]), n_unknown=array([0, 1]))

@@ -15,21 +15,12 @@ class WordTable:
     """Different words, each form of them made from another when it is first needed.
 
     A table that comes from a file opens at once: nothing is copied, decoded or checked but sizes.
-    The contents are checked once, before anything uses them.
+    The contents are checked once, before anything uses them; `verify` is called first.
 
-    Parameters
-    ----------
-    words : list of str or None
-        All different; None where `arrays` are given.
-    arrays : mapping of str to array, optional
-        `word_bytes` (uint8), the words in UTF-8 without anything between them; `word_offsets`
-        (int64), word i is word_bytes[word_offsets[i]:word_offsets[i + 1]]; and, if known,
-        `hash_table` (uint64, two columns), which is built when it is needed otherwise.
-    verify : callable, optional
-        Called once before the arrays are used; raises where they are not what was saved.
+    `arrays`, in place of `words`, are `word_bytes` (uint8), the words in UTF-8 without anything
+    between them; `word_offsets` (int64), word i is word_bytes[word_offsets[i]:word_offsets[i + 1]];
+    and, if known, `hash_table` (uint64, two columns), which is built when it is needed otherwise.
 
-    Examples
-    --------
     >>> table = WordTable(["film", "café"])
     >>> table.word(1), table.index["film"], table.id_of("book")
     ('café', 0, -1)

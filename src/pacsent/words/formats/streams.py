@@ -33,8 +33,7 @@ def read(
     Parameters
     ----------
     path : str or path
-        A file (plain, .gz, .bz2, .xz or .zst), a folder, or "english", which comes with the
-        package.
+        A file (plain, .gz, .bz2, .xz or .zst), a folder, or "english".
     format : str, optional
         One of `FORMATS`; recognised by the contents when left out.
     normalise : {"paper", "unicode"} or callable, optional
@@ -51,15 +50,9 @@ def read(
     encoding_errors : {"strict", "replace", "backslashreplace"}, default="strict"
         What to do with words that are not UTF-8: refuse the file, or replace the bad bytes.
     duplicates : {"error", "first"}, default="error"
-        What to do with a word that occurs twice: refuse the file, or keep its first vector
-        and warn.
+        A word that occurs twice: refuse the file, or keep its first vector and warn.
     verbose : bool, default=False
         Show progress on stderr.
-
-    Returns
-    -------
-    WordVectors
-        `.npy` tables and our own folder are memory-mapped, everything else is read.
     """
     path = place(path)
     for name, value, known in (

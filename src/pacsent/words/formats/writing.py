@@ -25,31 +25,15 @@ def write(
     overwrite: bool = False,
     verbose: bool = False,
 ) -> list[Path]:
-    """Write word vectors for other programs, or as our folder.
+    """Write word vectors for other programs, or as our folder; the paths of what was written.
 
-    Parameters
-    ----------
-    words : WordVectors
-    path : str or path
-        The input table goes here, the output table to `context_FILE` next to it.
-    format : {"word2vec-text", "word2vec-binary", "pacsent"}, optional
-        By the name when left out: .txt and .vec are text, .bin is binary, a name without a
-        suffix is our folder.
-    save_counts : path, optional
-        Also write `word count` lines there (word2vec's -save-vocab): the word2vec formats keep
-        no counts.
-    overwrite : bool, default=False
-        Replace files that exist.
+    The input table goes to `path`, the output table to `context_FILE` next to it. The `format` is
+    "word2vec-text", "word2vec-binary" or "pacsent"; by the name when left out: .txt and .vec are
+    text, .bin is binary, a name without a suffix is our folder. `save_counts` is a further file for
+    `word count` lines (word2vec's -save-vocab): the word2vec formats keep no counts.
 
-    Returns
-    -------
-    list of Path
-        What was written.
-
-    Notes
-    -----
-    Text has nine significant digits, from which float32 and float16 come back as they were.
-    Words with white space cannot be distinguished from their numbers and are refused.
+    Text has nine significant digits, from which float32 and float16 come back as they were. Words
+    with white space cannot be distinguished from their numbers and are refused.
     """
     path = Path(path)
     format = format or format_of_name(path)
