@@ -153,6 +153,7 @@ def run(
     todo.sort(key=lambda shard: -shard.size)  # a large file that begins last is waited for
     if todo:
         job.check()
+        manifest.save()  # before any output: a run that is killed can be resumed
     settings = (format, text_column, keep_columns, on_error, 1)
     tasks = [ShardTask(job, shard, manifest.output_of(shard, format), *settings) for shard in todo]
     n_done = len(found.shards) - len(todo)
