@@ -21,9 +21,9 @@ from sklearn.metrics import f1_score, r2_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 
+import target_data
 from harness import finish, parser_for
 from pacsent import TextClassifier
-from pacsent.bench import datasets
 from pacsent.classify import TextRegressor
 from pacsent.guarantees import (
     CertifiedRegressor,
@@ -62,7 +62,7 @@ def of_labels(has, proba, given):
 
 
 def labels(given):
-    data = datasets.load_targets("goemotions", given.data)
+    data = target_data.load_targets("goemotions", given.data)
     rng = np.random.default_rng(0)
     rows = np.sort(rng.permutation(len(data.texts["train"]))[: given.n])
     texts, has = [data.texts["train"][i] for i in rows], data.targets["train"][rows]
@@ -157,7 +157,7 @@ def kept_bounds(has, proba, answers, planning, n_halves):
 
 
 def numbers(given):
-    data = datasets.load_targets("imdb stars", given.data)
+    data = target_data.load_targets("imdb stars", given.data)
     rng = np.random.default_rng(0)
     rows = np.sort(rng.permutation(len(data.texts["train"]))[: given.n])
     texts, stars = [data.texts["train"][i] for i in rows], data.targets["train"][rows]

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import pacsent
+import target_data
 from pacsent.bench import datasets
 from pacsent.bench.books import passages
 
@@ -65,13 +66,13 @@ def load_targets(name: str, data=None, *, verify: bool = True):
         has = np.array([[word in some for word in words] for some in split])
         numbers = np.array([float(1 + len(text) % 10) for text in texts[part]])
         targets[part] = has if name == "goemotions" else numbers
-    return datasets.Targets(name, texts, targets, words, f"tiny {name}")
+    return target_data.Targets(name, texts, targets, words, f"tiny {name}")
 
 
 def install() -> None:
     """Let every benchmark of this process load the tiny datasets."""
     datasets.load = load
-    datasets.load_targets = load_targets
+    target_data.load_targets = load_targets
 
 
 def write(folder: Path) -> None:

@@ -10,7 +10,7 @@ import os
 import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,17 +39,6 @@ class Pairs:
     digest: str
 
 
-@dataclass(frozen=True, eq=False)
-class Targets:
-    """Texts by part, with several labels or a number each: (n, n_classes) of bool, or (n,)."""
-
-    name: str
-    texts: dict[str, list[str]]
-    targets: dict[str, np.ndarray]
-    classes: tuple[str, ...]
-    digest: str
-
-
 class Member(NamedTuple):
     """One file inside an archive or folder."""
 
@@ -72,7 +61,8 @@ class Entry:
 # ---- Readers: members in, texts and labels out ---------------------------------------------------
 
 
-def _decode(member: Member, encoding: str) -> str:
+def decoded(member: Member, encoding: str) -> str:
+    """The text of a file, or an error that names the byte which is wrong."""
     try:
         return member.content.decode(encoding)
     except UnicodeDecodeError as error:
@@ -83,12 +73,13 @@ def _decode(member: Member, encoding: str) -> str:
         ) from None
 
 
-def _lines(member: Member, encoding: str) -> list[str]:
+def lines_of(member: Member, encoding: str) -> list[str]:
+    """The lines of a file."""
     # not str.splitlines: it also cuts at NEL, which these files hold inside sentences
     lines = member.content.split(b"\n")
     if lines and not lines[-1]:
         lines.pop()
-    return [_decode(Member(member.path, line.rstrip(b"\r")), encoding) for line in lines]
+    return [decoded(Member(member.path, line.rstrip(b"\r")), encoding) for line in lines]
 
 
 def _labelled(rows: Iterable[tuple[str, str, str]]) -> tuple:
@@ -106,13 +97,13 @@ def _labelled(rows: Iterable[tuple[str, str, str]]) -> tuple:
 def _read_20news(members):
     return _labelled(
         ("train" if "20news-bydate-train/" in path else "test", path.split("/")[-2],
-         _decode(Member(path, content), "latin-1"))
+         decoded(Member(path, content), "latin-1"))
         for path, content in members
     )  # fmt: skip
 
 
 def _read_imdb(members):
-    return _labelled((*m.path.split("/")[-3:-1], _decode(m, "utf-8")) for m in members)
+    return _labelled((*m.path.split("/")[-3:-1], decoded(m, "utf-8")) for m in members)
 
 
 def _one_file_a_class(members, classes: dict[str, str]):
@@ -121,7 +112,7 @@ def _one_file_a_class(members, classes: dict[str, str]):
         for ending, label in classes.items()
         for member in members
         if member.path.endswith(ending)
-        for line in _lines(member, "cp1252")
+        for line in lines_of(member, "cp1252")
     )
 
 
@@ -140,7 +131,7 @@ def _read_trec(members):
     def rows():
         for member in members:
             part = "train" if member.path.endswith("train_5500.label") else "test"
-            for number, line in enumerate(_lines(member, "latin-1"), 1):
+            for number, line in enumerate(lines_of(member, "latin-1"), 1):
                 kind, _, question = line.partition(" ")
                 coarse, colon, _ = kind.partition(":")
                 if not colon or not question:
@@ -160,7 +151,7 @@ def _read_stsb(members):
     for member in members:
         part = member.path[:-4].rsplit("-", 1)[1]
         first[part], second[part], values = [], [], []
-        for number, line in enumerate(_lines(member, "utf-8"), 1):
+        for number, line in enumerate(lines_of(member, "utf-8"), 1):
             fields = line.split("\t")  # not csv: quotes in the sentences are not balanced
             try:
                 score = float(fields[4])
@@ -175,31 +166,6 @@ def _read_stsb(members):
             second[part].append(other)
         scores[part] = np.array(values)
     return first, second, scores
-
-
-def _read_goemotions(members):
-    contents = {path.rsplit("/")[-1]: Member(path, content) for path, content in members}
-    classes = tuple(_lines(contents.pop("labels.txt"), "utf-8"))
-    texts: dict[str, list[str]] = {}
-    targets: dict[str, np.ndarray] = {}
-    for file, member in contents.items():
-        rows = [line.split("\t") for line in _lines(member, "utf-8")[1:]]
-        part = file.removesuffix(".tsv")
-        texts[part] = [row[0] for row in rows]
-        targets[part] = np.zeros((len(rows), len(classes)), bool)
-        for row, (_, labels, _) in enumerate(rows):
-            targets[part][row, [int(label) for label in labels.split(",")]] = True
-    return texts, targets, classes
-
-
-def _read_stars(members):
-    texts: dict[str, list[str]] = {"train": [], "test": []}
-    stars: dict[str, list[float]] = {"train": [], "test": []}
-    for member in members:  # .../train/pos/123_9.txt
-        part = member.path.split("/")[-3]
-        texts[part].append(_decode(member, "utf-8"))
-        stars[part].append(float(member.path.rpartition("_")[2].removesuffix(".txt")))
-    return texts, {part: np.array(found) for part, found in stars.items()}, ()
 
 
 DATASETS: dict[str, Entry] = {
@@ -240,19 +206,6 @@ DATASETS: dict[str, Entry] = {
         "3c90263fec9d7843493769746bc9c842234d93c01cba53ad36d92fd51bd1a55c",
     ),
 }  # fmt: skip
-# datasets of several labels a text, or of numbers: `load_targets`
-TARGETS: dict[str, Entry] = {
-    "goemotions": Entry(
-        ("goemotions",), r"goemotions/((train|dev|test)\.tsv|labels\.txt)$", _read_goemotions,
-        {"train": 43_410, "dev": 5_426, "test": 5_427, "classes": 28},
-        "github.com/google-research/google-research (goemotions)",
-        "7d10a50a6b980624c0dc0ab20c73bfc1bc9a7eca12e7bf69925b3c233b86d3d1",
-    ),
-    "imdb stars": replace(
-        DATASETS["imdb"], read=_read_stars, facts={"train": 25_000, "test": 25_000}
-    ),
-}  # fmt: skip
-
 # ---- Finding, reading, checking ------------------------------------------------------------------
 
 
@@ -273,9 +226,9 @@ def data_folder(data: str | Path | None = None) -> Path:
     return folder
 
 
-def find(name: str, data: str | Path | None = None) -> Path:
+def find(name: str, data: str | Path | None = None, entry: Entry | None = None) -> Path:
     """The archive or unpacked folder of a dataset, in `data` or in `data/datasets`."""
-    entry = _entry(name)
+    entry = _entry(name) if entry is None else entry
     folder = data_folder(data)
     places = [folder / "datasets", folder]
     for place in places:
@@ -302,7 +255,8 @@ def load(name: str, data: str | Path | None = None, *, verify: bool = True) -> D
     `data` is the folder with the archives; None takes PACSENT_DATA. Counts, classes and encoding
     are checked; `verify` also compares the content with the known digest, and refuses another.
     """
-    path, entry, loaded, digest = _read(name, data)
+    entry = _entry(name)
+    path, loaded, digest = read_entry(name, entry, data)
     if len(loaded) == 3:  # sentence pairs
         first, second, scores = loaded
         found = {part: values.size for part, values in scores.items()}
@@ -311,32 +265,24 @@ def load(name: str, data: str | Path | None = None, *, verify: bool = True) -> D
         train, y_train, test, y_test, classes = loaded
         found = {"train": len(train), "test": len(test), "classes": len(classes)}
         dataset = Dataset(name, train, y_train, test, y_test, classes, digest)
-    _check_known(path, entry, found, digest, verify)
+    check_known(path, entry, found, digest, verify)
     return dataset
 
 
-def load_targets(name: str, data: str | Path | None = None, *, verify: bool = True) -> Targets:
-    """Read a dataset of several labels a text, or of numbers: a key of `TARGETS`; as `load`."""
-    path, entry, (texts, targets, classes), digest = _read(name, data)
-    found = {part: len(some) for part, some in texts.items()} | {"classes": len(classes)}
-    _check_known(path, entry, found, digest, verify)
-    return Targets(name, texts, targets, classes, digest)
-
-
-def _read(name, data):
-    """The path, the entry, what its reader finds, and the digest of the content."""
-    entry = _entry(name)
-    path = find(name, data)
+def read_entry(name: str, entry: Entry, data: str | Path | None) -> tuple[Path, tuple, str]:
+    """The path of a dataset, what the reader of its entry finds, and the digest of the content."""
+    path = find(name, data, entry)
     members = sorted(_members(path, entry.members))
     if not members:
         raise ValueError(
             f"{path.name} must hold files like {entry.members!r}. Got none instead. This is "
             f"another archive; the authors distribute the right one at {entry.source}."
         )
-    return path, entry, entry.read(members), _digest(members, entry.members)
+    return path, entry.read(members), _digest(members, entry.members)
 
 
-def _check_known(path, entry, found, digest, verify):
+def check_known(path: Path, entry: Entry, found: dict[str, int], digest: str, verify: bool) -> None:
+    """Refuse a dataset that is not what its entry says: its counts, and its content."""
     _check_facts(path, entry, found)
     if verify and entry.digest and digest != entry.digest:
         raise ValueError(
@@ -348,8 +294,6 @@ def _check_known(path, entry, found, digest, verify):
 
 
 def _entry(name: str) -> Entry:
-    if name in TARGETS:
-        return TARGETS[name]
     if name not in DATASETS:
         raise ValueError(
             f"The dataset must be one of {', '.join(DATASETS)}. Got {name!r} instead. For your "

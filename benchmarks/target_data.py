@@ -1,0 +1,67 @@
+"""Datasets of several labels a text (GoEmotions), or of a number each (stars of IMDb)."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from pacsent.bench import datasets
+from pacsent.bench.datasets import DATASETS, Entry, Member, decoded, lines_of
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """Texts by part, with several labels or a number each: (n, n_classes) of bool, or (n,)."""
+
+    name: str
+    texts: dict[str, list[str]]
+    targets: dict[str, np.ndarray]
+    classes: tuple[str, ...]
+    digest: str
+
+
+def _read_goemotions(members):
+    contents = {path.rsplit("/")[-1]: Member(path, content) for path, content in members}
+    classes = tuple(lines_of(contents.pop("labels.txt"), "utf-8"))
+    texts: dict[str, list[str]] = {}
+    targets: dict[str, np.ndarray] = {}
+    for file, member in contents.items():
+        rows = [line.split("\t") for line in lines_of(member, "utf-8")[1:]]
+        part = file.removesuffix(".tsv")
+        texts[part] = [row[0] for row in rows]
+        targets[part] = np.zeros((len(rows), len(classes)), bool)
+        for row, (_, labels, _) in enumerate(rows):
+            targets[part][row, [int(label) for label in labels.split(",")]] = True
+    return texts, targets, classes
+
+
+def _read_stars(members):
+    texts: dict[str, list[str]] = {"train": [], "test": []}
+    stars: dict[str, list[float]] = {"train": [], "test": []}
+    for member in members:  # .../train/pos/123_9.txt
+        part = member.path.split("/")[-3]
+        texts[part].append(decoded(member, "utf-8"))
+        stars[part].append(float(member.path.rpartition("_")[2].removesuffix(".txt")))
+    return texts, {part: np.array(found) for part, found in stars.items()}, ()
+
+
+TARGETS: dict[str, Entry] = {
+    "goemotions": Entry(
+        ("goemotions",), r"goemotions/((train|dev|test)\.tsv|labels\.txt)$", _read_goemotions,
+        {"train": 43_410, "dev": 5_426, "test": 5_427, "classes": 28},
+        "github.com/google-research/google-research (goemotions)",
+        "7d10a50a6b980624c0dc0ab20c73bfc1bc9a7eca12e7bf69925b3c233b86d3d1",
+    ),
+    "imdb stars": replace(
+        DATASETS["imdb"], read=_read_stars, facts={"train": 25_000, "test": 25_000}
+    ),
+}  # fmt: skip
+
+
+def load_targets(name: str, data: str | Path | None = None, *, verify: bool = True) -> Targets:
+    """Read a dataset, a key of `TARGETS`, as `datasets.load` does."""
+    entry = TARGETS[name]
+    path, (texts, targets, classes), digest = datasets.read_entry(name, entry, data)
+    found = {part: len(some) for part, some in texts.items()} | {"classes": len(classes)}
+    datasets.check_known(path, entry, found, digest, verify)
+    return Targets(name, texts, targets, classes, digest)
