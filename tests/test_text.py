@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from pacsent.text import cleaning, reading
 from pacsent.text.cleaning import clean_files
 from pacsent.text.normalise import clean, tokenise_unicode
-from pacsent.text.reading import Source, read_lines
+from pacsent.text.reading import Source
+from pacsent.text.tables import stream_texts
 
 # ------------------------------------------------------------------------------------------------
 # the filter, rule by rule, the slow way
@@ -248,7 +249,7 @@ def test_archives_are_unpacked_on_the_way(tmp_path, kind):
         assert source.size == len(data)
         assert b"".join(iter(lambda: source.read(1000), b"")) == CONTENT
         assert source.consumed == len(data)
-    assert list(read_lines(path))[:2] == ["first line", "second é line"]
+    assert list(stream_texts(path, kind="text"))[:2] == ["first line", "second é line"]
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
@@ -263,7 +264,7 @@ def test_an_archive_of_several_streams_is_read_whole(tmp_path, kind):
 def test_the_name_does_not_matter_but_must_not_lie(tmp_path, kind):
     path = tmp_path / "no-suffix"
     path.write_bytes(packed(kind, CONTENT))
-    assert next(read_lines(path)) == "first line"
+    assert next(stream_texts(path, kind="text")) == "first line"
     liar = tmp_path / f"text{kind}"
     liar.write_bytes(b"plain text")
     with pytest.raises(ValueError, match=rf"text\{kind} must be a \{kind} archive. Got .*b'plain "):
@@ -277,7 +278,7 @@ def test_a_cut_off_archive_is_an_error_wherever_it_is_cut(tmp_path, kind):
     for size in range(1, len(data), max(1, len(data) // 40)):
         path.write_bytes(data[:size])
         with pytest.raises(ValueError, match=rf"must be a whole \{kind} archive. Got one that is"):
-            list(read_lines(path))
+            list(stream_texts(path, kind="text"))
 
 
 @pytest.mark.parametrize("kind", [".gz", ".bz2", ".xz", ".zst"])
@@ -301,7 +302,7 @@ def test_an_empty_file_is_an_error(tmp_path, kind):
         with pytest.raises(ValueError, match=r"must hold text. Got an empty file instead"):
             clean_files([path], tmp_path / "out", wiki=wiki)
     with pytest.raises(ValueError, match=r"must hold text. Got an empty file instead"):
-        list(read_lines(path))
+        list(stream_texts(path, kind="text"))
     assert not (tmp_path / "out").exists()
 
 
@@ -312,15 +313,15 @@ def test_a_directory_and_a_missing_file_are_errors(tmp_path):
         Source(tmp_path / "nothing")
 
 
-def test_invalid_utf8_names_file_line_and_offset(tmp_path):
+def test_invalid_utf8_names_file_line_and_place(tmp_path):
     (tmp_path / "latin").write_bytes(b"one\ntwo\ncaf\xe9 au lait\n")
-    with pytest.raises(ValueError, match=r"latin must be UTF-8 .*0xe9 at offset 11 \(line 3\)"):
-        list(read_lines(tmp_path / "latin"))
+    with pytest.raises(ValueError, match=r"Line 3 of latin must be UTF-8 .*0xe9 instead \(3 bytes"):
+        list(stream_texts(tmp_path / "latin", kind="text"))
 
 
 def test_lines_end_at_newlines_only(tmp_path):
     (tmp_path / "a").write_bytes("\ufeffa\x0bb\u2028c\n\nd\r\n\x85".encode())
-    assert list(read_lines(tmp_path / "a")) == ["a\x0bb\u2028c", "", "d", "\x85"]
+    assert list(stream_texts(tmp_path / "a", kind="text")) == ["a\x0bb\u2028c", "", "d", "\x85"]
 
 
 def test_a_failed_cleaning_leaves_the_old_output(tmp_path):

@@ -497,7 +497,7 @@ def read_text(folder: Path) -> None:
     from pacsent import text
     from pacsent.words.corpus import Corpus
 
-    for _ in text.read_lines(folder / "t"):
+    for _ in text.stream_texts(folder / "t", kind="text"):
         pass
     Corpus.build(folder / "t", folder / "c", min_count=1, n_jobs=1, overwrite=True)
 

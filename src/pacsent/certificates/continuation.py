@@ -86,12 +86,8 @@ class ContinuationOptions(CertifyOptions):
 class ContinuationCertificate(EncoderCertificate):
     """How well the vector of a document's first part recognises the words that follow.
 
-    Attributes
-    ----------
-    losses : str
-        The loss of each document, in order, rounded up to 16 bits (`unpacked_losses`).
-    bias, scale, shift_norm : float
-        The rule calls w a word of the document if (scale * vector + shift).A_w + bias > 0.
+    `losses` holds the loss of each document, in order, rounded up to 16 bits (`unpacked_losses`).
+    The rule calls w a word of the document if (scale * vector + shift).A_w + bias > 0.
 
     Examples
     --------
@@ -171,6 +167,10 @@ def certify(
 ) -> ContinuationCertificate:
     """Certify how well an encoder's vectors recognise the words that follow in new documents.
 
+    A classifier is certified by `pacsent.guarantees.certify`; the certificates of the paper are
+    functions of `pacsent.paper`. Warns (VacuousBoundWarning), with the reason, where the bound is
+    no better than guessing.
+
     Parameters
     ----------
     encoder : encoder, or a list of them
@@ -200,20 +200,6 @@ def certify(
         Show progress on stderr.
     **options
         bound, n_noise, noise_power, bias, calibrate, split, refit: see `ContinuationOptions`.
-
-    Returns
-    -------
-    certificate : ContinuationCertificate
-
-    Warns
-    -----
-    VacuousBoundWarning
-        Where the bound is no better than guessing, with the reason.
-
-    Notes
-    -----
-    A classifier is certified by `pacsent.guarantees.certify`; the certificates of the paper are
-    functions of `pacsent.paper`. Docs: docs/certificates.md.
 
     Examples
     --------

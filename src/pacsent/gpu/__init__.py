@@ -2,12 +2,6 @@
 
 Needs the `[gpu]` extra (PyTorch) and an NVIDIA GPU; without one, a line says so. The functions are
 called by the estimators' `device="cuda"`.
-
-    gpu_skipgram   both tables of Skip-gram, from a corpus file of any size
-    gpu_sentences  PB-neg and w-PB-neg, solved over the whole vocabulary
-    gpu_teaching   an epoch of teaching a student
-    gpu_logistic   the evaluation grid's logistic regressions
-    device         is there a GPU, is there memory; kernels compiled at run time
 """
 
 from pacsent.gpu.device import require

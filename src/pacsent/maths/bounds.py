@@ -2,15 +2,12 @@
 
 Every bound has the signature `bound(empirical_risk, kl, n, delta, *, ...)`: a risk in [0, 1]
 measured on `n` independent examples, KL(Q||P) in nats for a prior fixed before those examples were
-seen, and the probability `delta` of failure. Arrays broadcast. The inputs are taken as
-exact; the result is rounded up, never below the value of the formula, and clipped to 1 unless
-`clip=False`. Risks are in `pacsent.maths.risks`, samples in `pacsent.certificates` and
-`pacsent.paper`.
+seen, and the probability `delta` of failure. Arrays broadcast. The inputs are taken as exact; the
+result is rounded up, never below the value of the formula, and clipped to 1 unless `clip=False`.
 
-Every formula is written as a sum, product or quotient of positive terms (no cancellation), so its
-relative error is a few units in the last place, and the result is then widened by more than that
-(`_up`). The kl inverse is solved for an inflated right-hand side and its answer is checked by
-evaluation before it is returned.
+Every formula is a sum, product or quotient of positive terms (no cancellation), so its relative
+error is a few units in the last place, and the result is then widened by more than that (`_up`).
+The kl inverse is solved for an inflated right-hand side and its answer is checked by evaluation.
 """
 
 import math

@@ -210,11 +210,10 @@ def averaged(
     folds: tuple[np.ndarray, np.ndarray] | None = None,
     growth: Numbers = 1.0,
 ) -> Averaged:
-    """Average f over the grid, each place weighing by what it says about the labels.
+    """Average f over the grid, each place weighing by what it says about the labels (`weigh`).
 
-    The weights are those of `weigh`. Each f is scaled to the same spread first, or the most
-    confident would decide alone. Two classes have one f, more have one for each against the rest;
-    all have the same weights.
+    Each f is scaled to the same spread first, or the most confident would decide alone. Two classes
+    have one f, more have one for each against the rest; all have the same weights.
     """
     weights = np.ones(labels.size) if weights is None else weights
     found = explore(

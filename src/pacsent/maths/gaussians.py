@@ -1,10 +1,8 @@
 """Posteriors of sentences: closed forms, divergences and similarities of isotropic Gaussians.
 
-Formulas only: arrays and numbers in, arrays and numbers out. A posterior is N(mu, var_Q I), one
-row of `mu` and one entry of `var_Q` per sentence. `A_hat` is the table in the loss and `B_hat` the
-table of prior means (input and output vectors; swapped for the methods named `i-`). `counts` is a
-(n_sentences, n_words) matrix, sparse or dense: how often each word occurs in each sentence. It
-may hold weights that are not whole numbers.
+Formulas only: arrays and numbers in, arrays and numbers out. A posterior is N(mu, var_Q I), one row
+of `mu` and one entry of `var_Q` per sentence. `A_hat` is the table in the loss and `B_hat` the
+table of prior means (input and output vectors; swapped for the methods named `i-`).
 """
 
 from typing import Any

@@ -62,8 +62,7 @@ def sentence_moment(mean: np.ndarray, second: np.ndarray, n_tokens: float) -> np
 
 
 def main_directions(second: np.ndarray, n_directions: int) -> tuple[np.ndarray, np.ndarray]:
-    """(directions, shares): the first eigenvectors, largest first, and the part of each in their
-    sum of eigenvalues.
+    """(directions, shares): the first eigenvectors, and the part of each in their sum of values.
 
     >>> main_directions(np.diag([1.0, 3.0]), n_directions=1)
     (array([[0., 1.]]), array([1.]))

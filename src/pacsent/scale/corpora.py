@@ -226,16 +226,10 @@ def count_words(
 ) -> Counts:
     """Count the words of many shards, exactly.
 
-    Parameters
-    ----------
-    sources : iterable of str or path
-        As of `embed_shards`.
-    folder : path
-        Where the shards' own counts and ids are kept; `build_corpus` goes on from them.
-    min_count : int, default=1
-        Words that occur less often in all shards together are left out.
-    engine : callable, optional
-        Where the shards are counted: `on_ray()`, say. None takes the cores of this machine.
+    `sources` are as in `embed_shards`. `folder` keeps the shards' own counts and ids;
+    `build_corpus` goes on from them. Words that occur less often than `min_count` in all shards
+    together are left out. `engine` is where the shards are counted: `on_ray()`, say; None takes the
+    cores of this machine.
 
     Examples
     --------

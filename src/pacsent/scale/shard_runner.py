@@ -57,8 +57,7 @@ def embed_shards(
         Parquet may be compressed (.gz, .bz2, .xz, .zst).
     target : str or path
         The folder that gets an output for each input, and manifest.json. For one input also the
-        name of the output file, ending in .parquet, .jsonl, .csv or .tsv; no manifest is written
-        then.
+        name of the output file, ending in .parquet, .jsonl, .csv or .tsv, without a manifest.
     text_column : str, optional
         By default `text`, or the only column of a table that has one.
     keep_columns : iterable of str

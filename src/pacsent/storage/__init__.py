@@ -8,9 +8,7 @@ A model is a folder that a person can look into; nothing in it is ever executed.
     ├── vocabulary.tsv       word<TAB>count, for people (word vectors only)
     └── words/               a part: the word vectors of an encoder, a folder of the same form
 
-`saving` holds the protocol `Saveable` with `save`, `load` and `check`; `model_folder` the folder
-and its description, `tensor_files` the arrays, `checksums` what finds damage, `hub` and `sharing`
-the Hugging Face hub. Files of other programs are in `pacsent.words.formats`.
+Files of other programs are in `pacsent.words.formats`.
 """
 
 from pacsent.storage.model_folder import CONFIG, PACKAGED, check_place, is_model, place, read_config

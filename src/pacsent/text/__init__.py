@@ -5,7 +5,7 @@ from pacsent.lazy import offer
 __getattr__, __dir__ = offer(
     __name__,
     {
-        "Source": "reading", "read_lines": "reading", "check_input": "reading",
+        "Source": "reading", "check_input": "reading",
         "total_size": "reading", "pieces": "reading", "not_utf8": "reading",
         "empty_file": "reading", "cut_after_letters": "reading", "cut_at_newline": "reading",
         "cut_at_space": "reading", "Encoded": "encoded", "LowCoverageWarning": "encoded",

@@ -1,4 +1,4 @@
-"""Reading text: files of any packing, line by line or in pieces that threads can take."""
+"""Reading files of any packing as bytes, or in pieces that threads can take."""
 
 import io
 import math
@@ -257,49 +257,15 @@ def _unpacker(kind: str) -> tuple[Callable[[], Any], tuple]:
     return partial(_Zstandard, zstandard), (zstandard.ZstdError,)
 
 
-def read_lines(path: str | os.PathLike) -> Iterator[str]:
-    """Lines of a UTF-8 text file, packed or not, without their line ends; '-' is stdin.
-
-    Only a newline (with or without a carriage return before it) ends a line.
-    """
-    with Source(path) as source:
-        pieces: list[bytes] = []
-        n_line, offset = 1, 0
-        any_byte = False
-        while block := source.read(1 << 20):
-            any_byte = True
-            first, *others = block.split(b"\n")
-            pieces.append(first)
-            for piece in others:
-                line = b"".join(pieces)
-                yield _decoded(line, source.name, offset, n_line)
-                offset += len(line) + 1
-                n_line += 1
-                pieces = [piece]
-        if not any_byte:
-            raise ValueError(empty_file(source.name))
-        if line := b"".join(pieces):
-            yield _decoded(line, source.name, offset, n_line)
-
-
-def _decoded(line: bytes, name: str, offset: int, n_line: int) -> str:
-    try:
-        decoded = line.removesuffix(b"\r").decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(not_utf8(name, offset + error.start, line[error.start], n_line)) from None
-    return decoded.removeprefix("\ufeff") if offset == 0 else decoded
-
-
 def empty_file(name: str) -> str:
     """The message for a file without a byte in it."""
     return f"{name} must hold text. Got an empty file instead. Check how it was made."
 
 
-def not_utf8(name: str, offset: int, byte: int, n_line: int | None = None) -> str:
+def not_utf8(name: str, offset: int, byte: int) -> str:
     """The message for a byte that is no UTF-8, with its place."""
-    line = "" if n_line is None else f" (line {n_line:,})"
     return (
-        f"{name} must be UTF-8 text. Got the byte 0x{byte:02x} at offset {offset:,}{line} instead. "
+        f"{name} must be UTF-8 text. Got the byte 0x{byte:02x} at offset {offset:,} instead. "
         f"{how_to_convert(byte, offset)}"
     )
 

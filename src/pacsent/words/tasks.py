@@ -11,7 +11,7 @@ import numpy as np
 
 from pacsent.maths.arrays import unit_rows
 from pacsent.progress import bar
-from pacsent.text.reading import read_lines
+from pacsent.text.tables import stream_texts
 from pacsent.words.vectors import WordVectors
 
 N_FREQUENT = 30_000  # analogies are asked, and answered, among this many most frequent words
@@ -24,7 +24,7 @@ ANALOGY_FILES = {"analogies": "questions-words.txt"}
 def read_similarities(path: str | os.PathLike) -> list[tuple[str, str, float]]:
     """Lines `word<TAB>word<TAB>rating`; lines that begin with # are comments."""
     pairs = []
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(stream_texts(path, kind="text"), start=1):
         if not line.strip() or line.startswith("#"):
             continue
         try:
@@ -41,7 +41,7 @@ def read_similarities(path: str | os.PathLike) -> list[tuple[str, str, float]]:
 def read_analogies(path: str | os.PathLike) -> list[tuple[str, ...]]:
     """Lines `a b c d`, a is to b as c is to d; lines that begin with : are titles."""
     questions = []
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(stream_texts(path, kind="text"), start=1):
         if not line.strip() or line.startswith(":"):
             continue
         words = line.split()

@@ -216,10 +216,7 @@ class Vocabulary:
         return noise_probabilities(self._known_counts("the noise distribution"), power)
 
     def warn_if_few_known(self, n_known: int, n_unknown: int, stacklevel: int = 2) -> None:
-        """Warn where under half of the tokens of a text are known, and name the likely cause.
-
-        A text without any token is no reason to warn.
-        """
+        """Warn where under half of a text's tokens are known, and name the likely cause."""
         n_all = n_known + n_unknown
         if 2 * n_known >= n_all:
             return

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from pacsent.text.reading import read_lines
+from pacsent.text.tables import stream_texts
 
 
 class Passage(NamedTuple):
@@ -21,6 +21,6 @@ def passages() -> list[Passage]:
     >>> len(found), found[0].author, found[0].book
     (3000, 'Austen', 'Pride and Prejudice')
     """
-    lines = read_lines(Path(__file__).parent / "passages.tsv.xz")
+    lines = stream_texts(Path(__file__).parent / "passages.tsv.xz", kind="text")
     next(lines)  # the names of the columns
     return [Passage(*line.split("\t")) for line in lines]
