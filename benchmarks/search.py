@@ -2,12 +2,18 @@
 
     python benchmarks/search.py --save
     python benchmarks/search.py million --save
+    python benchmarks/search.py hybrid --save
+    python benchmarks/search.py words --save [--texts 1000000]
 
 Vectors of IMDb's training reviews by SIF-sum with the English model; queries are the beginnings of
 its test reviews. `million`: passages of twelve words of cleaned Wikipedia, above the number from
 which FAISS is used where it is installed. A row counts as found where its cosine, in double, is at
 least that of the k-th best: of equal texts any will do. The best of several rounds, the
 searchers taking turns.
+
+`hybrid`: how good hits are by vectors, by words and by both, on the test queries of
+choose_fusion.py. `words`: BM25 beside bm25s, and words with vectors beside FAISS, in one run on
+passages of Wikipedia, with the time to index and the memory of the process.
 """
 
 import tempfile
@@ -20,6 +26,8 @@ import numpy as np
 from harness import finish, parser_for, wikipedia
 from pacsent import Index, make
 from pacsent.bench import datasets
+from pacsent.search import faiss_index
+from pacsent.search.index import _best_rows
 
 K = 10
 N_QUERIES = {"reviews": 500, "million": 100}
@@ -69,10 +77,130 @@ def recall(found, Q, X) -> float:
     return right / found.size
 
 
+def hybrid(options):
+    """Precision or reciprocal rank at 10 of each part and of both."""
+    from choose_fusion import encoders, quality, tasks
+
+    table: dict = {}
+    for task, queries, texts, right in tasks(options.data, "test"):
+        for name, encoder in encoders().items():
+            for how, share in (("vectors", False), ("BM25", 1.0), ("both", True)):
+                index = Index(encoder, "exact", lexical=share)
+                index.add(texts)
+                found = []
+                for hits, rows in zip(index.search(queries, K), right):
+                    scores = np.full(len(texts), -np.inf)
+                    scores[[hit.id for hit in hits]] = [hit.score for hit in hits]
+                    found.append(quality(scores, rows))
+                row = "BM25" if how == "BM25" else f"{how}, {name}"
+                table.setdefault(row, {})[task] = float(np.mean(found))
+    rows = [{"hits by": name, **found} for name, found in table.items()]
+    gains = {
+        f"{task}, {encoder}": table[f"both, {encoder}"][task]
+        - max(table[f"vectors, {encoder}"][task], table["BM25"][task])
+        for encoder in encoders()
+        for task in rows[0]
+        if task != "hits by"
+    }
+    finish("search", rows, title="Hits by vectors, by words and by both: test queries",
+           summary={"least gain over the better part": min(gains.values()), **gains},
+           save=options.save, name="hybrid")  # fmt: skip
+
+
+def words(options):
+    """Seconds to index, and queries a second, one at a time."""
+    import resource
+
+    from pacsent.search import lexical
+
+    texts, asked = texts_of("million", options.data)
+    texts, asked = texts[: options.texts], asked[:50]
+    encoder = make("SIF-sum", "english", on_empty="ignore").fit([])
+    lexical.Postings.of(texts[:100])
+    rows = []
+
+    def measured(name, build, ask):
+        started = time.perf_counter()
+        made = build()
+        building = time.perf_counter() - started
+        ask(made, asked[0])
+        started = time.perf_counter()
+        for query in asked:
+            ask(made, query)
+        rate = len(asked) / (time.perf_counter() - started)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        rows.append({"search": name, "seconds to index": building, "queries/s": rate,
+                     "peak memory so far, GB": peak})  # fmt: skip
+        return made
+
+    def ours():
+        postings = lexical.Postings.of(texts)
+        return postings, lexical.norms(postings.lengths, np.ones(len(texts), bool))
+
+    none = np.empty(0, bool)
+    measured("pacsent BM25", ours, lambda made, q: _best_rows(
+        lexical.scores([made[0]], made[1], none, q), None, K))  # fmt: skip
+    try:
+        import bm25s
+
+        def theirs(backend):
+            made = bm25s.BM25(method="lucene", k1=1.5, b=0.75, backend=backend)
+            tokens = bm25s.tokenize(texts, stopwords=None, show_progress=False)
+            made.index(tokens, show_progress=False)
+            return made
+
+        for backend in ("numpy", "numba"):
+            measured(f"bm25s, {backend}", lambda: theirs(backend), lambda made, q: made.retrieve(  # noqa: B023
+                bm25s.tokenize([q], stopwords=None, show_progress=False), k=K, n_threads=1,
+                show_progress=False))  # fmt: skip
+    except ImportError:
+        pass
+    X = np.asarray(encoder.transform(texts), np.float32)
+    try:
+        import faiss
+
+        def flat(X=X):
+            made = faiss.IndexFlatIP(X.shape[1])
+            made.add(X)
+            return made
+
+        def near(made, query):
+            return made.search(np.asarray(encoder.transform([query]), np.float32), K)
+
+        measured("FAISS IndexFlatIP, vectors given", flat, near)
+    except ImportError:
+        pass
+    del X
+
+    def both(engine, share):
+        def build():
+            made = Index(encoder, engine, lexical=share)
+            made.add(texts)
+            return made
+
+        return build
+
+    ask = lambda made, q: made.search(q, K)  # noqa: E731
+    measured("pacsent Index, exact, vectors", both("exact", False), ask)
+    measured("pacsent Index, exact, both", both("exact", True), ask)
+    if faiss_index.available():
+        measured("pacsent Index, FAISS, both", both("faiss", True), ask)
+    speed = {row["search"]: row["queries/s"] for row in rows}
+    finish("search", rows, title=f"Words and vectors: {len(texts):,} texts, one query at a time",
+           summary={"times bm25s": speed["pacsent BM25"] / max(
+               (speed[n] for n in speed if n.startswith("bm25s")), default=float("nan")),
+               "texts": len(texts)},
+           save=options.save, name=options.name or "words")  # fmt: skip
+
+
 def main():
     parser = parser_for(__doc__, name="")
-    parser.add_argument("part", choices=["reviews", "million"], nargs="?", default="reviews")
+    parts = ["reviews", "million", "hybrid", "words"]
+    parser.add_argument("part", choices=parts, nargs="?", default="reviews")
+    parser.add_argument("--texts", type=int, default=1_000_000, help="of `words`")
     options = parser.parse_args()
+    if options.part in ("hybrid", "words"):
+        return {"hybrid": hybrid, "words": words}[options.part](options)
     n, n_single = N_QUERIES[options.part], N_SINGLE[options.part]
     texts, asked = texts_of(options.part, options.data)
     vectorizer = make("SIF-sum", "english", on_empty="ignore").fit([])

@@ -6,8 +6,9 @@
 
 It measures one short text a request on one connection, 1,000 texts a request, the rate that
 saturates two workers, and the waiting times at half that rate. `--soak` keeps the server at full
-load for the given number of seconds while workers are killed, models are swapped, and clients send
-too much, too slowly, with wrong keys, or disconnect; every answer is compared with a local one.
+load on all its addresses for the given number of seconds while workers are killed, models are
+swapped, and clients send too much, too slowly, with wrong keys, or disconnect; every answer is
+compared with one of the library.
 """
 
 import asyncio
@@ -27,9 +28,10 @@ from pathlib import Path
 import numpy as np
 
 from harness import finish, parser_for
-from pacsent import make
+from pacsent import CertifiedClassifier, Index, TextClassifier, load, make, save
 from pacsent.bench.books import passages
 from pacsent.encoders.export import export
+from pacsent.search import rerank
 
 KEY = "a-key-of-the-soak-run"
 SHORT = "a glass of wine on the old table"
@@ -228,8 +230,10 @@ class Soak:
             vectors = make("SIF-sum", "english").fit([]).transform(self.texts)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         self.right = vectors / np.where(lengths > 0, lengths, 1)
-        names = ("answers", "texts", "wrong answers", "lost answers", "retries", "workers killed",
-                 "swaps", "oversized, refused", "wrong keys, refused", "slow clients", "cut off",
+        self.pool: list[tuple] = []  # (method, address, body, what is right), set by `soak`
+        names = ("answers", "texts", "answers of other addresses", "wrong answers",
+                 "lost answers", "retries", "workers killed", "swaps",
+                 "oversized, refused", "wrong keys, refused", "slow clients", "cut off",
                  "wrong refusals")  # fmt: skip
         self.counts = dict.fromkeys(names, 0)
         self.memory: list[int] = []
@@ -261,12 +265,26 @@ class Soak:
             self.counts["answers"] += 1
             self.counts["texts"] += len(rows)
 
-    async def patiently(self, client, body) -> bytes | None:
+    async def visit(self, seed):
+        """Ask every other address in turn and compare the answers with those of the library."""
+        rng, client = random.Random(100 + seed), Client(self.port, KEY)
+        while not self.over():
+            method, path, body, right = rng.choice(self.pool)
+            answer = await self.patiently(client, body, method, path)
+            if answer is None:
+                self.counts["lost answers"] += 1
+                continue
+            self.counts["answers of other addresses"] += 1
+            if not right(answer):
+                self.counts["wrong answers"] += 1
+                self.refused.append(f"{path}: {answer[:200]!r}")
+
+    async def patiently(self, client, body, method="POST", path="/v1/embeddings") -> bytes | None:
         """The answer, asked for again where a worker died or is too busy; None: never."""
         for attempt in range(20):
             try:
                 async with asyncio.timeout(30):
-                    status, answer = await client.ask("POST", "/v1/embeddings", body)
+                    status, answer = await client.ask(method, path, body)
                 if status == 200:
                     return answer
                 if status not in (429, 503):
@@ -365,7 +383,8 @@ class Soak:
     async def run(self):
         others = [self.misbehave(), self.dawdle(), self.dawdle(), self.kill(), self.weigh()]
         tasks = [asyncio.ensure_future(job) for job in others]
-        await asyncio.gather(*(self.behave(seed) for seed in range(8)))
+        behaved = [job(seed) for seed in range(4) for job in (self.behave, self.visit)]
+        await asyncio.gather(*behaved)
         for job in tasks:
             job.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -377,6 +396,86 @@ def _vector(given, form):
     return np.array(given, np.float32)
 
 
+def other_models(place: Path):
+    """An index and a classifier on disk, and what every address must answer about them."""
+    texts = [p.text for p in passages()[::4]]
+    encoder = make("SIF-sum", "english", on_empty="ignore").fit([])
+    index = Index(encoder, lexical=True)
+    index.add(texts, metadata=[{"author": p.author} for p in passages()[::4]])
+    asked, answers, _ = index.self_queries(300)
+    index.certify(asked, answers)
+    save(index, place / "index")
+    authors = [p.author for p in passages()]
+    kept = set(sorted(set(authors))[:2])
+    labelled = [(p.text, p.author) for p in passages() if p.author in kept]
+    classifier = CertifiedClassifier(TextClassifier(ngrams=(1, 1)), holdout=0.4, random_state=0)
+    classifier.fit(*map(list, zip(*labelled)))
+    save(classifier, place / "classifier")
+    queries, documents = asked[:40], texts[:20]
+    index = load(place / "index")
+
+    def same(wanted, *path):
+        def right(answer):
+            found = json.loads(answer)
+            for step in path:
+                found = found[step]
+            return np.allclose(found, wanted, atol=2e-6)
+
+        return right
+
+    def ids(wanted):
+        return lambda answer: [h["id"] for h in json.loads(answer)["results"][0]] == wanted
+
+    pool: list[tuple] = []
+    for query in queries:
+        [vector] = encoder.transform([query])
+        vector = vector / np.linalg.norm(vector)
+        pool.append(("POST", "/embed", _json({"inputs": query}), same([vector])))
+        pool.append(("POST", "/api/embed", _json({"model": "english", "input": query}),
+                     same([vector], "embeddings")))  # fmt: skip
+        pool.append(("POST", "/search", _json({"query": query, "k": 5}),
+                     ids([h.id for h in index.search(query, 5)])))  # fmt: skip
+        where = {"author": authors[0]}
+        pool.append(("POST", "/search", _json({"query": query, "where": where, "model": "books"}),
+                     ids([h.id for h in index.search(query, where=where)])))  # fmt: skip
+        pool.append(("POST", "/search", _json({"query": query, "guarantee": 0.8}),
+                     ids([h.id for h in index.search(query, guarantee=0.8)])))  # fmt: skip
+        scores = [one.score for one in rerank(query, documents, encoder)]
+        body = {"query": query, "texts": documents}
+        pool.append(("POST", "/rerank", _json(body), lambda answer, wanted=scores: np.allclose(
+            [one["score"] for one in json.loads(answer)], wanted, atol=1e-5)))  # fmt: skip
+        body = {"query": query, "documents": documents, "top_n": 3}
+        pool.append(("POST", "/v1/rerank", _json(body), lambda answer, wanted=scores[:3]: (
+            np.allclose([one["relevance_score"] for one in json.loads(answer)["results"]], wanted,
+                        atol=1e-5))))  # fmt: skip
+        label = classifier.predict([query])[0]
+        pool.append(("POST", "/classify", _json({"texts": query, "explain": True}),
+                     lambda answer, wanted=label: json.loads(answer)["results"][0]["label"] == wanted))  # fmt: skip # noqa: E501
+        pool.append(
+            ("POST", "/similarity", _json({"a": query, "b": query}), same([1.0], "cosines"))
+        )
+        n_words = len(encoder.word_vectors.vocabulary.tokens(query))
+        pool.append(("POST", "/tokenize", _json({"inputs": query}), lambda answer, n=n_words: (
+            len(json.loads(answer)[0]) >= n)))  # fmt: skip
+    for path in (
+        "/info",
+        "/v1/models",
+        "/v1/models/books",
+        "/api/tags",
+        "/certificates",
+        "/index",
+        "/index/3",
+        "/index/map",
+        "/metrics",
+        "/health",
+        "/",
+        "/docs",
+        "/openapi.json",
+    ):
+        pool += [("GET", path, b"", lambda answer: len(answer) > 10)] * 8  # fmt: skip
+    return pool
+
+
 def soak(options):
     port = free_port()
     with tempfile.TemporaryDirectory() as place:
@@ -384,10 +483,13 @@ def soak(options):
         keys.write_text(f"{KEY}\nanother-key-of-the-run\n")
         command = [sys.executable, "-m", "pacsent", "serve", "english", "--port", str(port),
                    "--workers", "2", "--api-key-file", str(keys), "--max-body", str(1 << 20),
-                   "--timeout", "10"]  # fmt: skip
+                   "--timeout", "10", "--index", f"{place}/index", "--classifier",
+                   f"{place}/classifier", "--model", f"books={place}/index"]  # fmt: skip
+        pool = other_models(Path(place))
         log = Path(place) / "log"
         with log.open("wb") as file, running(command, port, file) as process:
             run = Soak(port, process, options.soak)
+            run.pool = pool
             asyncio.run(run.run())
         faults = sum(b'"fault"' in line for line in log.read_bytes().splitlines())
     memory = np.array(run.memory or [0])

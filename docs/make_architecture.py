@@ -71,7 +71,7 @@ BY_HAND = (
         "`results/grid`",
     ),
     (
-        "`encoders.index`: exact search",
+        "`search.index`: exact search",
         "FAISS (optional)",
         "the order is exact in double precision; 1.1 times as fast as FAISS's flat index",
         "`results/search`",

@@ -43,6 +43,8 @@ def places(tmp_path_factory):
     texts = [" ".join(rng.choice(words[:30] if n % 2 else words[10:], 12)) for n in range(80)]
     labels = ["odd" if n % 2 else "even" for n in range(80)]
     (folder / "t.txt").write_text("\n".join(texts) + "\n")
+    rows = (f"{text[:20]},{n}\n" for n, text in enumerate(texts))
+    (folder / "q.csv").write_text("text,answer\n" + "".join(rows))
     (folder / "l.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(labels, texts)))
     (folder / "fresh.tsv").write_text("odd\tw1 wac w3 w4\neven\tw38 w39 w37\n" * 30)
     from pacsent import Vocabulary, WordVectors
@@ -67,6 +69,9 @@ RUNS = {
     "embed": "embed model t.txt -o vectors.npy --quiet",
     "index": "index model t.txt -o index --quiet",
     "search": "search index wab -k 2",
+    "certify-search": "certify-search index q.csv -k 2 --quiet",
+    "rerank": "rerank model wab t.txt -n 2 --quiet",
+    "clusters": "clusters model t.txt -n 3 --quiet",
     "similar": "similar model t.txt t.txt --quiet",
     "duplicates": "duplicates model t.txt --quiet",
     "export": "export words exported --method Average --to model2vec",
@@ -97,7 +102,7 @@ def test_the_runs_below_are_all_commands_but_those_with_tests_of_their_own():
 @pytest.mark.parametrize("name", RUNS)
 def test_stdout_is_then_one_json_document(name, places, monkeypatch, toy_word_vectors):
     monkeypatch.chdir(places)
-    if name == "search" and not Path("index").exists():
+    if name in ("search", "certify-search") and not Path("index").exists():
         CliRunner().invoke(cli, RUNS["index"].split())
     if name == "verify" and not Path("c.json").exists():
         CliRunner().invoke(cli, RUNS["certify"].split())

@@ -12,7 +12,8 @@ from click.testing import CliRunner
 
 from pacsent import Index, Vocabulary, WordVectors, load, make, save
 from pacsent.cli import cli
-from pacsent.encoders import index_rows
+from pacsent.search import index_rows
+from pacsent.storage import Tensors
 
 N_WORDS = 500
 WORDS = [f"word{i}" for i in range(N_WORDS)]
@@ -142,7 +143,7 @@ def test_lists_find_most_of_the_nearest_with_exact_cosines(many, texts):
 
 
 def test_lists_are_taken_above_a_number_of_texts_unless_refused(many, monkeypatch):
-    from pacsent.encoders import index as module
+    from pacsent.search import index as module
 
     monkeypatch.setattr(module, "_MANY", len(many))
     texts = [many.search("word1", k=1)[0].text]
@@ -328,17 +329,24 @@ CHANGES = {
     "a nan": {"vectors": lambda a: np.where(a == a.max(), np.nan, a).astype(np.float32)},
     "an infinity": {"vectors": lambda a: np.where(a == a.max(), np.inf, a).astype(np.float32)},
     "long vectors": {"vectors": lambda a: 2 * a},
+    "places of no text": {"spans": lambda a: a + [1, 0, 0]},
+    "a word twice": {"word_hashes": lambda a: np.full_like(a, a[0])},
+    "words of no row": {"word_rows": lambda a: a + 5},
+    "words without an end": {"word_ends": lambda a: a + 1},
+    "values that are not there": {"column0_codes": lambda a: a + 1},
+    "values that are no JSON": {"column0_bytes": lambda a: a * 0 + 123},
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_is_loaded_is_checked_before_its_use(made, texts, tmp_path, monkeypatch, change):
-    index = Index(made)
-    index.add(texts[:5])
-    state = index._state()
+    index = Index(made, lexical=True, chunk="sentences")
+    index.add(texts[:5], metadata=[{"n": i} for i in range(5)])
+    state = index.state()
+    arrays = dict(state.tensors)
     for name, changed in CHANGES[change].items():
-        state[name] = changed(state[name])
-    monkeypatch.setattr(index, "_state", lambda: state)
+        arrays[name] = changed(arrays[name])
+    monkeypatch.setattr(index, "state", lambda: replace(state, tensors=Tensors(arrays)))
     save(index, tmp_path / "index")  # with fresh checksums
     with pytest.raises(ValueError, match="damaged"):
         load(tmp_path / "index").search("word1")

@@ -18,7 +18,7 @@ PACKAGES = {
     "__main__": {"cli"},
     "cli": {
         "bench", "certificates", "classify", "guarantees", "files", "maths", "paper", "progress",
-        "labelling", "parameter_checks", "scale", "encoders", "maps", "serve", "storage",
+        "labelling", "parameter_checks", "scale", "encoders", "maps", "search", "serve", "storage",
         "teaching", "text", "words",
     },
     "scale": {
@@ -27,7 +27,7 @@ PACKAGES = {
     },
     "serve": {
         "_kernels", "certificates", "classify", "guarantees", "maps", "maths", "paper", "encoders",
-        "storage", "text", "words",
+        "search", "storage", "text", "words",
     },
     "bench": {
         "certificates", "classify", "guarantees", "files", "gpu", "maps", "maths", "paper",
@@ -35,9 +35,13 @@ PACKAGES = {
         "encoders", "text", "threads", "words",
     },
     "labelling": {"classify", "files", "guarantees", "maps", "maths", "storage", "text"},
-    "maps": {"encoders", "files", "maths", "text"},
+    "maps": {"files", "maths", "search", "text"},
     "paper": {
-        "certificates", "encoders", "guarantees", "maths", "progress", "teaching", "text", "words",
+        "certificates", "encoders", "guarantees", "maths", "progress", "search", "teaching",
+        "text", "words",
+    },
+    "search": {
+        "_kernels", "certificates", "classify", "encoders", "maths", "storage", "text", "threads",
     },
     "guarantees": {"certificates", "classify", "maths", "parameter_checks", "storage", "text"},
     "classify": {

@@ -18,7 +18,7 @@ _HOMES = {
     "CertifiedClassifier": "guarantees",
     "certify": "certificates",
     "certify_predictions": "guarantees",
-    "Index": "encoders",
+    "Index": "search",
     "teach": "teaching",
     "METHODS": "encoders",
     "make": "encoders",
@@ -30,7 +30,7 @@ _HOMES = {
 }
 _MODULES = (
     "bench", "certificates", "classify", "encoders", "guarantees", "maths", "paper", "scale",
-    "serve", "teaching", "text", "words",
+    "search", "serve", "teaching", "text", "words",
 )  # fmt: skip
 
 __all__ = ["__version__", *_HOMES, *_MODULES]
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         maths,
         paper,
         scale,
+        search,
         serve,
         teaching,
         text,
@@ -53,10 +54,10 @@ if TYPE_CHECKING:
     from pacsent.bench.evaluation import evaluate
     from pacsent.certificates.continuation import certify
     from pacsent.classify.classifier import TextClassifier
-    from pacsent.encoders.index import Index
     from pacsent.encoders.methods import METHODS, make
     from pacsent.guarantees.certified_classifier import CertifiedClassifier
     from pacsent.guarantees.predictions import certify_predictions
+    from pacsent.search.index import Index
     from pacsent.storage import load, push_to_hub, save
     from pacsent.teaching.imitation import teach
     from pacsent.words.corpus import Corpus

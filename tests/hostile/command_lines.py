@@ -292,13 +292,20 @@ BAD_OPTIONS = {
         "--timeout x", "--index nowhere", "--index words", "--index t.txt", "--classifier nowhere",
         "--classifier model", "--classifier t.txt", "--certificate nowhere", "--certificate t.txt",
         "--certificate words", "--method nothing", "--method PB-neg", "--method PB-L2x",
-        "--allow-origin nonsense", "--name", "--reload",
+        "--allow-origin nonsense", "--name", "--reload", "--model words", "--model a=nowhere",
+        "--encoder no.such:thing", "--encoder nonsense",
     ],
     ("serve", "model", "--port", "0"): ["--method PB-neg x", "--index model"],
     ("serve", "nowhere"): [""], ("serve", "t.txt"): [""], ("serve", "emptied"): [""],
     ("index", "model", "t.txt", "-o", "new"): ["--method", "--nothing"],
     ("index", "model", "nowhere", "-o", "new"): [""],
-    ("search", "words", "film"): ["", "-k 0", "-k x"],
+    ("search", "words", "film"): ["", "-k 0", "-k x", "--where x", "--guarantee 1"],
+    ("index", "model", "t.txt", "-o", "new", "--chunk"): ["", "pages"],
+    ("certify-search", "words"): ["", "t.txt", "--delta 0", "t.txt --answer-column x"],
+    ("rerank", "model", "film", "t.txt"): ["-n 0", "-n x", "--method x"],
+    ("rerank", "model", "film", "nowhere"): [""],
+    ("clusters", "model", "t.txt"): ["-n 0", "-n x"],
+    ("clusters", "model", "nowhere"): [""],
     ("similar", "model", "t.txt", "one.txt"): [""],
     ("duplicates", "model", "t.txt"): ["--above x"],
     ("export", "words", "new"): ["--to x", "--method PB-neg", "--method nothing"],
@@ -309,6 +316,7 @@ BAD_OPTIONS = {
         "--vectors nowhere", "--encoder words --n-words 0", "--encoder words --n-epochs -1",
         "--encoder words --delta 1", "--encoder words --device tpu", "--encoder t.txt",
     ],
+    ("map", "model", "t.txt", "-o", "new.html"): ["--layout x", "--groups -1"],
     ("map", "model", "t.txt"): ["", "-o nowhere/map.html", "--atlas nowhere/map.parquet"],
     ("classify", "predict", "words", "t.txt"): ["", "--error 0", "--error nan", "--delta 1"],
     ("classify", "train", "t.txt", "-o", "new"): ["", "--ngrams 0", "--holdout 1", "--delta 0"],
@@ -338,7 +346,8 @@ def options() -> Iterator[Case]:
             )
     for name in ("evaluate", "reproduce", "bound", "certify", "fit", "embed", "clean", "train",
                  "words", "convert", "serve", "index", "search", "similar", "duplicates", "export",
-                 "push", "map", "check", "teach"):  # fmt: skip
+                 "certify-search", "rerank", "clusters", "push", "map", "check",
+                 "teach"):  # fmt: skip
         yield Case(f"pacsent {name} alone", lambda n=name: _run(n), "refused")
         yield Case(f"pacsent {name} --help", lambda n=name: _run(n, "--help"), "ok")
 

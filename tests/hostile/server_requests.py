@@ -91,13 +91,24 @@ def fields() -> Iterator[tuple[str, str, dict]]:
     """(address, field, a request that is right), for every field of every address."""
     from pacsent.serve import schemas
 
-    for path, name in (("/v1/embeddings", "EmbeddingsRequest"), ("/embed", "EmbedRequest"),
-                       ("/similarity", "SimilarityRequest"), ("/classify", "ClassifyRequest"),
-                       ("/search", "SearchRequest")):  # fmt: skip
+    for path, name in (
+        ("/v1/embeddings", "EmbeddingsRequest"),
+        ("/embed", "EmbedRequest"),
+        ("/similarity", "SimilarityRequest"),
+        ("/classify", "ClassifyRequest"),
+        ("/search", "SearchRequest"),
+        ("/rerank", "RerankRequest"),
+        ("/api/embed", "OllamaRequest"),
+        ("/tokenize", "TokenizeRequest"),
+    ):
+        # fmt: skip
         schema = getattr(schemas, name)
         right = {
             key: "good film" for key, field in schema.model_fields.items() if field.is_required()
         }
+        right |= {"/embed": {"texts": "good film"}, "/rerank": {"documents": ["film"]}}.get(
+            path, {}
+        )
         for field in schema.model_fields:
             yield path, field, right
 

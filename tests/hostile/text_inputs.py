@@ -29,6 +29,7 @@ PACKAGES = (
     "classify",
     "guarantees",
     "labelling",
+    "search",
     "paper",
     "maps",
     "scale",
@@ -138,6 +139,35 @@ def _searched(texts):
     index = Index(average())
     index.add(TEXTS)
     return [[hit.id for hit in hits] for hits in index.search(texts, k=3)]
+
+
+def _updated(texts):
+    from pacsent import Index
+
+    index = Index(average(), lexical=True)
+    index.add(TEXTS)
+    index.update(range(len(TEXTS)), texts)
+    return [hit.text for hit in index.search(TEXTS[3], k=5)], len(index)
+
+
+def _certified_search(texts):
+    from pacsent import Index
+
+    index = Index(average(), lexical=True)
+    index.add(TEXTS)
+    return str(index.certify(texts, range(len(TEXTS)), k=2))
+
+
+def _reranked(texts):
+    from pacsent.search import rerank
+
+    return [one.text for one in rerank(TEXTS[3], texts, average())]
+
+
+def _grouped(texts):
+    from pacsent.search import clusters
+
+    return clusters(texts, 3, encoder=average()).labels
 
 
 def _corpus(texts):
@@ -297,8 +327,12 @@ TABLE: dict[str, Call] = {
     "encoders.SentenceVectorizer.sample": Call(
         lambda texts: average().sample(texts, random_state=0), tokens=True
     ),
-    "encoders.Index.add": Call(_indexed),
-    "encoders.Index.search": Call(_searched),
+    "search.Index.add": Call(_indexed),
+    "search.Index.search": Call(_searched),
+    "search.Index.update": Call(_updated),
+    "search.Index.certify": Call(_certified_search),
+    "search.rerank": Call(_reranked),
+    "search.clusters": Call(_grouped),
     "certificates.certify": Call(_certified, tokens=True),
     "certificates.EncoderCertificate.verify": Call(_verified, tokens=True),
     **{
@@ -422,7 +456,7 @@ ROWS = {
     "numbers", "texts of bytes",
 }  # fmt: skip
 LEFT_OUT = {
-    ("encoders.Index.search", "a string"): "one query",
+    ("search.Index.search", "a string"): "one query",
     ("guarantees.certify_predictions", "None"): "texts are optional",
     ("guarantees.certify_multilabel", "None"): "texts are optional",
 }

@@ -1,4 +1,4 @@
-"""Kernels of exact search: the k largest products of unit rows, decided in double precision.
+"""Kernels of search: the k largest products of unit rows, decided in double precision; BM25.
 
 Products come in single precision, from BLAS or from here. One that could be among the k best, given
 how far rounding can have moved it, is computed again in double; the heaps hold only such numbers.
@@ -83,3 +83,20 @@ def scan(Q, X, start, gone, slack, values, rows):
         for i in range(Q.shape[0]):
             if _product(Q[i], X[j]) >= values[i, 0] - slack and not (masked and gone[j]):
                 _offer(Q[i], X[j], start + j, values[i], rows[i])
+
+
+@njit(cache=True, nogil=True)
+def add_postings(rows, counts, norms, weight, scores):
+    """scores[rows] += weight * counts / (counts + norms[rows]), in place: one word of BM25."""
+    for j in range(rows.size):
+        row = rows[j]
+        scores[row] += weight * counts[j] / (counts[j] + norms[row])
+
+
+@njit(cache=True, nogil=True)
+def keep_largest(scores, gone, values, rows):
+    """Enter scores into one heap, in place; rows that are gone or -inf are left out."""
+    masked = gone.size > 0
+    for j in range(scores.size):
+        if scores[j] > values[0] and not (masked and gone[j]):
+            _replace_root(values, rows, np.float64(scores[j]), j)

@@ -19,9 +19,10 @@ FORMAT = 3
 _RULES = (
     (lambda x: 0 < x < 1, "strictly between 0 and 1", "delta"),
     (lambda x: is_count(x, least=1), "an integer of at least 1", "n n_documents n_dims "
-     "n_neighbours"),
+     "n_neighbours n_hits"),
     (is_count, "an integer of at least 0", "n_left_out n_overlapping n_duplicates n_held_out "
-     "n_errors random_state n_repeated_errors n_groups seed n_collection"),
+     "n_errors random_state n_repeated_errors n_groups seed n_collection "
+     "n_texts"),
     (lambda x: 0 <= x <= 1, "in [0, 1]", "bound empirical_risk positive_bound noise_risk step "
      "balanced_bound randomised holdout neighbour_bound micro_f1_bound macro_f1_bound"),
     (lambda x: 0 <= x < math.inf, "a finite number >= 0", "kl noise_margin shift_norm "

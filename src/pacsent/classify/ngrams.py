@@ -71,13 +71,17 @@ class NGrams:
         Smallest and largest number of words.
     hashes : array of uint64, shape (n_columns,)
     idf : array of float32, shape (n_columns,)
+    marks : str
+        Marks that are words by themselves.
     """
 
-    def __init__(self, sizes: tuple[int, int], hashes: np.ndarray, idf: np.ndarray):
+    def __init__(
+        self, sizes: tuple[int, int], hashes: np.ndarray, idf: np.ndarray, marks: str = MARKS
+    ):
         self.sizes = sizes
         self.hashes = np.asarray(hashes, np.uint64)
         self.idf = np.asarray(idf, np.float32)
-        self._settings = (byte_kinds(), int(sizes[0]), int(sizes[1]))
+        self._settings = (byte_kinds(marks), int(sizes[0]), int(sizes[1]))
         self._keys, self._columns = _lookup(self.hashes)
 
     def __len__(self) -> int:
@@ -85,11 +89,12 @@ class NGrams:
 
     @classmethod
     def of(
-        cls, texts: Sequence[str], sizes: tuple[int, int], *, min_texts: int = 1, n_threads: int = 1
-    ) -> "NGrams":
+        cls, texts: Sequence[str], sizes: tuple[int, int], *, min_texts: int = 1,
+        n_threads: int = 1, marks: str = MARKS,
+    ) -> "NGrams":  # fmt: skip
         """The n-grams that occur in at least `min_texts` of these texts."""
         data, bounds = as_bytes(texts)
-        settings = (byte_kinds(), int(sizes[0]), int(sizes[1]))
+        settings = (byte_kinds(marks), int(sizes[0]), int(sizes[1]))
         if data.size < _SMALL:  # every thread reads all of the text
             n_threads = 1
         with ThreadPoolExecutor(n_threads) as pool:
@@ -105,7 +110,7 @@ class NGrams:
         hashes, n_texts = hashes[kept], n_texts[kept]
         order = np.argsort(hashes)  # the same columns for any number of threads
         idf = np.log((1.0 + len(texts)) / (1.0 + n_texts[order])) + 1.0
-        return cls(sizes, hashes[order], idf)
+        return cls(sizes, hashes[order], idf, marks)
 
     def counts(self, texts: Sequence[str], n_threads: int = 1) -> sparse.csr_matrix:
         """How often each text holds each n-gram, (n_texts, n_columns)."""
@@ -239,11 +244,13 @@ def _lookup(hashes):
     return keys, columns
 
 
-def names(texts: Sequence[str], sizes: tuple[int, int], hashes: np.ndarray) -> list[str]:
+def names(
+    texts: Sequence[str], sizes: tuple[int, int], hashes: np.ndarray, marks: str = MARKS
+) -> list[str]:
     """What the n-grams with these hashes look like, from texts that hold them."""
     data, bounds = as_bytes(texts)
     places = np.full((hashes.size, 2), -1, np.int64)
-    settings = (byte_kinds(), int(sizes[0]), int(sizes[1]))
+    settings = (byte_kinds(marks), int(sizes[0]), int(sizes[1]))
     kernels.locate(data, bounds, settings, _lookup(hashes), places)
     raw = data.tobytes()
     return [" ".join(raw[a:b].decode("utf-8", "replace").lower().split()) for a, b in places]

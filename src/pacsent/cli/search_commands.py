@@ -1,4 +1,6 @@
-"""Commands about search and export: index, search, similar, duplicates, export, push."""
+"""Commands about search and export: index, search, rerank, clusters, duplicates, export, push."""
+
+import json
 
 import click
 
@@ -10,6 +12,7 @@ from pacsent.cli.command_line import (
     open_vectorizer,
     output_options,
     overwrite_option,
+    probability_option,
     quiet_option,
 )
 from pacsent.cli.printing import counted, echo_json, on_one_line
@@ -26,22 +29,68 @@ def _counted(texts, quiet):
             shown.advance()
 
 
-def _index(model, texts, method, text_column, input_format, quiet):
-    """An index of the texts of a file."""
-    from pacsent.encoders.index import Index
+def _index(model, texts, method, text_column, input_format, quiet, columns=(), **how):
+    """An index of the texts of a file, with columns of it as metadata."""
+    from pacsent.search.index import Index
     from pacsent.storage import load
+    from pacsent.text.tables import TextTable
     from pacsent.words import WordVectors
 
     opened = load(model) if method is None else None
-    made = Index(opened if isinstance(opened, WordVectors) else open_vectorizer(model, method))
-    made.add(_counted(read_texts(texts, text_column, input_format, quiet), quiet))
+    own = isinstance(opened, WordVectors)
+    made = Index(opened if own else open_vectorizer(model, method), **how)
+    if not columns:
+        made.add(_counted(read_texts(texts, text_column, input_format, quiet), quiet))
+        return made
+    with TextTable(texts, kind=input_format, text_column=text_column) as table:
+        for rows in table.batches(columns):
+            plain = {
+                n: c if isinstance(c, list) else c.to_pylist() for n, c in rows.columns.items()
+            }
+            found = rows.texts if isinstance(rows.texts, list) else rows.texts.to_pylist()
+            made.add(_counted(found, quiet), metadata=plain)
     return made
+
+
+def _opened(index):
+    """The index in a folder."""
+    from pacsent.search.index import Index
+    from pacsent.storage import load
+
+    opened = load(index)
+    if not isinstance(opened, Index):
+        raise ValueError(
+            f"{index} must be an index. Got a {type(opened).__name__} instead. Make one: pacsent "
+            "index MODEL TEXTS -o INDEX"
+        )
+    return opened
+
+
+def _where(conditions) -> dict:
+    """COLUMN=VALUE as a filter; a number also matches its text, as a table of text has it."""
+    found = {}
+    for given in conditions:
+        column, equals, value = given.partition("=")
+        if not (column and equals):
+            raise click.BadParameter(f"It must be COLUMN=VALUE. Got {given!r} instead.",
+                                     param_hint="--where")  # fmt: skip
+        found[column] = [value]
+        try:
+            found[column].append(json.loads(value))
+        except ValueError:
+            pass
+    return found
 
 
 @cli.command()
 @click.argument("model", type=ModelPath(exists=True, file_okay=False))
 @click.argument("texts", type=TextsPath())
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the index.")
+@click.option("--lexical", is_flag=True, help="Find texts by their words as well (BM25).")
+@click.option("--chunk", type=click.Choice(["sentences", "meaning"]),
+              help="Cut texts into passages, evenly or where the subject changes.")  # fmt: skip
+@click.option("--column", "columns", multiple=True, metavar="COLUMN",
+              help="Keep this column of the table, for --where; may be repeated.")  # fmt: skip
 @text_options
 @method_option()
 @output_options
@@ -65,30 +114,135 @@ def index(model, texts, output, overwrite, as_json, **how):
 @click.argument("index", type=ModelPath(exists=True, file_okay=False))
 @click.argument("query", nargs=-1, required=True)
 @click.option("-k", type=click.IntRange(1), default=10, help="Texts to find.")
+@click.option("--where", "conditions", multiple=True, metavar="COLUMN=VALUE",
+              help="Only texts with this value; may be repeated.")  # fmt: skip
+@probability_option("--guarantee", None, "As many texts as find the right one for this share of "
+                    "queries; needs `certify-search`.")  # fmt: skip
 @json_option
-def search(index, query, k, as_json):
+def search(index, query, k, conditions, guarantee, as_json):
     """Find the texts of INDEX nearest to each QUERY.
 
-    Prints cosine, number and text, separated by tabs, one line per hit. Tabs, line breaks and
-    backslashes in a text are written as \\t, \\n, \\r and \\\\; --json has the texts as they are.
+    Prints cosine, number and text, separated by tabs, one line per hit, the best first. Tabs, line
+    breaks and backslashes in a text are written as \\t, \\n, \\r and \\\\; --json has the texts as
+    they are.
     """
-    from pacsent.encoders.index import Index
-    from pacsent.storage import load
-
-    opened = load(index)
-    if not isinstance(opened, Index):
-        raise ValueError(
-            f"{index} must be an index. Got a {type(opened).__name__} instead. Make one: pacsent "
-            "index MODEL TEXTS -o INDEX"
-        )
+    opened = _opened(index)
     opened.engine = "exact"  # a few queries do not repay the preparation of a faster engine
-    found = opened.search(list(query), min(k, max(len(opened), 1)))
+    found = opened.search(list(query), min(k, max(len(opened), 1)),
+                          where=_where(conditions) or None, guarantee=guarantee)  # fmt: skip
     if as_json:
         echo_json({"results": [[hit._asdict() for hit in hits] for hits in found]})
         return
-    for hits in found:
+    for asked, hits in zip(query, found):
         for hit in hits:
             click.echo(f"{hit.cosine:.4f}\t{hit.id}\t{on_one_line(hit.text)}")
+        if guarantee is not None and not hits:
+            click.echo(f"Nothing here answers {asked!r}.", err=True)
+    if guarantee is not None:
+        click.echo(found[0].statement, err=True)
+
+
+@cli.command("certify-search")
+@click.argument("index", type=ModelPath(exists=True, file_okay=False))
+@click.argument("queries", type=TextsPath(), required=False)
+@click.option("-k", type=click.IntRange(1), default=10, help="Hits among which the answer is.")
+@click.option("--answer-column", default="answer", metavar="COLUMN",
+              help="Column with the number of the right text.")  # fmt: skip
+@probability_option("--delta", 0.05, "Probability that the guarantee fails.")
+@text_options
+@output_options
+def certify_search(index, queries, k, answer_column, delta, text_column, input_format, **how):
+    """Guarantee how often INDEX finds the right text.
+
+    QUERIES is a table with the query (`text`) and the number of its right text (`answer`), drawn as
+    later queries will be. Without QUERIES, the first sentences of texts are the queries; this
+    certifies how such sentences find the rest of their texts, and is not saved. With QUERIES,
+    INDEX keeps what `search --guarantee` needs, with --overwrite.
+    """
+    from pacsent.storage import save
+    from pacsent.text.tables import TextTable
+
+    opened = _opened(index)
+    if queries is None:
+        asked, answers, other = opened.self_queries()
+        certificate = other.certify(asked, answers, k, delta)
+    else:
+        with TextTable(queries, kind=input_format, text_column=text_column) as table:
+            rows = list(table.batches([answer_column]))
+        asked = [text for some in rows for text in some.texts]
+        answers = [_number(x) for some in rows for x in some.columns[answer_column]]
+        certificate = opened.certify(asked, answers, k, delta)
+        if how["overwrite"]:
+            save(opened, index, overwrite=True)
+    if how["as_json"]:
+        echo_json({"certificate": certificate.to_dict()})
+    else:
+        click.echo(certificate)
+
+
+def _number(value) -> int:
+    plain = value.as_py() if hasattr(value, "as_py") else value
+    try:
+        return int(plain)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"An answer must be the number of a text in the index. Got {plain!r} instead. Name its "
+            "column with --answer-column."
+        ) from None
+
+
+@cli.command()
+@click.argument("model", type=ModelPath(exists=True, file_okay=False))
+@click.argument("query")
+@click.argument("texts", type=TextsPath())
+@click.option("-n", "top_n", type=click.IntRange(1), help="Texts to print.  [default: all]")
+@text_options
+@method_option()
+@quiet_option
+@json_option
+def rerank(model, query, texts, top_n, text_column, input_format, method, quiet, as_json):
+    """Order TEXTS by how well they answer QUERY.
+
+    By meaning, with the vectors of MODEL, and by words. Prints the score from 0 to 1, the row and
+    the text, separated by tabs. TEXTS is a file with one text per line, a table, or - for stdin.
+    """
+    from pacsent.search import rerank as ranked
+
+    read = list(_counted(read_texts(texts, text_column, input_format, quiet), quiet))
+    found = ranked(query, read, open_vectorizer(model, method), top_n)
+    if as_json:
+        echo_json({"results": [vars(one) for one in found]})
+        return
+    for one in found:
+        click.echo(f"{one.score:.4f}\t{one.index}\t{on_one_line(one.text)}")
+
+
+@cli.command()
+@click.argument("model", type=ModelPath(exists=True, file_okay=False))
+@click.argument("texts", type=TextsPath())
+@click.option("-n", "n_groups", type=click.IntRange(1),
+              help="Number of groups.  [default: by the number of texts]")  # fmt: skip
+@text_options
+@method_option()
+@quiet_option
+@json_option
+def clusters(model, texts, n_groups, text_column, input_format, method, quiet, as_json):
+    """Group TEXTS by meaning and name the groups by their words.
+
+    Prints the group, its size, its words and its most typical text, separated by tabs; --json has
+    the group of every text as well. TEXTS is a file with one text per line, a table, or - for
+    stdin.
+    """
+    from pacsent.search import clusters as grouped
+
+    read = list(_counted(read_texts(texts, text_column, input_format, quiet), quiet))
+    found = grouped(read, n_groups, encoder=open_vectorizer(model, method))
+    if as_json:
+        echo_json({**found._asdict(), "labels": found.labels.tolist()})
+        return
+    for c, (size, words, at) in enumerate(zip(found.sizes, found.words, found.examples)):
+        typical = on_one_line(read[at]) if at >= 0 else ""
+        click.echo(f"{c}\t{size}\t{', '.join(words)}\t{typical}")
 
 
 @cli.command()
@@ -161,7 +315,7 @@ def duplicates(model, texts, above, as_json, **how):
     default="sentence-transformers",
     help="The library that will open it.",
 )
-@method_option("SIF-sum")
+@method_option()
 @overwrite_option
 @json_option
 def export(model, directory, to, method, overwrite, as_json):
@@ -171,9 +325,8 @@ def export(model, directory, to, method, overwrite, as_json):
     row for each word: SIF-sum, SIF, uSIF, both, Average. Others are refused.
     """
     from pacsent.encoders.export import export as write
-    from pacsent.encoders.methods import DEFAULT
 
-    vectorizer = open_vectorizer(model, method or DEFAULT)
+    vectorizer = open_vectorizer(model, method)
     write(vectorizer, directory, to, overwrite=overwrite)
     click.echo(f"wrote  {directory}: for {to}", err=True)
     if as_json:

@@ -16,7 +16,12 @@ _POSITIVE = click.IntRange(min=1)
 
 
 @cli.command()
-@click.argument("model", type=ModelPath(exists=True, file_okay=False))
+@click.argument("model", type=ModelPath(exists=True, file_okay=False), required=False)
+@click.option("--model", "more", multiple=True, metavar="NAME=FOLDER",
+              help="A further model, chosen by `model` in requests; may be repeated.")  # fmt: skip
+@click.option("--encoder", metavar="PLACE",
+              help="In place of MODEL, or what it was made with: URL of an embedding server, "
+              "folder of sentence-transformers, package.module:name.")  # fmt: skip
 @click.option("--host", default="127.0.0.1",
               help="Address to listen on; 0.0.0.0 for all networks.")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), default=8000,
@@ -54,16 +59,19 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--raw-length", is_flag=True,
               help="/v1/embeddings returns the means as they are, not of length one.")  # fmt: skip
 @_json_at_start
-def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_length, **options):
+def serve(
+    model, more, encoder, host, port, workers, api_key_file, origins, reload_model, raw_length,
+    **options,
+):  # fmt: skip
     """Serve MODEL over HTTP.
 
-    The addresses are OpenAI's /v1/embeddings, classes, search and certificates.
-    MODEL is word vectors such as `english`, a fitted method, a classifier or an index. The page /
-    shows what it does, /docs documents the API. The log goes to stderr, one JSON object a line,
-    without the texts.
+    The addresses are OpenAI's /v1/embeddings, those of TEI and Ollama, rerank, classes, search and
+    certificates. MODEL is word vectors such as `english`, a fitted method, a classifier or an
+    index; --model adds further ones. The page / shows what it does, /docs documents the API. The
+    log goes to stderr, one JSON object a line, without the texts.
     """
     try:
-        from pacsent.serve import Settings, Sources, Supervisor, open_served, read_keys
+        from pacsent.serve import Settings, Sources, Supervisor, open_all, read_keys
     except ImportError as error:
         raise ImportError(
             f"The server needs {error.name}, which is not installed. {install_hint('serve')}"
@@ -75,14 +83,26 @@ def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_l
         **{name: options[name] for name in ("max_body", "max_texts", "max_tokens",
                                             "max_concurrent", "timeout", "error")},
     )  # fmt: skip
-    kept = ("method", "classifier", "index", "certificates", "name")
-    sources = Sources(model, **{name: options[name] for name in kept})
+    if model is None and encoder is None and not more:
+        raise click.UsageError("One model must be given: MODEL, --encoder PLACE or --model "
+                               "NAME=FOLDER.")  # fmt: skip
+    sources = []
+    if model is not None or encoder is not None:
+        kept = ("method", "classifier", "index", "certificates", "name")
+        first = {name: options[name] for name in kept}
+        sources.append(Sources(model, encoder=encoder, **first))
+    for given in more:
+        name, equals, path = given.partition("=")
+        if not (name and equals and path):
+            raise click.BadParameter(f"It must be NAME=FOLDER. Got {given!r} instead.",
+                                     param_hint="--model")  # fmt: skip
+        sources.append(Sources(path, method=options["method"], name=name))
     supervisor = Supervisor(
-        partial(open_served, sources, settings.error, settings.delta),
+        partial(open_all, sources, settings.error, settings.delta),
         settings,
         (host, port),
         workers,
-        sources.signature if reload_model else None,
+        (lambda: sum((one.signature() for one in sources), ())) if reload_model else None,
         echo_json if options["as_json"] else None,
     )
     click.get_current_context().exit(supervisor.run())
@@ -96,14 +116,20 @@ def serve(model, host, port, workers, api_key_file, origins, reload_model, raw_l
 @method_option()
 @text_options
 @click.option("--label-column", metavar="COLUMN", help="Column of the class, for the colours.")
+@click.option("--layout", type=click.Choice(["plane", "umap", "tsne"]), default="plane",
+              help="UMAP or t-SNE beside the principal plane (extra `maps`).")  # fmt: skip
+@click.option("--groups", type=click.IntRange(0), metavar="N",
+              help="Groups of similar texts, named by their words; 0 for none.  [default: by the "
+              "number of texts]")  # fmt: skip
 @click.option("--title", default="A map of texts", help="Title of the page.")
 @output_options
 def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
     """Draw a map of TEXTS by the vectors of MODEL.
 
-    The map is one page to pan, zoom, search and click. TEXTS is a file with one text per line, a
-    table, or - for stdin. The size of a point is the variance of its posterior, its colour the
-    class: a column, or the answer of MODEL where it is a classifier.
+    The map is one page to pan, zoom, search and click; what is drawn around can be exported. TEXTS
+    is a file with one text per line, a table, or - for stdin. The size of a point is the variance
+    of its posterior, its colour the class: a column, the answer of MODEL where it is a classifier,
+    or the group of similar texts.
     """
     from pacsent.encoders.methods import as_vectorizer
     from pacsent.files import check_output
@@ -134,7 +160,10 @@ def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
         vectorizer = getattr(loaded, "vectorizer", None) or as_vectorizer(
             loaded, how["method"], source=model
         )
-    made = make_map(vectorizer.set_params(on_empty="ignore"), read, labels)
+    if hasattr(vectorizer, "on_empty"):
+        vectorizer.set_params(on_empty="ignore")
+    n_groups = 0 if how["groups"] is None and len(read) < 30 else how["groups"]
+    made = make_map(vectorizer, read, labels, layout=how["layout"], n_groups=n_groups)
     for path, write in ((output, partial(write_html, title=how["title"])), (atlas, write_atlas)):
         if path is not None:
             write(made, path)

@@ -12,8 +12,6 @@ _offered, __dir__ = offer(
         "RemoteEncoder": "remote_encoder",
         "as_encoder": "external_encoders",
         "EmptySentenceWarning": "text_report",
-        "Index": "index",
-        "Hit": "index",
     },
     ("export",),
 )

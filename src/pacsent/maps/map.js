@@ -1,12 +1,20 @@
 "use strict";
 // Points to pan, zoom and pick: WebGL, and a plain canvas where there is none.
-// new PointMap(canvas, {x, y, size, group, onPick}) with arrays of one number a point; points of a
-// group have one of the colours --c0 ... --c9 of the style, of day or of night.
+// new PointMap(canvas, {x, y, size, group, onPick, onLasso}) with arrays of one number a point; points
+// of a group have one of the colours --c0 ... --c9 of the style, of day or of night.
 const N_COLORS = 10;
 class PointMap {
   constructor(canvas, options) {
     Object.assign(this, {size: null, group: null, onPick: () => {}}, options);
     this.canvas = canvas;
+    const frame = document.createElement("div");
+    frame.className = "map-frame"; canvas.replaceWith(frame);
+    this.names = document.createElement("div"); this.names.className = "map-names";
+    this.outline = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    this.outline.append(document.createElementNS("http://www.w3.org/2000/svg", "polygon"));
+    frame.append(canvas, this.outline, this.names);
+    this.lasso = null; // the corners of a selection that is being drawn, while `selecting`
+    this.selecting = false;
     this.n = this.x.length;
     this.marked = new Set();
     this.hidden = new Set(); // groups that are switched off
@@ -42,16 +50,67 @@ class PointMap {
     gl.linkProgram(program); gl.useProgram(program);
     gl.enable(gl.BLEND); gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
     this.uniform = name => gl.getUniformLocation(program, name);
-    const at = new Float32Array(2 * this.n);
-    for (let i = 0; i < this.n; i++) { at[2 * i] = this.x[i]; at[2 * i + 1] = this.y[i]; }
     this.fill = (name, width, data) => {
       const place = gl.getAttribLocation(program, name);
       gl.bindBuffer(gl.ARRAY_BUFFER, this["b" + name] = this["b" + name] || gl.createBuffer());
       gl.bufferData(gl.ARRAY_BUFFER, data, gl.STATIC_DRAW);
       gl.enableVertexAttribArray(place); gl.vertexAttribPointer(place, width, gl.FLOAT, false, 0, 0);
     };
-    this.fill("at", 2, at);
+    this.fillPlaces();
     this.recolor();
+  }
+
+  fillPlaces() {
+    const at = new Float32Array(2 * this.n);
+    for (let i = 0; i < this.n; i++) { at[2 * i] = this.x[i]; at[2 * i + 1] = this.y[i]; }
+    this.fill("at", 2, at);
+  }
+
+  move(x, y) { // the same points at other places
+    this.x = x; this.y = y;
+    this.fitBounds();
+    if (this.gl) this.fillPlaces();
+    if (this.named) this.label(this.named);
+    this.whole();
+  }
+
+  label(named) { // [{name, rows}]: a name in the middle of its points
+    this.named = named;
+    const middle = values => values.sort((a, b) => a - b)[values.length >> 1];
+    this.names.replaceChildren(...named.filter(one => one.rows.length).map(({name, rows}) => {
+      const shown = document.createElement("span");
+      shown.textContent = name;
+      shown.at = [middle(rows.map(i => this.x[i])), middle(rows.map(i => this.y[i]))];
+      return shown;
+    }));
+    this.draw();
+  }
+
+  placeNames() {
+    const [s, w, h] = this.scales(), taken = [];
+    for (const shown of this.names.children) {
+      const x = w / 2 + (shown.at[0] - this.cx) * s, y = h / 2 - (shown.at[1] - this.cy) * s;
+      shown.style.left = x + "px"; shown.style.top = y + "px";
+      const wide = 4 + 3.4 * shown.textContent.length;
+      const hit = taken.some(([a, b, v]) => Math.abs(a - x) < v + wide && Math.abs(b - y) < 17);
+      shown.hidden = hit || x < 0 || y < 0 || x > w || y > h; // the larger group keeps its name
+      if (!shown.hidden) taken.push([x, y, wide]);
+    }
+  }
+
+  inside(corners) { // the points inside a polygon on the screen
+    const [s, w, h] = this.scales(), found = [];
+    for (let i = 0; i < this.n; i++) {
+      if (this.group && this.hidden.has(this.group[i])) continue;
+      const px = w / 2 + (this.x[i] - this.cx) * s, py = h / 2 - (this.y[i] - this.cy) * s;
+      let within = false;
+      for (let a = 0, b = corners.length - 1; a < corners.length; b = a++) {
+        const [ax, ay] = corners[a], [bx, by] = corners[b];
+        if ((ay > py) !== (by > py) && px < (bx - ax) * (py - ay) / (by - ay) + ax) within = !within;
+      }
+      if (within) found.push(i);
+    }
+    return found;
   }
 
   color(i) {
@@ -96,7 +155,7 @@ class PointMap {
   draw() {
     if (this.waiting) return;
     this.waiting = true;
-    requestAnimationFrame(() => { this.waiting = false; this.gl ? this.drawGL() : this.drawPlain(); });
+    requestAnimationFrame(() => { this.waiting = false; this.gl ? this.drawGL() : this.drawPlain(); this.placeNames(); });
   }
 
   resize() {
@@ -161,10 +220,18 @@ class PointMap {
     const c = this.canvas, down = new Map();
     const at = e => { const b = c.getBoundingClientRect(); return [e.clientX - b.left, e.clientY - b.top]; };
     let moved = 0;
-    c.addEventListener("pointerdown", e => { c.setPointerCapture(e.pointerId); down.set(e.pointerId, at(e)); moved = 0; });
+    c.addEventListener("pointerdown", e => {
+      c.setPointerCapture(e.pointerId); down.set(e.pointerId, at(e)); moved = 0;
+      this.lasso = this.selecting || e.shiftKey ? [at(e)] : null;
+    });
     c.addEventListener("pointermove", e => {
       const now = at(e);
       if (!down.has(e.pointerId)) { if (this.onHover) this.onHover(this.nearest(...now, 10), now); return; }
+      if (this.lasso) {
+        this.lasso.push(now);
+        this.outline.firstChild.setAttribute("points", this.lasso.map(p => p.join(",")).join(" "));
+        return;
+      }
       const before = down.get(e.pointerId);
       down.set(e.pointerId, now);
       if (down.size === 2) {
@@ -175,6 +242,12 @@ class PointMap {
       moved += Math.abs(now[0] - before[0]) + Math.abs(now[1] - before[1]);
     });
     const up = e => {
+      if (this.lasso && down.delete(e.pointerId)) {
+        const corners = this.lasso;
+        this.lasso = null; this.outline.firstChild.removeAttribute("points");
+        if (corners.length > 2) { const rows = this.inside(corners); this.mark(rows); if (this.onLasso) this.onLasso(rows); }
+        return;
+      }
       if (down.delete(e.pointerId) && moved < 6 && e.type === "pointerup") {
         const i = this.nearest(...at(e));
         if (i >= 0) this.pick(i);
@@ -196,4 +269,13 @@ class PointMap {
     window.addEventListener("resize", () => this.draw());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolor());
   }
+}
+
+function saveRows(name, header, rows) { // a CSV file of what was selected
+  const cell = value => /[",\n\r]/.test(value) ? '"' + value.replaceAll('"', '""') + '"' : value;
+  const text = [header, ...rows].map(row => row.map(value => cell(String(value))).join(",")).join("\r\n") + "\r\n";
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], {type: "text/csv"}));
+  link.download = name; link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }

@@ -1,38 +1,54 @@
 """A map of texts by their vectors, as one HTML file or as a table for Embedding Atlas."""
 
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pacsent.encoders import SentenceVectorizer
 from pacsent.files import replacing
 from pacsent.lazy import needed
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.plane import main_plane
+from pacsent.search.text_clusters import Clusters, clusters
 from pacsent.text.html import escaped, fill, script_json
 from pacsent.text.texts import as_texts
 
 FOLDER = Path(__file__).parent  # page.css and map.js, which the server's page uses as well
+LAYOUTS = ("plane", "umap", "tsne")
 _LONGEST = 20_000  # characters of a text that the page keeps
 _SMALLEST, _LARGEST = 4.0, 11.0  # diameters of points, in pixels
 
 
 class TextMap(NamedTuple):
-    """Texts, their places, the variances of their posteriors and, if known, their classes."""
+    """Texts, their places, the variances of their posteriors and, if known, their classes.
+
+    `other` are places by another layout, called `layout`; `groups` those of `clusters`.
+    """
 
     texts: list[str]
-    places: np.ndarray  # (n, 2)
+    places: np.ndarray  # (n, 2), on the principal plane
     variances: np.ndarray  # (n,); nan without a known word
     labels: list[str] | None = None
+    groups: Clusters | None = None
+    other: np.ndarray | None = None
+    layout: str = "plane"
 
 
 def make_map(
-    vectorizer: SentenceVectorizer, texts: Any, labels: Sequence[str] | None = None
+    vectorizer: Any,
+    texts: Any,
+    labels: Sequence[str] | None = None,
+    *,
+    layout: str = "plane",
+    n_groups: int | None = 0,
 ) -> TextMap:
     """Place texts on the plane on which the directions of their vectors differ most.
+
+    `layout` "umap" or "tsne" (extra `[maps]`) adds places that keep near texts near. `n_groups` is
+    the number of groups that `clusters` makes and names; None chooses it, 0 makes none.
 
     >>> from pacsent import make
     >>> made = make_map(make("SIF-sum", "english").fit([]), ["red wine", "white wine", "a cat"])
@@ -49,28 +65,72 @@ def make_map(
             f"labels must have one for each of the {len(texts):,} texts. Got {len(labels):,} "
             "instead."
         )
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}. Got {layout!r} instead.")
     means, variances = vectorizer.posterior(texts)
+    vectors = unit_rows(np.asarray(means))
     names = None if labels is None else list(map(str, labels))
-    return TextMap(texts, main_plane(unit_rows(means)), variances, names)
+    groups = None if n_groups == 0 else clusters(texts, n_groups, vectors=vectors)
+    other = None if layout == "plane" else _laid_out(vectors, layout)
+    return TextMap(texts, main_plane(vectors), variances, names, groups, other, layout)
+
+
+def _laid_out(vectors: np.ndarray, layout: str) -> np.ndarray:
+    """Places by UMAP or t-SNE; texts without a vector are in the middle."""
+    there = vectors.any(axis=1)
+    X, found = vectors[there], np.zeros((len(vectors), 2))
+    if len(X) < 5:
+        found[there] = main_plane(X)  # too few for neighbours
+    elif layout == "umap":
+        umap = needed("umap", "layout='umap' needs umap-learn", "maps")
+        near = min(15, len(X) - 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # one thread, for the same picture each time
+            made = umap.UMAP(n_neighbors=near, metric="cosine", random_state=0, min_dist=0.05)
+            found[there] = made.fit_transform(X)
+    else:
+        tsne = needed("openTSNE", "layout='tsne' needs openTSNE", "maps")
+        near = min(30, max(1, (len(X) - 1) // 3))
+        found[there] = tsne.TSNE(perplexity=near, metric="cosine", random_state=0).fit(X)
+    if there.any():
+        found[~there] = found[there].mean(axis=0)
+    return found
 
 
 def write_html(made: TextMap, path: str | os.PathLike, title: str = "A map of texts") -> None:
     """Write the map as one HTML file that needs no network: pan, zoom, search, click."""
     classes = sorted(set(made.labels)) if made.labels else []
     number = {name: i for i, name in enumerate(classes)}
+    group, named = [number[name] for name in made.labels] if made.labels else [], []
+    if made.groups is not None:
+        order = np.argsort([-size for size in made.groups.sizes], kind="stable")
+        members = [np.flatnonzero(made.groups.labels == c).tolist() for c in order]
+        named = [{"name": made.groups.names[c], "rows": m} for c, m in zip(order, members)]
+        if not classes:
+            rank = np.append(np.argsort(order), len(order))  # the last: texts without a vector
+            classes, group = [one["name"] for one in named], rank[made.groups.labels].tolist()
+            classes += ["no known word"] if len(order) in group else []
+    other = None
+    if made.other is not None:
+        x, y = made.other.round(4).T.tolist()
+        other = {"name": {"umap": "UMAP", "tsne": "t-SNE"}[made.layout], "x": x, "y": y}
     sizes, about = _sizes(made.variances)
     data = {
         "x": made.places[:, 0].round(4).tolist(),
         "y": made.places[:, 1].round(4).tolist(),
         "size": sizes.round(1).tolist(),
         "classes": classes,
-        "group": [number[name] for name in made.labels] if made.labels else [],
+        "group": group,
+        "named": named,
+        "other": other,
         "texts": [text[:_LONGEST] for text in made.texts],
     }
     page = fill(
         (FOLDER / "map.html").read_text(encoding="utf-8"),
         TITLE=escaped(title),
-        ABOUT=f"{len(made.texts):,} texts on the plane on which their vectors differ most",
+        ABOUT=f"{len(made.texts):,} texts"
+        + ("" if made.other is not None else " on the plane on which their vectors differ most")
+        + (", grouped by meaning" if made.groups is not None and not made.labels else ""),
         SIZES=about,
         STYLE=(FOLDER / "page.css").read_text(encoding="utf-8"),
         MAP=(FOLDER / "map.js").read_text(encoding="utf-8"),
@@ -89,6 +149,11 @@ def write_atlas(made: TextMap, path: str | os.PathLike) -> None:
                "variance": made.variances}  # fmt: skip
     if made.labels is not None:
         columns["label"] = _valid(made.labels)
+    if made.groups is not None:
+        named = [*made.groups.names, "no known word"]
+        columns["group"] = _valid([named[c] for c in made.groups.labels])
+    if made.other is not None:
+        columns["layout_x"], columns["layout_y"] = made.other.T
     with replacing(Path(path)) as file:
         parquet.write_table(pyarrow.table(columns), file, compression="zstd")
 

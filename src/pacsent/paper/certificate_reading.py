@@ -9,6 +9,7 @@ from pacsent.guarantees.multilabel_certificate import MultilabelCertificate
 from pacsent.paper.document_certificate import DocumentCertificate
 from pacsent.paper.squared_certificate import SquaredCertificate
 from pacsent.paper.word_certificate import HiddenWordCertificate, WordCertificate
+from pacsent.search.search_certificate import SearchCertificate
 from pacsent.teaching.fidelity import FidelityCertificate
 
 CLASSES: dict[str, type[Certificate]] = {
@@ -24,6 +25,7 @@ CLASSES: dict[str, type[Certificate]] = {
         DocumentCertificate,
         SquaredCertificate,
         FidelityCertificate,
+        SearchCertificate,
     )
 }
 

@@ -10,6 +10,7 @@ __getattr__, __dir__ = offer(
         "Served": "served",
         "Sources": "served",
         "open_served": "served",
+        "open_all": "served",
         "create_app": "application",
         "Supervisor": "supervisor",
     },

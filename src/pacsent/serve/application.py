@@ -1,6 +1,7 @@
 """The application: FastAPI with its documentation and pages, behind `Front`."""
 
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,14 @@ from starlette.exceptions import HTTPException
 
 import pacsent
 from pacsent import maps
-from pacsent.serve.endpoints import Endpoints
 from pacsent.serve.front import Front
 from pacsent.serve.logs import Log
 from pacsent.serve.metrics import Metrics
 from pacsent.serve.schemas import ErrorAnswer, Problem
 from pacsent.serve.served import Served
 from pacsent.serve.settings import Settings
+from pacsent.serve.several_models import SeveralEndpoints
+from pacsent.serve.telemetry import Telemetry
 
 PAGE = Path(__file__).parent / "page"
 _TYPES = {
@@ -37,21 +39,24 @@ PAGE_FILES = {
 
 
 def create_app(
-    served: Served,
+    served: Served | Sequence[Served],
     settings: Settings | None = None,
     metrics: Metrics | None = None,
     log: Log | None = None,
+    telemetry: Telemetry | None = None,
 ) -> Front:
     """The application that answers for these models; any ASGI server runs it.
 
-    `metrics` may be shared with other workers; without a `log` nothing is logged.
+    `metrics` may be shared with other workers; without a `log` nothing is logged. Of several models
+    a request names one.
 
     >>> from pacsent import make
     >>> app = create_app(Served("english", make("SIF-sum", "english")))
     >>> sorted(app.endpoints.table())
-    ['/embed', '/similarity', '/v1/embeddings']
+    ['/api/embed', '/embed', '/rerank', '/similarity', '/tokenize', '/v1/embeddings', ...]
     """
-    endpoints = Endpoints(served, settings or Settings(), metrics or Metrics())
+    models = [served] if isinstance(served, Served) else list(served)
+    endpoints = SeveralEndpoints(models, settings or Settings(), metrics or Metrics())
     app = FastAPI(
         title="pacsent",
         version=pacsent.__version__,
@@ -60,11 +65,11 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
     )
-    front = Front(endpoints, app, log or Log(enabled=False))
+    front = Front(endpoints, app, log or Log(enabled=False), telemetry)
     _add_state(app, front)
-    _add_models(app, served)
-    if served.index is not None:
-        _add_index(app, served)
+    _add_models(app, endpoints)
+    if any(one.index is not None for one in models):
+        _add_index(app, endpoints)
     _add_posts(app, endpoints)
     _add_pages(app)
     _add_problems(app)
@@ -90,45 +95,92 @@ def _add_state(app: FastAPI, front: Front) -> None:
         return Response(text, media_type=kind)
 
 
-def _add_models(app: FastAPI, served: Served) -> None:
-    about: dict[str, Any] = {"id": served.name, "object": "model", "created": int(time.time()),
-             "owned_by": "pacsent", "pacsent": served.about()}  # fmt: skip
+def _add_models(app: FastAPI, endpoints: SeveralEndpoints) -> None:
+    now = int(time.time())
+    models: list[dict[str, Any]] = [
+        {"id": one.name, "object": "model", "created": now, "owned_by": "pacsent",
+         "pacsent": one.about()}
+        for one in endpoints.models
+    ]  # fmt: skip
 
-    @app.get("/v1/models", summary="The model, as OpenAI's clients ask for it")
-    async def models():
-        return JSONResponse({"object": "list", "data": [about]})
+    @app.get("/v1/models", summary="The models, as OpenAI's clients ask for them")
+    async def list_models():
+        return JSONResponse({"object": "list", "data": models})
 
-    @app.get("/v1/models/{name}", summary="The same, by name")
+    @app.get("/v1/models/{name}", summary="One of them, by name")
     async def model(name: str):
-        if name != served.name:
-            raise HTTPException(404, f"This server has the model {served.name!r} and no other.")
-        return JSONResponse(about)
+        for about in models:
+            if about["id"] == name:
+                return JSONResponse(about)
+        there = " and no other" if len(models) == 1 else ""
+        names = ", ".join(repr(about["id"]) for about in models)
+        raise HTTPException(404, f"This server has the model {names}{there}.")
+
+    @app.get("/api/tags", summary="The models, as Ollama's clients ask for them")
+    async def tags():
+        day = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+        return JSONResponse({"models": [
+            {"name": one["id"], "model": one["id"], "modified_at": day, "size": 0, "digest": "",
+             "details": {"family": "pacsent", "format": "safetensors"}}
+            for one in models
+        ]})  # fmt: skip
+
+    @app.get("/info", summary="The model and the limits, as clients of TEI ask for them")
+    async def info(model: str | None = None):
+        served, limits = _chosen(endpoints, model), endpoints.settings
+        about = served.about()
+        return JSONResponse({
+            "model_id": served.name, "model_sha": None, "model_dtype": "float32",
+            "model_type": {"embedding": {"pooling": about.get("method", "")}},
+            "max_concurrent_requests": limits.max_concurrent,
+            "max_input_length": limits.max_tokens, "max_batch_tokens": limits.max_tokens,
+            "max_client_batch_size": limits.max_texts, "max_batch_requests": None,
+            "tokenization_workers": 1, "version": pacsent.__version__, "sha": None,
+            "docker_label": None,
+        })  # fmt: skip
 
     @app.get("/certificates", summary="Verified certificates, in words and in numbers")
     async def certificates():
-        return JSONResponse({"model": served.name, "certificates": served.described_certificates()})
+        found = [
+            {"model": one.name, **described}
+            for one in endpoints.models
+            for described in one.described_certificates()
+        ]
+        return JSONResponse({"model": endpoints.served.name, "certificates": found})
 
 
-def _add_index(app: FastAPI, served: Served) -> None:
-    """The texts that can be searched, one by one and as a map."""
+def _chosen(endpoints: SeveralEndpoints, name: str | None, path: str = "") -> Served:
+    try:
+        return endpoints.of(name, path).served
+    except Problem as problem:
+        raise HTTPException(problem.status, problem.message) from None
+
+
+def _add_index(app: FastAPI, endpoints: SeveralEndpoints) -> None:
+    """The texts that can be searched, one by one and as a map; `?model=` chooses among several."""
 
     @app.get("/index", summary="The number of texts that can be searched")
-    async def index():
+    async def index(model: str | None = None):
+        served = _chosen(endpoints, model, "/search")
         return JSONResponse({"model": served.name, "texts": len(served.index)})
 
     @app.get("/index/map", summary="The place of each text on a plane")
-    def index_map():  # in a thread: there may be millions
-        return Response(orjson.dumps(served.map()), media_type="application/json")
+    def index_map(model: str | None = None):  # in a thread: there may be millions
+        found = _chosen(endpoints, model, "/search").map()
+        return Response(orjson.dumps(found), media_type="application/json")
 
     @app.get("/index/{number}", summary="One text, by its number")
-    async def text(number: int):
+    async def text(number: int, model: str | None = None):
+        found = _chosen(endpoints, model, "/search").index
         try:
-            return JSONResponse({"id": number, "text": served.index.text(number)})
+            about = {"id": number, "text": found.text(number)}
+            metadata = found.metadata(number)
+            return JSONResponse({**about, "metadata": metadata} if metadata else about)
         except ValueError as error:
             raise HTTPException(404, str(error)) from None
 
 
-def _add_posts(app: FastAPI, endpoints: Endpoints) -> None:
+def _add_posts(app: FastAPI, endpoints: SeveralEndpoints) -> None:
     """Put the POSTs into OpenAPI and into the router, which answers 405 for other methods.
 
     `Front` calls the same methods with requests of the same schemas, without the router.

@@ -80,7 +80,8 @@ class Batcher:
         loop = asyncio.get_running_loop()
         size = sum(map(len, texts)) + _A_TEXT * len(texts)
         asked = _Asked(texts, size, loop.create_future())
-        if size * self._pace <= _QUICK or size <= 20 * _A_TEXT:
+        quick = size * self._pace <= _QUICK or size <= 20 * _A_TEXT
+        if quick and self._served.is_fast:
             self._quick.append(asked)
             if not self._planned:
                 self._planned = True
@@ -173,11 +174,8 @@ class Batcher:
         for start in range(0, n, _CHUNK):
             if all(asked.answer.done() for asked in batch):
                 raise _GivenUp
-            offsets = encoded.offsets[start : start + _CHUNK + 1]
-            ids = encoded.ids[offsets[0] : offsets[-1]]
-            n_unknown = encoded.n_unknown[start : start + _CHUNK]
-            some = Encoded(ids, offsets - offsets[0], n_unknown)
-            parts.append(self._served.solve(some, texts[start : start + _CHUNK]))
+            rows = np.arange(start, min(start + _CHUNK, n))
+            parts.append(self._served.solve(encoded.take(rows), texts[start : start + _CHUNK]))
         means, variances = zip(*parts)
         return np.concatenate(means), np.concatenate(variances)
 

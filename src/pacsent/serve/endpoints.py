@@ -5,6 +5,7 @@ orjson writes numbers from arrays into JSON; Python looks at each text at most o
 
 import asyncio
 import base64
+import os
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -16,15 +17,19 @@ import orjson
 
 from pacsent.guarantees.stream_watcher import StreamWatcher, monitors_of
 from pacsent.maths.arrays import unit_rows
+from pacsent.search import rerank
 from pacsent.serve.batches import Batcher, Solved, too_long
 from pacsent.serve.metrics import Metrics
 from pacsent.serve.schemas import (
     ClassifyRequest,
     EmbeddingsRequest,
     EmbedRequest,
+    OllamaRequest,
     Problem,
+    RerankRequest,
     SearchRequest,
     SimilarityRequest,
+    TokenizeRequest,
     embeddings_request,
 )
 from pacsent.serve.served import Served
@@ -95,6 +100,10 @@ class Endpoints:
             found["/v1/embeddings"] = embeddings_request(self.served.n_dims), self.openai
             found["/embed"] = EmbedRequest, self.embed
             found["/similarity"] = SimilarityRequest, self.similarity
+            found["/api/embed"] = OllamaRequest, self.ollama
+            found["/tokenize"] = TokenizeRequest, self.tokenize
+            for path in ("/rerank", "/v1/rerank", "/v2/rerank"):
+                found[path] = RerankRequest, self.rerank
         if self.served.classifier is not None:
             found["/classify"] = ClassifyRequest, self.classify
         if self.served.index is not None:
@@ -105,15 +114,8 @@ class Endpoints:
 
     async def openai(self, asked: EmbeddingsRequest) -> Reply:
         """Embeddings, as OpenAI's clients ask for them."""
-        texts, n_dims = asked.input, asked.dimensions
-        self._check_texts(texts, "input")
-        self._check_model(asked.model)
-        solved = await self._solved(texts)
-        vectors = solved.means.astype(np.float32, copy=False)
-        if n_dims is not None and n_dims < vectors.shape[1]:
-            vectors = np.ascontiguousarray(vectors[:, :n_dims])
-        if self.settings.unit_length:
-            vectors = _unit(vectors)
+        texts = asked.input
+        solved, vectors = await self._vectors(texts, "input", asked.model, asked.dimensions)
         write = _as_base64 if asked.encoding_format == "base64" else _as_floats
         if len(texts) == 1:
             pieces = write(0, vectors)
@@ -127,9 +129,95 @@ class Endpoints:
             len(texts),
         )
 
+    async def ollama(self, asked: OllamaRequest) -> Reply:
+        """Embeddings, as Ollama's clients ask for them."""
+        start, texts = time.perf_counter_ns(), asked.input
+        solved, vectors = await self._vectors(texts, "input", asked.model, asked.dimensions)
+        n = sum(solved.totals()[:2])
+        took = time.perf_counter_ns() - start
+        return Reply(
+            b'{"model":%b,"embeddings":%b,"total_duration":%d,"load_duration":0,'
+            b'"prompt_eval_count":%d}' % (self._name, _rows_json(vectors), took, n),
+            len(texts),
+        )
+
+    async def _vectors(self, texts, name, model, n_dims=None, unit=None):
+        """(what was solved, the vectors, of length one unless the settings say otherwise)."""
+        self._check_texts(texts, name)
+        self._check_model(model)
+        if n_dims is not None and n_dims > self.served.n_dims:
+            raise Problem(422, f"dimensions must be an integer from 1 to {self.served.n_dims}. Got "
+                          f"{n_dims} instead.", param="dimensions")  # fmt: skip
+        solved = await self._solved(texts)
+        vectors = solved.means.astype(np.float32, copy=False)
+        if n_dims is not None and n_dims < vectors.shape[1]:
+            vectors = np.ascontiguousarray(vectors[:, :n_dims])
+        return solved, _unit(vectors) if (
+            self.settings.unit_length if unit is None else unit
+        ) else vectors
+
+    async def tokenize(self, asked: TokenizeRequest) -> Reply:
+        """The words of texts and their numbers, as clients of TEI ask for them."""
+        texts = asked.inputs
+        self._check_texts(texts, "inputs")
+        self._check_model(asked.model)
+        self._check_tokens(texts)
+        found = await self._in_thread(self._tokenized, texts)
+        return Reply(_dumped(found), len(texts))
+
+    def _tokenized(self, texts) -> list[list[dict[str, Any]]]:
+        found = []
+        for text in texts:
+            words, lower, at, tokens = self.served.words(text), text.lower(), 0, []
+            same = len(lower) == len(text)  # else places in one are not those in the other
+            for word, number in zip(words, self.served.numbers(words)):
+                start = lower.find(word.lower(), at) if same else -1
+                at = start + len(word) if start >= 0 else at
+                place = (
+                    {"start": start, "stop": at} if start >= 0 else {"start": None, "stop": None}
+                )
+                tokens.append({"id": number, "text": _clean(word), "special": False, **place})
+            found.append(tokens)
+        return found
+
+    async def rerank(self, asked: RerankRequest) -> Reply:
+        """Documents in the order in which they answer a query."""
+        tei = asked.documents is None
+        documents, name = (asked.texts, "texts") if tei else (asked.documents, "documents")
+        if not documents:
+            raise Problem(422, "documents must be a list of texts. Got none instead.",
+                          param="documents")  # fmt: skip
+        self._check_texts(documents, name)
+        self._check_model(asked.model)
+        self._check_tokens([asked.query, *documents])
+        vectorizer = self.served.vectorizer
+        found = await self._in_thread(rerank, asked.query, documents, vectorizer, asked.top_n)
+        self.metrics.add_texts(len(documents), 0, 0, 0)
+        if tei:
+            rows = [{"index": one.index, "score": one.score} for one in found]
+            if asked.return_text:
+                rows = [{**row, "text": one.text} for row, one in zip(rows, found)]
+            return Reply(_dumped(rows), len(documents))
+        results: list[dict[str, Any]] = [
+            {"index": one.index, "relevance_score": one.score} for one in found
+        ]
+        if asked.return_documents:
+            results = [{**r, "document": {"text": one.text}} for r, one in zip(results, found)]
+        n = self.served.n_tokens([asked.query, *documents])
+        about = {"model": self.served.name, "results": results, "usage": {"total_tokens": n},
+                 "meta": {"api_version": {"version": "2"}}}  # fmt: skip
+        return Reply(_dumped({"id": os.urandom(8).hex(), **about}), len(documents))
+
     async def embed(self, asked: EmbedRequest) -> Reply:
-        """Posteriors: mean, variance, coverage, unknown words."""
+        """Posteriors: mean, variance, coverage, unknown words; vectors alone, in TEI's form."""
+        if asked.inputs is not None and asked.texts is None:
+            inputs = asked.inputs
+            given = inputs, "inputs", asked.model, None, asked.normalize
+            return Reply(_rows_json((await self._vectors(*given))[1]), len(inputs))
         texts = asked.texts
+        if texts is None:
+            raise Problem(422, "texts must be a text or a list of texts. Got none instead.",
+                          param="texts")  # fmt: skip
         self._check_texts(texts, "texts")
         self._check_model(asked.model)
         if asked.words:
@@ -161,6 +249,7 @@ class Endpoints:
     async def similarity(self, asked: SimilarityRequest) -> Reply:
         """Cosines of pairs of texts, or of all texts with each other."""
         a, b = asked.a, asked.b
+        self._check_model(asked.model)
         self._check_texts(a, "a")
         if b is None:
             if len(a) > 512:
@@ -188,6 +277,7 @@ class Endpoints:
     async def classify(self, asked: ClassifyRequest) -> Reply:
         """Label, probability, label set, abstention, and what every word adds."""
         texts = asked.texts
+        self._check_model(asked.model)
         self._check_texts(texts, "texts")
         if asked.explain:
             self._check_explained(texts, "explain")
@@ -252,20 +342,29 @@ class Endpoints:
 
     async def search(self, asked: SearchRequest) -> Reply:
         """The nearest texts of the index."""
+        self._check_model(asked.model)
         self._check_texts(asked.query, "query")
         deadline = Deadline(self.settings.timeout)
-        return await self._in_thread(self._searched, asked.query, asked.k, deadline)
+        return await self._in_thread(self._searched, asked, deadline)
 
-    def _searched(self, queries, k, deadline: Deadline) -> Reply:
+    def _searched(self, asked: SearchRequest, deadline: Deadline) -> Reply:
+        queries = asked.query
         self._check_tokens(queries)
-        results = []
+        results, statement = [], None
+        how = {"where": asked.where, "guarantee": asked.guarantee, "delta": self.settings.delta}
         for start in range(0, len(queries), _CHUNK):
             deadline.check()
-            results += [
-                [{"id": hit.id, "cosine": round(hit.cosine, 6), "text": hit.text} for hit in hits]
-                for hits in self.served.index.search(queries[start : start + _CHUNK], k)
-            ]
-        return Reply(_dumped({"model": self.served.name, "results": results}), len(queries))
+            try:
+                found = self.served.index.search(queries[start : start + _CHUNK], asked.k, **how)
+            except (ValueError, TypeError) as refused:
+                param = "where" if asked.where is not None else "guarantee"
+                raise Problem(422, str(refused), param=param) from None
+            results += [list(map(_hit_json, hits)) for hits in found]
+            statement = getattr(found[0], "statement", None)
+        answer: dict[str, Any] = {"model": self.served.name, "results": results}
+        if statement is not None:
+            answer |= {"guarantee": statement, "nothing": [not hits for hits in results]}
+        return Reply(_dumped(answer), len(queries))
 
     # ---- what they share -----------------------------------------------------------------------
 
@@ -299,13 +398,13 @@ class Endpoints:
             raise too_long(n, most)
 
     def _check_model(self, model):
-        if model is not None and model != self.served.name:
+        if model is not None and model.removesuffix(":latest") != self.served.name:
             raise Problem(404, f"This server has the model {self.served.name!r} and no other. "
                           "Ask for it by that name.", param="model")  # fmt: skip
 
     def _unknown(self, text) -> list[str]:
-        words = dict.fromkeys(self.served.words(text, self.settings.max_tokens))
-        return [_clean(word) for word in words if self.served.vocabulary.id_of(word) < 0]
+        words = list(dict.fromkeys(self.served.words(text, self.settings.max_tokens)))
+        return [_clean(word) for word, there in zip(words, self.served.known(words)) if not there]
 
     def _weighted(self, text, deadline: Deadline) -> list[dict[str, Any]] | None:
         """Every word, whether it is known, and how far the vector turns without it.
@@ -317,7 +416,7 @@ class Endpoints:
         words = self.served.words(text, most + 1)
         if len(words) > most:
             return None
-        known = [self.served.vocabulary.id_of(word) >= 0 for word in words]
+        known = self.served.known(words)
         without: list[Any] = [words]
         without += [words[:i] + words[i + 1 :] for i, there in enumerate(known) if there]
         means, _ = self.served.solve(self.served.encode(without), without)
@@ -369,6 +468,17 @@ def _answer(names, answered, row, text) -> dict[str, Any]:
         "set": found,
         "abstained": None if abstained is None else bool(abstained[row]),
     }
+
+
+def _hit_json(hit) -> dict[str, Any]:
+    found = {"id": hit.id, "cosine": round(hit.cosine, 6), "text": hit.text}
+    found |= {"score": round(hit.score, 6)} if hit.score != hit.cosine else {}
+    found |= {"metadata": hit.metadata} if hit.metadata else {}
+    return found | ({"place": hit.place} if hit.place is not None else {})
+
+
+def _rows_json(vectors: np.ndarray) -> bytes:
+    return orjson.dumps(np.ascontiguousarray(vectors), option=_NUMPY)
 
 
 def _dumped(found) -> bytes:

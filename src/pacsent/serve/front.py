@@ -15,10 +15,12 @@ from typing import Any
 
 from starlette.middleware.cors import CORSMiddleware
 
-from pacsent.serve.endpoints import Deadline, Endpoints, Reply
+from pacsent.serve.endpoints import Deadline, Reply
 from pacsent.serve.logs import Log
 from pacsent.serve.metrics import PATHS
 from pacsent.serve.schemas import Problem, parsed
+from pacsent.serve.several_models import SeveralEndpoints
+from pacsent.serve.telemetry import Telemetry
 
 _OPEN = frozenset({"/health", "/ready", "/", "/docs", "/favicon.ico"})  # no key needed
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -42,11 +44,14 @@ class Front:
     `app` is the ASGI application that answers everything but the POSTs of `endpoints`.
     """
 
-    def __init__(self, endpoints: Endpoints, app: Any, log: Log):
+    def __init__(
+        self, endpoints: SeveralEndpoints, app: Any, log: Log, telemetry: Telemetry | None = None
+    ):
         self.endpoints = endpoints
         self.settings = endpoints.settings
         self.metrics = endpoints.metrics
         self.log = log
+        self._telemetry = telemetry
         self.draining = False
         self._posts = endpoints.table()
         self._app = app
@@ -106,9 +111,13 @@ class Front:
             self.metrics.under_way(self._n)
             seconds = time.perf_counter() - start
             path, method = _shown_path(scope), scope["method"]
+            method = method if method in _METHODS else "other"
             self.metrics.add_request(path, sent.status, seconds)
-            self.log.request(sent.request_id, method if method in _METHODS else "other", path,
-                             sent.status, seconds, n_texts, sent.n_bytes)  # fmt: skip
+            self.log.request(sent.request_id, method, path, sent.status, seconds, n_texts,
+                             sent.n_bytes)  # fmt: skip
+            if self._telemetry is not None:
+                since = time.time_ns() - int(1e9 * seconds)
+                self._telemetry.request(method, path, sent.status, seconds, since, scope["headers"])
 
     async def _answer(self, scope, receive, sent, headers) -> int:
         path = scope["path"]
@@ -188,6 +197,8 @@ class Front:
 
     def close(self) -> None:
         self.endpoints.close()
+        if self._telemetry is not None:
+            self._telemetry.close()
 
 
 class _Headers:

@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 
 PATHS = (
     "/v1/embeddings", "/v1/models", "/v1/models/{name}", "/embed", "/similarity", "/classify",
+    "/rerank", "/v1/rerank", "/v2/rerank", "/tokenize", "/info", "/api/embed", "/api/tags",
     "/search", "/index", "/index/map", "/index/{number}", "/certificates", "/health", "/ready",
     "/metrics", "/", "/docs", "/openapi.json", "/page/{name}", "/favicon.ico", "other",
 )  # fmt: skip

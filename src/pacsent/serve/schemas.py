@@ -75,6 +75,14 @@ def _replaced(schema, by):
 class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
+    model: str | None = Field(None, description="The name of a served model; the first by default.")
+
+
+class _Lenient(_Request):
+    """Requests of other programs' clients, whose further options mean nothing here."""
+
+    model_config = ConfigDict(extra="ignore")
+
 
 def _example(**fields: Any) -> ConfigDict:
     return ConfigDict(json_schema_extra={"example": fields})
@@ -86,7 +94,6 @@ class EmbeddingsRequest(_Request):
     model_config = _example(input=["a glass of wine", "the cat slept"])
 
     input: Texts = Field(description="One text or several.")
-    model: str | None = Field(None, description="The name of the served model, if given.")
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = Field(None, ge=1, description="Keep the first numbers only.")
     user: str | None = Field(None, description="Ignored.")
@@ -99,12 +106,15 @@ def embeddings_request(n_dims: int) -> type[EmbeddingsRequest]:
 
 
 class EmbedRequest(_Request):
-    """Texts whose posteriors are wanted."""
+    """Texts whose posteriors are wanted; `inputs`: vectors alone, as clients of TEI ask."""
 
     model_config = _example(texts="a glass of wine", words=True, mean=False)
 
-    texts: Texts = Field(description="One text or several.")
-    model: str | None = Field(None, description="The name of the served model, if given.")
+    texts: Texts | None = Field(None, description="One text or several.")
+    inputs: Texts | None = Field(None, description="Texts; the answer is a list of vectors.")
+    normalize: bool = Field(True, description="With inputs: vectors of length one.")
+    truncate: bool | None = Field(None, description="With inputs: ignored.")
+    prompt_name: str | None = Field(None, description="With inputs: ignored.")
     mean: bool = Field(True, description="Give the vector.")
     unknown: bool = Field(True, description="Give the words that the model does not know.")
     words: bool = Field(False, description="Give the weight of every word.")
@@ -139,6 +149,51 @@ class SearchRequest(_Request):
 
     query: Texts = Field(description="One query or several.")
     k: int = Field(10, ge=1, le=1000, description="The number of hits.")
+    where: dict[str, Any] | None = Field(
+        None, description='Values of the metadata: {"year": 2024}, {"year": {">=": 2020}}.'
+    )
+    guarantee: float | None = Field(
+        None, gt=0, lt=1,
+        description="As many hits as find the right text for this share of queries.",
+    )  # fmt: skip
+
+
+class OllamaRequest(_Lenient):
+    """The request of Ollama's clients."""
+
+    model_config = _example(input="a glass of wine")
+
+    input: Texts = Field(description="One text or several.")
+    dimensions: int | None = Field(None, ge=1, description="Keep the first numbers only.")
+
+
+class TokenizeRequest(_Lenient):
+    """Texts whose words are wanted, as clients of TEI ask."""
+
+    model_config = _example(inputs="a glass of wine")
+
+    inputs: Texts = Field(description="One text or several.")
+
+
+def _document_texts(value: Any) -> Any:
+    if isinstance(value, list):
+        return [one.get("text", one) if isinstance(one, dict) else one for one in value]
+    return value
+
+
+class RerankRequest(_Lenient):
+    """A query and documents: `documents` in the form of Cohere and Jina, `texts` in that of TEI."""
+
+    model_config = _example(query="a sleeping kitten", documents=["red wine", "the cat slept"])
+
+    query: str = Field(description="The query.")
+    documents: Annotated[list[str] | None, BeforeValidator(_document_texts)] = Field(
+        None, description="Texts, or objects with `text`."
+    )
+    texts: list[str] | None = Field(None, description="The same; the answer has the form of TEI.")
+    top_n: int | None = Field(None, ge=1, description="How many to return; all by default.")
+    return_documents: bool | None = Field(None, description="Return the documents as well.")
+    return_text: bool | None = Field(None, description="With texts: return them as well.")
 
 
 _Some = TypeVar("_Some", bound=_Request)

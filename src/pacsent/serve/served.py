@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,12 +15,14 @@ import numpy as np
 from pacsent._kernels.patience import Patience
 from pacsent.certificates import Certificate
 from pacsent.classify import TextClassifier
-from pacsent.encoders import Index, SentenceVectorizer
-from pacsent.encoders.external_encoders import is_model_name, name_of, open_any
+from pacsent.encoders import SentenceVectorizer
+from pacsent.encoders.external_encoders import as_encoder, is_model_name, name_of, open_any
 from pacsent.encoders.methods import as_vectorizer
-from pacsent.guarantees import AnswerRule, CertifiedClassifier, ErrorCertificate
+from pacsent.guarantees import AnswerRule, CertifiedClassifier
+from pacsent.lazy import imported
 from pacsent.maths.plane import main_plane
 from pacsent.paper import certificate_from_json
+from pacsent.search import Index, SearchCertificate, clusters
 from pacsent.storage import place
 from pacsent.text.encoded import Encoded
 from pacsent.words import WordVectors
@@ -27,6 +30,7 @@ from pacsent.words import WordVectors
 _WORD = re.compile(r"\w+")
 _SCRIPTS = re.compile(r"[\x00-\x7f]+|[^\x00-\x7f]+")  # ASCII and everything else, apart
 _CLASSIFIERS = TextClassifier, CertifiedClassifier
+_LEAST_GROUPED = 30  # texts that are grouped on the map
 _MOST_RULES = 64  # error rates whose thresholds are remembered
 
 
@@ -37,7 +41,7 @@ class _AnyWords:
         return _WORD.findall(text)
 
     def id_of(self, word: str) -> int:
-        return 0
+        return -1
 
     def encode(self, texts) -> Encoded:
         n = [len(self.tokens(text) if isinstance(text, str) else text) for text in texts]
@@ -74,13 +78,13 @@ class Served:
         self.vectorizer = _one_thread(vectorizer)
         self._rules: dict[tuple[float | None, float], AnswerRule] = {}
         self._map: dict[str, Any] | None = None
+        self.is_fast = isinstance(self.vectorizer, SentenceVectorizer)
         if self.vectorizer is not None:
-            own = isinstance(self.vectorizer, SentenceVectorizer)
-            if own and not hasattr(self.vectorizer, "n_sentences_"):
+            if self.is_fast and not hasattr(self.vectorizer, "n_sentences_"):
                 self.vectorizer.fit([])
             self.vocabulary: Any = _AnyWords()
             self.encode, self._prepared = self.vocabulary.encode, None
-            if own:
+            if self.is_fast:
                 self.vocabulary = self.vectorizer.word_vectors.vocabulary
                 self.encode = self.vocabulary.encoder()
                 self._prepared = self.vectorizer.prepared()
@@ -91,9 +95,10 @@ class Served:
             _one_thread(self.explainer.vectorizer_)
         if index is not None:
             _one_thread(index.vectorizer)
-        certificate = getattr(classifier, "certificate_", None)
-        if certificate is not None:
-            self.certificates.append(certificate)
+        for model in (classifier, index, self.vectorizer):
+            certificate = getattr(model, "certificate_", None)
+            if certificate is not None:
+                self.certificates.append(certificate)
         for certificate in self.certificates:
             certificate.verify()
 
@@ -120,7 +125,15 @@ class Served:
         encoded = self.encode(texts)
         return encoded.ids.size + int(encoded.n_unknown.sum())
 
-    def words(self, text: str, most: int) -> list[str]:
+    def numbers(self, words: list[str]) -> list[int]:
+        """The numbers of words in the vocabulary; -1 where it has none."""
+        return [int(self.vocabulary.id_of(word)) for word in words]
+
+    def known(self, words: list[str]) -> list[bool]:
+        """Which words the model knows, by themselves or by their pieces."""
+        return (np.diff(self.encode([[word] for word in words]).offsets) > 0).tolist()
+
+    def words(self, text: str, most: int = 1 << 30) -> list[str]:
         """The first words of a text as the vocabulary reads them.
 
         Letters that the vocabulary's tokens leave out, such as those of other scripts, are words
@@ -175,7 +188,8 @@ class Served:
     def map(self) -> dict[str, Any]:
         """The place of each text of the index on the plane of most variance; computed once.
 
-        With a classifier, `classes` holds its classes and `group` its answer to each text.
+        With a classifier, `classes` holds its classes and `group` its answer to each text; without,
+        the names of groups of similar texts, and `grouped` is true.
         """
         if self._map is None:
             ids, vectors = self.index.rows()
@@ -186,6 +200,12 @@ class Served:
                 classes = self.classifier.classes_
                 group = np.searchsorted(classes, self.classifier.predict(texts))
                 self._map |= {"classes": [str(n) for n in classes], "group": group.tolist()}
+            elif len(ids) >= _LEAST_GROUPED:
+                every = [self.index.text(number) for number in self._map["ids"]]
+                found = clusters(every, vectors=vectors)
+                named = [*found.names, *["no known word"] * bool((found.labels < 0).any())]
+                group = np.where(found.labels < 0, len(found.names), found.labels)
+                self._map |= {"classes": named, "group": group.tolist(), "grouped": True}
         return self._map
 
     def described_certificates(self) -> list[dict[str, Any]]:
@@ -193,12 +213,16 @@ class Served:
         found = []
         for certificate in self.certificates:
             numbers = json.loads(certificate.to_json())
-            if isinstance(certificate, ErrorCertificate):
-                classes = [] if self.classifier is None else self.classifier.classes_.tolist()
-                about, subject = "classifier", f"Classifier with the classes {_joined(classes)}"
-            else:
+            if isinstance(certificate, SearchCertificate):
+                about, subject = "index", f"Search among {certificate.n_texts:,} texts"
+            elif "encoder" in numbers:
                 method = numbers["encoder"].partition("(")[0]
                 about, subject = "encoder", f"Sentence vectors of {method}"
+            elif "teacher" in numbers:
+                about, subject = "encoder", f"Sentence vectors taught by {numbers['teacher']}"
+            else:
+                classes = [] if self.classifier is None else self.classifier.classes_.tolist()
+                about, subject = "classifier", f"Classifier with the classes {_joined(classes)}"
             found.append({"about": about, "subject": subject, "in_words": str(certificate),
                           "certificate": numbers})  # fmt: skip
         return found
@@ -217,17 +241,35 @@ def _one_thread(vectorizer):
     return vectorizer
 
 
+def encoder_named(place: str) -> Any:
+    """The encoder behind a URL, in a folder, or in Python as package.module:name."""
+    if place.startswith(("http://", "https://")) or os.path.exists(place):
+        return as_encoder(place)
+    if not re.fullmatch(r"[\w.]+:[\w.]+", place):
+        raise ValueError(
+            "--encoder must be a URL, a folder, or package.module:name of an object with encode. "
+            f"Got {place!r} instead."
+        )
+    sys.path.insert(0, os.getcwd())
+    try:
+        return as_encoder(imported(place), name=place)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"--encoder {place} cannot be imported: {error}.") from None
+    finally:
+        sys.path.remove(os.getcwd())
+
+
 @dataclass(frozen=True)
 class Sources:
     """The paths of the served models, so that they can be opened again when they change."""
 
-    model: str
+    model: str | None
     method: str | None = None
     classifier: str | None = None
     index: str | None = None
     certificates: tuple[str, ...] = ()
     name: str | None = None
-    encoder: str | None = None  # that the models were made with, if it is of another program
+    encoder: str | None = None  # in place of a model, or what the models were made with
     _files: tuple[Path, ...] = field(init=False, default=())
 
     def __post_init__(self):
@@ -250,10 +292,12 @@ class Sources:
 
 def open_served(sources: Sources, error: float | None = None, delta: float = 0.05) -> Served:
     """Open the models and make them ready; with `error`, refuse where it cannot be guaranteed."""
+    encoder = encoder_named(sources.encoder) if sources.encoder else None
     model, classifier, index = (
-        None if path is None else open_any(path, sources.encoder)
+        None if path is None else open_any(path, encoder)
         for path in (sources.model, sources.classifier, sources.index)
     )
+    model = encoder if model is None else model
     vectorizer = None
     if isinstance(model, _CLASSIFIERS):
         classifier, vectorizer = model, getattr(model, "estimator_", model).vectorizer_
@@ -273,10 +317,22 @@ def open_served(sources: Sources, error: float | None = None, delta: float = 0.0
         certificate_from_json(Path(path).read_text(encoding="utf-8"), path)
         for path in sources.certificates
     ]
-    name = sources.name or Path(sources.model).name or "pacsent"
+    place = sources.model or str(sources.encoder).rpartition(":")[2].rstrip("/")
+    name = sources.name or Path(place).name or "pacsent"
     served = Served(name, vectorizer, classifier, index, certificates)
     if error is not None:
         if classifier is None:
             raise ValueError(f"error must be left out without a classifier. Got {error} instead.")
         served.rule(error, delta)
     return served.warm_up()
+
+
+def open_all(
+    sources: Sequence[Sources], error: float | None = None, delta: float = 0.05
+) -> list[Served]:
+    """Open several models, with different names; `error` is for the first."""
+    names = [one.name for one in sources[1:]]
+    found = [open_served(one, None if i else error, delta) for i, one in enumerate(sources)]
+    if len({one.name for one in found}) < len(found):
+        raise ValueError(f"--model must give different names. Got {', '.join(map(str, names))}.")
+    return found

@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pacsent.serve.logs import Log
@@ -43,7 +43,7 @@ class Supervisor:
 
     def __init__(
         self,
-        open_models: Callable[[], Served],
+        open_models: Callable[[], Sequence[Served]],
         settings: Settings,
         address: tuple[str, int] = ("127.0.0.1", 8000),
         n_workers: int = 1,
@@ -76,7 +76,7 @@ class Supervisor:
         host, port = listening.getsockname()[:2]
         self._start_workers(listening)
         about: dict[str, Any] = {"address": f"http://{host}:{port}", "workers": self._n_workers,
-                 "model": self._served.name}  # fmt: skip
+                 "model": self._name()}  # fmt: skip
         self._log.event("serving", **about)
         if self._started:
             self._started(about)
@@ -95,6 +95,9 @@ class Supervisor:
                 self._swap(listening)
         listening.close()
         return self._end()
+
+    def _name(self) -> str:
+        return ", ".join(served.name for served in self._served)
 
     def _take_signals(self):
         readable, writable = os.pipe()
@@ -180,7 +183,7 @@ class Supervisor:
         self._start_workers(listening)
         for pid in old:
             _signal(pid, signal.SIGTERM)
-        self._log.event("swapped", model=served.name, generation=self._generation)
+        self._log.event("swapped", model=self._name(), generation=self._generation)
 
     def _end(self) -> int:
         self._log.event("stopping")

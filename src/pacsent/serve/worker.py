@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import socket
+from collections.abc import Sequence
 from typing import Any
 
 import uvicorn
@@ -16,16 +17,18 @@ from pacsent.serve.metrics import Metrics
 from pacsent.serve.schemas import Problem
 from pacsent.serve.served import Served
 from pacsent.serve.settings import Settings
+from pacsent.serve.telemetry import telemetry_from
 
 _HEAD_SECONDS = 20.0  # for the head of a request
 
 
 def work(
-    served: Served, settings: Settings, metrics: Metrics, listening: socket.socket, ready: int
-) -> None:
+    models: Sequence[Served], settings: Settings, metrics: Metrics, listening: socket.socket,
+    ready: int,
+) -> None:  # fmt: skip
     """Answer requests on a socket until SIGTERM; a byte is written to `ready` at the start."""
     metrics.started()
-    front = create_app(served, settings, metrics, Log())
+    front = create_app(models, settings, metrics, Log(), telemetry_from())
     config = uvicorn.Config(
         front,
         http=_Protocol,

@@ -32,7 +32,7 @@ KINDS = {
     "ExternalEncoder": "pacsent.encoders.external_encoders:ExternalEncoder.from_state",
     "ConcatenatedEncoder": "pacsent.encoders.external_encoders:ConcatenatedEncoder.from_state",
     "Student": "pacsent.teaching.student:Student.from_state",
-    "Index": "pacsent.encoders.index:Index.from_state",
+    "Index": "pacsent.search.index:Index.from_state",
     "TextClassifier": "pacsent.classify.classifier:TextClassifier.from_state",
     "TextRegressor": "pacsent.classify.regressor:TextRegressor.from_state",
     "CertifiedRegressor": "pacsent.guarantees.certified_regressor:CertifiedRegressor.from_state",

@@ -81,7 +81,8 @@ function hitsInto(list, hits) {
       button.addEventListener("click", () => { map.goTo(map.rows.get(hit.id)); $("map").focus(); });
       item.append(button);
     } else item.append(made("span", text));
-    item.append(" ", made("span", hit.cosine.toFixed(3), "cosine"));
+    const about = Object.entries(hit.metadata || {}).map(([name, value]) => `${name}: ${value}`);
+    item.append(" ", made("span", [hit.cosine.toFixed(3), ...about].join(" · "), "cosine"));
     return item;
   }));
   if (!hits.length) list.replaceChildren(made("li", "No text was found: no word of the query is known."));
@@ -105,14 +106,26 @@ async function showMap() {
   const found = await ask("/index/map");
   const classes = found.classes || [];
   map = new PointMap($("map"), {x: found.x, y: found.y, group: classes.length ? found.group : null, onPick: async row => {
-    $("picked-class").textContent = classes.length ? "Answer of the classifier: " + classes[found.group[row]] : "";
+    $("picked-class").textContent = classes.length ? (found.grouped ? "Group: " : "Answer of the classifier: ") + classes[found.group[row]] : "";
     const text = await latest("picked", () => ask("/index/" + found.ids[row]));
     if (text) $("picked").textContent = text.text;
   }});
   $("map-classes").hidden = !classes.length;
+  if (found.grouped) {
+    $("map-classes").textContent = "The colours are groups of similar texts, named by their words:";
+    map.label(classes.map((name, c) => ({name, rows: found.group.flatMap((g, i) => g === c ? [i] : [])})).sort((a, b) => b.rows.length - a.rows.length));
+  }
+  let chosen = [];
+  map.onLasso = rows => { chosen = rows; $("selected").textContent = rows.length.toLocaleString("en") + " selected"; $("export").disabled = !rows.length; };
+  $("select").addEventListener("click", () => { map.selecting = !map.selecting; $("select").setAttribute("aria-pressed", map.selecting); });
+  $("export").addEventListener("click", async () => {
+    const rows = [];
+    for (const row of chosen) { const one = await latest("export", () => ask("/index/" + found.ids[row])); if (!one) return; rows.push([one.id, classes.length ? classes[found.group[row]] : "", one.text]); }
+    saveRows("selection.csv", ["id", "group", "text"], rows);
+  });
   map.legend($("legend"), classes);
   map.rows = new Map(found.ids.map((id, row) => [id, row]));
-  $("whole").addEventListener("click", () => { $("find").value = ""; map.mark([]); $("found").replaceChildren(); map.whole(); });
+  $("whole").addEventListener("click", () => { $("find").value = ""; map.mark([]); $("found").replaceChildren(); $("selected").textContent = ""; $("export").disabled = true; map.whole(); });
   $("find").addEventListener("input", later(find));
 }
 

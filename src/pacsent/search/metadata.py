@@ -1,0 +1,148 @@
+"""Metadata of texts by column, and filters on them."""
+
+import json
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_COMPARED: dict[str, Callable[[Any, Any], bool]] = {
+    ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "!=": operator.ne,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of values: the distinct ones, and the number of each row's; -1 where it has none."""
+
+    n: int
+    codes: Mapping[str, np.ndarray]  # (n,) int32
+    values: Mapping[str, list]
+
+    @classmethod
+    def of(cls, metadata: Any, n: int) -> "Columns":
+        """The columns of a list of mappings, one for each text, or of a mapping to columns.
+
+        >>> made = Columns.of([{"year": 2024}, {"year": 2023, "by": "Ann"}], 2)
+        >>> made.row(1), made.match({"year": 2024}).tolist()
+        ({'year': 2023, 'by': 'Ann'}, [True, False])
+        """
+        if metadata is None:
+            return cls(n, {}, {})
+        columns = hasattr(metadata, "keys")  # a mapping or a table
+        names = list(metadata.keys()) if columns else []
+        rows = [] if columns else list(metadata)
+        for row in rows:
+            if not isinstance(row, Mapping):
+                raise TypeError(
+                    "metadata must be a list of mappings, one for each text, or a mapping of "
+                    f"columns. Got {type(row).__name__} in it instead."
+                )
+            names += [name for name in row if name not in names]
+        codes, values = {}, {}
+        for name in names:
+            given = list(metadata[name]) if columns else [row.get(name) for row in rows]
+            if len(given) != n:
+                raise ValueError(_lengths(len(given), n))
+            if not isinstance(name, str):
+                raise TypeError(f"A column's name must be a str. Got {name!r} instead.")
+            seen: dict[str, int] = {}
+            distinct: list = []
+            column = np.empty(n, np.int32)
+            for i, value in enumerate(given):
+                plain = _plain(value, name)
+                key = json.dumps(plain)
+                if plain is not None and key not in seen:
+                    seen[key] = len(distinct)
+                    distinct.append(plain)
+                column[i] = -1 if plain is None else seen[key]
+            codes[name], values[name] = column, distinct
+        if not columns and len(rows) != n:
+            raise ValueError(_lengths(len(rows), n))
+        return cls(n, codes, values)
+
+    def row(self, i: int) -> dict[str, Any]:
+        """The values of one row."""
+        return {
+            name: self.values[name][codes[i]] for name, codes in self.codes.items() if codes[i] >= 0
+        }
+
+    def match(self, where: Mapping[str, Any]) -> np.ndarray:
+        """Which rows have these values, (n,): a value, a list of them, or {">=": 2020}."""
+        found = np.ones(self.n, bool)
+        for name, wanted in where.items():
+            right = [_is_wanted(value, wanted) for value in [*self.values.get(name, ()), None]]
+            codes = self.codes.get(name, np.full(self.n, -1, np.int32))
+            found &= np.array(right)[codes]  # -1 is the last: no value
+        return found
+
+    def taken(self, rows: np.ndarray) -> "Columns":
+        """The columns of some rows, in this order."""
+        return Columns(len(rows), {name: c[rows] for name, c in self.codes.items()}, self.values)
+
+    def joined(self, other: "Columns") -> "Columns":
+        """The rows of both."""
+        codes, values = {}, {}
+        for name in {**self.codes, **other.codes}:
+            distinct = list(self.values.get(name, ()))
+            seen = {json.dumps(value): i for i, value in enumerate(distinct)}
+            back = []
+            for value in other.values.get(name, ()):
+                back.append(seen.setdefault(json.dumps(value), len(seen)))
+                if back[-1] == len(distinct):
+                    distinct.append(value)
+            first = self.codes.get(name, np.full(self.n, -1, np.int32))
+            second = other.codes.get(name, np.full(other.n, -1, np.int32))
+            codes[name] = np.concatenate([first, np.array([*back, -1], np.int32)[second]])
+            values[name] = distinct
+        return Columns(self.n + other.n, codes, values)
+
+
+def check_where(where: Any) -> None:
+    """Refuse a filter of another form, in one line."""
+    rule = 'where must be a mapping from column to value, such as {"year": 2024}.'
+    if not isinstance(where, Mapping) or not all(isinstance(name, str) for name in where):
+        raise TypeError(f"{rule} Got {type(where).__name__} instead.")
+    for wanted in where.values():
+        if isinstance(wanted, Mapping) and not (wanted and set(wanted) <= set(_COMPARED)):
+            raise ValueError(
+                f"A comparison in where must be one of {', '.join(_COMPARED)}. Got "
+                f"{', '.join(map(str, wanted)) or 'none'} instead."
+            )
+
+
+def _is_wanted(value, wanted) -> bool:
+    if isinstance(wanted, Mapping):
+        try:
+            return value is not None and all(_COMPARED[op](value, x) for op, x in wanted.items())
+        except TypeError:  # a number and a text have no order
+            return False
+    several = wanted if isinstance(wanted, list | tuple | set | frozenset) else [wanted]
+    return any(value == x and isinstance(value, bool) == isinstance(x, bool) for x in several)
+
+
+def _plain(value, name):
+    """A value as JSON holds it, with None for a missing one."""
+    plain = value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
+    if plain is None or type(plain).__name__ in ("NAType", "NaTType"):
+        return None
+    if not isinstance(plain, str | int | float | bool):
+        raise TypeError(
+            f"metadata must be texts, numbers, true or false. Got {type(value).__name__} in column "
+            f"{name!r} instead."
+        )
+    return None if plain != plain else plain  # nan: a missing number
+
+
+def _lengths(given: int, n: int) -> str:
+    return f"metadata must have one entry for each of the {n:,} texts. Got {given:,} instead."
+
+
+def all_joined(parts: Iterable[Columns]) -> Columns:
+    """The rows of all parts."""
+    found = Columns(0, {}, {})
+    for part in parts:
+        found = found.joined(part)
+    return found

@@ -1,0 +1,58 @@
+"""Reranking: documents that another search found, in the order in which they answer a query."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pacsent.search.index import Index
+from pacsent.text.texts import as_texts
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A document: its place in what was given, its score in [0, 1], and its text."""
+
+    index: int
+    score: float
+    text: str
+
+
+def rerank(
+    query: str, documents: Iterable[str], encoder: Any = "english", top_n: int | None = None
+) -> list[Ranked]:
+    """Order documents by how well they answer a query, by meaning and by words.
+
+    The score is the logistic function of the sum of the standardised cosine and BM25. It orders
+    the documents of one call; it is no probability. A document that shares nothing with the query
+    has the score 0.
+
+    Parameters
+    ----------
+    query : str
+    documents : iterable of str
+    encoder : encoder, default="english"
+        What `Index` takes.
+    top_n : int, optional
+        How many to return; all by default.
+
+    Examples
+    --------
+    >>> [one.index for one in rerank("a sleeping kitten", ["red wine", "the cat slept"])]
+    [1, 0]
+    """
+    if not isinstance(query, str):
+        raise TypeError(f"query must be a str. Got {type(query).__name__} instead.")
+    if top_n is not None and (not isinstance(top_n, int) or isinstance(top_n, bool) or top_n < 1):
+        raise ValueError(f"top_n must be a positive integer. Got {top_n!r} instead.")
+    documents = as_texts(documents, "documents")
+    if not documents:
+        return []
+    index = Index(encoder, "exact", lexical=True)
+    index.add(documents)
+    hits = index.search(query, len(documents))
+    found = [Ranked(hit.id, float(1 / (1 + np.exp(-hit.score))), hit.text) for hit in hits]
+    seen = {one.index for one in found}
+    found += [Ranked(i, 0.0, text) for i, text in enumerate(documents) if i not in seen]
+    return found[:top_n]

@@ -1,0 +1,251 @@
+"""Words and vectors together: BM25, filters, metadata, updates, passages, saving, reranking."""
+
+import numpy as np
+import pytest
+
+from pacsent import Index, load, make, save
+from pacsent.search import lexical, passages, rerank
+from pacsent.search.chunking import sentences
+from test_index import made, many, words  # noqa: F401 - fixtures
+
+TEXTS = [
+    "The cat slept on the warm stone.",
+    "Error E1734: the printer is out of paper.",
+    "Error E1735: the printer is on fire!",
+    "A kitten and a cat played with the cat's toy.",
+    "Shares fell sharply after the announcement.",
+    "",
+    "Naïve Zürich café — 東京",
+]
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return make("SIF-sum", "english", on_empty="ignore").fit([])
+
+
+def by_hand(texts, query):
+    """BM25 in the plainest way: Lucene's idf, k1 = 1.5, b = 0.75."""
+    tokens = [[w.strip("'") for w in _words(text)] for text in texts]
+    mean = np.mean([len(t) for t in tokens])
+    found = np.zeros(len(texts))
+    for word in _words(query):
+        n_with = sum(word in t for t in tokens)
+        idf = np.log(1 + (len(texts) - n_with + 0.5) / (n_with + 0.5))
+        for i, t in enumerate(tokens):
+            c = t.count(word)
+            found[i] += idf * c / (c + 1.5 * (0.25 + 0.75 * len(t) / mean))
+    return found
+
+
+def _words(text):
+    import re
+
+    return re.findall(r"[\w]+(?:'\w+)*", text.lower())
+
+
+NONE = np.empty(0, bool)
+
+
+def scored(texts, query, gone=NONE):
+    postings = lexical.Postings.of(texts)
+    kept = ~gone if gone.size else np.ones(len(texts), bool)
+    return lexical.scores([postings], lexical.norms(postings.lengths, kept), gone, query)
+
+
+@pytest.mark.parametrize("query", ["the cat", "error E1735 error", "東京 café", "zzz", ""])
+def test_bm25_is_the_formula(query):
+    np.testing.assert_allclose(scored(TEXTS, query), by_hand(TEXTS, query), rtol=2e-6)
+
+
+def test_deleted_texts_count_for_nothing_in_bm25():
+    gone = np.array([True, False, False, True, False, False, False])
+    left = [text for text, out in zip(TEXTS, gone) if not out]
+    found = scored(TEXTS, "the printer cat", gone)[~gone]
+    np.testing.assert_allclose(found, by_hand(left, "the printer cat"), rtol=2e-6)
+
+
+def test_joined_lists_are_those_of_all_texts():
+    whole = lexical.Postings.of(TEXTS)
+    joined = lexical.Postings.of(TEXTS[:3]).joined(lexical.Postings.of(TEXTS[3:]))
+    for name in ("hashes", "ends", "rows", "counts", "lengths"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(joined, name))
+    taken = whole.taken(np.array([3, 0]))
+    np.testing.assert_allclose(taken.lengths, whole.lengths[[3, 0]])
+
+
+def test_bm25_is_that_of_bm25s():
+    bm25s = pytest.importorskip("bm25s")
+    tokens = [_words(text) or [""] for text in TEXTS]
+    theirs = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
+    theirs.index(tokens, show_progress=False)
+    ours = scored([" ".join(t) for t in tokens], "the printer cat")
+    np.testing.assert_allclose(ours, theirs.get_scores(["the", "printer", "cat"]), atol=0.02)
+
+
+def test_words_that_the_vectors_do_not_know_are_found(encoder):
+    index = Index(encoder, lexical=True)
+    index.add(TEXTS)
+    assert index.search("E1735", k=1)[0].id == 2
+    assert index.search("東京", k=3)[0].id == 6
+    assert index.search("a kitten sleeps", k=1)[0].id in (0, 3)
+    assert index.search("zzzqqq") == [] and index.search("") == []
+    assert 5 not in [hit.id for hit in index.search("the cat", k=50)]
+
+
+def test_the_score_is_the_standardised_sum(encoder):
+    index = Index(encoder, lexical=0.3)
+    index.add(TEXTS)
+    X = index.rows()[1]
+    [q] = index._unit(["the cat"])
+    a, b = X @ q, by_hand(TEXTS, "the cat")
+    e = np.exp(3 * a)
+    wanted = 0.7 * (e - e.mean()) / e.std() + 0.3 * (b - b.mean()) / b.std()
+    hits = index.search("the cat", k=7)
+    np.testing.assert_allclose([h.score for h in hits], wanted[[h.id for h in hits]], atol=1e-4)
+    np.testing.assert_allclose([h.cosine for h in hits], a[[h.id for h in hits]], atol=1e-5)
+    assert [h.score for h in hits] == sorted((h.score for h in hits), reverse=True)
+
+
+@pytest.mark.parametrize("how", [{}, {"lexical": True}, {"lexical": True, "chunk": "sentences"}])
+def test_filters_metadata_updates_and_saving(encoder, tmp_path, how):
+    index = Index(encoder, **how)
+    years = [2020, 2021, 2022, 2023, None, 2021, 2020]
+    index.add(TEXTS[:4], metadata=[{"year": y, "kind": "a"} for y in years[:4]])
+    index.add(TEXTS[4:], metadata={"year": years[4:], "new": [True, False, True]})
+    index.add(["The dog barked."])
+    assert {h.id for h in index.search("the cat", k=9, where={"year": 2021})} == {1}
+    assert {h.id for h in index.search("the cat", k=9, where={"year": [2021, 2022]})} == {1, 2}
+    assert {h.id for h in index.search("the cat", 9, where={"year": {">": 2021, "<": 9999}})} == {
+        2, 3,
+    }  # fmt: skip
+    assert {h.id for h in index.search("the cat", 9, where={"year": None})} == {4, 7}
+    assert index.search("the cat", k=9, where={"new": 1}) == []  # 1 is not true
+    assert index.search("the cat", k=9, where={"nowhere": 3}) == []
+    best = index.search("a cat", k=1, where={"kind": "a"})[0]
+    assert best.metadata == {"year": years[best.id], "kind": "a"}
+    index.update([2, 0], ["The king spoke to the queen.", "A glass of wine."])
+    assert index.metadata(2) == {"year": 2022, "kind": "a"} and len(index) == 8
+    assert index.search("a queen", k=1)[0].id == 2 and index.text(0) == "A glass of wine."
+    index.update([7], ["The dog barked again."], metadata=[{"year": 1}])
+    assert index.search("dog", k=1, where={"year": 1})[0].text == "The dog barked again."
+    index.delete([1])
+    queries = ["a queen", "printer on fire", "wine", "cat"]
+    before = index.search(queries, k=9)
+    save(index, tmp_path / "index")
+    again = load(tmp_path / "index")
+    for a, b in zip(again.search(queries, k=9), before):
+        assert [(h.id, h.text, h[4:]) for h in a] == [(h.id, h.text, h[4:]) for h in b]
+        np.testing.assert_allclose([h.cosine for h in a], [h.cosine for h in b], atol=1e-12)
+        np.testing.assert_allclose([h.score for h in a], [h.score for h in b], atol=1e-5)
+    assert again.add(["more"]).tolist() == [8] and again.search("dog", where={"year": 1})
+    fresh = Index(encoder, **how)
+    fresh.add([again.text(i) for i in range(9) if i != 1])
+    for query in queries:
+        assert [h.text for h in fresh.search(query)] == [h.text for h in again.search(query)]
+
+
+def test_what_metadata_and_filters_must_be(encoder):
+    index = Index(encoder)
+    for wrong, said in (
+        ([{"a": 1}], "one entry for each of the 2 texts. Got 1"),
+        ([{"a": [1]}, {}], "Got list in column 'a'"),
+        ([3, 4], "list of mappings"),
+        ({"a": [1]}, "Got 1 instead"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=said):
+            index.add(["one", "two"], metadata=wrong)
+    assert len(index) == 0
+    index.add(["one", "two"])
+    for wrong in ({"a": {"~": 1}}, {3: 1}, [1], {"a": {}}):
+        with pytest.raises((TypeError, ValueError), match="where must be|in where must be"):
+            index.search("one", where=wrong)
+    with pytest.raises(ValueError, match="one number for each of the 2 texts"):
+        index.update([0, 0], ["a", "b"])
+    with pytest.raises(ValueError, match="numbers of texts in the index. Got 9"):
+        index.update([9], ["a"])
+    for wrong in (2, -1, "yes"):
+        with pytest.raises(ValueError, match="lexical must be"):
+            Index(encoder, lexical=wrong)
+    with pytest.raises(ValueError, match="chunk must be one of sentences, meaning"):
+        Index(encoder, chunk="pages")
+
+
+def test_lists_and_words_find_what_all_rows_find(many):  # noqa: F811 - a fixture
+    texts = list(many._rows.blocks[0].texts)
+    both = Index(many.vectorizer, "faiss", lexical=True)
+    both.add(texts)
+    exact = Index(many.vectorizer, "exact", lexical=True)
+    exact.add(texts)
+    right = 0
+    for query in texts[:40]:
+        a, b = both.search(query, k=5), exact.search(query, k=5)
+        assert a[0].id == b[0].id and a[0].score == pytest.approx(b[0].score, abs=1e-5)
+        right += len({h.id for h in a} & {h.id for h in b})
+    assert right > 0.7 * 200
+
+
+# ---- passages ----------------------------------------------------------------------------------
+
+
+def test_sentences_end_where_they_do():
+    text = 'Mr. Fox ran. "Why?" he asked. It cost 3.50 dollars!  東京です。はい。\n\nend'
+    assert [text[a:b] for a, b in sentences(text)] == [
+        "Mr. Fox ran.", '"Why?" he asked.', "It cost 3.50 dollars!", "東京です。", "はい。", "end",
+    ]  # fmt: skip
+    assert sentences("") == [] and sentences("  \n ") == []
+
+
+@pytest.mark.parametrize("by", ["sentences", "meaning"])
+def test_passages_hold_every_word_once_and_are_short(encoder, by):
+    rng = np.random.default_rng(0)
+    text = " ".join(
+        " ".join(rng.choice(["cat", "wine", "bank", "tree"], rng.integers(1, 40))) + "."
+        for _ in range(30)
+    )
+    found = passages(text, by, max_words=25, encode=encoder.transform)
+    assert all(len(text[a:b].split()) <= 25 for a, b in found)
+    assert " ".join(text[a:b] for a, b in found).split() == text.split()
+    assert all(a[1] <= b[0] for a, b in zip(found, found[1:]))
+
+
+def test_a_text_is_cut_where_the_subject_changes(encoder):
+    text = (
+        "The cat slept. The kitten purred on the sofa. A dog barked at the cat. "
+        "Shares fell on Monday. The bank lost money. Investors sold bonds."
+    )
+    found = passages(text, "meaning", max_words=20, encode=encoder.transform)
+    assert [text[a:b].split()[0] for a, b in found] == ["The", "Shares"]
+    with pytest.raises(ValueError, match="encode must be given"):
+        passages(text, "meaning", max_words=20)
+
+
+def test_a_long_text_is_found_by_its_passage(encoder):
+    filler = "The committee met again to discuss the budget of the town. " * 30
+    texts = [filler + "A kitten slept in the basket. " + filler, filler, "Shares fell in London."]
+    index = Index(encoder, lexical=True, chunk="sentences")
+    index.add(texts, metadata=[{"n": i} for i in range(3)])
+    hit = index.search("kitten in the basket", k=3)[0]
+    assert hit.id == 0 and "kitten" in hit.text and len(hit.text) < 1000
+    assert texts[0][slice(*hit.place)] == hit.text and hit.metadata == {"n": 0}
+    assert len({h.id for h in index.search("budget", k=3)}) == 3  # each text once
+    ids, vectors = index.rows()
+    assert ids.tolist() == [0, 1, 2] and vectors.shape[0] == 3
+
+
+# ---- reranking ---------------------------------------------------------------------------------
+
+
+def test_rerank_orders_all_documents(encoder):
+    found = rerank("the printer burns, E1735", TEXTS, encoder)
+    assert found[0].index == 2 and sorted(one.index for one in found) == list(range(7))
+    assert all(0 <= one.score <= 1 for one in found)
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    assert [one.index for one in rerank("zzzqqq", TEXTS, encoder, top_n=2)] == [0, 1]
+    assert rerank("cat", ["cat"], encoder)[0].text == "cat"
+    assert rerank("cat", [], encoder) == []
+    for wrong in ({"top_n": 0}, {"top_n": "a"}):
+        with pytest.raises(ValueError, match="top_n must be"):
+            rerank("cat", TEXTS, encoder, **wrong)
+    with pytest.raises(TypeError, match="query must be a str"):
+        rerank(["cat"], TEXTS, encoder)

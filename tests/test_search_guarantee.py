@@ -1,0 +1,139 @@
+"""Guarantees for search: how often the right text is found, how many hits are needed, silence."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pacsent import Index, load, make, save
+from pacsent.bench.books import passages
+from pacsent.maths.binomial import upper_limit
+from pacsent.paper import certificate_from_json
+from pacsent.search import SearchCertificate
+from pacsent.search.search_certificate import Asked, ThresholdRule
+
+
+@pytest.fixture(scope="module")
+def books():
+    """Passages of three books, and an index of them without their first sentences."""
+    index = Index(make("SIF-sum", "english", on_empty="ignore").fit([]), lexical=True)
+    index.add([one.text for one in passages()[:300]], metadata=[{"n": i} for i in range(300)])
+    return index, *index.self_queries(n=280)
+
+
+def test_the_certificate_is_the_exact_binomial_bound(books):
+    _, queries, answers, index = books
+    found = index.certify(queries, answers, k=5)
+    hits = index.search(queries, k=5)
+    missed = sum(a not in [h.id for h in some] for a, some in zip(answers, hits))
+    assert (found.n, found.n_errors) == (len(queries), missed)
+    assert found.bound == upper_limit(missed, len(queries), 0.05)
+    assert found.verify() and "is among the first 5" in str(found)
+    assert certificate_from_json(found.to_json()) == found
+    changed = found.to_json().replace('"n_errors": ', '"n_errors": 1')
+    with pytest.raises(ValueError, match="must be"):
+        certificate_from_json(changed)
+    assert "<svg" in found._repr_html_()
+
+
+def test_hits_are_as_many_as_the_guarantee_needs(books):
+    _, queries, answers, index = books
+    index.certify(queries[:200], answers[:200])
+    sizes = {}
+    for level in (0.5, 0.7):
+        found = index.search(queries[200:], guarantee=level)
+        inside = np.mean([a in [h.id for h in some] for a, some in zip(answers[200:], found)])
+        assert inside >= level - 0.05
+        assert f"{100 * level:g} % of new queries" in found[0].statement
+        sizes[level] = np.mean([len(some) for some in found])
+    assert 1 <= sizes[0.5] < sizes[0.7]
+    assert not index.search(queries[0], guarantee=0.5).nothing
+    nothing = index.search("zzzz qqqq", guarantee=0.5)
+    assert nothing == [] and nothing.nothing
+
+
+def test_a_guarantee_is_saved_and_ends_when_a_text_changes(books, tmp_path):
+    _, queries, answers, index = books
+    index.certify(queries, answers)
+    before = index.search(queries[:3], guarantee=0.6)
+    save(index, tmp_path / "index")
+    again = load(tmp_path / "index")
+    for some, others in zip(again.search(queries[:3], guarantee=0.6), before):
+        assert abs(len(some) - len(others)) <= 1 and some[0].id == others[0].id
+    assert again.certificate_ == index.certificate_
+    again.add(["one more"])
+    with pytest.raises(ValueError, match="before certify, and after a text has changed"):
+        again.search("cat", guarantee=0.6)
+
+
+def test_what_cannot_be_guaranteed_is_refused(books):
+    _, queries, answers, index = books
+    index.certify(queries[:40], answers[:40])
+    with pytest.raises(ValueError, match=r"guarantee must be smaller for 40 queries.*needs 72 "):
+        index.search("cat", guarantee=0.9)
+    with pytest.raises(ValueError, match="guarantee must be strictly between 0 and 1"):
+        index.search("cat", guarantee=1)
+    with pytest.raises(ValueError, match="without where"):
+        index.search("cat", guarantee=0.5, where={"n": 1})
+    with pytest.raises(ValueError, match="one for each of the 2 queries. Got 1"):
+        index.certify(["a", "b"], [1])
+    with pytest.raises(ValueError, match="numbers of texts in the index. Got 100000"):
+        index.certify(["a"], [100_000])
+    unknown = ["zzq" + i * "q" for i in range(100)]
+    index.certify([*queries[:200], *unknown], answers[:200] + [0] * 100)
+    with pytest.raises(ValueError, match="100 of 300 queries cannot find"):
+        index.search("cat", guarantee=0.9)
+    assert index.certify(queries[:5] * 3, answers[:5] * 3).n == 5  # copies count once
+
+
+def test_queries_are_made_of_the_texts(books):
+    index, queries, answers, other = books
+    for query, number in zip(queries[:20], answers):
+        assert index.text(number).strip().startswith(query)
+        assert query not in other.text(number) and other.text(number) in index.text(number)
+    assert len(index) == len(other) and index is not other
+    asked, right, same = index.self_queries(n=5, column="n")
+    assert [int(q) for q in asked] == right and same is index
+    with pytest.raises(ValueError, match="two sentences or more"):
+        Index(index.vectorizer).self_queries()
+
+
+def coverage(rule):
+    """P(the right text is returned) where the best score is N(0, 1) and the gap is Exp(1)."""
+    return (1 - np.exp(-rule.width)) * stats.norm.sf(rule.floor)
+
+
+def quantile_rule(asked, guarantee):
+    """The negative control: quantiles without the correction for chance."""
+    error = (1 - guarantee) / 2
+    width = np.quantile(asked.best - asked.right, 1 - error)
+    return ThresholdRule(float(width), float(np.quantile(asked.best, error)), "")
+
+
+def drawn(rng, n):
+    best = rng.normal(size=n)
+    return Asked(best, best - rng.exponential(size=n))
+
+
+def test_simulation_the_guarantee_fails_no_more_often_than_delta():
+    rng, delta, n_draws = np.random.default_rng(0), 0.1, 400
+    ours, control, alarms = 0, 0, 0
+    for _ in range(n_draws):
+        asked = drawn(rng, 150)
+        rule = ThresholdRule.of(asked, 0.8, delta)
+        ours += coverage(rule) < 0.8
+        alarms += stats.norm.cdf(rule.floor) > 0.1
+        control += coverage(quantile_rule(asked, 0.8)) < 0.8
+    most = stats.binom.ppf(0.999, n_draws, delta)
+    assert ours <= most and alarms <= most
+    assert control > most  # the simulation can tell
+
+
+def test_simulation_the_certificate_fails_no_more_often_than_delta():
+    rng, delta, share, n_draws = np.random.default_rng(1), 0.1, 0.2, 2000
+    errors = rng.binomial(100, share, n_draws)
+    bounds = {x: upper_limit(int(x), 100, delta) for x in np.unique(errors)}
+    failed = np.mean([bounds[x] < share for x in errors])
+    assert failed <= delta + 3 * np.sqrt(delta * (1 - delta) / n_draws)
+    assert np.mean(errors / 100 < share) > 0.3  # the observed share is no bound
+    with pytest.raises(ValueError, match="n_errors must be at most 3"):
+        SearchCertificate(bound=1.0, delta=0.05, n=3, n_errors=4).verify()
