@@ -204,7 +204,7 @@ def test_openapi_names_every_address_and_docs_show_it(app):
              "/index", "/certificates", "/health", "/ready", "/metrics"}  # fmt: skip
     assert named <= set(schema["paths"])
     fields = schema["components"]["schemas"]["ClassifyRequest"]["properties"]
-    assert set(fields) == {"texts", "explain", "error"} and fields["texts"]["anyOf"]
+    assert set(fields) == {"texts", "explain", "error", "model"} and fields["texts"]["anyOf"]
     page = ask(app, "GET", "/docs")[2].decode()
     assert "docs.js" in page and "//" not in page
 
@@ -396,7 +396,7 @@ def test_unknown_addresses_and_methods_are_refused_in_json(app):
 
 def test_a_fault_of_ours_is_no_traceback(served, monkeypatch, capsys):
     app = create_app(served, log=Log())
-    monkeypatch.setattr(app.endpoints._batcher._served, "solve", lambda encoded: 1 / 0)
+    monkeypatch.setattr(app.endpoints.served, "solve", lambda *given: 1 / 0)
     status, found = post(app, "/v1/embeddings", {"input": "secret words"})
     assert status == 500 and "request_id" in found["error"]["message"]
     assert "Traceback" not in json.dumps(found) and "ZeroDivision" not in json.dumps(found)

@@ -41,6 +41,9 @@ class Hit(NamedTuple):
     `id` is its number, `cosine` that with the query, and `score` what the hits are ordered by: the
     cosine, or a sum with BM25 where the index is lexical. `text` is the passage that was found,
     where texts are cut into passages, and `place` where it begins and ends in its text.
+
+    >>> Hit(3, 0.9, "the cat slept", 0.9, {"year": 2024}).metadata["year"]
+    2024
     """
 
     id: int
@@ -52,7 +55,11 @@ class Hit(NamedTuple):
 
 
 class Hits(list):
-    """Hits with a guarantee: `statement` says which, `nothing` that no text answers the query."""
+    """Hits with a guarantee: `statement` says which, `nothing` that no text answers the query.
+
+    >>> Hits([], "With 95 % confidence ...", nothing=True).nothing
+    True
+    """
 
     def __init__(self, hits: Iterable[Hit], statement: str, nothing: bool):
         super().__init__(hits)
