@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from pacsent import Index, Vocabulary, WordVectors, load, make, save
 from pacsent.cli import cli
+from pacsent.encoders.external_encoders import name_of
 from pacsent.search import index_rows
 from pacsent.storage import Tensors
 
@@ -296,10 +297,10 @@ def test_twelve_threads_add_delete_and_search(made, texts):
 
 
 def test_word_vectors_and_names_stand_for_a_method(words, texts):
-    for given in (words, "english"):
+    for given, name in ((words, "SIF-sum"), ("english", "taught + SIF-sum")):
         index = Index(given)
         index.add(["word1 word2", "the cat slept"])
-        assert index.vectorizer.method_name == "SIF-sum" and index.search("word1 cat")
+        assert name_of(index.vectorizer) == name and index.search("word1 cat")
     for wrong in (None, 3, object()):
         with pytest.raises(TypeError, match="encoder must be an object with encode or transform"):
             Index(wrong)
