@@ -248,6 +248,7 @@ def main():
         save=options.save,
         name=options.name or options.part,
     )
+    return None
 
 
 if __name__ == "__main__":

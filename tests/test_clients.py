@@ -5,10 +5,10 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from pacsent import Index  # noqa: E402
-from pacsent.serve import Served, create_app  # noqa: E402
-from pacsent.serve.telemetry import Telemetry, telemetry_from  # noqa: E402
-from test_serve import TEXTS, Running, ask, post, unit, vectorizer  # noqa: E402, F401
+from pacsent import Index
+from pacsent.serve import Served, create_app
+from pacsent.serve.telemetry import Telemetry, telemetry_from
+from test_serve import TEXTS, Running, ask, post, unit, vectorizer  # noqa: F401
 
 DOCUMENTS = ["shares fell again", "the cat slept on the sofa", "a glass of red wine"]
 
@@ -56,7 +56,7 @@ def test_ollama_gets_its_form(app, vectorizer):  # noqa: F811
 def test_rerank_in_the_form_of_cohere_and_jina(app, path):
     asked = {"model": "english", "query": "a kitten", "documents": DOCUMENTS, "top_n": 2}
     status, found = post(app, path, {**asked, "return_documents": True, "max_chunks_per_doc": 3})
-    assert status == 200 and [r["index"] for r in found["results"]][0] == 1
+    assert status == 200 and next(r["index"] for r in found["results"]) == 1
     assert len(found["results"]) == 2
     assert found["results"][0]["document"] == {"text": DOCUMENTS[1]}
     scores = [r["relevance_score"] for r in found["results"]]
@@ -103,11 +103,11 @@ def test_a_certified_index_says_so(vectorizer):  # noqa: F811
     app = create_app(Served("english", vectorizer, index=index))
     found = post(app, "/search", {"query": "wine", "guarantee": 0.5})[1]
     assert "at least 50 %" in found["guarantee"] and found["nothing"] == [False]
-    assert b"Search among 24 texts" in ask(app, "GET", "/certificates")[2]
+    assert b"Search among 23 texts" in ask(app, "GET", "/certificates")[2]
 
 
-WORDS = ("wine cat bank tree river king sword train bread moon horse doctor music ship coffee "
-         "window garden teacher snow fire letter market bridge apple").split()  # fmt: skip
+NAMES = "wine cat bank tree river king sword train bread moon horse doctor music ship coffee snow"
+WORDS = [*NAMES.split(" "), "window", "garden", "teacher", "fire", "letter", "market", "bridge"]
 
 
 # ---- OpenTelemetry -----------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def test_the_cohere_client(url, version):
     cohere = pytest.importorskip("cohere")
     client = getattr(cohere, version)(api_key="none", base_url=url)
     found = client.rerank(model="english", query="a kitten", documents=DOCUMENTS, top_n=2)
-    assert [one.index for one in found.results][0] == 1 and len(found.results) == 2
+    assert next(one.index for one in found.results) == 1 and len(found.results) == 2
 
 
 @pytest.mark.extra

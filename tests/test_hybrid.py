@@ -1,5 +1,7 @@
 """Words and vectors together: BM25, filters, metadata, updates, passages, saving, reranking."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -158,11 +160,11 @@ def test_what_metadata_and_filters_must_be(encoder):
     assert len(index) == 0
     index.add(["one", "two"])
     for wrong in ({"a": {"~": 1}}, {3: 1}, [1], {"a": {}}):
-        with pytest.raises((TypeError, ValueError), match="where must be|in where must be"):
+        with pytest.raises((TypeError, ValueError), match=r"where must be|in where must be"):
             index.search("one", where=wrong)
     with pytest.raises(ValueError, match="one number for each of the 2 texts"):
         index.update([0, 0], ["a", "b"])
-    with pytest.raises(ValueError, match="numbers of texts in the index. Got 9"):
+    with pytest.raises(ValueError, match=r"numbers of texts in the index. Got 9"):
         index.update([9], ["a"])
     for wrong in (2, -1, "yes"):
         with pytest.raises(ValueError, match="lexical must be"):
@@ -206,7 +208,7 @@ def test_passages_hold_every_word_once_and_are_short(encoder, by):
     found = passages(text, by, max_words=25, encode=encoder.transform)
     assert all(len(text[a:b].split()) <= 25 for a, b in found)
     assert " ".join(text[a:b] for a, b in found).split() == text.split()
-    assert all(a[1] <= b[0] for a, b in zip(found, found[1:]))
+    assert all(a[1] <= b[0] for a, b in itertools.pairwise(found))
 
 
 def test_a_text_is_cut_where_the_subject_changes(encoder):

@@ -75,9 +75,9 @@ def test_what_cannot_be_guaranteed_is_refused(books):
         index.search("cat", guarantee=1)
     with pytest.raises(ValueError, match="without where"):
         index.search("cat", guarantee=0.5, where={"n": 1})
-    with pytest.raises(ValueError, match="one for each of the 2 queries. Got 1"):
+    with pytest.raises(ValueError, match=r"one for each of the 2 queries. Got 1"):
         index.certify(["a", "b"], [1])
-    with pytest.raises(ValueError, match="numbers of texts in the index. Got 100000"):
+    with pytest.raises(ValueError, match=r"numbers of texts in the index. Got 100000"):
         index.certify(["a"], [100_000])
     unknown = ["zzq" + i * "q" for i in range(100)]
     index.certify([*queries[:200], *unknown], answers[:200] + [0] * 100)

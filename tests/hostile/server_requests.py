@@ -101,7 +101,6 @@ def fields() -> Iterator[tuple[str, str, dict]]:
         ("/api/embed", "OllamaRequest"),
         ("/tokenize", "TokenizeRequest"),
     ):
-        # fmt: skip
         schema = getattr(schemas, name)
         right = {
             key: "good film" for key, field in schema.model_fields.items() if field.is_required()

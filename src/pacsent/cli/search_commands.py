@@ -1,5 +1,6 @@
 """Commands about search and export: index, search, rerank, clusters, duplicates, export, push."""
 
+import contextlib
 import json
 
 import click
@@ -75,10 +76,8 @@ def _where(conditions) -> dict:
             raise click.BadParameter(f"It must be COLUMN=VALUE. Got {given!r} instead.",
                                      param_hint="--where")  # fmt: skip
         found[column] = [value]
-        try:
+        with contextlib.suppress(ValueError):
             found[column].append(json.loads(value))
-        except ValueError:
-            pass
     return found
 
 
