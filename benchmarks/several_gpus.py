@@ -2,8 +2,8 @@
 
     python benchmarks/several_gpus.py --save
 
-The rate of one GPU was measured (results/train_gpu/full-scale.json: 2,472,211 words, 300
-numbers, words by Zipf's law). In a round every GPU trains `--round` words; then the rows that any of them
+The rate of one GPU was measured (results/train_gpu/full-scale.json: 2,472,211 words by Zipf's law,
+300 numbers each). In a round every GPU trains `--round` words; then the rows that any of them
 changed are summed by a ring, which sends 2 (n - 1) / n times these bytes from every GPU. How many
 rows change is the expected number of different words among those drawn, from the text and as noise
 (`drawn` counts them in a sample, for comparison). Rounds and rings do not overlap here. Inside a

@@ -48,8 +48,8 @@ Packed input (.gz, .bz2, .xz, .zst) is unpacked on the way. An archive that unfo
 In a container, or wherever the system is read-only and there is no home folder, compiled code goes
 to a private folder under the temporary one, and a line on stderr says so; without that either it is
 compiled at every start. Set `NUMBA_CACHE_DIR` to a folder that lasts (a volume), or fill the cache
-while the image is built: run the commands once on a line of text as the user who will run them, with
-`PACSENT_COMPILE=1`, which compiles for small inputs too.
+while the image is built: run the commands once on a line of text as the user who will run them,
+with `PACSENT_COMPILE=1`, which compiles for small inputs too.
 
 A man page and completions for bash, zsh and fish come with the package, under `share/`; where the
 shell does not look there, a line in `~/.bashrc` completes commands and options by the tab key
