@@ -61,7 +61,14 @@ tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
 tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
 StaticModel(np.ones((65536, 256), np.float32), tokenizer).save_pretrained(sys.argv[1])
 """
-HIDE = "import sys; sys.modules['pandas'] = None\n"
+HIDE = """
+import importlib.abc, sys
+class Hidden(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Hidden())
+"""
 
 
 def main():
