@@ -8,21 +8,23 @@ fitted on `--labels` of them; at most 3,000 others are predicted. Each run draws
 texts from these, and the rest say what is true.
 `abstain`: share of texts that are answered and runs in which more than `error` of the answers are
 wrong, delta .05: from where a perfect record of the calibration texts could pass ("before"), from
-four starts spread over the range at delta / 4, and as planned on out-of-fold predictions (which
-do not depend on the calibration texts); "possible" is the
-largest share with at most `error` wrong on all these texts. "simulated" are probabilities that are
-right on average.
+four starts spread over the range at delta / 4, as planned on out-of-fold predictions (which do not
+depend on the calibration texts), and planned with the randomised tests that are used. "possible" is
+the largest share with at most `error` wrong on all these texts. "simulated" are probabilities that
+are right on average.
 `streams`: streams of 300 texts that raise an alarm at alpha .05, and the median text of the alarm:
 unchanged, the most frequent class removed, and that class three times as frequent; with one
 martingale on the confidence ("before") and with all quantities.
 `few`: 100 labels, four draws: confidence minus accuracy, expected calibration error in 15 bins and
-log-loss with the one best temperature, and averaged over its posterior.
+log-loss, averaged over the posterior of the temperature; "before" with the one best temperature of
+rows that are left out as they are, not scaled like new texts.
 `sets`: label sets from 200 labels at error .1: share that misses, and mean size, of split sets (two
 fifths held out, for this classifier with confidence .95) and of cross-conformal ones (ten folds, on
 average); classes of less than a twenty-fifth of the texts are left out.
 """
 
 import warnings
+from unittest.mock import patch
 
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -33,12 +35,13 @@ from classify import load
 from harness import finish, parser_for
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent import load as open_model
+from pacsent.classify import fitting
 from pacsent.guarantees import CrossLabelSets, StreamWatcher
 from pacsent.guarantees.abstaining import Plan, accepted, plan, widest_passed
 from pacsent.guarantees.calibration_set import Calibration
 from pacsent.guarantees.stream_watcher import growth, monitors_of
 from pacsent.maths import temperature
-from pacsent.maths.binomial import n_needed
+from pacsent.maths.binomial import n_needed, p_values
 
 DELTA = 0.05
 N_CALIBRATION = 300
@@ -77,8 +80,14 @@ def before(planning, pool, error):
     thresholds = quantiles(planning[0])
     enough = accepted(thresholds, *pool)[0] >= n_needed(error, DELTA)
     planned = Plan(thresholds[int(np.argmax(enough)) :] if enough.any() else thresholds[:0], 1.0)
-    at = widest_passed(planned, *pool, error, DELTA)
-    return None if at is None else planned.thresholds[at]
+    return exactly_passed(planned, pool, error, DELTA)
+
+
+def exactly_passed(planned, pool, error, delta):
+    """The lowest threshold that passes without randomised tests, or None."""
+    failed = p_values(*accepted(planned.thresholds, *pool), error) > delta
+    n_passed = int(np.argmax(failed)) if failed.any() else failed.size
+    return planned.thresholds[n_passed - 1] if n_passed else None
 
 
 def four_starts(planning, pool, error):
@@ -88,19 +97,23 @@ def four_starts(planning, pool, error):
     first = int(np.argmax(N_CALIBRATION * share >= n_needed(error, DELTA / 4)))
     found = []
     for start in np.linspace(first, thresholds.size - 1, 5)[:4].astype(int):
-        planned = Plan(thresholds[start:], 1.0)
-        at = widest_passed(planned, *pool, error, DELTA / 4)
-        found += [] if at is None else [planned.thresholds[at]]
+        one = exactly_passed(Plan(thresholds[start:], 1.0), pool, error, DELTA / 4)
+        found += [] if one is None else [one]
     return min(found, default=None)
 
 
 def as_planned(planning, pool, error):
+    return exactly_passed(plan(*planning, N_CALIBRATION, error, DELTA), pool, error, DELTA)
+
+
+def randomised(planning, pool, error):
     planned = plan(*planning, N_CALIBRATION, error, DELTA)
     at = widest_passed(planned, *pool, error, DELTA)
     return None if at is None else planned.thresholds[at]
 
 
-METHODS = {"before": before, "four starts": four_starts, "planned": as_planned}
+METHODS = {"before": before, "four starts": four_starts, "planned": as_planned,
+           "randomised": randomised}  # fmt: skip
 
 
 def abstain_rows(name, planning, pool, n_runs):
@@ -151,9 +164,7 @@ def abstain(given, words):
                 for p, y in ((of_fold.log_proba, model.classes_[of_fold.labels]), (found, true))
             ), given.runs,
         )  # fmt: skip
-    means = {
-        m: float(np.mean([row[m] for row in rows])) for m in ("before", "four starts", "planned")
-    }
+    means = {m: float(np.mean([row[m] for row in rows])) for m in METHODS}
     return rows, {f"mean share answered, {m}": round(v, 3) for m, v in means.items()}
 
 
@@ -224,26 +235,30 @@ def quality(log_proba, y):
     return [float(np.mean(sure - hits)), error, float(-log_proba[np.arange(y.size), y].mean())]
 
 
+def not_grown(X, folds):
+    return np.ones(X.shape[0])
+
+
 def few(given, words):
     rows = []
     for name in given.sets:
         found = []
         for seed in range(4):
             texts, labels, others, true = drawn(name, given.data, 100, seed, 1500, 0.04)
-            model = fitted(words, texts, labels)
-            known = np.isin(true, model.classes_)
-            y = model.classes_.searchsorted(true[known])
-            others = [text for text, there in zip(others, known) if there]
-            decisions = model.decision_values(others)
-            # out-of-fold probabilities at several temperatures have the order of one
-            best = np.median(model.inverse_temperature_)
-            found.append([quality(temperature.log_probabilities(decisions, one), y)
-                          for one in (best, model.inverse_temperature_)])  # fmt: skip
+            found.append([])
+            for scaled in (False, True):
+                with patch.object(fitting, "growth", fitting.growth if scaled else not_grown), \
+                        patch.object(temperature, "_N_NODES", 9 if scaled else 1):  # fmt: skip
+                    model = fitted(words, texts, labels)
+                known = np.isin(true, model.classes_)
+                y = model.classes_.searchsorted(true[known])
+                some = [text for text, there in zip(others, known) if there]
+                found[-1].append(quality(model.predict_log_proba(some), y))
         before, after = np.mean(found, axis=0)
         names = ("confidence - accuracy", "calibration error", "log-loss")
         rows.append({"set": name} | {
             f"{what}, {when}": round(float(value), 4)
-            for when, values in (("one", before), ("averaged", after))
+            for when, values in (("before", before), ("after", after))
             for what, value in zip(names, values)
         })  # fmt: skip
     return rows, {

@@ -1,6 +1,6 @@
 """Several labels a text (GoEmotions) and numbers (stars of IMDb reviews), beside scikit-learn.
 
-    python benchmarks/targets.py [labels|numbers] [--data FOLDER] [--n N] [--halves N]
+    python benchmarks/targets.py [labels|numbers|constants] [--data FOLDER] [--n N] [--halves N]
         [--save]
 
 `labels`: TextClassifier with the English model of the package, and one-versus-rest logistic
@@ -9,6 +9,8 @@ comes, with thresholds of 0.5, and with the threshold for all labels that is bes
 guarantees from one half of the test part against what happens on the other, over many halves.
 `numbers`: TextRegressor and ridge regression on tf-idf, alpha chosen on a fifth of the training
 part; then intervals at error 0.1, delta 0.05 from a fifth of the training part held out.
+`constants`: the scales that TextRegressor tries, of a wider grid, by the squared error on training
+texts left out: what the grid of the package loses.
 Everything is chosen on training and development texts. N takes that many training texts.
 """
 
@@ -199,10 +201,44 @@ def numbers(given):
     finish("targets", table, summary=summary, title=title, save=given.save, name="stars")
 
 
+# ---- constants -----------------------------------------------------------------------------------
+
+WIDE_CS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+WIDE_SCALES = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
+
+
+def constants(given):
+    data = datasets.load_targets("imdb stars", given.data)
+    own = TextRegressor()
+    table = []
+    for n in (250, 1000, 4000) if given.n is None else (given.n,):
+        for seed in range(2):
+            rows = np.random.default_rng(seed).permutation(len(data.texts["train"]))[:n]
+            model = TextRegressor("english", Cs=WIDE_CS, dense_scales=WIDE_SCALES)
+            model.fit([data.texts["train"][i] for i in rows], data.targets["train"][rows])
+            tried = sorted(model.selection_["candidates"], key=lambda row: row["error"])
+            kept = [row for row in tried
+                    if row["C"] in own.Cs and row["dense_scale"] in own.dense_scales]  # fmt: skip
+            best = [{key: [row[key] for row in some[:4]] for key in ("C", "dense_scale")}
+                    for some in (tried, kept)]  # fmt: skip
+            table.append({
+                "texts": n, "seed": seed, "best of all": tried[0]["error"],
+                "best of ours": kept[0]["error"], "C of the best four": str(best[0]["C"]),
+                "scales of the best four": str(best[0]["dense_scale"]),
+            })  # fmt: skip
+            print(table[-1], flush=True)
+    lost = max(row["best of ours"] - row["best of all"] for row in table)
+    finish("targets", table, summary={"largest loss of our grid": lost}, save=given.save,
+           title="Scales of TextRegressor: squared error over variance, texts left out",
+           name="constants")  # fmt: skip
+
+
 if __name__ == "__main__":
     parser = parser_for(__doc__)
-    parser.add_argument("what", nargs="?", default="labels", choices=["labels", "numbers"])
+    parser.add_argument(
+        "what", nargs="?", default="labels", choices=["labels", "numbers", "constants"]
+    )
     parser.add_argument("--halves", type=int, default=200, help="of the test part")
     parser.add_argument("--n", type=int, help="training texts (default: all)")
     given = parser.parse_args()
-    {"labels": labels, "numbers": numbers}[given.what](given)
+    {"labels": labels, "numbers": numbers, "constants": constants}[given.what](given)

@@ -233,7 +233,7 @@ def test_thresholds_keep_their_error_and_plugging_in_does_not(risks):
         seen = np.array([false_discoveries(has, proba >= t) for t in GRID[some]])
         naive["wrong"] += risks["wrong"][some][np.argmax(seen <= 0.3)] > 0.3
     assert max(broken.values()) <= delta * n_sets, broken
-    assert min(naive.values()) > 0.3 * n_sets, naive
+    assert min(naive.values()) > 0.2 * n_sets, naive
     assert answered > 0.9 * n_sets
 
 

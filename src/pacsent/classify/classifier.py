@@ -68,8 +68,8 @@ class TextClassifier(ClassifierMixin, LinearText):
     targets_ : {"classes", "sets", "indicator"}
         Whether texts have one class each, a set of labels, or a row of an indicator matrix.
     thresholds_ : array
-        With several labels a text, the probability from which on each is given: the one with the
-        best F1 on texts left out.
+        With several labels a text, the probability from which on each is given: between the one
+        with its best F1 and one for all labels, chosen by F1 on texts left out.
     out_of_fold_ : OutOfFold
         `log_proba` and `labels` of training texts, predicted by models not fitted on them.
 

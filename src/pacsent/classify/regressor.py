@@ -17,6 +17,7 @@ from pacsent.parameter_checks import fit_context
 from pacsent.text.texts import as_texts
 from pacsent.threads import n_threads
 
+# benchmarks/targets.py constants
 _CS = (0.3, 1.0, 3.0, 10.0, 30.0)
 _SCALES = (0.2, 0.5, 1.0, 2.0)
 _AVERAGED = 4  # candidates that are averaged

@@ -2,6 +2,7 @@
 
 import warnings
 from functools import partial
+from pathlib import Path
 
 import click
 
@@ -21,7 +22,16 @@ from pacsent.cli.command_line import (
 )
 from pacsent.cli.embed_commands import check_parameters
 from pacsent.cli.printing import echo_json, noted, table, terminal_width
-from pacsent.cli.text_inputs import TextsPath, read_texts, say, text_options
+from pacsent.cli.text_inputs import (
+    TextsPath,
+    label_options,
+    labels_for,
+    read_labelled,
+    read_texts,
+    say,
+    separator_option,
+    text_options,
+)
 
 
 @cli.command()
@@ -231,42 +241,92 @@ def _class_list(listed):
 @click.argument("certificate", type=click.Path(exists=True, allow_dash=True))
 @click.argument("texts", required=False, type=TextsPath())
 @click.argument("model", required=False)
-@text_options
+@label_options
+@_column("--prediction", "Column of what was predicted, for a certificate of predictions.")
+@_column("--group", "Column of the group, where groups were held out.")
+@separator_option
 @method_option("PB-L2")
 @json_option
 @quiet_option
-def verify(certificate, texts, model, text_column, input_format, method, as_json, quiet):
+def verify(certificate, texts, model, as_json, quiet, **given):
     """Check a CERTIFICATE, alone or with texts and model.
 
     Alone, the bound is computed again from its parts. With TEXTS and MODEL every part is. A
     certificate of vectors is written by `pacsent certify -o`, one of a classifier by `pacsent
-    classify certify --json`; the latter is checked alone. The exit status is 1 where something does
-    not agree.
+    classify certify --json`, one of predictions by `pacsent certify-predictions -o`. CERTIFICATE
+    may also be the folder of a classifier that was trained with --holdout; it is MODEL then.
+
+    For a classifier and for predictions, TEXTS is the table that was certified, or all that was
+    given to `classify train`, with its labels, in their order. Predictions need no MODEL. The exit
+    status is 1 where something does not agree.
     """
-    from pacsent.guarantees import ErrorCertificate
+    from pacsent.guarantees.held_out_certificate import HeldOutCertificate
     from pacsent.paper import certificate_from_json
 
-    if (texts is None) != (model is None):
+    if Path(certificate).is_dir():
+        found, model = _of_model(certificate), certificate if texts else None
+        found.verify()
+    else:
+        found = certificate_from_json(_json_text(certificate), certificate, verify=texts is None)
+    of_rows = isinstance(found, HeldOutCertificate)
+    alone = model is None and not (of_rows and "model" not in found.digests)
+    if texts is not None and alone:
         raise click.UsageError("Give TEXTS and MODEL together, or neither.")
-    found = certificate_from_json(_json_text(certificate), certificate, verify=texts is None)
     if texts is None:
         checked = "the bound follows from its parts"
         unchecked = f"Not checked without TEXTS and MODEL: {', '.join(found.needs_texts)}."
     else:
-        if isinstance(found, ErrorCertificate):
-            raise click.UsageError("A certificate of a classifier is checked alone, without TEXTS.")
-        unchecked = "Everything was checked."
         if not quiet:
             click.echo("verify: certifying once more ...", err=True)
-        found.verify(
-            list(read_texts(texts, text_column, input_format, quiet)),
-            open_vectorizer(model, method, default="PB-L2", fitted=False),
-        )
+        unchecked = "Everything was checked."
         checked = "the parts follow from the text and the model, and the bound from the parts"
+        if of_rows:
+            again = _verify_rows(found, texts, model, given, quiet)
+            checked, unchecked = again.checked, f"Not checked: {again.unchecked}."
+        else:
+            found.verify(
+                list(read_texts(texts, given["text_column"], given["input_format"], quiet)),
+                open_vectorizer(model, given["method"], default="PB-L2", fitted=False),
+            )
     if as_json:
         echo_json({"verified": True, "checked": checked, "unchecked": unchecked})
     else:
         click.echo(f"Verified: {checked}. {unchecked}\n{found}")
+
+
+def _of_model(folder):
+    """The certificate in a model."""
+    from pacsent.storage import load
+
+    found = getattr(load(folder), "certificate_", None)
+    if found is None:
+        raise ValueError(
+            f"{folder} must hold a model with a certificate. Got one without instead. Train with "
+            "--holdout auto."
+        )
+    return found
+
+
+def _verify_rows(found, path, model, given, quiet):
+    """Check a certificate of a classifier, a regressor or predictions with a table."""
+    from pacsent.storage import load
+    from pacsent.text.tables import read_predictions
+
+    if model is None:
+        columns = {name: given[name] for name in ("text_column", "group_column")}
+        rows = read_predictions(
+            path, **columns, label_column=given["label_column"] or "label",
+            prediction_column=given["prediction_column"] or "prediction", probability_column=None,
+            kind=given["input_format"], report=say(quiet),
+        )  # fmt: skip
+        X = rows.texts if "texts" in found.digests else list(range(len(rows.labels)))
+        return found.verify(rows.predictions, X, rows.labels, groups=rows.groups)
+    classifier = load(model)
+    texts, cells, groups = read_labelled(path, given, quiet, given["group_column"])
+    if found.kind == "absolute error":
+        return found.verify(classifier, texts, [float(cell) for cell in cells], groups=groups)
+    labels = labels_for(classifier, cells, given["label_separator"])
+    return found.verify(classifier, texts, labels, groups=groups)
 
 
 def _json_text(path) -> str:

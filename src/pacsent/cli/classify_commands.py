@@ -23,8 +23,11 @@ from pacsent.cli.text_inputs import (
     OneFile,
     TextsPath,
     label_options,
+    label_sets,
+    labels_for,
     read_labelled,
     read_texts,
+    separator_option,
     text_options,
 )
 
@@ -94,32 +97,21 @@ def _checked(texts, new, column, quiet):
     return check_exchangeable(texts, list(read_texts(new, column, quiet=quiet)))
 
 
+def _label_of(classifier, label):
+    """A label of the command line as the classifier's own."""
+    return int(label) if classifier.classes_.dtype.kind in "iu" and label.isdigit() else label
+
+
 def _text_classifier(classifier):
     """The TextClassifier in a certified classifier, or this one."""
     return getattr(classifier, "estimator_", classifier)
-
-
-def _labels_of(classifier, labels):
-    """Labels of a file as the classifier's own: numbers where it has numbers."""
-    import numpy as np
-
-    if classifier.classes_.dtype.kind in "iu":
-        try:
-            return np.array([int(label) for label in labels])
-        except ValueError:
-            return np.array(labels)
-    return np.array(labels)
 
 
 @classify.command()
 @click.argument("data", type=TextsPath())
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the model.")
 @label_options
-@click.option(
-    "--label-separator",
-    metavar="TEXT",
-    help="Text between the labels of a cell, such as ',': every text may have several labels.",
-)
+@separator_option
 @click.option(
     "--target-column", metavar="COLUMN",
     help="Column of a number, such as stars, to predict in place of a class.",
@@ -161,8 +153,9 @@ def train(data, output, words, ngrams, **given):
     calibration set, and the guarantee that follows from it is printed. With --group-column whole
     groups are held out and it is about new groups; it says so where there are too few for that.
 
-    With --label-separator the model gives every text any number of labels. With --target-column it
-    predicts a number, with intervals where --holdout holds out a part.
+    With --label-separator the model gives every text any number of labels, and the guarantee is on
+    their errors and F1. With --target-column it predicts a number, with intervals where --holdout
+    holds out a part.
     """
     from pacsent.classify import TextClassifier, TextRegressor
     from pacsent.guarantees import CertifiedClassifier, CertifiedRegressor
@@ -175,7 +168,7 @@ def train(data, output, words, ngrams, **given):
         given["label_column"] = target
     texts, labels, groups = read_labelled(data, given, given["quiet"], given["group_column"])
     if separator is not None:
-        labels = [_split(cell, separator, row) for row, cell in enumerate(labels, 1)]
+        labels = label_sets(labels, separator)
     elif target is not None:
         labels = [_number(cell, row) for row, cell in enumerate(labels, 1)]
     if not given["quiet"]:
@@ -222,7 +215,7 @@ def train(data, output, words, ngrams, **given):
     )
     if certificate is not None:
         click.echo(str(certificate))
-    elif not given["quiet"] and separator is None:
+    elif not given["quiet"]:
         click.echo(
             "No guarantee: no labels were held out. --holdout auto holds some out.", err=True
         )
@@ -231,7 +224,7 @@ def train(data, output, words, ngrams, **given):
 def _refuse_together(given):
     """Options of which the second means nothing with the first."""
     never = {
-        "label_separator": ("target_column", "balanced", "holdout"),
+        "label_separator": ("target_column", "balanced"),
         "target_column": ("label_column", "balanced"),
     }
     for name, others in never.items():
@@ -239,17 +232,6 @@ def _refuse_together(given):
             if given[other]:
                 first, second = (f"--{one.replace('_', '-')}" for one in (name, other))
                 raise click.UsageError(f"{second} cannot be used with {first}. Leave one out.")
-
-
-def _split(cell, separator, row):
-    """The labels of a cell."""
-    labels = [label.strip() for label in cell.split(separator)] if separator else []
-    if not all(labels) or not labels:
-        raise ValueError(
-            f"Row {row:,} must have labels with {separator!r} between them. Got {cell!r} instead. "
-            "Leave the empty label out, or give another --label-separator."
-        )
-    return set(labels)
 
 
 def _number(cell, row):
@@ -412,6 +394,7 @@ def _label_lists(classifier, texts):
     """Columns of a model of several labels, in batches; the likeliest label first."""
     import numpy as np
 
+    classifier = _text_classifier(classifier)
     names = [str(name) for name in classifier.classes_]
     for values in classifier.stream(texts):
         proba = 1.0 / (1.0 + np.exp(-values))
@@ -472,6 +455,7 @@ def _answers(classifier, texts, answering):
 @click.argument("model", type=ModelPath(exists=True))
 @click.argument("data", type=TextsPath())
 @label_options
+@separator_option
 @delta_option
 @click.option(
     "--per-class", is_flag=True, help="Also bound every class, and the mean over classes."
@@ -492,7 +476,7 @@ def certify(model, data, new, new_column, as_json, quiet, **given):
 
     classifier = _classifier(model)
     texts, labels, _ = read_labelled(data, given, quiet)
-    labels = _labels_of(classifier, labels)
+    labels = labels_for(classifier, labels, given.pop("label_separator"))
     with bar("certifying", total=len(texts), unit="texts", enabled=not quiet) as shown:
         certificate = certified(
             classifier, texts, labels, checked=_checked(texts, new, new_column, quiet), **given
@@ -506,6 +490,7 @@ def certify(model, data, new, new_column, as_json, quiet, **given):
 @click.argument("b", type=ModelPath(exists=True))
 @click.argument("data", type=TextsPath())
 @label_options
+@separator_option
 @delta_option
 @overlap_option
 @_new
@@ -521,7 +506,7 @@ def compare(a, b, data, new, new_column, as_json, quiet, **given):
 
     first, second = _classifier(a), _classifier(b)
     texts, labels, _ = read_labelled(data, given, quiet)
-    labels = _labels_of(first, labels)
+    labels = labels_for(first, labels, given.pop("label_separator"))
     with bar("comparing", total=len(texts), unit="texts", enabled=not quiet) as shown:
         checked = _checked(texts, new, new_column, quiet)
         found = compared(first, second, texts, labels, checked=checked, **given)
@@ -563,7 +548,7 @@ def explain(model, text, label, top, page, overwrite, as_json):
         found = {str(c): classifier.top_features(c, top) for c in classifier.classes_}
         html = classifier.top_features_html(top) if page else ""
     else:
-        label = None if label is None else _labels_of(classifier, [label])[0]
+        label = None if label is None else _label_of(classifier, label)
         explanation = classifier.explain(text, label)
         shown = ("label", "probability", "words", "ngrams", "from_ngrams", "from_vectors",
                  "vector_rest", "rest")  # fmt: skip

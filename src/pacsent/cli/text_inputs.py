@@ -53,6 +53,44 @@ def label_options(command):
     )
 
 
+separator_option = click.option(
+    "--label-separator", metavar="TEXT",
+    help="Text between the labels of a cell, such as ',': every text may have several labels.",
+)  # fmt: skip
+
+
+def label_sets(cells, separator: str) -> list[set[str]]:
+    """The labels of each cell."""
+    found = []
+    for row, cell in enumerate(cells, 1):
+        labels = [label.strip() for label in cell.split(separator)] if separator else []
+        if not all(labels) or not labels:
+            raise ValueError(
+                f"Row {row:,} must have labels with {separator!r} between them. Got {cell!r} "
+                "instead. Leave the empty label out, or give another --label-separator."
+            )
+        found.append(set(labels))
+    return found
+
+
+def labels_for(classifier, cells, separator: str | None):
+    """Labels of a file as the classifier's own: numbers where it has numbers, sets of several."""
+    import numpy as np
+
+    if (getattr(classifier, "targets_", "classes") != "classes") != (separator is not None):
+        raise click.UsageError(
+            "--label-separator is needed for a model of several labels a text, and for no other."
+        )
+    if separator is not None:
+        return label_sets(cells, separator)
+    if classifier.classes_.dtype.kind in "iu":
+        try:
+            return np.array([int(label) for label in cells])
+        except ValueError:
+            return np.array(cells)
+    return np.array(cells)
+
+
 def say(quiet: bool):
     """A function that prints a line on stderr in the words of the shell, unless `quiet`."""
     return (lambda line: None) if quiet else lambda line: click.echo(in_shell_words(line), err=True)
