@@ -28,6 +28,7 @@ import time
 import warnings
 from functools import cache
 
+import numba
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -410,24 +411,28 @@ def labels(name, data, which):
 def work(job):
     warnings.simplefilter("ignore")
     part, name, data, which = job
-    began = time.perf_counter()
-    return part, globals()[part](name, data, which), time.perf_counter() - began
+    began = time.process_time()
+    return globals()[part](name, data, which), time.process_time() - began
 
 
-def jobs_of(given):
-    """Independent jobs, those that take longest first."""
+def alone():
+    """One thread for every process."""
+    numba.set_num_threads(1)
+
+
+def jobs_of(part, given):
+    """Independent jobs of one part, those that take longest first."""
     few = max(1, given.draws // 20)  # repetitions of what is fitted anew each time
-    made = []
-    for name in given.sets:
-        made += [("labels", name, given.data, (n, how, seed)) for n in reversed(LABELS)
-                 for how in (0.2, "auto") for seed in range(few)]  # fmt: skip
-        made += [("copies", name, given.data, [seed]) for seed in range(few)]
-        made += [("seeds", name, given.data, [seed]) for seed in range(few)]
-        made += [("draws", name, given.data, chunk) for chunk in chunks(given.draws)]
-    made += [("targets", name, given.data, chunk) for name in ("goemotions", "imdb stars")
-             for chunk in chunks(given.draws)]  # fmt: skip
-    order = ("labels", "targets", "draws", "copies", "seeds")
-    return sorted((job for job in made if job[0] in given.parts), key=lambda j: order.index(j[0]))
+    which = {
+        "draws": chunks(given.draws),
+        "targets": chunks(given.draws),
+        "seeds": [[seed] for seed in range(few)],
+        "copies": [[seed] for seed in range(few)],
+        "labels": [(n, how, seed) for n in reversed(LABELS) for how in (0.2, "auto")
+                   for seed in range(few)],
+    }[part]  # fmt: skip
+    names = ("goemotions", "imdb stars") if part == "targets" else given.sets
+    return [(part, name, given.data, one) for one in which for name in names]
 
 
 def chunks(n):
@@ -470,16 +475,8 @@ def main():
     given = parser.parse_args()
     for name in given.sets:  # once, before there are processes
         loaded(name, given.data), loaded(name, given.data, True)
-    first = loaded(given.sets[0], given.data)
-    CertifiedClassifier(ours(), random_state=0).fit(first[0][:100], first[1][:100])  # compiles
-    found, seconds = {part: [] for part in given.parts}, dict.fromkeys(given.parts, 0.0)
-    made = jobs_of(given)
-    with multiprocessing.get_context("fork").Pool(given.processes) as pool:
-        for done, (part, row, took) in enumerate(pool.imap_unordered(work, made), 1):
-            found[part].append(row)
-            seconds[part] += took
-            if done % 20 == 0:
-                print(f"{done} of {len(made)}", flush=True)
+    some = drawn(given.sets[0], given.data, 100, 0, few_classes=True)
+    CertifiedClassifier(ours(), random_state=0).fit(some[0], some[1])  # compiles
     titles = {
         "draws": "Guarantees that were broken, of the draws, delta 0.05",
         "targets": "Guarantees of sets of labels and of numbers that were broken",
@@ -488,24 +485,34 @@ def main():
         "labels": "Certified error by the number of labels",
     }
     for part in given.parts:
-        names = dict.fromkeys(row["set"] for row in found[part])
-        rows = spent(found[part]) if part == "labels" else [
-            summed([row for row in found[part] if row["set"] == name]) for name in names
-        ]  # fmt: skip
-        keys = dict.fromkeys(key for row in rows for key in row)
-        rows = [{key: row.get(key, "") for key in keys} for row in rows]
-        n = sum(row["draws"] for row in rows)
-        summary = {"core minutes": round(seconds[part] / 60, 1)}
-        if part == "labels":
-            means = [key for key in keys if key.startswith(("certified", "broken"))]
-            summary |= {f"{key}, {size} labels": float(np.mean([r[key] for r in rows
-                        if r["labels"] == size])) for size in LABELS for key in means}  # fmt: skip
-        else:
-            counted = [k for k in keys if isinstance(rows[0].get(k), int) and k != "draws"]
-            summary |= {f"share broken: {key}": sum(row[key] or 0 for row in rows) / n
-                        for key in counted}  # fmt: skip
-        finish("audit", rows, title=titles[part], summary=summary, save=given.save,
-               name=given.name or part)  # fmt: skip
+        made, found, seconds = jobs_of(part, given), [], 0.0
+        with multiprocessing.get_context("fork").Pool(given.processes, alone) as pool:
+            for row, took in pool.imap_unordered(work, made):
+                found.append(row)
+                seconds += took
+        show(part, found, seconds, titles[part], given)
+
+
+def show(part, found, seconds, title, given):
+    names = dict.fromkeys(row["set"] for row in found)
+    rows = spent(found) if part == "labels" else [
+        summed([row for row in found if row["set"] == name]) for name in names
+    ]  # fmt: skip
+    keys = dict.fromkeys(key for row in rows for key in row)
+    rows = [{key: row.get(key, "") for key in keys} for row in rows]
+    summary = {"core minutes": round(seconds / 60, 1)}
+    if part == "labels":
+        means = [key for key in keys if key.startswith(("certified", "broken"))]
+        summary |= {f"{key}, {size} labels": float(np.mean([r[key] for r in rows
+                    if r["labels"] == size])) for size in LABELS for key in means}  # fmt: skip
+    else:
+        for key in keys:
+            counts = [(row[key], row["draws"]) for row in rows if isinstance(row[key], int)]
+            if counts and key != "draws":
+                broken, n = np.sum(counts, axis=0)
+                summary[f"share broken: {key}"] = float(broken / n)
+    finish("audit", rows, title=title, summary=summary, save=given.save,
+           name=given.name or part)  # fmt: skip
 
 
 if __name__ == "__main__":

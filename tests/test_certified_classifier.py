@@ -12,6 +12,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
@@ -469,3 +470,101 @@ def kept(n_runs=200):
 @pytest.mark.slow
 def test_every_guarantee_of_a_fitted_model_holds_as_often_as_stated():
     assert (kept() <= stats.binom.isf(1e-4, 200, DELTA)).all()
+
+
+# ---- several labels a text, and near-duplicates -------------------------------------------------
+
+LABELS = ["joy", "love", "sad"]
+
+
+def labelled(n, seed=0, noise=0.05):
+    """Texts that name their labels, some of them wrongly, among rare words."""
+    rng = np.random.default_rng(seed)
+    has = rng.random((n, 3)) < 0.4
+    words = [f"w{k}" for k in range(200)]
+    texts = [" ".join([*np.array(LABELS)[row], *rng.choice(words, 8), f"n{seed}x{i}"])
+             for i, row in enumerate(has)]  # fmt: skip
+    return texts, [set(np.array(LABELS)[row]) for row in has ^ (rng.random(has.shape) < noise)]
+
+
+@pytest.fixture(scope="module")
+def on_sets():
+    return CertifiedClassifier(TextClassifier(), random_state=0).fit(*labelled(300))
+
+
+def test_sets_of_labels_are_certified_by_themselves(on_sets, tmp_path):
+    found = on_sets.certificate_
+    assert found.kind == "multilabel" and found.n == 120 and found.holdout == 0.4
+    texts, sets = labelled(400, seed=1)
+    has = np.array([[label in some for label in LABELS] for some in sets])
+    given = on_sets.answers(texts).labels
+    assert (given != has).any(axis=1).mean() < found.bound < 0.4
+    assert on_sets.predict(texts)[:5] == [tuple(np.array(LABELS)[row]) for row in given[:5]]
+    other = on_sets.certify(texts, sets)
+    assert other.n <= 400 and other.bound < 0.3 and other.verify(on_sets, texts, sets)
+    pacsent.save(on_sets, tmp_path / "model")
+    again = pacsent.load(tmp_path / "model")
+    assert again.certificate_ == found and again.targets_ == "sets"
+    assert again.certificate_.verify(again, *labelled(300))
+
+
+def test_thresholds_of_labels_keep_what_they_guarantee(on_sets):
+    texts, sets = labelled(2000, seed=2)
+    has = np.array([[label in some for label in LABELS] for some in sets])
+    proba = on_sets.predict_proba(texts)
+    few = on_sets.label_threshold(false_negatives=0.2).predict(proba)
+    assert ((has & ~few).sum(axis=1) / np.maximum(has.sum(axis=1), 1)).mean() <= 0.2
+    sure = on_sets.label_threshold(false_discoveries=0.3).predict(proba)
+    some = sure.any(axis=1)
+    assert some.any() and ((sure & ~has).sum(axis=1)[some] / sure.sum(axis=1)[some]).mean() <= 0.3
+    named = on_sets.thresholds(precision=0.8, classes=["joy"]).predict(texts)
+    assert np.mean(["joy" in one for one, said in zip(sets, named) if said]) >= 0.8
+
+
+@pytest.mark.parametrize("method", ["abstain", "set_thresholds"])
+def test_what_is_for_one_class_a_text_is_refused(on_sets, on_texts, method):
+    with pytest.raises(ValueError, match="for one class a text"):
+        getattr(on_sets, method)()
+    with pytest.raises(ValueError, match="label_threshold is for several labels"):
+        on_texts.label_threshold(false_negatives=0.1)
+    with pytest.raises(ValueError, match="not both"):
+        on_sets.label_threshold()
+
+
+def test_sets_of_other_estimators_and_of_matrices_are_certified():
+    texts, sets = labelled(300)
+    has = np.array([[label in some for label in LABELS] for some in sets])
+    model = make_pipeline(TfidfVectorizer(), OneVsRestClassifier(LogisticRegression(C=30)))
+    certified = CertifiedClassifier(model, random_state=0).fit(texts, has.astype(int))
+    assert certified.predict(texts[:4]).shape == (4, 3) and certified.targets_ == "indicator"
+    assert certified.certificate_.verify(certified, texts, has.astype(int))
+    named = CertifiedClassifier(model, random_state=0).fit(texts, sets)
+    assert named.certificate_.bound == certified.certificate_.bound
+    said = CertifiedClassifier(lambda rows: [{"joy"} for _ in rows], classes=LABELS)
+    assert said.fit(texts, sets).certificate_.n_errors > 200
+
+
+def test_another_hold_out_is_another_digest(on_sets):
+    """The best of many seeds is visible: seed and digests of texts differ."""
+    texts, sets = labelled(300)
+    other = CertifiedClassifier(TextClassifier(), random_state=1).fit(texts, sets)
+    one, two = on_sets.certificate_, other.certificate_
+    assert one.seed != two.seed and one.digests["texts"] != two.digests["texts"]
+    with pytest.raises(ValueError, match="must be what was certified"):
+        two.verify(on_sets, texts, sets)
+
+
+def test_near_duplicates_of_fitted_texts_are_left_out_and_named():
+    texts, y = texts_of(200)
+    model = TextClassifier().fit(texts, y)
+    changed = [text.replace("film", "movie") for text in texts[:60]]
+    fresh, true = texts_of(150, seed=1)
+    fresh = [text + " indeed" for text in fresh]
+    found = certify(model, changed + fresh, [*y[:60], *true])
+    assert "near-duplicates of texts that were fitted are left out" in found.provenance
+    assert found.n <= 150 and found.verify(model, changed + fresh, [*y[:60], *true])
+    with pytest.raises(ValueError, match="60 of them are near-duplicates"):
+        certify(model, changed, y[:60])
+    certified = CertifiedClassifier(pipeline(), random_state=0).fit(texts, y)
+    certified.calibrate(changed + fresh, [*y[:60], *true])
+    assert "left out" in certified.certificate_.provenance and certified.certificate_.n <= 175

@@ -8,6 +8,8 @@ from scipy import stats
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
+from pacsent.classify import fitting
+from pacsent.classify.ngrams import NGrams
 from pacsent.guarantees.abstaining import Plan, accepted, plan, widest_passed
 from pacsent.guarantees.calibration_set import Calibration
 from pacsent.guarantees.class_thresholds import class_thresholds, for_precision, for_recall
@@ -352,3 +354,41 @@ def test_a_judge_that_saw_the_texts_it_judges_is_noticed():
     """Values from a judge that was fitted on these very texts lean to the right answer."""
     leaning = two_sample_alarms(lambda rng, new: rng.normal(size=120) + 0.5 * new, runs=150)
     assert leaning > allowed(150)
+
+
+def test_rows_left_out_are_as_long_as_new_texts():
+    """Decision values of texts left out have the spread of those of new texts; if not scaled, not.
+
+    With few labels probabilities are then not overconfident.
+    """
+    rng = np.random.default_rng(0)
+    words = [f"w{k}" for k in range(3000)]
+    chances = 1.0 / np.arange(1, 3001)
+    chances /= chances.sum()
+
+    def drawn(n):
+        y = rng.integers(2, size=n)
+        texts = [" ".join([*rng.choice(words, 12, p=chances), *([f"c{c}"] if rng.random() < 0.7
+                 else [])]) for c in y]  # fmt: skip
+        return texts, y
+
+    texts, _ = drawn(120)
+    new, _ = drawn(1000)
+    grams = NGrams.of(texts, (1, 2))
+    X = grams.tf_idf(texts)
+    coef = np.random.default_rng(1).normal(size=(len(grams), 1)).astype(np.float32)
+    spread = np.std(grams.scores(new, coef))
+    learnt = X.multiply(np.bincount(X.indices, minlength=len(grams)) > 1) @ coef
+    longer = fitting.growth(X, None)[:, None] * learnt
+    assert 0.85 < np.std(longer) / spread < 1.2 and np.std(learnt) / spread < 0.75
+
+
+@pytest.mark.parametrize(("n_coins", "most"), [(1, 0.062), (5, 1.0)])
+def test_randomised_tests_pass_as_often_as_allowed_and_a_second_coin_is_noticed(n_coins, most):
+    rng = np.random.default_rng(0)
+    wrong = rng.binomial(55, 0.1, 4000)
+    passed = [any(binomial.passes([55], [k], 0.1, 0.05, coin)[0] for coin in rng.random(n_coins))
+              for k in wrong.tolist()]  # fmt: skip
+    share = np.mean(passed)
+    assert share <= most and (share > 0.062) == (n_coins > 1)
+    assert share > np.mean(binomial.p_values(55, wrong, 0.1) <= 0.05)

@@ -70,8 +70,6 @@ def test_numbers_are_written_with_their_intervals(place, stars):
 
 
 WRONG = [
-    (["tags.csv", "--label-column", "tags", "--label-separator", ";", "--holdout", "auto"],
-     "--holdout cannot be used with --label-separator"),
     (["tags.csv", "--label-column", "tags", "--label-separator", ";", "--balanced"],
      "--balanced cannot be used with --label-separator"),
     (["tags.csv", "--label-column", "tags", "--target-column", "tags"],
@@ -102,3 +100,32 @@ def test_commands_for_one_class_a_text_refuse_other_models(place, tags, stars):
         assert done.exit_code != 0 and "Traceback" not in done.output
     done = run("classify", "predict", tags, place / "new.txt", "--error", 0.1)
     assert done.exit_code != 0 and "--error is for models that give one class" in done.output
+
+
+def test_sets_of_labels_are_certified_and_verified(place, tmp_path):
+    """Held out, certified, checked again; another table or a missing separator is refused."""
+    table, columns = place / "tags.csv", ("--label-column", "tags", "--label-separator", ";")
+    done = run("classify", "train", table, *columns, "--words", "none", "--holdout", 0.4,
+               "--random-state", 1, "-o", tmp_path / "m")  # fmt: skip
+    assert done.exit_code == 0 and "micro F1 is at least" in done.output, done.output
+    done = run("verify", tmp_path / "m", table, *columns)
+    assert done.exit_code == 0 and "the counts follow from the texts" in done.output, done.output
+    lines = table.read_text().splitlines()
+    (tmp_path / "other.csv").write_text("\n".join([lines[0], *lines[:1:-1]]) + "\n")
+    done = run("verify", tmp_path / "m", tmp_path / "other.csv", *columns)
+    assert done.exit_code == 1 and "X must be the texts that were certified" in done.output
+    done = run("verify", tmp_path / "m", table, "--label-column", "tags")
+    assert done.exit_code == 2 and "--label-separator is needed" in done.output
+
+
+def test_predictions_are_verified_with_their_table(tmp_path):
+    rows = [f"text {n},{'ab'[n % 2]},{'ab'[n % 2 and n % 7 > 0]}" for n in range(80)]
+    (tmp_path / "t.csv").write_text("\n".join(["text,label,said", *rows]) + "\n")
+    done = run("certify-predictions", tmp_path / "t.csv", "--prediction", "said", "-o",
+               tmp_path / "c.json")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    done = run("verify", tmp_path / "c.json", tmp_path / "t.csv", "--prediction", "said")
+    assert done.exit_code == 0 and "the counts follow" in done.output, done.output
+    (tmp_path / "t.csv").write_text("\n".join(["text,label,said", *rows[1:], rows[0]]) + "\n")
+    done = run("verify", tmp_path / "c.json", tmp_path / "t.csv", "--prediction", "said")
+    assert done.exit_code == 1 and "must be" in done.output

@@ -300,7 +300,7 @@ def mixed_thresholds(
     --------
     >>> proba = np.array([[0.9, 0.1], [0.8, 0.3], [0.2, 0.1]])
     >>> mixed_thresholds(proba, proba > 0.25, np.ones(3), 0).round(2)
-    array([0.5, 0.2])
+    array([0.21, 0.21])
     """
 
     def scores(thresholds):
