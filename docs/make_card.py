@@ -20,8 +20,9 @@ def rows_of(name, **where) -> list[dict]:
 
 def digests() -> str:
     lines = []
-    for name in (CONFIG, TENSORS):
-        content = (PACKAGED / "english" / name).read_bytes()
+    folder = PACKAGED / "english"
+    for path in sorted([*folder.rglob(CONFIG), *folder.rglob(TENSORS)]):
+        content, name = path.read_bytes(), path.relative_to(folder).as_posix()
         lines.append(f"| `{name}` | {len(content):,} | `{hashlib.sha256(content).hexdigest()}` |")
     return "| file | bytes | sha256 |\n|---|---|---|\n" + "\n".join(lines)
 
@@ -59,7 +60,8 @@ def page() -> str:
 
 `pacsent.load("english")`: {config["n_words"]:,} words, {config["n_dims"]} dimensions, input and
 output vectors, counts; {config["dtype"]} per number (8 in the first 16 dimensions). Both tables are
-included, so every method and every kind of certificate works with it.
+included, so every method and every kind of certificate works with it. A third table, for `encode`,
+was taught by another encoder: [its own card](sentences/README.md). This one is about the words.
 
 ## Where it comes from
 

@@ -104,9 +104,9 @@ def page() -> str:
 After this page you know which class fits your task, and when to use something else.
 
 ```python
-from pacsent import TextClassifier, make
+from pacsent import TextClassifier, load
 
-vectors = make("SIF-sum", "english").fit_transform(["a quiet film", "a silent movie"])  # similarity
+vectors = load("english").encode(["a quiet film", "a silent movie"])  # similarity
 classifier = TextClassifier("english")  # classification
 print(vectors.shape)
 ```
@@ -117,7 +117,8 @@ print(vectors.shape)
 
 | task | use | reason |
 |---|---|---|
-| find or compare texts by meaning | `make("SIF-sum", "english")`, `Index` | the best of our methods on sentence pairs and in retrieval; needs no training text |
+| find or compare texts by meaning | `load("english").encode`, `Index("english")` | taught by a transformer encoder; needs no training text |
+| the same in another language, or with your own word vectors | `make("SIF-sum", words)` | the best of the untaught methods on sentence pairs and in retrieval |
 | classify texts | `TextClassifier("english")` | n-grams and vectors in one model: see the table below |
 | classify texts of a language or field without vectors | `TextClassifier()` | a strong n-gram classifier; or train vectors with `pacsent train` |
 | features for your own model | `make("Average", ...)` or `"concat"` | a strong baseline at the speed of reading memory |
@@ -126,7 +127,8 @@ print(vectors.shape)
 | the paper's numbers | `pacsent reproduce` | every row; other readings by `benchmarks/paper_options.py` |
 
 **Use something else** where the order of words matters (negation, questions and answers) or where texts are in
-several languages: a transformer encoder is better there and costs far more. With many labels and long texts, a
+several languages: a transformer encoder is better there and costs far more; [it works here](encoders.md), and
+[`teach`](teach.md) makes a fast copy of it. With many labels and long texts, a
 classifier on tf-idf features is better than one on vectors alone (last table); `TextClassifier` uses both.
 
 ## Classification by the number of labels

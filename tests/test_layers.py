@@ -32,7 +32,7 @@ PACKAGES = {
     "bench": {
         "certificates", "classify", "guarantees", "files", "gpu", "maps", "maths", "paper",
         "progress",
-        "encoders", "text", "threads", "words",
+        "encoders", "storage", "text", "threads", "words",
     },
     "labelling": {"classify", "files", "guarantees", "maps", "maths", "storage", "text"},
     "maps": {"files", "maths", "search", "text"},

@@ -14,9 +14,10 @@ from pacsent.certificates.certificate import FORMAT, RANGES, checksum
 from pacsent.certificates.encoder_certificate import packed_losses, unpacked_losses
 from pacsent.guarantees import ErrorCertificate, certify_multilabel, certify_numbers, certify_stream
 from pacsent.guarantees.error_certificate import joint_bounds
+from pacsent.maths.binomial import upper_limit
 from pacsent.paper.certificate_reading import CLASSES, certificate_from_json
 from pacsent.paper.simulation import SETTINGS, Language
-from pacsent.teaching import measure_fidelity
+from pacsent.teaching import AgreementCertificate, measure_fidelity
 
 FUNCTIONS = {
     "continuation": certify,
@@ -42,6 +43,7 @@ NEEDS_TEXTS = {
     "multilabel": {"n_duplicates", "seed"},
     "absolute error": {"n_duplicates", "seed"},
     "fidelity": {"n_duplicates", "n_collection", "n_neighbours"},
+    "agreement": {"n_duplicates"},
 }
 
 
@@ -70,6 +72,8 @@ def made():
     found["absolute error"] = certify_numbers(stars, stars.clip(2, 9), limits=(1, 10))
     vectors = rng.normal(size=(150, 4))
     found["fidelity"] = measure_fidelity(vectors, vectors + rng.normal(size=(150, 4)) / 4)
+    bound = upper_limit(12, 150, 0.05)
+    found["agreement"] = AgreementCertificate(bound=bound, delta=0.05, n=150, n_errors=12)
     return texts, encoder, found
 
 

@@ -2,18 +2,18 @@
 Find passages by meaning
 ========================
 
-:class:`pacsent.Index` keeps the vectors of texts and finds the nearest ones, exactly. SIF-sum is
-the method for similarity: it needs no training text and costs what an average costs.
+:class:`pacsent.Index` keeps the vectors of texts and finds the nearest ones, exactly. The
+English model that comes with the package needs no training text and costs what an average costs.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from pacsent import Index, make
+from pacsent import Index
 from pacsent.bench.books import passages
 
 shelf = list(passages())
-index = Index(make("SIF-sum", "english"))
+index = Index("english")
 index.add([passage.text for passage in shelf])
 
 for query in ("a storm at sea", "a proposal of marriage", "the detective found a clue"):

@@ -17,11 +17,13 @@ import numpy as np
 import pacsent
 from pacsent.bench import method_rows
 from pacsent.bench.method_rows import ROWS, Features, Row, Texts, features, from_estimator
+from pacsent.encoders.external_encoders import AnyEncoder, as_encoder, name_of
 from pacsent.encoders.text_report import EmptySentenceWarning
 from pacsent.files import replacing
 from pacsent.maths import regressions
 from pacsent.maths.arrays import unit_rows
 from pacsent.progress import bar
+from pacsent.storage import is_model_name
 from pacsent.text.labelled import Dataset
 
 SEEDS = (0, 1, 2)
@@ -379,9 +381,9 @@ def evaluate(
 
     Parameters
     ----------
-    method : str or transformer
-        A row of the table (`ROWS`), a method of the paper (`METHODS`), or any scikit-learn
-        transformer from texts to vectors.
+    method : str, transformer or encoder
+        A row of the table (`ROWS`), a method of the paper (`METHODS`), any scikit-learn transformer
+        from texts to vectors, or any encoder that `pacsent.encoders.as_encoder` takes, also by URL.
     dataset : Dataset
         From `pacsent.bench.datasets.load`, `read_labelled` or `generate(...).dataset()`.
     words : WordVectors or None
@@ -413,6 +415,8 @@ def evaluate(
             f"dataset must be a Dataset. Got {type(dataset).__name__} instead. Read one with "
             "read_labelled(path), or build Dataset(name, texts, labels, ...)."
         )
+    if not (hasattr(method, "transform") or (isinstance(method, str) and is_model_name(method))):
+        method = as_encoder(method)
     row, extract = _row_of(method)
     seeds = tuple(seeds)
     if not seeds:
@@ -442,7 +446,7 @@ def evaluate(
 
 def _row_of(method):
     if not isinstance(method, str):
-        label = type(method).__name__
+        label = name_of(method) if isinstance(method, AnyEncoder) else type(method).__name__
 
         def extract(row, source, lam, seed):
             from sklearn.base import clone

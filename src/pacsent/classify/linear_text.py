@@ -18,14 +18,9 @@ from pacsent.classify.explanation import feature_weights
 from pacsent.classify.near_duplicates import sketches
 from pacsent.classify.ngrams import NGrams, fingerprints, names
 from pacsent.encoders import SentenceVectorizer, make
-from pacsent.encoders.external_encoders import (
-    ConcatenatedEncoder,
-    as_encoder,
-    is_model_name,
-    is_stored,
-)
+from pacsent.encoders.external_encoders import ConcatenatedEncoder, as_encoder, is_stored
 from pacsent.parameter_checks import Interval, StrOptions
-from pacsent.storage import State, Tensors, load
+from pacsent.storage import State, Tensors, is_model_name, load
 from pacsent.text.texts import as_sentences, as_texts
 from pacsent.threads import in_order, n_threads
 from pacsent.words.vectors import WordVectors

@@ -123,7 +123,7 @@ def _text_classifier(classifier):
     "texts of a group out together, for new texts of other groups.",
 )
 @click.option(
-    "--words", type=WordsOrNone(exists=True), default="english",
+    "--words", type=WordsOrNone(encoders=True, exists=True), default="english",
     help="Word vectors: a folder, english, or none for n-grams alone.")  # fmt: skip
 @click.option("--method", default="Average", help="How texts become vectors.")
 @click.option(

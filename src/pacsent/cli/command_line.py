@@ -117,11 +117,20 @@ def cli():
 
 
 class ModelPath(click.Path):
-    """A path that exists, or the name of a model that comes with the package (english)."""
+    """A path that exists, or the name of a model that comes with the package (english).
+
+    With `encoders`, also the URL of an encoder or a folder of sentence-transformers.
+    """
+
+    def __init__(self, encoders: bool = False, **how):
+        super().__init__(**how)
+        self.encoders = encoders
 
     def convert(self, value, param, ctx):
-        from pacsent.storage import place
+        from pacsent.storage import is_model_name, place
 
+        if self.encoders and value is not None and not is_model_name(value):
+            return value  # a URL, or a folder of sentence-transformers
         try:
             found = os.fspath(place(value))
         except MISTAKES as error:  # hf://owner/name is fetched here
@@ -150,6 +159,10 @@ def _check_device(context, parameter, value):
     return value
 
 
+encoder_option = click.option(
+    "--encoder", metavar="PATH|URL",
+    help="The encoder that MODEL was made with, if it is one of another program.",
+)  # fmt: skip
 device_option = click.option(
     "--device", callback=_check_device, metavar="NAME",
     help="cpu, cuda, or cuda:1 for one of several GPUs.  [default: cpu]",
@@ -209,12 +222,12 @@ def method_option(default="its encoder of sentences, or SIF-sum"):
 
 def open_vectorizer(model, method=None, *, default=None, fitted=True, unknown=None):
     """The fitted method in a folder, or a method on the word vectors that are there."""
+    from pacsent.encoders.external_encoders import open_any
     from pacsent.encoders.methods import METHODS, as_vectorizer
-    from pacsent.storage import load
 
     if method is not None and method not in METHODS:
         raise click.BadParameter(f"one of {', '.join(METHODS)}", param_hint="--method")
-    loaded = load(model, unknown=unknown)
+    loaded = open_any(model, unknown=unknown)
     if method is None:
         return as_vectorizer(loaded, default, source=model, fitted=fitted)
     if hasattr(loaded, "transform"):

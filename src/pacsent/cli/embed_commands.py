@@ -156,12 +156,14 @@ def _counts(vectorizer) -> dict:
 
 def _report(vectorizer) -> str:
     n, empty, coverage = vectorizer.n_sentences_, vectorizer.n_empty_, vectorizer.coverage_
+    if coverage is None:  # an encoder of another program
+        return f"{counted(n, 'sentence')}, {empty:,} with a vector of zeros"
     known = "no words at all" if coverage != coverage else f"{100 * coverage:.1f} % of words known"
     return f"{counted(n, 'sentence')}, {known}, {empty:,} without a known word"
 
 
 @cli.command()
-@click.argument("model", type=ModelPath(exists=True, file_okay=False))
+@click.argument("model", type=ModelPath(encoders=True, exists=True, file_okay=False))
 @click.argument("sources", nargs=-1, metavar="[TEXTS]...")
 @click.option(
     "-o",
@@ -296,5 +298,6 @@ def _opened(model, given: dict):
     params = {name: value for name, value in given.items() if value is not None}
     check_parameters(vectorizer, params)
     vectorizer.set_params(**params)
-    vectorizer._validate_params()
+    if hasattr(vectorizer, "word_vectors"):
+        vectorizer._validate_params()
     return vectorizer

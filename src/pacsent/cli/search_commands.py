@@ -8,6 +8,7 @@ import click
 from pacsent.cli.command_line import (
     ModelPath,
     cli,
+    encoder_option,
     json_option,
     method_option,
     open_vectorizer,
@@ -32,12 +33,12 @@ def _counted(texts, quiet):
 
 def _index(model, texts, method, text_column, input_format, quiet, columns=(), **how):
     """An index of the texts of a file, with columns of it as metadata."""
+    from pacsent.encoders.external_encoders import open_any
     from pacsent.search.index import Index
-    from pacsent.storage import load
     from pacsent.text.tables import TextTable
     from pacsent.words import WordVectors
 
-    opened = load(model) if method is None else None
+    opened = open_any(model) if method is None else None
     own = isinstance(opened, WordVectors)
     made = Index(opened if own else open_vectorizer(model, method), **how)
     if not columns:
@@ -53,12 +54,12 @@ def _index(model, texts, method, text_column, input_format, quiet, columns=(), *
     return made
 
 
-def _opened(index):
+def _opened(index, encoder=None):
     """The index in a folder."""
     from pacsent.search.index import Index
     from pacsent.storage import load
 
-    opened = load(index)
+    opened = load(index, encoder=encoder)
     if not isinstance(opened, Index):
         raise ValueError(
             f"{index} must be an index. Got a {type(opened).__name__} instead. Make one: pacsent "
@@ -82,7 +83,7 @@ def _where(conditions) -> dict:
 
 
 @cli.command()
-@click.argument("model", type=ModelPath(exists=True, file_okay=False))
+@click.argument("model", type=ModelPath(encoders=True, exists=True, file_okay=False))
 @click.argument("texts", type=TextsPath())
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the index.")
 @click.option("--lexical", is_flag=True, help="Find texts by their words as well (BM25).")
@@ -117,15 +118,16 @@ def index(model, texts, output, overwrite, as_json, **how):
               help="Only texts with this value; may be repeated.")  # fmt: skip
 @probability_option("--guarantee", None, "As many texts as find the right one for this share of "
                     "queries; needs `certify-search`.")  # fmt: skip
+@encoder_option
 @json_option
-def search(index, query, k, conditions, guarantee, as_json):
+def search(index, query, k, conditions, guarantee, encoder, as_json):
     """Find the texts of INDEX nearest to each QUERY.
 
     Prints cosine, number and text, separated by tabs, one line per hit, the best first. Tabs, line
     breaks and backslashes in a text are written as \\t, \\n, \\r and \\\\; --json has the texts as
     they are.
     """
-    opened = _opened(index)
+    opened = _opened(index, encoder)
     opened.engine = "exact"  # a few queries do not repay the preparation of a faster engine
     found = opened.search(list(query), min(k, max(len(opened), 1)),
                           where=_where(conditions) or None, guarantee=guarantee)  # fmt: skip
@@ -245,7 +247,7 @@ def clusters(model, texts, n_groups, text_column, input_format, method, quiet, a
 
 
 @cli.command()
-@click.argument("model", type=ModelPath(exists=True, file_okay=False))
+@click.argument("model", type=ModelPath(encoders=True, exists=True, file_okay=False))
 @click.argument("first", type=TextsPath())
 @click.argument("second", type=TextsPath())
 @text_options
@@ -282,7 +284,7 @@ def similar(model, first, second, text_column, input_format, method, quiet, as_j
 
 
 @cli.command()
-@click.argument("model", type=ModelPath(exists=True, file_okay=False))
+@click.argument("model", type=ModelPath(encoders=True, exists=True, file_okay=False))
 @click.argument("texts", type=TextsPath())
 @click.option("--above", type=float, default=0.95, help="Smallest cosine.")
 @text_options

@@ -4,7 +4,14 @@ from functools import partial
 
 import click
 
-from pacsent.cli.command_line import ModelPath, cli, json_option, method_option, output_options
+from pacsent.cli.command_line import (
+    ModelPath,
+    cli,
+    encoder_option,
+    json_option,
+    method_option,
+    output_options,
+)
 from pacsent.cli.printing import counted, echo_json
 from pacsent.cli.text_inputs import TextsPath, read_labelled, read_texts, text_options
 from pacsent.lazy import install_hint
@@ -16,7 +23,9 @@ _POSITIVE = click.IntRange(min=1)
 
 
 @cli.command()
-@click.argument("model", type=ModelPath(exists=True, file_okay=False), required=False)
+@click.argument(
+    "model", type=ModelPath(encoders=True, exists=True, file_okay=False), required=False
+)
 @click.option("--model", "more", multiple=True, metavar="NAME=FOLDER",
               help="A further model, chosen by `model` in requests; may be repeated.")  # fmt: skip
 @click.option("--encoder", metavar="PLACE",
@@ -109,11 +118,12 @@ def serve(
 
 
 @cli.command("map")
-@click.argument("model", type=ModelPath(exists=True, file_okay=False))
+@click.argument("model", type=ModelPath(encoders=True, exists=True, file_okay=False))
 @click.argument("texts", type=TextsPath())
 @click.option("-o", "--output", type=click.Path(), help="The page, FILE.html.")
 @click.option("--atlas", type=click.Path(), help="A table for Embedding Atlas, FILE.parquet.")
 @method_option()
+@encoder_option
 @text_options
 @click.option("--label-column", metavar="COLUMN", help="Column of the class, for the colours.")
 @click.option("--layout", type=click.Choice(["plane", "umap", "tsne"]), default="plane",
@@ -131,10 +141,10 @@ def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
     of its posterior, its colour the class: a column, the answer of MODEL where it is a classifier,
     or the group of similar texts.
     """
+    from pacsent.encoders.external_encoders import open_any
     from pacsent.encoders.methods import as_vectorizer
     from pacsent.files import check_output
     from pacsent.maps import make_map, write_atlas, write_html
-    from pacsent.storage import load
 
     if output is None and atlas is None:
         raise click.UsageError("An output must be given: -o FILE.html or --atlas FILE.parquet.")
@@ -149,7 +159,7 @@ def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
         read, labels, _ = read_labelled(texts, how, quiet)
     else:
         read = list(read_texts(texts, how["text_column"], how["input_format"], quiet))
-    loaded = load(model)
+    loaded = open_any(model, how["encoder"])
     if hasattr(loaded, "classes_"):
         vectorizer = loaded.vectorizer_
         if vectorizer is None:

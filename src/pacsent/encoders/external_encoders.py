@@ -6,20 +6,21 @@ computed elsewhere.
 `as_encoder` makes an `ExternalEncoder` of it, which `TextClassifier`, `Index` and the server use.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from pacsent.encoders.batching import batches
 from pacsent.encoders.methods import DEFAULT, as_vectorizer
 from pacsent.encoders.remote_encoder import RemoteEncoder
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.checks import is_number
-from pacsent.storage import State, Tensors, checked_tensor, load
-from pacsent.text.texts import as_texts
+from pacsent.storage import State, Tensors, checked_tensor, is_model_name, is_url, load
+from pacsent.text.texts import as_sentences, as_texts
 from pacsent.words.vectors import WordVectors
 
 # Their vectors are saved with a model: an encoder that gives others is not the same.
@@ -40,7 +41,68 @@ _FADE = 50  # words: chosen on the training part of 20news and the dev part of S
 _BATCH = 4096  # texts passed to the encoder at once
 
 
-class ExternalEncoder(TransformerMixin, BaseEstimator):
+class AnyEncoder(TransformerMixin, BaseEstimator):
+    """What encoders that are no methods of pacsent share; a class adds `_encode` and `n_dims`."""
+
+    learns_from_text = False
+
+    @property
+    def n_dims(self) -> int:
+        """Numbers of a vector."""
+        raise NotImplementedError
+
+    def encode(self, texts: Iterable[str]) -> np.ndarray:
+        """Vectors of texts, (n, n_dims), float32."""
+        parts = [means for means, _ in self.stream(as_texts(texts))]
+        if len({part.shape[1] for part in parts}) > 1:
+            raise ValueError(f"{name_of(self)} must give vectors of one size. They differ in size.")
+        return np.concatenate(parts) if parts else np.zeros((0, self.n_dims), np.float32)
+
+    def transform(self, X: Iterable[str]) -> np.ndarray:
+        """The same as `encode`."""
+        return self.encode(X)
+
+    def posterior(self, X: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The vectors, and nan for their variances: other encoders have none."""
+        vectors = self.encode(X)
+        return vectors, np.full(len(vectors), np.nan)
+
+    def stream(self, X: Iterable[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """`posterior` in batches; sets `n_sentences_` and `n_empty_` (vectors of zeros)."""
+        n, n_empty = 0, 0
+        for texts in batches(as_sentences(X), _BATCH):
+            vectors = self._encode(as_texts(texts), n)
+            n, n_empty = n + len(texts), n_empty + int((~vectors.any(axis=1)).sum())
+            yield vectors, np.full(len(texts), np.nan)
+        self.n_sentences_, self.n_empty_, self.coverage_ = n, n_empty, None
+
+    def similarity(self, a: Iterable[str], b: Iterable[str]) -> np.ndarray:
+        """Cosines of texts, (n_a, n_b), within [-1, 1]."""
+        A, B = (unit_rows(self.encode(texts)) for texts in (a, b))
+        return np.clip(A @ B.T, -1.0, 1.0)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns of `transform`."""
+        return np.array([f"encoder{i}" for i in range(self.n_dims)], dtype=object)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_dims
+
+    @property
+    def method_name(self) -> str:
+        """What messages call it."""
+        return name_of(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def _encode(self, texts: list[str], start: int) -> np.ndarray:
+        """Vectors of a batch, the first text of which is row `start`."""
+        raise NotImplementedError
+
+
+class ExternalEncoder(AnyEncoder):
     """An encoder of another program as a transformer of pacsent.
 
     Parameters
@@ -64,7 +126,6 @@ class ExternalEncoder(TransformerMixin, BaseEstimator):
            [6., 1.]], dtype=float32)
     """
 
-    learns_from_text = False
     kind = "ExternalEncoder"
 
     def __init__(self, encoder: Any, *, name: str | None = None):
@@ -85,49 +146,16 @@ class ExternalEncoder(TransformerMixin, BaseEstimator):
         """Numbers of a vector."""
         return self.fit().probe_.shape[1]
 
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_dims
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the columns of `transform`."""
-        return np.array([f"encoder{i}" for i in range(self.n_dims)], dtype=object)
-
     def fit(self, X: Any = None, y: Any = None) -> "ExternalEncoder":
         """Encode the ten sentences of the probe, once; the encoder learns nothing."""
         if not hasattr(self, "probe_"):
-            self.probe_ = self._checked(list(PROBE), 0)
+            self.probe_ = self._encode(list(PROBE), 0)
         return self
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
 
     def __sklearn_clone__(self) -> "ExternalEncoder":
         return self  # it learns nothing, and may be too large to copy
 
-    def encode(self, texts: Iterable[str]) -> np.ndarray:
-        """Vectors of texts, (n, n_dims), float32."""
-        texts = as_texts(texts)
-        parts = [self._checked(texts[at : at + _BATCH], at) for at in range(0, len(texts), _BATCH)]
-        if len({part.shape[1] for part in parts}) > 1:
-            raise ValueError(f"{self.label} must give vectors of one size. They differ in size.")
-        return np.concatenate(parts) if parts else np.zeros((0, self.n_dims), np.float32)
-
-    def transform(self, X: Iterable[str]) -> np.ndarray:
-        """The same as `encode`."""
-        return self.encode(X)
-
-    def posterior(self, X: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The vectors, and nan for their variances: other encoders have none."""
-        vectors = self.encode(X)
-        return vectors, np.full(len(vectors), np.nan)
-
-    def similarity(self, a: Iterable[str], b: Iterable[str]) -> np.ndarray:
-        """Cosines of texts, (n_a, n_b)."""
-        return cosines(self, a, b)
-
-    def _checked(self, texts, start) -> np.ndarray:
-        """What the encoder gives for some texts, the first of which is row `start`."""
+    def _encode(self, texts: list[str], start: int) -> np.ndarray:
         call = _caller(self.encoder, self.label)
         given = call(texts)
         try:
@@ -235,7 +263,7 @@ class StoredVectors:
         return np.stack(rows) if rows else self.vectors[:0]
 
 
-class ConcatenatedEncoder(TransformerMixin, BaseEstimator):
+class ConcatenatedEncoder(AnyEncoder):
     """Several encoders side by side, each scaled to unit length.
 
     Parameters
@@ -252,7 +280,6 @@ class ConcatenatedEncoder(TransformerMixin, BaseEstimator):
     (1, 258)
     """
 
-    learns_from_text = False
     kind = "ConcatenatedEncoder"
 
     def __init__(self, encoders: Sequence[Any], *, fade: float | None = None):
@@ -268,7 +295,8 @@ class ConcatenatedEncoder(TransformerMixin, BaseEstimator):
         return self
 
     @property
-    def _n_features_out(self) -> int:
+    def n_dims(self) -> int:
+        """Numbers of a vector."""
         return sum(one._n_features_out for one in self._ready())
 
     def _ready(self):
@@ -276,28 +304,13 @@ class ConcatenatedEncoder(TransformerMixin, BaseEstimator):
             self.fit([])
         return self.encoders_
 
-    def encode(self, texts: Iterable[str]) -> np.ndarray:
-        """Vectors of texts, (n, n_dims), float32."""
-        texts = as_texts(texts)
+    def _encode(self, texts: list[str], start: int) -> np.ndarray:
         parts = [unit_rows(np.asarray(e.posterior(texts)[0], np.float32)) for e in self._ready()]
         if self.fade is not None:
             n_words = np.array([len(text.split()) for text in texts], np.float32)
             parts[-1] = parts[-1] * np.minimum(1, n_words / np.float32(self.fade))[:, None]
             return unit_rows(np.concatenate(parts, axis=1))
         return np.concatenate(parts, axis=1) / np.float32(np.sqrt(len(parts)))
-
-    def transform(self, X: Iterable[str]) -> np.ndarray:
-        """The same as `encode`."""
-        return self.encode(X)
-
-    def posterior(self, X: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The vectors, and nan for their variances."""
-        vectors = self.encode(X)
-        return vectors, np.full(len(vectors), np.nan)
-
-    def similarity(self, a: Iterable[str], b: Iterable[str]) -> np.ndarray:
-        """Cosines of texts, (n_a, n_b)."""
-        return cosines(self, a, b)
 
     def state(self) -> State:
         """What `pacsent.save` writes: every encoder, as a part."""
@@ -333,7 +346,7 @@ def as_encoder(given: Any, *, name: str | None = None) -> Any:
     >>> as_encoder(lambda texts: [[1.0, len(text)] for text in texts]).encode(["two"])
     array([[1., 3.]], dtype=float32)
     """
-    if isinstance(given, SentenceVectorizer | ExternalEncoder | ConcatenatedEncoder):
+    if isinstance(given, SentenceVectorizer | AnyEncoder):
         return given
     if isinstance(given, WordVectors):
         return as_vectorizer(given)
@@ -377,38 +390,25 @@ def name_of(encoder: Any) -> str:
     return encoder.label if isinstance(encoder, ExternalEncoder) else encoder.method_name
 
 
-def cosines(encoder: Any, a: Iterable[str], b: Iterable[str]) -> np.ndarray:
-    """Cosines of the vectors of texts, (n_a, n_b), within [-1, 1]."""
-    A, B = (unit_rows(np.asarray(encoder.posterior(as_texts(x))[0], np.float32)) for x in (a, b))
-    return np.clip(A @ B.T, -1.0, 1.0)
-
-
 def is_stored(given: Any) -> bool:
     """Whether this is a pair of texts and their vectors, computed elsewhere."""
     return isinstance(given, tuple) and len(given) == 2 and getattr(given[1], "ndim", 0) == 2
 
 
-def is_model_name(place: str | Path) -> bool:
-    """Whether `pacsent.load` opens this, and not a server or sentence-transformers."""
-    return not (_is_url(place) or (Path(place) / "modules.json").exists())
-
-
-def open_any(place: str | Path, encoder: Any = None) -> Any:
+def open_any(place: str | Path, encoder: Any = None, **options: Any) -> Any:
     """What `pacsent.load` opens, with the encoder it was made with; or an encoder at a URL.
 
     >>> open_any("english")
     WordVectors(n_words=65536, n_dims=256)
     """
-    return load(place, encoder=encoder) if is_model_name(place) else _opened(place, None)
-
-
-def _is_url(place) -> bool:
-    return str(place).startswith(("http://", "https://"))
+    if is_model_name(place):
+        return load(place, encoder=encoder, **options)
+    return _opened(place, None)
 
 
 def _opened(place, name) -> ExternalEncoder:
     """The encoder behind a URL, or in a folder of sentence-transformers."""
-    if _is_url(place):
+    if is_url(place):
         return ExternalEncoder(RemoteEncoder(str(place)), name=name)
     try:
         from sentence_transformers import SentenceTransformer

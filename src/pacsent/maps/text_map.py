@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pacsent.encoders import as_encoder
 from pacsent.files import replacing
 from pacsent.lazy import needed
 from pacsent.maths.arrays import unit_rows
@@ -38,7 +39,7 @@ class TextMap(NamedTuple):
 
 
 def make_map(
-    vectorizer: Any,
+    encoder: Any,
     texts: Any,
     labels: Sequence[str] | None = None,
     *,
@@ -47,11 +48,10 @@ def make_map(
 ) -> TextMap:
     """Place texts on the plane on which the directions of their vectors differ most.
 
-    `layout` "umap" or "tsne" (extra `[maps]`) adds places that keep near texts near. `n_groups` is
+    `encoder` is anything that `pacsent.encoders.as_encoder` takes. `layout` "umap" or "tsne" (extra `[maps]`) adds places that keep near texts near. `n_groups` is
     the number of groups that `clusters` makes and names; None chooses it, 0 makes none.
 
-    >>> from pacsent import make
-    >>> made = make_map(make("SIF-sum", "english").fit([]), ["red wine", "white wine", "a cat"])
+    >>> made = make_map("english", ["red wine", "white wine", "a cat"])
     >>> made.places.shape
     (3, 2)
     """
@@ -67,7 +67,7 @@ def make_map(
         )
     if layout not in LAYOUTS:
         raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}. Got {layout!r} instead.")
-    means, variances = vectorizer.posterior(texts)
+    means, variances = as_encoder(encoder).posterior(texts)
     vectors = unit_rows(np.asarray(means))
     names = None if labels is None else list(map(str, labels))
     groups = None if n_groups == 0 else clusters(texts, n_groups, vectors=vectors)

@@ -10,6 +10,7 @@ from pacsent.paper.document_certificate import DocumentCertificate
 from pacsent.paper.squared_certificate import SquaredCertificate
 from pacsent.paper.word_certificate import HiddenWordCertificate, WordCertificate
 from pacsent.search.search_certificate import SearchCertificate
+from pacsent.teaching.agreement import AgreementCertificate
 from pacsent.teaching.fidelity import FidelityCertificate
 
 CLASSES: dict[str, type[Certificate]] = {
@@ -26,6 +27,7 @@ CLASSES: dict[str, type[Certificate]] = {
         SquaredCertificate,
         FidelityCertificate,
         SearchCertificate,
+        AgreementCertificate,
     )
 }
 

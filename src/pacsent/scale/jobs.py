@@ -7,6 +7,7 @@ once, memory-mapped, and returns a function from texts to an `Answer`.
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,7 +68,8 @@ def text_bytes(texts: Any) -> tuple[np.ndarray, np.ndarray]:
 class Embed:
     """From texts to vectors.
 
-    `model` is the folder of a fitted method or of word vectors, or "english". For word vectors,
+    `model` is the folder of a fitted method or of word vectors, "english", or an encoder of another
+    program: its URL, or a folder of sentence-transformers. For word vectors,
     `method` is one that learns nothing from text; None for the encoder of sentences they come with,
     or SIF-sum. `params` are parameters of the method that are set after it was opened.
 
@@ -103,9 +105,10 @@ class Embed:
 
     def vectorizer(self) -> Any:
         """The fitted method."""
+        from pacsent.encoders.external_encoders import open_any
         from pacsent.encoders.methods import as_vectorizer
 
-        opened = storage.load(self.model, unknown=self.unknown)
+        opened = open_any(self.model, unknown=self.unknown)
         if self.method is not None and hasattr(opened, "stream"):
             raise ValueError("method is for word vectors. The model holds a fitted method.")
         opened = as_vectorizer(opened, self.method, source=self.model)
@@ -115,12 +118,15 @@ class Embed:
             if name not in known:
                 raise ValueError(f"{opened.method_name} takes no {name}. Leave it out.")
         opened.set_params(**{name: value for name, value in given.items() if name in known})
-        opened._validate_params()
+        if hasattr(opened, "word_vectors"):
+            opened._validate_params()
         return opened
 
     def ready(self) -> Callable:
         """The function from a list or an Arrow column of texts to an `Answer`, thread-safe."""
         vectorizer = self.vectorizer()
+        if not hasattr(vectorizer, "word_vectors"):
+            return partial(_answer_of_another, vectorizer)
         vocabulary = vectorizer.word_vectors.vocabulary
         posterior = _posterior_of(vectorizer)
 
@@ -140,6 +146,12 @@ class Embed:
     def check(self) -> None:
         """Refuse, before any file is read, a model or parameters that cannot be used."""
         self.vectorizer()
+
+
+def _answer_of_another(encoder, texts) -> Answer:
+    """The answer of an encoder of another program, which does not say what words it knows."""
+    means, variances = encoder.posterior(texts if isinstance(texts, list) else texts.to_pylist())
+    return Answer({"mean": means, "variance": variances}, 0, 0, int((~means.any(axis=1)).sum()))
 
 
 def _posterior_of(vectorizer) -> Callable:
@@ -239,4 +251,6 @@ class Predict:
 
 def _model_digest(model: str) -> str:
     """The checksum of the folder's description, which holds the checksums of its parts."""
+    if not storage.is_model_name(model):
+        return checksum_of_json({"encoder": model})
     return checksum_of_json(storage.read_config(storage.place(model)))

@@ -16,14 +16,14 @@ from pacsent._kernels.patience import Patience
 from pacsent.certificates import Certificate
 from pacsent.classify import TextClassifier
 from pacsent.encoders import SentenceVectorizer
-from pacsent.encoders.external_encoders import as_encoder, is_model_name, name_of, open_any
+from pacsent.encoders.external_encoders import as_encoder, name_of, open_any
 from pacsent.encoders.methods import as_vectorizer
 from pacsent.guarantees import AnswerRule, CertifiedClassifier
 from pacsent.lazy import imported
 from pacsent.maths.plane import main_plane
 from pacsent.paper import certificate_from_json
 from pacsent.search import Index, SearchCertificate, clusters
-from pacsent.storage import place
+from pacsent.storage import is_model_name, place
 from pacsent.text.encoded import Encoded
 from pacsent.words import WordVectors
 

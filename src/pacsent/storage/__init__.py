@@ -11,7 +11,16 @@ A model is a folder that a person can look into; nothing in it is ever executed.
 Files of other programs are in `pacsent.words.formats`.
 """
 
-from pacsent.storage.model_folder import CONFIG, PACKAGED, check_place, is_model, place, read_config
+from pacsent.storage.model_folder import (
+    CONFIG,
+    PACKAGED,
+    check_place,
+    is_model,
+    is_model_name,
+    is_url,
+    place,
+    read_config,
+)
 from pacsent.storage.saving import Saveable, State, check, load, save
 from pacsent.storage.sharing import push_to_hub
 from pacsent.storage.tensor_files import (
@@ -25,6 +34,6 @@ from pacsent.storage.tensor_files import (
 
 __all__ = [
     "CONFIG", "PACKAGED", "TENSORS", "Saveable", "State", "Tensors", "check", "check_finite",
-    "check_place", "checked_tensor", "is_model", "load", "place", "push_to_hub", "read_config",
+    "check_place", "checked_tensor", "is_model", "is_model_name", "is_url", "load", "place", "push_to_hub", "read_config",
     "read_tensors", "save", "write_tensors",
 ]  # fmt: skip

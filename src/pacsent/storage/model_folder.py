@@ -32,6 +32,15 @@ def place(path: str | os.PathLike) -> Path:
     return Path(path)
 
 
+def is_url(place: str | os.PathLike) -> bool:
+    return str(place).startswith(("http://", "https://"))
+
+
+def is_model_name(place: str | os.PathLike) -> bool:
+    """Whether `pacsent.load` opens this, and not a server or sentence-transformers."""
+    return not (is_url(place) or (Path(place) / "modules.json").exists())
+
+
 def is_model(folder: Path) -> bool:
     """Whether a folder holds something that pacsent saved."""
     try:

@@ -8,6 +8,8 @@ __getattr__, __dir__ = offer(
         "teach": "imitation",
         "certify_student": "imitation",
         "Student": "student",
+        "AgreementCertificate": "agreement",
+        "certify_agreement": "agreement",
         "FidelityCertificate": "fidelity",
         "measure_fidelity": "fidelity",
     },

@@ -171,7 +171,7 @@ def certify_student(
     Examples
     --------
     >>> from pacsent import load
-    >>> student = load("english_taught")
+    >>> student = load("english").sentences
     >>> texts = [f"{a} {b}" for a in ("red", "old", "big", "warm") for b in ("wine", "car", "dog")]
     >>> certificate = certify_student(student, texts, student.encode(texts))
     >>> bool(certificate.verify())
