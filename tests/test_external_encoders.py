@@ -1,19 +1,25 @@
 """Encoders of other programs: objects, functions, transformers, servers, stored vectors."""
 
 import json
+import pickle
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from sklearn.feature_extraction.text import HashingVectorizer
 
 import pacsent
-from pacsent import Index, TextClassifier
+from pacsent import Index, TextClassifier, make
+from pacsent.bench.datasets import Dataset
 from pacsent.certificates.mapped_encoder import MappedEncoder
+from pacsent.cli import cli
 from pacsent.encoders import ExternalEncoder, RemoteEncoder, as_encoder
 from pacsent.encoders import remote_encoder as remote
 from pacsent.paper.simulation import SETTINGS, Language
+from pacsent.scale import Embed
+from pacsent.serve.served import Sources, open_served
 
 TEXTS = ["a glass of wine", "the cat slept", "shares fell again", "a cup of tea"]
 
@@ -268,3 +274,86 @@ def test_a_function_is_certified_with_the_english_table():
     ]
     found = pacsent.certify(letters, texts, random_state=0, split=0.5)
     assert "letters" in found.encoder and found.n == 30 and found.verify()
+
+
+@pytest.fixture
+def url(server, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return server.url + "#small"
+
+
+def test_commands_take_the_address_of_an_encoder(url, tmp_path):
+    (tmp_path / "a.txt").write_text("\n".join(TEXTS))
+
+    def run(*words):
+        done = CliRunner().invoke(cli, [str(word) for word in words])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    texts = tmp_path / "a.txt"
+    run("embed", url, texts, "-o", tmp_path / "v.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "v.npy"), letters(TEXTS))
+    assert run("similar", url, texts, texts, "--quiet").split() == ["1.0000"] * 4
+    run("index", url, texts, "-o", tmp_path / "index")
+    assert "the cat slept" in run("search", tmp_path / "index", "the cat slept", "-k", 1)
+    run("map", url, texts, "-o", tmp_path / "map.html")
+    assert "a cup of tea" in (tmp_path / "map.html").read_text()
+    refused = CliRunner().invoke(cli, ["embed", url, str(texts), "--method", "PB-L2"])
+    assert refused.exit_code == 2 and "--method is for a MODEL" in refused.output
+
+
+def test_a_server_many_files_and_scores_take_any_encoder(url):
+    served = open_served(Sources(url, name="letters"))
+    assert served.about()["dimensions"] == 20
+    np.testing.assert_array_equal(served.solve(served.encode(TEXTS), TEXTS)[0], letters(TEXTS))
+    answer = Embed(url).ready()([*TEXTS, "!"])
+    np.testing.assert_array_equal(answer.columns["mean"][:4], letters(TEXTS))
+    assert answer.n_empty == 1
+    texts = [f"{word} {n}" for n in range(20) for word in ("zebra", "ghost")]
+    labels = np.array([1, 0] * 20), np.array([1, 0])
+    dataset = Dataset("toy", texts, labels[0], ["zebras", "ghosts"], labels[1], ("g", "z"), "")
+    for method in (letters, url):
+        assert pacsent.evaluate(method, dataset, seeds=(0,), Cs=(1.0,)).accuracy == 1.0
+
+
+def test_a_model_of_another_encoder_is_opened_by_the_command_with_it(url, tmp_path):
+    index = Index(ExternalEncoder(WithEncode(), name="letters"))
+    index.add(TEXTS)
+    pacsent.save(index, tmp_path / "index")
+    search = ["search", str(tmp_path / "index"), "a cup of tea", "-k", "1"]
+    assert "made with the encoder letters" in CliRunner().invoke(cli, search).output
+    assert "a cup of tea" in CliRunner().invoke(cli, [*search, "--encoder", url]).output
+
+
+class TestEnglish:
+    """The model that comes with the package: words, and a table for sentences."""
+
+    def test_it_encodes_and_compares(self, tmp_path):
+        english = pacsent.load("english")
+        cosines = english.similarity(["a sleeping kitten"], TEXTS)[0]
+        assert cosines.argmax() == 1 and english.encode(TEXTS).shape == (4, 256)
+        pacsent.save(english, tmp_path / "copy")
+        np.testing.assert_array_equal(pacsent.load(tmp_path / "copy").encode(TEXTS),
+                                      english.encode(TEXTS))  # fmt: skip
+        copied = pickle.loads(pickle.dumps(english))
+        np.testing.assert_array_equal(copied.encode(TEXTS), english.encode(TEXTS))
+
+    def test_the_table_is_opened_when_it_is_first_used_and_kept_out_of_methods(self, tmp_path):
+        english = pacsent.load("english")
+        assert not hasattr(english._sentences, "posterior")
+        pacsent.save(make("Average", english).fit([]), tmp_path / "method")
+        assert pacsent.load(tmp_path / "method").word_vectors.sentences is None
+
+    def test_other_words_encode_by_a_method(self):
+        words = pacsent.load("english").replace(sentences=None)
+        with pytest.raises(ValueError, match=r"make\('SIF-sum', words\)"):
+            words.encode(TEXTS)
+        assert as_encoder(words).method_name == "SIF-sum"
+
+    def test_search_adds_the_words_of_long_texts(self):
+        both = Index("english").vectorizer
+        short, long = both.encode(["wine", " ".join(["wine and tea"] * 20)])
+        sizes = [np.linalg.norm(v[256:]) / np.linalg.norm(v[:256]) for v in (short, long)]
+        np.testing.assert_allclose(sizes, [1 / 50, 1.0], rtol=1e-3)
+        np.testing.assert_allclose(np.linalg.norm([short, long], axis=1), 1.0, rtol=1e-5)

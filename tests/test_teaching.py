@@ -1,6 +1,7 @@
 """teach: students that imitate an encoder, and the certificate of how well they do."""
 
 import json
+import math
 import zlib
 
 import numpy as np
@@ -13,7 +14,7 @@ from pacsent import Index, load, save, teach
 from pacsent._kernels.teaching_kernels import adam_step
 from pacsent.cli import cli
 from pacsent.paper.certificate_reading import certificate_from_json
-from pacsent.teaching import FidelityCertificate, Student, measure_fidelity
+from pacsent.teaching import FidelityCertificate, Student, certify_agreement, measure_fidelity
 from pacsent.teaching.imitation import checked_vectors
 from pacsent.teaching.table_solver import Refinement, SolverOptions, batch_loss, least_squares
 from pacsent.teaching.word_pieces import learn_pieces, split
@@ -384,3 +385,27 @@ def test_the_packaged_student_knows_what_sentences_mean():
     cosines = vectors @ vectors.T
     assert vectors.shape == (3, 256) and cosines[0, 1] > 0.4 > cosines[0, 2]
     assert student.encode(["supercalifragilisticexpialidocious"]).any()  # by its pieces
+
+
+class _Says:
+    """A classifier that gives the same answers to everything but some words."""
+
+    def __init__(self, *others):
+        self.others = others
+
+    def predict(self, texts):
+        return np.array([1 if text in self.others else 0 for text in texts])
+
+
+def test_agreement_is_certified_and_copies_count_once():
+    texts = [f"text {n}" for n in range(100)]
+    found = certify_agreement(_Says(), _Says("text 3", "text 4"), [*texts, *texts])
+    assert (found.n, found.n_errors, found.n_duplicates) == (100, 2, 100)
+    # the chance of at most 2 different answers of 100 is delta at the bound
+    p = found.bound
+    tail = sum(math.comb(100, k) * p**k * (1 - p) ** (100 - k) for k in range(3))
+    assert tail == pytest.approx(0.05, abs=1e-6) and found.verify()
+    assert "at least 0.938" in found.sentence()
+    assert certificate_from_json(found.to_json()) == found
+    with pytest.raises(ValueError, match="at least one text"):
+        certify_agreement(_Says(), _Says(), [])

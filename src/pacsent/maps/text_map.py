@@ -48,8 +48,9 @@ def make_map(
 ) -> TextMap:
     """Place texts on the plane on which the directions of their vectors differ most.
 
-    `encoder` is anything that `pacsent.encoders.as_encoder` takes. `layout` "umap" or "tsne" (extra `[maps]`) adds places that keep near texts near. `n_groups` is
-    the number of groups that `clusters` makes and names; None chooses it, 0 makes none.
+    `encoder` is anything that `pacsent.encoders.as_encoder` takes. `layout` "umap" or "tsne" (extra
+    `[maps]`) adds places that keep near texts near. `n_groups` is the number of groups
+    that `clusters` makes and names; None chooses it, 0 makes none.
 
     >>> made = make_map("english", ["red wine", "white wine", "a cat"])
     >>> made.places.shape

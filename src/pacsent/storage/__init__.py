@@ -34,6 +34,6 @@ from pacsent.storage.tensor_files import (
 
 __all__ = [
     "CONFIG", "PACKAGED", "TENSORS", "Saveable", "State", "Tensors", "check", "check_finite",
-    "check_place", "checked_tensor", "is_model", "is_model_name", "is_url", "load", "place", "push_to_hub", "read_config",
-    "read_tensors", "save", "write_tensors",
+    "check_place", "checked_tensor", "is_model", "is_model_name", "is_url", "load", "place",
+    "push_to_hub", "read_config", "read_tensors", "save", "write_tensors",
 ]  # fmt: skip
