@@ -35,7 +35,7 @@ PACKAGES = {
         "encoders", "storage", "text", "threads", "words",
     },
     "labelling": {"classify", "files", "guarantees", "maps", "maths", "storage", "text"},
-    "maps": {"files", "maths", "search", "text"},
+    "maps": {"encoders", "files", "maths", "search", "text"},
     "paper": {
         "certificates", "encoders", "guarantees", "maths", "progress", "search", "teaching",
         "text", "words",
