@@ -34,6 +34,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
+import target_data
 from harness import finish, parser_for
 from pacsent import CertifiedClassifier, TextClassifier, certify_predictions
 from pacsent.bench import datasets
@@ -244,7 +245,7 @@ def of_groups(known, pool, true, rng):
 
 @cache
 def fixed_labels(data):
-    found = datasets.load_targets("goemotions", data)
+    found = target_data.load_targets("goemotions", data)
     order = np.random.default_rng(0).permutation(len(found.texts["train"]))
     fit, rest = order[:3000], order[3000:6000]
     has = found.targets["train"]
@@ -257,7 +258,7 @@ def fixed_labels(data):
 
 @cache
 def fixed_numbers(data):
-    found = datasets.load_targets("imdb stars", data)
+    found = target_data.load_targets("imdb stars", data)
     order = np.random.default_rng(0).permutation(len(found.texts["train"]))
     texts, stars = found.texts["train"], found.targets["train"]
     fit, rest = order[:1000], order[1000:4000]

@@ -208,7 +208,7 @@ WIDE_SCALES = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 
 
 def constants(given):
-    data = datasets.load_targets("imdb stars", given.data)
+    data = target_data.load_targets("imdb stars", given.data)
     own = TextRegressor()
     table = []
     for n in (250, 1000, 4000) if given.n is None else (given.n,):
