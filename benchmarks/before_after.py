@@ -58,19 +58,19 @@ all_ = lambda: make("w-PB-neg", words, random_state=0).fit(texts)
 units = len(texts)
 """,
     "CSV to Parquet, rows/s": """
-csv = folder + "/texts.csv"
+csv, texts = folder + "/texts.csv", invented(20_000)
 with open(csv, "w") as file:
     file.write("id,text\\n")
-    file.writelines(f"{i},{text}\\n" for i, text in enumerate(invented(20_000)))
+    file.writelines(f"{i},{text}\\n" for i, text in enumerate(texts))
 few = all_ = lambda: embedded(csv)
-units = 20_000
+units = len(texts)
 """,
     "Parquet to Parquet, rows/s": """
 import pyarrow as pa, pyarrow.parquet as pq
-table = folder + "/texts.parquet"
-pq.write_table(pa.table({"id": range(20_000), "text": invented(20_000)}), table)
+table, texts = folder + "/texts.parquet", invented(20_000)
+pq.write_table(pa.table({"id": range(len(texts)), "text": texts}), table)
 few = all_ = lambda: embedded(table)
-units = 20_000
+units = len(texts)
 """,
     "classifier, texts fitted/s": """
 from pacsent import TextClassifier
