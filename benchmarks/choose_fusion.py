@@ -15,8 +15,9 @@ import re
 import numpy as np
 
 from harness import finish, parser_for
-from pacsent import load, make
+from pacsent import make
 from pacsent.bench import datasets
+from pacsent.encoders import as_encoder
 from pacsent.maths.arrays import unit_rows
 from pacsent.search import lexical
 from pacsent.search.chunking import sentences
@@ -132,7 +133,7 @@ def quality(scores, right) -> float:
 def encoders():
     return {
         "SIF-sum": make("SIF-sum", "english", on_empty="ignore").fit([]),
-        "taught": load("english_taught"),
+        "taught": as_encoder("english"),
     }
 
 

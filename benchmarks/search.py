@@ -26,6 +26,7 @@ import numpy as np
 from harness import finish, parser_for, wikipedia
 from pacsent import Index, make
 from pacsent.bench import datasets
+from pacsent.encoders.external_encoders import as_search_encoder
 from pacsent.search import faiss_index
 from pacsent.search.index import _best_rows
 
@@ -83,7 +84,7 @@ def hybrid(options):
 
     table: dict = {}
     for task, queries, texts, right in tasks(options.data, "test"):
-        for name, encoder in encoders().items():
+        for name, encoder in {**encoders(), "english": as_search_encoder("english")}.items():
             for how, share in (("vectors", False), ("BM25", 1.0), ("both", True)):
                 index = Index(encoder, "exact", lexical=share)
                 index.add(texts)
@@ -98,7 +99,7 @@ def hybrid(options):
     gains = {
         f"{task}, {encoder}": table[f"both, {encoder}"][task]
         - max(table[f"vectors, {encoder}"][task], table["BM25"][task])
-        for encoder in encoders()
+        for encoder in (*encoders(), "english")
         for task in rows[0]
         if task != "hits by"
     }

@@ -293,3 +293,39 @@ def test_a_hostile_text_is_only_text_in_an_explanation(chromium, tmp_path, text)
     words = text.encode("utf-8", "replace").decode().split()
     assert words[0] in page.inner_text("body")
     assert page.evaluate("window.hacked") is None and page.problems == []
+
+
+def test_points_are_drawn_around_named_and_exported(chromium, tmp_path):
+    vectorizer = make("SIF-sum", "english", on_empty="ignore").fit([])
+    kinds = ("red wine and beer", "a sleeping cat", "the bank lost money", "zzqx")
+    texts = [f'{kind} "{i}", again' for i in range(15) for kind in kinds]
+    made = make_map(vectorizer, texts, n_groups=3)._replace(
+        other=np.random.default_rng(0).normal(size=(60, 2)), layout="umap"
+    )
+    write_html(made, tmp_path / "map.html")
+    page = shown(chromium, tmp_path / "map.html")
+    assert page.evaluate("document.querySelectorAll('.map-names span').length") == 3
+    assert page.evaluate("[map.x[0], DATA.other.x[0]]")[0] == pytest.approx(
+        made.other[0, 0], abs=1e-3
+    )
+    page.select_option("#layout", "principal plane")
+    assert page.evaluate("map.x[0]") == pytest.approx(made.places[0, 0], abs=1e-3)
+    assert page.is_disabled("#export")
+    page.click("#select")
+    box = page.locator("#map").bounding_box()
+    page.mouse.move(box["x"] + 2, box["y"] + 2)
+    page.mouse.down()
+    for x, y in ((1, 0), (1, 1), (0, 1)):
+        page.mouse.move(
+            box["x"] + 2 + x * (box["width"] - 4), box["y"] + 2 + y * (box["height"] - 4)
+        )
+    page.mouse.up()
+    until(page, "!document.querySelector('#export').disabled")
+    assert page.inner_text("#count") == "60 selected"
+    with page.expect_download() as download:
+        page.click("#export")
+    import csv
+
+    with open(download.value.path(), newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["row", "group", "text"] and [row[2] for row in rows] == texts

@@ -14,7 +14,7 @@ from pacsent.text.texts import as_texts
 from pacsent.threads import n_cores
 
 _MANY = 20_000  # texts from which on k-means learns from parts of them
-_COMMON = 0.2  # share of all texts; a word of more texts names no group
+_COMMON = 0.1  # share of all texts; a word of more texts names no group
 
 
 class Clusters(NamedTuple):
@@ -49,7 +49,7 @@ def clusters(
 
     The groups are those of k-means on unit vectors. A word's weight in a group is its share of the
     group's words times ln(1 + mean words of a group / occurrences in all texts), the c-tf-idf of
-    BERTopic; words of a fifth of all texts or more are left out.
+    BERTopic; words of more than a tenth of all texts are left out.
 
     Parameters
     ----------

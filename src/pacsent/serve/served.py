@@ -82,13 +82,15 @@ class Served:
         if self.vectorizer is not None:
             if self.is_fast and not hasattr(self.vectorizer, "n_sentences_"):
                 self.vectorizer.fit([])
+            self.n_dims = int(self.vectorizer._n_features_out)  # makes several encoders ready
             self.vocabulary: Any = _AnyWords()
-            self.encode, self._prepared = self.vocabulary.encode, None
-            if self.is_fast:
-                self.vocabulary = self.vectorizer.word_vectors.vocabulary
-                self.encode = self.vocabulary.encoder()
-                self._prepared = self.vectorizer.prepared()
-            self.n_dims = int(self.vectorizer._n_features_out)
+            self.encode = self.vocabulary.encode
+            for one in getattr(self.vectorizer, "encoders_", [self.vectorizer]):
+                if isinstance(one, SentenceVectorizer):  # the words that the first of several knows
+                    self.vocabulary = one.word_vectors.vocabulary
+                    self.encode = self.vocabulary.encoder()
+                    break
+            self._prepared = self.vectorizer.prepared() if self.is_fast else None
         self.explainer: Any = getattr(classifier, "estimator_", classifier)
         if self.explainer is not None:
             self.explainer.set_params(n_jobs=1)

@@ -29,8 +29,8 @@ async function showWords(text) {
     return [shown, made("span", known ? "" : " (unknown)", "skip"), document.createTextNode(" ")];
   }));
   const known = words.filter(word => word.known).length;
-  const spread = variance === null ? "The text has no vector, because no word is known."
-    : variance === 0 ? "This method gives a vector without a variance."
+  const spread = variance === null && !known ? "The text has no vector, because no word is known."
+    : !variance ? "This method gives a vector without a variance."
     : `The posterior has the standard deviation ${Math.sqrt(variance).toPrecision(3)} in each of ${about.dimensions} dimensions.`;
   $("spread").textContent = words.length ? `${percent(known / words.length)} of ${words.length} words are known. ${spread}` : "The text is empty.";
 }
