@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness import finish, parser_for
+from harness import RESULTS, finish, parser_for
 from pacsent.threads import n_cores
 
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
@@ -175,10 +175,16 @@ def main():
     parser.add_argument("--threads", action="store_true", help="training by threads instead")
     parser.add_argument("--n-words", type=int, default=5_000_000, help="with --threads")
     parser.add_argument("--no-figures", action="store_true")
+    parser.add_argument("--draw", action="store_true", help="the figures of a saved result only")
     parser.add_argument("--one", help="for the script's own use")
     given = parser.parse_args()
     if given.one:
         measure(*json.loads(given.one))
+        return
+    if given.draw:
+        saved = json.loads((RESULTS / "growth" / f"{given.name}.json").read_text())["rows"]
+        for part in UNITS:
+            draw(part, [row for row in saved if row["part"] == part])
         return
     os.environ.setdefault("OPENBLAS_NUM_THREADS", str(n_cores()))
     if given.threads:
