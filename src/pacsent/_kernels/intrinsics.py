@@ -8,7 +8,7 @@ test runs against the newest ones. With NUMBA_DISABLE_JIT each is a plain functi
 import os
 import time
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import config
@@ -393,7 +393,7 @@ def look(typing_context, array, row, column):
 
 
 if config.DISABLE_JIT:
-    let_through = partial(time.sleep, 0)  # let another thread have the processor
+    let_through: Any = partial(time.sleep, 0)  # let another thread have the processor
 elif hasattr(os, "sched_yield"):
     let_through = types.ExternalFunction("sched_yield", types.int32())
 else:
