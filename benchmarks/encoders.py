@@ -251,7 +251,7 @@ def precision_at_ten(encoder, name, data):
 def guarantee(encoder, name, data):
     """The certificate of `certify`, with the risk on documents that nothing used."""
     texts = labelled(name, data)[0][:N_POOL]
-    mapped = not hasattr(encoder, "names")
+    mapped = not getattr(encoder, "names", None)
     options = {"split": 0.5} if mapped else {}
     return certify(encoder, texts, holdout=1 / 3, random_state=0, n_jobs=1, **options)
 

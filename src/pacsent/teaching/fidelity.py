@@ -162,21 +162,12 @@ def measure_fidelity(
     name: str = "the teacher",
     n_duplicates: int = 0,
 ) -> FidelityCertificate:
-    """Certify how near a student's vectors are to its teacher's.
+    """Certify how near a student's vectors are to its teacher's, of the same texts.
 
     The first half of the texts are the collection in which neighbours are looked for, the second
-    half the queries. Both must be in an order that does not depend on the vectors.
-
-    Parameters
-    ----------
-    taught, teacher : array, shape (n_texts, n_dims)
-        Vectors of the same texts, on which the student was not taught. A row of zeros has cosine 0.
-    delta : float, default=0.05
-        Probability that the guarantee fails.
-    name : str
-        What the teacher is called.
-    n_duplicates : int
-        Copies that were left out.
+    half the queries. They must be in an order that does not depend on the vectors, and the student
+    must not have been taught on them. A row of zeros has cosine 0. `name` is what the teacher is
+    called, `n_duplicates` the number of copies that were left out.
     """
     taught, teacher = (unit_rows(np.asarray(x, dtype=np.float32)) for x in (taught, teacher))
     cosines = np.einsum("ij,ij->i", taught, teacher, dtype=float)

@@ -157,19 +157,9 @@ def certify_student(
 ) -> FidelityCertificate:
     """Certify a student on texts that it was not taught on, in random order.
 
-    Parameters
-    ----------
-    student : Student
-    texts : iterable of str
-        All different. The first half is the collection in which neighbours are looked for.
-    vectors : array, shape (n_texts, n_dims)
-        The teacher's vectors.
-    delta : float, default=0.05
-    n_duplicates : int
-        Copies that were left out, for the report.
+    The texts are all different; `vectors` are the teacher's, (n_texts, n_dims). The first half is
+    the collection in which neighbours are looked for.
 
-    Examples
-    --------
     >>> from pacsent import load
     >>> student = load("english").sentences
     >>> texts = [f"{a} {b}" for a in ("red", "old", "big", "warm") for b in ("wine", "car", "dog")]

@@ -35,24 +35,10 @@ _WARM_UP = 100  # steps in which the rate rises
 class SolverOptions:
     """How the table is learned.
 
-    Attributes
-    ----------
-    n_epochs : int, default=3
-        Passes over the texts of the second step.
-    batch_size : int, default=1024
-        Texts that are compared with each other in one step.
-    rate : float, default=0.001
-        Largest size of a step; it falls to 0 along a cosine.
-    inverse_temperature : float, default=20.0
-        Multiplies the cosines before the softmax. Larger values look at nearer neighbours.
-    ridge : float, default=1.0
-        Weight of the prior in the first step, in texts.
-    n_iterations : int, default=10
-        Iterations of conjugate gradients.
-    random_state : int, default=0
+    `n_epochs` passes in batches of `batch_size` texts, the largest step `rate`, cosines times
+    `inverse_temperature` before the softmax; before that `n_iterations` of conjugate gradients with
+    a prior that counts as much as `ridge` texts.
 
-    Examples
-    --------
     >>> SolverOptions(n_epochs=2).batch_size
     1024
     """
@@ -122,25 +108,9 @@ def least_squares(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of the words' Gaussian posteriors under the squared loss.
 
-    Parameters
-    ----------
-    encoded : Encoded
-        Texts, each with a known word.
-    targets : array, shape (n_texts, n_dims)
-        The teacher's vectors, of any length.
-    prior : array, shape (n_words, n_dims), float32 or float64
-        Means of the prior.
-    advance : callable
-        Called with the number of texts after every block.
+    `targets` are the teacher's vectors of texts that each have a known word, `prior` the means of
+    the prior, (n_words, n_dims). The variances, (n_words,), are from the diagonal of the precision.
 
-    Returns
-    -------
-    means : array, shape (n_words, n_dims)
-    variances : array, shape (n_words,)
-        Of each number of a word's vector, from the diagonal of the precision matrix.
-
-    Examples
-    --------
     >>> encoded = Encoded(np.array([0, 1], np.int32), np.arange(3), np.zeros(2, np.int64))
     >>> options = SolverOptions(ridge=1.0, n_iterations=2)
     >>> least_squares(encoded, np.eye(2), np.zeros((2, 2)), options)[0]
@@ -200,17 +170,8 @@ def batch_loss(
 
         mean over s of  1 - y_s.t_s + KL(softmax_r of b t_s.t_r || softmax_r of b y_s.y_r),  r != s
 
-    Parameters
-    ----------
-    x : array, shape (n, n_dims)
-        Sums of word vectors; y = x / |x|.
-    t : array, shape (n, n_dims)
-        The teacher's unit vectors.
-    inverse_temperature : float
-        b.
+    x are the sums, y = x / |x|, t the teacher's unit vectors, b the inverse temperature.
 
-    Examples
-    --------
     >>> x = np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     >>> loss, gradient = batch_loss(x, x / np.linalg.norm(x, axis=1, keepdims=True), 20.0)
     >>> round(loss, 12), gradient.shape
@@ -241,19 +202,9 @@ def _log_softmax(scores: np.ndarray) -> np.ndarray:
 
 
 class Refinement:
-    """The second step: Adam over batches, epoch by epoch.
+    """The second step: Adam over batches, epoch by epoch, on `table`, which is changed in place.
 
-    Parameters
-    ----------
-    table : array, shape (n_words, n_dims), float32
-        Where it starts; changed in place.
-    n_texts : int
-    options : SolverOptions
-
-    Attributes
-    ----------
-    epoch : int
-        Epochs done. With the three tables it is all that a checkpoint needs.
+    `epoch` is the number of epochs done; with the three tables it is all that a checkpoint needs.
     """
 
     def __init__(self, table: np.ndarray, n_texts: int, options: SolverOptions):

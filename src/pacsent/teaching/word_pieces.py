@@ -38,17 +38,9 @@ def split(word: str, starts: Collection[str], pieces: Collection[str]) -> list[s
 def learn_pieces(rare: Iterable[tuple[str, int]], known: Iterable[str], n_pieces: int) -> list[str]:
     """Pieces for words outside the vocabulary, most used first, with their mark.
 
-    Parameters
-    ----------
-    rare : iterable of (word, count)
-        Words outside the vocabulary, most frequent first.
-    known : iterable of str
-        Words of the vocabulary.
-    n_pieces : int
-        How many pieces to keep. Every letter that continues a rare word is kept besides.
+    `rare` are words outside the vocabulary with their counts, most frequent first. Besides
+    `n_pieces`, every letter that continues a rare word is kept.
 
-    Examples
-    --------
     >>> learn_pieces([("tourism", 2), ("tourists", 2), ("artists", 1)], {"tour", "art"}, 20)[:2]
     ['##ists', '##ism']
     """
