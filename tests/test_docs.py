@@ -118,6 +118,7 @@ def test_every_option_has_help():
         pytest.param("docs/make_outputs.py", marks=pytest.mark.slow),
         "docs/make_readme.py",
         "docs/make_which.py",
+        "docs/make_encoders.py",
         "docs/make_front.py",
     ],
 )

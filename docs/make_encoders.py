@@ -1,0 +1,87 @@
+"""Write the comparison of docs/encoders.md and its figure from result files; `--check` compares."""
+
+import argparse
+import json
+import re
+from pathlib import Path
+
+from pacsent.text.drawing import Panel, sheet, text
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE, PICTURE = ROOT / "docs" / "encoders.md", ROOT / "docs" / "figures" / "encoders.svg"
+BLOCK = re.compile(r"<!-- encoders -->\n.*?<!-- /encoders -->\n", re.S)
+SETS = ("subj", "imdb", "20news", "books")
+
+
+def rows_of(benchmark: str, name: str) -> list[dict]:
+    path = RESULTS / benchmark / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def comparison() -> str:
+    vectors = rows_of("encoders", "two-cores")
+    classes = rows_of("encoders", "16-cores-classify")
+    parts = ["<!-- encoders -->\n"]
+    if vectors:
+        head = ["encoder", "STS-B test", "20news p@10", "books p@10", "texts/s", "MB"]
+        parts.append(table(head, [
+            [row["encoder"], f"{100 * row['STS-B test']:.1f}", f"{row['20news p@10']:.3f}",
+             f"{row['books p@10']:.3f}", f"{row['texts/s']:,.0f}", f"{row['MB']:.0f}"]
+            for row in vectors
+        ]))  # fmt: skip
+        parts.append("\nThe guarantee about what follows (certified / on fresh documents):\n\n")
+        parts.append(table(["encoder", *SETS], [
+            [row["encoder"], *(f"{row[f'{s} bound']:.3f} / {row[f'{s} risk']:.3f}" for s in SETS)]
+            for row in vectors
+        ]))  # fmt: skip
+    if classes:
+        numbers = [k.split()[1] for k in classes[0] if k.startswith("error, ")]
+        parts.append("\nErrors of `TextClassifier` by the number of labels (certified):\n\n")
+        parts.append(table(["set", "encoder", *numbers], [
+            [row["set"], row["encoder"],
+             *(f"{row[f'error, {n} labels']:.3f} ({row[f'certified, {n}']:.3f})" for n in numbers)]
+            for one in SETS for row in classes if row["set"] == one
+        ]))  # fmt: skip
+    if vectors and classes:
+        parts.append("\n![Accuracy against texts a second](figures/encoders.svg)\n")
+    return "".join([*parts, "<!-- /encoders -->\n"])
+
+
+def picture() -> str:
+    """Mean accuracy with 100 labels against texts a second."""
+    classes = rows_of("encoders", "16-cores-classify")
+    points = []
+    for row in rows_of("encoders", "two-cores"):
+        found = [1 - c["error, 100 labels"] for c in classes if c["encoder"] == row["encoder"]]
+        if found:
+            points.append((row["texts/s"], sum(found) / len(found), row["encoder"]))
+    if not points:
+        return ""
+    xs, ys, _ = zip(*points)
+    panel = Panel((60, 40, 460, 250), (min(xs) / 2, max(xs) * 2),
+                  (min(ys) - 0.02, max(ys) + 0.02), True)  # fmt: skip
+    panel.axes("texts a second, one core", "accuracy, 100 labels, mean of four sets")
+    panel.dots(xs, ys, "a", 4)
+    for x, y, name in points:
+        panel.says(x, y + 0.004, name, "a")
+    title = "Accuracy of a classifier with 100 labels against texts a second, by encoder"
+    return sheet(560, 340, title, [text(12, 24, title, "quiet"), *panel.parts])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    page = PAGE.read_text(encoding="utf-8")
+    made, drawn = BLOCK.sub(lambda _: comparison(), page), picture()
+    if parser.parse_args().check:
+        same = made == page and (not drawn or PICTURE.read_text(encoding="utf-8") == drawn)
+        raise SystemExit(0 if same else "docs/encoders.md is out of date: make pages")
+    PAGE.write_text(made, encoding="utf-8")
+    if drawn:
+        PICTURE.write_text(drawn, encoding="utf-8")
