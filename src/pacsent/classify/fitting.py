@@ -460,7 +460,8 @@ def growth(X: sparse.csr_matrix, folds: np.ndarray | None) -> np.ndarray:
     row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     n_rows = np.bincount(X.indices, minlength=X.shape[1])
     known = (n_rows > 1)[X.indices]
-    for fold in () if folds is None else np.unique(folds):
+    folds = np.zeros(0) if folds is None else folds
+    for fold in np.unique(folds):
         inside = np.flatnonzero(folds[row] == fold)
         own = np.bincount(X.indices[inside], minlength=X.shape[1])
         known[inside] = (n_rows > own)[X.indices[inside]]

@@ -4,7 +4,6 @@ Every label has its own calibrated probability, sigmoid(slope * f + shift), and 
 `mixed_thresholds`.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,7 +134,7 @@ def encoded_sets(labels: LabelMatrix) -> tuple[np.ndarray, np.ndarray]:
     return classes, has
 
 
-def known_sets(classes: Sequence | None, labels: Any, n_texts: int, n_labels: int) -> np.ndarray:
+def known_sets(classes: Any, labels: Any, n_texts: int, n_labels: int) -> np.ndarray:
     """Whether each text has each label of `classes`, (n_texts, n_labels) of bool.
 
     The columns of a matrix without names are the classes in order. Without classes, any matrix is

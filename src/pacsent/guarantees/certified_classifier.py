@@ -194,7 +194,7 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
         """Certify by these rows, and calibrate on one of each unit, or of each group."""
         found = self.answers(X)
         units = units_of(X)
-        how = {
+        how: dict[str, Any] = {
             "units": units, "group_of": group_of, "delta": self._delta(None),
             "n_candidates": self.n_candidates, "seed": self.seed_,
         }  # fmt: skip
@@ -330,9 +330,9 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
             self._delta(delta),
         )
         known = tested.labels, np.exp(tested.log_proba)
-        if false_negatives is not None:
+        if false_discoveries is None:
             return multilabel_thresholds.control_false_negatives(
-                *known, error=false_negatives, delta=delta
+                *known, error=false_negatives or 0.0, delta=delta
             )
         plan = self.out_of_fold_.labels, np.exp(self.out_of_fold_.log_proba)
         return multilabel_thresholds.control_false_discoveries(

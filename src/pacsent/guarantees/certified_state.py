@@ -46,8 +46,8 @@ def from_arrays(state: Any, estimator: Any) -> dict[str, Any]:
     log_proba = checked_tensor(state, "calibration.log_proba", np.float64, shape)
     shape = len(labels), len(MONITORS)
     monitors = checked_tensor(state, "calibration.monitors", np.float64, shape, low=-1)
-    kind = MultilabelCertificate if several else ErrorCertificate
-    certificate = kind.from_dict(described["certificate"])
+    of: Any = MultilabelCertificate if several else ErrorCertificate
+    certificate = of.from_dict(described["certificate"])
     certificate.verify()
     return {
         "estimator_": estimator,

@@ -72,8 +72,8 @@ def certify(
     """
     found = unseen(classifier, X, y, overlap, groups)
     said = asked(classifier, found.X, found.classes).labels
-    noted = {"provenance": found.provenance, "exchangeable": note_of(checked)}
-    how = {
+    noted: dict[str, Any] = {"provenance": found.provenance, "exchangeable": note_of(checked)}
+    how: dict[str, Any] = {
         "units": units_of(found.X), "group_of": found.groups, "delta": delta,
         "n_candidates": n_candidates, "seed": random_state,
     }  # fmt: skip
