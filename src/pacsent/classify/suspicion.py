@@ -12,7 +12,6 @@ from pacsent.classify.near_duplicates import text_units
 from pacsent.text.texts import as_texts
 
 _FOLDS = 5
-_ROUNDS = 2  # the second is fitted without the labels that the first suspects
 _COPIES = 1.0  # nats that every near-duplicate with another label adds
 
 
@@ -46,8 +45,7 @@ def suspicious_labels(
     Every text gets probabilities from a classifier that was fitted on other texts (five folds, with
     near-duplicates in one). A label is suspicious where another class is likelier, each class
     compared with the probability that its own texts usually get (confident learning, Northcutt et
-    al. 2021). Then everything is done again with classifiers that are fitted without the labels
-    suspected so far. A near-duplicate with another label makes a label suspicious as well.
+    al. 2021). A near-duplicate with another label makes a label suspicious as well.
 
     Parameters
     ----------
@@ -72,12 +70,8 @@ def suspicious_labels(
     texts = as_texts(texts)
     classes, y = inputs.encoded_labels(labels, texts)
     units = text_units(texts)
-    trusted = np.ones(y.size, bool)
-    log_p = np.zeros((y.size, classes.size))
-    for _ in range(_ROUNDS):
-        log_p = left_out_log_proba(texts, y, units, trusted, model, random_state)
-        score, other = _odds(log_p, y)
-        trusted = score <= 0
+    log_p = left_out_log_proba(texts, y, units, model, random_state)
+    score, other = _odds(log_p, y)
     n_other, votes = _copies(units, y, classes.size)
     among = np.where(votes > 0, np.log(np.maximum(votes, 1)), -np.inf)
     suggested = np.where(n_other > 0, np.where(score > 0, other, among.argmax(axis=1)), other)
@@ -97,14 +91,12 @@ def left_out_log_proba(
     texts: Sequence[str],
     y: np.ndarray,
     units: np.ndarray,
-    trusted: np.ndarray,
     model: Any = None,
     random_state: int = 0,
 ) -> np.ndarray:
     """Log-probabilities of all classes for every text, by models fitted on other folds.
 
-    Texts of a unit are in one fold. Only texts in `trusted` are fitted on; a class that has fewer
-    than two of them there keeps all of its texts, and has probability 0 where it has fewer still.
+    Texts of a unit are in one fold. A class that has fewer than two texts to fit has probability 0.
     """
     model = TextClassifier("english") if model is None else model
     rng = np.random.default_rng(random_state)
@@ -114,7 +106,7 @@ def left_out_log_proba(
     log_p = np.full((y.size, n_classes), np.log(1e-9))
     for fold in range(_FOLDS):
         tested = np.flatnonzero(folds == fold)
-        fitted = np.flatnonzero((folds != fold) & _kept(y, trusted, folds != fold, n_classes))
+        fitted = np.flatnonzero(folds != fold)
         counts = np.bincount(y[fitted], minlength=n_classes)
         fitted = fitted[counts[y[fitted]] >= 2]
         known = np.unique(y[fitted])
@@ -129,12 +121,6 @@ def left_out_log_proba(
         proba = np.asarray(one.predict_proba([texts[i] for i in tested]), np.float64)
         log_p[np.ix_(tested, known)] = np.log(np.maximum(proba, 1e-9))
     return log_p
-
-
-def _kept(y, trusted, rest, n_classes):
-    """Texts that are trusted, and all of a class that would have fewer than two."""
-    few = np.bincount(y[trusted & rest], minlength=n_classes) < 2
-    return trusted | few[y]
 
 
 def _odds(log_p: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
