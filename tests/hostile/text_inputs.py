@@ -287,6 +287,13 @@ def _certified_student(texts):
     return str(certify_student(_student(), texts, _lengths(TEXTS)))
 
 
+def _agreed(texts):
+    from pacsent.teaching import certify_agreement
+
+    one = classifier().estimator_
+    return certify_agreement(one, one, texts).n
+
+
 def _vocabulary(method):
     def run(texts):
         found = getattr(words().vocabulary, method)(texts)
@@ -318,12 +325,13 @@ TABLE: dict[str, Call] = {
         for name in ("fit", "fit_transform", "transform", "encode", "posterior", "stream")
     },
     **{
-        f"encoders.ExternalEncoder.{name}": Call(
+        f"encoders.AnyEncoder.{name}": Call(
             lambda texts, name=name: getattr(external(), name)(texts)
         )
         for name in ("encode", "transform")
     },
-    "encoders.ExternalEncoder.posterior": Call(lambda texts: external().posterior(texts)[0]),
+    "encoders.AnyEncoder.posterior": Call(lambda texts: external().posterior(texts)[0]),
+    "encoders.AnyEncoder.stream": Call(lambda texts: [v for v, _ in external().stream(texts)]),
     "encoders.SentenceVectorizer.sample": Call(
         lambda texts: average().sample(texts, random_state=0), tokens=True
     ),
@@ -348,6 +356,7 @@ TABLE: dict[str, Call] = {
     },
     "teaching.teach": Call(lambda texts: _taught(texts).encode(OTHERS)),
     "teaching.certify_student": Call(_certified_student),
+    "teaching.certify_agreement": Call(_agreed),
     "classify.TextClassifier.fit": Call(_classified),
     **{
         f"classify.TextClassifier.{name}": Call(
@@ -440,13 +449,13 @@ TABLE: dict[str, Call] = {
 
 NOT_TEXTS = {
     "encoders.ExternalEncoder.fit": "learns nothing and looks at nothing",
-    "encoders.RemoteEncoder.encode": "needs a server; ExternalEncoder.encode calls it",
+    "encoders.RemoteEncoder.encode": "needs a server; AnyEncoder.encode calls it",
     "certificates.ContinuationCertificate.made_again": "called by verify",
     "serve.Served.n_tokens": "texts of a request, which its schema has checked",
     "serve.Served.solve": "texts of a request, which its schema has checked",
     "text.as_sentences": "its callers look at the elements",
     "text.pieces": "a Source",
-    "words.WordVectors.encode": "its sentences.encode, which is ExternalEncoder's",
+    "words.WordVectors.encode": "its sentences.encode, which is SentenceVectorizer's",
     "words.WordVectors.most_similar": "a word or a vector",
 }
 
