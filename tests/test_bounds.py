@@ -292,3 +292,23 @@ class TestMistakes:
             bounds.binomial_tail(7, 5, 0.05)
         with pytest.raises(TypeError, match="kl must be a finite number of nats"):
             bounds.maurer(0.1, "five", 200, 0.05)
+
+    def test_no_room_leaves_the_risk_itself(self):
+        assert bounds.kl_inverse(1.0, 0.0, upper=False) == 1.0
+        assert bounds.kl_inverse(0.0, 0.0) == 0.0
+
+    def test_any_lam_of_thiemann_is_allowed_and_the_best_one_is_taken(self):
+        best = bounds.thiemann(0.1, 5, 200, 0.05)
+        others = [bounds.thiemann(0.1, 5, 200, 0.05, lam=lam) for lam in (0.2, 0.5, 1.0, 1.9)]
+        assert best <= min(others) and len(set(others)) == 4
+
+    def test_the_complexity_of_the_squared_loss_is_never_below_its_formula(self):
+        lam, variance, n, n_dims, distances, delta = 2.0, 0.5, 100, 3, (1.5, 2.5, 4.0), 0.05
+        with mpmath.workdps(40):
+            scale = mpmath.mpf(lam) ** 2 * variance / n
+            largest = scale * distances[2] / n
+            kappa = (5 * mpmath.sqrt(5) - 11) / 4
+            exact = -mpmath.log(delta) + kappa * mpmath.mpf(lam) ** 2 * distances[1] / n
+            exact += n_dims * scale * distances[0] * -mpmath.log1p(-largest) / largest / 2
+            found = bounds.squared_loss_complexity(lam, n, delta, variance, n_dims, distances)
+            assert exact < found < exact * (1 + mpmath.mpf("1e-9"))
