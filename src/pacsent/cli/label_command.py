@@ -262,13 +262,13 @@ def report(model, data, output, curve, overwrite, as_json, quiet, **given):
 
     from pacsent.classify import learning_curve
     from pacsent.classify.diagnostics import report as made
-    from pacsent.cli.classify_commands import _classifier, _labels_of, _text_classifier
+    from pacsent.cli.classify_commands import _classifier, _label_of, _text_classifier
     from pacsent.files import check_output
 
     check_output(_page_path(output), [data, model], overwrite=overwrite)
     classifier = _classifier(model)
     texts, labels, _ = read_labelled(data, given, quiet)
-    labels = _labels_of(classifier, labels)
+    labels = [_label_of(classifier, one) for one in labels]
     line = None
     if curve:
         line = learning_curve(texts, labels, model=clone(_text_classifier(classifier)))
