@@ -33,6 +33,7 @@ def place(path: str | os.PathLike) -> Path:
 
 
 def is_url(place: str | os.PathLike) -> bool:
+    """Whether this is the address of a server."""
     return str(place).startswith(("http://", "https://"))
 
 

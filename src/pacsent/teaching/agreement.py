@@ -23,6 +23,12 @@ class AgreementCertificate(Certificate):
         Upper bound on the share of new texts to which they give different answers.
     n_errors : int
         Texts, of the n, to which they gave different answers.
+
+    Examples
+    --------
+    >>> one = AgreementCertificate(bound=0.26, delta=0.05, n=10, n_errors=0)
+    >>> round(one.agreement_bound, 2)
+    0.74
     """
 
     kind: ClassVar[str] = "agreement"
