@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pacsent import progress
-from pacsent._kernels import small_work
+from pacsent._kernels import compiling, small_work
 from pacsent._kernels.patience import Patience
 from pacsent.classify import near_duplicates, ngrams
 from pacsent.words import Vocabulary
@@ -32,6 +32,7 @@ def patient(monkeypatch):
     endless = property(lambda self: 1e9, lambda self, left: None)
     monkeypatch.setattr(Patience, "left", endless, raising=False)
     monkeypatch.setattr(Patience, "over", False)
+    monkeypatch.setattr(compiling, "_is_kept", lambda compiled: False)
     return lambda on: monkeypatch.setattr(Patience, "over", not on)
 
 
@@ -129,3 +130,25 @@ def test_the_bar_says_that_it_is_compiling(monkeypatch):
     assert "compiling" not in bar._line(bar.started + 1)
     monkeypatch.setattr(progress, "COMPILING", {"kernel"})
     assert "compiling, for the first run only" in bar._line(bar.started + 1)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="plain Python")
+def test_a_kernel_that_was_compiled_before_is_loaded(tmp_path):
+    """The first process runs plainly; after one that compiles, the code is kept."""
+    code = (
+        "from pacsent._kernels import compiling, ngram_kernels as k\n"
+        "from pacsent.classify.ngrams import fingerprints\n"
+        "print(compiling._is_kept(k.fingerprints.compiled))\n"
+        "fingerprints(['a b'])\n"
+        "print(len(k.fingerprints.compiled.signatures))\n"
+    )
+    environ = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code], env=environ | {"PACSENT_COMPILE": now},
+            check=True, capture_output=True, text=True,
+        ).stdout.split()
+        for now in ("", "1", "")
+    ]  # fmt: skip
+    assert said == [["False", "0"], ["False", "1"], ["True", "1"]]

@@ -49,13 +49,22 @@ def _plain_at_first(compiled, work):
 
     @wraps(compiled.py_func)
     def run(*arguments):
-        if patience.has(work(*arguments)):
+        if patience.has(work(*arguments)) and not _is_kept(compiled):
             with np.errstate(over="ignore"):  # hashes wrap around on purpose
                 return _plain(compiled)(*arguments)
         return compiled(*arguments)
 
     run.py_func, run.compiled = compiled.py_func, compiled
     return run
+
+
+@cache
+def _is_kept(compiled) -> bool:
+    """Whether an earlier run has compiled this kernel: to load it takes a tenth of a second."""
+    try:
+        return bool(compiled._cache._cache_file._load_index())
+    except Exception:  # no cache, or a damaged one, which the compiler will say
+        return False
 
 
 @cache
