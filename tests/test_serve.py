@@ -373,10 +373,10 @@ def test_embedding_stops_when_nobody_waits_for_it(vectorizer):
     served = Served("english", vectorizer)
     solve, solved = served.solve, []
 
-    def slow(encoded):
+    def slow(encoded, texts):
         solved.append(encoded.n_sentences)
         time.sleep(0.1)
-        return solve(encoded)
+        return solve(encoded, texts)
 
     served.solve = slow
     app = create_app(served, Settings(timeout=0.25, max_texts=10_000))
@@ -550,10 +550,10 @@ def test_a_text_that_breaks_the_solver_breaks_no_other(vectorizer):
     served = Served("english", vectorizer)
     solve = served.solve
 
-    def fragile(encoded):
+    def fragile(encoded, texts):
         if 0 in np.diff(encoded.offsets):
             raise ValueError("an empty text")
-        return solve(encoded)
+        return solve(encoded, texts)
 
     served.solve = fragile
 
@@ -572,11 +572,11 @@ def test_a_long_request_is_solved_beside_and_quick_ones_do_not_wait(vectorizer):
     served = Served("english", vectorizer)
     solve, started, go = served.solve, threading.Event(), threading.Event()
 
-    def slow(encoded):
+    def slow(encoded, texts):
         if encoded.n_sentences > 100:
             started.set()
             assert go.wait(10)
-        return solve(encoded)
+        return solve(encoded, texts)
 
     served.solve = slow
 
