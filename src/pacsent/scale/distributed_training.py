@@ -11,8 +11,10 @@ checkpoint is one of them.
 
 import hashlib
 import json
+import multiprocessing
 import os
-import secrets
+import tempfile
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,7 +23,6 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.lazy import needed
 from pacsent.scale.groups import Alone, Distributed, Group
 from pacsent.words.corpus import Corpus
 from pacsent.words.skipgram import SMALLEST_RATE, ChunkTraining, SkipGram, read_state, settings_of
@@ -402,40 +403,56 @@ def train_words(
     """
     from pacsent.storage import load
 
-    elastic = needed("torch.distributed.launcher.api", "Several processes need PyTorch", "gpu")
     folder = Path(checkpoint_dir)
     folder.mkdir(parents=True, exist_ok=True)
     if parameters.get("random_state") is None:
         parameters["random_state"] = 0  # the same in every worker
-    how = elastic.LaunchConfig(
-        1, 1, n_workers, run_id=secrets.token_hex(8), rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0", max_restarts=restarts, monitor_interval=0.1,
-    )  # fmt: skip
-    given = {"schedule": schedule, **parameters}
+    for lost in range(restarts + 1):
+        with tempfile.TemporaryDirectory() as meeting:
+            meet = {"size": n_workers, "meet": f"file://{meeting}/meet", "timeout": timeout}
+            given = {"schedule": schedule, **parameters}
+            if _all_ended_well(n_workers, (meet, os.fspath(corpus_dir), folder, given)):
+                report = json.loads((folder / "report.json").read_text())
+                return load(folder / "words"), {**report, "lost": lost}
+    raise RuntimeError(
+        f"Workers were lost {restarts + 1} times. The last checkpoint is in {folder}: call again "
+        "to continue from it."
+    )
+
+
+def _all_ended_well(n_workers: int, given: tuple) -> bool:
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_process, args=(rank, *given)) for rank in range(n_workers)]
+    for worker in workers:
+        worker.start()
     try:
-        elastic.elastic_launch(how, run_worker)(os.fspath(corpus_dir), folder, timeout, given)
-    except elastic.ChildFailedError as error:
-        raise RuntimeError(
-            f"Workers were lost {restarts + 1} times. The last checkpoint is in {folder}: call "
-            "again to continue from it."
-        ) from error
-    return load(folder / "words"), json.loads((folder / "report.json").read_text())
+        while any(worker.is_alive() for worker in workers):
+            if any(worker.exitcode not in (None, 0) for worker in workers):
+                break
+            time.sleep(0.1)
+    finally:
+        for worker in workers:
+            if worker.is_alive() and any(other.exitcode not in (None, 0) for other in workers):
+                worker.kill()
+            worker.join()
+    return all(worker.exitcode == 0 for worker in workers)
 
 
-def run_worker(
-    corpus_dir: str | os.PathLike, folder: Path, timeout: float = 300.0, given: dict | None = None
-) -> None:
-    """Train as one worker of torchrun; the first one saves words and report in `folder`."""
-    from pacsent.storage import save
-
-    group = Distributed(timeout=timeout)
+def _process(rank: int, meet: dict, corpus_dir: str, folder: Path, given: dict) -> None:
+    group = Distributed(rank, **meet)
     try:
-        corpus = Corpus.open(corpus_dir)
-        words, report = train_worker(corpus, group, checkpoint_dir=folder, **(given or {}))
-        if group.rank == 0:
-            save(words, folder / "words", overwrite=True)
-            report["lost"] = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
-            (folder / "report.json").write_text(json.dumps(report))
-        group.total(np.zeros(1, np.float32))  # the others wait until it is saved
+        run_worker(corpus_dir, group, folder, **given)
     finally:
         group.close()
+
+
+def run_worker(corpus_dir: str | os.PathLike, group: Group, folder: Path, **given: Any) -> None:
+    """Train as one worker; the first one saves the word vectors and the report in `folder`."""
+    from pacsent.storage import save
+
+    corpus = Corpus.open(corpus_dir)
+    words, report = train_worker(corpus, group, checkpoint_dir=folder, **given)
+    if group.rank == 0:
+        save(words, folder / "words", overwrite=True)
+        (folder / "report.json").write_text(json.dumps(report))
+    group.total(np.zeros(1, np.float32))  # the others wait until it is saved

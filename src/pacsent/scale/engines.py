@@ -133,7 +133,8 @@ def on_ray(address: str | None = None) -> Callable:
         n_cores = int(ray.cluster_resources().get("CPU", 1))
         most = max(1, n_cores if n_jobs is None or n_jobs < 1 else n_jobs)
         start = ray.remote(num_cpus=1, max_retries=_RETRIES)(_work).remote
-        waiting, running = list(reversed(tasks)), {}
+        waiting = list(reversed(tasks))
+        running: dict[Any, Any] = {}
         try:
             while waiting or running:
                 while waiting and len(running) < most:

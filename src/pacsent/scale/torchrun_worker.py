@@ -12,13 +12,14 @@ import argparse
 from pathlib import Path
 
 from pacsent.scale.distributed_training import Schedule, run_worker
+from pacsent.scale.groups import Distributed
 
 _INTEGERS = ("n-dims", "window", "n-epochs", "n-negatives")
 _NUMBERS = ("subsample", "learning-rate", "noise-power")
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parse and train."""
+    """Parse, join the group, train."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -33,8 +34,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--every", type=int, default=Schedule.every)
     parser.add_argument("--warm-up", type=int, default=Schedule.warm_up)
     given = vars(parser.parse_args(arguments))
-    given["schedule"] = Schedule(given.pop("every"), given.pop("warm_up"))
-    run_worker(given.pop("corpus"), given.pop("folder"), given=given)
+    schedule = Schedule(given.pop("every"), given.pop("warm_up"))
+    group = Distributed()
+    try:
+        run_worker(given.pop("corpus"), group, given.pop("folder"), schedule=schedule, **given)
+    finally:
+        group.close()
 
 
 if __name__ == "__main__":
