@@ -59,7 +59,7 @@ def test_vectors_weights_and_groups_are_used():
     words = pacsent.load("english")
     weights = np.ones(60)
     found = TextRegressor(words, n_jobs=1).fit(texts, numbers, weights, np.arange(60) % 6)
-    assert found.coef_dense_.shape == (words.n_dims, 1)
+    assert found.coef_dense_.shape == (2 * words.n_dims, 1)  # of words and of sentences
     assert found.score(*rated(100, seed=3)) > 0.8
 
 

@@ -24,7 +24,7 @@ fastapi = pytest.importorskip("fastapi")
 pytest.importorskip("orjson")
 pytest.importorskip("uvicorn")
 
-from pacsent import CertifiedClassifier, Index, TextClassifier, make, save  # noqa: E402
+from pacsent import CertifiedClassifier, Index, TextClassifier, load, make, save  # noqa: E402
 from pacsent.paper import certify_words  # noqa: E402
 from pacsent.serve import Served, Settings, create_app, read_keys  # noqa: E402
 from pacsent.serve.batches import Batcher  # noqa: E402
@@ -689,12 +689,12 @@ def unit(vectorizer, texts):
 
 
 @pytest.mark.extra
-def test_the_openai_client_works_unchanged(running, vectorizer):
+def test_the_openai_client_works_unchanged(running):
     openai = pytest.importorskip("openai")
     client = openai.OpenAI(base_url=running.url + "/v1", api_key=KEY)
     answer = client.embeddings.create(model="english", input=TEXTS[:3])  # base64 by default
     vectors = np.array([item.embedding for item in answer.data])
-    assert np.allclose(vectors, unit(vectorizer, TEXTS[:3]), atol=1e-6)
+    assert np.allclose(vectors, unit(load("english").sentences, TEXTS[:3]), atol=1e-6)
     assert answer.usage.total_tokens == 10
     one = client.embeddings.create(
         model="english", input=TEXTS[0], encoding_format="float", dimensions=16
@@ -709,15 +709,17 @@ def test_the_openai_client_works_unchanged(running, vectorizer):
 
 
 @pytest.mark.extra
-def test_langchain_works_unchanged(running, vectorizer):
+def test_langchain_works_unchanged(running):
     langchain_openai = pytest.importorskip("langchain_openai")
     embeddings = langchain_openai.OpenAIEmbeddings(
         model="english", base_url=running.url + "/v1", api_key=KEY, check_embedding_ctx_length=False
     )
     assert np.allclose(
-        embeddings.embed_documents(TEXTS[:3]), unit(vectorizer, TEXTS[:3]), atol=1e-6
+        embeddings.embed_documents(TEXTS[:3]), unit(load("english").sentences, TEXTS[:3]), atol=1e-6
     )
-    assert np.allclose(embeddings.embed_query(TEXTS[0]), unit(vectorizer, TEXTS[:1])[0], atol=1e-6)
+    assert np.allclose(
+        embeddings.embed_query(TEXTS[0]), unit(load("english").sentences, TEXTS[:1])[0], atol=1e-6
+    )
 
 
 def test_an_oversized_body_hears_why(running):

@@ -300,7 +300,7 @@ def feature_weights(
     n_words = max(float(np.mean([len(text.split()) for text in texts])), 1.0)
     parts = [] if classifier.vectorizer_ is None else _parts(classifier.vectorizer_)
     some = texts[:_SAMPLED]
-    vectors = classifier.vectorizer_.transform(some) if parts else None
+    vectors: Any = classifier.vectorizer_.transform(some) if parts else None
     for part in parts:
         coef = classifier.coef_dense_[part.columns].astype(np.float64)
         whole, mine = part.sums(some), vectors[:, part.columns]

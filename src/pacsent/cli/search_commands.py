@@ -316,7 +316,7 @@ def duplicates(model, texts, above, as_json, **how):
     default="sentence-transformers",
     help="The library that will open it.",
 )
-@method_option()
+@method_option("SIF-sum")
 @overwrite_option
 @json_option
 def export(model, directory, to, method, overwrite, as_json):
@@ -326,8 +326,9 @@ def export(model, directory, to, method, overwrite, as_json):
     row for each word: SIF-sum, SIF, uSIF, both, Average. Others are refused.
     """
     from pacsent.encoders.export import export as write
+    from pacsent.encoders.methods import DEFAULT
 
-    vectorizer = open_vectorizer(model, method)
+    vectorizer = open_vectorizer(model, method, default=DEFAULT)
     write(vectorizer, directory, to, overwrite=overwrite)
     click.echo(f"wrote  {directory}: for {to}", err=True)
     if as_json:

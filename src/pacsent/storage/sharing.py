@@ -51,7 +51,7 @@ def model_card(folder: str | os.PathLike[str], repo: str) -> str:
     """README.md of a saved model, from what its folder says."""
     configs = [read_config(Path(folder))]
     place = Path(folder)
-    while configs[-1].get("parts"):
+    while configs[-1].get("parts") and configs[-1]["kind"] != "WordVectors":
         place /= next(iter(configs[-1]["parts"].values()))["path"]
         configs.append(read_config(place))
     config, words = configs[0], configs[-1]
