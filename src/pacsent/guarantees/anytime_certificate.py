@@ -21,6 +21,7 @@ from pacsent.maths.means import betting
 from pacsent.maths.rounding import rounded_up
 
 N_MODELS = 16  # that may be judged by the same texts
+_MOST = 10_000_000  # judging texts, whose losses are in memory
 
 
 def anytime_error(losses: ArrayLike, delta: float = 0.05, n_models: int = N_MODELS) -> float:
@@ -123,6 +124,8 @@ class AnytimeCertificate(Certificate):
         }
 
     def _check(self) -> None:
+        if self.n > _MOST:
+            self._refuse("n", f"at most {_MOST:,}")
         if not is_count(self.n_taught):
             self._refuse("n_taught", "an integer of at least 0")
         if not _are_places(self.wrong, self.n):
