@@ -88,6 +88,7 @@ suppress_warnings = ["config.cache"]
 ELSEWHERE = {
     "../benchmarks/README.md": "measured.md",
     "../src/pacsent/models/english/README.md": "card.md",
+    "sentences/README.md": "sentences-card.md",
     "../CHANGELOG.md": "changes.md",
     "../CONTRIBUTING.md": "contributing.md",
     "../examples": "gallery/index.rst",
