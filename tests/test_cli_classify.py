@@ -109,7 +109,7 @@ def test_predictions_are_a_table_with_sets_and_abstentions(folder, tmp_path):
 def test_certify_and_compare(folder, tmp_path):
     assert "at most" in run("certify", folder / "model", folder / "new.tsv", "--per-class")
     found = json.loads(run("certify", folder / "model", folder / "new.tsv", "--json"))
-    assert found["n"] == 300
+    assert 290 < found["n"] <= 300  # near-duplicates of texts that were fitted are left out
     run("train", folder / "train.tsv", "-o", tmp_path / "b", "--ngrams", "1", *QUICK)
     shown = run("compare", folder / "model", tmp_path / "b", folder / "new.tsv")
     assert "With 95 % confidence" in shown
@@ -317,7 +317,7 @@ def test_the_certificate_of_a_classifier_is_verified(folder, tmp_path):
         return CliRunner().invoke(cli, ["verify", str(path), *more])
 
     assert "Verified: the bound follows from its parts" in verified(written).stdout
-    assert verified(written, str(folder / "new.tsv"), str(folder / "model")).exit_code == 2
+    assert verified(written, str(folder / "new.tsv"), str(folder / "model")).exit_code == 0
     for changed in ({"bound": 0.01}, {"n": "300"}, {"n_errors": -1}, {"more": 1}):
         result = verified({**written, **changed})
         assert result.exit_code == 1, changed
