@@ -197,11 +197,7 @@ def fit_by_folds(
     copies: np.ndarray | None = None,
 ) -> Linear:
     """The mean of the candidates with the fewest errors on held-out folds, solved on all rows."""
-    rng = np.random.default_rng(seed)
-    looked_at = np.sort(rng.permutation(len(rows.labels))[:MOST_SELECTED])
-    part = rows.take(looked_at) if looked_at.size < len(rows.labels) else rows
-    of_part = [None if each is None else each[looked_at] for each in (groups, copies)]
-    folds = folds_for(part.labels, rng, *of_part)
+    part, folds = selected(rows, rows.labels, seed, groups, copies)
     tried = try_all(part, candidates, folds, n_threads)
     shares = most_hits(tried)
     model = fit_mixture(rows, tried.table, shares, n_threads)
@@ -215,6 +211,17 @@ def fit_by_folds(
         "candidates": tried.table,
     }
     return Linear(model.sparse, model.dense, model.intercept, report["inverse_temperature"], report)
+
+
+def selected(
+    rows: Labelled, kinds: np.ndarray, seed: int, groups: Any, copies: Any
+) -> tuple[Labelled, "Folds"]:
+    """The rows that choose, at most MOST_SELECTED, and their folds, in which `kinds` are even."""
+    rng = np.random.default_rng(seed)
+    chosen = np.sort(rng.permutation(len(kinds))[:MOST_SELECTED])
+    part = rows.take(chosen) if chosen.size < len(kinds) else rows
+    some = [None if each is None else each[chosen] for each in (groups, copies)]
+    return part, folds_for(kinds[chosen], rng, *some)
 
 
 @dataclass(frozen=True)

@@ -188,11 +188,7 @@ def fit(
 
     The candidates with the least loss on texts left out are averaged, for each label its own.
     """
-    rng = np.random.default_rng(seed)
-    looked_at = np.sort(rng.permutation(len(rows.labels))[: fitting.MOST_SELECTED])
-    part = rows.take(looked_at)
-    of_part = [None if each is None else each[looked_at] for each in (groups, copies)]
-    folds = fitting.folds_for(rarest(part.labels), rng, *of_part)
+    part, folds = fitting.selected(rows, rarest(rows.labels), seed, groups, copies)
     tried = fitting.try_all(part, candidates, folds, n_threads)
     has, weights = tried.labels, tried.weights
     scaled = [[_platt(f, y, weights) for f, y in zip(values.T, has.T)]

@@ -143,11 +143,7 @@ def fit_numbers(
     centre = float(np.average(numbers, weights=weights))
     scale = float(np.sqrt(np.average((numbers - centre) ** 2, weights=weights))) or 1.0
     rows = fitting.Labelled(features.X, features.E, (numbers - centre) / scale, 0, weights)
-    rng = np.random.default_rng(seed)
-    looked_at = np.sort(rng.permutation(numbers.size)[: fitting.MOST_SELECTED])
-    part = rows.take(looked_at)
-    some = [None if each is None else each[looked_at] for each in (groups, copies)]
-    folds = fitting.folds_for(np.zeros(looked_at.size, np.int64), rng, *some)
+    part, folds = fitting.selected(rows, np.zeros(numbers.size, np.int64), seed, groups, copies)
     pairs = candidates.pairs(part.E.shape[1] > 0)
     held_out = folds.held_out()
     tested = np.concatenate(held_out)

@@ -6,13 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent.classify import TextClassifier, inputs, multilabel
 from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.fitting import OutOfFold
-from pacsent.classify.near_duplicates import sketches
 from pacsent.guarantees import (
     abstaining,
     any_estimator,
@@ -32,7 +30,7 @@ from pacsent.guarantees.multilabel_certificate import (
     multilabel_certificate,
 )
 from pacsent.guarantees.predictions import error_certificate
-from pacsent.guarantees.samples import as_samples, is_texts, n_samples, row_fingerprints, taken
+from pacsent.guarantees.samples import as_samples, is_texts, n_samples, taken
 from pacsent.guarantees.splitting import as_seed, one_of_each, split, units_of
 from pacsent.guarantees.stream_watcher import monitors_of
 from pacsent.storage import State, Tensors
@@ -120,7 +118,7 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
         group_of = inputs.as_groups(groups, n)
         units = units_of(X)
         found = split(units, self.holdout, self.random_state, group_of)
-        held_out, rest, seed = found.held_out, found.rest, found.seed
+        rest, seed = found.rest, found.seed
         _check_left(classes, at, rest)
         some, rows = (None if group_of is None else group_of[rest]), taken(X, rest)
         several = any_estimator.gives_several(self)
@@ -133,20 +131,15 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
         self.classes_ = classes
         if not several:
             self.classes_ = any_estimator.classes_of(self.estimator_, None, classes)
-        self.seed_, self.training_fingerprints_ = seed, np.unique(row_fingerprints(rows))
-        self.training_sketches_ = sketches(rows) if is_texts(rows) else None
-        self.out_of_fold_ = None
+        self._record(rows)
+        self.seed_, self.out_of_fold_ = seed, None
         if isinstance(self.estimator_, TextClassifier):
             self.out_of_fold_ = self.estimator_.out_of_fold_
         elif any_estimator.gives_scores(self.estimator_):
             self.out_of_fold_ = any_estimator.out_of_fold(
                 estimator, rows, at[rest], classes, (some, units[rest]), seed
             )
-        some = group_of[held_out] if group_of is not None and found.scope == "groups" else None
-        noted: dict[str, Any] = {"provenance": "held out by fit", "holdout": found.share}
-        if found.scope == "same groups":
-            noted |= {"scope": found.scope, "n_groups": np.unique(group_of).size}
-        self._take(taken(X, held_out), at[held_out], some, noted)
+        self._certify_held_out(found, X, at, group_of)
 
     def _encoded(self, y, n):
         """The classes, and the position of each row's class, or whether it has each label."""
@@ -159,10 +152,7 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
 
     def _calibrate(self, X, y, groups, overlap):
         if not hasattr(self, "estimator_"):
-            if not self._is_fitted_already():
-                check_is_fitted(self)
-            model = self.estimator
-            self.estimator_ = model.estimator if isinstance(model, FrozenEstimator) else model
+            self.estimator_ = self._unwrapped()
         X, y = any_estimator.samples_for(self, X), inputs.counted(y)
         sets = multilabel.label_matrix(y, n_samples(X))
         if not hasattr(self, "targets_"):

@@ -6,11 +6,15 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
 
+from pacsent.classify.near_duplicates import sketches
 from pacsent.guarantees.any_estimator import name_of
+from pacsent.guarantees.samples import is_texts, row_fingerprints, taken
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
 
 
@@ -98,7 +102,31 @@ class CertifiedEstimator(BaseEstimator):
         is_fit = model is None or hasattr(model, "fit")
         return self.prefit or isinstance(model, FrozenEstimator) or not is_fit
 
+    def _unwrapped(self):
+        """The estimator that is given, which must be fitted already."""
+        if not self._is_fitted_already():
+            check_is_fitted(self)
+        model = self.estimator
+        return model.estimator if isinstance(model, FrozenEstimator) else model
+
+    def _record(self, rows):
+        """Keep what recognises the rows that were fitted, and their near-duplicates."""
+        self.training_fingerprints_ = np.unique(row_fingerprints(rows))
+        self.training_sketches_ = sketches(rows) if is_texts(rows) else None
+
+    def _certify_held_out(self, found, X, y, group_of):
+        """`_take` the rows that a split held out."""
+        noted: dict[str, Any] = {"provenance": "held out by fit", "holdout": found.share}
+        if found.scope == "same groups":
+            noted |= {"scope": found.scope, "n_groups": np.unique(group_of).size}
+        held_out = found.held_out
+        some = group_of[held_out] if found.scope == "groups" else None
+        self._take(taken(X, held_out), y[held_out], some, noted)
+
     def _fit(self, X, y, sample_weight, groups):
+        raise NotImplementedError
+
+    def _take(self, X, y, group_of, noted):
         raise NotImplementedError
 
     def _calibrate(self, X, y, groups, overlap):

@@ -5,19 +5,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GroupKFold
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent.classify import inputs
-from pacsent.classify.near_duplicates import sketches
 from pacsent.classify.regressor import TextRegressor
 from pacsent.guarantees import intervals
 from pacsent.guarantees.any_estimator import fitted, samples_for
 from pacsent.guarantees.certified_estimator import CertifiedEstimator
 from pacsent.guarantees.error_bounds import unseen_rows
 from pacsent.guarantees.evidence import digests
-from pacsent.guarantees.samples import as_samples, is_texts, n_samples, row_fingerprints, taken
+from pacsent.guarantees.samples import as_samples, n_samples, taken
 from pacsent.guarantees.splitting import as_seed, counted_rows, split, units_of
 from pacsent.storage import State, Tensors, checked_tensor
 
@@ -91,7 +89,7 @@ class CertifiedRegressor(RegressorMixin, CertifiedEstimator):
         weights = None if sample_weight is None else inputs.sample_weights(sample_weight, n)
         group_of, units = inputs.as_groups(groups, n), units_of(X)
         part = split(units, self.holdout, self.random_state, group_of)
-        rest, held_out = part.rest, part.held_out
+        rest = part.rest
         if rest.size < _N_FOLDS:
             raise ValueError(
                 f"X must hold at least {_N_FOLDS} rows to fit. Got {rest.size} that are not "
@@ -100,26 +98,18 @@ class CertifiedRegressor(RegressorMixin, CertifiedEstimator):
         self.seed_, self.spread_, rows = part.seed, None, taken(X, rest)
         how = [None if each is None else each[rest] for each in (weights, group_of)]
         self.estimator_ = fitted(estimator, rows, numbers[rest], *how)
-        self.training_fingerprints_ = np.unique(row_fingerprints(rows))
-        self.training_sketches_ = sketches(rows) if is_texts(rows) else None
+        self._record(rows)
         if self.scaled:
             self._fit_spread(estimator, rows, numbers[rest], part.units[rest])
-        noted: dict[str, Any] = {"provenance": "held out by fit", "holdout": part.share}
-        if part.scope == "same groups":
-            noted |= {"scope": part.scope, "n_groups": np.unique(group_of).size}
-        some = group_of[held_out] if group_of is not None and part.scope == "groups" else None
-        self._measure(taken(X, held_out), numbers[held_out], some, noted)
+        self._certify_held_out(part, X, numbers, group_of)
 
     def _calibrate(self, X, y, groups, overlap):
         if not hasattr(self, "estimator_"):
-            if not self._is_fitted_already():
-                check_is_fitted(self)
+            self.estimator_ = self._unwrapped()
             if self.scaled:
                 raise ValueError(
                     "scaled must be False with prefit: nothing is fitted. Leave it out."
                 )
-            model = self.estimator
-            self.estimator_ = model.estimator if isinstance(model, FrozenEstimator) else model
             self.spread_ = None
         X = samples_for(self, X)
         numbers, group_of = (
@@ -129,7 +119,7 @@ class CertifiedRegressor(RegressorMixin, CertifiedEstimator):
         kept, note = unseen_rows(self, X, overlap)
         self.seed_ = as_seed(getattr(self, "seed_", self.random_state))
         some = None if group_of is None else group_of[kept]
-        self._measure(taken(X, kept), numbers[kept], some, {"provenance": note})
+        self._take(taken(X, kept), numbers[kept], some, {"provenance": note})
 
     def _fit_spread(self, estimator, X, y, units):
         """A regressor of absolute errors, from rows left out by folds."""
@@ -141,7 +131,7 @@ class CertifiedRegressor(RegressorMixin, CertifiedEstimator):
         self.smallest_scale_ = max(_SMALLEST * float(np.median(errors)), 1e-12)
         self.spread_ = fitted(estimator, X, errors, None, None)
 
-    def _measure(self, X, y, group_of, noted):
+    def _take(self, X, y, group_of, noted):
         predictions, units = self._predictions(X), units_of(X)
         rows, counted = counted_rows(y.size, units, group_of, self.seed_)
         self.scope_ = noted.get("scope", counted["scope"])
