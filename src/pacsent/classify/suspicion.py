@@ -105,8 +105,7 @@ def left_out_log_proba(
     n_classes = int(y.max()) + 1
     log_p = np.full((y.size, n_classes), np.log(1e-9))
     for fold in range(_FOLDS):
-        tested = np.flatnonzero(folds == fold)
-        fitted = np.flatnonzero(folds != fold)
+        tested, fitted = (np.flatnonzero(part) for part in (folds == fold, folds != fold))
         counts = np.bincount(y[fitted], minlength=n_classes)
         fitted = fitted[counts[y[fitted]] >= 2]
         known = np.unique(y[fitted])
@@ -117,8 +116,8 @@ def left_out_log_proba(
                 "texts must hold two classes with at least two different texts each, in every "
                 f"{_FOLDS - 1} of {_FOLDS} folds. Got fewer instead. Add texts."
             )
-        one = clone(model).fit([texts[i] for i in fitted], y[fitted])
-        proba = np.asarray(one.predict_proba([texts[i] for i in tested]), np.float64)
+        one = clone(model).fit([texts[i] for i in fitted.tolist()], y[fitted])
+        proba = np.asarray(one.predict_proba([texts[i] for i in tested.tolist()]), np.float64)
         log_p[np.ix_(tested, known)] = np.log(np.maximum(proba, 1e-9))
     return log_p
 

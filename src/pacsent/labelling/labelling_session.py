@@ -145,8 +145,8 @@ class Labelling:
         tab = f"{who}/{tab}"
         while True:
             with self._lock:
-                row = self._held.get(tab, (-1, 0.0))[0]
-                if row < 0 or who in self._answers.get(row, {}):
+                row: int | None = self._held.get(tab, (None, 0.0))[0]
+                if row is None or who in self._answers.get(row, {}):
                     now = time.monotonic()
                     self._held.pop(tab, None)
                     taken = {r for r, since in self._held.values() if now - since < _HELD}
