@@ -157,6 +157,21 @@ def test_every_number_has_a_range(made, kind):
 
 
 @pytest.mark.parametrize(
+    ("name", "inside", "outside"),
+    [
+        ("delta", (1e-9, 0.999), (0, 1, 0.0, 1.0)),
+        ("n", (1,), (0, 1.5)),
+        ("n_errors", (0,), (-1,)),
+        ("bound", (0.0, 1.0), (-1e-9, 1 + 1e-9)),
+        ("kl", (0.0, 1e9), (-1e-9, math.inf)),
+    ],
+)
+def test_ranges_end_where_they_must(name, inside, outside):
+    right, _ = RANGES[name]
+    assert all(right(x) for x in inside) and not any(right(x) for x in outside)
+
+
+@pytest.mark.parametrize(
     "counts",
     [{"up": [1000, 0], "down": [1000, 0]}, {"up": [120, 0], "down": [80, 36]},
      {"up": [120, 20], "down": [80, 15]}, {"up": [200, 36, 1]}, {"up": [200, -36]}, {"up": "ab"}],
