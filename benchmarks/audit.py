@@ -6,7 +6,7 @@
 Texts are of training parts alone; delta is 0.05 everywhere, so about 5 % may be broken.
 `draws`: a TextClassifier with the English vectors learns from 400 texts and stays fixed; 300
 calibration texts are drawn again and again from at most 3,000 others, and the rest say what is
-true. `rows as texts` counts the texts of groups (neighbours in confidence) as if they were
+true. `groups ignored` counts the texts of groups (neighbours in confidence) as if they were
 independent, which they are not: a guarantee that must break.
 `targets`: the same for sets of labels (GoEmotions, 500 calibration texts) and for numbers (stars of
 IMDb reviews).
@@ -145,7 +145,7 @@ def one_draw(known, other, pool, true, rng):
                                         random_state=0).calibrate(texts, labels)  # fmt: skip
         three = of_three(certified, log_proba, right, wrong, found)
         if joint:
-            found["any of three, joint"] = any(three.values())
+            found["all three jointly"] = any(three.values())
         else:
             found |= three
             found["any of three"] = any(three.values())
@@ -160,7 +160,7 @@ def one_draw(known, other, pool, true, rng):
     apart = pair.only_a_right, pair.only_b_right
     limits = [upper_limit(k, pair.n, DELTA / 4) for k in apart]
     lower = [1 - upper_limit(pair.n - k, pair.n, DELTA / 4) for k in apart]
-    found["width of compare, before"] = (limits[0] - lower[1]) - (lower[0] - limits[1])
+    found["former width of compare"] = (limits[0] - lower[1]) - (lower[0] - limits[1])
     stream = rng.permutation(len(rest))[:300]
     watcher = StreamWatcher(certified, alpha=DELTA, seed=0)
     watcher.see(log_proba[stream])
@@ -175,7 +175,7 @@ def of_three(certified, log_proba, right, wrong, sums):
     if not certified.joint:
         sums["answered"] = answered[0].mean()
         some = wrong[answered[1]]
-        sums["abstaining, error chosen"] = bool(some.size and some.mean() > chosen.error)
+        sums["abstaining with its own error"] = bool(some.size and some.mean() > chosen.error)
     return {
         "certificate": wrong.mean() > certified.certificate_.bound,
         "label sets": (~sets[np.arange(right.size), right]).mean() > ERROR,
@@ -225,7 +225,7 @@ def of_predictions(known, texts, labels, log_proba, right, wrong, rng):
 
 
 def of_groups(known, pool, true, rng):
-    """40 groups of neighbours in confidence: the bound for new groups, and of rows as texts."""
+    """40 groups of neighbours in confidence: the bound for new groups, and of groups ignored."""
     sure = known.log_proba.max(axis=1)[[known._rows[t] for t in pool]]
     n_groups = len(pool) // IN_GROUP
     group_of = np.argsort(np.argsort(sure)) // IN_GROUP
@@ -237,7 +237,7 @@ def of_groups(known, pool, true, rng):
                               group_of=group_of[some], delta=DELTA, seed=0)  # fmt: skip
     naive = upper_limit(int(wrong[some].sum()), some.size, DELTA)
     truth = wrong[rest].mean()
-    return {"groups": truth > found.bound, "rows as texts": truth > naive}
+    return {"groups": truth > found.bound, "groups ignored": truth > naive}
 
 
 # ---- sets of labels, numbers ---------------------------------------------------------------------
@@ -303,7 +303,7 @@ def one_of_labels(data, rng):
         ((sure & ~has[b]).sum(axis=1)[some] / sure.sum(axis=1)[some]).mean() if some.any() else 0
     )
     return {
-        "sets, all together": any(broken), "false negatives": missed > 0.2,
+        "sets of labels": any(broken), "false negatives": missed > 0.2,
         "false discoveries": false > 0.4, "texts with a label": some.mean(),
     }  # fmt: skip
 
@@ -328,7 +328,7 @@ def one_of_numbers(data, rng):
 
 def seeds(name, data, which):
     """The smallest bound of 50 hold-outs: how often it is broken, and with n_candidates=50."""
-    found = {"set": name, "draws": len(which), "best of 50": 0, "best of 50, corrected": 0,
+    found = {"set": name, "draws": len(which), "best of 50": 0, "corrected for 50": 0,
              "first seed": 0}  # fmt: skip
     for seed in which:
         texts, labels, pool, true = drawn(name, data, 200, seed, few_classes=True)
@@ -344,7 +344,7 @@ def seeds(name, data, which):
             tried.append((parts.bound, error, corrected))
         bound, error, corrected = min(tried)
         found["best of 50"] += int(error > bound)
-        found["best of 50, corrected"] += int(error > corrected)
+        found["corrected for 50"] += int(error > corrected)
         found["first seed"] += int(tried[0][1] > tried[0][0])
     return found
 
@@ -446,7 +446,7 @@ def summed(rows):
     for row in rows:
         for key, value in row.items():
             total[key] = value if isinstance(value, str) else total.get(key, 0) + value
-    means = ("answered", "width", "bound", "true error", "texts with")
+    means = ("answered", "width", "former width", "bound", "true error", "texts with")
     return {key: value / total["draws"] if str(key).startswith(means) else
             value if isinstance(value, str) else int(value)
             for key, value in total.items()}  # fmt: skip
