@@ -33,6 +33,7 @@ def patient(monkeypatch):
     monkeypatch.setattr(Patience, "left", endless, raising=False)
     monkeypatch.setattr(Patience, "over", False)
     monkeypatch.setattr(compiling, "_is_kept", lambda compiled: False)
+    monkeypatch.setattr(compiling, "_is_first", lambda compiled: True)
     return lambda on: monkeypatch.setattr(Patience, "over", not on)
 
 
@@ -152,3 +153,20 @@ def test_a_kernel_that_was_compiled_before_is_loaded(tmp_path):
         for now in ("", "1", "")
     ]  # fmt: skip
     assert said == [["False", "0"], ["False", "1"], ["True", "1"]]
+
+
+def test_the_second_process_compiles_what_the_first_ran_as_plain_python(tmp_path):
+    code = (
+        "from pacsent._kernels import compiling\n"
+        "from pacsent._kernels import ngram_kernels as k\n"
+        "names = [n for n in vars(k) if hasattr(getattr(k, n), 'compiled')]\n"
+        "kernel = getattr(k, names[0]).compiled\n"
+        "print(compiling._is_first(kernel), compiling._is_first(kernel))"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    run = [sys.executable, "-c", code]
+    found = [
+        subprocess.run(run, env=environment, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert found == ["True True\n", "False False\n"]

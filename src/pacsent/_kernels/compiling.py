@@ -29,9 +29,10 @@ _STEPS = 300_000  # of plain Python, about half a second
 def njit(function=None, *, work=None, **options):
     """As `numba.njit`; with `cache=True` the code is kept where it can be.
 
-    work(*arguments) is about how many steps a call takes: the first ones of a process run as plain
-    Python (`patience`). Only for kernels that no other kernel calls, and whose results are the
-    same to the last bit.
+    work(*arguments) is about how many steps a call takes: the first ones run as plain Python
+    (`patience`), but only in the first process on a machine that needs the kernel: the second one
+    compiles it, and all later ones find it kept. Only for kernels that no other kernel calls, and
+    whose results are the same to the last bit.
     """
     if function is None:
         return lambda function: njit(function, work=work, **options)
@@ -49,7 +50,7 @@ def _plain_at_first(compiled, work):
 
     @wraps(compiled.py_func)
     def run(*arguments):
-        if patience.has(work(*arguments)) and not _is_kept(compiled):
+        if patience.has(work(*arguments)) and not _is_kept(compiled) and _is_first(compiled):
             with np.errstate(over="ignore"):  # hashes wrap around on purpose
                 return _plain(compiled)(*arguments)
         return compiled(*arguments)
@@ -65,6 +66,20 @@ def _is_kept(compiled) -> bool:
         return bool(compiled._cache._cache_file._load_index())
     except Exception:  # no cache, or a damaged one, which the compiler will say
         return False
+
+
+@cache
+def _is_first(compiled) -> bool:
+    """Whether no earlier process has run this kernel as plain Python; this one leaves a mark."""
+    try:
+        folder = Path(compiled._cache.cache_path)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{compiled.py_func.__name__}.plain").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    except (AttributeError, OSError):  # nothing can be kept, so there is nothing to gain
+        return True
+    return True
 
 
 @cache
