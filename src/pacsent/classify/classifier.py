@@ -84,7 +84,7 @@ class TextClassifier(ClassifierMixin, LinearText):
     Several labels a text:
 
     >>> labels = [{"good", "film"}, {"good"}, {"film"}, set()] * 3
-    >>> TextClassifier().fit(texts, labels).predict(["a good film", "bad"])
+    >>> TextClassifier().fit(texts, labels).predict(["a good film", "really bad"])
     [('film', 'good'), ()]
     """
 

@@ -294,8 +294,8 @@ def mixed_thresholds(
     Examples
     --------
     >>> proba = np.array([[0.9, 0.1], [0.8, 0.3], [0.2, 0.1]])
-    >>> mixed_thresholds(proba, proba > 0.25, np.ones(3), 0).round(2)
-    array([0.21, 0.21])
+    >>> mixed_thresholds(proba, proba > 0.25, np.ones(3), 0).round(3)
+    array([0.255, 0.255])
     """
 
     def scores(thresholds):
@@ -304,8 +304,8 @@ def mixed_thresholds(
         return 2 * right.sum() / either.sum(), (2 * right / np.maximum(either, 1e-12)).mean()
 
     n_labels = proba.shape[1]
-    micro = [scores(np.full(n_labels, one))[0] for one in _COMMON]
-    common = _COMMON[int(np.argmax(micro))]
+    micro = np.array([scores(np.full(n_labels, one))[0] for one in _COMMON])
+    common = float(np.median(_COMMON[micro >= micro.max() - 1e-12]))
     own = np.array([best_threshold(*one, weights) for one in zip(proba.T, has.T)])
     own = np.clip(own, 1e-9, 1 - 1e-9)
     mixes = [expit(w * logit(own) + (1 - w) * logit(common)) for w in _MIXES]
