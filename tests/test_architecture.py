@@ -126,7 +126,7 @@ def test_pictures_have_a_background_in_light_and_dark_mode():
 @pytest.mark.slow
 def test_one_text_goes_through_every_package_that_it_should():
     found = [file.partition("/")[0] for file, _, _ in script().way()]
-    first = [found.index(name) for name in ("cli", "words", "encoders", "text", "maths")]
+    first = [found.index(name) for name in ("cli", "encoders", "words", "text", "maths")]
     assert first == sorted(first)
     assert found.index("maths") > found.index("text")
     assert "_kernels" in found

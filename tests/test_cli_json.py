@@ -85,6 +85,8 @@ RUNS = {
     "classify certify": "classify certify classifier fresh.tsv --quiet",
     "classify compare": "classify compare classifier classifier fresh.tsv --quiet",
     "classify explain": "classify explain classifier wab",
+    "classify audit": "classify audit l.tsv -o audit.html --overwrite --quiet",
+    "classify report": "classify report classifier fresh.tsv -o report.html --overwrite --quiet",
     "classify watch": "classify watch classifier t.txt --random-state 0 --quiet",
     "map": "map model t.txt -o map.html --quiet",
     "check": "check model",
@@ -92,7 +94,7 @@ RUNS = {
     "evaluate": "evaluate Average words l.tsv --seeds 1 --quiet",
 }
 # these end when they are told to, take minutes, or leave the machine: they have tests of their own
-ELSEWHERE = {"serve", "demo", "reproduce", "push", "certify-predictions"}
+ELSEWHERE = {"serve", "demo", "reproduce", "push", "certify-predictions", "label"}
 
 
 def test_the_runs_below_are_all_commands_but_those_with_tests_of_their_own():
