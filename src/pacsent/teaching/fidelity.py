@@ -175,7 +175,7 @@ def measure_fidelity(
     n_collection = len(taught) // 2
     missed = ""
     if n_collection > N_NEIGHBOURS:
-        missed = packed_losses(_missed(taught, teacher, n_collection))
+        missed = packed_losses(missed_neighbours(taught, teacher, n_collection))
     else:
         n_collection = 0
     return FidelityCertificate(
@@ -190,8 +190,11 @@ def measure_fidelity(
     )
 
 
-def _missed(taught, teacher, n_collection) -> np.ndarray:
-    """Share of the teacher's nearest neighbours that are not among the student's, per query."""
+def missed_neighbours(taught: np.ndarray, teacher: np.ndarray, n_collection: int) -> np.ndarray:
+    """Share of the teacher's nearest neighbours that are not among the student's, per query.
+
+    The first `n_collection` unit vectors are the collection, the others the queries.
+    """
     missed = []
     for start in range(n_collection, len(taught), _QUERIES):
         queries = slice(start, start + _QUERIES)
