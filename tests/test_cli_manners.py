@@ -159,7 +159,7 @@ def test_help_has_the_families_in_the_order_of_the_flow():
     assert places == sorted(places)
     families = ["Words", "Sentences", "Search", "Teaching", "Certificates", "Classifiers"]
     assert list(cli.families()) == [
-        *families, "Server and maps", "Benchmarks", "Models", "This machine",
+        *families, "Labels", "Server and maps", "Benchmarks", "Models", "This machine",
     ]  # fmt: skip
     assert shown.index("  clean ") < shown.index("  fit ") < shown.index("  bound ")
 

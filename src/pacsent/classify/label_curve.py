@@ -14,6 +14,7 @@ from pacsent.classify.classifier import TextClassifier
 from pacsent.classify.near_duplicates import text_units
 from pacsent.maths.binomial import upper_limit
 from pacsent.maths.checks import check_count, check_probability
+from pacsent.maths.rounding import percent
 from pacsent.text.texts import as_texts
 
 _FOLDS = 5
@@ -102,7 +103,7 @@ class LearningCurve:
         return (
             f"With {self.n:,} labels the error rate is about {middle:.1%} ({low:.1%} to "
             f"{high:.1%}). {self.more_labels(max(0.75 * middle, 1e-3))} To certify with the labels "
-            f"at hand, hold out {share:.0%} of them: at most about {bound:.1%}."
+            f"at hand, hold out {share:.0%} of them: at most about {percent(bound, 1)}."
         )
 
     def _errors(self, n_labels):

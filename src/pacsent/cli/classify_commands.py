@@ -279,7 +279,7 @@ def _say_regressor(regressor, output, as_json):
 @json_lines_option
 @quiet_option
 def predict(model, sources, output, overwrite, quiet, n_jobs, as_json, **given):
-    """Predict the class, the labels or the number of every text of TEXTS.
+    """Predict the class, labels or number of every text of TEXTS.
 
     TEXTS is a file with one text per line, a table, or - for stdin. Writes the columns label,
     probability, set and abstained. An output file also has every column of the input table; a

@@ -226,7 +226,7 @@ def _write_page(page, path, overwrite, sources):
 @n_jobs_option
 @output_options
 def audit(data, output, words, n_jobs, overwrite, as_json, quiet, **given):
-    """Find labels of DATA that are probably wrong, and write a page about them.
+    """Write a page about labels of DATA that are probably wrong.
 
     DATA is as for classify train. The page lists suspicious labels, the most suspicious first with
     a reason each, and duplicates, texts without a word, texts of unknown words and class counts.
@@ -253,7 +253,7 @@ def audit(data, output, words, n_jobs, overwrite, as_json, quiet, **given):
               help="Also say how many more labels are needed.")  # fmt: skip
 @output_options
 def report(model, data, output, curve, overwrite, as_json, quiet, **given):
-    """Write a page about MODEL on DATA, labelled texts that it was not trained on.
+    """Write a page about MODEL on DATA, labelled texts new to it.
 
     Confusion matrix, precision, recall and F1 with intervals, calibration, risk against coverage,
     words of each class, and with --curve a learning curve.

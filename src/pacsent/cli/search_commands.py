@@ -228,7 +228,7 @@ def rerank(model, query, texts, top_n, text_column, input_format, method, quiet,
 @quiet_option
 @json_option
 def clusters(model, texts, n_groups, text_column, input_format, method, quiet, as_json):
-    """Group TEXTS by meaning and name the groups by their words.
+    """Group TEXTS by meaning and name the groups.
 
     Prints the group, its size, its words and its most typical text, separated by tabs; --json has
     the group of every text as well. TEXTS is a file with one text per line, a table, or - for
