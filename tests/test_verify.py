@@ -17,6 +17,7 @@ from pacsent.guarantees.error_certificate import joint_bounds
 from pacsent.maths.binomial import upper_limit
 from pacsent.paper.certificate_reading import CLASSES, certificate_from_json
 from pacsent.paper.simulation import SETTINGS, Language
+from pacsent.search.search_certificate import SearchCertificate
 from pacsent.teaching import AgreementCertificate, measure_fidelity
 
 FUNCTIONS = {
@@ -44,6 +45,7 @@ NEEDS_TEXTS = {
     "absolute error": {"n_duplicates", "seed"},
     "fidelity": {"n_duplicates", "n_collection", "n_neighbours"},
     "agreement": {"n_duplicates"},
+    "search": {"n_duplicates", "n_hits", "n_texts"},
 }
 
 
@@ -74,6 +76,7 @@ def made():
     found["fidelity"] = measure_fidelity(vectors, vectors + rng.normal(size=(150, 4)) / 4)
     bound = upper_limit(12, 150, 0.05)
     found["agreement"] = AgreementCertificate(bound=bound, delta=0.05, n=150, n_errors=12)
+    found["search"] = SearchCertificate(bound=bound, delta=0.05, n=150, n_errors=12, n_texts=900)
     return texts, encoder, found
 
 

@@ -22,7 +22,7 @@ _RULES = (
      "n_neighbours n_hits"),
     (is_count, "an integer of at least 0", "n_left_out n_overlapping n_duplicates n_held_out "
      "n_errors random_state n_repeated_errors n_groups seed n_collection "
-     "n_texts"),
+     "n_texts n_taught"),
     (lambda x: 0 <= x <= 1, "in [0, 1]", "bound empirical_risk positive_bound noise_risk step "
      "balanced_bound randomised holdout neighbour_bound micro_f1_bound macro_f1_bound"),
     (lambda x: 0 <= x < math.inf, "a finite number >= 0", "kl noise_margin shift_norm "
