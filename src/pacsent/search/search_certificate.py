@@ -88,7 +88,7 @@ class SearchCertificate(Certificate):
     def bars(self) -> list[ChartBar]:
         return [
             ChartBar("queries that missed", self.n_errors / self.n, "#8ab"),
-            ChartBar("bound", self.bound, "#358"),
+            ChartBar("certified", self.bound, "#1b6e9c"),
         ]
 
 
