@@ -296,7 +296,8 @@ def classified(task):
     classifier = TextClassifier(words, n_jobs=1, random_state=draw).fit(given, labels[learn])
     held, judged = np.array_split(np.arange(order.size, len(texts)), 2)
     known = [rows[np.isin(labels[rows], classifier.classes_)] for rows in (held, judged)]
-    certificate = certify_classifier(classifier, [texts[i] for i in known[0]], labels[known[0]])
+    held_out = [texts[i] for i in known[0]]
+    certificate = certify_classifier(classifier, held_out, labels[known[0]], overlap="drop")
     wrong = 1 - classifier.score([texts[i] for i in known[1]], labels[known[1]])
     return {"encoder": name, "set": one, "labels": n, "draw": draw, "error": wrong,
             "certified": certificate.bound}  # fmt: skip

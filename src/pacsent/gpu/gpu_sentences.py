@@ -573,16 +573,7 @@ def _minimise_words(state, noise, batch, tol, max_iter):
     )
     scale = 1 / (state.r[:, None].to(dtype) + mass[:, None].to(dtype) * values)
 
-    size = state.mu.numel()
-
-    def joined(means, rhos):
-        return torch.cat([means.flatten(), rhos.to(dtype)])[None]  # one problem: one row
-
-    def parts(x):
-        return x[0, :size].view_as(state.mu), x[0, size:].double()
-
-    def evaluate(_, x):
-        mu, rho = parts(x)
+    def gradient(mu, rho):
         g, b = torch.zeros_like(mu), torch.zeros_like(rho)
         for first in range(0, n, batch):
             rows = torch.arange(first, min(n, first + batch), device=device)
@@ -590,23 +581,54 @@ def _minimise_words(state, noise, batch, tol, max_iter):
             g += some_g
             b += some_b
         g = g / n + state.r[:, None].to(dtype) * (mu - state.B)
-        return joined(g, b / n + state.c * (torch.exp(rho - state.rho_P) - 1)), None
+        return g, b / n + state.c * (torch.exp(rho - state.rho_P) - 1)
 
-    def precondition(_, q):
-        g, b = parts(q)
-        return joined((g @ U * scale) @ U.T, b / state.c)
+    def dot(a, b):
+        return (a[0] * b[0]).sum(dtype=torch.float64) + (a[1] * b[1]).sum()
 
-    def limit(direction):
-        direction[:, size:].clamp_(-1, 1)
+    def plus(a, t, b):
+        return a[0] + t.to(dtype) * b[0], a[1] + t * b[1]
 
-    def is_solved(_, x, gradient, direction):
-        step, turn = parts(direction)
-        moved = (parts(x)[0] + step - state.B).norm()
-        return ((step.norm() <= tol * moved) & (turn.abs().max() <= tol))[None]
-
-    found = minimise(
-        evaluate, precondition, joined(state.mu, state.rho), is_solved, max_iter=max_iter,
-        limit=limit, last_step=True,
-    )  # fmt: skip
-    state.mu, state.rho = parts(found.x)
-    return int(found.n_iter)
+    one = torch.ones((), device=device, dtype=torch.float64)
+    x = (state.mu, state.rho)
+    g = gradient(*x)
+    pairs: list = []
+    n_iter = 1
+    while n_iter < max_iter:
+        q = (-g[0], -g[1])
+        alphas = []
+        for s, y, r in reversed(pairs):
+            alphas.append(r * dot(s, q))
+            q = plus(q, -alphas[-1], y)
+        q = ((q[0] @ U * scale) @ U.T, q[1] / state.c)
+        for (s, y, r), alpha in zip(pairs, reversed(alphas)):
+            q = plus(q, alpha - r * dot(y, q), s)
+        if not bool(dot(q, g) < 0):
+            if not pairs:
+                break
+            pairs = []
+            continue
+        q = (q[0], q[1].clamp(-1, 1))
+        step = one
+        while True:
+            trial = plus(x, step, q)
+            g_new = gradient(*trial)
+            n_iter += 1
+            before, after = dot(g, q), dot(g_new, q)
+            if bool((after <= 0) | (before + after <= 1e-4 * before)) or n_iter >= max_iter:
+                break
+            step = step / 2
+            if float(step) < 1e-4:  # rounding is all that is left
+                state.mu, state.rho = x
+                return n_iter
+        s = (trial[0] - x[0], trial[1] - x[1])
+        y = (g_new[0] - g[0], g_new[1] - g[1])
+        sy = dot(s, y)
+        if bool(sy > 0):
+            pairs = [*pairs, (s, y, 1 / sy)][-_MEMORY:]
+        x, g = trial, g_new
+        moved = (x[0] - state.B).norm()
+        if bool((s[0].norm() <= tol * moved) & (s[1].abs().max() <= tol)):
+            break
+    state.mu, state.rho = x
+    return n_iter
