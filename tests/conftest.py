@@ -26,11 +26,13 @@ MAY_SKIP = {
     "real data": "PACSENT_DATA|PACSENT_ENWIK8",
     "a GPU": "no CUDA device here|NVRTC is not here",
     "torch": "torch is not installed|could not import 'torch'",
-    "a client of the server": r"could not import '(openai|langchain)\S*'",
+    "a client of the server": r"could not import '(openai|langchain|ollama|cohere|llama|"
+    r"haystack|opentelemetry)\S*'",
     "a browser": r"no browser|could not import '(playwright|matplotlib)\S*'",
-    "a program to compare with": r"could not import '(fasttext|gensim\S*|tokenizers)'"
+    "a program to compare with": r"could not import '(fasttext|gensim\S*|tokenizers|bm25s)'"
     r"|the extra \[bench\] is not installed|mteb is not installed|not installed either",
     "a store or an engine": r"could not import '(moto|s3fs|ray|pyspark|daft)\S*'",
+    "a layout": r"could not import '(umap|openTSNE)\S*'",
     "compiled code": "plain Python|minutes, not compiled",
 }
 

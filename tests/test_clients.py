@@ -113,6 +113,7 @@ WORDS = [*NAMES.split(" "), "window", "garden", "teacher", "fire", "letter", "ma
 # ---- OpenTelemetry -----------------------------------------------------------------------------
 
 
+@pytest.mark.extra
 def test_spans_and_durations_are_exported_without_texts(vectorizer):  # noqa: F811
     pytest.importorskip("opentelemetry.sdk")
     from opentelemetry.sdk.metrics import MeterProvider
@@ -141,6 +142,7 @@ def test_spans_and_durations_are_exported_without_texts(vectorizer):  # noqa: F8
     assert sum(point.count for point in metric.data.data_points) == 2
 
 
+@pytest.mark.extra
 def test_the_variables_turn_telemetry_on_and_off():
     assert telemetry_from({}) is None
     pytest.importorskip("opentelemetry.sdk")

@@ -76,6 +76,7 @@ def test_joined_lists_are_those_of_all_texts():
     np.testing.assert_allclose(taken.lengths, whole.lengths[[3, 0]])
 
 
+@pytest.mark.extra
 def test_bm25_is_that_of_bm25s():
     bm25s = pytest.importorskip("bm25s")
     tokens = [_words(text) or [""] for text in TEXTS]

@@ -278,7 +278,6 @@ def test_bad_input_is_one_line(table, tmp_path):
 @pytest.fixture
 def client(tmp_path):
     pytest.importorskip("fastapi")
-    pytest.importorskip("httpx")
     from fastapi.testclient import TestClient
 
     from pacsent.labelling.label_server import label_app
