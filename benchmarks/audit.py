@@ -376,7 +376,7 @@ def copies(name, data, which):
             naive = ours().fit([X[i] for i in rest], y[rest])
             n_wrong = int((naive.predict([X[i] for i in held]) != y[held]).sum())
             by_rows = (naive.predict(pool) != true).mean() > upper_limit(n_wrong, held.size, DELTA)
-            for key, value in ((kind, broken), (f"{kind}, by rows", by_rows)):
+            for key, value in ((kind, broken), (f"{kind} by rows", by_rows)):
                 found[key] = found.get(key, 0) + int(value)
         one = CertifiedClassifier(ours().fit(texts, labels), prefit=True, random_state=seed)
         X = [*(changed(t, rng) for t in texts), *pool[:200]]
@@ -385,7 +385,7 @@ def copies(name, data, which):
         error = (one.predict(pool[200:]) != true[200:]).mean()
         found["separate"] = found.get("separate", 0) + int(error > one.certificate_.bound)
         naive = upper_limit(n_wrong, len(X), DELTA)
-        found["separate, by rows"] = found.get("separate, by rows", 0) + int(error > naive)
+        found["separate by rows"] = found.get("separate by rows", 0) + int(error > naive)
     return found
 
 
@@ -460,9 +460,9 @@ def spent(rows):
             line = {"set": name, "labels": n}
             for how, said in ((0.2, "before"), ("auto", "auto")):
                 some = [r for r in rows if (r["set"], r["labels"], r["holdout"]) == (name, n, how)]
-                line |= {f"certified, {said}": float(np.mean([r["bound"] for r in some])),
-                         f"error, {said}": float(np.mean([r["error"] for r in some])),
-                         f"broken, {said}": sum(r["broken"] for r in some)}  # fmt: skip
+                line |= {f"certified {said}": float(np.mean([r["bound"] for r in some])),
+                         f"error {said}": float(np.mean([r["error"] for r in some])),
+                         f"broken {said}": sum(r["broken"] for r in some)}  # fmt: skip
             table.append(line | {"draws": len(some)})
     return table
 
