@@ -368,6 +368,7 @@ def way() -> list[tuple[str, str, str]]:
     """(file, function, what it says of itself) of every step, from a traced run of a command."""
     # kernels are plain Python without the compiler, so that the trace sees them
     settings = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(PACKAGE.parent)}
+    settings["PACSENT_COMPILE"] = "1"  # the way that many texts take
     command = [sys.executable, str(Path(__file__).resolve()), "--trace"]
     ran = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
     if ran.returncode:

@@ -101,7 +101,9 @@ def test_it_is_saved_loaded_pickled_and_may_be_changed_when_opened(vocabulary, t
 @pytest.mark.slow
 def test_the_command_line_reads_misspelled_english():
     def embed(text, *options):
-        done = CliRunner().invoke(cli, ["embed", "english", "--quiet", *options], input=text)
+        done = CliRunner().invoke(
+            cli, ["embed", "english", "--method", "Average", "--quiet", *options], input=text
+        )
         assert done.exit_code == 0, done.output
         return np.array(done.stdout.split(), dtype=float)
 
