@@ -136,3 +136,18 @@ def tiny_corpus() -> list[str]:
         "film nil good",
         "Quiet, good: film!",
     ]
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    from playwright.sync_api import sync_playwright
+
+    from browsers import BROWSER
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=BROWSER,
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        yield browser
+        browser.close()

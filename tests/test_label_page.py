@@ -1,7 +1,6 @@
 """The labelling page in a real browser: sixty texts by keyboard, killed and resumed."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,28 +11,12 @@ import pytest
 pytest.importorskip("fastapi")
 playwright = pytest.importorskip("playwright.sync_api")
 
+from browsers import NEEDS_BROWSER  # noqa: E402
 from test_labelling import TEXTS, right  # noqa: E402
 
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-pytestmark = [
-    pytest.mark.extra,
-    pytest.mark.skipif(BROWSER is None, reason="no browser: run scripts/install-browser"),
-]
+pytestmark = NEEDS_BROWSER
 PICTURES = os.environ.get("PACSENT_PICTURES")  # a folder for screenshots
 HOSTILE = "</script><img src=x onerror='window.hacked = 1'> lovely <b>film</b>"
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=BROWSER,
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
-        yield browser
-        browser.close()
 
 
 class Server:

@@ -2,20 +2,17 @@
 
 import json
 import re
-import shutil
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from browsers import BROWSER
 from pacsent import make
 from pacsent.cli import cli
 from pacsent.maps import TextMap, make_map, write_html
 from pacsent.maths.plane import main_plane
 
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 KINDS = ["drink", "drink", "cat", "cat", "</script>"]
 TEXTS = ["a glass of red wine", "white wine and beer", "the cat slept", "a sleepy kitten", "zzqx"]
 

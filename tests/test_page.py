@@ -1,6 +1,5 @@
 """The server's page in a real browser: type, click, read the answer."""
 
-import shutil
 import subprocess
 import sys
 import time
@@ -10,19 +9,14 @@ import numpy as np
 import pytest
 
 pytest.importorskip("fastapi")
-playwright = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("playwright.sync_api")
 
-from pacsent import CertifiedClassifier, Index, TextClassifier, make, save  # noqa: E402
-from pacsent.maps import make_map, write_html  # noqa: E402
-from pacsent.serve.application import PAGE_FILES  # noqa: E402
+from browsers import NEEDS_BROWSER
+from pacsent import CertifiedClassifier, Index, TextClassifier, make, save
+from pacsent.maps import make_map, write_html
+from pacsent.serve.application import PAGE_FILES
 
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-pytestmark = [
-    pytest.mark.extra,
-    pytest.mark.skipif(BROWSER is None, reason="no browser: run scripts/install-browser"),
-]
+pytestmark = NEEDS_BROWSER
 KEY = "the-key-of-the-tests"
 TEXTS = ["the cat slept on the sofa", "shares fell again in London", "a glass of red wine"]
 HOSTILE = [
@@ -62,17 +56,6 @@ def address(tmp_path_factory):
     yield f"http://127.0.0.1:{port}/"
     process.terminate()
     process.wait(30)
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=BROWSER,
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
-        )
-        yield browser
-        browser.close()
 
 
 def until(page, expression):
