@@ -1,7 +1,7 @@
 """Compare encoders: similarity, search, the guarantee about what follows, few labels, speed.
 
     python benchmarks/encoders.py [--data FOLDER] [--stored FOLDER] [--save]
-    python benchmarks/encoders.py --part classify --processes 16 --save
+    python benchmarks/encoders.py --part classify|gain|index --processes 16 --save [--draws N]
     python benchmarks/encoders.py --write-texts FOLDER
     python benchmarks/encoders.py --encode minilm|wordllama|use [--minilm FOLDER] --stored FOLDER
 
@@ -15,8 +15,11 @@ against 5,000 others of the training part of 20news, and all passages of the boo
 Guarantee: `certify` on 3,000 documents, half of those that are certified set aside for the linear
 map, a third of all never used and compared with. Classes: TextClassifier with this encoder, 20 to
 1,000 labels, the error that `guarantees.certify` certifies on 1,000 texts and the error on 1,000
-more, the mean of three draws. Only training parts, but for STS-B test; nothing is chosen by these
-scores.
+more, the mean of three draws. Gain: accuracy of TextClassifier("english") with 100 labels, classes
+as even as can be, with the taught vectors beside Average and without them, on 2,000 other texts of
+the training part. Index: p@10 of `Index("english")`, which joins taught vectors and SIF-sum, and of
+an index of either; other posts in every draw. Only training parts, but for STS-B test; nothing is
+chosen by these scores.
 """
 
 import argparse
@@ -30,8 +33,10 @@ from pathlib import Path
 
 import numpy as np
 
+from classify import draw as even_draw
+from classify import standard_error
 from harness import finish, parser_for
-from pacsent import TextClassifier, certify, load, make
+from pacsent import Index, TextClassifier, certify, load, make
 from pacsent.bench import datasets
 from pacsent.bench.books import passages
 from pacsent.encoders import as_encoder
@@ -43,6 +48,7 @@ from pacsent.storage import PACKAGED
 SETS = ("subj", "imdb", "20news", "books")
 N_POOL, N_LEARN, N_QUERIES, N_POSTS = 3000, 1000, 1000, 5000
 N_LABELS, N_DRAWS = (20, 100, 300, 1000), 3
+FIVE, N_GAIN, N_JUDGED = ("subj", "mr", "trec", "20news", "imdb"), 100, 2000
 OTHERS = {"WordLlama": "wordllama", "MiniLM": "minilm", "USE": "use"}
 LONGEST = 3000  # characters of a text that are written: more than any of them reads
 READ = {"use": 600}  # characters that USE gets: it reads 30 long texts a second
@@ -54,14 +60,14 @@ OWN = ("Average", "PB-L2", "SIF-sum", "taught")
 
 
 @cache
-def labelled(name, data):
+def labelled(name, data, draw=0):
     """Texts and labels: of a training part in an order by chance, or all passages."""
     if name == "books":
         texts, labels = zip(*((p.text, p.author) for p in passages()))
     else:
         found = datasets.load(name, data)
         texts, labels = found.train_texts, found.train_labels
-    order = np.random.default_rng(0).permutation(len(texts))[: N_QUERIES + N_POSTS]
+    order = np.random.default_rng(draw).permutation(len(texts))[: N_QUERIES + N_POSTS]
     return [texts[i] for i in order], np.asarray(labels)[order]
 
 
@@ -331,9 +337,75 @@ def class_rows(given):
     return rows, found
 
 
+def gained(task):
+    """Accuracy with the taught vectors and without them, of the same labels."""
+    one, draw, data = task
+    texts, labels = labelled(one, data)
+    held = min(N_JUDGED, len(texts) // 2)
+    learn = held + even_draw(labels[held:], min(N_GAIN, held), draw)
+    given, asked = [texts[i] for i in learn], texts[:held]
+    found = {}
+    for name, words in (("with", "english"), ("without", encoder_of("Average", None))):
+        classifier = TextClassifier(words, n_jobs=1, random_state=draw).fit(given, labels[learn])
+        found[name] = classifier.score(asked, labels[:held])
+    return one, found["with"], found["without"]
+
+
+def gain_rows(given):
+    tasks = [(one, draw, given.data) for draw in range(given.draws) for one in FIVE]
+    with ProcessPoolExecutor(given.processes) as pool:
+        found = list(pool.map(gained, tasks))
+    rows, gains = [], []
+    for one in FIVE:
+        pairs = np.array([scores for name, *scores in found if name == one])
+        gains.append(pairs[:, 0] - pairs[:, 1])
+        rows.append(_gain_row(one, pairs.mean(axis=0), gains[-1]))
+    both = np.mean([[row["Average and taught"], row["Average"]] for row in rows], axis=0)
+    return [*rows, _gain_row("mean", both, np.mean(gains, axis=0))]
+
+
+def _gain_row(name, means, gains):
+    with_, without = means.tolist()
+    return {"set": name, "labels": N_GAIN, "draws": gains.size, "Average": without,
+            "Average and taught": with_, "gain": float(gains.mean()),
+            "standard error": standard_error(gains)}  # fmt: skip
+
+
+def found_by(task):
+    """p@10 of an index: the share of hits that have the label of the query, itself left out."""
+    name, one, draw, data = task
+    texts, labels = labelled(one, data, draw)
+    n = len(texts) if one == "books" else min(N_QUERIES, len(texts) // 2)
+    first = 0 if one == "books" else n
+    index = Index("english" if name == "english" else encoder_of(name, None), engine="exact")
+    index.add(texts[first:])
+    right = []
+    for query, hits in enumerate(index.search(texts[:n], 11)):
+        rows = [first + hit.id for hit in hits if first + hit.id != query][:10]
+        right.append(np.mean(labels[rows] == labels[query]))
+    return float(np.mean(right))
+
+
+def index_rows(given):
+    names = {"taught and SIF-sum": "english", "taught": "taught", "SIF-sum": "SIF-sum"}
+    tasks = [(name, one, draw, given.data) for name in names.values() for one in ("20news", "books")
+             for draw in range(given.draws if one == "20news" else 1)]  # fmt: skip
+    with ProcessPoolExecutor(given.processes) as pool:
+        found = dict(zip(tasks, pool.map(found_by, tasks)))
+    rows = []
+    for shown, name in names.items():
+        news = np.array([score for task, score in found.items() if task[:2] == (name, "20news")])
+        rows.append({"index": shown, "draws": given.draws, "20news p@10": float(news.mean()),
+                     "standard error": standard_error(news),
+                     "books p@10": found[name, "books", 0, given.data]})  # fmt: skip
+    return rows
+
+
 def main():
     parser = parser_for(__doc__, name="two-cores")
-    parser.add_argument("--part", choices=["vectors", "classify"], default="vectors")
+    parser.add_argument(
+        "--part", choices=["vectors", "classify", "gain", "index"], default="vectors"
+    )
     parser.add_argument("--stored", type=Path, help="folder of the written texts and vectors")
     parser.add_argument("--minilm", type=Path, help="folder of all-MiniLM-L6-v2")
     parser.add_argument("--write-texts", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
@@ -351,12 +423,20 @@ def main():
         rows, _ = class_rows(given)
         shown = {f"{r['encoder']} {r['set']}": r["error, 100 labels"] for r in rows}
         title = "Errors of TextClassifier with each encoder, and what is certified"
+    elif given.part == "gain":
+        rows = gain_rows(given)
+        shown = {row["set"]: row["gain"] for row in rows}
+        title = "Accuracy that the taught vectors add to TextClassifier with 100 labels"
+    elif given.part == "index":
+        rows = index_rows(given)
+        shown = {row["index"]: row["20news p@10"] for row in rows}
+        title = "The texts that an index finds, by its vectors"
     else:
         rows = vector_rows(given)
         shown = {row["encoder"]: row["STS-B test"] for row in rows}
         title = "Encoders side by side"
-    finish("encoders", rows, title=title, summary=shown, save=given.save,
-           name=given.name if given.part == "vectors" else f"{given.name}-classify")  # fmt: skip
+    name = given.name if given.part == "vectors" else f"{given.name}-{given.part}"
+    finish("encoders", rows, title=title, summary=shown, save=given.save, name=name)
 
 
 if __name__ == "__main__":

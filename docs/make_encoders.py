@@ -5,6 +5,7 @@ import json
 import re
 from pathlib import Path
 
+from pacsent.maths.rounding import rounded_up
 from pacsent.text.drawing import Panel, sheet, text
 
 ROOT = Path(__file__).parents[1]
@@ -37,20 +38,50 @@ def comparison() -> str:
         ]))  # fmt: skip
         parts.append("\nThe guarantee about what follows (certified / on fresh documents):\n\n")
         parts.append(table(["encoder", *SETS], [
-            [row["encoder"], *(f"{row[f'{s} bound']:.3f} / {row[f'{s} risk']:.3f}" for s in SETS)]
+            [row["encoder"],
+             *(f"{rounded_up(row[f'{s} bound'], 3)} / {row[f'{s} risk']:.3f}" for s in SETS)]
             for row in vectors
         ]))  # fmt: skip
     if classes:
         numbers = [k.split()[1] for k in classes[0] if k.startswith("error, ")]
         parts.append("\nErrors of `TextClassifier` by the number of labels (certified):\n\n")
-        parts.append(table(["set", "encoder", *numbers], [
+        parts.append(table(["set", "encoder", *(f"{int(n):,}" for n in numbers)], [
             [row["set"], row["encoder"],
-             *(f"{row[f'error, {n} labels']:.3f} ({row[f'certified, {n}']:.3f})" for n in numbers)]
+             *(f"{row[f'error, {n} labels']:.3f} ({rounded_up(row[f'certified, {n}'], 3)})"
+               for n in numbers)]
             for one in SETS for row in classes if row["set"] == one
         ]))  # fmt: skip
+    parts += [gain(), index()]
     if vectors and classes:
         parts.append("\n![Accuracy against texts a second](figures/encoders.svg)\n")
     return "".join([*parts, "<!-- /encoders -->\n"])
+
+
+def gain() -> str:
+    rows = rows_of("encoders", "16-cores-gain")
+    if not rows:
+        return ""
+    n, draws = rows[0]["labels"], rows[0]["draws"]
+    said = (f"\nAccuracy of `TextClassifier(\"english\")` with {n} labels, in per cent: the "
+            "vectors of the method Average alone, and with the taught vectors beside them (mean of "
+            f"{draws} draws, standard error of the gain):\n\n")  # fmt: skip
+    return said + table(["set", "Average", "and taught", "gain"], [
+        [row["set"], f"{100 * row['Average']:.1f}", f"{100 * row['Average and taught']:.1f}",
+         f"{100 * row['gain']:+.1f} ± {100 * (row['standard error'] or 0):.1f}"]
+        for row in rows
+    ])  # fmt: skip
+
+
+def index() -> str:
+    rows = rows_of("encoders", "16-cores-index")
+    if not rows:
+        return ""
+    said = ("\np@10 of `Index(\"english\")`, which joins two vectors, and of either alone (20news: "
+            f"mean of {rows[0]['draws']} draws of queries and posts):\n\n")  # fmt: skip
+    return said + table(["vectors", "20news", "books"], [
+        [row["index"], f"{row['20news p@10']:.3f} ± {row['standard error'] or 0:.3f}",
+         f"{row['books p@10']:.3f}"] for row in rows
+    ])  # fmt: skip
 
 
 def picture() -> str:

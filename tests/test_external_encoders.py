@@ -326,6 +326,76 @@ def test_a_model_of_another_encoder_is_opened_by_the_command_with_it(url, tmp_pa
     assert "a cup of tea" in CliRunner().invoke(cli, [*search, "--encoder", url]).output
 
 
+def test_every_command_that_opens_a_model_takes_its_encoder(url, tmp_path):
+    letters = ExternalEncoder(WithEncode(), name="letters")
+    texts = [f"{word} {n}" for n in range(20) for word in ("zebra", "ghost")]
+    labels = ["zebras", "ghosts"] * 20
+    classifier = pacsent.TextClassifier(letters).fit(texts[8:], labels[8:])
+    pacsent.save(classifier, tmp_path / "classifier")
+    pacsent.save(letters, tmp_path / "letters")
+    rows = [f"{label}\t{text}" for label, text in zip(labels, texts)]
+    (tmp_path / "labelled.txt").write_text("\n".join(rows[:8]))
+    (tmp_path / "all.txt").write_text("\n".join(rows))
+    (tmp_path / "texts.txt").write_text("\n".join(texts[:8]))
+    (tmp_path / "long.txt").write_text("\n".join(f"{t} of {u} and more" for t, u in
+                                                 zip(texts * 2, texts[::-1] * 2)))  # fmt: skip
+
+    def run(*words):
+        done = CliRunner().invoke(cli, [w.replace("@", f"{tmp_path}/") for w in words])
+        return done.exit_code, done.output
+
+    for words in (
+        ["classify", "predict", "@classifier", "@texts.txt"],
+        ["classify", "predict", "@classifier", "@texts.txt", "-o", "@answers/"],
+        ["classify", "certify", "@classifier", "@labelled.txt"],
+        ["classify", "explain", "@classifier", "zebra"],
+        ["classify", "report", "@classifier", "@labelled.txt", "-o", "@page.html"],
+        ["embed", "@letters", "@texts.txt"],
+        ["embed", "@letters", "@texts.txt", "-o", "@vectors/"],
+        ["certify", "@letters", "@long.txt", "--split", "0.5"],
+    ):
+        code, output = run(*words)
+        assert code == 1 and "made with the encoder letters" in output, output
+        assert "--encoder PATH|URL" in output and "pacsent.load" not in output
+        code, output = run(*words, "--encoder", url)
+        assert code == 0, output
+    code, output = run("embed", "@letters", "@texts.txt", "--encoder", "english")
+    assert code == 1 and "must give vectors of 20 numbers" in output
+    code, output = run("evaluate", "@all.txt", "--encoder", url, "--seeds", "1", "--quiet")
+    assert code == 0 and "on all: 1.0000" in output, output
+    code, output = run("evaluate", "PB-L2", "@all.txt")
+    assert code == 2 and "or --encoder PATH|URL and DATASET" in output
+
+
+@pytest.mark.extra
+def test_a_folder_of_sentence_transformers_is_an_encoder(tmp_path):
+    library = pytest.importorskip("sentence_transformers", reason="[bench] is not installed")
+    tokenizers = pytest.importorskip("tokenizers")
+    from sentence_transformers.models import StaticEmbedding
+
+    words = sorted({word for text in TEXTS for word in text.split()})
+    vocab = {word: i for i, word in enumerate(["[UNK]", "[PAD]", *words])}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    table = np.random.default_rng(0).normal(size=(len(vocab), 8)).astype(np.float32)
+    model = library.SentenceTransformer(modules=[StaticEmbedding(tokenizer, table)], device="cpu")
+    folder = str(tmp_path / "st")
+    model.save(folder)
+    np.testing.assert_allclose(as_encoder(folder).encode(TEXTS), model.encode(TEXTS), atol=1e-6)
+    index = Index(folder)
+    index.add(TEXTS)
+    pacsent.save(index, tmp_path / "index")
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    search = ["search", str(tmp_path / "index"), "the cat slept", "-k", "1"]
+    assert "made with the encoder st" in CliRunner().invoke(cli, search).output
+    done = CliRunner().invoke(cli, [*search, "--encoder", folder])
+    assert done.exit_code == 0 and "the cat slept" in done.output, done.output
+    done = CliRunner().invoke(cli, ["embed", folder, str(tmp_path / "texts.txt"),
+                                    "-o", str(tmp_path / "v.npy")])  # fmt: skip
+    assert done.exit_code == 0, done.output
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), model.encode(TEXTS), atol=1e-6)
+
+
 class TestEnglish:
     """The model that comes with the package: words, and a table for sentences."""
 

@@ -218,6 +218,15 @@ def test_a_student_works_where_an_encoder_does(student, texts, tmp_path):
     assert student.similarity([texts[0]], [texts[0]])[0, 0] == pytest.approx(1, abs=1e-5)
 
 
+def test_a_student_is_certified_as_any_encoder(student, texts):
+    """What follows repeats what was read, so a vector of the words is far below guessing."""
+    documents = [f"{text} {text}" for text in texts]
+    found = pacsent.certify(student, documents, split=0.5, random_state=0)
+    assert "taught" in found.encoder and found.verify()
+    assert found.empirical_risk < found.bound < 0.5
+    assert found.n == len(documents) - len(documents) // 2
+
+
 @pytest.mark.slow
 def test_a_student_works_in_the_classifier(student, texts):
     labels = ["red" if text.startswith(("red", "old")) else "other" for text in texts]

@@ -1,11 +1,15 @@
 """Commands that measure: evaluate, reproduce, demo."""
 
+from functools import partial
+
 import click
 
 from pacsent.cli.command_line import (
     ModelPath,
     cli,
     device_option,
+    encoder_option,
+    given_encoder,
     json_option,
     n_jobs_option,
     output_options,
@@ -17,9 +21,8 @@ from pacsent.cli.text_inputs import label_options, say
 
 
 @cli.command()
-@click.argument("method")
-@click.argument("words", type=ModelPath(exists=True))
-@click.argument("dataset")
+@click.argument("scored", nargs=-1, required=True, metavar="[METHOD WORDS] DATASET")
+@partial(encoder_option, help="Score this encoder in place of METHOD with WORDS.")
 @click.option("--data", type=click.Path(), help="Folder of the datasets.  [default: $PACSENT_DATA]")
 @click.option("--test", type=click.Path(), help="A second file: the test part of your own DATASET.")
 @label_options
@@ -30,11 +33,8 @@ from pacsent.cli.text_inputs import label_options, say
 @n_jobs_option
 @click.option("--no-verify", is_flag=True, help="Accept a dataset whose checksum differs.")
 @output_options
-def evaluate(
-    method, words, dataset, data, test, lams, seeds, save_classifiers, device, n_jobs, no_verify,
-    **given,
-):  # fmt: skip
-    """Score METHOD on DATASET by the paper's protocol.
+def evaluate(scored, data, test, lams, seeds, save_classifiers, device, n_jobs, no_verify, **given):
+    """Score vectors on DATASET by the paper's protocol.
 
     METHOD is a row of the table (pacsent reproduce --list) or a method of the paper. WORDS is the
     word vectors. DATASET is the name of a benchmark dataset, or your own file as in `classify
@@ -45,12 +45,22 @@ def evaluate(
 
     from pacsent.bench import datasets
     from pacsent.bench import evaluation as scores
+    from pacsent.encoders import as_encoder
     from pacsent.files import check_output
     from pacsent.words import formats
 
-    quiet = given["quiet"]
+    quiet, encoder = given["quiet"], given_encoder()
+    if len(scored) != (3 if encoder is None else 1):
+        raise click.UsageError(
+            "Give METHOD, WORDS and DATASET, or --encoder PATH|URL and DATASET. Got "
+            f"{' '.join(scored)} {'without' if encoder is None else 'with'} --encoder."
+        )
+    method, words, dataset = scored if encoder is None else (encoder, None, *scored)
+    if words is not None:
+        words = ModelPath(exists=True).convert(words, None, None)
     if save_classifiers is not None:
-        check_output(save_classifiers, [words, dataset], overwrite=given["overwrite"], folder=True)
+        used = [words or encoder, dataset]
+        check_output(save_classifiers, used, overwrite=given["overwrite"], folder=True)
     if dataset in datasets.DATASETS:
         loaded = datasets.load(dataset, data, verify=not no_verify)
         if not isinstance(loaded, datasets.Dataset):
@@ -64,9 +74,9 @@ def evaluate(
             f"DATASET must be one of {', '.join(datasets.DATASETS)} or a file. Got {dataset!r}."
         )
     result = scores.evaluate(
-        method,
+        method if encoder is None else as_encoder(encoder),
         loaded,
-        formats.read(words, verbose=not quiet),
+        None if words is None else formats.read(words, verbose=not quiet),
         lams=lams or None,
         seeds=range(seeds),
         save_classifiers=save_classifiers,

@@ -11,9 +11,11 @@ from pacsent.cli.command_line import (
     delta_option,
     device_option,
     echo_warnings,
+    encoder_option,
     json_option,
     method_option,
     n_jobs_option,
+    open_model,
     open_vectorizer,
     output_options,
     overlap_option,
@@ -103,6 +105,7 @@ def _certified(kind, encoder, texts, options):
     "of these documents, if words were independent. A': words of these texts, no assumption. "
     "B: new documents, for w-PB-neg. C: squared loss.")  # fmt: skip
 @method_option("PB-L2")
+@encoder_option
 @delta_option
 @click.option("--n-candidates", type=click.IntRange(min=1), default=1,
               help="Number of methods, settings or seeds that were compared on TEXTS, this one "
@@ -246,6 +249,7 @@ def _class_list(listed):
 @_column("--group", "Column of the group, where groups were held out.")
 @separator_option
 @method_option("PB-L2")
+@encoder_option
 @json_option
 @quiet_option
 def verify(certificate, texts, model, as_json, quiet, **given):
@@ -296,9 +300,7 @@ def verify(certificate, texts, model, as_json, quiet, **given):
 
 def _of_model(folder):
     """The certificate in a model."""
-    from pacsent.storage import load
-
-    found = getattr(load(folder), "certificate_", None)
+    found = getattr(open_model(folder), "certificate_", None)
     if found is None:
         raise ValueError(
             f"{folder} must hold a model with a certificate. Got one without instead. Train with "
@@ -309,7 +311,6 @@ def _of_model(folder):
 
 def _verify_rows(found, path, model, given, quiet):
     """Check a certificate of a classifier, a regressor or predictions with a table."""
-    from pacsent.storage import load
     from pacsent.text.tables import read_predictions
 
     if model is None:
@@ -321,7 +322,7 @@ def _verify_rows(found, path, model, given, quiet):
         )  # fmt: skip
         X = rows.texts if "texts" in found.digests else list(range(len(rows.labels)))
         return found.verify(rows.predictions, X, rows.labels, groups=rows.groups)
-    classifier = load(model)
+    classifier = open_model(model)
     texts, cells, groups = read_labelled(path, given, quiet, given["group_column"])
     if found.kind == "absolute error":
         return found.verify(classifier, texts, [float(cell) for cell in cells], groups=groups)

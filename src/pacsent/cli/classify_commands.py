@@ -7,10 +7,12 @@ from pacsent.cli.command_line import (
     ModelPath,
     cli,
     delta_option,
+    encoder_option,
     in_shell_words,
     json_lines_option,
     json_option,
     n_jobs_option,
+    open_model,
     output_options,
     overlap_option,
     overwrite_option,
@@ -69,9 +71,7 @@ class ShareOrAuto(click.FloatRange):
 
 
 def _classifier(path):
-    from pacsent.storage import load
-
-    found = load(path)
+    found = open_model(path)
     if not hasattr(found, "predict_proba"):
         raise ValueError(
             f"{path} must hold a classifier. It holds {type(found).__name__} instead. Train one: "
@@ -82,9 +82,7 @@ def _classifier(path):
 
 def _predictor(path):
     """A classifier, or a regressor."""
-    from pacsent.storage import load
-
-    found = load(path)
+    found = open_model(path)
     return found if hasattr(found, "predict") else _classifier(path)
 
 
@@ -273,6 +271,7 @@ def _say_regressor(regressor, output, as_json):
     "--error", None, "Error rate to guarantee for answers and label sets.  [default: chosen]"
 )
 @delta_option
+@encoder_option
 @shard_options
 @n_jobs_option
 @overwrite_option
@@ -463,6 +462,7 @@ def _answers(classifier, texts, answering):
 @overlap_option
 @click.option("--n-candidates", type=click.IntRange(min=1), default=1,
               help="Number of classifiers that were compared on DATA; corrected for.")  # fmt: skip
+@encoder_option
 @_new
 @json_option
 @quiet_option
@@ -493,6 +493,7 @@ def certify(model, data, new, new_column, as_json, quiet, **given):
 @separator_option
 @delta_option
 @overlap_option
+@encoder_option
 @_new
 @json_option
 @quiet_option
@@ -528,6 +529,7 @@ def compare(a, b, data, new, new_column, as_json, quiet, **given):
     "--top", type=click.IntRange(min=1), metavar="N",
     help="Words to list. Without TEXT: the N strongest features of each class.")  # fmt: skip
 @click.option("--html", "page", type=click.Path(), help="Also write this as a page.")
+@encoder_option
 @overwrite_option
 @json_option
 def explain(model, text, label, top, page, overwrite, as_json):
@@ -576,6 +578,7 @@ def explain(model, text, label, top, page, overwrite, as_json):
 @text_options
 @probability_option("--alpha", 0.05, "Probability of a false alarm at any time.")
 @click.option("--random-state", type=click.IntRange(min=0), help="Seed for ties.  [default: drawn]")
+@encoder_option
 @json_option
 @quiet_option
 def watch(model, texts, text_column, input_format, alpha, random_state, as_json, quiet):

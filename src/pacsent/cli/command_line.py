@@ -159,10 +159,29 @@ def _check_device(context, parameter, value):
     return value
 
 
-encoder_option = click.option(
-    "--encoder", metavar="PATH|URL",
-    help="The encoder that MODEL was made with, if it is one of another program.",
-)  # fmt: skip
+def _keep_encoder(context, parameter, value):
+    context.meta["encoder"] = value
+
+
+def encoder_option(command, help="The encoder that MODEL was made with, if it is one of another "
+                   "program."):  # fmt: skip
+    """--encoder, which `open_model` reads."""
+    return click.option("--encoder", metavar="PATH|URL", callback=_keep_encoder,
+                        expose_value=False, help=help)(command)  # fmt: skip
+
+
+def given_encoder():
+    """The value of --encoder."""
+    return click.get_current_context().meta.get("encoder")
+
+
+def open_model(model, **options):
+    """What is at MODEL, with the encoder that --encoder names."""
+    from pacsent.encoders.external_encoders import open_any
+
+    return open_any(model, given_encoder(), **options)
+
+
 device_option = click.option(
     "--device", callback=_check_device, metavar="NAME",
     help="cpu, cuda, or cuda:1 for one of several GPUs.  [default: cpu]",
@@ -222,12 +241,11 @@ def method_option(default="its encoder of sentences, or SIF-sum"):
 
 def open_vectorizer(model, method=None, *, default=None, fitted=True, unknown=None):
     """The fitted method in a folder, or a method on the word vectors that are there."""
-    from pacsent.encoders.external_encoders import open_any
     from pacsent.encoders.methods import METHODS, as_vectorizer
 
     if method is not None and method not in METHODS:
         raise click.BadParameter(f"one of {', '.join(METHODS)}", param_hint="--method")
-    loaded = open_any(model, unknown=unknown)
+    loaded = open_model(model, unknown=unknown)
     if method is None:
         return as_vectorizer(loaded, default, source=model, fitted=fitted)
     if hasattr(loaded, "transform"):
@@ -305,6 +323,8 @@ def in_shell_words(message: str) -> str:
         value = value.strip("'\"")
         return every[name] if value == "True" else f"{every[name]} {value}"
 
+    if "encoder" in own:
+        message = message.replace("pacsent.load(path, encoder=...)", "--encoder PATH|URL")
     message = re.sub(r"^The '(\w+)' parameter of \w+ must", r"\1 must", message)
     message = _ADVICE.sub(lambda match: match[0] if match[1] in own else "", message)
     return _PARAMETER.sub(option, message)

@@ -12,6 +12,7 @@ from pacsent.cli.command_line import (
     cli,
     device_option,
     echo_warnings,
+    encoder_option,
     in_shell_words,
     json_lines_option,
     method_option,
@@ -178,6 +179,7 @@ def _report(vectorizer) -> str:
 )
 @click.option("--keep-text", is_flag=True, help="Also write the texts.")
 @method_option()
+@encoder_option
 @click.option(
     "--unknown",
     type=click.Choice(["drop", "nearest"]),

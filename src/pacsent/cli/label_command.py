@@ -11,6 +11,7 @@ from pacsent.cli.command_line import (
     ModelPath,
     cli,
     delta_option,
+    encoder_option,
     in_shell_words,
     json_option,
     n_jobs_option,
@@ -23,7 +24,7 @@ from pacsent.cli.text_inputs import TextsPath, label_options, read_labelled, say
 from pacsent.lazy import install_hint
 
 _words_option = click.option(
-    "--words", type=WordsOrNone(exists=True), default="english",
+    "--words", type=WordsOrNone(encoders=True, exists=True), default="english",
     help="Word vectors: a folder, english, or none for n-grams alone.",
 )  # fmt: skip
 
@@ -251,6 +252,7 @@ def audit(data, output, words, n_jobs, overwrite, as_json, quiet, **given):
 @label_options
 @click.option("--curve", is_flag=True,
               help="Also say how many more labels are needed.")  # fmt: skip
+@encoder_option
 @output_options
 def report(model, data, output, curve, overwrite, as_json, quiet, **given):
     """Write a page about MODEL on DATA, labelled texts new to it.

@@ -4,7 +4,7 @@ import os
 
 import click
 
-from pacsent.cli.command_line import in_shell_words
+from pacsent.cli.command_line import given_encoder, in_shell_words
 from pacsent.cli.printing import echo_json
 from pacsent.cli.text_inputs import text_options
 
@@ -125,6 +125,7 @@ def _how(how: dict, n_jobs, overwrite, quiet) -> dict:
         "overwrite": overwrite,
         "verbose": not quiet,
         "engine": _engine(how),
+        "encoder": given_encoder(),
     }
 
 

@@ -11,6 +11,7 @@ from pacsent.cli.command_line import (
     encoder_option,
     json_option,
     method_option,
+    open_model,
     open_vectorizer,
     output_options,
     overwrite_option,
@@ -33,12 +34,11 @@ def _counted(texts, quiet):
 
 def _index(model, texts, method, text_column, input_format, quiet, columns=(), **how):
     """An index of the texts of a file, with columns of it as metadata."""
-    from pacsent.encoders.external_encoders import open_any
     from pacsent.search.index import Index
     from pacsent.text.tables import TextTable
     from pacsent.words import WordVectors
 
-    opened = open_any(model) if method is None else None
+    opened = open_model(model) if method is None else None
     own = isinstance(opened, WordVectors)
     made = Index(opened if own else open_vectorizer(model, method), **how)
     if not columns:
@@ -54,18 +54,17 @@ def _index(model, texts, method, text_column, input_format, quiet, columns=(), *
     return made
 
 
-def _opened(index, encoder=None):
+def _opened(index):
     """The index in a folder."""
     from pacsent.search.index import Index
-    from pacsent.storage import load
 
-    opened = load(index, encoder=encoder)
-    if not isinstance(opened, Index):
+    found = open_model(index)
+    if not isinstance(found, Index):
         raise ValueError(
-            f"{index} must be an index. Got a {type(opened).__name__} instead. Make one: pacsent "
+            f"{index} must be an index. Got a {type(found).__name__} instead. Make one: pacsent "
             "index MODEL TEXTS -o INDEX"
         )
-    return opened
+    return found
 
 
 def _where(conditions) -> dict:
@@ -120,17 +119,17 @@ def index(model, texts, output, overwrite, as_json, **how):
                     "queries; needs `certify-search`.")  # fmt: skip
 @encoder_option
 @json_option
-def search(index, query, k, conditions, guarantee, encoder, as_json):
+def search(index, query, k, conditions, guarantee, as_json):
     """Find the texts of INDEX nearest to each QUERY.
 
     Prints cosine, number and text, separated by tabs, one line per hit, the best first. Tabs, line
     breaks and backslashes in a text are written as \\t, \\n, \\r and \\\\; --json has the texts as
     they are.
     """
-    opened = _opened(index, encoder)
-    opened.engine = "exact"  # a few queries do not repay the preparation of a faster engine
-    found = opened.search(list(query), min(k, max(len(opened), 1)),
-                          where=_where(conditions) or None, guarantee=guarantee)  # fmt: skip
+    found = _opened(index)
+    found.engine = "exact"  # a few queries do not repay the preparation of a faster engine
+    found = found.search(list(query), min(k, max(len(found), 1)),
+                         where=_where(conditions) or None, guarantee=guarantee)  # fmt: skip
     if as_json:
         echo_json({"results": [[hit._asdict() for hit in hits] for hits in found]})
         return
@@ -150,6 +149,7 @@ def search(index, query, k, conditions, guarantee, encoder, as_json):
 @click.option("--answer-column", default="answer", metavar="COLUMN",
               help="Column with the number of the right text.")  # fmt: skip
 @probability_option("--delta", 0.05, "Probability that the guarantee fails.")
+@encoder_option
 @text_options
 @output_options
 def certify_search(index, queries, k, answer_column, delta, text_column, input_format, **how):

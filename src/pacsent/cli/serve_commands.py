@@ -10,6 +10,7 @@ from pacsent.cli.command_line import (
     encoder_option,
     json_option,
     method_option,
+    open_model,
     output_options,
 )
 from pacsent.cli.printing import counted, echo_json
@@ -141,7 +142,6 @@ def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
     of its posterior, its colour the class: a column, the answer of MODEL where it is a classifier,
     or the group of similar texts.
     """
-    from pacsent.encoders.external_encoders import open_any
     from pacsent.encoders.methods import as_vectorizer
     from pacsent.files import check_output
     from pacsent.maps import make_map, write_atlas, write_html
@@ -159,7 +159,7 @@ def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
         read, labels, _ = read_labelled(texts, how, quiet)
     else:
         read = list(read_texts(texts, how["text_column"], how["input_format"], quiet))
-    loaded = open_any(model, how["encoder"])
+    loaded = open_model(model)
     if hasattr(loaded, "classes_"):
         vectorizer = loaded.vectorizer_
         if vectorizer is None:

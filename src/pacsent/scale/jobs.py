@@ -71,7 +71,8 @@ class Embed:
     `model` is the folder of a fitted method or of word vectors, "english", or an encoder of another
     program: its URL, or a folder of sentence-transformers. For word vectors,
     `method` is one that learns nothing from text; None for the encoder of sentences they come with,
-    or SIF-sum. `params` are parameters of the method that are set after it was opened.
+    or SIF-sum. `params` are parameters of the method that are set after it was opened. `encoder` is
+    the URL or folder of the encoder that a model was made with, if it is one of another program.
 
     Examples
     --------
@@ -85,12 +86,13 @@ class Embed:
     method: str | None = None
     unknown: str | None = None
     params: dict = field(default_factory=dict)
+    encoder: str | None = None
 
     command = "embed"
 
     def settings(self) -> dict:
         """The settings that the vectors depend on, for the manifest."""
-        return {**asdict(self), "model_digest": _model_digest(self.model), "command": self.command}
+        return _settings(self)
 
     def names(self) -> list[str]:
         return ["mean", "variance"]
@@ -108,7 +110,7 @@ class Embed:
         from pacsent.encoders.external_encoders import open_any
         from pacsent.encoders.methods import as_vectorizer
 
-        opened = open_any(self.model, unknown=self.unknown)
+        opened = open_any(self.model, self.encoder, unknown=self.unknown)
         if self.method is not None and hasattr(opened, "stream"):
             raise ValueError("method is for word vectors. The model holds a fitted method.")
         opened = as_vectorizer(opened, self.method, source=self.model)
@@ -176,7 +178,7 @@ class Predict:
 
     `model` is the folder of a classifier. `error` is how often label sets may miss the right class
     and answers may be wrong; None chooses, as `guarantees.AnswerRule` does. `delta` is the chance
-    that this guarantee fails.
+    that this guarantee fails. `encoder` is as of `Embed`.
 
     Examples
     --------
@@ -187,6 +189,7 @@ class Predict:
     model: str
     error: float | None = None
     delta: float = 0.05
+    encoder: str | None = None
 
     command = "classify predict"
     unit = 1 << 12
@@ -194,7 +197,7 @@ class Predict:
 
     def settings(self) -> dict:
         """The settings that the answers depend on, for the manifest."""
-        return {**asdict(self), "model_digest": _model_digest(self.model), "command": self.command}
+        return _settings(self)
 
     def names(self) -> list[str]:
         return ["label", "probability", "set", "abstained"]
@@ -203,7 +206,7 @@ class Predict:
         """The classifier, and the rule for its answers."""
         from pacsent.guarantees import AnswerRule
 
-        found = storage.load(self.model)
+        found = storage.load(self.model, encoder=self.encoder)
         if not hasattr(found, "predict_proba"):
             raise ValueError(
                 f"{self.model} must hold a classifier. It holds {type(found).__name__} instead. "
@@ -247,6 +250,12 @@ class Predict:
         _, rule = self._opened()
         for why in filter(None, (rule.no_sets, rule.no_answers)):
             warnings.warn(why, UserWarning, stacklevel=3)
+
+
+def _settings(job: Embed | Predict) -> dict:
+    """The fields of a job, but for the encoder: one that gives other vectors is refused."""
+    fields = {name: value for name, value in asdict(job).items() if name != "encoder"}
+    return {**fields, "model_digest": _model_digest(job.model), "command": job.command}
 
 
 def _model_digest(model: str) -> str:

@@ -43,6 +43,7 @@ def embed_shards(
     method: str | None = None,
     unknown: str | None = None,
     params: dict | None = None,
+    encoder: str | None = None,
     **how: Any,
 ) -> "Manifest":
     """Turn the texts of many files into vectors, one output file for each input file.
@@ -63,7 +64,7 @@ def embed_shards(
     keep_columns : iterable of str
         Extra columns of the input that the output has as well; ["*"] for all. A column that has
         the name of a result is renamed (`mean` becomes `input_mean`), and a warning says so.
-    method, unknown, params
+    method, unknown, params, encoder
         As of `scale.Embed`.
     **how
         Further arguments of `run`: format, on_error, n_jobs, overwrite, verbose.
@@ -77,7 +78,7 @@ def embed_shards(
     >>> manifest.totals()["rows"], manifest.totals()["failed"]
     (2, 0)
     """
-    job = Embed(os.fspath(model), method, unknown, dict(params or {}))
+    job = Embed(os.fspath(model), method, unknown, dict(params or {}), encoder)
     return run(job, sources, target, text_column=text_column, keep_columns=keep_columns, **how)
 
 
@@ -90,6 +91,7 @@ def predict_shards(
     keep_columns: Iterable[str] = (),
     error: float | None = None,
     delta: float = 0.05,
+    encoder: str | None = None,
     **how: Any,
 ) -> "Manifest":
     """Classify the texts of many files; the arguments are those of `embed_shards` and `Predict`.
@@ -106,7 +108,7 @@ def predict_shards(
     >>> manifest.totals()["rows"], manifest.totals()["failed"]
     (2, 0)
     """
-    job = Predict(os.fspath(model), error, delta)
+    job = Predict(os.fspath(model), error, delta, encoder)
     return run(job, sources, target, text_column=text_column, keep_columns=keep_columns, **how)
 
 

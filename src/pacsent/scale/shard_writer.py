@@ -113,7 +113,7 @@ _OPENED: dict = {}  # job -> its function, opened once in a process
 
 
 def _opened(job) -> Callable:
-    key = json.dumps(job.settings(), sort_keys=True, default=str)
+    key = json.dumps([job.settings(), job.encoder], sort_keys=True, default=str)
     if key not in _OPENED:
         _OPENED.clear()
         _OPENED[key] = job.ready()
