@@ -95,6 +95,7 @@ pages: $(DEV)  ## regenerate the pages that are made from result files and from 
 	$(BIN)/python docs/make_which.py
 	$(BIN)/python docs/make_front.py
 	$(BIN)/python docs/make_encoders.py
+	$(BIN)/python docs/make_labels.py
 	$(BIN)/python docs/make_card.py
 	$(BIN)/python docs/make_readme.py
 	$(BIN)/python docs/make_architecture.py

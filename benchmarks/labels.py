@@ -224,8 +224,7 @@ def curve_draw(job):
 
 
 def curve_rows(given, run):
-    draws = max(1, given.draws // 2)
-    jobs = [(name, seed, given.data) for name in given.sets for seed in range(draws)]
+    jobs = [(name, seed, given.data) for name in given.sets for seed in range(given.draws)]
     found = run(curve_draw, jobs)
     rows = []
     for name in given.sets:

@@ -119,6 +119,7 @@ def test_every_option_has_help():
         "docs/make_readme.py",
         "docs/make_which.py",
         "docs/make_encoders.py",
+        "docs/make_labels.py",
         "docs/make_front.py",
     ],
 )

@@ -108,9 +108,12 @@ def test_answers_of_a_known_curve():
     assert curve.labels_for(0.07)[1] == pytest.approx(1600, abs=1)
     assert curve.labels_for(0.02)[1] == np.inf
     assert curve.more_labels(0.07) == (
-        "About 1,200 more labels for an error rate of 7.0% (1,200 to 1,200)."
+        "About 1,200 more labels (1,200 to 1,200) for an error rate of 7.0%."
     )
-    assert "No number" in curve.more_labels(0.01) and "enough" in curve.more_labels(0.5)
+    assert "enough" in curve.more_labels(0.5)
+    levels = f"levels off at about {0.02 + 2 / np.sqrt(20 * 400):.1%}"
+    assert levels in curve.more_labels(0.01)  # no number of labels reaches it
+    assert levels in curve.more_labels(0.03)  # 40,000 labels would, by a curve from 400
     share, bound = curve.best_holdout()
     assert 0.1 < share < 0.5 and bound > curve.error_at(400)[1]
 

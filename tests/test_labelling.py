@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -99,6 +100,26 @@ def test_the_certificate_is_read_back_and_a_changed_one_is_refused():
     assert isinstance(again, AnytimeCertificate) and again == made
     with pytest.raises(ValueError, match="wrong must be different integers"):
         AnytimeCertificate.from_dict({**made.to_dict(), "wrong": [3, 3], "n_errors": 2}).verify()
+
+
+def test_it_says_how_many_more_labels_the_goal_needs_and_where_more_hardly_help(tmp_path):
+    with opened(tmp_path / "right", goal=0.15) as labelling:
+        label(labelling, 30)
+        labelling.wait()
+        assert labelling.status()["outlook"] == ""  # no classifier yet
+        label(labelling, 60)
+        labelling.wait()
+        found = labelling.status()
+        said = re.fullmatch(r"About (\d+) more labels \(\d+ to .*\) for the goal\.", found["outlook"])
+        assert 30 < int(said[1]) < 400
+        labelling.goal = 0.9
+        found = labelling.status()
+        assert found["reached"] and found["outlook"] == ""
+    coin = np.random.default_rng(0)
+    with opened(tmp_path / "coin", goal=0.15) as labelling:
+        label(labelling, 100, answer=lambda text: ["up", "down"][coin.integers(2)])
+        labelling.wait()
+        assert "will hardly help" in labelling.status()["outlook"]
 
 
 def test_labels_of_judging_texts_change_neither_the_models_nor_what_is_chosen(tmp_path):

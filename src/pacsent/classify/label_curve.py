@@ -21,6 +21,7 @@ _FOLDS = 5
 _PARTS = (0.125, 0.25, 0.5, 1.0)  # of the training part of a fold
 _DRAWS = 2_000  # curves that the answers are quantiles of
 _CONFIDENCE = 0.9
+MOST = 20  # times the labels at hand: further than that, curves say little
 _SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 
 
@@ -43,7 +44,9 @@ class LearningCurve:
     >>> one = np.array([[0.12, 0.5, 0.02]])  # an error of 0.12 with 400 labels, 0.02 in the end
     >>> curve = LearningCurve(400, np.ones(1), np.ones(1), np.ones(1), one)
     >>> curve.more_labels(0.07)
-    'About 1,200 more labels for an error rate of 7.0% (1,200 to 1,200).'
+    'About 1,200 more labels (1,200 to 1,200) for an error rate of 7.0%.'
+    >>> curve.more_labels(0.01)
+    'More labels of this kind will hardly help: the error rate levels off at about 4.2% ...'
     """
 
     n: int
@@ -51,6 +54,15 @@ class LearningCurve:
     n_tested: np.ndarray  # (n_sizes,)
     n_errors: np.ndarray  # (n_sizes,)
     curves: np.ndarray  # (n_draws, 3)
+
+    @classmethod
+    def of(
+        cls, n: int, sizes: np.ndarray, n_tested: np.ndarray, n_errors: np.ndarray,
+        rng: np.random.Generator,
+    ) -> "LearningCurve":  # fmt: skip
+        """The curve of errors of models that were fitted on `sizes` labels, in ascending order."""
+        curves = _posterior(sizes, n_tested, n_errors, n, rng)
+        return cls(n, sizes, n_tested, n_errors, curves)
 
     def error_at(self, n_labels: int) -> tuple[float, float, float]:
         """Low end, median and high end of the error with this number of labels."""
@@ -89,13 +101,21 @@ class LearningCurve:
         low, middle, high = (max(0.0, each - self.n) for each in self.labels_for(error))
         if middle == 0:
             return f"The labels are probably enough for an error rate of {error:.1%}."
-        if middle == math.inf:
-            return f"No number of such labels is likely to reach an error rate of {error:.1%}."
-        end = "any number" if high == math.inf else f"{_round(high):,}"
+        if middle > MOST * self.n:
+            return self.hardly_helps()
+        return f"About {self.range_of(low, middle, high)} for an error rate of {error:.1%}."
+
+    def hardly_helps(self) -> str:
+        """That more labels change little, and the error with 20 times as many, in a sentence."""
         return (
-            f"About {_round(middle):,} more labels for an error rate of {error:.1%} "
-            f"({_round(low):,} to {end})."
+            "More labels of this kind will hardly help: the error rate levels off at about "
+            f"{self.error_at(MOST * self.n)[1]:.1%} (estimated for {MOST} times the labels)."
         )
+
+    def range_of(self, low: float, middle: float, high: float) -> str:
+        """Numbers of further labels, rounded as estimates deserve."""
+        end = "many more" if high > MOST * self.n else f"{rounded(high):,}"
+        return f"{rounded(middle):,} more labels ({rounded(low):,} to {end})"
 
     def __str__(self) -> str:
         low, middle, high = self.error_at(self.n)
@@ -166,8 +186,7 @@ def learning_curve(
     n_folds = np.round(counts[:, 1] / max(counts[:, 1].max() / _FOLDS, 1))
     sizes = counts[used, 0] / np.maximum(n_folds[used], 1)
     tested, wrong = counts[used, 1], counts[used, 2]
-    curves = _posterior(sizes, tested, wrong, len(texts), rng)
-    return LearningCurve(len(texts), sizes, tested, wrong, curves)
+    return LearningCurve.of(len(texts), sizes, tested, wrong, rng)
 
 
 def _n_wrong(model, texts, y, fitted, tested) -> int | None:
@@ -197,7 +216,11 @@ def _posterior(sizes, tested, wrong, n, rng) -> np.ndarray:
     return np.stack([E[drawn], B[drawn], C[drawn]], axis=1)
 
 
-def _round(value: float) -> int:
-    """To two digits, as an estimate deserves."""
+def rounded(value: float) -> int:
+    """A number of labels to two digits, as an estimate deserves.
+
+    >>> rounded(1_234.0)
+    1200
+    """
     digits = max(0, math.floor(math.log10(max(value, 1.0))) - 1)
     return int(round(value, -digits))

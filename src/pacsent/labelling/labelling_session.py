@@ -12,9 +12,12 @@ import os
 import secrets
 import threading
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,8 +26,14 @@ from sklearn.base import clone
 
 from pacsent import files
 from pacsent.classify import TextClassifier, next_to_label
+from pacsent.classify.label_curve import MOST, LearningCurve
 from pacsent.classify.near_duplicates import text_units
-from pacsent.guarantees.anytime_certificate import N_MODELS, AnytimeCertificate, certify_stream
+from pacsent.guarantees.anytime_certificate import (
+    N_MODELS,
+    AnytimeCertificate,
+    anytime_error,
+    certify_stream,
+)
 from pacsent.guarantees.evidence import digests
 from pacsent.labelling.annotators import agreement
 from pacsent.labelling.label_journal import Journal
@@ -35,6 +44,8 @@ from pacsent.text.texts import as_texts
 SIZES = tuple(int(20 * 1.5**j) for j in range(N_MODELS))  # teaching labels of certified models
 _AHEAD = 40  # texts chosen at once, at least
 _HELD = 120.0  # seconds for which a text that a tab shows is offered to no other
+_PARTS = (0.25, 0.5)  # of the teaching labels, whose models show how the error falls
+_FEWEST = 20  # judging labels from which it is said how many more are needed
 _OVERLAP = 0.1  # of the answers of an annotator are to texts that others have labelled
 JUDGE, TEACH, AGAIN = "judge", "teach", "agreement"
 
@@ -133,9 +144,11 @@ class Labelling:
         self._n_worked = 0  # teaching labels of the working model
         self._n_tried = 0  # teaching labels of the last certified model that was to be fitted
         self._n_teach = 0  # teaching texts that were answered
+        self._outlook = ""  # how many more labels the goal needs
         for record in self._journal.records:
             self._apply(record)
         self._worker = ThreadPoolExecutor(1)
+        self._looking: Future = self._worker.submit(int)
         self._fitting: Future = self._worker.submit(self._refit)
 
     # ---- what is next --------------------------------------------------------------------------
@@ -292,6 +305,33 @@ class Labelling:
         ) if open_ else []  # fmt: skip
         with self._lock:
             self._queue = [open_[i] for i in chosen]
+        if self.goal is not None and working is not None:
+            with suppress(RuntimeError):  # closed meanwhile
+                self._looking = self._worker.submit(self._look_ahead, working, taught)
+
+    def _look_ahead(self, model, taught):
+        """Say how many more labels the goal needs: models of the first teaching labels, judged."""
+        with self._lock:
+            labels = self.labels()
+            judged = [row for row in self._judged() if row in labels]
+        if len(judged) < _FEWEST:
+            return
+        rows, texts = list(taught), [self.texts[row] for row in judged]
+        sizes = [round(part * len(rows)) for part in _PARTS]
+        models = [self._fitted({row: taught[row] for row in rows[:size]}) for size in sizes]
+        found = [(size, one) for size, one in zip([*sizes, len(rows)], [*models, model]) if one]
+        wrong = [sum(said != labels[row] for said, row in zip(one.predict(texts), judged))
+                 for _, one in found]  # fmt: skip
+        curve = LearningCurve.of(
+            len(rows), np.array([float(size) for size, _ in found]),
+            np.full(len(found), len(judged)), np.array(wrong), np.random.default_rng(len(rows)),
+        )  # fmt: skip
+        share = self._journal.head["judging"]
+        needed = labels_to_goal(curve, self.goal, self.delta, share, len(judged))
+        self._outlook = (
+            curve.hardly_helps() if needed[1] == np.inf
+            else f"About {curve.range_of(*needed)} for the goal."
+        )  # fmt: skip
 
     def _fitted(self, labels):
         """A classifier of the classes that have two texts; None where fewer than two have."""
@@ -309,6 +349,7 @@ class Labelling:
             if self._n_tried < len(self._snapshot):
                 self._fitting = self._worker.submit(self._refit)
         self._fitting.result()
+        self._looking.result()
 
     # ---- the guarantee -------------------------------------------------------------------------
 
@@ -363,6 +404,7 @@ class Labelling:
         found["n_waiting"] = 0 if certificate is None else found["n_judge"] - certificate.n
         bound = found["certified_error"]
         found["reached"] = bool(self.goal and bound is not None and bound <= self.goal)
+        found["outlook"] = "" if found["reached"] else self._outlook
         return found
 
     def save(self) -> AnytimeCertificate | None:
@@ -395,6 +437,33 @@ class Labelling:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def labels_to_goal(
+    curve: LearningCurve, goal: float, delta: float, judging: float, n_judged: int
+) -> tuple[float, float, float]:
+    """Further labels until the certified error is the goal, for a low, a likely and a high error.
+
+    Both streams grow: the error falls by the curve, and more texts judge it. inf: more than 20
+    times the labels at hand.
+
+    >>> one = np.array([[0.12, 0.5, 0.02]])  # an error of 0.12 with 100 labels that teach
+    >>> curve = LearningCurve(100, np.ones(1), np.ones(1), np.ones(1), one)
+    >>> labels_to_goal(curve, 0.15, 0.05, 0.5, n_judged=100)[1]
+    492.0
+    """
+    steps = np.unique(np.geomspace(1, MOST * (curve.n + n_judged), 100).astype(int)).tolist()
+
+    def reached(at: int, more: int) -> bool:
+        taught = curve.n + (1 - judging) * more
+        error = curve.error_at(max((size for size in SIZES if size <= taught), default=SIZES[0]))
+        losses = np.zeros(n_judged + round(judging * more))
+        losses[np.linspace(0, losses.size - 1, round(error[at] * losses.size)).astype(int)] = 1.0
+        return anytime_error(losses, delta) <= goal
+
+    first = [bisect_left(steps, True, key=partial(reached, at)) for at in range(3)]
+    low, middle, high = (float(steps[i]) if i < len(steps) else np.inf for i in first)
+    return low, middle, high
 
 
 _NOTHING = object()  # where an annotator had given no answer before

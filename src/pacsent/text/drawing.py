@@ -116,7 +116,9 @@ class Panel:
         below = self.top + self.height
         for value in ticks(self.x[0], self.x[1]) if x_ticks is None else x_ticks:
             x = self.at(value, self.y[0])[0]
-            self.parts.append(text(x, below + 16, f"{value:,g}", "quiet", anchor="middle", size=12))
+            self.parts.append(
+                text(x, below + 16, f"{value:,.9g}", "quiet", anchor="middle", size=12)
+            )
         middle = self.left + self.width / 2
         self.parts.append(text(middle, below + 33, x_says, "quiet", anchor="middle", size=12.5))
         self.parts.append(text(self.left - 30, self.top - 9, y_says, "quiet", size=12.5))
