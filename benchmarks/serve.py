@@ -227,7 +227,7 @@ class Soak:
         self.texts = [p.text for p in passages()[::7]][:1500] + ["", "zzqx qqzy", "naïve 東京 —"]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            vectors = make("SIF-sum", "english").fit([]).transform(self.texts)
+            vectors = served_encoder().transform(self.texts)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         self.right = vectors / np.where(lengths > 0, lengths, 1)
         self.pool: list[tuple] = []  # (method, address, body, what is right), set by `soak`
@@ -396,6 +396,11 @@ def _vector(given, form):
     return np.array(given, np.float32)
 
 
+def served_encoder():
+    """What `pacsent serve english` answers with."""
+    return load("english").sentences.set_params(on_empty="ignore")
+
+
 def other_models(place: Path):
     """An index and a classifier on disk, and what every address must answer about them."""
     texts = [p.text for p in passages()[::4]]
@@ -412,7 +417,7 @@ def other_models(place: Path):
     classifier.fit(*map(list, zip(*labelled)))
     save(classifier, place / "classifier")
     queries, documents = asked[:40], texts[:20]
-    index = load(place / "index")
+    index, served = load(place / "index"), served_encoder()
 
     def same(wanted, *path):
         def right(answer):
@@ -428,7 +433,7 @@ def other_models(place: Path):
 
     pool: list[tuple] = []
     for query in queries:
-        [vector] = encoder.transform([query])
+        [vector] = served.transform([query])
         vector = vector / np.linalg.norm(vector)
         pool.append(("POST", "/embed", _json({"inputs": query}), same([vector])))
         pool.append(("POST", "/api/embed", _json({"model": "english", "input": query}),
@@ -440,7 +445,7 @@ def other_models(place: Path):
                      ids([h.id for h in index.search(query, where=where)])))  # fmt: skip
         pool.append(("POST", "/search", _json({"query": query, "guarantee": 0.8}),
                      ids([h.id for h in index.search(query, guarantee=0.8)])))  # fmt: skip
-        scores = [one.score for one in rerank(query, documents, encoder)]
+        scores = [one.score for one in rerank(query, documents, served)]
         body = {"query": query, "texts": documents}
         pool.append(("POST", "/rerank", _json(body), lambda answer, wanted=scores: np.allclose(
             [one["score"] for one in json.loads(answer)], wanted, atol=1e-5)))  # fmt: skip
