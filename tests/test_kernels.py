@@ -69,3 +69,30 @@ def test_document_frequency_counts_a_sentence_once(encoded):
     sentences.document_frequency(ids, offsets, frequency)
     expected = sum(np.bincount(np.unique(words), minlength=9) for words in rows(ids, offsets))
     assert_array_equal(frequency, expected)
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 127, 128, 129, 2047, 2048, 2049, 2113])
+def test_words_are_found_across_blocks_and_pieces_of_any_bytes(rng, size):
+    from pacsent.text.normalise import tokenise_paper
+    from pacsent.words.vocabulary import Vocabulary
+
+    likely = np.frombuffer(b"abzAZ019 @[`{/:\xe4\xff", dtype=np.uint8)
+    blocks = [
+        rng.choice(likely, size),
+        rng.integers(0, 256, size).astype(np.uint8),
+        np.full(size, 97, np.uint8),  # one word, longer than a piece
+        np.full(size, 55, np.uint8),
+        rng.choice(likely[:2], size),
+        np.tile(np.frombuffer(b"a" * 63 + b" ", np.uint8), size // 64 + 1)[:size],
+    ]
+    texts = [block.tobytes().decode("latin-1") for block in blocks]
+    tokens = [tokenise_paper(text) for text in texts]
+    known = sorted({token for some in tokens for token in some})[::2]
+    vocabulary = Vocabulary(known)
+    data, bounds = np.concatenate(blocks), np.cumsum([0, *map(len, blocks)])
+    encoded = vocabulary.encode_bytes(data, bounds)
+    index = vocabulary.index
+    assert [[known[i] for i in words] for words in rows(encoded.ids, encoded.offsets)] == [
+        [token for token in some if token in index] for some in tokens
+    ]
+    assert encoded.n_unknown.tolist() == [sum(t not in index for t in some) for some in tokens]

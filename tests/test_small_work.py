@@ -57,17 +57,17 @@ def test_encoding_by_the_dict_gives_the_compiled_ids(patient, texts, normalise, 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("weighted", [True, False])
-@pytest.mark.parametrize("add", [True, False])
-def test_rows_are_pooled_to_the_same_bits(patient, dtype, weighted, add):
+@pytest.mark.parametrize(("add", "n_dims"), [(True, 24), (False, 24), (False, 1), (False, 111)])
+def test_rows_are_pooled_to_the_same_bits(patient, dtype, weighted, add, n_dims):
     rng = np.random.default_rng(1)
-    table = rng.standard_normal((50, 24)).astype(dtype)
+    table = rng.standard_normal((50, n_dims)).astype(dtype)
     real = np.float64 if dtype == np.float64 else np.float32
     if dtype == np.float16:
         table = table.view(np.uint16) if small_work.HALF_PRECISION else table.astype(np.float32)
     offsets = np.cumsum([0, 0, 1, 5, 70, 200, 3])
     ids = rng.integers(0, 50, offsets[-1]).astype(np.int32)
     weights = rng.random(50).astype(real) if weighted else np.empty(0, real)
-    scale, start = rng.random(6).astype(real), rng.random((6, 24)).astype(real)
+    scale, start = rng.random(6).astype(real), rng.random((6, n_dims)).astype(real)
 
     def pooled():
         out = start.copy()

@@ -10,11 +10,12 @@ import time
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 from llvmlite import ir
 from numba import config
 from numba.core import cgutils, types
 from numba.core.registry import cpu_target
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 
 from pacsent._kernels.compiling import njit
 
@@ -343,6 +344,127 @@ else:
     add_rows, add_4_rows, add_1_row = (_row_tile(n_rows, TILE) for n_rows in (TILE.rows, 4, 1))
 
 
+# ---- Rows of a table summed up ------------------------------------------------------------------
+
+
+_AHEAD = 8  # tokens whose rows are asked for before they are summed
+_LINE_BYTES = 64
+_REALS = {types.float32: _FLOAT, types.float64: ir.DoubleType()}
+
+
+def _sum_rows_plainly(n_rows, weighted, total, table, ids, t, weights):
+    """total += rows of table for ids[t:t + n_rows], times their weights, in place.
+
+    One row by itself; else four at a time, ((a + b) + (c + d)).
+    """
+    rows = [(weights[i] if weighted else 1) * table[i] for i in ids[t : t + n_rows]]
+    for r in range(0, n_rows, 4):
+        total += rows[0] if n_rows == 1 else (rows[r] + rows[r + 1]) + (rows[r + 2] + rows[r + 3])
+
+
+def _sum_tile(n_rows, weighted, tile):
+    """`_sum_rows_plainly` for a fixed number of rows, in vectors of a fixed width.
+
+    Written as vector instructions: the compiler's own loop has a scalar rest of up to 31 columns
+    and asks first whether the arrays overlap. Rows of tokens ahead are asked for line by line.
+    A table of uint16 holds float16 bits.
+    """
+
+    @intrinsic
+    def sum_rows(typing_context, total, table, ids, t, weights):
+        signature = types.none(total, table, ids, types.intp, weights)
+
+        def codegen(context, builder, signature, arguments):
+            total, table, ids, weights = (
+                _array(context, builder, signature, arguments, i) for i in (0, 1, 2, 4)
+            )
+            real, entry = _REALS[signature.args[0].dtype], ir.HalfType()
+            if signature.args[1].dtype != types.uint16:
+                entry = _REALS[signature.args[1].dtype]
+            entry_size = signature.args[1].dtype.bitwidth // 8
+            width = tile.width * 32 // signature.args[0].dtype.bitwidth
+            step = max(_LINE_BYTES // entry_size, width)  # columns
+            n_columns = builder.extract_value(table.shape, 1)
+            base = builder.bitcast(table.data, entry.as_pointer())
+            last = builder.sub(builder.extract_value(ids.shape, 0), _number(1))
+
+            def row_of(r):
+                at = builder.add(arguments[3], _number(r))
+                at = builder.select(builder.icmp_signed("<", at, last), at, last)
+                return builder.sext(builder.load(builder.gep(ids.data, [at])), _INDEX)
+
+            def begin(row):
+                return builder.gep(base, [builder.mul(row, n_columns)])
+
+            rows = [row_of(r) for r in range(n_rows)]
+            begins = [begin(row) for row in rows]
+            ahead = [begin(row_of(_AHEAD + r)) for r in range(n_rows)]
+            factors = []
+            if weighted:
+                given = [builder.load(builder.gep(weights.data, [row])) for row in rows]
+                factors = [_as_real(builder, number, real) for number in given]
+
+            def numbers(r, column, n):
+                at = builder.gep(begins[r], [column])
+                at = builder.bitcast(at, ir.VectorType(entry, n).as_pointer())
+                vector = ir.VectorType(real, n)
+                found = _as_real(builder, builder.load(at, align=entry_size), vector)
+                if not weighted:
+                    return found
+                spread = ir.Constant(vector, ir.Undefined)
+                spread = builder.insert_element(spread, factors[r], ir.IntType(32)(0))
+                return builder.fmul(_shuffle(builder, spread, spread, [0] * n), found)
+
+            def add_columns(column, n):
+                vector = ir.VectorType(real, n).as_pointer()
+                at = builder.bitcast(builder.gep(total.data, [column]), vector)
+                found = builder.load(at, align=4)
+                for r in range(0, n_rows, 4):
+                    four = [numbers(k, column, n) for k in range(r, min(r + 4, n_rows))]
+                    while len(four) > 1:  # neighbours, then pairs
+                        four = [builder.fadd(x, y) for x, y in zip(four[0::2], four[1::2])]
+                    found = builder.fadd(found, four[0])
+                builder.store(found, at, align=4)
+
+            def add_line(column, n_in_line):
+                for row in ahead:
+                    _fetch(builder, builder.gep(row, [column]), nearness=3)
+                n = min(n_in_line, width)
+                for more in range(0, n_in_line, n):
+                    add_columns(builder.add(column, _number(more)), n)
+
+            n_steps = builder.udiv(n_columns, _number(step))
+            with cgutils.for_range(builder, n_steps, intp=_INDEX) as loop:
+                add_line(builder.mul(loop.index, _number(step)), step)
+            done = builder.mul(n_steps, _number(step))
+            while step > 1:  # the rest in vectors of half the width, of a quarter, ...
+                step //= 2
+                fits = builder.icmp_signed(">=", builder.sub(n_columns, done), _number(step))
+                with builder.if_then(fits):
+                    add_line(done, step)
+                done = builder.add(done, builder.select(fits, _number(step), _number(0)))
+            return context.get_dummy_value()
+
+        return signature, codegen
+
+    return sum_rows
+
+
+def _as_real(builder, value, kind):
+    """A number, or a vector of them, widened or narrowed to a type."""
+    if value.type == kind:
+        return value
+    scalar = getattr(value.type, "element", value.type)
+    return (builder.fptrunc if scalar == ir.DoubleType() else builder.fpext)(value, kind)
+
+
+_SUMS = [(8, False), (4, False), (1, False), (4, True), (1, True)]
+if config.DISABLE_JIT:
+    sum_8, sum_4, sum_1, weigh_4, weigh_1 = (partial(_sum_rows_plainly, *sums) for sums in _SUMS)
+else:
+    sum_8, sum_4, sum_1, weigh_4, weigh_1 = (_sum_tile(*sums, TILE) for sums in _SUMS)
+
+
 # ---- Memory: asking for a line beforehand, and what other threads see ---------------------------
 
 
@@ -354,16 +476,20 @@ def _place(context, builder, signature, arguments):
     return builder.gep(array.data, [builder.add(row, arguments[2])])
 
 
+def _fetch(builder, at, nearness):
+    """Ask for the line of cache at a place; nearness 3 is the first cache, 2 the second."""
+    at, flag = builder.bitcast(at, ir.IntType(8).as_pointer()), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [at.type, flag, flag, flag])
+    fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    builder.call(fetch, [at, flag(0), flag(nearness), flag(1)])
+
+
 @_compiled(lambda table, row, column: None)
 def fetch_line(typing_context, table, row, column):
     """Ask for table[row, column] and its neighbours to be brought into the second cache."""
 
     def codegen(context, builder, signature, arguments):
-        at = _place(context, builder, signature, arguments)
-        at, flag = builder.bitcast(at, ir.IntType(8).as_pointer()), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [at.type, flag, flag, flag])
-        fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(fetch, [at, flag(0), flag(2), flag(1)])
+        _fetch(builder, _place(context, builder, signature, arguments), nearness=2)
         return context.get_dummy_value()
 
     return types.none(table, types.intp, types.intp), codegen
@@ -403,26 +529,66 @@ else:
         """The system has no such call: spin on."""
 
 
-# ---- Numbers of 16 bits -------------------------------------------------------------------------
+# ---- Bits and bytes -----------------------------------------------------------------------------
 
 
-@intrinsic
-def _from_half(typing_context, bits):
-    """The number whose float16 bits these are, as float32."""
+def _byte_classes_plainly(data, start):
+    """Which of data[start:start + 64] are letters a-z of either case, and which are digits.
 
-    def generate(context, builder, signature, arguments):
-        return builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
-
-    return types.float32(types.uint16), generate
-
-
-def widened(x):
-    """An entry of a table as a number: float16 bits widened, anything else as it is."""
-    return x
+    Bit i of the two numbers is for byte start + i.
+    """
+    block = data[start : start + 64]
+    letter = block | np.uint8(32)
+    classes = (letter >= 97) & (letter <= 122), (block >= 48) & (block <= 57)
+    return tuple(np.packbits(found, bitorder="little").view(np.uint64)[0] for found in classes)
 
 
-@overload(widened, inline="always")
-def _compiled_number(x):
-    if x == types.uint16:
-        return lambda x: _from_half(x)
-    return lambda x: x
+@_compiled(_byte_classes_plainly)
+def byte_classes(typing_context, data, start):
+    """`_byte_classes_plainly`, as comparisons of all 64 bytes at once."""
+    pair = types.UniTuple(types.uint64, 2)
+
+    def codegen(context, builder, signature, arguments):
+        block = ir.VectorType(ir.IntType(8), 64)
+        base = _array(context, builder, signature, arguments, 0).data
+        at = builder.bitcast(builder.gep(base, [arguments[1]]), block.as_pointer())
+        block_bytes = builder.load(at, align=1)
+
+        def within(found, first, n):  # as unsigned numbers, what is below `first` becomes large
+            past = builder.sub(found, ir.Constant(block, [first] * 64))
+            inside = builder.icmp_unsigned("<", past, ir.Constant(block, [n] * 64))
+            return builder.bitcast(inside, _INDEX)
+
+        letters = within(builder.or_(block_bytes, ir.Constant(block, [32] * 64)), 97, 26)
+        found = letters, within(block_bytes, 48, 10)
+        return context.make_tuple(builder, pair, found)
+
+    return pair(data, types.intp), codegen
+
+
+@_compiled(lambda data, start: data[start : start + 8].view("<u8")[0])
+def eight_bytes(typing_context, data, start):
+    """data[start:start + 8] as one number, the first byte lowest."""
+
+    def codegen(context, builder, signature, arguments):
+        base = _array(context, builder, signature, arguments, 0).data
+        at = builder.bitcast(builder.gep(base, [arguments[1]]), _INDEX.as_pointer())
+        return builder.load(at, align=1)
+
+    return types.uint64(data, types.intp), codegen
+
+
+@_compiled(lambda bits: int(bits).bit_count())
+def set_bits(typing_context, bits):
+    """How many bits are set."""
+    return types.intp(types.uint64), lambda _, builder, __, arguments: builder.ctpop(arguments[0])
+
+
+@_compiled(lambda bits: ((int(bits) & -int(bits)).bit_length() - 1) % 65)
+def lowest_bit(typing_context, bits):
+    """Which bit is the lowest that is set; 64 where none is."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.intp(types.uint64), codegen

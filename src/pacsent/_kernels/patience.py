@@ -25,7 +25,12 @@ class Patience:
     def has(self, work: float) -> bool:
         """Whether this much more is to be done without compiled code."""
         self.left -= work
-        return self.left >= 0 and not self.over
+        return not self.is_over
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everything is compiled by now."""
+        return self.left < 0 or self.over
 
     @classmethod
     def end(cls) -> None:

@@ -9,18 +9,16 @@ import numpy as np
 
 from pacsent._kernels.compiling import njit
 from pacsent._kernels.text_kernels import (
-    _CLASSES,
-    _DIGIT_KEYS,
-    _GOLDEN,
-    _PIECE,
-    _SEPARATOR,
-    PACKED,
+    _HASHED,
+    LOWER,
     _find,
     _hash,
     _key,
-    _packed,
+    _keys,
     _shift,
+    _short_slot,
     _words,
+    places_and_keys,
 )
 
 LONGEST = 64  # bytes of a word that is split
@@ -78,32 +76,22 @@ def encode_pieces(data, bounds, words, ids, offsets, n_unknown):
     """`text_kernels.encode_paper`, where an unknown word becomes its pieces, if it has any."""
     table = words[0]
     shift = _shift(table)
-    mask = table.shape[0] - 1
-    lower = np.uint8(32)
-    starts = np.empty(_PIECE + 1, dtype=np.int64)
+    starts, ends, keys = places_and_keys()
     word = np.empty(LONGEST + 2, dtype=np.uint8)
     n = np.int64(0)
     for s in range(bounds.size - 1):
         start = bounds[s]
         unknown = 0
         while start < bounds[s + 1]:
-            n_runs, start = _words(data, start, bounds[s + 1], starts)
-            for j in range(n_runs):
-                if _CLASSES[data[starts[j]]] == _SEPARATOR:
-                    continue
-                first, end = starts[j], starts[j + 1]
-                size = end - first
-                if size <= PACKED:
-                    if data[first] <= 57:
-                        key = _DIGIT_KEYS[data[first] - 48]
-                    else:
-                        key = _packed(data, first, size)
-                    slot = np.int64((key * _GOLDEN) >> shift)
-                    while table[slot, 1] != 0 and table[slot, 0] != key:
-                        slot = (slot + 1) & mask
+            n_words, start = _words(data, start, bounds[s + 1], starts, ends)
+            _keys(data, starts, ends, n_words, keys, table, shift)
+            for j in range(n_words):
+                first = starts[j]
+                size = ends[j] - first
+                if keys[j] < _HASHED:
+                    slot = _short_slot(keys[j], table, shift)
                 else:
-                    key = _hash(data, first, end, lower)
-                    slot = _find(key, data, first, end, lower, words)
+                    slot = _find(keys[j], data, first, ends[j], LOWER, words)
                 ids[n] = np.int64(table[slot, 1]) - 1
                 if ids[n] >= 0:
                     n += 1
@@ -111,7 +99,7 @@ def encode_pieces(data, bounds, words, ids, offsets, n_unknown):
                 before = n
                 if data[first] > 57 and size <= LONGEST:
                     for c in range(size):
-                        word[c + 2] = data[first + c] | lower
+                        word[c + 2] = data[first + c] | LOWER
                     n = _split(word, size, words, ids, n)
                 unknown += n == before
         offsets[s + 1] = n

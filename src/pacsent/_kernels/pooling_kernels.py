@@ -1,14 +1,14 @@
 """Kernels that pool rows of a word table into sentence vectors.
 
 A table of float16 numbers is handed over as its bits (uint16), because numba has no such type, and
-widened one number at a time by the processor's own instruction: half the memory, nothing converted
-beforehand (`small_work.HALF_PRECISION`).
+widened by the processor's own instruction: half the memory, nothing converted beforehand
+(`small_work.HALF_PRECISION`).
 """
 
 import numpy as np
 
 from pacsent._kernels.compiling import njit
-from pacsent._kernels.intrinsics import fetch_line, widened
+from pacsent._kernels.intrinsics import sum_1, sum_4, sum_8, weigh_1, weigh_4
 
 
 @njit(cache=True, nogil=True)
@@ -39,8 +39,6 @@ def document_frequency(ids, offsets, frequency):
 
 
 _BLOCK = 64  # tokens summed on their own: rounding errors grow with a block, not with the text
-_AHEAD = 8  # tokens whose rows are asked for before they are summed
-_LINE_BYTES = 64
 
 
 @njit(cache=True, nogil=True)
@@ -51,7 +49,6 @@ def pool_rows(ids, offsets, table, weights, scale, out, add):
     ids of sentence s; an empty `weights` stands for ones
     """
     n_dims = table.shape[1]
-    in_a_line = _LINE_BYTES // table.itemsize
     weighted = weights.size > 0
     total = np.empty(n_dims, out.dtype)
     for s in range(offsets.size - 1):
@@ -63,26 +60,20 @@ def pool_rows(ids, offsets, table, weights, scale, out, add):
             stop = min(t + _BLOCK, offsets[s + 1])
             for d in range(n_dims):
                 total[d] = 0
-            while t + 4 <= stop:  # four rows for each time the sum is read and written
-                for n in range(t + _AHEAD, min(t + _AHEAD + 4, ids.size)):
-                    for d in range(0, n_dims, in_a_line):
-                        fetch_line(table, ids[n], d)
-                i, j, k, l = ids[t], ids[t + 1], ids[t + 2], ids[t + 3]
-                a, b, e, f = table[i], table[j], table[k], table[l]
-                u = v = w = x = scale.dtype.type(1)
+            while not weighted and t + 8 <= stop:
+                sum_8(total, table, ids, t, weights)
+                t += 8
+            while t + 4 <= stop:
                 if weighted:
-                    u, v, w, x = weights[i], weights[j], weights[k], weights[l]
-                for d in range(n_dims):
-                    total[d] += (u * widened(a[d]) + v * widened(b[d])) + (
-                        w * widened(e[d]) + x * widened(f[d])
-                    )
+                    weigh_4(total, table, ids, t, weights)
+                else:
+                    sum_4(total, table, ids, t, weights)
                 t += 4
             while t < stop:
-                i = ids[t]
-                a = table[i]
-                u = weights[i] if weighted else scale.dtype.type(1)
-                for d in range(n_dims):
-                    total[d] += u * widened(a[d])
+                if weighted:
+                    weigh_1(total, table, ids, t, weights)
+                else:
+                    sum_1(total, table, ids, t, weights)
                 t += 1
             for d in range(n_dims):
                 out[s, d] += scale[s] * total[d]

@@ -9,6 +9,7 @@ are equal words; any other word has a hash with the highest bit set, and its byt
 import numpy as np
 
 from pacsent._kernels.compiling import njit
+from pacsent._kernels.intrinsics import byte_classes, eight_bytes, fetch_line, lowest_bit, set_bits
 
 PACKED = 12  # letters of five bits that fit below the highest bit
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -17,6 +18,7 @@ _FNV_PRIME = np.uint64(0x100000001B3)
 _HASHED = np.uint64(1 << 63)
 _PIECE = 2048  # bytes split into words at a time: where they are stays in the first-level cache
 ROOM = _PIECE // 2 + 1  # words that such a piece can have
+LOWER = np.uint8(32)  # or-ed to a letter
 _DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
@@ -48,22 +50,13 @@ def _hash(data, start, end, lower):
     return h | _HASHED
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _eight(data, start):
     """Lowest five bits of data[start:start + 8] side by side, the first byte lowest.
 
     Equivalent to: sum((data[start + i] & 31) << 5 * i for i in range(8)).
     """
-    # with unsigned indices the compiler makes one load of the eight
-    i = np.uint64(start)
-    word = np.uint64(data[i])
-    word |= np.uint64(data[i + np.uint64(1)]) << np.uint64(8)
-    word |= np.uint64(data[i + np.uint64(2)]) << np.uint64(16)
-    word |= np.uint64(data[i + np.uint64(3)]) << np.uint64(24)
-    word |= np.uint64(data[i + np.uint64(4)]) << np.uint64(32)
-    word |= np.uint64(data[i + np.uint64(5)]) << np.uint64(40)
-    word |= np.uint64(data[i + np.uint64(6)]) << np.uint64(48)
-    word |= np.uint64(data[i + np.uint64(7)]) << np.uint64(56)
+    word = eight_bytes(data, start)
     # pairs, fours, eight: 5 bits in 8, 10 in 16, 20 in 32, 40 in 64
     low, high = np.uint64(0x001F001F001F001F), np.uint64(0x03E003E003E003E0)
     word = (word & low) | ((word >> np.uint64(3)) & high)
@@ -73,7 +66,7 @@ def _eight(data, start):
     return (word & low) | ((word >> np.uint64(12)) & high)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _packed(data, start, size):
     """Key of a word of at most twelve letters, of either case: five bits a letter."""
     if start + 16 <= data.size:
@@ -169,36 +162,101 @@ def find_words(data, starts, words):
 
 
 @njit(cache=True, nogil=True)
-def _runs(data, start, stop, starts):
-    """Where runs of letters, single digits and runs of the rest begin in data[start:stop].
-
-    Their number. Separators at the start are no run; starts[number] is stop.
-    """
-    n = 0
-    before = _SEPARATOR
-    for i in range(start, stop):
-        kind = _CLASSES[data[i]]
-        starts[n] = i
-        n += (kind != before) | (kind == _DIGIT)  # no branch: where words end is hard to predict
-        before = kind
-    starts[n] = stop
-    return n
+def places_and_keys():
+    """Room for what `_words` and `_keys` find in a piece; `_places` writes up to eight too many."""
+    starts, ends = np.empty(_PIECE + 8, dtype=np.int64), np.empty(_PIECE + 8, dtype=np.int64)
+    return starts, ends, np.empty(_PIECE, dtype=np.uint64)
 
 
 @njit(cache=True, nogil=True)
-def _words(data, start, last, starts):
-    """Runs in the next piece of data[start:last], its last word whole; (number, end of piece)."""
+def _end_classes(data, start):
+    """`intrinsics.byte_classes` where fewer than 64 bytes are left."""
+    letters = digits = np.uint64(0)
+    for i in range(start, data.size):
+        kind = _CLASSES[data[i]]
+        letters |= np.uint64(kind == _LETTER) << np.uint64(i - start)
+        digits |= np.uint64(kind == _DIGIT) << np.uint64(i - start)
+    return letters, digits
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _places(bits, first, places, n):
+    """Where bits are set, counted from `first`, into places[n:]; how many there are then.
+
+    Eight at a time, of which the last ones may be none: a loop over the bits that are set would
+    end at a place that cannot be predicted.
+    """
+    end = n + set_bits(bits)
+    while n < end:
+        for k in range(8):
+            places[n + k] = first + lowest_bit(bits)
+            bits &= bits - np.uint64(1)
+        n += 8
+    return end
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _words(data, start, last, starts, ends):
+    """Words and digits in the next piece of data[start:last], its last word whole.
+
+    Word j is data[starts[j]:ends[j]]. Their number, and where the piece ends. The classes of 64
+    bytes are bits of one number, and words begin and end where a bit differs from the one before.
+    """
     stop = min(start + _PIECE, last)
-    n = _runs(data, start, stop, starts)
-    if stop < last and _CLASSES[data[stop - 1]] == _LETTER:
+    n = n_ended = 0
+    one = np.uint64(1)
+    letter_before = digit_before = np.uint64(0)
+    for i in range(start, stop, 64):
+        if i + 64 <= data.size:
+            letters, digits = byte_classes(data, i)
+        else:
+            letters, digits = _end_classes(data, i)
+        if stop - i < 64:
+            inside = (one << np.uint64(stop - i)) - one
+            letters, digits = letters & inside, digits & inside
+        before = (letters << one) | letter_before
+        n = _places((letters & ~before) | digits, i, starts, n)
+        ended = (before & ~letters) | (digits << one) | digit_before
+        n_ended = _places(ended, i, ends, n_ended)
+        letter_before, digit_before = letters >> np.uint64(63), digits >> np.uint64(63)
+    if n_ended < n:
+        ends[n_ended] = stop
+    if stop < last and n > 0 and ends[n - 1] == stop and _CLASSES[data[stop - 1]] == _LETTER:
         if starts[n - 1] > start:  # leave the word to the next piece
             n -= 1
             stop = starts[n]
         else:  # longer than a piece
             while stop < last and _CLASSES[data[stop]] == _LETTER:
                 stop += 1
-            starts[n] = stop
+            ends[n - 1] = stop
     return n, stop
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _keys(data, starts, ends, n, keys, table, shift):
+    """Keys of the n words and digits data[starts[j]:ends[j]] of either case, in place.
+
+    The slots where they will be looked up are asked for.
+    """
+    for j in range(n):
+        first = starts[j]
+        size = ends[j] - first
+        if size > PACKED:
+            keys[j] = _hash(data, first, ends[j], LOWER)
+        elif data[first] <= 57:
+            keys[j] = _DIGIT_KEYS[data[first] - 48]
+        else:
+            keys[j] = _packed(data, first, size)
+        fetch_line(table, np.int64((keys[j] * _GOLDEN) >> shift), 0)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _short_slot(key, table, shift):
+    """`_find` for the key of at most twelve letters."""
+    slot = np.int64((key * _GOLDEN) >> shift)
+    while table[slot, 1] != 0 and table[slot, 0] != key:
+        slot = (slot + 1) & (table.shape[0] - 1)
+    return slot
 
 
 @njit(cache=True, nogil=True)
@@ -210,30 +268,19 @@ def encode_paper(data, bounds, words, ids, offsets, n_unknown):
     """
     table = words[0]
     shift = _shift(table)
-    mask = table.shape[0] - 1
-    lower = np.uint8(32)
-    starts = np.empty(_PIECE + 1, dtype=np.int64)
+    starts, ends, keys = places_and_keys()
     n = 0
     for s in range(bounds.size - 1):
         start = bounds[s]
         unknown = 0
         while start < bounds[s + 1]:
-            n_runs, start = _words(data, start, bounds[s + 1], starts)
-            for j in range(n_runs):
-                if _CLASSES[data[starts[j]]] == _SEPARATOR:
-                    continue
-                first, end = starts[j], starts[j + 1]
-                if end - first <= PACKED:
-                    if data[first] <= 57:
-                        key = _DIGIT_KEYS[data[first] - 48]
-                    else:
-                        key = _packed(data, first, end - first)
-                    slot = np.int64((key * _GOLDEN) >> shift)
-                    while table[slot, 1] != 0 and table[slot, 0] != key:
-                        slot = (slot + 1) & mask
+            n_words, start = _words(data, start, bounds[s + 1], starts, ends)
+            _keys(data, starts, ends, n_words, keys, table, shift)
+            for j in range(n_words):
+                if keys[j] < _HASHED:
+                    slot = _short_slot(keys[j], table, shift)
                 else:
-                    key = _hash(data, first, end, lower)
-                    slot = _find(key, data, first, end, lower, words)
+                    slot = _find(keys[j], data, starts[j], ends[j], LOWER, words)
                 i = np.int64(table[slot, 1]) - 1
                 ids[n] = i
                 n += i >= 0
@@ -254,9 +301,7 @@ def count_paper(data, bounds, words, counts, ids, ends, at):
     """
     table, word_bytes, word_offsets = words
     shift = _shift(table)
-    mask = table.shape[0] - 1
-    lower = np.uint8(32)
-    starts = np.empty(_PIECE + 1, dtype=np.int64)
+    starts, stops, keys = places_and_keys()
     most = min(counts.size, table.shape[0] >> 1) - ROOM
     start, n, n_words = at[1], at[2], at[3]
     for s in range(at[0], bounds.size - 1):
@@ -264,28 +309,20 @@ def count_paper(data, bounds, words, counts, ids, ends, at):
             if n_words > most:
                 at[0], at[1], at[2], at[3] = s, start, n, n_words
                 return False
-            n_runs, start = _words(data, start, bounds[s + 1], starts)
-            for j in range(n_runs):
-                if _CLASSES[data[starts[j]]] == _SEPARATOR:
-                    continue
-                first, end = starts[j], starts[j + 1]
-                if end - first <= PACKED:
-                    if data[first] <= 57:
-                        key = _DIGIT_KEYS[data[first] - 48]
-                    else:
-                        key = _packed(data, first, end - first)
-                    slot = np.int64((key * _GOLDEN) >> shift)
-                    while table[slot, 1] != 0 and table[slot, 0] != key:
-                        slot = (slot + 1) & mask
+            n_found, start = _words(data, start, bounds[s + 1], starts, stops)
+            _keys(data, starts, stops, n_found, keys, table, shift)
+            for j in range(n_found):
+                first, end, key = starts[j], stops[j], keys[j]
+                if key < _HASHED:
+                    slot = _short_slot(key, table, shift)
                 else:
-                    key = _hash(data, first, end, lower)
-                    slot = _find(key, data, first, end, lower, words)
+                    slot = _find(key, data, first, end, LOWER, words)
                 if table[slot, 1] == 0:  # no digit: their names are there from the start
                     table[slot, 0] = key
                     table[slot, 1] = np.uint64(n_words + 1)
                     place = word_offsets[n_words]
                     for c in range(end - first):
-                        word_bytes[place + c] = data[first + c] | lower
+                        word_bytes[place + c] = data[first + c] | LOWER
                     word_offsets[n_words + 1] = place + end - first
                     n_words += 1
                 i = np.int64(table[slot, 1]) - 1

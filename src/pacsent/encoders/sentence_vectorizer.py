@@ -364,14 +364,13 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _stream(self, X, out=None):
         self._check_ready()
         report, n_lost, reports = TextReport(), 0, []
-        for encoded, means, variances, *more in self._batches(X, out):
+        for encoded, finite, means, variances, *more in self._batches(X, out):
             empty = self._is_empty(encoded)
             _clear(means, variances, empty)
             report.add(encoded, empty)
             report.refuse_empty(self.on_empty, self.word_vectors.vocabulary)
-            with np.errstate(over="ignore", invalid="ignore"):
-                if not np.isfinite(means.sum()):  # one pass; rows are looked at only then
-                    n_lost += self._n_lost(encoded, means)
+            if not finite:  # rows are looked at only then
+                n_lost += self._n_lost(encoded, means)
             reports += more
             yield means, variances
         self._record(reports)
@@ -385,7 +384,10 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             )
 
     def _batches(self, X, out=None):
-        """Yield (encoded, means, variances, ...) for each batch, in order, computed by threads."""
+        """Yield (encoded, whether all is finite, means, variances, ...), batch by batch, in order.
+
+        Threads compute them.
+        """
         posterior, vocabulary = self._prepared(), self.word_vectors.vocabulary
 
         def work(start_and_part):
@@ -394,7 +396,10 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             if not isinstance(part, Encoded):
                 encoded = vocabulary._encode_rows(part, start, n_jobs=1)
             place = None if out is None else out[start : start + encoded.n_sentences]
-            return encoded, *posterior(encoded, place)
+            means, *more = posterior(encoded, place)
+            with np.errstate(over="ignore", invalid="ignore"):
+                finite = np.isfinite(means.sum())  # one pass, while the numbers are in the cache
+            return encoded, finite, means, *more
 
         n_jobs = self._n_threads()
         size = self._batch_size(length(X), n_jobs)

@@ -345,6 +345,8 @@ class Vocabulary:
 
     def _is_small(self, sentences: list[str]) -> bool:
         """Whether the dict is done with these before a kernel would be compiled."""
+        if _ENCODING.is_over:
+            return False
         made = self._table.n_words if "index" not in self._table.__dict__ else 0
         return _ENCODING.has(_size(sentences) + made)
 
@@ -522,10 +524,11 @@ def batches_of(X: Iterable, first_row: int = 0) -> Iterator[_Batch]:
     `first_row` is the number of the first one, for messages.
     """
     X = as_sentences(X)
+    if isinstance(X, list) and len(X) <= 1 << 12 and _all_strings(X) and _size(X) <= _BATCH:
+        yield _Batch(X, True)  # the usual case, a list of modest size: one batch
+        return
     sentences = iter(X)
     size, row = 16, first_row
-    if isinstance(X, list) and len(X) <= 1 << 12 and _all_strings(X) and _size(X) <= _BATCH:
-        size = max(1, len(X))  # the usual case, a list of modest size: one batch
     while block := list(itertools.islice(sentences, size)):
         runs = itertools.groupby(block, lambda sentence: isinstance(sentence, str))
         for raw, found in [(True, block)] if _all_strings(block) else runs:
@@ -565,10 +568,11 @@ def _check_token_lists(sentences: list, first_row: int):
 def as_ascii(sentences: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """Strings as one array with a byte a character, and where each begins and ends.
 
-    What is not ASCII becomes '?': a separator for a separator. So lengths in characters are
-    lengths in bytes, and no mark between the strings is needed.
+    What is not ASCII becomes another byte that is not, or '?': a separator for a separator. So
+    lengths in characters are lengths in bytes, and no mark between the strings is needed.
     """
-    data = np.frombuffer("".join(sentences).encode("ascii", "replace"), dtype=np.uint8)
+    # Latin-1 is how Python holds most texts that are not ASCII, so that bytes are only copied
+    data = np.frombuffer("".join(sentences).encode("latin-1", "replace"), dtype=np.uint8)
     if len(sentences) == 1:
         return data, np.array([0, data.size])
     bounds = np.zeros(len(sentences) + 1, dtype=np.int64)
