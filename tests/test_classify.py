@@ -1,10 +1,12 @@
 import datetime
 import decimal
 import enum
+import html
 import http
 import json
 import re
 import shutil
+import unicodedata
 import warnings
 
 import numpy as np
@@ -173,7 +175,7 @@ def test_an_explanation_adds_up_to_the_decision(words, n_classes):
     for position, label in enumerate(classifier.classes_):
         found = classifier.explain(text, label)
         expected = values[position] if n_classes > 2 else values[0] * (1 if position else -1)
-        assert found.decision == pytest.approx(expected, abs=1e-6)
+        assert found.decision == pytest.approx(expected, abs=5e-6)
         assert found.rest == pytest.approx(
             (1 if position or n_classes > 2 else -1)
             * classifier.intercept_[position if n_classes > 2 else 0],
@@ -683,7 +685,8 @@ def test_explanations_of_random_texts_add_up(words, alphabet, normalise):
         assert found.from_vectors == pytest.approx(vector, abs=1e-6)
         assert found.rest == pytest.approx(classifier.intercept_[0])
         total = sum(value for _, value in found.words) + found.vector_rest
-        assert total == pytest.approx(found.from_ngrams + found.from_vectors)
+        parts = found.from_ngrams + found.from_characters + found.from_vectors
+        assert total == pytest.approx(parts)
         assert [text[a:b] for a, b in found.spans] == [word for word, _ in found.words]
         assert found.to_terminal().plain == text
 
@@ -727,9 +730,10 @@ def _luminance(rgb):
 
 def test_pages_are_readable_in_both_colour_schemes_and_escape_texts(words):
     classifier = TextClassifier(words).fit(*reviews(100))
-    page = classifier.explain("a good </script><b>film</b> & <!--<script>").to_html()
+    text = "a good </script><b>film</b> & <!--<script>"
+    page = classifier.explain(text).to_html()
     assert "<b>" not in page and "<!--" not in page and "<script" not in page
-    assert "&lt;b&gt;" in page
+    assert text in html.unescape(re.sub("<[^>]+>", "", page))
     light, dark = page.split("prefers-color-scheme:dark")
     for css in (light, dark):
         text, paper = (
@@ -750,3 +754,98 @@ def test_a_long_text_is_explained_in_time_that_grows_with_its_length(words):
     classifier = TextClassifier(words).fit(*reviews(60))
     found = classifier.explain("good film é " * 30_000)
     assert len(found.words) == 90_000
+
+
+# ---- characters ----------------------------------------------------------------------------------
+
+KIND, UNKIND = ["味道好", "很喜欢", "送得快"], ["太难吃", "不新鲜", "等很久"]
+
+
+def chinese(n, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(2, size=n)
+    pools = [UNKIND, KIND]
+    texts = [
+        "".join([*rng.choice(pools[y], 2), *rng.choice([*"我们今天的饭店菜"], 5)]) for y in labels
+    ]
+    return texts, np.array(["bad", "good"])[labels]
+
+
+@pytest.mark.parametrize("n", [40, 150, 1200])
+def test_texts_without_spaces_are_learnt_without_a_model_of_the_language(n):
+    texts, labels = chinese(n)
+    classifier = TextClassifier().fit(texts, labels)
+    new, right = chinese(100, seed=1)
+    assert classifier.score(new, right) > 0.95
+    found = classifier.explain("今天的饭味道好", "good")
+    assert "".join(word for word, _ in found.words) == found.text
+    values = [value for _, value in found.words]
+    assert min(values[-3:]) > max(values[:3])
+
+
+def inflected(n, seed=0):
+    """The class is a part of a word that never stands alone."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(2, size=n)
+    letters = [*"abcdefgh"]
+    texts = [
+        " ".join("".join([*rng.choice(letters, 5), ("ung", "heit")[y]]) for _ in range(4))
+        for y in labels
+    ]
+    return texts, labels
+
+
+@pytest.mark.parametrize("n", [40, 120, 1500])
+def test_characters_are_used_where_texts_left_out_say_so(n):
+    new, right = inflected(200, seed=1)
+    with_them = TextClassifier().fit(*inflected(n))
+    without = TextClassifier(characters=None).fit(*inflected(n))
+    assert with_them.selection_["character_share"] >= 0.25
+    assert with_them.score(new, right) > 0.95 > without.score(new, right)
+    assert len(without.characters_) == 0 and "character_share" not in without.selection_
+    explained = with_them.explain("xxxxxheit", 1)
+    assert explained.from_characters > 0 and explained.words[0][1] > 0
+    assert explained.decision == pytest.approx(with_them.decision_function(["xxxxxheit"])[0])
+
+
+def test_a_share_of_nothing_leaves_the_model_as_it_is_without_characters(words, monkeypatch):
+    monkeypatch.setattr(fitting, "CHARACTER_SHARES", np.zeros(1))
+    texts, labels = reviews(120)
+    one, other = TextClassifier(words).fit(texts, labels), TextClassifier(words, characters=None)
+    other.fit(texts, labels)
+    assert len(one.characters_) == 0
+    assert np.array_equal(one.predict_proba(texts), other.predict_proba(texts))
+
+
+def test_a_classifier_with_characters_comes_back_and_is_certified(tmp_path):
+    texts, labels = inflected(300)
+    certified = CertifiedClassifier(TextClassifier(), holdout=0.5, random_state=0)
+    certified.fit(texts, labels)
+    assert len(certified.estimator_.characters_)
+    assert certified.certificate_.bound < 0.2
+    pacsent.save(certified, tmp_path / "model")
+    again = pacsent.load(tmp_path / "model")
+    assert np.array_equal(again.predict_proba(texts[:50]), certified.predict_proba(texts[:50]))
+    assert str(again.estimator_.explain(texts[0])) == str(certified.estimator_.explain(texts[0]))
+
+
+def test_top_features_count_the_characters_of_a_word():
+    texts, labels = inflected(300)
+    classifier = TextClassifier().fit(texts, labels)
+    for label, ending in ((0, "ung"), (1, "heit")):
+        assert all(name.endswith(ending) for name, _ in classifier.top_features(label, 20))
+
+
+def test_a_mark_never_cuts_a_character():
+    texts, labels = ["สวัสดีครับ", "แย่มาก"] * 20, ["good", "bad"] * 20
+    classifier = TextClassifier().fit(texts, labels)
+    text = "สวัสดีครับ 1️⃣ cafe\u0301"
+    pieces = [piece for piece, _, _ in classifier.explain(text).pieces()]
+    assert "".join(pieces) == text
+    assert not any(unicodedata.category(piece[0])[0] == "M" for piece in pieces)
+
+
+@pytest.mark.parametrize("characters", [(2, 9), (0, 3), (3, 2), (2,), ("a", "b")])
+def test_sizes_of_characters_are_checked(characters):
+    with pytest.raises(ValueError, match=r"characters must be the smallest .* \(2, 5\) takes"):
+        TextClassifier(characters=characters).fit(*reviews(40))

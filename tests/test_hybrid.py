@@ -43,7 +43,7 @@ def by_hand(texts, query):
 def _words(text):
     import re
 
-    return re.findall(r"[\w]+(?:'\w+)*", text.lower())
+    return re.findall(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff]+(?:'\w+)*", text.lower())
 
 
 NONE = np.empty(0, bool)

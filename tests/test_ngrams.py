@@ -1,8 +1,10 @@
 import math
+import re
 
 import numpy as np
 import pytest
 
+from pacsent._kernels import small_characters
 from pacsent.classify.ngrams import NGrams, as_bytes, fingerprints, names
 
 TEXTS = ["A good film, good!", "It isn't a bad film.", "", "Ça alors, déjà-vu ’tis", "..."]
@@ -93,3 +95,73 @@ def test_fingerprints_see_words_and_not_spacing_or_capitals():
 def test_letters_beyond_ascii_are_lower_cased_and_their_marks_separate():
     data, bounds = as_bytes(["ÉTÉ…oui", "plain"])
     assert data.tobytes()[bounds[0] : bounds[1]].decode() == "été oui"
+
+
+# ---- characters ----------------------------------------------------------------------------------
+
+MANY_SCRIPTS = [
+    "A good film, don't'a 'b c''d", "", "我爱你，你呢？ok abc我", "é", "x", "สวัสดี ครับ", "...",
+    "Don't", "नमस्ते दुनिया", "cafe\u0301 ❤️ 1️⃣", "مرحبا بالعالم", "ab", "c",
+]  # fmt: skip
+
+
+def character_grams(text, low, high):
+    """What the kernels should find, in plain Python; | is an edge of a word."""
+    found = []
+    text = as_bytes([text])[0].tobytes().decode().lower()
+    inside = r"(?:\w|[^\x00-\x7f\w])"
+    for word in re.findall(rf"{inside}+(?:'{inside}+)*", text):
+        padded = f"|{word}|"
+        for n in range(low, high + 1):
+            grams = [padded[i : i + n] for i in range(len(padded) - n + 1)]
+            found += [gram for gram in grams if gram != "|"]
+    return found
+
+
+@pytest.mark.parametrize("sizes", [(2, 5), (1, 3), (2, 2), (3, 4)])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_characters_are_those_of_plain_python(sizes, compiled, monkeypatch):
+    monkeypatch.setattr(small_characters.PATIENCE, "left", -1 if compiled else 1e9)
+    found = NGrams.of(MANY_SCRIPTS, sizes, characters=True)
+    wanted = [character_grams(text, *sizes) for text in MANY_SCRIPTS]
+    assert len(found) == len({gram for row in wanted for gram in row})
+    for text, row, expected in zip(MANY_SCRIPTS, found.counts(MANY_SCRIPTS).toarray(), wanted):
+        counts = sorted(expected.count(gram) for gram in set(expected))
+        assert sorted(row[row > 0].astype(int).tolist()) == counts
+        assert len(found.occurrences(text).columns) == len(expected)
+
+
+def test_characters_of_few_texts_are_counted_as_by_the_kernel(monkeypatch):
+    rng = np.random.default_rng(0)
+    letters = [*"abcdeÉ '’.-我你ก\u0e31\u0301\u200d", "😀"]
+    texts = ["".join(rng.choice(letters, rng.integers(30))) for _ in range(100)]
+    tables = []
+    for left in (1e9, -1):
+        monkeypatch.setattr(small_characters.PATIENCE, "left", left)
+        made = NGrams.of(texts, (2, 5), min_texts=2, characters=True)
+        rows = made.counts([*texts, "new words, 我们"])
+        tables.append((made.hashes, made.idf, rows.data, rows.indices, rows.indptr))
+    assert all(np.array_equal(few, many) for few, many in zip(*tables))
+
+
+def test_a_script_without_spaces_gives_characters():
+    text = "我爱film東京、かな สวัสดี"
+    found = NGrams.of([text], (1, 1)).occurrences(text)
+    wanted = [*"我爱", "film", *"東京かな", *"สวัสดี"]
+    assert [text[a:b] for a, b in found.spans] == wanted
+
+
+def test_signs_of_vowels_and_accents_stay_in_their_words_and_emoji_separate():
+    text = "नमस्ते दुनिया cafe\u0301 ❤️ok"
+    found = NGrams.of([text], (1, 1)).occurrences(text)
+    assert [text[a:b] for a, b in found.spans] == ["नमस्ते", "दुनिया", "cafe\u0301", "ok"]
+
+
+def test_values_of_characters_are_shared_by_characters_and_not_by_edges():
+    ngrams = NGrams.of(["ab c", "ab"], (2, 3), characters=True)
+    found = ngrams.occurrences("ab c")
+    shared = found.shared(np.ones(len(found.columns)))
+    of = {span: value for span, value in zip(found.spans, shared) if span[1] > span[0]}
+    # |a, |ab, ab, ab|, b| : a has 1 + 1/2 + 1/2 + 1/2; |c, |c|, c| : c has 3
+    assert of == pytest.approx({(0, 1): 2.5, (1, 2): 2.5, (3, 4): 3.0})
+    assert shared.sum() == pytest.approx(len(found.columns))

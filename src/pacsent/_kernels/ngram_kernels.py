@@ -1,7 +1,9 @@
-"""Kernels on bytes: n-grams of words as 64-bit hashes, counted and looked up.
+"""Kernels on bytes: n-grams of words or of characters as 64-bit hashes, counted and looked up.
 
 A token is a run of word bytes, lower-cased, an apostrophe between two of them included, or a single
-mark such as "!". An n-gram is known by a hash of its tokens' hashes: among ten million n-grams two
+mark such as "!", or a single character of a script that is written without spaces. Where n-grams
+are of characters, every character of such a run is a token, and an edge stands between two runs. An
+n-gram is known by a hash of its tokens' hashes: among ten million n-grams two
 share one with probability 3e-6. A table is an array of keys (0 for a free slot), its size a
 power of two, open addressing with linear probing; what belongs to a key stands at the same
 place of other arrays.
@@ -12,29 +14,50 @@ import numpy as np
 from pacsent._kernels.compiling import njit
 
 SEPARATOR, WORD, MARK = 0, 1, 2
-_FNV_START = np.uint64(0xCBF29CE484222325)
-_FNV_PRIME = np.uint64(0x100000001B3)
-_ORDER = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xFF51AFD7ED558CCD)
-_MIX_2 = np.uint64(0xC4CEB9FE1A85EC53)
-_HALF = np.uint64(33)
-_APOSTROPHE = 39
-_BEGIN = np.uint64(0xA0761D6478BD642F)  # stands before the first token, in n-grams of two or more
+FNV_START = np.uint64(0xCBF29CE484222325)
+FNV_PRIME = np.uint64(0x100000001B3)
+ORDER = np.uint64(0x9E3779B97F4A7C15)
+MIX_1 = np.uint64(0xFF51AFD7ED558CCD)
+MIX_2 = np.uint64(0xC4CEB9FE1A85EC53)
+HALF = np.uint64(33)
+APOSTROPHE = 39
+EDGE = np.uint64(0xA0761D6478BD642F)  # before the first token, and at both ends of runs
 
 
 def _n_bytes(data, *_):
     return data.size
 
 
+def _n_steps(data, bounds, settings, *_):
+    return data.size * (8 if settings[3] else 1)  # more n-grams of characters than of words
+
+
 @njit(cache=True, nogil=True, inline="always")
 def _mixed(h):
     """Every bit of h reaches every bit of the result (the finisher of MurmurHash3); never 0."""
-    h ^= h >> _HALF
-    h *= _MIX_1
-    h ^= h >> _HALF
-    h *= _MIX_2
-    h ^= h >> _HALF
+    h ^= h >> HALF
+    h *= MIX_1
+    h ^= h >> HALF
+    h *= MIX_2
+    h ^= h >> HALF
     return h | np.uint64(1)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _is_whole(data, i, stop):
+    """Whether a character of three bytes begins here that is a token by itself.
+
+    Han, kana and bopomofo (U+3005 to U+312F, U+3400 to U+9FFF), Thai and Lao, Burmese, Khmer:
+    their words are written without spaces.
+    """
+    if i + 2 >= stop or data[i] < 0xE0 or data[i] > 0xE9:
+        return False
+    lead, next_ = data[i], data[i + 1]
+    if lead >= 0xE3:
+        return lead > 0xE3 or next_ <= 0x84 or next_ >= 0x90
+    if lead == 0xE0:
+        return 0xB8 <= next_ <= 0xBB
+    return lead == 0xE1 and (0x80 <= next_ <= 0x82 or 0x9E <= next_ <= 0x9F)
 
 
 @njit(cache=True, nogil=True)
@@ -45,7 +68,7 @@ def hash_tokens(data, start, stop, kinds, hashes, spans):
     with any token has an empty one in front, for where it begins. The arrays need room for
     stop - start + 1 tokens.
     """
-    hashes[0] = _BEGIN
+    hashes[0] = EDGE
     spans[0, 0] = spans[0, 1] = start
     n = 1
     i = start
@@ -55,20 +78,17 @@ def hash_tokens(data, start, stop, kinds, hashes, spans):
             i += 1
             continue
         spans[n, 0] = i
-        h = _FNV_START
+        h = FNV_START
         if kind == MARK:
-            h = (h ^ np.uint64(data[i])) * _FNV_PRIME
+            h = (h ^ np.uint64(data[i])) * FNV_PRIME
             i += 1
+        elif _is_whole(data, i, stop):
+            for _ in range(3):
+                h = (h ^ np.uint64(data[i])) * FNV_PRIME
+                i += 1
         else:
-            while i < stop:
-                byte = data[i]
-                if kinds[byte] != WORD and (
-                    byte != _APOSTROPHE or i + 1 >= stop or kinds[data[i + 1]] != WORD
-                ):
-                    break
-                if 65 <= byte <= 90:
-                    byte |= np.uint8(32)
-                h = (h ^ np.uint64(byte)) * _FNV_PRIME
+            while i < stop and _goes_on(data, i, stop, kinds) and not _is_whole(data, i, stop):
+                h = (h ^ np.uint64(_lower(data[i]))) * FNV_PRIME
                 i += 1
         hashes[n] = _mixed(h)
         spans[n, 1] = i
@@ -76,31 +96,85 @@ def hash_tokens(data, start, stop, kinds, hashes, spans):
     return n if n > 1 else 0
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _goes_on(data, i, stop, kinds):
+    """Whether the byte at i, inside a run of word bytes, belongs to it."""
+    return kinds[data[i]] == WORD or (
+        data[i] == APOSTROPHE and i + 1 < stop and kinds[data[i + 1]] == WORD
+    )
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _lower(byte):
+    return byte | np.uint8(32) if 65 <= byte <= 90 else byte
+
+
+@njit(cache=True, nogil=True)
+def hash_characters(data, start, stop, kinds, hashes, spans):
+    """Hashes and places of the characters of words, an edge around every run; their number.
+
+    The arrays need room for stop - start + 2 tokens. `small_characters` has its twin in NumPy.
+    """
+    hashes[0] = EDGE
+    spans[0, 0] = spans[0, 1] = start
+    n = 1
+    i = start
+    while i < stop:
+        if kinds[data[i]] != WORD:
+            i += 1
+            continue
+        while i < stop and _goes_on(data, i, stop, kinds):
+            spans[n, 0] = i
+            h = (FNV_START ^ np.uint64(_lower(data[i]))) * FNV_PRIME
+            i += 1
+            while i < stop and 0x80 <= data[i] < 0xC0:
+                h = (h ^ np.uint64(data[i])) * FNV_PRIME
+                i += 1
+            hashes[n] = _mixed(h)
+            spans[n, 1] = i
+            n += 1
+        hashes[n] = EDGE
+        spans[n, 0] = spans[n, 1] = i
+        n += 1
+    return n if n > 1 else 0
+
+
+@njit(cache=True, nogil=True)
+def _hash_units(data, start, stop, settings, hashes, spans):
+    """`hash_characters` where n-grams are of characters, else `hash_tokens`."""
+    if settings[3]:
+        return hash_characters(data, start, stop, settings[0], hashes, spans)
+    return hash_tokens(data, start, stop, settings[0], hashes, spans)
+
+
 @njit(cache=True, nogil=True)
 def hash_grams(hashes, n_tokens, low, high, grams):
     """Hashes of all runs of low to high tokens, in place; their number.
 
-    In the order of their first token, shorter ones first; where a text begins is none by itself.
+    In the order of their first token, shorter ones first; an edge is none by itself, and none goes
+    on after an edge.
     """
     n = 0
     for i in range(n_tokens):
         h = np.uint64(0)
         for size in range(1, min(high, n_tokens - i) + 1):
             token = hashes[i + size - 1]
-            h = token if size == 1 else _mixed(h * _ORDER + token)
-            if size >= low and i + size > 1:
+            h = token if size == 1 else _mixed(h * ORDER + token)
+            if size >= low and h != EDGE:
                 grams[n] = h
                 n += 1
+            if token == EDGE and size > 1:
+                break
     return n
 
 
 @njit(cache=True, nogil=True)
 def most_tokens(bounds):
-    """Most tokens a text can have. Equivalent to: max(np.diff(bounds)) + 1."""
+    """Most tokens a text can have. Equivalent to: max(np.diff(bounds)) + 2."""
     most = 0
     for s in range(bounds.size - 1):
         most = max(most, bounds[s + 1] - bounds[s])
-    return most + 1
+    return most + 2
 
 
 @njit(cache=True, nogil=True)
@@ -119,7 +193,7 @@ def fingerprints(data, bounds, kinds, out):
         n = hash_tokens(data, bounds[s], bounds[s + 1], kinds, hashes, spans)
         h = np.uint64(0)
         for i in range(n):
-            h = _mixed(h * _ORDER + hashes[i])
+            h = _mixed(h * ORDER + hashes[i])
         out[s] = h
 
 
@@ -142,21 +216,21 @@ def _slot(keys, h):
     return slot
 
 
-@njit(work=_n_bytes, cache=True, nogil=True)
-def count_texts(data, bounds, first, settings, table, n_used, share):
+@njit(work=_n_steps, cache=True, nogil=True)
+def count_texts(data, bounds, settings, first, table, n_used, share):
     """In how many texts each n-gram occurs, new ones added, in place.
 
-    settings is (kinds, low, high); table is (keys, n_texts, last text), and must have free slots;
-    share is (part, n_parts): only n-grams whose hash belongs to the part are counted, so that
-    threads share the work. Begins at text `first` and stops before a text that may not fit;
-    returns the text to go on with and how many n-grams there are.
+    settings is (kinds, low, high, whether n-grams are of characters); table is (keys, n_texts, last
+    text), and must have free slots; share is (part, n_parts): only n-grams whose hash belongs to
+    the part are counted, so that threads share the work. Begins at text `first` and stops before a
+    text that may not fit; returns the text to go on with and how many n-grams there are.
     """
-    kinds, low, high = settings
+    _, low, high, _ = settings
     keys, n_texts, last = table
     part, n_parts = share
     hashes, spans, grams, _ = room_for_grams(bounds, high - low + 1)
     for s in range(first, bounds.size - 1):
-        n_tokens = hash_tokens(data, bounds[s], bounds[s + 1], kinds, hashes, spans)
+        n_tokens = _hash_units(data, bounds[s], bounds[s + 1], settings, hashes, spans)
         n = hash_grams(hashes, n_tokens, low, high, grams)
         if (n_used + n) * 10 > keys.size * 6:
             return s, n_used
@@ -200,10 +274,10 @@ def fill_columns(hashes, keys, columns):
 @njit(cache=True, nogil=True)
 def find_grams(data, start, stop, settings, lookup, room):
     """Columns of the n-grams of data[start:stop], in place, -1 where unknown; (tokens, n-grams)."""
-    kinds, low, high = settings
+    _, low, high, _ = settings
     keys, columns = lookup
     hashes, spans, grams, found = room
-    n_tokens = hash_tokens(data, start, stop, kinds, hashes, spans)
+    n_tokens = _hash_units(data, start, stop, settings, hashes, spans)
     n = hash_grams(hashes, n_tokens, low, high, grams)
     for j in range(n):
         slot = _slot(keys, grams[j])
@@ -211,7 +285,7 @@ def find_grams(data, start, stop, settings, lookup, room):
     return n_tokens, n
 
 
-@njit(work=_n_bytes, cache=True, nogil=True)
+@njit(work=_n_steps, cache=True, nogil=True)
 def count_grams(data, bounds, settings, lookup, n_columns, out):
     """Which known n-grams each text holds and how often, as the rows of a sparse matrix, in place.
 
@@ -284,11 +358,11 @@ def add_scores(data, bounds, settings, lookup, weights, out):
 
 @njit(work=_n_bytes, cache=True, nogil=True)
 def locate(data, bounds, settings, lookup, places):
-    """Where each wanted n-gram occurs first, in place: data[places[c, 0]:places[c, 1]].
+    """Where each wanted n-gram of words occurs first, in place: data[places[c, 0]:places[c, 1]].
 
     lookup is (keys, columns) of the wanted n-grams; places begins as -1 everywhere.
     """
-    _, low, high = settings
+    _, low, high, _ = settings
     room = room_for_grams(bounds, high - low + 1)
     _, spans, _, found = room
     left = places.shape[0]

@@ -1,4 +1,4 @@
-"""Pooling of few sentences in NumPy, to the last bit as the compiled kernels do it."""
+"""Small work in NumPy, to the last bit as the compiled kernels do it."""
 
 import os
 import platform

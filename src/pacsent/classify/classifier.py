@@ -1,5 +1,6 @@
 """TextClassifier: n-grams and sentence vectors in one linear model, for any number of labels."""
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,6 +16,7 @@ from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.explanation import Explanation, explain, features_page
 from pacsent.classify.linear_text import LinearText
 from pacsent.classify.near_duplicates import text_units
+from pacsent.classify.ngrams import NGrams
 from pacsent.maths.checks import check_count
 from pacsent.maths.temperature import log_probabilities
 from pacsent.parameter_checks import StrOptions, fit_context
@@ -25,6 +27,9 @@ from pacsent.threads import n_threads
 @dataclass(eq=False, repr=False, kw_only=True)
 class TextClassifier(ClassifierMixin, LinearText):
     """Classify texts by their n-grams and by their sentence vectors, together.
+
+    Without `words` it needs no model of the language: a script without spaces between words
+    (Chinese, Japanese, Thai) gives n-grams of characters.
 
     One linear model on the tf-idf of n-grams, unweighted or weighted by naive Bayes' log-ratios,
     together with sentence vectors. All candidates are solved together on folds of the training
@@ -55,6 +60,11 @@ class TextClassifier(ClassifierMixin, LinearText):
     Cs, dense_scales : tuples of float
         Candidates: weight of the labels, and scale of the vectors relative to the n-grams.
     class_weight : dict, "balanced" or None, default=None
+    characters : (int, int) or None, default=(2, 5)
+        Smallest and largest number of characters in a row, inside a word or at its edges, that are
+        features of a second model, for inflected and misspelt words. Its share in the decision,
+        from none to all, is the one with the least loss on texts left out
+        (`selection_["character_share"]`). None: no second model. Unused with several labels a text.
     n_jobs : int or None, default=None
         Threads; None or -1 for all cores. The result does not depend on it.
     random_state : int, default=0
@@ -81,6 +91,12 @@ class TextClassifier(ClassifierMixin, LinearText):
     >>> classifier.predict(["good", "bad"])
     array(['yes', 'no'], dtype='<U3')
 
+    Texts of a language without word vectors:
+
+    >>> texts = ["味道很好", "很好吃", "太难吃了", "不新鲜"] * 3
+    >>> TextClassifier().fit(texts, ["good", "good", "bad", "bad"] * 3).predict(["真好吃"])
+    array(['good'], dtype='<U4')
+
     Several labels a text:
 
     >>> labels = [{"good", "film"}, {"good"}, {"film"}, set()] * 3
@@ -91,12 +107,14 @@ class TextClassifier(ClassifierMixin, LinearText):
     weighting: str = "auto"
     selection: str = "auto"
     class_weight: str | dict | None = None
+    characters: tuple[int, int] | None = (2, 5)
 
     _parameter_constraints: ClassVar[dict] = {
         **LinearText._parameter_constraints,
         "weighting": [StrOptions({"auto", *fitting.WEIGHTINGS})],
         "selection": [StrOptions({"auto", "evidence", "folds"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
+        "characters": [tuple, list, None],
     }
 
     # ---- fitting -------------------------------------------------------------------------------
@@ -144,9 +162,28 @@ class TextClassifier(ClassifierMixin, LinearText):
         features = self._features(texts)
         rows = fitting.Labelled(features.X, features.E, y, self.classes_.size, weights)
         linear = self._solve(rows, candidates, n_threads(self.n_jobs), *together)
+        if self.characters is not None and self.targets_ == "classes":
+            linear = self._with_characters(texts, rows, linear, candidates, together)
         self._keep(features, linear)
         self.inverse_temperature_ = np.atleast_1d(linear.inverse_temperature)
         self.out_of_fold_ = self.selection_.pop("out_of_fold")
+
+    def _with_characters(self, texts, rows, linear, candidates, together):
+        """`linear` averaged with the same model on n-grams of characters."""
+        threads = n_threads(self.n_jobs)
+        sizes = inputs.as_ngram_sizes(self.characters, "characters")
+        # one that a single text holds says nothing about others
+        ngrams = NGrams.of(texts, sizes, min_texts=2, n_threads=threads, characters=True)
+        if len(ngrams) == 0:
+            return linear
+        E = np.zeros((len(texts), 0), np.float32)
+        own = dataclasses.replace(rows, X=ngrams.tf_idf(texts, threads), E=E)
+        candidates = dataclasses.replace(candidates, weightings=("tf-idf",))
+        of_characters = self._solve(own, candidates, threads, *together)
+        found = fitting.with_characters(linear, of_characters, rows)
+        if found.characters is not None:
+            self.characters_ = ngrams
+        return found
 
     def _check_for_sets(self):
         if self.class_weight is not None or self.selection == "evidence":
@@ -245,7 +282,7 @@ class TextClassifier(ClassifierMixin, LinearText):
         """The n-grams that speak most for a class (at most 200 are kept).
 
         With each, what one occurrence adds to the decision in a text of average length, through
-        the n-gram itself and through the vector of the word.
+        the n-gram itself, the vector of the word and its characters.
         """
         check_is_fitted(self)
         check_count("n", n)

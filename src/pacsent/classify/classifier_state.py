@@ -19,13 +19,17 @@ def linear_arrays(model: Any, **described: Any) -> dict[str, np.ndarray]:
     """The linear model of an estimator as arrays, and further values that JSON can hold."""
     names, values = model.named_features_
     described |= {
-        "selection": model.selection_, "names": names, "sizes": list(model.ngrams_.sizes)
+        "selection": model.selection_, "names": names, "sizes": list(model.ngrams_.sizes),
+        "character_sizes": list(model.characters_.sizes),
     }  # fmt: skip
     text = json.dumps(described, ensure_ascii=False).encode()
     return {
         "hashes": model.ngrams_.hashes,
         "idf": model.ngrams_.idf,
         "coef_ngrams": model.coef_ngrams_,
+        "characters.hashes": model.characters_.hashes,
+        "characters.idf": model.characters_.idf,
+        "characters.coef": model.coef_characters_,
         "coef_dense": model.coef_dense_,
         "intercept": model.intercept_,
         "mean_vector": model.mean_vector_,
@@ -43,13 +47,9 @@ def read_description(state: Any) -> dict[str, Any]:
 
 def linear_attributes(state: Any, described: dict, vectorizer: Any, n_columns: int) -> dict:
     """The attributes of a linear model from `linear_arrays`, or ValueError where they are not."""
-    hashes = checked_tensor(state, "hashes", np.uint64, (None,), low=1)
-    if (hashes[1:] <= hashes[:-1]).any():
-        raise ValueError("hashes must be all different and in order")
-    n = hashes.size
-    sizes = as_ngram_sizes(described["sizes"])
-    if sizes is None:
-        raise ValueError(f"sizes must be two integers. Got {described['sizes']!r} instead")
+    ngrams = _ngrams(state, described["sizes"])
+    characters = _ngrams(state, described["character_sizes"], "characters.")
+    n, shape = len(ngrams), (len(characters), n_columns)
     known, n_dims = described["names"], vectorizer_dims(vectorizer)
     if not (isinstance(known, list) and all(isinstance(name, str) for name in known)):
         raise ValueError("names must be a list of strings")
@@ -60,7 +60,9 @@ def linear_attributes(state: Any, described: dict, vectorizer: Any, n_columns: i
         raise ValueError("it has weights for sentence vectors and no vectorizer")
     return {
         "selection_": described["selection"],
-        "ngrams_": NGrams(sizes, hashes, checked_tensor(state, "idf", np.float32, (n,))),
+        "ngrams_": ngrams,
+        "characters_": characters,
+        "coef_characters_": checked_tensor(state, "characters.coef", np.float32, shape),
         "coef_ngrams_": checked_tensor(state, "coef_ngrams", np.float32, (n, n_columns)),
         "coef_dense_": coef_dense,
         "intercept_": checked_tensor(state, "intercept", np.float64, (n_columns,)),
@@ -72,6 +74,18 @@ def linear_attributes(state: Any, described: dict, vectorizer: Any, n_columns: i
         ),
         "vectorizer_": vectorizer,
     }  # fmt: skip
+
+
+def _ngrams(state, sizes, part=""):
+    """The n-grams of words, or of characters, of a saved model."""
+    hashes = checked_tensor(state, f"{part}hashes", np.uint64, (None,), low=1)
+    if (hashes[1:] <= hashes[:-1]).any():
+        raise ValueError(f"{part}hashes must be all different and in order")
+    found = as_ngram_sizes(sizes)
+    if found is None:
+        raise ValueError(f"sizes must be two integers. Got {sizes!r} instead")
+    idf = checked_tensor(state, f"{part}idf", np.float32, (hashes.size,))
+    return NGrams(found, hashes, idf, characters=bool(part))
 
 
 def to_arrays(classifier: Any) -> dict[str, np.ndarray]:

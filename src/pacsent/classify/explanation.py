@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pacsent.classify.inputs import position
-from pacsent.classify.ngrams import NGrams, word_hashes
+from pacsent.classify.ngrams import NGrams, continues, names, word_hashes
 from pacsent.encoders import SentenceVectorizer
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ class Explanation:
     probability : float
         Of that class.
     words : list of (str, float)
-        Every word and mark in order with all that it adds: its share of the n-grams it is in, and
-        its part of the sentence vector.
+        Every word and mark in order with all that it adds: its share of the n-grams it is in, the
+        n-grams of its characters, and its part of the sentence vector.
     ngrams : list of (str, float)
-        What each n-gram adds, the largest first.
-    from_ngrams, from_vectors : float
-        What n-grams and the sentence vector add in all.
+        What each n-gram of words adds, the largest first.
+    from_ngrams, from_characters, from_vectors : float
+        What n-grams of words, those of characters and the sentence vector add in all.
     vector_rest : float
         The part of `from_vectors` that belongs to no single word: all of it where the sentence
         vector is not a multiple of the sum of word vectors.
@@ -73,6 +73,7 @@ class Explanation:
     words: list
     ngrams: list
     from_ngrams: float
+    from_characters: float
     from_vectors: float
     vector_rest: float
     rest: float
@@ -185,32 +186,61 @@ def explain(classifier: Any, text: str, label: Any = None) -> Explanation:
     one = classifier.intercept_.size == 1
     column, sign = (0, 1.0 if at == 1 else -1.0) if one else (at, 1.0)
     found = classifier.ngrams_.occurrences(text)
-    grams = sign * _gram_values(classifier, found.columns, column)
-    words = found.shared(grams)
-    from_ngrams = float(words.sum())
+    grams = sign * _gram_values(classifier.ngrams_, found, classifier.coef_ngrams_[:, column])
+    of_ngrams = found.shared(grams)
+    of_characters = sign * _character_values(classifier, text, found.spans, column)
     vector, dense = _vector_values(classifier, text, found.spans, column)
-    words += sign * dense
+    spans, words = _clusters(text, found.spans, of_ngrams + of_characters + sign * dense)
     return Explanation(
         text,
         classes[at],
         float(np.exp(log_proba[at])),
-        [(text[a:b], float(value)) for (a, b), value in zip(found.spans, words)],
+        [(text[a:b], value) for (a, b), value in zip(spans, words)],
         found.named(text, grams),
-        from_ngrams,
+        float(of_ngrams.sum()),
+        float(of_characters.sum()),
         sign * vector,
         sign * (vector - float(dense.sum())),
         sign * float(classifier.intercept_[column]),
-        found.spans,
+        spans,
     )
 
 
-def _gram_values(classifier, columns, column):
+def _clusters(text, spans, values):
+    """Spans that end where a character ends with all its marks, and the sums of their values."""
+    found: list[tuple[int, int]] = []
+    sums: list[float] = []
+    for (start, end), value in zip(spans, values.tolist()):
+        while end < len(text) and continues(text[end]):
+            end += 1
+        if found and start < found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+            sums[-1] += value
+        else:
+            found.append((start, end))
+            sums.append(value)
+    return found, sums
+
+
+def _character_values(classifier, text, spans, column):
+    """What n-grams of characters add, each shared by the words of its characters, (n_spans,)."""
+    out = np.zeros(len(spans))
+    if len(classifier.characters_) and spans:
+        found = classifier.characters_.occurrences(text)
+        grams = _gram_values(classifier.characters_, found, classifier.coef_characters_[:, column])
+        word = np.searchsorted([a for a, _ in spans], [a for a, _ in found.spans], "right") - 1
+        np.add.at(out, word, found.shared(grams))
+    return out
+
+
+def _gram_values(ngrams, found, coef):
     """What each occurrence of an n-gram adds, (n_occurrences,)."""
+    columns = found.columns
     known = columns >= 0
     different, back, counts = np.unique(columns[known], return_inverse=True, return_counts=True)
-    tf_idf = (1.0 + np.log(counts)) * classifier.ngrams_.idf[different].astype(np.float64)
+    tf_idf = (1.0 + np.log(counts)) * ngrams.idf[different].astype(np.float64)
     length = np.sqrt((tf_idf**2).sum())
-    values = tf_idf * classifier.coef_ngrams_[different, column] / (length or 1.0)
+    values = tf_idf * coef[different] / (length or 1.0)
     out = np.zeros(columns.size)
     out[known] = (values / counts)[back]
     return out
@@ -293,7 +323,8 @@ def feature_weights(
     """What one occurrence of each feature adds in a text of average length, (n_features, k).
 
     `length` is that of its tf-idf, `mean` its sentence vector. The vectors fold back onto single
-    words where they are multiples of sums of rows; an average word adds nothing.
+    words where they are multiples of sums of rows; an average word adds nothing. The n-grams of
+    characters belong to the words that they are in.
     """
     ngrams: NGrams = classifier.ngrams_
     out = ngrams.idf[:, None].astype(np.float64) * classifier.coef_ngrams_ / max(length, 1e-30)
@@ -310,4 +341,10 @@ def feature_weights(
         known = np.flatnonzero(ngrams.hashes[column] == hashes)
         adds = scale * (part.table[known] @ coef) - mean[part.columns] @ coef / n_words
         out[column[known]] += adds
+    characters: NGrams = classifier.characters_
+    if len(characters) and ngrams.sizes[0] == 1:
+        words = names(texts, (1, 1), ngrams.hashes)  # "" for n-grams of several words
+        rows = characters.counts(words)
+        rows.data *= characters.idf[rows.indices]
+        out += rows @ classifier.coef_characters_ / characters.tf_idf_and_lengths(some)[1].mean()
     return out

@@ -2,7 +2,7 @@
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ _SIDE_BY_SIDE = 32  # problems solved together in one pass over the features
 _AVERAGED = 8  # candidates that are averaged at most
 _HITS = 3.0  # correct answers that multiply the weight of a candidate by e
 _NOTHING = 0.02  # candidates below this share of the largest weight are left out
+CHARACTER_SHARES = np.arange(0, 1.01, 0.125)  # of the decision, that are tried
 MOST_SELECTED = 10_000  # texts used to choose; the solution uses all of them
 
 
@@ -66,13 +67,18 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Linear:
-    """Decision values are X @ sparse + E @ dense + intercept, calibrated by inverse_temperature."""
+    """Decision values are X @ sparse + E @ dense + intercept, calibrated by inverse_temperature.
+
+    `characters` are the weights of the n-grams of characters, where they are used.
+    """
 
     sparse: np.ndarray  # (n_features, n_columns)
     dense: np.ndarray  # (n_dims, n_columns)
     intercept: np.ndarray  # (n_columns,)
     inverse_temperature: Any  # one, or several whose probabilities are averaged
     report: dict = field(default_factory=dict)
+    left_out: tuple = ()  # rows, and their decision values by models not fitted on them
+    characters: np.ndarray | None = None  # (n_character_features, n_columns)
 
 
 class OutOfFold(NamedTuple):
@@ -127,7 +133,7 @@ def _process(rows, n_threads, folds=None):
             n_threads=n_threads, folds=None if folds is None else (folds.of, folds.judged),
             growth=growth(rows.X, None if folds is None else folds.of),
         )  # fmt: skip
-    judged = slice(None) if folds is None else np.flatnonzero(folds.judged)
+    judged = np.arange(len(rows.labels)) if folds is None else np.flatnonzero(folds.judged)
     report = _judged(found.left_out[judged], rows, judged)
     report |= {
         "selection": "evidence",
@@ -140,6 +146,7 @@ def _process(rows, n_threads, folds=None):
         found.intercept,
         report["inverse_temperature"],
         report,
+        (judged, found.left_out[judged]),
     )
     return linear, found.left_out
 
@@ -155,7 +162,8 @@ def fit_by_both(
     of_folds = tried.values @ shares
     one = left_out[tried.tested]
     factor = np.sqrt(np.mean(one**2) / max(np.mean(of_folds**2), 1e-30))
-    report = process.report | _judged((one + factor * of_folds) / 2, rows, tried.tested)
+    mean = (one + factor * of_folds) / 2
+    report = process.report | _judged(mean, rows, tried.tested)
     report |= {
         "selection": "evidence and folds",
         "n_candidates": process.report["n_candidates"] + len(tried.table),
@@ -167,6 +175,35 @@ def fit_by_both(
         (process.intercept + factor * solved.intercept) / 2,
         report["inverse_temperature"],
         report,
+        (tried.tested, mean),
+    )
+
+
+def with_characters(words: Linear, characters: Linear, rows: Labelled) -> Linear:
+    """Both models in one: the share of the characters' is chosen by the loss on texts left out.
+
+    Both left out the same rows. Decision values are brought to one spread first.
+    """
+    which, values = words.left_out
+    other = characters.left_out[1]
+    factor = np.sqrt(np.mean(values**2) / max(np.mean(other**2), 1e-30))
+    mixed = [(1 - share) * values + share * factor * other for share in CHARACTER_SHARES]
+    known = rows.labels[which], rows.weights[which]
+    losses = [log_loss(one, *known, fit_inverse_temperature(one, *known)) for one in mixed]
+    at = int(np.argmin(losses))
+    share = float(CHARACTER_SHARES[at])
+    report = words.report | _judged(mixed[at], rows, which) | {"character_share": share}
+    if not share:
+        return replace(words, report=report)
+    weight = share * factor
+    return Linear(
+        words.sparse * np.float32(1 - share),
+        words.dense * np.float32(1 - share),
+        (1 - share) * words.intercept + weight * characters.intercept,
+        report["inverse_temperature"],
+        report,
+        (which, mixed[at]),
+        characters.sparse * np.float32(weight),
     )
 
 
@@ -197,31 +234,35 @@ def fit_by_folds(
     copies: np.ndarray | None = None,
 ) -> Linear:
     """The mean of the candidates with the fewest errors on held-out folds, solved on all rows."""
-    part, folds = selected(rows, rows.labels, seed, groups, copies)
+    part, folds, chosen = selected(rows, rows.labels, seed, groups, copies)
     tried = try_all(part, candidates, folds, n_threads)
     shares = most_hits(tried)
     model = fit_mixture(rows, tried.table, shares, n_threads)
-    report = tried.table[int(np.argmax(shares * tried.spread))] | _judged(
-        tried.values @ shares, part, tried.tested
-    )
+    mean = tried.values @ shares
+    report = tried.table[int(np.argmax(shares * tried.spread))] | _judged(mean, part, tried.tested)
     report |= {
         "selection": "folds",
         "n_candidates": len(tried.table),
         "averaged": _named_shares(tried.table, shares),
         "candidates": tried.table,
     }
-    return Linear(model.sparse, model.dense, model.intercept, report["inverse_temperature"], report)
+    return replace(
+        model,
+        inverse_temperature=report["inverse_temperature"],
+        report=report,
+        left_out=(chosen[tried.tested], mean),
+    )
 
 
 def selected(
     rows: Labelled, kinds: np.ndarray, seed: int, groups: Any, copies: Any
-) -> tuple[Labelled, "Folds"]:
-    """The rows that choose, at most MOST_SELECTED, and their folds, in which `kinds` are even."""
+) -> tuple[Labelled, "Folds", np.ndarray]:
+    """At most MOST_SELECTED rows that choose, their folds, in which `kinds` are even, which."""
     rng = np.random.default_rng(seed)
     chosen = np.sort(rng.permutation(len(kinds))[:MOST_SELECTED])
     part = rows.take(chosen) if chosen.size < len(kinds) else rows
     some = [None if each is None else each[chosen] for each in (groups, copies)]
-    return part, folds_for(kinds[chosen], rng, *some)
+    return part, folds_for(kinds[chosen], rng, *some), chosen
 
 
 @dataclass(frozen=True)

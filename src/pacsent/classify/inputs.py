@@ -372,8 +372,8 @@ def as_scales(values: Any, name: str) -> tuple[float, ...]:
     return tuple(float(value) for value in values)
 
 
-def as_ngram_sizes(sizes: Any) -> tuple[int, int] | None:
-    """Smallest and largest number of words of an n-gram; None for "auto".
+def as_ngram_sizes(sizes: Any, name: str = "ngrams") -> tuple[int, int] | None:
+    """Smallest and largest number of words (or characters) of an n-gram; None for "auto".
 
     Examples
     --------
@@ -384,8 +384,12 @@ def as_ngram_sizes(sizes: Any) -> tuple[int, int] | None:
         return None
     whole = all(isinstance(one, Integral) and not isinstance(one, bool) for one in sizes)
     if not (whole and len(sizes) == 2 and 1 <= sizes[0] <= sizes[1] <= 8):
+        unit, advice = {
+            "ngrams": ("words", "(1, 2) takes single words and pairs."),
+            "characters": ("characters", "(2, 5) takes two to five in a row."),
+        }[name]
         raise ValueError(
-            "ngrams must be the smallest and the largest number of words, two integers between 1 "
-            f"and 8. Got {sizes!r} instead. (1, 2) takes single words and pairs."
+            f"{name} must be the smallest and the largest number of {unit}, two integers between 1 "
+            f"and 8. Got {sizes!r} instead. {advice}"
         )
     return int(sizes[0]), int(sizes[1])

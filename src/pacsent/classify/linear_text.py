@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import islice
 from numbers import Integral
 from pathlib import Path
@@ -113,8 +113,12 @@ class LinearText(BaseEstimator):
         self.coef_dense_ = np.ascontiguousarray(linear.dense / features.size, np.float32)
         self.intercept_ = linear.intercept - features.mean @ self.coef_dense_.astype(np.float64)
         self.mean_vector_ = features.mean
+        if linear.characters is None:
+            self.characters_ = NGrams((1, 1), np.zeros(0), np.zeros(0), characters=True)
+            linear = replace(linear, characters=np.zeros((0, self.intercept_.size)))
+        self.coef_characters_ = np.ascontiguousarray(linear.characters, np.float32)
         self.selection_ = {**linear.report, "n_texts": len(features.texts)}
-        parts = self.coef_ngrams_, self.coef_dense_, self.intercept_
+        parts = self.coef_ngrams_, self.coef_characters_, self.coef_dense_, self.intercept_
         if not all(np.isfinite(part).all() for part in parts):
             raise ValueError(
                 "The weights that were fitted must be finite. They are not: sample_weight, "
@@ -177,6 +181,8 @@ class LinearText(BaseEstimator):
 
         def work(batch):
             values = self.ngrams_.scores(batch, self.coef_ngrams_)
+            if len(self.characters_):
+                values += self.characters_.scores(batch, self.coef_characters_)
             return values + self._dense(batch) @ self.coef_dense_ + self.intercept_
 
         return in_order(work, _batches(texts), self.n_jobs)

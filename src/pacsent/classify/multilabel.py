@@ -188,7 +188,7 @@ def fit(
 
     The candidates with the least loss on texts left out are averaged, for each label its own.
     """
-    part, folds = fitting.selected(rows, rarest(rows.labels), seed, groups, copies)
+    part, folds, _ = fitting.selected(rows, rarest(rows.labels), seed, groups, copies)
     tried = fitting.try_all(part, candidates, folds, n_threads)
     has, weights = tried.labels, tried.weights
     scaled = [[_platt(f, y, weights) for f, y in zip(values.T, has.T)]

@@ -1,18 +1,22 @@
-"""N-grams of words as sparse features: counted, weighted by tf-idf, looked up by compiled code."""
+"""N-grams of words or characters as sparse features: counted, weighted by tf-idf, looked up."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from pacsent._kernels import ngram_kernels as kernels
+from pacsent._kernels import small_characters
 from pacsent.maths.arrays import frozen
 
 MARKS = '!?,.-:;()"'
-_FOREIGN_MARK = re.compile(r"[^\x00-\x7f\w]")
+_FOREIGN_MARKS = re.compile(r"(\w?)([^\x00-\x7f\w]+)")
+_JOINING = "\u200c\u200d\u0e33\u0eb3"  # joiners, and the vowels am of Thai and Lao
 _FIRST_SLOTS = 1 << 16
 _SMALL = 1 << 22  # bytes that one thread counts as fast as several
 
@@ -51,7 +55,25 @@ def as_bytes(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _lowered(text):
-    return _FOREIGN_MARK.sub(" ", text.replace("’", "'").lower())
+    return _FOREIGN_MARKS.sub(_separated, text.replace("’", "'").lower())
+
+
+def _separated(found):
+    """Marks as spaces, which separate words; vowel signs, accents and joiners stay in the word."""
+    word, marks = found.groups()
+    n = 0
+    while word and n < len(marks) and continues(marks[n]):
+        n += 1
+    return word + marks[:n] + " " * (len(marks) - n)
+
+
+def continues(character: str) -> bool:
+    """Whether a character is drawn as a part of the one before it.
+
+    >>> continues("\u0301"), continues("e")
+    (True, False)
+    """
+    return unicodedata.category(character)[0] == "M" or character in _JOINING
 
 
 def fingerprints(texts: Sequence[str]) -> np.ndarray:
@@ -73,16 +95,23 @@ class NGrams:
     idf : array of float32, shape (n_columns,)
     marks : str
         Marks that are words by themselves.
+    characters : bool, default=False
+        N-grams of characters, each inside a word or at an edge of it, instead of words.
     """
 
     def __init__(
-        self, sizes: tuple[int, int], hashes: np.ndarray, idf: np.ndarray, marks: str = MARKS
-    ):
+        self, sizes: tuple[int, int], hashes: np.ndarray, idf: np.ndarray, marks: str = MARKS,
+        characters: bool = False,
+    ):  # fmt: skip
         self.sizes = sizes
         self.hashes = np.asarray(hashes, np.uint64)
         self.idf = np.asarray(idf, np.float32)
-        self._settings = (byte_kinds(marks), int(sizes[0]), int(sizes[1]))
-        self._keys, self._columns = _lookup(self.hashes)
+        self._settings = _settings(sizes, marks, characters)
+
+    @cached_property
+    def _table(self):
+        """Keys, and their columns."""
+        return _lookup(self.hashes)
 
     def __len__(self) -> int:
         return self.hashes.size
@@ -90,11 +119,11 @@ class NGrams:
     @classmethod
     def of(
         cls, texts: Sequence[str], sizes: tuple[int, int], *, min_texts: int = 1,
-        n_threads: int = 1, marks: str = MARKS,
+        n_threads: int = 1, marks: str = MARKS, characters: bool = False,
     ) -> "NGrams":  # fmt: skip
         """The n-grams that occur in at least `min_texts` of these texts."""
         data, bounds = as_bytes(texts)
-        settings = (byte_kinds(marks), int(sizes[0]), int(sizes[1]))
+        settings = _settings(sizes, marks, characters)
         if data.size < _SMALL:  # every thread reads all of the text
             n_threads = 1
         with ThreadPoolExecutor(n_threads) as pool:
@@ -110,7 +139,7 @@ class NGrams:
         hashes, n_texts = hashes[kept], n_texts[kept]
         order = np.argsort(hashes)  # the same columns for any number of threads
         idf = np.log((1.0 + len(texts)) / (1.0 + n_texts[order])) + 1.0
-        return cls(sizes, hashes[order], idf, marks)
+        return cls(sizes, hashes[order], idf, marks, characters)
 
     def counts(self, texts: Sequence[str], n_threads: int = 1) -> sparse.csr_matrix:
         """How often each text holds each n-gram, (n_texts, n_columns)."""
@@ -121,14 +150,28 @@ class NGrams:
 
     def _count(self, texts):
         data, bounds = as_bytes(texts)
+        if self._settings[3] and small_characters.PATIENCE.has(data.size):
+            return self._count_few(data, bounds)
         # two bytes at least make a token and what separates it from the next
         room = int((data.size + 2 * len(texts)) * (self.sizes[1] - self.sizes[0] + 1))
         out = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(len(texts), np.int64)
-        lookup = self._keys, self._columns
-        n = kernels.count_grams(data, bounds, self._settings, lookup, len(self), out)
+        n = kernels.count_grams(data, bounds, self._settings, self._table, len(self), out)
         indptr = np.concatenate([[0], out[2]])
         shape = (len(texts), len(self))
         entries = out[1][:n].astype(np.float32), out[0][:n].copy(), indptr
+        return sparse.csr_matrix(entries, shape=shape)
+
+    def _count_few(self, data, bounds):
+        grams, text = small_characters.character_grams(data, bounds, self._settings)
+        shape = bounds.size - 1, len(self)
+        at = np.minimum(np.searchsorted(self.hashes, grams), max(len(self) - 1, 0))
+        known = self.hashes[at] == grams if len(self) else np.zeros(grams.size, bool)
+        cells = text[known] * np.int64(len(self)) + at[known]
+        cells, first, counts = np.unique(cells, return_index=True, return_counts=True)
+        order = np.argsort(first)  # as the kernel: by first occurrence
+        row, column = np.divmod(cells[order], max(len(self), 1))
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=shape[0]))])
+        entries = counts[order].astype(np.float32), column.astype(np.int32), indptr
         return sparse.csr_matrix(entries, shape=shape)
 
     def tf_idf(self, texts: Sequence[str], n_threads: int = 1) -> sparse.csr_matrix:
@@ -149,30 +192,35 @@ class NGrams:
         """tf_idf(texts) @ coef without the matrix, (n_texts, n_outputs)."""
         data, bounds = as_bytes(texts)
         out = np.zeros((len(texts), coef.shape[1]))
-        lookup = self._keys, self._columns
         weights = frozen(self.idf), frozen(coef)
-        kernels.add_scores(data, bounds, self._settings, lookup, weights, out)
+        kernels.add_scores(data, bounds, self._settings, self._table, weights, out)
         return out
 
     def occurrences(self, text: str) -> "Occurrences":
         """Every n-gram of one text, its column, and the words that it is made of."""
         data, bounds = as_bytes([text])
-        _, low, high = self._settings
+        _, low, high, _ = self._settings
         room = kernels.room_for_grams(bounds, high - low + 1)
-        lookup = self._keys, self._columns
-        n_tokens, n = kernels.find_grams(data, 0, data.size, self._settings, lookup, room)
-        _, spans, _, columns = room
+        n_tokens, n = kernels.find_grams(data, 0, data.size, self._settings, self._table, room)
+        hashes, spans, _, columns = room
         sizes = np.arange(low, high + 1)
         first, size = (
             part.ravel() for part in np.meshgrid(np.arange(n_tokens), sizes, indexing="ij")
         )
-        run = (first + size <= n_tokens) & (first + size > 1)
+        edges = np.append(np.flatnonzero(hashes[:n_tokens] == kernels.EDGE), n_tokens)
+        next_edge = edges[np.searchsorted(edges, first + 1)] if n_tokens else first
+        run = (first + size <= np.minimum(next_edge + 1, n_tokens)) & (
+            (size > 1) | (hashes[first] != kernels.EDGE)
+        )
         places = _places(text, spans[1:n_tokens]) if n_tokens else []
         return Occurrences(columns[:n], first[run], size[run], places)
 
 
 class Occurrences(NamedTuple):
-    """The n-grams of one text. Token 0 is the place before the first word."""
+    """The n-grams of one text. Token 0 is the place before the first word.
+
+    The tokens of n-grams of characters are characters and edges of words, which are empty.
+    """
 
     columns: np.ndarray  # (n,), -1 where the n-gram is unknown
     first: np.ndarray  # (n,), the first token
@@ -180,13 +228,14 @@ class Occurrences(NamedTuple):
     spans: list[tuple[int, int]]  # where each word stands in the text
 
     def shared(self, values: np.ndarray) -> np.ndarray:
-        """Values of n-grams, each shared evenly by its words, (n_words,)."""
-        share = values / np.maximum(self.size - (self.first == 0), 1)
+        """Values of n-grams, each shared evenly by its words or characters, (n_words,)."""
+        n_real = np.cumsum([0, 0, *(end > start for start, end in self.spans)])  # not edges
+        share = values / np.maximum(n_real[self.first + self.size] - n_real[self.first], 1)
         out = np.zeros(len(self.spans) + 1)
         for k in range(int(self.size.max(initial=0))):
             inside = self.size > k
             np.add.at(out, self.first[inside] + k, share[inside])
-        return out[1:] if len(self.spans) else out[:0]
+        return np.where(np.diff(n_real), out, 0.0)[1:] if len(self.spans) else out[:0]
 
     def named(self, text: str, values: np.ndarray) -> list[tuple[str, float]]:
         """The known n-grams and the sums of their values, the largest first."""
@@ -206,12 +255,17 @@ def _places(text, spans):
     if text.isascii():
         return [(int(a), int(b)) for a, b in spans]
     lengths = [len(one.lower()) for one in text]
-    owner = np.repeat(np.arange(len(text)), lengths)
+    owner = np.append(np.repeat(np.arange(len(text)), lengths), len(text))
     lowered = np.frombuffer(_lowered(text).encode("utf-32-le", "replace"), np.uint32)
     widths = 1 + (lowered >= 0x80) + (lowered >= 0x800) + (lowered >= 0x10000)
     starts = np.concatenate([[0], np.cumsum(widths)])
     first, last = np.searchsorted(starts, spans[:, 0]), np.searchsorted(starts, spans[:, 1])
     return list(zip(owner[first].tolist(), (owner[last - 1] + 1).tolist()))
+
+
+def _settings(sizes, marks, characters=False):
+    """What kernels are given."""
+    return byte_kinds(marks), int(sizes[0]), int(sizes[1]), int(characters)
 
 
 def _row_of(rows):
@@ -224,9 +278,15 @@ def _table(n_slots):
 
 def _count(data, bounds, settings, share):
     """(hashes, number of texts) of the n-grams of one part of all hashes."""
+    if settings[3] and share[1] == 1 and small_characters.PATIENCE.has(data.size):
+        grams, of_text = small_characters.character_grams(data, bounds, settings)
+        order = np.lexsort((of_text, grams))
+        grams, of_text = grams[order], of_text[order]
+        new = np.append(True, (grams[1:] != grams[:-1]) | (of_text[1:] != of_text[:-1]))
+        return np.unique(grams[new[: grams.size]], return_counts=True)
     table, n_used, text = _table(_FIRST_SLOTS), 0, 0
     while True:
-        text, n_used = kernels.count_texts(data, bounds, text, settings, table, n_used, share)
+        text, n_used = kernels.count_texts(data, bounds, settings, text, table, n_used, share)
         if text == bounds.size - 1:
             used = table[0] != 0
             return table[0][used], table[1][used]
@@ -250,7 +310,7 @@ def names(
     """What the n-grams with these hashes look like, from texts that hold them."""
     data, bounds = as_bytes(texts)
     places = np.full((hashes.size, 2), -1, np.int64)
-    settings = (byte_kinds(marks), int(sizes[0]), int(sizes[1]))
+    settings = _settings(sizes, marks)
     kernels.locate(data, bounds, settings, _lookup(hashes), places)
     raw = data.tobytes()
     return [" ".join(raw[a:b].decode("utf-8", "replace").lower().split()) for a, b in places]

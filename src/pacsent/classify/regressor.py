@@ -143,7 +143,7 @@ def fit_numbers(
     centre = float(np.average(numbers, weights=weights))
     scale = float(np.sqrt(np.average((numbers - centre) ** 2, weights=weights))) or 1.0
     rows = fitting.Labelled(features.X, features.E, (numbers - centre) / scale, 0, weights)
-    part, folds = fitting.selected(rows, np.zeros(numbers.size, np.int64), seed, groups, copies)
+    part, folds, _ = fitting.selected(rows, np.zeros(numbers.size, np.int64), seed, groups, copies)
     pairs = candidates.pairs(part.E.shape[1] > 0)
     held_out = folds.held_out()
     tested = np.concatenate(held_out)

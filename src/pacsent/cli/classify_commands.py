@@ -552,8 +552,8 @@ def explain(model, text, label, top, page, overwrite, as_json):
     else:
         label = None if label is None else _label_of(classifier, label)
         explanation = classifier.explain(text, label)
-        shown = ("label", "probability", "words", "ngrams", "from_ngrams", "from_vectors",
-                 "vector_rest", "rest")  # fmt: skip
+        shown = ("label", "probability", "words", "ngrams", "from_ngrams", "from_characters",
+                 "from_vectors", "vector_rest", "rest")  # fmt: skip
         found = {name: getattr(explanation, name) for name in shown}
         html = explanation.to_html(top or 20) if page else ""
     if page:

@@ -334,6 +334,7 @@ class Endpoints:
                 "words": [[_clean(word), round(value, 6)] for word, value in why.by_word()],
                 "ngrams": [[_clean(name), round(value, 6)] for name, value in why.ngrams[:20]],
                 "from_ngrams": why.from_ngrams,
+                "from_characters": why.from_characters,
                 "from_vectors": why.from_vectors,
                 "vector_rest": why.vector_rest,
                 "rest": why.rest,
