@@ -15,11 +15,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pacsent.text import cleaning, reading
+from pacsent import Vocabulary
+from pacsent.text import cleaning, normalise, reading
 from pacsent.text.cleaning import clean_files
 from pacsent.text.normalise import clean, tokenise_unicode
 from pacsent.text.reading import Source
 from pacsent.text.tables import stream_texts
+from pacsent.words import Corpus
 
 # ------------------------------------------------------------------------------------------------
 # the filter, rule by rule, the slow way
@@ -203,11 +205,48 @@ def test_several_inputs_follow_each_other(tmp_path):
         ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),  # combining marks belong to the word
         ("cafe\u0301 café", ["café", "café"]),
         ("snake_case a-b", ["snake_case", "a", "b"]),
+        ("L'été, L’ÉTÉ", ["l'été", "l'été"]),
+        ("東京へ 7時", ["東", "東京", "京", "京へ", "へ", "7", "時"]),
         ("", []),
     ],
 )
 def test_unicode_tokens(raw, tokens):
     assert tokenise_unicode(raw) == tokens
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_cleaned_text_has_the_tokens_of_the_text(raw):
+    words = normalise.unicode_words(raw)
+    assert tokenise_unicode(" ".join(words)) == tokenise_unicode(raw)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "tokens"),
+    [
+        ("jieba", "我来到北京清华大学 don't", ["我", "来到", "北京", "清华大学", "don't"]),
+        (
+            "janome",
+            "すもももももももものうち。Ｃａｆé",
+            ["すもも", "も", "もも", "も", "もも", "の", "うち", "café"],
+        ),
+        ("pythainlp", "ฉันรักภาษาไทย", ["ฉัน", "รัก", "ภาษาไทย"]),
+    ],
+)
+@pytest.mark.extra
+def test_a_segmenter_finds_words_where_there_are_no_spaces(name, text, tokens):
+    pytest.importorskip(name)
+    assert normalise.TOKENISERS[name](text) == tokens
+    vocabulary = Vocabulary(list(dict.fromkeys(tokens)), normalise=name)
+    assert vocabulary.encode([text]).ids.tolist() == [vocabulary.id_of(token) for token in tokens]
+
+
+def test_a_segmenter_that_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jieba", None)
+    tokenise = normalise._segmented("jieba", lambda library: library.lcut)
+    assert tokenise("no need of it") == ["no", "need", "of", "it"]
+    with pytest.raises(ImportError, match=r"'jieba' needs jieba.*Run: pip install jieba$"):
+        tokenise("北京")
 
 
 @settings(deadline=None)
@@ -458,8 +497,7 @@ def test_clean_keeps_words_of_any_script_when_told(tmp_path):
             [tmp_path / "in"], tmp_path / "out", normalise="unicode", n_jobs=n_jobs, overwrite=True
         )
         assert (tmp_path / "out").read_text() == (
-            "café naïve strasse 7\n\n統 一 碼 為 每 個 字 元 提 供 一 個 獨 特 的 編 號\n"
-            "don't café\n"
+            "café naïve strasse 7\n\n統一 碼 為 每個 字元 提供 一個 獨特 的 編號\ndon't café\n"
         )
     with pytest.raises(ValueError, match=r"normalise must be 'paper' or 'unicode'. Got 'x'"):
         clean_files([tmp_path / "in"], tmp_path / "other", normalise="x")
@@ -471,11 +509,11 @@ def test_clean_keeps_words_of_any_script_when_told(tmp_path):
 
 
 def test_clean_of_any_script_does_not_depend_on_where_pieces_end(tmp_path, monkeypatch):
-    from pacsent.text import normalise, reading
+    from pacsent.text import reading
 
     lines = ["Äpfel und Öl, 1,5 l; " * 40, CHINESE.strip() * 9, "", "naïve " * 100]
     (tmp_path / "in").write_text("\n".join(lines * 3) + "\n")
-    expected = "".join(" ".join(normalise.tokenise_unicode(x)) + "\n" for x in lines * 3)
+    expected = "".join(" ".join(normalise.unicode_words(x)) + "\n" for x in lines * 3)
     for size in (64, 1000, 1 << 20):
         monkeypatch.setattr(reading, "PIECE", size)
         clean_files([tmp_path / "in"], tmp_path / "out", normalise="unicode", overwrite=True)
@@ -498,14 +536,77 @@ def test_training_on_another_script_names_the_normalisation(tmp_path):
         with pytest.raises(
             ValueError, match=r"normalise='paper' keeps .* Pass normalise='unicode'"
         ):
-            SkipGram(n_dims=4, n_epochs=1).fit(X)
-        model = SkipGram(n_dims=4, n_epochs=1, normalise="unicode", subsample=0).fit(X)
-        assert "統" in model.word_vectors_.vocabulary
+            SkipGram(n_dims=4, n_epochs=1, normalise="paper").fit(X)
+        model = SkipGram(n_dims=4, n_epochs=1, subsample=0).fit(X)
+        assert {"統", "統一"} <= set(model.word_vectors_.words)
     mixed = ["one two three four " + CHINESE] * 50
     with pytest.warns(UserWarning, match=r"Much of the text is dropped: normalise='paper'"):
-        SkipGram(n_dims=4, n_epochs=1, subsample=0).fit(mixed)
+        SkipGram(n_dims=4, n_epochs=1, subsample=0, normalise="paper").fit(mixed)
     with pytest.raises(ValueError, match=r"Lower min_count or train on more text"):
         SkipGram(n_dims=4).fit(["one two three"])
+
+
+ENGLISH = "It is a house in the old part of the town, and nobody saw its owner. " * 9 + "A café"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (ENGLISH, "paper"),
+        ("die schönen Häuser am Fluss gehören größtenteils der Stadt", "unicode"),
+        ("la niña comió una manzana ayer", "unicode"),
+        (CHINESE, "unicode"),
+        ("1234 5678", "paper"),  # no letter at all
+    ],
+)
+def test_the_normalisation_is_chosen_from_the_text_and_said(text, name, tmp_path, monkeypatch):
+    lines = [text.strip()] * 20
+    plain, packed, stdin = tmp_path / "plain", tmp_path / "packed.gz", io.BytesIO
+    plain.write_text("\n".join(lines) + "\n")
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    sources = [lines, iter(lines), plain, [plain, packed], packed, "-", [x.split() for x in lines]]
+    for i, source in enumerate(sources):
+        given = io.TextIOWrapper(stdin(plain.read_bytes()))
+        monkeypatch.setattr(sys, "stdin", given)
+        corpus = Corpus.build(source, tmp_path / str(i), min_count=1)
+        assert corpus.n_documents == (40 if i == 3 else 20)  # nothing is lost by looking ahead
+        if i < 6:
+            assert corpus.vocabulary.normalise == name
+            assert corpus.chosen.startswith(f"normalise='{name}', chosen from the text: ")
+            assert Corpus.open(tmp_path / str(i)).chosen == corpus.chosen
+    assert Corpus.build(lines, tmp_path / "own", min_count=1, normalise=str.split).chosen is None
+
+
+def test_text_from_a_pipe_is_looked_at_and_read_whole(tmp_path):
+    for packed in (False, True):
+        data = "\n".join(["die schönen Häuser am Fluss"] * 5000).encode()
+        code = (
+            "import sys; from pacsent.words import Corpus; c = Corpus.build('-', sys.argv[1], 1); "
+            "print(c.vocabulary.normalise, c.n_documents)"
+        )
+        run = subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / f"c{packed}")],
+            input=gzip.compress(data) if packed else data,
+            capture_output=True,
+        )
+        assert run.stdout.decode().split() == ["unicode", "5000"], run.stderr.decode()
+
+
+def test_the_choice_is_saved_with_the_vectors(tmp_path):
+    from click.testing import CliRunner
+
+    from pacsent import SkipGram, load
+    from pacsent.cli import cli
+
+    words = SkipGram(4, n_epochs=1, min_count=1, subsample=0).fit(["zwei schöne Häuser"] * 9)
+    said = words.word_vectors_.training["normalise"]
+    assert said.startswith("normalise='unicode', chosen from the text: 12.5 % of its letters")
+    (tmp_path / "text").write_text("zwei schöne Häuser\n" * 9)
+    command = f"train {tmp_path}/text --n-dims 4 --n-epochs 1 --min-count 1 --subsample 0"
+    run = CliRunner().invoke(cli, [*command.split(), "-o", str(tmp_path / "m")])
+    assert run.exit_code == 0 and said in run.stderr and said not in run.stdout
+    assert load(tmp_path / "m").training["normalise"] == said
+    assert load(tmp_path / "m").vocabulary.normalise == "unicode"
 
 
 def test_zero_vectors_of_another_script_name_the_cause(toy_word_vectors):

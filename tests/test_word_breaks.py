@@ -7,7 +7,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pacsent.text.word_breaks import _classes, word_segments, words_of
+from pacsent.text.word_breaks import (
+    _classes,
+    characters_of,
+    is_spaceless,
+    word_segments,
+    words_of,
+)
 
 CASES = Path(__file__).parent / "data" / "word_breaks.txt.xz"
 # a character of each class, two where a class joins two properties
@@ -102,7 +108,7 @@ def test_segments_joined_are_the_text_and_words_are_segments(text):
     assert "".join(segments) == text
     if "\u200d" not in text:  # which may glue an emoji to a sign before it
         words = iter(segments)
-        assert all(word in words for word in words_of(text))
+        assert all(part in words for word in words_of(text) for part in word_segments(word))
 
 
 @pytest.mark.parametrize(
@@ -110,11 +116,36 @@ def test_segments_joined_are_the_text_and_words_are_segments(text):
     [
         ("שלום עולם", ["שלום", "עולם"]),
         ("مرحبا بالعالم", ["مرحبا", "بالعالم"]),
-        ("私はカメラ", ["私", "は", "カメラ"]),
-        ("ภาษา", ["ภ", "า", "ษ", "า"]),
+        ("私はカメラ、アメリカ", ["私はカメラ", "アメリカ"]),
+        ("ภาษา ไทย", ["ภาษา", "ไทย"]),
+        ("カ_a 𠮷野家 x東京y", ["カ_a", "𠮷野家", "x", "東京", "y"]),
         ("한국어 문장", ["한국어", "문장"]),
         ("naïve 👩‍🚀 🇩🇪🇫🇷 ok", ["naïve", "👩‍🚀", "🇩🇪", "🇫🇷", "ok"]),
     ],
 )
 def test_words_of_many_scripts(text, words):
     assert words_of(text) == words
+
+
+@pytest.mark.parametrize(
+    ("word", "parts"),
+    [
+        ("東京都", ["東", "東京", "京", "京都", "都"]),
+        ("京", ["京"]),
+        ("私はカメラを", ["私", "私は", "は", "カメラ", "を"]),
+        ("カメラ", ["カメラ"]),
+        ("ที่นี่", ["ที่", "ที่นี่", "นี่"]),  # vowels and tones above belong to their consonant
+        ("l'été", ["l'été"]),
+    ],
+)
+def test_a_run_without_spaces_gives_characters_and_pairs(word, parts):
+    assert characters_of(word) == parts
+    assert is_spaceless(word) == (word not in ("カメラ", "l'été"))
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_single_characters_of_a_run_joined_are_the_run(text):
+    for word in words_of(text):
+        parts = characters_of(word)
+        assert "".join(part for part in parts if len(word_segments(part)) == 1) == word

@@ -74,8 +74,10 @@ def install_hint(extra: str) -> str:
     return f"Run: pip install 'pacsent[{extra}]' (in a checkout: pip install '.[{extra}]')"
 
 
-def needed(module: str, why: str, extra: str) -> Any:
+def needed(module: str, why: str, extra: str | None = None) -> Any:
     """An optional dependency, imported now; or an error with its reason and what to install.
+
+    `extra` is that of pacsent which has it; None where none does, and it is installed by its name.
 
     >>> needed("no_such_module", "Maps need it", "serve")
     Traceback (most recent call last):
@@ -84,7 +86,8 @@ def needed(module: str, why: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise ImportError(f"{why}, which is not installed. {install_hint(extra)}") from None
+        hint = install_hint(extra) if extra else f"Run: pip install {module.partition('.')[0]}"
+        raise ImportError(f"{why}, which is not installed. {hint}") from None
 
 
 def imported(name: str) -> Any:

@@ -455,6 +455,8 @@ NOT_TEXTS = {
     "serve.Served.solve": "texts of a request, which its schema has checked",
     "text.as_sentences": "its callers look at the elements",
     "text.pieces": "a Source",
+    "words.Pieces.numbers": "texts that Vocabulary.encode has looked at",
+    "words.train_pieces": "needs the library tokenizers; test_static_models has wrong texts",
     "words.WordVectors.encode": "its sentences.encode, which is SentenceVectorizer's",
     "words.WordVectors.most_similar": "a word or a vector",
 }

@@ -140,6 +140,8 @@ class LinearText(BaseEstimator):
             if words.sentences is None:
                 return made
             taught = clone(words.sentences).set_params(on_empty="ignore", n_jobs=self.n_jobs)
+            if words.counts is None:  # static embeddings of another program
+                return taught
             return ConcatenatedEncoder([made, taught])
         if isinstance(words, SentenceVectorizer):
             return clone(words).set_params(on_empty="ignore")

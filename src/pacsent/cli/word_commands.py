@@ -88,6 +88,24 @@ def _documents(texts, text_column, input_format, quiet):
     return (text for name in texts for text in read_texts(name, text_column, input_format, quiet))
 
 
+def _n_pieces(context, texts, parameters):
+    """The value of --subwords, where the other options go with it."""
+    n_pieces = parameters.pop("subwords")
+    if n_pieces is None:
+        return None
+    typed = click.core.ParameterSource.COMMANDLINE
+    if context.get_parameter_source("normalise") is typed:
+        raise click.UsageError("--subwords reads text in its own way: leave out --normalise.")
+    if "-" in texts:
+        raise click.UsageError(
+            "--subwords reads the text twice, and standard input can be read once: save it to a "
+            "file first."
+        )
+    if context.get_parameter_source("min_count") is not typed:
+        parameters["min_count"] = 1  # a piece that is left out makes words unknown
+    return n_pieces
+
+
 @cli.command()
 @click.argument("texts", nargs=-1, type=TextsPath())
 @click.option("-o", "--output", type=click.Path(), help="Folder to write the word vectors to.")
@@ -116,9 +134,15 @@ def _documents(texts, text_column, input_format, quiet):
 )
 @click.option(
     "--normalise",
-    type=click.Choice(["paper", "unicode"]),
-    default="paper",
-    help="How text becomes words.",
+    type=click.Choice(["auto", "paper", "unicode", "jieba", "janome", "pythainlp"]),
+    default="auto",
+    help="How text becomes words. auto: paper for text in the letters a-z, else unicode.",
+)
+@click.option(
+    "--subwords",
+    type=click.IntRange(2),
+    metavar="N",
+    help="Learn N pieces of words from the text first, and train on these: no word is unknown.",
 )
 @n_jobs_option
 @click.option(
@@ -166,12 +190,14 @@ def train(context, texts, output, resume, overwrite, as_json, quiet, device, **p
         raise click.UsageError("TEXTS and --output are needed, or --resume DIR.")
     from pacsent import storage
     from pacsent.storage import save
+    from pacsent.words.pieces import train_pieces
     from pacsent.words.skipgram import SkipGram, forget
 
     folder = Path(output)
     work = folder.with_name(folder.name + ".training")
     storage.check_place(folder, texts, overwrite=overwrite)
     columns = parameters.pop("text_column"), parameters.pop("input_format")
+    n_pieces = _n_pieces(context, texts, parameters)
     if resume is None and (work / "state.json").exists():
         raise ValueError(
             f"{work} must not be there when a training starts. It holds an unfinished one. "
@@ -186,6 +212,9 @@ def train(context, texts, output, resume, overwrite, as_json, quiet, device, **p
                 model = SkipGram.resume(work, n_jobs=parameters["n_jobs"], verbose=not quiet)
             else:
                 parameters["device"] = device or "cpu"
+                if n_pieces is not None:
+                    again = (t for f in texts for t in read_texts(f, *columns, quiet))
+                    parameters["normalise"] = train_pieces(again, n_pieces, verbose=not quiet)
                 model = SkipGram(**parameters, checkpoint_dir=work, verbose=not quiet)
                 model.fit(_documents(texts, *columns, quiet))
             save(model.word_vectors_, folder, overwrite=overwrite)
@@ -205,8 +234,11 @@ def train(context, texts, output, resume, overwrite, as_json, quiet, device, **p
         "n_tokens": words.vocabulary.n_tokens,
         "loss": model.loss_,
         "seconds": round(seconds, 2),
+        "normalise": words.vocabulary.normalise_name,
         "output": str(folder),
     }
+    if said := words.training.get("normalise"):
+        click.echo(said, err=True)
     if as_json:
         echo_json(result)
         return
@@ -293,7 +325,11 @@ def words(model, word, n, evaluate, as_json, quiet):
     default="auto",
     help="File with the output table; auto: context_SOURCE, if it is there; none: leave it out.",
 )
-@click.option("--normalise", type=click.Choice(["paper", "unicode"]), help="How text is tokenised.")
+@click.option(
+    "--normalise",
+    type=click.Choice(["paper", "unicode", "jieba", "janome", "pythainlp"]),
+    help="How text is tokenised.",
+)
 @click.option(
     "--trained-on",
     metavar="TEXTS",

@@ -372,7 +372,7 @@ def as_search_encoder(given: Any) -> Any:
     """
     if isinstance(given, str | Path) and is_model_name(given):
         given = load(given)
-    if isinstance(given, WordVectors) and given.sentences is not None:
+    if isinstance(given, WordVectors) and given.sentences is not None and given.counts is not None:
         both = [as_vectorizer(given), as_vectorizer(given, DEFAULT)]
         return ConcatenatedEncoder(both, fade=_FADE)
     return as_encoder(given)

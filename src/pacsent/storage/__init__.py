@@ -20,8 +20,9 @@ from pacsent.storage.model_folder import (
     is_url,
     place,
     read_config,
+    static_modules,
 )
-from pacsent.storage.saving import Saveable, State, check, load, save
+from pacsent.storage.saving import Saveable, State, check, encoder_of, load, save
 from pacsent.storage.sharing import push_to_hub
 from pacsent.storage.tensor_files import (
     TENSORS,
@@ -34,6 +35,7 @@ from pacsent.storage.tensor_files import (
 
 __all__ = [
     "CONFIG", "PACKAGED", "TENSORS", "Saveable", "State", "Tensors", "check", "check_finite",
-    "check_place", "checked_tensor", "is_model", "is_model_name", "is_url", "load", "place",
-    "push_to_hub", "read_config", "read_tensors", "save", "write_tensors",
+    "check_place", "checked_tensor", "encoder_of", "is_model", "is_model_name", "is_url", "load",
+    "place", "push_to_hub", "read_config", "read_tensors", "save", "static_modules",
+    "write_tensors",
 ]  # fmt: skip

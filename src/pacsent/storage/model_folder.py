@@ -1,5 +1,6 @@
 """The folder of a saved model and its description, `config.json`."""
 
+import contextlib
 import json
 import math
 import os
@@ -37,9 +38,36 @@ def is_url(place: str | os.PathLike) -> bool:
     return str(place).startswith(("http://", "https://"))
 
 
+_STATIC = (["StaticEmbedding"], ["StaticEmbedding", "Normalize"])
+
+
 def is_model_name(place: str | os.PathLike) -> bool:
     """Whether `pacsent.load` opens this, and not a server or sentence-transformers."""
-    return not (is_url(place) or (Path(place) / "modules.json").exists())
+    return not is_url(place) and static_modules(Path(place)) != []
+
+
+def static_modules(folder: Path) -> list[str] | None:
+    """The modules of a folder of sentence-transformers, if static embeddings are all it holds.
+
+    None where the folder has no modules; empty where only sentence-transformers can open it.
+    """
+    found = []
+    for name in ("modules.json", "config_sentence_transformers.json"):
+        try:
+            found.append(json.loads((folder / name).read_bytes()))
+        except FileNotFoundError:
+            found.append(None)
+        except (OSError, ValueError, RecursionError):
+            return []
+    modules, settings = found
+    if modules is None:
+        return None
+    with contextlib.suppress(TypeError, KeyError, AttributeError):
+        kinds = [module["type"].rpartition(".")[2] for module in modules]
+        prompted = (settings or {}).get("default_prompt_name") is not None
+        if kinds in _STATIC and not prompted:
+            return kinds
+    return []
 
 
 def is_model(folder: Path) -> bool:

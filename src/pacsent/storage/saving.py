@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 import pacsent
 from pacsent.lazy import imported
 from pacsent.storage.checksums import checksum
@@ -275,6 +277,19 @@ def _open(folder: Path, config: dict, given: _Given, depth: int = 1) -> Any:
     if kind == "WordVectors":
         _PLACES[found] = Path(os.path.realpath(folder))
     return found
+
+
+def encoder_of(kind: str, words: Any) -> Any:
+    """The mean of word vectors ("SentenceVectorizer"), or that at unit length ("Student").
+
+    What word vectors with sentences="mean" or "unit" use, in layers below the methods.
+    """
+    config: dict[str, dict] = {
+        "Student": {"parameters": {"teacher": "static"}},
+        "SentenceVectorizer": {"class": "AverageVectorizer", "parameters": {"alpha": 0.0}},
+    }
+    learned = {"word_variances": np.zeros(words.n_words, np.float32), "fit_report": np.zeros(3)}
+    return imported(KINDS[kind])(State(config[kind], Tensors(learned), {"words": words}))
 
 
 def _open_part(folder, name, record, given, depth) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pacsent import files, progress
-from pacsent.text.normalise import tokenise_unicode
+from pacsent.text.normalise import unicode_words
 from pacsent.text.reading import (
     PIECE,
     Source,
@@ -43,7 +43,7 @@ def clean_files(
 
     Inputs are plain or packed (.gz, .bz2, .xz, .zst), '-' is stdin. With `normalise` "paper" any
     byte is fine: what is not a letter a-z or a digit separates words. "unicode" keeps the tokens of
-    `tokenise_unicode`, of UTF-8 text in any script. The output is written next to its place and
+    `unicode_words`, of UTF-8 text in any script. The output is written next to its place and
     moved there when whole; None or '-' is stdout. The bytes are the same for any number of threads.
     """
     paths = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
@@ -120,7 +120,7 @@ def _cleaned_unicode(named: tuple[str, int, bytes]) -> bytes:
     except UnicodeDecodeError as error:
         raise ValueError(not_utf8(name, offset + error.start, piece[error.start])) from None
     lines = text.split("\n")
-    return "\n".join(" ".join(tokenise_unicode(line)) for line in lines).encode()
+    return "\n".join(" ".join(unicode_words(line)) for line in lines).encode()
 
 
 _CLEANERS = {

@@ -2,13 +2,33 @@
 
 import re
 import unicodedata
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from typing import Any
 
-from pacsent.text.word_breaks import words_of
+from pacsent.lazy import needed
+from pacsent.text.word_breaks import characters_of, is_spaceless, words_of
 
 DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _DIGITS = {ord("0") + i: f" {name} " for i, name in enumerate(DIGIT_NAMES)}
 _ASCII_UPPER = {ord(c): c.lower() for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 _NOT_LETTERS = re.compile(r"[^a-z]+")
+_FOREIGN = 0.007  # share of letters outside a-z; English 0.0001, raw enwik8 0.005, German 0.017
+
+
+def choose_normalise(sample: str) -> tuple[str, str]:
+    """ "paper" for text that is written with a-z, "unicode" for all other; and why.
+
+    >>> choose_normalise("Plain English, with one café in a text that goes on and on. " * 20)
+    ('paper', "normalise='paper', chosen from the text: 0.0 % of its letters are outside a-z")
+    >>> choose_normalise("Grüße aus Köln")[0]
+    'unicode'
+    """
+    letters = [letter for letter in sample if letter.isalpha()]
+    share = sum(not letter.isascii() for letter in letters) / max(1, len(letters))
+    name = "unicode" if share > _FOREIGN else "paper"
+    why = f"chosen from the text: {100 * share:.1f} % of its letters are outside a-z"
+    return name, f"normalise={name!r}, {why}"
 
 
 def clean(text: str) -> str:
@@ -30,14 +50,14 @@ def tokenise_paper(text: str) -> list[str]:
     return clean(text).split()
 
 
-def tokenise_unicode(text: str) -> list[str]:
-    """Tokens of any language: NFKC, case folding, and the word boundaries of Unicode (UAX 29).
+def unicode_words(text: str) -> list[str]:
+    """NFKC, case folding, and the words between the boundaries of Unicode (UAX 29).
 
-    A script without spaces between words (Chinese, Japanese, Thai) gives one token a character;
-    an emoji is a token. The apostrophe ’ becomes '.
+    A run of a script without spaces (Chinese, Japanese, Thai) is left whole; an emoji is a word.
+    The apostrophe ’ becomes '.
 
-    >>> tokenise_unicode("Don’t pay 1,000.50 € in the ＣＡＦÉ, Straße 7 東京.")
-    ["don't", 'pay', '1,000.50', 'in', 'the', 'café', 'strasse', '7', '東', '京']
+    >>> unicode_words("Don’t pay 1,000.50 € in the ＣＡＦÉ, Straße 7 東京.")
+    ["don't", 'pay', '1,000.50', 'in', 'the', 'café', 'strasse', '7', '東京']
     """
     if text.isascii():
         return _ASCII_TOKEN.findall(text.lower())
@@ -45,6 +65,45 @@ def tokenise_unicode(text: str) -> list[str]:
     return words_of(text.replace("’", "'"))
 
 
+def tokenise_unicode(text: str) -> list[str]:
+    """Tokens of any language: `unicode_words`, and characters where words have no spaces.
+
+    Chinese, Japanese and Thai give every character and every two that follow each other.
+
+    >>> tokenise_unicode("L’été à 東京都")
+    ["l'été", 'à', '東', '東京', '京', '京都', '都']
+    """
+    words = unicode_words(text)
+    return words if text.isascii() else [part for word in words for part in characters_of(word)]
+
+
+def _segmented(module: str, segment: Callable[[Any], Callable[[str], Iterable[str]]]) -> Callable:
+    """`unicode_words`, with the words that a segmenter finds where words have no spaces."""
+    name = module.partition(".")[0]
+
+    @cache
+    def segmenter():
+        return segment(needed(module, f"normalise={name!r} needs {name}"))
+
+    def tokenise(text: str) -> list[str]:
+        found: list[str] = []
+        for word in unicode_words(text):
+            parts = segmenter()(word) if is_spaceless(word) else [word]
+            found += [part for part in parts if part.strip()]
+        return found
+
+    return tokenise
+
+
 # the rules of UAX 29 for text in ASCII
 _ASCII_TOKEN = re.compile(r"(?:[a-z](?:[.':](?=[a-z]))?|[0-9](?:[.',;](?=[0-9]))?|_)+")
-TOKENISERS = {"paper": tokenise_paper, "unicode": tokenise_unicode}
+TOKENISERS: dict[str, Callable[[str], list[str]]] = {
+    "paper": tokenise_paper,
+    "unicode": tokenise_unicode,
+    # unicode with the words of a segmenter that is installed; by name, because a file may name it
+    "jieba": _segmented("jieba", lambda library: library.lcut),
+    "janome": _segmented(
+        "janome.tokenizer", lambda library: partial(library.Tokenizer().tokenize, wakati=True)
+    ),
+    "pythainlp": _segmented("pythainlp", lambda library: library.word_tokenize),
+}

@@ -23,7 +23,13 @@ _WORD = f"(?=[ABH9KE]){_JOIN}*(?:{_RUN}{_JOIN}+)*{_LAST}?"
 _GLUED = f"(?:(?<=Z)(?:P{_REST}|(?=B){_WORD}))*"  # WB3c
 _FLAG = f"R{_REST}(?:R{_REST})?"  # WB15, WB16
 _SEGMENT = re.compile(f"CL|[CLN]|(?:W+{_REST}|{_WORD}|{_FLAG}|.{_REST}){_GLUED}")  # WB3, WB3d
-_TOKEN = re.compile(f"(?:{_WORD}|{_FLAG}|[PI]{_REST}){_GLUED}")
+_KATAKANA = f"(?:K{_REST})*+"
+# a run of a script without spaces between words, with the Katakana in it
+_SPACELESS = f"{_KATAKANA}(?:I{_REST}{_GLUED}{_KATAKANA})+"
+_TOKEN = re.compile(f"{_SPACELESS}|(?:{_WORD}|{_FLAG}|P{_REST}){_GLUED}")
+_PART = re.compile(
+    "I[^IK]*|(?:K[^IK]*)+"
+)  # a character of such a run, or Katakana, which are a word
 
 
 class _Classes(dict):
@@ -59,12 +65,42 @@ def word_segments(text: str) -> list[str]:
 
 
 def words_of(text: str) -> list[str]:
-    """The segments that are words: of letters or digits, ideographs, emoji.
+    """The segments that are words: of letters or digits, emoji; a run of Chinese, Japanese or Thai.
 
     >>> words_of("Can't pay 1,000 in 東京 😀!")
-    ["Can't", 'pay', '1,000', 'in', '東', '京', '😀']
+    ["Can't", 'pay', '1,000', 'in', '東京', '😀']
     """
     return _cut(text, _TOKEN)
+
+
+def characters_of(word: str) -> list[str]:
+    """The characters of a run without spaces, and each two that follow each other; else the word.
+
+    A run of Katakana is a word by the rules, and stays one.
+
+    >>> characters_of("東京都"), characters_of("tokyo")
+    (['東', '東京', '京', '京都', '都'], ['tokyo'])
+    """
+    classes = word.translate(_classes())
+    if "I" not in classes:
+        return [word]
+    found, last = [], None
+    for part in _PART.finditer(classes):
+        start, end = part.span()
+        if last is not None and classes[start] == "I":
+            found.append(word[last:end])
+        found.append(word[start:end])
+        last = start if classes[start] == "I" else None
+    return found
+
+
+def is_spaceless(word: str) -> bool:
+    """Whether a word of `words_of` is a run of a script without spaces.
+
+    >>> is_spaceless("東京"), is_spaceless("tokyo"), is_spaceless("トーキョー")
+    (True, False, False)
+    """
+    return "I" in word.translate(_classes())
 
 
 def _cut(text: str, pattern: re.Pattern) -> list[str]:

@@ -7,6 +7,6 @@ __getattr__, __dir__ = offer(
     {
         "Vocabulary": "vocabulary", "Corpus": "corpus", "WordVectors": "vectors",
         "Subwords": "subwords", "SkipGram": "skipgram", "evaluate_words": "tasks",
-        "formats": "formats",
+        "formats": "formats", "Pieces": "pieces", "train_pieces": "pieces",
     },
 )  # fmt: skip

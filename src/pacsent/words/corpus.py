@@ -3,10 +3,13 @@
 import contextlib
 import ctypes
 import hashlib
+import io
 import itertools
 import json
+import logging
 import os
 import queue
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,11 +20,14 @@ import numpy as np
 from pacsent import progress, threads
 from pacsent.files import check_output, replacing_folder
 from pacsent.maths.arrays import frozen
-from pacsent.text import normalise, reading
+from pacsent.text import reading
 from pacsent.text.encoded import Encoded
+from pacsent.text.normalise import DIGIT_NAMES, TOKENISERS, choose_normalise
 from pacsent.text.texts import as_sentences
+from pacsent.words.pieces import Pieces
 from pacsent.words.reading_ids import reader
 from pacsent.words.vocabulary import (
+    TOKENIZER,
     Vocabulary,
     as_ascii,
     batches_of,
@@ -30,6 +36,9 @@ from pacsent.words.vocabulary import (
     unicode_ids,
 )
 from pacsent.words.word_table import joined, n_slots
+
+logger = logging.getLogger(__name__)
+_TOKENIZER_FILE = "tokenizer.json"  # of a corpus of pieces
 
 
 class Corpus:
@@ -51,6 +60,8 @@ class Corpus:
         Tokens in `ids`; tokens of words that are not in the vocabulary; ...
     digest : str
         The same as `vocabulary.digest(documents)`.
+    chosen : str or None
+        How and why the normalisation was chosen from the text, where it was.
 
     Examples
     --------
@@ -83,8 +94,12 @@ class Corpus:
         if sum(counts) != self.n_tokens:
             what = f"counts that add up to {self.n_tokens:,}"
             raise _damaged(self.directory / "vocabulary.tsv", what)
+        self.chosen: str | None = about.get("chosen")
         # built with a callable, which a file cannot hold, it has none
-        self.vocabulary = Vocabulary(words, counts, normalise=about["normalise"] or _forgotten)
+        normalise: Any = about["normalise"] or _forgotten
+        if normalise == TOKENIZER:
+            normalise = Pieces((self.directory / _TOKENIZER_FILE).read_text(encoding="utf-8"))
+        self.vocabulary = Vocabulary(words, counts, normalise=normalise)
         self._checked = False
 
     def check(self) -> None:
@@ -124,7 +139,7 @@ class Corpus:
         source: Any,
         directory: str | os.PathLike,
         min_count: int = 5,
-        normalise: str | Callable[[str], list[str]] = "paper",
+        normalise: str | Callable[[str], list[str]] = "auto",
         n_jobs: int | None = None,
         verbose: bool = False,
         overwrite: bool = False,
@@ -145,8 +160,9 @@ class Corpus:
             The folder to write; written under a hidden name and moved there when whole.
         min_count : int, default=5
             Words that occur less often are left out.
-        normalise : {"paper", "unicode"} or callable, default="paper"
-            See `Vocabulary`.
+        normalise : "auto", a name or a callable, default="auto"
+            "auto" looks at the beginning of the text: "paper" where its letters are a-z but for a
+            few, else "unicode". `chosen` says which and why. The others: see `Vocabulary`.
         overwrite : bool, default=False
             Replace an older corpus there; anything else is left alone and the call refused.
         """
@@ -154,6 +170,11 @@ class Corpus:
             raise ValueError(
                 f"min_count must be an integer of at least 1. Got {min_count!r} instead."
             )
+        chosen = None
+        if normalise == "auto":
+            sample, source = _beginning(source)
+            normalise, chosen = choose_normalise(sample)
+            logger.info(chosen)
         empty = Vocabulary([], normalise=normalise)  # checks and holds the normalisation
         directory = Path(os.path.realpath(directory))
         _check_place(directory, overwrite)
@@ -162,7 +183,7 @@ class Corpus:
             _Counting(folder, empty, threads.n_threads(n_jobs)) as counting,
         ):
             counting.read(source, verbose)
-            counting.write(int(min_count), verbose)
+            counting.write(int(min_count), verbose, chosen)
         del counting
         # what the threads have freed goes back to the system, where the C library does so if asked
         with contextlib.suppress(OSError, TypeError, AttributeError):
@@ -268,8 +289,10 @@ def _about(directory: Path) -> dict:
             raise _damaged(path, f"{name}, a whole number of at least {least}")
     if not isinstance(about.get("digest"), str):
         raise _damaged(path, "digest, a string")
-    if about.get("normalise", "") not in (None, *normalise.TOKENISERS):
-        raise _damaged(path, f"normalise, one of {sorted(normalise.TOKENISERS)} or null")
+    if about.get("normalise", "") not in (None, TOKENIZER, *TOKENISERS):
+        raise _damaged(path, f"normalise, one of {sorted(TOKENISERS)} or null")
+    if not isinstance(about.get("chosen"), str | None):
+        raise _damaged(path, "chosen, a string or null")
     return about
 
 
@@ -336,7 +359,7 @@ class _Counter:
 
         self.kernels = kernels
         self.number = number
-        names = normalise.DIGIT_NAMES  # the kernel wants them first
+        names = DIGIT_NAMES  # the kernel wants them first
         word_bytes, word_offsets = joined(names)
         self.n_words = len(names)
         self.word_bytes = word_bytes.copy()
@@ -344,6 +367,7 @@ class _Counter:
         self.counts = np.zeros(self.n_words, dtype=np.int64)
         self.table = np.zeros((0, 2), dtype=np.uint64)
         self.n_ids = self.n_ends = 0
+        self._piece_ids: np.ndarray | None = None
         self.ids_path = folder / f"ids.{number}"
         self.ends_path = folder / f"ends.{number}"
         self.ids_file = open(self.ids_path, "wb")  # noqa: SIM115 (closed by close)
@@ -392,6 +416,9 @@ class _Counter:
         else:
             if vocabulary.normalise == "unicode" and isinstance(work.data[0], str):
                 ids, ends = unicode_ids(work.data, self.add_words)
+            elif isinstance(vocabulary.normalise, Pieces) and isinstance(work.data[0], str):
+                numbers, ends = vocabulary.normalise.numbers(work.data)
+                ids = self._added(vocabulary.normalise)[numbers]
             else:
                 lists = [vocabulary.tokens(document) for document in work.data]
                 ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
@@ -403,6 +430,14 @@ class _Counter:
         self.n_ids += ids.size
         self.n_ends += work.n_ends
         return span
+
+    def _added(self, pieces: Pieces) -> np.ndarray:
+        """The ids of all tokens of a tokenizer, by number; those that never occur go later."""
+        if self._piece_ids is None:
+            tokens = pieces.token_ids
+            self._piece_ids = np.full(max(tokens.values()) + 1, -1, dtype=np.int32)
+            self._piece_ids[list(tokens.values())] = self.add_words(*joined(list(tokens)))
+        return self._piece_ids
 
     def add_words(self, data: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Ids of words given one by one, new ones added."""
@@ -521,7 +556,7 @@ class _Counting:
         documents = [line.removesuffix("\r") for line in lines[: n_ends + (not closed)]]
         return _Work(documents, None, n_ends)
 
-    def write(self, min_count: int, verbose: bool):
+    def write(self, min_count: int, verbose: bool, chosen: str | None = None):
         """Pass 2: final ids in order, and everything else of the folder."""
         everything, *others = self.counters
         counts = everything.counts[: everything.n_words]
@@ -550,6 +585,9 @@ class _Counting:
         data = everything.word_bytes.tobytes()
         offsets = everything.word_offsets
         words = {int(i): data[offsets[i] : offsets[i + 1]] for i in kept}
+        if isinstance(self.empty.normalise, Pieces):  # what stands for unknown is no word
+            unknown = (self.empty.normalise.unknown or "").encode()
+            words = {i: word for i, word in words.items() if word != unknown}
         del data
         kept = np.array(sorted(words, key=lambda i: (-counts[i], words[i])))
         ordered = [words[i] for i in kept.tolist()]
@@ -575,10 +613,13 @@ class _Counting:
         about = {
             "format_version": 1, "n_documents": self.n_documents, "n_words": kept.size,
             "n_tokens": n_tokens, "n_unknown": n_seen - n_tokens, "min_count": min_count,
-            "normalise": self.empty.normalise_name,
+            "normalise": self.empty.normalise_name, "chosen": chosen,
             "digest": digest_of(vocabulary, of_ids, np.memmap(offsets_path, dtype="<i8", mode="r")),
         }  # fmt: skip
         (self.folder / "corpus.json").write_text(json.dumps(about, indent=1) + "\n")
+        if isinstance(self.empty.normalise, Pieces):
+            definition = self.empty.normalise.definition
+            (self.folder / _TOKENIZER_FILE).write_text(definition, encoding="utf-8")
 
     def _write_ids(self, finals: list[np.ndarray], verbose: bool):
         """ids.i32 and offsets.i64; the number of tokens and the hash of the ids."""
@@ -618,9 +659,47 @@ class _Counting:
 # where a piece of a file may end: between words, so that a document of any length goes through
 _CUTS: dict[str | None, Callable[[bytes], int]] = {
     "paper": reading.cut_after_letters,
-    "unicode": reading.cut_at_space,
+    **dict.fromkeys(TOKENISERS.keys() - {"paper"}, reading.cut_at_space),
+    TOKENIZER: reading.cut_at_newline,
     None: reading.cut_at_newline,  # a function may look at its whole document
 }
+
+_SAMPLED_FILES = 32  # files, evenly spread, whose beginnings are looked at
+_SAMPLED_BYTES = 1 << 16  # bytes of each of them
+_SAMPLED_TEXTS = 1000  # the first texts of an iterable
+
+
+def _beginning(source: Any) -> tuple[str, Any]:
+    """Some text of the source of a corpus, and the source with nothing taken away."""
+    if isinstance(source, str | os.PathLike):
+        return _start_of(source), source
+    if isinstance(source, Encoded):
+        return "", source  # refused by `_pieces`
+    texts = iter(as_sentences(source, "The source"))
+    head = list(itertools.islice(texts, _SAMPLED_TEXTS))
+    if head and isinstance(head[0], os.PathLike):
+        paths = [*head, *texts]
+        return " ".join(map(_start_of, paths[:: -(-len(paths) // _SAMPLED_FILES)])), paths
+    sample = " ".join(x if isinstance(x, str) else " ".join(map(str, x)) for x in head if x)
+    return sample, itertools.chain(head, texts)
+
+
+def _start_of(path: str | os.PathLike) -> str:
+    """Text that a file begins with, unpacked; of stdin what can be looked at ahead of reading."""
+    file = None
+    if str(path) == "-":
+        stdin: Any = sys.stdin.buffer
+        if stdin.seekable():
+            place = stdin.tell()
+            ahead = stdin.read(_SAMPLED_BYTES)
+            stdin.seek(place)
+        else:
+            ahead = stdin.peek(_SAMPLED_BYTES)
+        file = io.BytesIO(ahead)
+    with contextlib.suppress(ValueError), reading.Source(path, file) as start:
+        n_bytes = 1 << 12 if start.kind and file else _SAMPLED_BYTES  # what was looked at is cut
+        return start.read(n_bytes).decode("utf-8", "ignore")
+    return ""  # damaged: reading it says so
 
 
 _FOREIGN = 0.2  # share of a text that is not ASCII from which on a-z cannot be meant; French: 0.05

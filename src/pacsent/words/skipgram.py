@@ -31,6 +31,7 @@ from pacsent.maths.noise import alias_thresholds
 from pacsent.parameter_checks import DeviceName, Interval, StrOptions, fit_context
 from pacsent.progress import bar
 from pacsent.storage.checksums import checksum_of_json
+from pacsent.text.normalise import TOKENISERS
 from pacsent.threads import n_threads
 from pacsent.words.corpus import Corpus
 from pacsent.words.reading_ids import reader
@@ -78,8 +79,10 @@ class SkipGram(BaseEstimator):
         "pair" draws `n_negatives` fresh noise words for every pair, as word2vec. "shared" draws
         noise words once for a few consecutive centre words and weighs them so that the loss is
         the same in expectation: several times as fast. See Notes.
-    normalise : {"paper", "unicode"} or callable, default="paper"
-        How text becomes tokens (a `Corpus` brings its own).
+    normalise : "auto", a name or a callable, default="auto"
+        How text becomes tokens (a `Corpus` brings its own). "auto" chooses "paper" or "unicode" by
+        the text, as `Corpus.build` does; `word_vectors_.training` says which and why. A `Pieces`
+        trains vectors of pieces of words.
     n_jobs : int or None, default=None
         Threads that train at the same time without locks; None and -1 take all cores, -2 all but
         one. With one, the same seed gives the same vectors, bit for bit; with more it does not,
@@ -136,7 +139,7 @@ class SkipGram(BaseEstimator):
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "min_count": [Interval(Integral, 1, None, closed="left")],
         "negatives": [StrOptions({"shared", "pair"})],
-        "normalise": [StrOptions({"paper", "unicode"}), callable],
+        "normalise": [StrOptions({"auto", *TOKENISERS}), callable],
         "n_jobs": [Integral, None],
         "deterministic": ["boolean"],
         "random_state": ["random_state"],
@@ -158,7 +161,7 @@ class SkipGram(BaseEstimator):
         learning_rate: float = 0.025,
         min_count: int = 5,
         negatives: str = "shared",
-        normalise: str | Callable[[str], list[str]] = "paper",
+        normalise: str | Callable[[str], list[str]] = "auto",
         n_jobs: int | None = None,
         deterministic: bool = False,
         random_state: int | np.random.RandomState | None = None,

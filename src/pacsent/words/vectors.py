@@ -14,15 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from pacsent.storage import State, Tensors, check_finite, checked_tensor, load
+from pacsent.storage import State, Tensors, check_finite, checked_tensor, encoder_of, load
 from pacsent.words.fingerprint import Fingerprint
 from pacsent.words.packing import Packed, checked_table
+from pacsent.words.pieces import Pieces
 from pacsent.words.subwords import Subwords
-from pacsent.words.vocabulary import Vocabulary
+from pacsent.words.vocabulary import TOKENIZER, Vocabulary
 from pacsent.words.word_table import is_memory_mapped
 
 _BLOCK = 1 << 22  # numbers handled at once where a whole table is read
 TABLES = ("input", "output")
+# the kind of model that makes sentence vectors of the table itself
+_SENTENCES = {"mean": "SentenceVectorizer", "unit": "Student"}
 WORD_LIST = "vocabulary.tsv"
 HASH_TABLE_VERSION = 2  # goes up when the hash function or the layout of the table changes
 _LARGE = 10_000  # words from which the table for looking them up is saved too
@@ -51,8 +54,9 @@ class WordVectors:
     fingerprint : Fingerprint or None
         Of the documents the vectors were trained on, in any order; a certificate refuses documents
         that are among them, and says so where it is None.
-    sentences : encoder, or function that opens it, optional
+    sentences : encoder, function that opens it, "mean" or "unit", optional
         Makes the vectors of sentences (`encode`): a table for sentences, taught by another encoder.
+        "mean" is the mean of the input vectors, "unit" their mean at unit length.
     verify : callable, optional
         verify("input_vectors") is called before the first use of a table that lies in a file, and
         raises where the table is not what was saved.
@@ -82,6 +86,8 @@ class WordVectors:
         sentences: Any = None,
         verify: Callable[[str], None] | None = None,
     ):
+        if isinstance(sentences, str) and sentences not in _SENTENCES:
+            raise ValueError(f"sentences must be one of {[*_SENTENCES]}. Got {sentences!r} instead")
         self._sentences = sentences
         self._vocabulary, self._fingerprint = vocabulary, fingerprint
         self._corpus_digest, self._training = corpus_digest, dict(training or {})
@@ -183,9 +189,17 @@ class WordVectors:
     @property
     def sentences(self) -> Any:
         """The encoder of sentences that comes with these words; None where there is none."""
+        if isinstance(
+            self._sentences, str
+        ):  # made of this table, and kept apart: no cycle is saved
+            return self._own_sentences
         if self._sentences is not None and not hasattr(self._sentences, "posterior"):
             self._sentences = self._sentences()  # opened when it is first asked for
         return self._sentences
+
+    @cached_property
+    def _own_sentences(self) -> Any:
+        return encoder_of(_SENTENCES[self._sentences], self)
 
     def encode(self, texts: Any) -> np.ndarray:
         """Vectors of sentences by `sentences`, (n, n_dims), float32.
@@ -246,8 +260,10 @@ class WordVectors:
 
     def __getstate__(self):
         self._check_all()  # a copy has no file to compare with
-        kept = {name: value for name, value in self.__dict__.items() if name != "_digest"}
-        opened = {"_sentences": self.sentences, "_verify": None}
+        made = ("_digest", "_own_sentences")
+        kept = {name: value for name, value in self.__dict__.items() if name not in made}
+        own = isinstance(self._sentences, str)
+        opened = {"_sentences": self._sentences if own else self.sentences, "_verify": None}
         return {**kept, **opened, "_norms": {}, "_checked": {}}
 
     def _check_all(self):
@@ -296,21 +312,19 @@ class WordVectors:
         return self.input_vectors, self.output_vectors
 
     def input(self, word: str) -> np.ndarray:
-        """The input vector of a word; of any word, where there are subword vectors."""
+        """The input vector of a word; of any word, where there are subword vectors or pieces."""
         row = self._row(word)
         if row >= 0:
             return self.input_vectors[row]
         if self.subwords is not None:
             return self.subwords.vector(word)
-        raise ValueError(self._unknown(word))
+        return self._of_pieces(word, self.input_vectors)
 
     def output(self, word: str) -> np.ndarray:
         """The output vector of a word."""
         table = self._table("output")
         row = self._row(word)
-        if row < 0:
-            raise ValueError(self._unknown(word))
-        return table[row]
+        return table[row] if row >= 0 else self._of_pieces(word, table)
 
     def most_similar(
         self, query: Any, n: int = 10, *, table: str = "input", among: str | None = None
@@ -447,10 +461,26 @@ class WordVectors:
         return self._usable(name)
 
     def _row(self, word) -> int:
-        """The row of a word, -1 where it is unknown."""
+        """The row of a word, -1 where it is unknown or has several pieces."""
         if not isinstance(word, str):
             raise ValueError(f"A word must be a str. Got {type(word).__name__} instead.")
-        return self.vocabulary.id_of(word)
+        row = self.vocabulary.id_of(word)
+        if row < 0 and len(rows := self._piece_rows(word)) == 1:
+            return int(rows[0])
+        return row
+
+    def _piece_rows(self, word) -> np.ndarray:
+        """The rows of the pieces of a word; none where the vocabulary has whole words."""
+        if not isinstance(self.vocabulary.normalise, Pieces):
+            return np.zeros(0, np.int32)
+        return self.vocabulary.encode([word]).ids
+
+    def _of_pieces(self, word, table) -> np.ndarray:
+        """The mean of the vectors of the pieces of a word."""
+        rows = self._piece_rows(word)
+        if not rows.size:
+            raise ValueError(self._unknown(word))
+        return table[rows].mean(axis=0, dtype=np.float32)
 
     def _lengths(self, name) -> np.ndarray:
         """Norms of the rows of a table, computed once."""
@@ -479,7 +509,8 @@ class WordVectors:
         """What `pacsent.save` writes."""
         self._check_all()
         vocabulary = self.vocabulary
-        if callable(vocabulary.normalise):
+        pieces = vocabulary.normalise if isinstance(vocabulary.normalise, Pieces) else None
+        if callable(vocabulary.normalise) and pieces is None:
             raise ValueError(
                 "The vocabulary's normalise must be a name ('paper', 'unicode') to be saved. Got "
                 f"the function {getattr(vocabulary.normalise, '__name__', '?')!r} instead, which "
@@ -490,15 +521,21 @@ class WordVectors:
         for name, table in self._tables.items():
             parts = table.arrays() if isinstance(table, Packed) else {"": table}
             tensors |= {f"{name}_vectors.{part}".rstrip("."): a for part, a in parts.items()}
-        parameters = {"normalise": vocabulary.normalise, "unknown": vocabulary.unknown}
+        parameters: dict[str, Any] = {"normalise": vocabulary.normalise_name}
+        parameters["unknown"] = vocabulary.unknown
+        if pieces is not None:
+            tensors[TOKENIZER] = np.frombuffer(pieces.definition.encode(), np.uint8)
+            parameters["max_characters"] = pieces.max_characters
+        if isinstance(self._sentences, str):
+            parameters["sentences"] = self._sentences
         if self.subwords is not None:
             tensors["subword_vectors"] = self.subwords.vectors
             sizes = {"min_n": self.subwords.min_n, "max_n": self.subwords.max_n}
-            parameters["subwords"] = sizes  # type: ignore[assignment]
+            parameters["subwords"] = sizes
         if self.fingerprint is not None:
             tensors["fingerprint.documents"] = self.fingerprint.documents
             tensors["fingerprint.runs"] = self.fingerprint.runs
-            parameters["fingerprint"] = self.fingerprint.counts()  # type: ignore[assignment]
+            parameters["fingerprint"] = self.fingerprint.counts()
         # what was packed to be small is saved without the hash table, which is built when it is
         # first needed, and without a second copy of the words
         large = len(vocabulary) >= _LARGE and not self.packed
@@ -519,7 +556,8 @@ class WordVectors:
             "vectors_digest": self.digest(),
         }
         files = {} if self.packed else {WORD_LIST: _word_list(vocabulary)}
-        parts = {} if self.sentences is None else {"sentences": self.sentences}
+        own = self.sentences is None or isinstance(self._sentences, str)
+        parts = {} if own else {"sentences": self.sentences}
         return State(config, Tensors(tensors), parts, files)
 
     @classmethod
@@ -532,7 +570,7 @@ class WordVectors:
             names = [name for name in names if name != "vocabulary.hash_table"]
         vocabulary = Vocabulary.from_arrays(
             {name.removeprefix("vocabulary."): tensors[name] for name in names},
-            parameters["normalise"],
+            _saved_normalise(tensors, parameters),
             unknown=parameters.get("unknown", "drop"),
             verify=lambda: tensors.verify(*names),
         )
@@ -547,7 +585,7 @@ class WordVectors:
             training=config.get("training"),
             subwords=_saved_subwords(tensors, parameters),
             fingerprint=_saved_fingerprint(tensors, parameters),
-            sentences=state.parts.get("sentences"),
+            sentences=state.parts.get("sentences", parameters.get("sentences")),
             verify=lambda name: tensors.verify(*_parts_of(name, tensors)),
         )
         for name, found in (("n_words", words.n_words), ("n_dims", words.n_dims)):
@@ -587,13 +625,18 @@ def trained_words(
     Everything that trains makes its result here, so that a certificate can always tell whether its
     texts are among those of the training. `training` holds its parameters, seed and loss.
     """
+    how = corpus.vocabulary.normalise
+    if isinstance(how, Pieces):
+        said = {"normalise": f"pieces of words, {len(how.token_ids):,} learned"}
+    else:
+        said = {"normalise": corpus.chosen} if corpus.chosen else {}
     return WordVectors(
         corpus.vocabulary,
         input_vectors,
         output_vectors,
         corpus_digest=corpus.digest,
         fingerprint=Fingerprint.of(corpus.vocabulary, corpus),
-        training={"method": "skip-gram with negative sampling", **training},
+        training={"method": "skip-gram with negative sampling", **said, **training},
     )
 
 
@@ -625,6 +668,15 @@ def _saved_table(name, tensors, config) -> np.ndarray | Packed | None:
         return tensors.get(name)
     bits = int(config["dtype"].partition(" ")[0])
     return Packed(**{part.removeprefix(f"{name}."): tensors[part] for part in parts}, bits=bits)
+
+
+def _saved_normalise(tensors, parameters) -> Any:
+    """The name of the normalisation, or the tokenizer that is saved beside it."""
+    if parameters["normalise"] != TOKENIZER:
+        return parameters["normalise"]
+    definition = checked_tensor(tensors, TOKENIZER, np.uint8, (None,))
+    tensors.verify(TOKENIZER)
+    return Pieces(definition.tobytes().decode("utf-8"), max_characters=parameters["max_characters"])
 
 
 def _saved_subwords(tensors, parameters) -> Subwords | None:

@@ -19,11 +19,13 @@ from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.text.normalise import TOKENISERS, tokenise_unicode
 from pacsent.text.texts import as_sentences
 from pacsent.threads import in_order
+from pacsent.words.pieces import Pieces
 from pacsent.words.word_table import WordTable, is_memory_mapped, joined
 
 _BATCH = 1 << 20  # characters that one thread takes at a time
 _ENCODING = Patience(1 << 19)  # characters, and words of the dict they are looked up in
 UNKNOWN = ("drop", "nearest", "pieces")
+TOKENIZER = "tokenizer"  # how a file names `Pieces`, which it holds beside
 
 
 class Vocabulary:
@@ -35,11 +37,14 @@ class Vocabulary:
         The words, all different; position is the token id.
     counts : array of int, shape (n_words,), or None
         How often each occurred in the source corpus. None when unknown: never invented.
-    normalise : {"paper", "unicode"} or callable str -> list of str, default="paper"
+    normalise : str or callable str -> list of str, default="paper"
         How raw text becomes tokens. "paper": letters a-z of either case, each digit spelled out as
         a word, everything else a separator. "unicode": NFKC, case-folded, words of any language,
-        numbers kept (`pacsent.text.tokenise_unicode`). A callable is for vectors that came with
-        their own tokenisation; it cannot be saved.
+        numbers kept; of scripts without spaces (Chinese, Japanese, Thai) characters and pairs of
+        characters (`pacsent.text.tokenise_unicode`). "jieba", "janome", "pythainlp": the same with
+        the words that this segmenter, which must be installed, finds in Chinese, Japanese, Thai. A
+        `Pieces` cuts words into pieces. Another callable is for vectors that came with their own
+        tokenisation; it cannot be saved.
     unknown : {"drop", "nearest", "pieces"}, default="drop"
         What `encode` does with a word that is not here: leave it out and count it; take the
         known word it is a misspelling of, where one is near (`pacsent.words.spelling`); or take
@@ -72,6 +77,10 @@ class Vocabulary:
             words = list(as_sentences(words, "words"))
             if others := [word for word in words if not isinstance(word, str)]:
                 raise TypeError(f"words must be str. Got {others[0]!r} instead.")
+        if isinstance(normalise, Pieces) and unknown != "drop":
+            raise ValueError(
+                f"unknown must be 'drop' for a vocabulary of pieces. Got {unknown!r} instead."
+            )
         self._table = words if isinstance(words, WordTable) else WordTable(words)
         self._counts = None if counts is None else _int64(counts, self._table.n_words)
         self._normalise, self._unknown = normalise, unknown
@@ -169,6 +178,8 @@ class Vocabulary:
     @property
     def normalise_name(self) -> str | None:
         """Name of the normalisation as it is stored; None for a callable, which cannot be."""
+        if isinstance(self.normalise, Pieces):
+            return TOKENIZER
         return self.normalise if isinstance(self.normalise, str) else None
 
     def __len__(self) -> int:
@@ -329,7 +340,10 @@ class Vocabulary:
         compiled = batch.raw and not self._is_small(batch.sentences)
         if compiled and self.normalise == "paper":
             return self._encode_paper(*as_ascii(batch.sentences))
-        if compiled and self.normalise == "unicode":
+        if batch.raw and isinstance(self.normalise, Pieces):
+            numbers, ends = self.normalise.numbers(batch.sentences)
+            ids = self._piece_rows[numbers]
+        elif compiled and self.normalise == "unicode":
             ids, ends = unicode_ids(batch.sentences, self._table.ids_of)
         else:
             lists = [self.tokens(sentence) for sentence in batch.sentences]
@@ -342,6 +356,11 @@ class Vocabulary:
         n_known = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(ids >= 0)])
         offsets = n_known[ends]
         return Encoded(ids[ids >= 0], offsets, np.diff(ends) - np.diff(offsets))
+
+    @cached_property
+    def _piece_rows(self) -> np.ndarray:
+        """The row of each number of the tokenizer, -1 for tokens that are not here."""
+        return self._normalise.rows(self.words)  # type: ignore[union-attr]
 
     def _is_small(self, sentences: list[str]) -> bool:
         """Whether the dict is done with these before a kernel would be compiled."""

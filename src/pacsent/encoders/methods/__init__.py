@@ -118,7 +118,8 @@ def as_vectorizer(
             f"{type(opened).__name__} instead. Give another model, such as english."
         )
     if method is None and opened.sentences is not None:
-        return clone(opened.sentences)  # with parameters of its own
+        made = clone(opened.sentences)  # with parameters of its own
+        return made if made.learns_from_text else made.fit([])
     method = method or DEFAULT
     return ready(method, opened) if fitted else make(method, opened)
 

@@ -1,86 +1,111 @@
 """Folders of static embeddings: model2vec's, and sentence-transformers' StaticEmbedding.
 
-A tokenizer.json and one row for each token in model.safetensors. Tokens that are whole words become
-words; parts of words and special tokens do not occur as words and are left out, with a warning.
+A tokenizer.json and one row for each token in model.safetensors. Text is read as the library that
+wrote the folder reads it, so that sentence vectors are the same.
 """
 
 import json
 import os
-import warnings
+import statistics
 from pathlib import Path
 
 import numpy as np
 
-from pacsent.storage import TENSORS, read_tensors
+from pacsent.storage import CONFIG, TENSORS, read_tensors, static_modules
 from pacsent.words.formats.table_parts import Options, Parts
+from pacsent.words.pieces import Pieces
 
-TOKENIZER = "tokenizer.json"
+TOKENIZER_FILE = "tokenizer.json"
 _PLACES = ("", "0_StaticEmbedding")  # sentence-transformers puts a module into a folder of its own
-_TABLES = ("embeddings", "embedding.weight")  # as model2vec and as sentence-transformers say it
-_MARKS = ("▁", "Ġ")  # before the first piece of a word, by the kind of tokenizer
-_INNER = "##"  # before the others, in WordPiece
+_MODEL2VEC, _TRANSFORMERS = "embeddings", "embedding.weight"  # the table, as each names it
+_MAX_LENGTH = 512  # tokens that model2vec reads where its config.json does not say
 
 
 def static_folder(path: str | os.PathLike) -> Path | None:
     """The folder that holds the table and the tokenizer, or None."""
     for place in _PLACES:
         folder = Path(path) / place
-        if (folder / TOKENIZER).is_file() and (folder / TENSORS).is_file():
+        if (folder / TOKENIZER_FILE).is_file() and (folder / TENSORS).is_file():
             return folder
     return None
 
 
 def read_static(path: Path, options: Options) -> Parts:
-    """Word vectors of a folder as model2vec and sentence-transformers write static models."""
+    """Word vectors of a folder as model2vec and sentence-transformers write static models.
+
+    The words are the tokens. As model2vec does, its own folders drop the token for unknown words
+    and read the beginning of a long text only (`max_length`, 512 tokens where config.json is
+    silent); sentence-transformers does neither.
+    """
     folder = static_folder(path)
     if folder is None:
-        raise ValueError(f"{path} must be a folder with {TOKENIZER} and {TENSORS}.")
-    token_ids, special = _tokens(folder / TOKENIZER)
-    table = _rows(folder / TENSORS)
-    if bad := [token for token, i in token_ids.items() if not 0 <= i < len(table)]:
+        raise ValueError(f"{path} must be a folder with {TOKENIZER_FILE} and {TENSORS}.")
+    name, table = _rows(folder / TENSORS)
+    try:
+        pieces = Pieces((folder / TOKENIZER_FILE).read_text(encoding="utf-8"))
+        tokens = sorted(pieces.token_ids, key=pieces.token_ids.__getitem__)
+    except ValueError:
+        raise ValueError(
+            f"{folder / TOKENIZER_FILE} must be a tokenizer with its tokens. It is none. Copy it "
+            "again."
+        ) from None
+    if bad := [token for token in tokens if pieces.token_ids[token] >= len(table)]:
         raise ValueError(
             f"{folder / TENSORS} must hold a row for every token. It has {len(table):,} rows and "
             f"none for {bad[0]!r}. The two files are not of one model: copy both again."
         )
-    words = _whole_words(token_ids, special)
-    if not words:
-        raise ValueError(f"{folder / TOKENIZER} must hold tokens that are words. It has none.")
-    if left_out := len(token_ids) - len(words):
-        warnings.warn(
-            f"{path}: {left_out:,} of {len(token_ids):,} tokens are parts of words or special and "
-            "were left out; a word that is made of parts there is unknown here.",
-            stacklevel=3,
-        )
-    rows = np.fromiter(words.values(), np.int64, len(words))
-    return Parts(path, list(words), table[rows], options)
+    if name == _MODEL2VEC:
+        config = _config(folder / CONFIG)
+        normalise = _as_model2vec(pieces, tokens, config.get("max_length", _MAX_LENGTH))
+        tokens = [token for token in tokens if token != pieces.unknown]
+        unit = bool(config.get("normalize", False))
+    else:
+        normalise, unit = pieces, "Normalize" in (static_modules(path) or [])
+    if not tokens:
+        raise ValueError(f"{folder / TOKENIZER_FILE} must hold tokens. It has none.")
+    rows = np.array([pieces.token_ids[token] for token in tokens])
+    parts = Parts(path, tokens, table[rows], options)
+    parts.normalise, parts.sentences = normalise, "unit" if unit else "mean"
+    return parts
 
 
-def _tokens(path) -> tuple[dict[str, int], set[str]]:
-    """(token -> row, special tokens) of any kind of tokenizer.json."""
+def _config(path) -> dict:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        model = content["model"]
-        vocab = model["vocab"]
-        if isinstance(vocab, list):  # Unigram: token and score
-            vocab = {token: i for i, (token, _) in enumerate(vocab)}
-        added = {entry["content"]: entry["id"] for entry in content.get("added_tokens") or []}
-        special = {model.get("unk_token"), *added} - {None}
-        tokens = {**vocab, **added}
-        right = all(isinstance(t, str) and type(i) is int for t, i in tokens.items())
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        right = False
-    if not right:
-        raise ValueError(f"{path} must be a tokenizer with its tokens. It is none. Copy it again.")
-    return tokens, special
+        config = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (ValueError, RecursionError):
+        config = None
+    if not isinstance(config, dict):
+        raise ValueError(f"{path} must hold one JSON object. Copy it again.")
+    return config
 
 
-def _rows(path) -> np.ndarray:
-    """One row for each token: model2vec may share rows between tokens, and weigh them apart."""
+def _as_model2vec(pieces: Pieces, tokens: list[str], max_length) -> Pieces:
+    """The tokenizer with the truncation of model2vec: some characters first, then tokens."""
+    if max_length is not None and not (type(max_length) is int and max_length > 0):
+        raise ValueError(f"max_length must be an integer above 0 or null. Got {max_length!r}.")
+    content = json.loads(pieces.definition)
+    content["truncation"] = content["padding"] = None
+    most = None
+    if max_length is not None:
+        rule = {"direction": "Right", "strategy": "LongestFirst", "stride": 0}
+        content["truncation"] = {**rule, "max_length": max_length}
+        most = max(1, max_length * int(statistics.median(map(len, tokens))))
+    return Pieces(json.dumps(content, ensure_ascii=False), max_characters=most)
+
+
+def _rows(path) -> tuple[str, np.ndarray]:
+    """The name of the table, and one row for each token.
+
+    model2vec may share rows between tokens, and weigh them apart.
+    """
     tensors = read_tensors(path)
-    name = next((name for name in _TABLES if name in tensors), None)
+    names = (_TRANSFORMERS, _MODEL2VEC)
+    name = next((name for name in names if name in tensors), None)
     if name is None or tensors[name].ndim != 2:
         raise ValueError(
-            f"{path} must hold a table named {' or '.join(_TABLES)}. It holds "
+            f"{path} must hold a table named {' or '.join(names[::-1])}. It holds "
             f"{', '.join(tensors) or 'nothing'}."
         )
     table = tensors[name]
@@ -97,15 +122,4 @@ def _rows(path) -> np.ndarray:
         if len(tensors["weights"]) != len(table):
             raise ValueError(f"{path}: weights must have one number for each token.")
         table = table * np.asarray(tensors["weights"], dtype=np.float32)[:, None]
-    return table
-
-
-def _whole_words(token_ids, special) -> dict[str, int]:
-    """word -> row, in the order of the rows, without the marks that tokenizers put before words."""
-    ordered = sorted((i, token) for token, i in token_ids.items() if token not in special)
-    mark = next((m for m in _MARKS if any(token.startswith(m) for _, token in ordered)), "")
-    return {
-        token[len(mark) :]: i
-        for i, token in ordered
-        if token.startswith(mark) and not token.startswith(_INNER) and token[len(mark) :].strip()
-    }
+    return name, table

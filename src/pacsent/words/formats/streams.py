@@ -38,7 +38,7 @@ def read(
         One of `FORMATS`; recognised by the contents when left out.
     normalise : {"paper", "unicode"} or callable, optional
         How raw text becomes tokens of this vocabulary. When left out: what a folder of ours
-        says, "paper" for everything else.
+        says, the tokenizer of static embeddings, "paper" for everything else.
     unknown : {"drop", "nearest"}, optional
         What happens to words that are not in the vocabulary, as in `Vocabulary`.
     counts : path, optional
@@ -82,7 +82,7 @@ def read(
         parts = reader(path, options)
     if counts is not None:
         parts.counts = read_counts(Path(counts), parts.words, encoding_errors)
-    words = parts.word_vectors(normalise or "paper", {"format": FORMATS[format], **parts.training})
+    words = parts.word_vectors(normalise, {"format": FORMATS[format], **parts.training})
     if unknown in (None, "drop"):
         return words
     return words.replace(vocabulary=words.vocabulary.replace(unknown=unknown))

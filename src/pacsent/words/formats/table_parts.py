@@ -12,6 +12,7 @@ import numpy as np
 
 from pacsent import progress
 from pacsent.text.reading import Source
+from pacsent.words.pieces import Pieces
 from pacsent.words.subwords import Subwords
 from pacsent.words.vectors import WordVectors
 from pacsent.words.vocabulary import Vocabulary
@@ -167,6 +168,8 @@ class Parts:
         self.path, self.table, self.output, self.counts = path, table, output, counts
         self.training = training or {}
         self.subwords: Subwords | None = None
+        self.normalise: str | Pieces = "paper"  # where the caller does not say
+        self.sentences: str | None = None
         self.words = decoded(path, raw_words, options.encoding_errors)
         self._drop_duplicates(options.duplicates)
 
@@ -204,11 +207,12 @@ class Parts:
         """Whole and finite, or refused with the name of the file."""
         try:
             return WordVectors(
-                Vocabulary(self.words, self.counts, normalise=normalise),
+                Vocabulary(self.words, self.counts, normalise=normalise or self.normalise),
                 self.table,
                 self.output,
                 training=training,
                 subwords=self.subwords,
+                sentences=self.sentences,
             ).check_finite()
         except ValueError as error:
             raise ValueError(f"{self.path}: {error}") from None

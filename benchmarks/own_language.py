@@ -1,0 +1,159 @@
+"""Word vectors of a language that has no model: German novels and Japanese books, trained here.
+
+    python own_language.py texts --eltec ELTeC-deu/level1 --out german.txt
+    python own_language.py texts --aozora aozorabunko_text/cards --out japanese.txt
+    python own_language.py train --german german.txt --japanese japanese.txt --save
+
+The texts are public (github.com/COST-ELTeC/ELTeC-deu, github.com/aozorahack/aozorabunko_text) and
+not part of this repository. `train` trains words and 32,000 pieces of words with the defaults of
+`pacsent train`, and looks at neighbours, at words of a dev set that have no vector, and for German
+at STS-B dev (languages/stsb-de-dev.csv.xz of --data): the Spearman correlation of the cosines of
+SIF-sum with the scores. Times are those of the processor, summed over its cores.
+"""
+
+import csv
+import lzma
+import re
+import shutil
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from harness import finish, parser_for
+from pacsent import SkipGram, make
+from pacsent.words import Corpus, train_pieces
+
+ASKED = {
+    "german": ["haus", "könig", "dampfschiff", "traurig", "geigenspielerin"],
+    "japanese": ["東京", "学校", "悲しい", "汽車", "医者"],
+}
+_TEI = "{http://www.tei-c.org/ns/1.0}"
+
+
+def novels(folder: Path):
+    """The paragraphs of ELTeC novels, which are TEI files."""
+    for path in sorted(folder.glob("*.xml")):
+        body = ElementTree.parse(path).getroot().find(f".//{_TEI}body")
+        for paragraph in body.iter(f"{_TEI}p"):
+            yield " ".join("".join(paragraph.itertext()).split())
+
+
+def books(folder: Path, most: int):
+    """The lines of Aozora's books without readings, notes and the colophon."""
+    left = most
+    for path in sorted(folder.rglob("*.txt")):
+        text = path.read_bytes().decode("cp932", "ignore").replace("\r", "")
+        text = re.sub(r"-{50,}.*?-{50,}", "", text, count=1, flags=re.S)
+        text = re.split(r"\n底本：", text)[0]
+        text = re.sub(r"《[^》]*》|［＃[^］]*］|[｜※]", "", text)
+        for line in text.split("\n"):
+            yield line.strip()
+        left -= len(text)
+        if left <= 0:
+            return
+
+
+def write_texts(given):
+    lines = novels(given.eltec) if given.eltec else books(given.aozora, given.characters)
+    n_lines = 0
+    with open(given.out, "w", encoding="utf-8") as file:
+        for line in filter(None, lines):
+            file.write(line + "\n")
+            n_lines += 1
+    print(f"{given.out}: {n_lines:,} lines, {given.out.stat().st_size:,} bytes", file=sys.stderr)
+
+
+def pairs(data: Path, part: str):
+    """First sentences, second sentences and scores of STS-B in German."""
+    with lzma.open(data / "languages" / f"stsb-de-{part}.csv.xz", "rt", encoding="utf-8") as file:
+        rows = [row for row in csv.reader(file) if len(row) == 3]
+    return [r[0] for r in rows], [r[1] for r in rows], np.array([float(r[2]) for r in rows])
+
+
+def correlation(words, first, second, scores) -> float:
+    method = make("SIF-sum", words, on_empty="ignore").fit([])
+    A, B = (method.transform(texts).astype(float) for texts in (first, second))
+    norms = np.linalg.norm(A, axis=1) * np.linalg.norm(B, axis=1)
+    return 100 * spearmanr((A * B).sum(axis=1) / np.maximum(norms, 1e-30), scores)[0]
+
+
+def neighbours(words, word) -> str:
+    try:
+        found = words.most_similar(word, 5)
+    except ValueError:
+        return f"{word}: unknown"
+    return f"{word}: " + ", ".join(near for near, _ in found)
+
+
+def trained(language, text, n_pieces, given) -> tuple[dict, list[str]]:
+    """One training: a row of numbers, and neighbours."""
+    folder = Path(tempfile.mkdtemp(prefix="pacsent-"))
+    try:
+        start = time.process_time()
+        with open(text, encoding="utf-8") as lines:
+            normalise = "auto" if n_pieces is None else train_pieces(lines, n_pieces)
+        learned = time.process_time()
+        min_count = 5 if n_pieces is None else 1
+        corpus = Corpus.build(text, folder / "corpus", min_count=min_count, normalise=normalise)
+        counted = time.process_time()
+        model = SkipGram(given.dims, n_epochs=given.epochs, random_state=0).fit(corpus)
+        done = time.process_time()
+    finally:
+        shutil.rmtree(folder)
+    words = model.word_vectors_
+    row = {
+        "language": language,
+        "vocabulary": corpus.vocabulary.normalise_name,
+        "words": words.n_words,
+        "tokens": corpus.n_tokens,
+        "MB of text": Path(text).stat().st_size / 1e6,
+        "pieces, core-minutes": (learned - start) / 60,
+        "counting, core-minutes": (counted - learned) / 60,
+        "training, core-minutes": (done - counted) / 60,
+        "STS-B de dev Spearman": None,
+        "unknown tokens there, %": None,
+    }
+    if language == "german":
+        first, second, scores = pairs(given.data, "dev")
+        encoded = words.vocabulary.encode(first + second)
+        row["STS-B de dev Spearman"] = correlation(words, first, second, scores)
+        row["unknown tokens there, %"] = 100 * (1 - encoded.coverage)
+    shown = [neighbours(words, word) for word in ASKED[language]]
+    print(f"{language}, {row['vocabulary']}", *shown, sep="\n  ", file=sys.stderr)
+    return row, shown
+
+
+def train(given):
+    rows, shown = [], {}
+    for language in ("german", "japanese"):
+        text = getattr(given, language)
+        for n_pieces in (None, given.pieces) if text else ():
+            row, near = trained(language, text, n_pieces, given)
+            rows.append(row)
+            shown[f"{language}, {row['vocabulary']}"] = near
+    finish("own_language", rows, summary=shown, save=given.save, name=given.name)
+
+
+def main():
+    parser = parser_for(__doc__, name="novels")
+    parser.add_argument("part", choices=["texts", "train"], nargs="?", default="train")
+    parser.add_argument("--eltec", type=Path, help="folder of TEI files")
+    parser.add_argument("--aozora", type=Path, help="folder of Aozora's text files")
+    parser.add_argument("--characters", type=int, default=30_000_000, help="of Aozora, at most")
+    parser.add_argument("--out", type=Path, help="file of lines to write")
+    parser.add_argument("--german", type=Path, help="file of lines to train on")
+    parser.add_argument("--japanese", type=Path, help="file of lines to train on")
+    parser.add_argument("--pieces", type=int, default=32_000)
+    parser.add_argument("--dims", type=int, default=300)
+    parser.add_argument("--epochs", type=int, default=5)
+    given = parser.parse_args()
+    write_texts(given) if given.part == "texts" else train(given)
+
+
+if __name__ == "__main__":
+    main()

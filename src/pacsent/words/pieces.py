@@ -1,0 +1,191 @@
+"""`Pieces`: a tokenizer of the library tokenizers (WordPiece, BPE, Unigram) as a normalisation.
+
+Its tokens, whole words and pieces of words, are the words of a vocabulary, so that no word is
+unknown whose pieces are there. model2vec's and sentence-transformers' static models come with one;
+`train_pieces` learns one from texts. The extra `[subwords]` has the library.
+"""
+
+import itertools
+import json
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pacsent.lazy import needed
+from pacsent.text.texts import as_sentences, as_texts
+
+_UNKNOWN = "<unk>"
+_LONGEST = 16  # characters of a learned piece
+_MOST_TEXT = 50_000_000  # characters that pieces are learned from
+# what the unicode normalisation keeps: letters with their marks, numbers, emoji, apostrophes
+_NO_WORD = r"[^\p{L}\p{M}\p{N}\p{So}\x{200d}']+"
+
+
+class Pieces:
+    """Text to pieces of words by a tokenizer.json: `Vocabulary(..., normalise=Pieces(...))`.
+
+    Parameters
+    ----------
+    definition : str
+        The contents of a tokenizer.json. Truncation that it names is done, padding is not.
+    max_characters : int or None, default=None
+        Of a longer text only the beginning is read, as model2vec does.
+
+    Examples
+    --------
+    >>> pieces = Pieces('{"model": {"type": "WordLevel", "vocab": {"film": 0}}}')
+    >>> pieces
+    Pieces(n_tokens=1)
+    """
+
+    def __init__(self, definition: str, *, max_characters: int | None = None):
+        if max_characters is not None and not (type(max_characters) is int and max_characters > 0):
+            raise ValueError(
+                f"max_characters must be an integer above 0 or None. Got {max_characters!r} instead"
+            )
+        self.definition, self.max_characters = definition, max_characters
+
+    @cached_property
+    def _parts(self) -> tuple[dict[str, int], str | None]:
+        return _content(self.definition)
+
+    @property
+    def token_ids(self) -> dict[str, int]:
+        """Token to its number, of any kind of tokenizer; found without the library."""
+        return self._parts[0]
+
+    @property
+    def unknown(self) -> str | None:
+        """The token that stands for what the tokenizer does not know; None where none does."""
+        return self._parts[1]
+
+    def __repr__(self) -> str:
+        return f"Pieces(n_tokens={len(self.token_ids)})"
+
+    def __getstate__(self):
+        return {"definition": self.definition, "max_characters": self.max_characters}
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        what = "Text of these vectors is cut into pieces of words by the library tokenizers"
+        library = needed("tokenizers", what, "subwords")
+        try:
+            tokenizer = library.Tokenizer.from_str(self.definition)
+        except Exception as error:  # the library raises nothing narrower
+            raise ValueError(
+                f"The tokenizer must be one that the tokenizers library reads. It is not ({error})."
+            ) from None
+        tokenizer.no_padding()
+        return tokenizer
+
+    def _encodings(self, texts: list[str]) -> list:
+        if self.max_characters is not None:
+            texts = [text[: self.max_characters] for text in texts]
+        try:
+            return self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        except (TypeError, UnicodeError):  # half a character, which the library refuses
+            whole = [t.encode("utf-8", "surrogatepass").decode("utf-8", "ignore") for t in texts]
+            return self._tokenizer.encode_batch_fast(whole, add_special_tokens=False)
+
+    def __call__(self, text: str) -> list[str]:
+        """The tokens of a text."""
+        return [self._tokenizer.id_to_token(i) for i in self._encodings([text])[0].ids]
+
+    def numbers(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of the tokens of all texts, and how many there are after each text."""
+        lists = [encoding.ids for encoding in self._encodings(texts)]
+        ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)), dtype=np.int64)
+        n = int(ends[-1]) if lists else 0
+        return np.fromiter(itertools.chain.from_iterable(lists), np.int64, n), ends
+
+    def rows(self, words: Iterable[str]) -> np.ndarray:
+        """The position in `words` of the token with each number, -1 where it is not among them."""
+        found = np.full(max(self.token_ids.values(), default=-1) + 1, -1, dtype=np.int32)
+        for row, word in enumerate(words):
+            if (number := self.token_ids.get(word)) is not None:
+                found[number] = row
+        return found
+
+
+def _content(definition: str) -> tuple[dict[str, int], str | None]:
+    """(token -> number, the token for unknown) of any kind of tokenizer.json."""
+    try:
+        content = json.loads(definition)
+        model = content["model"]
+        vocab, unknown = model["vocab"], model.get("unk_token")
+        if isinstance(vocab, list):  # Unigram: token and score
+            names = [token for token, _ in vocab]
+            vocab = {token: i for i, token in enumerate(names)}
+            unknown = names[model["unk_id"]] if model.get("unk_id") is not None else None
+        added = {entry["content"]: entry["id"] for entry in content.get("added_tokens") or []}
+        tokens = {**vocab, **added}
+        right = all(isinstance(t, str) and type(i) is int and i >= 0 for t, i in tokens.items())
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+        right = False
+    if not right:
+        raise ValueError("A tokenizer must be a tokenizer.json with its tokens. It is none.")
+    return tokens, unknown
+
+
+def train_pieces(texts: Iterable[str], n_pieces: int = 32_000, *, verbose: bool = False) -> Pieces:
+    """Learn pieces of words from texts of any language: BPE, of the library tokenizers.
+
+    Text is read as `normalise="unicode"` reads it (NFKC, lower case, letters, numbers and emoji),
+    without the need of spaces between words; frequent words are one piece, marked by ▁ at their
+    beginning. Every character of the texts is a piece, so nothing that is written with them is
+    unknown.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        The first 50 million characters are read.
+    n_pieces : int, default=32000
+        Pieces to learn, at most.
+    verbose : bool, default=False
+        Show progress on stderr.
+
+    Returns
+    -------
+    Pieces
+        For `SkipGram(normalise=...)`.
+    """
+    if type(n_pieces) is not int or n_pieces < 2:
+        raise ValueError(f"n_pieces must be an integer of at least 2. Got {n_pieces!r} instead.")
+    library = needed(
+        "tokenizers", "Pieces of words are learned by the library tokenizers", "subwords"
+    )
+    tokenizer = library.Tokenizer(library.models.BPE(unk_token=_UNKNOWN, fuse_unk=True))
+    steps = library.normalizers
+    tokenizer.normalizer = steps.Sequence(
+        [
+            steps.NFKC(),
+            steps.Lowercase(),
+            steps.Replace("’", "'"),
+            steps.Replace(library.Regex(_NO_WORD), " "),
+            steps.Strip(),
+        ]
+    )
+    split = library.pre_tokenizers
+    tokenizer.pre_tokenizer = split.Sequence([split.WhitespaceSplit(), split.Metaspace()])
+    trainer = library.trainers.BpeTrainer(
+        vocab_size=n_pieces,
+        special_tokens=[_UNKNOWN],
+        min_frequency=2,
+        max_token_length=_LONGEST,
+        show_progress=verbose,
+    )
+    texts = as_sentences(texts, "texts")  # a single str is refused here
+    tokenizer.train_from_iterator(_beginning(texts), trainer)
+    return Pieces(tokenizer.to_str())
+
+
+def _beginning(texts):
+    left = _MOST_TEXT
+    for text in texts:
+        if left <= 0:
+            return
+        (text,) = as_texts([text])
+        yield text[:left]
+        left -= len(text)

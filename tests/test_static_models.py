@@ -1,0 +1,326 @@
+"""Vocabularies of pieces of words, and the folders of model2vec and sentence-transformers.
+
+What the libraries give for a folder, pacsent gives for it, to 1e-5.
+"""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import pacsent
+from pacsent import Vocabulary
+from pacsent.cli import cli
+from pacsent.storage import write_tensors
+from pacsent.words import formats, train_pieces
+
+needs_library = pytest.mark.extra
+
+CORPUS = [
+    "The quick brown fox jumps over the lazy dog, and the dog does not mind.",
+    "Der Zug nach Wien hat heute Verspätung; die Fahrgäste warten.",
+    "東京都は日本の首都であり、世界最大の都市の一つです。",
+    "我来到北京清华大学，今天天气很好。",
+    "Films about filming filmmakers are filmed by film lovers 😀 👩‍🚀.",
+    "L'été, c'est la saison des vacances à la plage.",
+] * 20
+TEXTS = [
+    "",
+    " ",
+    "\n\t",
+    "The fox!",
+    "the the the the",
+    "unbelievably überraschend 東京に行きたい 😀🤷🏽‍♀️ ☃",
+    "ᚠᛇᚻ ⠓⠑⠇⠇⠕ \U0001f9ff",  # nothing of it is known
+    "[UNK] [PAD] <unk> the",
+    "naïve café e\u0301 ﬁlm ＦＩＬＭ",
+    "x" * 5000,
+    "the film of the dog " * 900,  # longer than model2vec reads
+    "東京" * 3000,
+    "a\x00b \u200b\ufeff c",
+]
+
+
+def trained(kind):
+    """A small tokenizer of a kind, trained here."""
+    library = pytest.importorskip("tokenizers", reason="the extra [subwords] is not installed")
+    special = ["[UNK]", "[PAD]"]
+    if kind == "WordPiece":
+        tokenizer = library.Tokenizer(library.models.WordPiece(unk_token="[UNK]"))
+        tokenizer.normalizer = library.normalizers.BertNormalizer()
+        tokenizer.pre_tokenizer = library.pre_tokenizers.BertPreTokenizer()
+        trainer = library.trainers.WordPieceTrainer(vocab_size=220, special_tokens=special)
+    elif kind == "BPE":
+        tokenizer = library.Tokenizer(library.models.BPE())
+        tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel()
+        alphabet = library.pre_tokenizers.ByteLevel.alphabet()
+        trainer = library.trainers.BpeTrainer(vocab_size=400, initial_alphabet=alphabet)
+    elif kind == "Unigram":
+        tokenizer = library.Tokenizer(library.models.Unigram())
+        tokenizer.pre_tokenizer = library.pre_tokenizers.Metaspace()
+        trainer = library.trainers.UnigramTrainer(
+            vocab_size=300, special_tokens=["[UNK]", "[PAD]"], unk_token="[UNK]"
+        )
+    else:
+        tokenizer = library.Tokenizer(library.models.WordLevel(unk_token="[UNK]"))
+        tokenizer.pre_tokenizer = library.pre_tokenizers.Whitespace()
+        trainer = library.trainers.WordLevelTrainer(special_tokens=special)
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    if kind != "BPE":
+        tokenizer.post_processor = library.processors.TemplateProcessing(
+            single="[PAD] $A [PAD]", special_tokens=[("[PAD]", tokenizer.token_to_id("[PAD]"))]
+        )
+        tokenizer.enable_padding(pad_token="[PAD]", pad_id=tokenizer.token_to_id("[PAD]"))
+    tokenizer.enable_truncation(7)  # as models of transformers have it
+    return tokenizer
+
+
+def table_for(tokenizer, n_dims=16):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(tokenizer.get_vocab_size(), n_dims)).astype(np.float32)
+
+
+KINDS = ["WordPiece", "BPE", "Unigram", "WordLevel"]
+
+
+@needs_library
+@pytest.mark.parametrize(
+    "settings", [{}, {"normalize": True}, {"max_length": 5}, {"max_length": None}]
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_of_model2vec_gives_its_vectors(kind, settings, tmp_path):
+    model2vec = pytest.importorskip("model2vec", reason="the extra [bench] is not installed")
+    tokenizer = trained(kind)
+    table = table_for(tokenizer)
+    model2vec.StaticModel(table, tokenizer, **settings).save_pretrained(tmp_path / "m")
+    theirs = model2vec.StaticModel.from_pretrained(tmp_path / "m").encode(TEXTS)
+    words = pacsent.load(tmp_path / "m")
+    with pytest.warns(UserWarning, match="no known word"):
+        ours = words.encode(TEXTS)
+    if settings == {"max_length": None}:  # thousands of float32 numbers: theirs is the less exact
+        ids = model2vec.StaticModel.from_pretrained(tmp_path / "m").tokenize(TEXTS[9:12])
+        theirs[9:12] = [table[i].sum(axis=0, dtype=np.float64) / max(1, len(i)) for i in ids]
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+    assert not ours[0].any() and (kind in ("BPE", "Unigram") or not ours[6].any())
+    one_by_one = [words.encode([text])[0] for text in TEXTS[3:6]]
+    np.testing.assert_allclose(one_by_one, theirs[3:6], atol=1e-5)
+
+
+@needs_library
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_shared_rows_weights_and_other_numbers_are_read(dtype, tmp_path):
+    model2vec = pytest.importorskip("model2vec", reason="the extra [bench] is not installed")
+    tokenizer = trained("WordPiece")
+    n = tokenizer.get_vocab_size()
+    rng = np.random.default_rng(1)
+    model = model2vec.StaticModel(
+        (20 * table_for(tokenizer)[:50]).astype(dtype), tokenizer, normalize=True,
+        weights=rng.random(n).astype(np.float32), token_mapping=rng.integers(50, size=n),
+    )  # fmt: skip
+    model.save_pretrained(tmp_path / "m")
+    theirs = model2vec.StaticModel.from_pretrained(tmp_path / "m").encode(TEXTS[3:6])
+    # model2vec answers in float16 where the table is so
+    atol = 1e-3 if dtype == "float16" else 1e-5
+    np.testing.assert_allclose(pacsent.load(tmp_path / "m").encode(TEXTS[3:6]), theirs, atol=atol)
+
+
+@needs_library
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_of_sentence_transformers_gives_its_vectors(kind, unit, tmp_path):
+    library = pytest.importorskip("sentence_transformers", reason="the extra [bench] is not there")
+    from sentence_transformers import models
+
+    tokenizer = trained(kind)
+    modules = [models.StaticEmbedding(tokenizer, embedding_weights=table_for(tokenizer))]
+    modules += [models.Normalize()] * unit
+    library.SentenceTransformer(modules=modules, device="cpu").save(str(tmp_path / "m"))
+    theirs = library.SentenceTransformer(str(tmp_path / "m"), device="cpu").encode(TEXTS)
+    encoder = pacsent.encoders.as_encoder(tmp_path / "m")
+    assert not isinstance(encoder, pacsent.encoders.ExternalEncoder)  # opened by pacsent itself
+    with pytest.warns(UserWarning, match="no known word"):
+        ours = encoder.encode(TEXTS)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+def test_other_modules_are_left_to_sentence_transformers(tmp_path):
+    from pacsent.storage import is_model_name
+
+    (tmp_path / "tokenizer.json").write_text("{}")
+    for types, ours in (
+        (["StaticEmbedding"], True),
+        (["StaticEmbedding", "Normalize"], True),
+        (["StaticEmbedding", "Dense"], False),
+        (["Transformer", "Pooling"], False),
+    ):
+        modules = [{"type": f"sentence_transformers.models.{kind}"} for kind in types]
+        (tmp_path / "modules.json").write_text(json.dumps(modules))
+        assert is_model_name(tmp_path) == ours
+    (tmp_path / "modules.json").write_text(
+        '[{"type": "sentence_transformers.models.StaticEmbedding"}]'
+    )
+    settings = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(settings))
+    assert not is_model_name(tmp_path)
+
+
+# ---- everything takes such a folder --------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder as model2vec writes it, normalised."""
+    tokenizer = trained("Unigram")
+    place = tmp_path_factory.mktemp("static") / "potion"
+    place.mkdir()
+    tokenizer.save(str(place / "tokenizer.json"))
+    (place / "config.json").write_text('{"normalize": true}')
+    write_tensors(place / "model.safetensors", {"embeddings": table_for(tokenizer)})
+    return place
+
+
+@needs_library
+def test_saved_and_opened_again_it_gives_the_same(folder, tmp_path):
+    words = pacsent.load(folder)
+    expected = words.encode(CORPUS[:6])
+    pacsent.save(words, tmp_path / "saved")
+    again = pacsent.load(tmp_path / "saved")
+    np.testing.assert_array_equal(again.encode(CORPUS[:6]), expected)
+    assert again.vocabulary.normalise_name == "tokenizer"
+    assert not (tmp_path / "saved" / "sentences").exists()  # the table is not written twice
+    assert all(step["ok"] for step in pacsent.storage.check(tmp_path / "saved"))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(words)).encode(CORPUS[:6]), expected)
+    encoder = pacsent.encoders.as_encoder(words)
+    pacsent.save(encoder, tmp_path / "encoder")
+    np.testing.assert_array_equal(pacsent.load(tmp_path / "encoder").encode(CORPUS[:6]), expected)
+
+
+@needs_library
+def test_classifier_index_and_commands_take_the_folder(folder, tmp_path):
+    texts, labels = CORPUS, ["en", "de", "ja", "zh", "en", "fr"] * 20
+    classifier = pacsent.TextClassifier(folder).fit(texts, labels)
+    assert classifier.predict(["the dog and the fox"]) == ["en"]
+    pacsent.save(classifier, tmp_path / "classifier")
+    again = pacsent.load(tmp_path / "classifier")
+    assert again.predict(["the dog and the fox"]) == ["en"]
+    index = pacsent.Index(folder)
+    index.add(texts[:6])
+    assert index.search(texts[3], 1)[0].text == texts[3]
+    (tmp_path / "in.txt").write_text("\n".join(texts[:6]) + "\n")
+    run = CliRunner().invoke(
+        cli, ["embed", str(folder), str(tmp_path / "in.txt"), "-o", str(tmp_path / "v.npy")]
+    )
+    assert run.exit_code == 0, run.output
+    found = np.load(tmp_path / "v.npy")
+    np.testing.assert_allclose(found, pacsent.load(folder).encode(texts[:6]), atol=1e-6)
+
+
+@needs_library
+def test_the_server_takes_the_folder(folder):
+    from pacsent.serve import Served
+
+    served = Served("potion", pacsent.encoders.as_encoder(folder))
+    assert served.n_tokens(["the dog"]) >= 2
+
+
+# ---- pieces learned here -------------------------------------------------------------------------
+
+
+@needs_library
+def test_pieces_are_learned_and_no_word_is_unknown():
+    pytest.importorskip("tokenizers")
+    pieces = train_pieces(CORPUS, 200)
+    assert pieces("Don't FILM") == pieces("don’t film,")  # as normalise="unicode" reads text
+    tokens = list(pieces.token_ids)
+    vocabulary = Vocabulary(tokens, normalise=pieces)
+    encoded = vocabulary.encode(["filmliebhaber warten", "今天好天"])
+    assert not encoded.n_unknown.any() and vocabulary.words[encoded.ids[-1]] != "<unk>"
+    known = Vocabulary([t for t in tokens if t != "<unk>"], normalise=pieces)
+    assert known.encode(["ᚠ the"]).n_unknown.tolist() == [1]
+    assert known.encode([["▁"], ["nothing"]]).n_unknown.tolist() == [0, 1]  # lists as they are
+    with pytest.raises(ValueError, match="unknown must be 'drop'"):
+        Vocabulary(tokens, normalise=pieces, unknown="nearest")
+    with pytest.raises(ValueError, match="n_pieces must be an integer of at least 2"):
+        train_pieces(CORPUS, 1)
+    for wrong in ("one text", [1, 2], [None], None):
+        with pytest.raises((TypeError, ValueError), match="Got"):
+            train_pieces(wrong, 50)
+
+
+@needs_library
+def test_half_a_character_is_no_reason_to_stop():
+    pytest.importorskip("tokenizers")
+    pieces = train_pieces(CORPUS, 200)
+    assert "".join(pieces("the \ud800 dog")) == "▁the▁dog"
+
+
+@needs_library
+def test_skip_gram_is_trained_on_pieces(tmp_path):
+    pytest.importorskip("tokenizers")
+    passages = [text for _, _, text in pacsent.bench.books.passages()][:300]
+    (tmp_path / "text").write_text("\n".join(passages) + "\n")
+    options = "--subwords 500 --n-dims 8 --n-epochs 1 --random-state 0 --n-jobs 1"
+    run = CliRunner().invoke(
+        cli, ["train", str(tmp_path / "text"), "-o", str(tmp_path / "model"), *options.split()]
+    )
+    assert run.exit_code == 0, run.output
+    assert "pieces of words, 500 learned" in run.output
+    words = pacsent.load(tmp_path / "model")
+    assert 450 < words.n_words < 500 and words.output_vectors is not None
+    assert words.vocabulary.encode(["Xylophonquietschen"]).n_unknown.sum() == 0
+    assert words.training["normalise"] == "pieces of words, 500 learned"
+    vectorizer = pacsent.make("SIF-sum", words).fit([])
+    assert vectorizer.transform(["the house", "Xylophonquietschen"]).any(axis=1).all()
+    unseen = [text for _, _, text in pacsent.bench.books.passages()][1500:1560]
+    certificate = pacsent.certify(pacsent.make("Average", words).fit([]), unseen)
+    assert 0 < certificate.risk_bound <= 1
+    # a word of one piece is that piece, a word of several their mean
+    assert "the" not in words.vocabulary and "▁the" in words.vocabulary
+    np.testing.assert_array_equal(words.input("the"), words.input("▁the"))
+    assert "▁the" not in [word for word, _ in words.most_similar("the")]
+    rows = words.vocabulary.encode(["xylophon"]).ids
+    for table, one in ((words.input_vectors, words.input), (words.output_vectors, words.output)):
+        np.testing.assert_allclose(one("xylophon"), table[rows].mean(axis=0), rtol=1e-5)
+    with pytest.raises(ValueError, match="is not among these"):
+        words.input("ᚠ")
+    for wrong, said in (
+        (["-", "--subwords", "50"], "standard input can be read once"),
+        ([str(tmp_path / "text"), "--subwords", "50", "--normalise", "paper"], "leave out"),
+    ):
+        run = CliRunner().invoke(cli, ["train", *wrong, "-o", str(tmp_path / "x")])
+        assert run.exit_code == 2 and said in run.output
+
+
+@needs_library
+def test_a_corpus_of_pieces_is_opened_again(tmp_path):
+    pytest.importorskip("tokenizers")
+    pieces = train_pieces(CORPUS, 150)
+    made = pacsent.words.Corpus.build(CORPUS, tmp_path / "c", min_count=1, normalise=pieces)
+    again = pacsent.words.Corpus.open(tmp_path / "c")
+    assert (
+        again.vocabulary.encode(CORPUS[:3]).ids.tolist()
+        == made.vocabulary.encode(CORPUS[:3]).ids.tolist()
+    )
+    assert again.digest == made.vocabulary.digest(CORPUS)
+
+
+# ---- without the library -------------------------------------------------------------------------
+
+
+def test_without_the_library_the_table_opens_and_text_names_it(tmp_path, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    definition = {
+        "model": {"type": "WordPiece", "vocab": {"[UNK]": 0, "a": 1}, "unk_token": "[UNK]"}
+    }
+    (tmp_path / "tokenizer.json").write_text(json.dumps(definition))
+    write_tensors(tmp_path / "model.safetensors", {"embeddings": np.eye(2, dtype=np.float32)})
+    words = formats.read(tmp_path)
+    assert words.words == ["a"]
+    with pytest.raises(ImportError, match=r"pip install 'pacsent\[subwords\]'"):
+        words.encode(["a"])
+    with pytest.raises(ImportError, match=r"pip install 'pacsent\[subwords\]'"):
+        train_pieces(["a"], 5)
