@@ -149,7 +149,7 @@ def main():
     parser.add_argument("--german", type=Path, help="file of lines to train on")
     parser.add_argument("--japanese", type=Path, help="file of lines to train on")
     parser.add_argument("--pieces", type=int, default=32_000)
-    parser.add_argument("--dims", type=int, default=300)
+    parser.add_argument("--dims", type=int, default=100)
     parser.add_argument("--epochs", type=int, default=5)
     given = parser.parse_args()
     write_texts(given) if given.part == "texts" else train(given)
