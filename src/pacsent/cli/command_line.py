@@ -171,8 +171,9 @@ def encoder_option(command, help="The encoder that MODEL was made with, if it is
 
 
 def given_encoder():
-    """The value of --encoder."""
-    return click.get_current_context().meta.get("encoder")
+    """The value of --encoder; None outside of a command."""
+    context = click.get_current_context(silent=True)
+    return context.meta.get("encoder") if context else None
 
 
 def open_model(model, **options):
