@@ -145,3 +145,16 @@ def test_two_tabs_and_a_phone_get_different_texts(chromium, server):
     phone.wait_for_selector("body[data-ready]")
     pictured(phone, "phone")
     assert first.problems == second.problems == phone.problems == []
+
+
+def test_a_text_from_right_to_left_is_shown_so(chromium, server):
+    page = opened(chromium, server.addresses[0], width=360)
+    text = "الطعام لذيذ جدًا 👍🏽"
+    page.evaluate(
+        "text => show({text, pieces: [[text.slice(0, 6), 1], [text.slice(6), 0]], row: 0, "
+        "guess: null, stream: 'teach'})", text,
+    )  # fmt: skip
+    assert page.evaluate("document.querySelector('#text').textContent") == text
+    assert page.evaluate("getComputedStyle(document.querySelector('#text')).direction") == "rtl"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.problems == []

@@ -110,7 +110,9 @@ def test_it_says_how_many_more_labels_the_goal_needs_and_where_more_hardly_help(
         label(labelling, 60)
         labelling.wait()
         found = labelling.status()
-        said = re.fullmatch(r"About (\d+) more labels \(\d+ to .*\) for the goal\.", found["outlook"])
+        said = re.fullmatch(
+            r"About (\d+) more labels \(\d+ to .*\) for the goal\.", found["outlook"]
+        )
         assert 30 < int(said[1]) < 400
         labelling.goal = 0.9
         found = labelling.status()

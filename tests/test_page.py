@@ -312,3 +312,16 @@ def test_points_are_drawn_around_named_and_exported(chromium, tmp_path):
     with open(download.value.path(), newline="") as file:
         header, *rows = csv.reader(file)
     assert header == ["row", "group", "text"] and [row[2] for row in rows] == texts
+
+
+def test_words_of_other_scripts_are_unknown_and_in_their_direction(chromium, address):
+    page = opened(chromium, address, width=360)
+    page.fill("#text", "مرحبا بالعالم wine")
+    until(page, "document.querySelectorAll('#words .unknown').length === 2")
+    words = page.evaluate("[...document.querySelectorAll('#words .word')].map(w => w.textContent)")
+    assert words == ["مرحبا", "بالعالم", "wine"]
+    for part in ("#text", "#words"):
+        style = f"getComputedStyle(document.querySelector('{part}')).direction"
+        assert page.evaluate(style) == "rtl"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.problems == []

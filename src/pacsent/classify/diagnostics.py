@@ -45,7 +45,9 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[Any]], left: Sequenc
     kinds = [' class="left"' if at in left else "" for at in range(len(head))]
     top = "".join(f"<th{kind}>{escaped(name)}</th>" for name, kind in zip(head, kinds))
     body = "".join(
-        "<tr>" + "".join(f"<td{k}>{escaped(cell)}</td>" for cell, k in zip(row, kinds)) + "</tr>"
+        "<tr>"
+        + "".join(f"<td{k}><bdi>{escaped(cell)}</bdi></td>" for cell, k in zip(row, kinds))
+        + "</tr>"
         for row in rows
     )
     return f'<div class="wide"><table><tr>{top}</tr>{body}</table></div>'
@@ -218,10 +220,10 @@ class Diagnostics:
             pairs = np.dstack(np.unravel_index(np.argsort(-off, axis=None)[:40], off.shape))[0]
             rows = [(self.classes[a], self.classes[b], off[a, b]) for a, b in pairs if off[a, b]]
             return html_table(["right", "predicted", "texts"], rows, (0, 1))
-        head = "".join(f"<th>{escaped(c)}</th>" for c in self.classes)
+        head = "".join(f"<th><bdi>{escaped(c)}</bdi></th>" for c in self.classes)
         shares = self.confusion / np.maximum(self.confusion.sum(axis=1, keepdims=True), 1)
         body = "".join(
-            f"<tr><td>{escaped(name)}</td>" + "".join(
+            f"<tr><td><bdi>{escaped(name)}</bdi></td>" + "".join(
                 f'<td class="cell" style="--share:{0.7 * share:.2f}">{count:,}</td>'
                 for count, share in zip(row, of_row)) + "</tr>"
             for name, row, of_row in zip(self.classes, self.confusion, shares)

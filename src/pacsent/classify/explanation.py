@@ -26,7 +26,7 @@ _STYLE = (
     "--page:#141414;--for:20 95 50;--against:135 35 35}}"
     "body{font:16px/1.6 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;"
     "color:var(--text);background:var(--page)}th,td{padding:.1rem 1rem .1rem 0;text-align:left;"
-    "overflow-wrap:anywhere}td:last-child,th:last-child{text-align:right;white-space:nowrap}"
+    "overflow-wrap:anywhere}p,h1,h2{overflow-wrap:anywhere}td:last-child,th:last-child{text-align:right;white-space:nowrap}"
     "mark{color:inherit;border-radius:3px;padding:1px 2px}"
     ".for{background:rgb(var(--for)/var(--share))}"
     ".against{background:rgb(var(--against)/var(--share))}"
@@ -145,20 +145,25 @@ class Explanation:
             f"{self.label}",
             f"<p>Probability {self.probability:.3f}, decision value {self.decision:+.3f}: the sum "
             "of the table. Green speaks for this class, red against it.</p>"
-            f'<p style="white-space:pre-wrap">{marked}</p>' + _table("Word", self.rows(top)),
+            f'<p dir="auto" lang="" style="white-space:pre-wrap">{marked}</p>'
+            + _table("Word", self.rows(top)),
         )
 
 
 def features_page(features: dict[str, list[tuple[str, float]]]) -> str:
     """A page with the strongest features of each class."""
-    tables = [f"<h2>{html.escape(name)}</h2>{_table('N-gram', f)}" for name, f in features.items()]
+    tables = [
+        f'<h2 dir="auto">{html.escape(name)}</h2>{_table("N-gram", f)}'
+        for name, f in features.items()
+    ]
     about = "<p>The n-grams that speak most for each class, and what one occurrence adds.</p>"
     return _page("Features of each class", about + "".join(tables))
 
 
 def _table(head, rows):
     body = "".join(
-        f"<tr><td>{html.escape(name)}</td><td>{value:+.3f}</td></tr>" for name, value in rows
+        f"<tr><td><bdi>{html.escape(name)}</bdi></td><td>{value:+.3f}</td></tr>"
+        for name, value in rows
     )
     return f"<table><tr><th>{head}</th><th>Adds</th></tr>{body}</table>"
 
@@ -168,7 +173,7 @@ def _page(title, body):
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
         f'content="width=device-width"><title>{title}</title><style>{_STYLE}</style></head><body>'
-        f"<h1>{title}</h1>{body}</body></html>\n"
+        f'<h1 dir="auto">{title}</h1>{body}</body></html>\n'
     )
     return page.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written
 

@@ -92,7 +92,7 @@ class Audit:
         return self.to_html()
 
     def _folded(self, head, reason, rows):
-        texts = "".join(f"<p>{escaped(self.texts[row])}</p>" for row in rows)
+        texts = "".join(f'<p dir="auto" lang="">{escaped(self.texts[row])}</p>' for row in rows)
         return (
             f"<details><summary>{escaped(head)} <span class=quiet>{escaped(reason)}</span>"
             f"</summary>{texts}</details>"

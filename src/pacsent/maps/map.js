@@ -3,6 +3,18 @@
 // new PointMap(canvas, {x, y, size, group, onPick, onLasso}) with arrays of one number a point; points
 // of a group have one of the colours --c0 ... --c9 of the style, of day or of night.
 const N_COLORS = 10;
+
+function shortened(text, most) { // never inside a character that is written with several
+  if (text.length <= most) return text;
+  let kept = "";
+  for (const one of Intl.Segmenter ? new Intl.Segmenter().segment(text) : text) {
+    const part = one.segment || one;
+    if (kept.length + part.length >= most) break;
+    kept += part;
+  }
+  return kept + "…";
+}
+
 class PointMap {
   constructor(canvas, options) {
     Object.assign(this, {size: null, group: null, onPick: () => {}}, options);
@@ -80,6 +92,8 @@ class PointMap {
     this.names.replaceChildren(...named.filter(one => one.rows.length).map(({name, rows}) => {
       const shown = document.createElement("span");
       shown.textContent = name;
+      shown.dir = "auto";
+      shown.wide = [...name].reduce((sum, one) => sum + (one > "\u2e7f" ? 6.8 : 3.4), 4); // half of it
       shown.at = [middle(rows.map(i => this.x[i])), middle(rows.map(i => this.y[i]))];
       return shown;
     }));
@@ -91,7 +105,7 @@ class PointMap {
     for (const shown of this.names.children) {
       const x = w / 2 + (shown.at[0] - this.cx) * s, y = h / 2 - (shown.at[1] - this.cy) * s;
       shown.style.left = x + "px"; shown.style.top = y + "px";
-      const wide = 4 + 3.4 * shown.textContent.length;
+      const wide = shown.wide;
       const hit = taken.some(([a, b, v]) => Math.abs(a - x) < v + wide && Math.abs(b - y) < 17);
       shown.hidden = hit || x < 0 || y < 0 || x > w || y > h; // the larger group keeps its name
       if (!shown.hidden) taken.push([x, y, wide]);
@@ -135,7 +149,9 @@ class PointMap {
       const label = document.createElement("label"), check = document.createElement("input"), dot = document.createElement("i");
       check.type = "checkbox"; check.checked = true; dot.className = "c" + number % N_COLORS;
       check.addEventListener("change", () => { check.checked ? this.hidden.delete(number) : this.hidden.add(number); this.recolor(); });
-      label.append(check, " ", dot, name);
+      const named = document.createElement("bdi");
+      named.textContent = name;
+      label.append(check, " ", dot, named);
       return label;
     }));
   }

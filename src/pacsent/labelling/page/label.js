@@ -58,7 +58,7 @@ function stand(status) {
       const button = made("button");
       button.type = "button";
       if (at < 9) button.append(made("kbd", String(at + 1)));
-      button.append(label);
+      button.append(made("bdi", label));
       button.addEventListener("click", () => answer(label));
       return button;
     }));

@@ -66,7 +66,9 @@ async function showClass(text) {
     const row = made("tr"), bar = made("td", undefined, "bar"), inside = made("div", undefined, value > 0 ? "for" : "against");
     inside.style.width = 100 * Math.abs(value) / largest + "%";
     bar.append(inside);
-    row.append(made("td", word), bar, made("td", (value > 0 ? "+" : "−") + Math.abs(value).toFixed(3), "number"));
+    const named = made("td");
+    named.append(made("bdi", word));
+    row.append(named, bar, made("td", (value > 0 ? "+" : "−") + Math.abs(value).toFixed(3), "number"));
     return row;
   }));
 }
@@ -74,7 +76,8 @@ async function showClass(text) {
 function hitsInto(list, hits) {
   list.replaceChildren(...hits.map(hit => {
     const item = made("li"), most = innerWidth < 600 ? 140 : 300;
-    const text = hit.text.length > most ? hit.text.slice(0, most) + "…" : hit.text;
+    const text = shortened(hit.text, most);
+    item.dir = "auto";
     if (map && map.rows.has(hit.id)) {
       const button = made("button", text, "pick");
       button.type = "button"; button.title = "Show this text on the map";
@@ -82,7 +85,7 @@ function hitsInto(list, hits) {
       item.append(button);
     } else item.append(made("span", text));
     const about = Object.entries(hit.metadata || {}).map(([name, value]) => `${name}: ${value}`);
-    item.append(" ", made("span", [hit.cosine.toFixed(3), ...about].join(" · "), "cosine"));
+    item.append(" ", made("bdi", [hit.cosine.toFixed(3), ...about].join(" · "), "cosine"));
     return item;
   }));
   if (!hits.length) list.replaceChildren(made("li", "No text was found: no word of the query is known."));
