@@ -27,6 +27,7 @@ import importlib
 import json
 import lzma
 import time
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -315,7 +316,8 @@ def _at_least_two(order, labels, n):
     for label in np.unique(labels[kept]):
         same = [i for i in order.tolist() if labels[i] == label]
         kept += [i for i in same[:2] if i not in kept]
-    return np.array(kept)
+    counts = Counter(labels[kept].tolist())
+    return np.array([i for i in kept if counts[labels[i]] > 1])  # tiny data may have no second
 
 
 def class_rows(given):

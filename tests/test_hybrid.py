@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from pacsent import Index, load, make, save
-from pacsent.search import lexical, passages, rerank
+from pacsent.bench.books import passages as books
+from pacsent.classify.ngrams import word_hashes
+from pacsent.search import clusters, lexical, passages, rerank
 from pacsent.search.chunking import sentences
 from test_index import made, many, words  # noqa: F401 - fixtures
 
@@ -86,6 +88,28 @@ def test_bm25_is_that_of_bm25s():
     np.testing.assert_allclose(ours, theirs.get_scores(["the", "printer", "cat"]), atol=0.02)
 
 
+def test_of_few_texts_the_vocabulary_says_how_rare_a_word_is():
+    texts = ["The year", "Red tomatoes", "Sea shanties", "Old maps", "Two violins"]
+    index = Index("english", "exact", lexical=1.0)
+    index.add(texts)
+    query = "the tomatoes"  # in one text each
+    plain = lexical.scores([lexical.Postings.of(texts)], index._rows.norms, NONE, query)
+    assert plain[0] == plain[1] > 0
+    assert [hit.id for hit in index.search(query, 2)] == [1, 0]
+    background = index._background()
+    the, tomatoes = (lexical.words_of(word)[0][0] for word in query.split())
+    shares = background.shares_of(np.array([the, tomatoes, 0], np.uint64))
+    assert shares == pytest.approx([0.064, 0.0, 0.0], abs=1e-4) and shares[1] > shares[2] == 0
+    german = lexical.Postings.of(["Der Preis der Milch stieg", "Reife Tomaten", "Alte Landkarten"])
+    counts = np.diff(german.ends)
+    assert not background.knows(german.hashes, counts)
+    more = [f"{word} {n}" for n in range(100) for word in ("violin", "map", "sea")]
+    index.add(more)  # from 300 texts on they speak for themselves
+    postings = lexical.Postings.of([*texts, *more])
+    wanted = lexical.scores([postings], index._rows.norms, NONE, query)
+    np.testing.assert_allclose(index._words_of(index._rows, query), wanted, rtol=1e-6)
+
+
 def test_words_that_the_vectors_do_not_know_are_found(encoder):
     index = Index(encoder, lexical=True)
     index.add(TEXTS)
@@ -101,7 +125,7 @@ def test_the_score_is_the_standardised_sum(encoder):
     index.add(TEXTS)
     X = index.rows()[1]
     [q] = index._unit(["the cat"])
-    a, b = X @ q, by_hand(TEXTS, "the cat")
+    a, b = X @ q, index._words_of(index._rows, "the cat")
     e = np.exp(3 * a)
     wanted = 0.7 * (e - e.mean()) / e.std() + 0.3 * (b - b.mean()) / b.std()
     hits = index.search("the cat", k=7)
@@ -252,3 +276,21 @@ def test_rerank_orders_all_documents(encoder):
             rerank("cat", TEXTS, encoder, **wrong)
     with pytest.raises(TypeError, match="query must be a str"):
         rerank(["cat"], TEXTS, encoder)
+
+
+def test_common_words_name_no_group(monkeypatch):
+    texts = [passage.text for passage in books()[::60]]
+    background = lexical.Background.of(load("english").vocabulary)
+
+    def usual():
+        found = clusters(texts, 5)
+        assert all(len(some) == 10 for some in found.words)
+        every = [word for some in found.words for word in some]
+        assert not any("'" in word for word in every)
+        return np.median(background.shares_of(word_hashes(every)))
+
+    with_background = usual()
+    monkeypatch.setattr("pacsent.search.text_clusters._GENERAL", 0.0)  # c-tf-idf alone
+    assert usual() > 4 * with_background
+    german = ["der Hund bellt laut im Garten", "die Katze schläft leise im Haus"] * 3
+    assert all(clusters(german, 2).words)  # of another language than the vocabulary

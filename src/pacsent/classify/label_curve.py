@@ -18,7 +18,7 @@ from pacsent.maths.rounding import percent
 from pacsent.text.texts import as_texts
 
 _FOLDS = 5
-_PARTS = (0.125, 0.25, 0.5, 1.0)  # of the training part of a fold
+_A_CLASS = 4  # labels, on average: with fewer whole classes are missing, and no power law holds
 _DRAWS = 2_000  # curves that the answers are quantiles of
 _CONFIDENCE = 0.9
 MOST = 20  # times the labels at hand: further than that, curves say little
@@ -141,8 +141,9 @@ def learning_curve(
 ) -> LearningCurve:
     """How the error falls with more labels, from the labels that are there.
 
-    The classifier is fitted on parts of the labels of growing size, and its errors on texts left
-    out (five folds, near-duplicates in one) give a posterior over curves c + a n^-b.
+    The classifier is fitted on parts of the labels of growing size, of four labels a class at
+    least where there are enough, and its errors on texts left out (five folds, near-duplicates in
+    one) give a posterior over curves c + a n^-b.
 
     Parameters
     ----------
@@ -168,11 +169,12 @@ def learning_curve(
     rng = np.random.default_rng(random_state)
     units = text_units(texts)
     folds = (rng.permutation(int(units.max()) + 1) % _FOLDS)[units]
-    counts = np.zeros((len(_PARTS), 3))  # labels, texts left out, errors
+    parts = parts_of(len(texts) - len(texts) // _FOLDS, int(y.max()) + 1)
+    counts = np.zeros((len(parts), 3))  # labels, texts left out, errors
     for fold in range(_FOLDS):
         tested = np.flatnonzero(folds == fold)
         rest = rng.permutation(np.flatnonzero(folds != fold))
-        for at, part in enumerate(_PARTS):
+        for at, part in enumerate(parts):
             size = round(part * rest.size)
             wrong = _n_wrong(model, texts, y, rest[:size], tested)
             if wrong is not None:
@@ -189,6 +191,17 @@ def learning_curve(
     return LearningCurve.of(len(texts), sizes, tested, wrong, rng)
 
 
+def parts_of(n: int, n_classes: int, least: float = 0.125, n_parts: int = 4) -> np.ndarray:
+    """Shares of n labels to fit on, in equal ratios up to 1.
+
+    >>> parts_of(160, 2)
+    array([0.125, 0.25 , 0.5  , 1.   ])
+    >>> parts_of(160, 20).round(2)  # 80 labels at least
+    array([0.5 , 0.63, 0.79, 1.  ])
+    """
+    return np.geomspace(max(least, min(0.5, _A_CLASS * n_classes / n)), 1.0, n_parts)
+
+
 def _n_wrong(model, texts, y, fitted, tested) -> int | None:
     """Errors on the tested texts; of a class with fewer than two texts to fit, all are."""
     counts = np.bincount(y[fitted], minlength=int(y.max()) + 1)
@@ -200,18 +213,21 @@ def _n_wrong(model, texts, y, fitted, tested) -> int | None:
 
 
 def _posterior(sizes, tested, wrong, n, rng) -> np.ndarray:
-    """Draws of (error at n, b, c), by the likelihood of the errors on a grid, (_DRAWS, 3)."""
+    """Draws of (error at n, b, c), by the likelihood of the errors on a grid, (_DRAWS, 3).
+
+    The prior falls linearly with the share c / error at n, from curves that go to 0 to flat ones.
+    """
     last = (wrong[-1] + 0.5) / (tested[-1] + 1)
     spread = math.sqrt(last * (1 - last) / tested[-1])
     at_n = np.linspace(max(last - 6 * spread, 1e-4), min(last + 3 * spread, 0.999), 41)
     b, share = np.linspace(0.05, 1.0, 20), np.linspace(0.0, 0.95, 20)
-    E, B, C = (part.ravel() for part in np.meshgrid(at_n, b, share, indexing="ij"))
-    C = C * E
+    E, B, S = (part.ravel() for part in np.meshgrid(at_n, b, share, indexing="ij"))
+    C = S * E
     error = C[:, None] + (E - C)[:, None] * (sizes / n) ** -B[:, None]
     error = np.clip(error, 1e-6, 1 - 1e-6)
     # one text is left out at every size: errors at two sizes are about half as much evidence
     logs = 0.5 * (wrong * np.log(error) + (tested - wrong) * np.log1p(-error)).sum(axis=1)
-    weights = np.exp(logs - logs.max())
+    weights = np.exp(logs - logs.max()) * (1 - S)
     drawn = rng.choice(E.size, _DRAWS, p=weights / weights.sum())
     return np.stack([E[drawn], B[drawn], C[drawn]], axis=1)
 

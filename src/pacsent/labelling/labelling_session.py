@@ -26,7 +26,7 @@ from sklearn.base import clone
 
 from pacsent import files
 from pacsent.classify import TextClassifier, next_to_label
-from pacsent.classify.label_curve import MOST, LearningCurve
+from pacsent.classify.label_curve import MOST, LearningCurve, parts_of
 from pacsent.classify.near_duplicates import text_units
 from pacsent.guarantees.anytime_certificate import (
     N_MODELS,
@@ -44,7 +44,6 @@ from pacsent.text.texts import as_texts
 SIZES = tuple(int(20 * 1.5**j) for j in range(N_MODELS))  # teaching labels of certified models
 _AHEAD = 40  # texts chosen at once, at least
 _HELD = 120.0  # seconds for which a text that a tab shows is offered to no other
-_PARTS = (0.25, 0.5)  # of the teaching labels, whose models show how the error falls
 _FEWEST = 20  # judging labels from which it is said how many more are needed
 _OVERLAP = 0.1  # of the answers of an annotator are to texts that others have labelled
 JUDGE, TEACH, AGAIN = "judge", "teach", "agreement"
@@ -317,7 +316,8 @@ class Labelling:
         if len(judged) < _FEWEST:
             return
         rows, texts = list(taught), [self.texts[row] for row in judged]
-        sizes = [round(part * len(rows)) for part in _PARTS]
+        parts = parts_of(len(rows), len(self.classes), 0.25, 3)[:-1]
+        sizes = [round(part * len(rows)) for part in parts.tolist()]
         models = [self._fitted({row: taught[row] for row in rows[:size]}) for size in sizes]
         found = [(size, one) for size, one in zip([*sizes, len(rows)], [*models, model]) if one]
         wrong = [sum(said != labels[row] for said, row in zip(one.predict(texts), judged))

@@ -42,8 +42,8 @@ class Hit(NamedTuple):
     cosine, or a sum with BM25 where the index is lexical. `text` is the passage that was found,
     where texts are cut into passages, and `place` where it begins and ends in its text.
 
-    >>> Hit(3, 0.9, "the cat slept", 0.9, {"year": 2024}).metadata["year"]
-    2024
+    >>> Hit(3, 0.9, "the cat slept", 0.9, {"year": 2024})
+    Hit(id=3, cosine=0.900, text='the cat slept', metadata={'year': 2024})
     """
 
     id: int
@@ -52,6 +52,13 @@ class Hit(NamedTuple):
     score: float = 0.0
     metadata: dict[str, Any] | None = None
     place: tuple[int, int] | None = None
+
+    def __repr__(self) -> str:
+        shown = {"score": f"{self.score:.3f}" if self.score != self.cosine else "",
+                 "metadata": self.metadata or "", "place": self.place or ""}  # fmt: skip
+        more = "".join(f", {name}={value}" for name, value in shown.items() if value)
+        text = self.text if len(self.text) <= 80 else f"{self.text[:79]}…"
+        return f"Hit(id={self.id}, cosine={self.cosine:.3f}, text={text!r}{more})"
 
 
 class Hits(list):
@@ -315,7 +322,7 @@ class Index:
         if not self.lexical:
             return np.where(cosines == 0, np.float32(-np.inf), cosines), cosines
         gone = held.gone()
-        words = lexical.scores(held.words, held.norms, gone, text) if held.words else cosines
+        words = self._words_of(held, text) if held.words else cosines
         kept = words[~gone] if gone.size else words
         mean, spread = float(kept.mean(dtype=float)), float(kept.std(dtype=float))
         if near is not None:
@@ -339,7 +346,7 @@ class Index:
                 found = self._listed(held).candidates(q[None], n, np.flatnonzero(gone))[0]
             near.append(found[(found >= 0) & (found < len(held))])
         if self.lexical:
-            words = lexical.scores(held.words, held.norms, held.gone(), text)
+            words = self._words_of(held, text)
             words[(words == 0) | (gone if gone.size else False)] = -np.inf
             near.append(_best_rows(words, None, n))
         return np.unique(np.concatenate(near))
@@ -541,6 +548,18 @@ class Index:
             ):
                 self.vectorizer.fit([])
         return self.vectorizer
+
+    def _words_of(self, held, text) -> np.ndarray:
+        """BM25 of all rows."""
+        background = self._background() if held.norms.size < lexical.FEW else None
+        return lexical.scores(held.words, held.norms, held.gone(), text, background)
+
+    def _background(self) -> lexical.Background | None:
+        """How rare words are by the vocabulary of the encoder, if it has one with counts."""
+        parts = getattr(self.vectorizer, "encoders", None) or [self.vectorizer]
+        found = [one.word_vectors.vocabulary for one in parts if hasattr(one, "word_vectors")]
+        counted = [one for one in found if one.counts is not None]
+        return lexical.Background.of(counted[-1]) if counted else None
 
     def _unit(self, texts) -> np.ndarray:
         return unit_rows(np.asarray(self._fitted().posterior(texts)[0], dtype=np.float32))

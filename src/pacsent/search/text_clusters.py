@@ -10,11 +10,14 @@ from pacsent.classify.ngrams import names as spelled
 from pacsent.encoders.external_encoders import as_encoder
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.checks import check_count
+from pacsent.search.lexical import Background
+from pacsent.storage import load
 from pacsent.text.texts import as_texts
 from pacsent.threads import n_cores
 
 _MANY = 20_000  # texts from which on k-means learns from parts of them
 _COMMON = 0.1  # share of all texts; a word of more texts names no group
+_GENERAL = 1e5  # tokens of general English that are counted with English texts
 
 
 class Clusters(NamedTuple):
@@ -49,7 +52,8 @@ def clusters(
 
     The groups are those of k-means on unit vectors. A word's weight in a group is its share of the
     group's words times ln(1 + mean words of a group / occurrences in all texts), the c-tf-idf of
-    BERTopic; words of more than a tenth of all texts are left out.
+    BERTopic. With English texts, 100,000 tokens of general English are counted as occurrences, so
+    that common words name no group. Words of more than a tenth of all texts are left out.
 
     Parameters
     ----------
@@ -117,6 +121,9 @@ def _words(texts: Sequence[str], labels, n, n_words) -> list[list[str]]:
     table = (member @ counts).tocsr()  # (n, n_columns)
     of_group = np.maximum(np.asarray(table.sum(axis=1)).ravel(), 1)
     in_all = np.maximum(np.asarray(counts.sum(axis=0)).ravel(), 1)
+    background = Background.of(load("english").vocabulary)
+    if background.knows(grams.hashes, in_all):
+        in_all = in_all + _GENERAL * background.shares_of(grams.hashes)
     rare = np.log1p(of_group.mean() / in_all)
     rare[n_with > max(3, _COMMON * len(texts))] = 0
     if len(texts) > 200:
@@ -136,4 +143,4 @@ def _words(texts: Sequence[str], labels, n, n_words) -> list[list[str]]:
 
 
 def _is_word(word: str) -> bool:
-    return (len(word) > 2 or not word.isascii()) and not word.isdigit()
+    return (len(word) > 2 or not word.isascii()) and not word.isdigit() and "'" not in word
