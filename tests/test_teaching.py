@@ -418,3 +418,18 @@ def test_agreement_is_certified_and_copies_count_once():
     assert certificate_from_json(found.to_json()) == found
     with pytest.raises(ValueError, match="at least one text"):
         certify_agreement(_Says(), _Says(), [])
+
+
+def test_the_normalisation_is_chosen_from_the_texts_and_kept(texts):
+    some = texts[:60]
+    for given, name in ((some, "paper"), ([f"{text} grün" for text in some], "unicode")):
+        words = teach(teacher, given, n_epochs=0, n_pieces=0).word_vectors
+        assert words.vocabulary.normalise == name
+        assert words.training["normalise"].startswith(f"normalise={name!r}, chosen from the text")
+    assert "grün" in words.vocabulary
+    assert (
+        "normalise"
+        not in teach(
+            teacher, some, n_epochs=0, n_pieces=0, normalise="unicode"
+        ).word_vectors.training
+    )

@@ -32,9 +32,9 @@ from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
 )
 @click.option(
     "--normalise",
-    type=click.Choice(["paper", "unicode"]),
-    default="paper",
-    help="How text becomes words; unicode for other languages than English.",
+    type=click.Choice(["auto", "paper", "unicode", "jieba", "janome", "pythainlp"]),
+    default="auto",
+    help="How text becomes words. auto: paper for text in the letters a-z, else unicode.",
 )
 @click.option("--n-epochs", type=click.IntRange(0), default=3, help="Passes over the texts.")
 @delta_option
@@ -74,6 +74,8 @@ def teach(texts, output, vectors, encoder, text_column, input_format, **how):
     device = how.pop("device") or "cpu"
     student = teach(teacher, given, device=device, verbose=not quiet, **how)
     save(student, output, overwrite=overwrite)
+    if said := student.word_vectors.training.get("normalise"):
+        click.echo(said, err=True)
     n_words = counted(student.word_vectors.n_words, "word")
     click.echo(f"wrote  {output}: {n_words}, {student.word_vectors.n_dims} dimensions", err=True)
     if as_json:

@@ -21,6 +21,7 @@ from pacsent.teaching.fidelity import FidelityCertificate, measure_fidelity
 from pacsent.teaching.student import Student
 from pacsent.teaching.table_solver import SCALE, Refinement, SolverOptions, least_squares
 from pacsent.teaching.word_pieces import MARK, learn_pieces
+from pacsent.text.normalise import choose_normalise
 from pacsent.text.texts import as_texts
 from pacsent.words.fingerprint import MOST, Fingerprint
 from pacsent.words.vectors import WordVectors
@@ -30,6 +31,7 @@ LEAST_TEXTS = 10
 _MOST_HELD_OUT = 4000  # by default
 _MIN_COUNT = 2  # of a word that has a vector of its own
 _BLOCK = 65_536  # rows checked at once
+_SAMPLED = 1000  # texts from which the normalisation is chosen
 _SIF = 1e-3  # words this frequent have half the weight in the prior
 
 
@@ -39,7 +41,7 @@ def teach(
     *,
     n_words: int = 60_000,
     n_pieces: int = 5_000,
-    normalise: str | Callable[[str], list[str]] = "paper",
+    normalise: str | Callable[[str], list[str]] = "auto",
     n_epochs: int = 3,
     holdout: float | None = None,
     delta: float = 0.05,
@@ -68,8 +70,9 @@ def teach(
         Words that have a vector of their own, the most frequent ones.
     n_pieces : int, default=5_000
         Pieces that other words are put together from; 0 for none, and such words are left out.
-    normalise : {"paper", "unicode"} or callable, default="paper"
-        How raw text becomes tokens (`Vocabulary`). "unicode" for languages other than English.
+    normalise : "auto", a name or a callable, default="auto"
+        How raw text becomes tokens (`Vocabulary`). "auto" chooses "paper" for texts in the letters
+        a-z, else "unicode".
     n_epochs : int, default=3
         Passes over the texts after the exact step. More raise the share of neighbours found.
     holdout : float or None, default=None
@@ -120,6 +123,9 @@ def teach(
     rows = np.fromiter({text: row for row, text in reversed(list(enumerate(texts)))}.values(), int)
     rows.sort()  # the first of each text
     taught_on, held_out = _split(rows, holdout, random_state)
+    training = {"taught_by": name}
+    if normalise == "auto":
+        normalise, training["normalise"] = choose_normalise(" ".join(texts[:_SAMPLED]))
     vocabulary = make_vocabulary([texts[i] for i in taught_on], n_words, n_pieces, normalise)
     encoded = vocabulary.encode([texts[i] for i in taught_on])
     known = np.flatnonzero(np.diff(encoded.offsets))
@@ -136,7 +142,7 @@ def teach(
     words = WordVectors(
         vocabulary,
         table,
-        training={"taught_by": name, "n_texts": len(known), "n_epochs": n_epochs},
+        training={**training, "n_texts": len(known), "n_epochs": n_epochs},
         fingerprint=Fingerprint.of(vocabulary, encoded, MOST // 4),
     )
     student = Student(words, teacher=name)
