@@ -37,7 +37,10 @@ def comparison() -> str:
              f"{row['books p@10']:.3f}", f"{row['texts/s']:,.0f}", f"{row['MB']:.0f}"]
             for row in vectors
         ]))  # fmt: skip
-        parts.append("\nThe guarantee about what follows (certified / on fresh documents):\n\n")
+        parts.append(
+            "\nThe next table shows the guarantee about the words that follow: the certified "
+            "error, and the error\non documents that were not used:\n\n"
+        )
         parts.append(table(["encoder", *SETS], [
             [row["encoder"],
              *(f"{rounded_up(row[f'{s} bound'], 3)} / {row[f'{s} risk']:.3f}" for s in SETS)]
@@ -45,7 +48,10 @@ def comparison() -> str:
         ]))  # fmt: skip
     if classes:
         numbers = [k.split()[1] for k in classes[0] if k.startswith("error, ")]
-        parts.append("\nErrors of `TextClassifier` by the number of labels (certified):\n\n")
+        parts.append(
+            "\nThe next table shows the error of `TextClassifier` by the number of labels, and in "
+            "brackets the\ncertified error:\n\n"
+        )
         parts.append(table(["set", "encoder", *(f"{int(n):,}" for n in numbers)], [
             [row["set"], row["encoder"],
              *(f"{row[f'error, {n} labels']:.3f} ({rounded_up(row[f'certified, {n}'], 3)})"
@@ -63,9 +69,11 @@ def gain() -> str:
     if not rows:
         return ""
     n, draws = rows[0]["labels"], rows[0]["draws"]
-    said = (f"\nAccuracy of `TextClassifier(\"english\")` with {n} labels, in per cent: the "
-            "vectors of the method Average alone, and with the taught vectors beside them (mean of "
-            f"{draws} draws, standard error of the gain):\n\n")  # fmt: skip
+    said = (
+        f'\nThe next table shows the accuracy of `TextClassifier("english")` with {n} '
+        "labels, in per cent:\nwith the vectors of the method Average alone, and with the "
+        f"taught vectors as well (mean of {draws} draws,\nstandard error of the gain):\n\n"
+    )
     return said + table(["set", "Average", "and taught", "gain"], [
         [row["set"], f"{100 * row['Average']:.1f}", f"{100 * row['Average and taught']:.1f}",
          f"{100 * row['gain']:+.1f} ± {100 * (row['standard error'] or 0):.1f}"]
@@ -77,8 +85,10 @@ def index() -> str:
     rows = rows_of("encoders", "16-cores-index")
     if not rows:
         return ""
-    said = ("\np@10 of `Index(\"english\")`, which joins two vectors, and of either alone (20news: "
-            f"mean of {rows[0]['draws']} draws of queries and posts):\n\n")  # fmt: skip
+    said = (
+        '\nThe next table shows p@10 of `Index("english")`, which joins two vectors, and '
+        f"of each alone\n(20news: mean of {rows[0]['draws']} draws of queries and posts):\n\n"
+    )
     return said + table(["vectors", "20news", "books"], [
         [row["index"], f"{row['20news p@10']:.3f} ± {row['standard error'] or 0:.3f}",
          f"{row['books p@10']:.3f}"] for row in rows

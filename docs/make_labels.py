@@ -27,9 +27,9 @@ def chosen(rows):
     """Accuracy after a number of labels, by what chose them."""
     sizes = [key.split()[0] for key in rows[0] if key.endswith(" labels")]
     said = (
-        f"Accuracy in % on test texts after a number of labels, mean and standard error of "
-        f"{draws_of(rows)}, one\nclassifier without a search of its settings for all "
-        "(`benchmarks/labels.py --part next`):\n\n"
+        f"The table shows the accuracy in % on test texts after a number of labels, as mean and "
+        f"standard error of {draws_of(rows)}.\nAll rows use the same classifier, whose settings "
+        "are fixed (`benchmarks/labels.py --part next`):\n\n"
     )
     return said + table(["dataset", "chosen by", *(f"{n} labels" for n in sizes)], [
         [row["dataset"], row["chosen by"],
@@ -41,8 +41,9 @@ def wrong(rows):
     """How many of the most suspicious labels were flipped."""
     ways = [key for key in rows[0] if key not in ("dataset", "draws", "flipped")]
     said = (
-        f"With 5 % of 1,000 labels flipped ({draws_of(rows)} of each set), the share of flipped "
-        "ones among as many of the\nmost suspicious rows (`benchmarks/labels.py --part wrong`):\n\n"
+        f"In this measurement 5 % of 1,000 labels were flipped ({draws_of(rows)} of each dataset), "
+        "and as many of the most\nsuspicious rows were looked at. The table shows the share of "
+        "them that was flipped\n(`benchmarks/labels.py --part wrong`):\n\n"
     )
     return said + table(["dataset", "flipped", *ways], [
         [row["dataset"], str(row["flipped"]), *(f"{row[way]:.1f} %" for way in ways)]
@@ -53,12 +54,14 @@ def wrong(rows):
 def curve(rows):
     """What a learning curve said, and what came true."""
     said = (
-        f"From {N_CURVE} labels ({draws_of(rows)} of each set; medians), against what came true; "
-        "inside: how often the 90 %\ninterval held it (`benchmarks/labels.py --part curve`):\n\n"
+        f"The table compares the error that the learning curve of {N_CURVE} labels predicts for "
+        f"400 and 800 labels with the true\nerror ({draws_of(rows)} of each dataset; medians). "
+        '"inside" is how often the 90 % interval contained the true error\n'
+        "(`benchmarks/labels.py --part curve`):\n\n"
     )
-    head = ["dataset", *(name for n in (400, 800) for name in (f"error said at {n}", "came true",
+    head = ["dataset", *(name for n in (400, 800) for name in (f"predicted at {n}", "true error",
                                                                "inside"))]  # fmt: skip
-    return said + table([*head, "labels said for the error at 400"], [
+    return said + table([*head, "predicted labels for the error at 400"], [
         [row["dataset"],
          *(cell for n in (400, 800) for cell in (f"{row[f'said at {n}']:.3f}",
            f"{row[f'came true at {n}']:.3f}", f"{row[f'inside at {n}']:.0f} %")),
@@ -69,7 +72,13 @@ def curve(rows):
 
 def stop(rows):
     """How often the bound was false at some time."""
-    head = ["who judges", "repeats", "false at some time", "allowed", "measured less true error"]
+    head = [
+        "judging texts",
+        "repeats",
+        "false at some time",
+        "allowed",
+        "measured minus true error",
+    ]
     return table(head, [
         [row["stream"], f"{row['repeats']:,}", f"{row['false at some time, %']:.1f} %",
          f"{row['allowed, %']:.0f} %", f"{row['measured less true error, %']:+.1f} points"]
