@@ -21,6 +21,7 @@ from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors
 from pacsent.classify import classifier_state, fitting
 from pacsent.classify.ngrams import NGrams
 from pacsent.guarantees import certified_classifier
+from pacsent.guarantees.stream_watcher import monitors_of
 
 GOOD = ["good", "great", "fine", "lovely", "superb", "brilliant", "moving", "warm"]
 BAD = ["bad", "poor", "dull", "awful", "weak", "boring", "cold", "flat"]
@@ -849,3 +850,10 @@ def test_a_mark_never_cuts_a_character():
 def test_sizes_of_characters_are_checked(characters):
     with pytest.raises(ValueError, match=r"characters must be the smallest .* \(2, 5\) takes"):
         TextClassifier(characters=characters).fit(*reviews(40))
+
+
+def test_a_watcher_knows_the_words_of_a_script_without_spaces():
+    classifier = TextClassifier().fit(*chinese(60))
+    found = monitors_of(classifier, ["味道好", "味道xyz糟"])
+    assert found[:, 0].tolist() == [3, 4]
+    assert found[:, 1].tolist() == [0.0, 0.5]

@@ -18,7 +18,9 @@ from pacsent.maths.checks import check_probability
 from pacsent.text.texts import as_texts
 
 MONITORS = ("length in words", "share of unknown words", "distance of vectors")
-_WORD = re.compile(r"\w+")
+# scripts without spaces between words: every character is one, as in the n-grams of classifiers
+_WHOLE = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u313f\u3400-\u9fff"
+_WORD = re.compile(rf"(?=\w)[{_WHOLE}]|[^\W{_WHOLE}]+")
 _SLOPES = np.array([-0.9, -0.45, 0.0, 0.45, 0.9])  # bets that are linear in the p-value
 _ENDS = (0.25, 0.1)  # bets that p-values below these, or above 1 minus these, are rare
 _RARE = 0.1  # how rare: the density there
