@@ -27,11 +27,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from pacsent import WordVectors, save
-from pacsent.teaching import Student
-from pacsent.teaching.imitation import make_vocabulary
-from pacsent.teaching.word_pieces import MARK
-
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 HALF = torch.float16 if DEVICE == "cuda" else torch.float32
 N_WORDS, N_PIECES, N_DIMS, BITS = 58_000, 5_000, 256, 4
@@ -145,8 +140,8 @@ def nearest(vectors) -> torch.Tensor:
     return torch.cat(found)[:ANCHORS]
 
 
-def refine(texts, table, pool, n_steps) -> torch.Tensor:
-    """Adam on groups of near texts."""
+def refine(texts, table, pool, n_steps, copies=0.999) -> torch.Tensor:
+    """Adam on groups of near texts; pairs with a larger cosine than `copies` are not compared."""
     torch.manual_seed(0)
     parts = [F.normalize(texts.sums(table, rows), dim=1).to(HALF) for rows in pool.split(200_000)]
     near = ((nearest(texts.vectors[pool]), BY_TEACHER), (nearest(torch.cat(parts)), BY_TABLE))
@@ -167,7 +162,7 @@ def refine(texts, table, pool, n_steps) -> torch.Tensor:
         t = texts.vectors[rows].float()
         with torch.autocast(DEVICE, dtype=torch.bfloat16):
             cosines = [(m @ m.T).float() for m in (y, t)]
-        same = torch.eye(len(rows), device=DEVICE, dtype=torch.bool) | (cosines[1] > 0.999)
+        same = torch.eye(len(rows), device=DEVICE, dtype=torch.bool) | (cosines[1] > copies)
         p, q = (F.log_softmax((c / TEMPERATURE).masked_fill(same, -1e4), 1) for c in cosines)
         kl = F.kl_div(p, q, reduction="batchmean", log_target=True)
         a, b = (m.view(n_groups, size, -1) for m in (y, t))
@@ -180,6 +175,12 @@ def refine(texts, table, pool, n_steps) -> torch.Tensor:
 
 
 def main():
+    # here, so that make_multilingual.py needs PyTorch only
+    from pacsent import WordVectors, save
+    from pacsent.teaching import Student
+    from pacsent.teaching.imitation import make_vocabulary
+    from pacsent.teaching.word_pieces import MARK
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("texts")
     parser.add_argument("minilm")

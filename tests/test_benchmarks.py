@@ -110,6 +110,7 @@ RUNS = {
     "languages --labels 20 --sets subj --draws 2 --processes 1": (),
     "mteb_own": ("mteb",),
     "own_language static --rounds 1": ("model2vec", "tokenizers"),
+    "multilingual": (),
     "paper_options --only subj --rows PB-01 --splits 1 --n-jobs 1": (),
     "scale --rows 500 --rounds 1": ("pyarrow",),
     "search reviews": (),
