@@ -18,7 +18,7 @@ from pacsent.cli import cli
 from pacsent.encoders import ExternalEncoder, RemoteEncoder, as_encoder
 from pacsent.encoders import remote_encoder as remote
 from pacsent.paper.simulation import SETTINGS, Language
-from pacsent.scale import Embed
+from pacsent.scale import Embed, embed_shards
 from pacsent.serve.served import Sources, open_served
 
 TEXTS = ["a glass of wine", "the cat slept", "shares fell again", "a cup of tea"]
@@ -310,6 +310,8 @@ def test_a_server_many_files_and_scores_take_any_encoder(url):
     answer = Embed(url).ready()([*TEXTS, "!"])
     np.testing.assert_array_equal(answer.columns["mean"][:4], letters(TEXTS))
     assert answer.n_empty == 1
+    with pytest.raises(TypeError, match=r"Got function instead\. Save it: pacsent\.save"):
+        embed_shards(letters, ["a.txt"], "vectors")
     texts = [f"{word} {n}" for n in range(20) for word in ("zebra", "ghost")]
     labels = np.array([1, 0] * 20), np.array([1, 0])
     dataset = Dataset("toy", texts, labels[0], ["zebras", "ghosts"], labels[1], ("g", "z"), "")

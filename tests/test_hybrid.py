@@ -292,5 +292,7 @@ def test_common_words_name_no_group(monkeypatch):
     with_background = usual()
     monkeypatch.setattr("pacsent.search.text_clusters._GENERAL", 0.0)  # c-tf-idf alone
     assert usual() > 4 * with_background
+    films = [f"{w} film {n}" for n in range(20) for w in ("good sea", "bad war")]
+    assert set(clusters(films, 2).names) == {"sea, good", "war, bad"}  # each in half of the texts
     german = ["der Hund bellt laut im Garten", "die Katze schläft leise im Haus"] * 3
     assert all(clusters(german, 2).words)  # of another language than the vocabulary

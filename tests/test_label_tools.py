@@ -136,6 +136,7 @@ def test_a_curve_of_texts():
     curve = learning_curve(TEXTS, LABELS, model=TextClassifier())
     low, middle, high = curve.error_at(len(TEXTS))
     assert 0 <= low <= middle <= high < 0.5 and "hold out" in str(curve)
+    assert "hold out" in curve._repr_html_() and "<svg" in curve._repr_html_()
 
 
 # ---- reports -------------------------------------------------------------------------------------

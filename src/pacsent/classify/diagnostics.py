@@ -171,7 +171,7 @@ class Diagnostics:
         falling.curve(covered[some], risk[some], "b")
         found = {"reliability": even, "risk against coverage": falling}
         if self.curve is not None:
-            found["learning curve"] = _curve_panel(self.curve)
+            found["learning curve"] = self.curve.panel()
         return {name: sheet(365, 290, name, panel.parts) for name, panel in found.items()}
 
     def to_html(self, title: str = "Report of a classifier") -> str:
@@ -232,19 +232,6 @@ class Diagnostics:
             f'<div class="wide"><table><tr><th>right \\ predicted</th>{head}</tr>{body}</table>'
             "</div>"
         )
-
-
-def _curve_panel(curve: "LearningCurve") -> Panel:
-    sizes = np.geomspace(max(curve.sizes[0], 2), 8 * curve.n, 40)
-    low, middle, high = zip(*(curve.error_at(max(1, round(n))) for n in sizes))
-    measured = curve.n_errors / curve.n_tested
-    most = max(*high[:1], float(measured.max())) * 1.1
-    panel = Panel((45, 25, 300, 220), (sizes[0], sizes[-1]), (0, max(most, 0.01)), log_x=True)
-    marks = [n for n in 10 ** np.arange(0, 7.0) if sizes[0] <= n <= sizes[-1]]
-    panel.axes("labels", "error", x_ticks=marks)
-    panel.curve(sizes, middle, "c").curve(sizes, np.minimum(low, most), "c", "3 3", 1.2)
-    panel.curve(sizes, np.minimum(high, most), "c", "3 3", 1.2)
-    return panel.dots(curve.sizes, measured, "c", 4)
 
 
 def report(

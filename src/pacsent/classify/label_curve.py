@@ -15,6 +15,8 @@ from pacsent.classify.near_duplicates import text_units
 from pacsent.maths.binomial import upper_limit
 from pacsent.maths.checks import check_count, check_probability
 from pacsent.maths.rounding import percent
+from pacsent.text.drawing import Panel, sheet
+from pacsent.text.html import escaped
 from pacsent.text.texts import as_texts
 
 _FOLDS = 5
@@ -46,7 +48,7 @@ class LearningCurve:
     >>> curve.more_labels(0.07)
     'About 1,200 more labels (1,200 to 1,200) for an error rate of 7.0%.'
     >>> curve.more_labels(0.01)
-    'More labels of this kind will hardly help: the error rate levels off at about 4.2% ...'
+    'More labels of this kind will hardly help: ... the error rate levels off at about 4.2% ...'
     """
 
     n: int
@@ -107,9 +109,11 @@ class LearningCurve:
 
     def hardly_helps(self) -> str:
         """That more labels change little, and the error with 20 times as many, in a sentence."""
+        low, middle, high = self.error_at(MOST * self.n)
         return (
-            "More labels of this kind will hardly help: the error rate levels off at about "
-            f"{self.error_at(MOST * self.n)[1]:.1%} (estimated for {MOST} times the labels)."
+            "More labels of this kind will hardly help: with "
+            f"{MOST} times the labels, the error rate levels off at about {middle:.1%} ({low:.1%} "
+            f"to {high:.1%})."
         )
 
     def range_of(self, low: float, middle: float, high: float) -> str:
@@ -125,6 +129,23 @@ class LearningCurve:
             f"{high:.1%}). {self.more_labels(max(0.75 * middle, 1e-3))} To certify with the labels "
             f"at hand, hold out {share:.0%} of them: at most about {percent(bound, 1)}."
         )
+
+    def panel(self) -> Panel:
+        """The curve with its interval, and the errors that were measured, as a drawing."""
+        sizes = np.geomspace(max(self.sizes[0], 2), 8 * self.n, 40)
+        low, middle, high = zip(*(self.error_at(max(1, round(n))) for n in sizes))
+        measured = self.n_errors / self.n_tested
+        most = max(*high[:1], float(measured.max())) * 1.1
+        panel = Panel((45, 25, 300, 220), (sizes[0], sizes[-1]), (0, max(most, 0.01)), log_x=True)
+        marks = [n for n in 10 ** np.arange(0, 7.0) if sizes[0] <= n <= sizes[-1]]
+        panel.axes("labels", "error", x_ticks=marks)
+        panel.curve(sizes, middle, "c").curve(sizes, np.minimum(low, most), "c", "3 3", 1.2)
+        panel.curve(sizes, np.minimum(high, most), "c", "3 3", 1.2)
+        return panel.dots(self.sizes, measured, "c", 4)
+
+    def _repr_html_(self) -> str:
+        drawn = sheet(380, 290, "Error against the number of labels", self.panel().parts)
+        return f"<p>{escaped(self)}</p>{drawn}"
 
     def _errors(self, n_labels):
         at_n, b, c = self.curves.T

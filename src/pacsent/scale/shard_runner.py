@@ -78,7 +78,7 @@ def embed_shards(
     >>> manifest.totals()["rows"], manifest.totals()["failed"]
     (2, 0)
     """
-    job = Embed(os.fspath(model), method, unknown, dict(params or {}), encoder)
+    job = Embed(_place(model), method, unknown, dict(params or {}), encoder)
     return run(job, sources, target, text_column=text_column, keep_columns=keep_columns, **how)
 
 
@@ -108,8 +108,18 @@ def predict_shards(
     >>> manifest.totals()["rows"], manifest.totals()["failed"]
     (2, 0)
     """
-    job = Predict(os.fspath(model), error, delta, encoder)
+    job = Predict(_place(model), error, delta, encoder)
     return run(job, sources, target, text_column=text_column, keep_columns=keep_columns, **how)
+
+
+def _place(model) -> str:
+    """The name of a model, which other processes open."""
+    if not isinstance(model, str | os.PathLike):
+        raise TypeError(
+            f"model must be a name, a folder or a URL, which other processes open. Got "
+            f"{type(model).__name__} instead. Save it: pacsent.save(as_encoder(model), folder)."
+        )
+    return os.fspath(model)
 
 
 def run(

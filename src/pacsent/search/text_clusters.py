@@ -16,7 +16,7 @@ from pacsent.text.texts import as_texts
 from pacsent.threads import n_cores
 
 _MANY = 20_000  # texts from which on k-means learns from parts of them
-_COMMON = 0.1  # share of all texts; a word of more texts names no group
+_COMMON = 0.1  # share of all texts, or that of a group: a word of more texts names none
 _GENERAL = 1e5  # tokens of general English that are counted with English texts
 
 
@@ -53,7 +53,8 @@ def clusters(
     The groups are those of k-means on unit vectors. A word's weight in a group is its share of the
     group's words times ln(1 + mean words of a group / occurrences in all texts), the c-tf-idf of
     BERTopic. With English texts, 100,000 tokens of general English are counted as occurrences, so
-    that common words name no group. Words of more than a tenth of all texts are left out.
+    that common words name no group. Words of more than a tenth of all texts, or more than there
+    are in a group on average, are left out.
 
     Parameters
     ----------
@@ -125,7 +126,7 @@ def _words(texts: Sequence[str], labels, n, n_words) -> list[list[str]]:
     if background.knows(grams.hashes, in_all):
         in_all = in_all + _GENERAL * background.shares_of(grams.hashes)
     rare = np.log1p(of_group.mean() / in_all)
-    rare[n_with > max(3, _COMMON * len(texts))] = 0
+    rare[n_with > max(3, max(_COMMON, 1 / n) * len(texts))] = 0
     if len(texts) > 200:
         rare[n_with < 3] = 0  # names and misspellings
     best = []
