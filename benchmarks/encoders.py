@@ -296,12 +296,13 @@ def classified(task):
     """Errors of a classifier with some labels of one set, certified and on other texts."""
     name, one, n, draw, stored, data = task
     texts, labels = pool(one, stored, data)
-    order = np.random.default_rng(draw).permutation(min(N_LEARN, len(texts) // 3))
+    every = np.random.default_rng(draw).permutation(len(texts))
+    order, others = np.split(every, [min(N_LEARN, len(texts) // 3)])
     learn = _at_least_two(order, labels, n)
     words = "english" if name == "english" else encoder_of(name, stored)
     given = [texts[i] for i in learn]
     classifier = TextClassifier(words, n_jobs=1, random_state=draw).fit(given, labels[learn])
-    held, judged = np.array_split(np.arange(order.size, len(texts)), 2)
+    held, judged = np.array_split(others, 2)
     known = [rows[np.isin(labels[rows], classifier.classes_)] for rows in (held, judged)]
     held_out = [texts[i] for i in known[0]]
     certificate = certify_classifier(classifier, held_out, labels[known[0]], overlap="drop")
