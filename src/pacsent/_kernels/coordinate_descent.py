@@ -32,7 +32,7 @@ _VECTORS = {
 }  # fmt: skip
 
 
-@njit(inline="always", error_model="numpy")
+@njit(**_VECTORS, forceinline=True)
 def _exp_minus(u):
     """exp(-u) to a relative 3e-5 where |u| < 30, without a branch: loops of it become vector code.
 
@@ -52,7 +52,7 @@ def _exp_minus(u):
     return e
 
 
-@njit(inline="always", error_model="numpy")
+@njit(**_VECTORS, forceinline=True)
 def _newton(rest, qC, u, low, high):
     """One step towards the root of u + rest + qC / (1 + exp(-u)) within (low, high).
 
@@ -91,25 +91,27 @@ def _best(margin, q, C, a, u):
 
 
 @njit(**_VECTORS)
-def epoch(rows, order, texts, columns, state):
-    """One pass over the texts in `order`, in place; for each column the sum of |a change| / C.
+def epoch(rows, order, texts, columns, state, work, moved):
+    """One pass over the texts in `order`, in place; `moved` becomes the sums of |a change| / C.
 
     rows is (indptr, indices, data, dense): sparse and dense features, data with the prior's
     standard deviations multiplied in; texts is (whether positive (n, n_columns), weights (n,),
     folds (n,)); columns is (C, dense variances, folds left out, variance of the intercept), all but
     the last (n_columns,); state is (sparse weights (n_features, n_columns), dense weights
-    (n_dims, n_columns), intercepts, a and u (n, n_columns)). Everything real is float32.
+    (n_dims, n_columns), intercepts, a and u (n, n_columns)); work is room, (8, n_columns), and
+    moved (n_columns,), made by the caller because `np.zeros` takes half a second to compile.
+    Everything real is float32, but `moved`.
     """
     indptr, indices, data, dense = rows
     positive, text_weights, folds = texts
     Cs, dense_variances, left_out, bias_variance = columns
     sparse_w, dense_w, intercepts, dual, logits = state
     n_columns = Cs.size
-    work = np.zeros((8, n_columns), np.float32)
     z, change, margin, q, C, a, u, sign = (
         work[0], work[1], work[2], work[3], work[4], work[5], work[6], work[7],
     )  # fmt: skip
-    moved = np.zeros(n_columns)
+    for c in range(n_columns):
+        moved[c] = 0.0
     for place in range(order.size):
         i = order[place]
         weight = text_weights[i]
@@ -144,12 +146,11 @@ def epoch(rows, order, texts, columns, state):
             intercepts[c] += bias_variance * change[c]
         _change_sparse(indptr[i], indptr[i + 1], indices, data, sparse_w, change)
         _change_dense(dense[i], dense_w, dense_variances, change)
-    return moved
 
 
 @njit(**_VECTORS)
-def ridge_epoch(rows, order, texts, columns, state):
-    """As `epoch` for squares; for each column the sum of |residual change|.
+def ridge_epoch(rows, order, texts, columns, state, work, moved):
+    """As `epoch` for squares; `moved` becomes the sums of |residual change|.
 
     texts is (targets, weights, folds), each (n,); u is not used.
     """
@@ -158,9 +159,9 @@ def ridge_epoch(rows, order, texts, columns, state):
     Cs, dense_variances, left_out, bias_variance = columns
     sparse_w, dense_w, intercepts, dual, _ = state
     n_columns = Cs.size
-    work = np.zeros((2, n_columns), np.float32)
     z, change = work[0], work[1]
-    moved = np.zeros(n_columns)
+    for c in range(n_columns):
+        moved[c] = 0.0
     for place in range(order.size):
         i = order[place]
         weight, fold = text_weights[i], folds[i]
@@ -177,7 +178,6 @@ def ridge_epoch(rows, order, texts, columns, state):
             moved[c] += abs(change[c]) / (Cs[c] * weight)
         _change_sparse(indptr[i], indptr[i + 1], indices, data, sparse_w, change)
         _change_dense(dense[i], dense_w, dense_variances, change)
-    return moved
 
 
 @njit(**_VECTORS)

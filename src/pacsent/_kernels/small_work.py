@@ -11,9 +11,10 @@ _POOLING = Patience(1 << 15)  # words
 
 
 def _has_half_precision() -> bool:
-    # a processor named by the user may lack what this one has
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0" or os.environ.get("NUMBA_CPU_NAME"):
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         return False
+    if os.environ.get("NUMBA_CPU_NAME"):  # it may lack what this processor has
+        return "+f16c" in os.environ.get("NUMBA_CPU_FEATURES", "")
     if platform.machine().lower() in ("arm64", "aarch64"):
         return True
     import llvmlite.binding as llvm

@@ -91,12 +91,13 @@ def solve(
     if not squared and np.ndim(labels) == 2:
         # most texts have none of the rare labels and hardly move
         n_moving = n_moving * np.clip(2 * texts[0][order].mean(axis=0), _RAREST, 1.0)
+    work, moved = np.zeros((8, n_columns), np.float32), np.zeros(n_columns)
     rng = np.random.default_rng(0)
     n_epochs = 0
     one_pass = ridge_epoch if squared else epoch
     while n_epochs < max_epochs:
         n_epochs += 1
-        moved = one_pass(rows, rng.permutation(order), texts, columns, (W, V, b, dual, logits))
+        one_pass(rows, rng.permutation(order), texts, columns, (W, V, b, dual, logits), work, moved)
         if (moved / np.maximum(n_moving, 1)).max() < tol:
             break
     n_columns = len(Cs)
