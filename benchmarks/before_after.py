@@ -6,13 +6,13 @@
 
 Both trees do the same jobs through the same public names, with all cores unless it is said: train
 Skip-gram on two million words of enwik8 (300 numbers, one epoch, the vocabulary counted too),
-encode 10,000 texts of IMDb and the sentences of SUBJ by averages, solve PB-neg of 3,000 documents
-of 20news, and w-PB-neg of 5,000 texts of IMDb. On invented texts, in words of the English model: a
-table of 20,000 rows to Parquet, from CSV and from Parquet, on one core; a TextClassifier fitted on
-3,000 texts and its answers to 10,000; the grid of 9 penalties, 5 folds and 5 classes on 3,000
-vectors; and requests of one text to the server, one after the other. With --invented all texts
-are, so that no data is needed. A tree runs a job once to compile, then `--repeat` times; the best
-of all rounds counts. Nothing else should run meanwhile; where others use the machine too,
+encode 10,000 texts of IMDb and the sentences of SUBJ by averages (float32), solve PB-neg of 3,000
+documents of 20news, and w-PB-neg of 5,000 texts of IMDb. On invented texts, in words of the English
+model: a table of 20,000 rows to Parquet, from CSV and from Parquet, on one core; a TextClassifier
+fitted on 3,000 texts and its answers to 10,000; the grid of 9 penalties, 5 folds and 5 classes on
+3,000 vectors; and requests of one text to the server, one after the other. With --invented all
+texts are, so that no data is needed. A tree runs a job once to compile, then `--repeat` times; the
+best of all rounds counts. Nothing else should run meanwhile; where others use the machine too,
 `--processor-time` counts the seconds of all threads of the process instead of those on the clock.
 Without --before this tree is measured alone. Features of the processor are hidden from both trees
 as benchmarks/train.py says, for example with NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES=+neon on
@@ -41,13 +41,13 @@ units = 1000 * len(lines)
 """,
     "encode, MB/s": """
 texts = real("imdb").test_texts[:10_000] if data else invented(10_000)
-encoder = make("Average", words).fit(texts[:100])
+encoder = make("Average", words.astype(np.float32)).fit(texts[:100])
 few, all_ = (lambda: encoder.transform(texts[:100])), (lambda: encoder.transform(texts))
 units = sum(len(text.encode()) for text in texts) / 1e6
 """,
     "encode short texts, MB/s": """
 texts = real("subj").train_texts if data else [text[:130] for text in invented(10_000)]
-encoder = make("Average", words).fit(texts[:100])
+encoder = make("Average", words.astype(np.float32)).fit(texts[:100])
 few, all_ = (lambda: encoder.transform(texts[:100])), (lambda: encoder.transform(texts))
 units = sum(len(text.encode()) for text in texts) / 1e6
 """,
