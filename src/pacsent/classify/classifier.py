@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from pacsent.classify import classifier_state, fitting, inputs, multilabel
 from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.explanation import Explanation, explain, features_page
-from pacsent.classify.linear_text import LinearText
+from pacsent.classify.linear_text import LinearText, fewest_texts
 from pacsent.classify.near_duplicates import text_units
 from pacsent.classify.ngrams import NGrams
 from pacsent.maths.checks import check_count
@@ -63,8 +63,9 @@ class TextClassifier(ClassifierMixin, LinearText):
     characters : (int, int) or None, default=(2, 5)
         Smallest and largest number of characters in a row, inside a word or at its edges, that are
         features of a second model, for inflected and misspelt words. Its share in the decision,
-        from none to all, is the one with the least loss on texts left out
-        (`selection_["character_share"]`). None: no second model. Unused with several labels a text.
+        from none to all, is the one with the least loss on texts left out, and none unless the
+        loss is clearly lower (`selection_["character_share"]`). None: no second model. Unused with
+        several labels a text.
     n_jobs : int or None, default=None
         Threads; None or -1 for all cores. The result does not depend on it.
     random_state : int, default=0
@@ -172,8 +173,8 @@ class TextClassifier(ClassifierMixin, LinearText):
         """`linear` averaged with the same model on n-grams of characters."""
         threads = n_threads(self.n_jobs)
         sizes = inputs.as_ngram_sizes(self.characters, "characters")
-        # one that a single text holds says nothing about others
-        ngrams = NGrams.of(texts, sizes, min_texts=2, n_threads=threads, characters=True)
+        how = {"min_texts": fewest_texts(len(texts)), "n_threads": threads}
+        ngrams = NGrams.of(texts, sizes, characters=True, **how)
         if len(ngrams) == 0:
             return linear
         E = np.zeros((len(texts), 0), np.float32)

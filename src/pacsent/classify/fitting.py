@@ -34,6 +34,10 @@ _AVERAGED = 8  # candidates that are averaged at most
 _HITS = 3.0  # correct answers that multiply the weight of a candidate by e
 _NOTHING = 0.02  # candidates below this share of the largest weight are left out
 CHARACTER_SHARES = np.arange(0, 1.01, 0.125)  # of the decision, that are tried
+_PROVEN = (
+    2.0,
+    1.0,
+)  # standard errors by which characters lower the loss: with < FEWEST texts, else
 MOST_SELECTED = 10_000  # texts used to choose; the solution uses all of them
 
 
@@ -182,15 +186,19 @@ def fit_by_both(
 def with_characters(words: Linear, characters: Linear, rows: Labelled) -> Linear:
     """Both models in one: the share of the characters' is chosen by the loss on texts left out.
 
-    Both left out the same rows. Decision values are brought to one spread first.
+    It is 0 unless the loss falls by more than its standard error, or two with very few texts. Both
+    left out the same rows. Decision values are brought to one spread first.
     """
     which, values = words.left_out
     other = characters.left_out[1]
     factor = np.sqrt(np.mean(values**2) / max(np.mean(other**2), 1e-30))
     mixed = [(1 - share) * values + share * factor * other for share in CHARACTER_SHARES]
-    known = rows.labels[which], rows.weights[which]
-    losses = [log_loss(one, *known, fit_inverse_temperature(one, *known)) for one in mixed]
-    at = int(np.argmin(losses))
+    losses = np.stack([_losses(one, rows.labels[which], rows.weights[which]) for one in mixed])
+    at = int(np.argmin(losses.sum(axis=1)))
+    gains = losses[0] - losses[at]
+    proven = _PROVEN[int(gains.size >= FEWEST)]
+    if gains.sum() <= proven * np.sqrt(gains.size) * gains.std():
+        at = 0
     share = float(CHARACTER_SHARES[at])
     report = words.report | _judged(mixed[at], rows, which) | {"character_share": share}
     if not share:
@@ -205,6 +213,12 @@ def with_characters(words: Linear, characters: Linear, rows: Labelled) -> Linear
         (which, mixed[at]),
         characters.sparse * np.float32(weight),
     )
+
+
+def _losses(values, labels, weights):
+    """Log-loss of each row times its weight, at the best inverse temperature."""
+    scale = np.atleast_1d(fit_inverse_temperature(values, labels, weights))
+    return -weights * log_probabilities(values, scale)[np.arange(labels.size), labels]
 
 
 def _judged(values, rows, which):

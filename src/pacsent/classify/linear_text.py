@@ -90,7 +90,7 @@ class LinearText(BaseEstimator):
         sizes = inputs.as_ngram_sizes(self.ngrams) or _auto_sizes(texts)
         threads = n_threads(self.n_jobs)
         self.ngrams_ = NGrams.of(
-            texts, sizes, min_texts=2 if len(texts) >= _MANY else 1, n_threads=threads
+            texts, sizes, min_texts=fewest_texts(len(texts)), n_threads=threads
         )
         if len(self.ngrams_) == 0:
             raise ValueError(
@@ -219,6 +219,11 @@ def _batches(texts):
     rest = iter(texts)
     while batch := list(islice(rest, _BATCH)):
         yield as_texts(batch)
+
+
+def fewest_texts(n_texts: int) -> int:
+    """In how many of the training texts an n-gram must occur."""
+    return 2 if n_texts >= _MANY else 1
 
 
 def _auto_sizes(texts) -> tuple[int, int]:
