@@ -27,8 +27,14 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
+def vector_rows() -> list[dict]:
+    """All encoders of a run, and USE of another, which measured it beside ours."""
+    other = rows_of("encoders", "two-cores-use")
+    return rows_of("encoders", "two-cores") + [row for row in other if row["encoder"] == "USE"]
+
+
 def comparison() -> str:
-    vectors = rows_of("encoders", "two-cores")
+    vectors = vector_rows()
     classes = rows_of("encoders", "16-cores-classify")
     parts = ["<!-- encoders -->\n"]
     if vectors:
@@ -135,7 +141,7 @@ def picture() -> str:
     """Mean accuracy with 100 labels against texts a second."""
     classes = rows_of("encoders", "16-cores-classify")
     points = []
-    for row in rows_of("encoders", "two-cores"):
+    for row in vector_rows():
         found = [1 - c["error, 100 labels"] for c in classes if c["encoder"] == row["encoder"]]
         if found:
             points.append((row["texts/s"], sum(found) / len(found), row["encoder"]))
