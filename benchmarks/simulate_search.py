@@ -41,7 +41,7 @@ def main():
     rows = []
     encoder = make("SIF-sum", "english", on_empty="ignore").fit([])
     for task, queries, texts, right in tasks(given.data, "test", 3000):
-        if task not in ("20news subjects", "books"):
+        if task not in ("20news subjects", "books") or not queries:
             continue
         index = Index(encoder, "exact", lexical=True)
         index.add(texts)

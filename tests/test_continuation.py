@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent import Corpus, SkipGram, WordVectors, certify, load, make, save
-from pacsent.certificates import continuation
+from pacsent.certificates import calibration, continuation
 from pacsent.certificates.continuation import ContinuationCertificate, ContinuationOptions
 from pacsent.certificates.encoder_certificate import (
     certified,
@@ -27,6 +27,7 @@ from pacsent.paper import (
     certify_words,
     simulation,
 )
+from pacsent.text.encoded import Encoded
 
 
 def measured_too(encoder, texts, **options):
@@ -488,3 +489,22 @@ class TestCommands:
         assert "were trained on 60 of the 60 documents" in refused.output + str(refused.exception)
         half = self.run("verify", tmp_path / "c.json", text)
         assert half.exit_code == 2 and "Give TEXTS and MODEL together" in half.output
+
+
+def test_the_calibration_ends_at_its_minimum_whatever_the_length_of_vectors():
+    """Whole Newton steps swing between saturated ends where vectors are long."""
+    rng = np.random.default_rng(0)
+    A_hat = 3 * rng.normal(size=(300, 6)).astype(np.float32)
+    topics = rng.normal(size=(150, 6))
+    chance = np.exp(topics @ A_hat.T / 3)
+    words = [rng.choice(300, 30, p=row / row.sum()) for row in chance]
+    tokens = Encoded(
+        np.concatenate(words).astype(np.int32), np.arange(151) * 30, np.zeros(150, np.int64)
+    )
+    p_noise = np.full(300, 1 / 300)
+    found = []
+    for length in (0.1, 1.0, 10.0):
+        how = A_hat, p_noise, 2.7, np.random.default_rng(0)
+        scale, shift = calibration.calibrate(length * topics, tokens, *how)
+        found.append([length * scale, *shift])
+    np.testing.assert_allclose(found[1:], [found[0], found[0]], atol=2e-3)

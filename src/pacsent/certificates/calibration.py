@@ -56,15 +56,28 @@ def calibrate(
     theta = np.zeros(features.shape[1])
     theta[0] = 1.0
     start = theta.copy()
-    ridge = 1.0
-    for _ in range(12):
+    ridge, signs = 1.0, (1 - 2 * y).astype(np.float32)
+
+    def loss(theta):
+        x = features @ theta.astype(np.float32) + bias
+        return float(np.logaddexp(0, signs * x).sum(dtype=float)
+                     + ridge / 2 * np.sum((theta - start) ** 2))  # fmt: skip
+
+    value = loss(theta)
+    for _ in range(50):
         p = expit(features @ theta.astype(np.float32) + bias)
         gradient = features.T @ (p - y).astype(np.float32) + ridge * (theta - start)
         curve = (p * (1 - p)).astype(np.float32)
         hessian = (features * curve[:, None]).T @ features + ridge * np.eye(theta.size)
         # damped by a little, so that a separable handful of tokens cannot run away
         step = np.linalg.solve(hessian.astype(float) + 1e-6 * np.eye(theta.size), gradient)
-        theta = theta - step * min(1.0, 4.0 / max(np.abs(step).max(), 1e-12))
+        step *= min(1.0, 4.0 / max(np.abs(step).max(), 1e-12))
         if np.abs(step).max() < 1e-4:
-            break
+            return float((theta - step)[0]), (theta - step)[1:]
+        # a whole step may overshoot, and then swing between saturated ends
+        while (after := loss(theta - step)) > value + 1e-6 * abs(value) and np.abs(
+            step
+        ).max() > 1e-6:
+            step /= 2
+        theta, value = theta - step, after
     return float(theta[0]), theta[1:]
