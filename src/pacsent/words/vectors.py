@@ -464,10 +464,9 @@ class WordVectors:
         """The row of a word, -1 where it is unknown or has several pieces."""
         if not isinstance(word, str):
             raise ValueError(f"A word must be a str. Got {type(word).__name__} instead.")
-        row = self.vocabulary.id_of(word)
-        if row < 0 and len(rows := self._piece_rows(word)) == 1:
-            return int(rows[0])
-        return row
+        # of pieces, "haus" is the word ▁haus rather than the end of another word
+        rows = self._piece_rows(word)
+        return int(rows[0]) if len(rows) == 1 else self.vocabulary.id_of(word)
 
     def _piece_rows(self, word) -> np.ndarray:
         """The rows of the pieces of a word; none where the vocabulary has whole words."""
