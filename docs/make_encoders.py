@@ -28,9 +28,10 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def vector_rows() -> list[dict]:
-    """All encoders of a run, and USE of another, which measured it beside ours."""
-    other = rows_of("encoders", "two-cores-use")
-    return rows_of("encoders", "two-cores") + [row for row in other if row["encoder"] == "USE"]
+    """The newer run, and of the older one the encoder that the newer one lacks."""
+    rows = {row["encoder"]: row for name in ("two-cores", "two-cores-use")
+            for row in rows_of("encoders", name)}  # fmt: skip
+    return list(rows.values())
 
 
 def comparison() -> str:
