@@ -150,7 +150,7 @@ def test_explanations(folder, tmp_path):
     assert found["label"] == "yes"
     assert "bad" in run("explain", folder / "model", "--top", "3", "--html", tmp_path / "top.html")
     page = (tmp_path / "top.html").read_text()
-    assert "<td>bad</td>" in page and "<td>good</td>" in page
+    assert "<bdi>bad</bdi>" in page and "<bdi>good</bdi>" in page
     listed = run("explain", folder / "model", "Good good film1", "--top", "1").splitlines()[2:]
     assert listed[0].split()[1] == "good" and "other words" in listed[1]
     run("explain", folder / "model", status=2)
