@@ -94,8 +94,8 @@ class TextClassifier(ClassifierMixin, LinearText):
 
     Texts of a language without word vectors:
 
-    >>> texts = ["味道很好", "很好吃", "太难吃了", "不新鲜"] * 3
-    >>> TextClassifier().fit(texts, ["good", "good", "bad", "bad"] * 3).predict(["真好吃"])
+    >>> reviews = ["味道很好", "很好吃", "太难吃了", "不新鲜"] * 3
+    >>> TextClassifier().fit(reviews, ["good", "good", "bad", "bad"] * 3).predict(["真好吃"])
     array(['good'], dtype='<U4')
 
     Several labels a text:
