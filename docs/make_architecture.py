@@ -86,7 +86,7 @@ BY_HAND = (
     (
         "`serve`: model swap and supervision of workers",
         "a process manager such as gunicorn",
-        "no answer was wrong or lost in ten minutes of full load with 18 model swaps and 128 "
+        "no answer was wrong or lost in ten minutes of full load with 18 model swaps and 131 "
         "killed workers",
         "`results/serve/soak`",
     ),
