@@ -140,7 +140,8 @@ def train(given):
             row, near = trained(language, text, n_pieces, given)
             rows.append(row)
             shown[f"{language}, {row['vocabulary']}"] = near
-    finish("own_language", rows, summary=shown, save=given.save, name=given.name)
+    finish("own_language", rows, summary=shown, save=given.save, name=given.name,
+           title="Word vectors trained on German novels and Japanese books")  # fmt: skip
 
 
 def static_folder(texts, folder: Path):
@@ -186,7 +187,8 @@ def static(given):
                     ),
                 }
             )
-    finish("own_language", rows, summary={}, save=given.save, name=given.name)
+    finish("own_language", rows, summary={}, save=given.save, name=given.name,
+           title="A folder of model2vec opened by both programs")  # fmt: skip
 
 
 def main():
