@@ -89,6 +89,7 @@ ELSEWHERE = {
     "../benchmarks/README.md": "measured.md",
     "../src/pacsent/models/english/README.md": "card.md",
     "sentences/README.md": "sentences-card.md",
+    "../src/pacsent/models/english/sentences/README.md": "sentences-card.md",
     "../CHANGELOG.md": "changes.md",
     "../CONTRIBUTING.md": "contributing.md",
     "../examples": "gallery/index.rst",

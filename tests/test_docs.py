@@ -165,6 +165,16 @@ def gallery():
     return sorted((ROOT / "examples" / "gallery").glob("plot_*.py"))
 
 
+@pytest.mark.parametrize("name", ["guide.md", "contributors.md"])
+def test_a_page_of_contents_links_every_page_of_its_hidden_toctrees(name):
+    text = (ROOT / "docs" / name).read_text()
+    listed = re.findall(r"^([a-z-]+)$", text, re.M)
+    shown = [page.removesuffix(".md") for page in re.findall(r"^- .*?\]\(([^)]+)\)", text, re.M)]
+    elsewhere = re.findall(r'"(\S+)\.md": "(\S+)\.md"', (ROOT / "docs/conf.py").read_text())
+    assert [dict(elsewhere).get(page, page) for page in shown] == listed
+    assert text.count(":hidden:") == text.count("{toctree}")
+
+
 def test_the_gallery_has_its_pictures():
     """They run when the site is built; here: that each draws something and imports what exists."""
     assert len(gallery()) >= 12

@@ -155,6 +155,7 @@ def test_a_kernel_that_was_compiled_before_is_loaded(tmp_path):
     assert said == [["False", "0"], ["False", "1"], ["True", "1"]]
 
 
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="plain Python")
 def test_the_second_process_compiles_what_the_first_ran_as_plain_python(tmp_path):
     code = (
         "from pacsent._kernels import compiling\n"
