@@ -85,7 +85,7 @@ def scan(Q, X, start, gone, slack, values, rows):
                 _offer(Q[i], X[j], start + j, values[i], rows[i])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def add_postings(rows, counts, norms, weight, scores):
     """scores[rows] += weight * counts / (counts + norms[rows]), in place: one word of BM25."""
     for j in range(rows.size):

@@ -769,9 +769,10 @@ def _by_owner(scores, owners) -> tuple[np.ndarray, np.ndarray]:
 
 def _best_rows(scores, owners, k) -> np.ndarray:
     """The rows of the k largest scores of different owners, best first, the earlier of equals."""
-    best, rows = _by_owner(scores, owners)
+    best, rows = (scores, None) if owners is None else _by_owner(scores, owners)
     values, at = np.full(min(k, best.size), -np.inf), np.full(min(k, best.size), -1)
     if values.size:
         keep_largest(best, np.empty(0, bool), values, at)
     at = at[np.lexsort((at, -values))]
-    return rows[at[at >= 0]]
+    at = at[at >= 0]
+    return at if rows is None else rows[at]
