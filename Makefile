@@ -15,6 +15,9 @@ TEST_PROCESSES ?= 2
 PYTEST  = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 FAST   := not slow and not compile and not extra and not benchmark and not gpu
 
+# Empty: the tests start hundreds of processes, and none should compile the sources again.
+export PYTHONDONTWRITEBYTECODE =
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test check test-rest test-all test-extras test-benchmarks test-gpu test-browser fuzz hostile bench pages docs docs-open dist format clean
 
