@@ -1,8 +1,11 @@
+import os
+
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
+from pacsent._kernels.coordinate_descent import epoch
 from pacsent.maths.sparse_regressions import log_ratios, solve
 
 
@@ -34,6 +37,17 @@ def test_solutions_reach_the_optimum_of_scikit_learn(C, slack):
         mine = found.sparse_weights[:, c], found.dense_weights[:, c], found.intercepts[c]
         optimum = objective(X, E, signs, C, d, *right)
         assert objective(X, E, signs, C, d, *mine) <= optimum * (1 + slack)
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="plain Python")
+def test_one_compiled_kernel_solves_every_problem():
+    X, E, signs = problem()
+    before = set(epoch.signatures)
+    for dense in (E, E[:, :0], np.zeros((120, 0), np.float32)):
+        solve(X, np.ascontiguousarray(dense), signs, [1.0], [1.0], max_epochs=1)
+        solve(X, np.ascontiguousarray(dense), signs, np.ones(9), np.ones(9), max_epochs=1)
+        solve(X, np.ascontiguousarray(dense), signs, [1.0], [1.0], squared=True, max_epochs=1)
+    assert len(set(epoch.signatures) - before) <= 1
 
 
 def test_texts_of_weight_zero_do_not_count():

@@ -12,7 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from pacsent._kernels.coordinate_descent import LANES, epoch, ridge_epoch
+from pacsent._kernels.coordinate_descent import (
+    DUAL,
+    LANES,
+    LOGIT,
+    MOVED,
+    N_WORK,
+    SIGN,
+    SQUARES,
+    VARIANCES,
+    C,
+    epoch,
+)
 
 _RAREST = 0.02  # share of texts below which a label is not solved more tightly
 
@@ -65,54 +76,48 @@ def solve(
     """
     n, n_features = X.shape
     padded = _padding(len(Cs))
-    n_columns = padded.size
-    weights = np.ones(n) if text_weights is None else text_weights
-    texts = (
-        np.asarray(labels, np.float32) if squared else _positives(labels, positive, padded),
-        np.asarray(weights, np.float32),
-        np.zeros(n, np.int32) if folds is None else np.asarray(folds, np.int32),
-    )
-    left_out = np.full(len(Cs), -1) if left_out is None else left_out
-    columns = (
-        np.asarray(Cs, np.float32)[padded],
-        np.asarray(dense_scales, np.float32)[padded] ** 2,
-        np.asarray(left_out, np.int32)[padded],
-        np.float32(1.0),
-    )
-    W = np.zeros((n_features, n_columns), np.float32)
-    V = np.zeros((E.shape[1], n_columns), np.float32)
-    b = np.zeros(n_columns, np.float32)
-    dual = np.zeros((n, n_columns), np.float32)
+    weights = np.ones(n) if text_weights is None else np.asarray(text_weights)
+    order = np.flatnonzero(weights > 0)
+    data = X.data.astype(np.float32, copy=False)
+    work = np.zeros((N_WORK, padded.size), np.float32)
+    work[VARIANCES] = np.asarray(dense_scales)[padded] ** 2
+    cells = np.empty((n, 5, padded.size), np.float32)
+    cells[:, DUAL] = 0.0
     # begin at p = 1/2 would need the weights of that start: begin with next to nothing instead
-    logits = np.full((0 if squared else n, n_columns), -7.0, np.float32)
-    rows = X.indptr.astype(np.int64), X.indices, X.data.astype(np.float32, copy=False), E
-    order = np.flatnonzero(texts[1] > 0)
-    n_moving = order.size - (texts[2][order, None] == columns[2]).sum(axis=0)
+    cells[:, LOGIT] = -7.0
+    cells[:, C] = np.multiply.outer(weights, np.asarray(Cs)[padded])
+    if folds is not None and left_out is not None:
+        cells[:, C][np.equal.outer(folds, np.asarray(left_out)[padded])] = 0.0
+    cells[:, SIGN] = np.asarray(labels)[:, None] if squared else _signs(labels, positive, padded)
+    squares = sparse.csr_matrix((data * data, X.indices, X.indptr), X.shape) @ np.ones(n_features)
+    dense_squares = np.einsum("ij,ij->i", E, E)
+    cells[:, SQUARES] = 1.0 + squares[:, None] + np.outer(dense_squares, work[VARIANCES])
+    n_moving = (cells[order, C] > 0).sum(axis=0)
     if not squared and np.ndim(labels) == 2:
         # most texts have none of the rare labels and hardly move
-        n_moving = n_moving * np.clip(2 * texts[0][order].mean(axis=0), _RAREST, 1.0)
-    work, moved = np.zeros((8, n_columns), np.float32), np.zeros(n_columns)
+        n_moving = n_moving * np.clip(2 * (cells[order, SIGN] > 0).mean(axis=0), _RAREST, 1.0)
+    W = np.zeros((n_features + E.shape[1] + 1, padded.size), np.float32)
+    rows = X.indptr.astype(np.int64), X.indices, data, E
     rng = np.random.default_rng(0)
     n_epochs = 0
-    one_pass = ridge_epoch if squared else epoch
     while n_epochs < max_epochs:
         n_epochs += 1
-        one_pass(rows, rng.permutation(order), texts, columns, (W, V, b, dual, logits), work, moved)
-        if (moved / np.maximum(n_moving, 1)).max() < tol:
+        epoch(*rows, rng.permutation(order), cells, W, work, squared)
+        if (work[MOVED] / np.maximum(n_moving, 1)).max() < tol:
             break
-    n_columns = len(Cs)
-    return Solutions(W[:, :n_columns], V[:, :n_columns], b[:n_columns], n_epochs)
+    W = W[:, : len(Cs)]
+    return Solutions(W[:n_features], W[n_features:-1], W[-1], n_epochs)
 
 
-def _positives(labels, positive, padded):
-    """Whether each text is positive in each column, (n, n_columns)."""
+def _signs(labels, positive, padded):
+    """+1 where a text is positive in a column, -1 elsewhere, (n, n_columns)."""
     labels = np.asarray(labels)
     if positive is None:
         found = np.broadcast_to((labels > 0)[:, None], (labels.size, padded.size))
     else:
         positive = np.asarray(positive, np.int64)[padded]
         found = labels[:, positive] if labels.ndim == 2 else labels[:, None] == positive
-    return np.ascontiguousarray(found, np.int8)
+    return np.where(found, np.float32(1.0), np.float32(-1.0))
 
 
 def _padding(n_columns):
