@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import warnings
+from importlib import import_module
 
 import click
 import numpy as np
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 
 from pacsent import WordVectors, make, save
 from pacsent.cli import cli
+from pacsent.cli.command_line import SUMMARIES
 
 
 def pacsent(*arguments, shell="", **how):
@@ -162,6 +164,41 @@ def test_help_has_the_families_in_the_order_of_the_flow():
         *families, "Labels", "Server and maps", "Benchmarks", "Models", "This machine",
     ]  # fmt: skip
     assert shown.index("  clean ") < shown.index("  fit ") < shown.index("  bound ")
+
+
+def test_the_summaries_of_all_files_are_those_of_the_commands():
+    for file, summaries in SUMMARIES.items():
+        module = import_module(f"pacsent.cli.{file}")
+        added = {
+            name: command for name, command in cli._commands.items()
+            if command.callback.__module__ == module.__name__
+        }  # fmt: skip
+        assert {name: one.get_short_help_str(1000) for name, one in added.items()} == summaries
+        assert list(added) == list(summaries)  # in the order of the file
+        assert not any(command.hidden for command in added.values())
+    assert set(cli._commands) == set(cli.commands)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files"),
+    [
+        (["--help"], set()),
+        (["--version"], set()),
+        (["embed", "--help"], {"embed_commands"}),
+        (["classify", "--help"], {"classify_commands", "label_command"}),
+        (["classify", "audit", "--help"], {"classify_commands", "label_command"}),
+    ],
+)
+def test_help_imports_no_file_but_that_of_its_command(arguments, files):
+    code = (
+        "import sys; from pacsent.cli import cli\n"
+        f"cli.main({arguments}, standalone_mode=False)\n"
+        "print('', *sys.modules, sep='\\n')\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = set(found.stdout.split())
+    assert not modules & {"numpy", "scipy", "sklearn", "numba", "rich"}
+    assert {file for file in SUMMARIES if f"pacsent.cli.{file}" in modules} == files
 
 
 @pytest.mark.parametrize("group", [[], ["classify"]])

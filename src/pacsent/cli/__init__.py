@@ -1,7 +1,7 @@
 """The command line: parse, call one library function, print.
 
-Results go to stdout, progress and warnings to stderr. Heavy modules are imported inside the
-commands, so that `pacsent --help` answers at once.
+Results go to stdout, progress and warnings to stderr. The file of a command is imported when the
+command is named, and heavy modules inside the commands, so that `pacsent --help` answers at once.
 """
 
 import os
@@ -10,19 +10,6 @@ import warnings
 
 import click
 
-from pacsent.cli import (  # noqa: F401  (each of these adds its commands)
-    bench_commands,
-    certificate_commands,
-    classify_commands,
-    doctor_command,
-    embed_commands,
-    label_command,
-    model_commands,
-    search_commands,
-    serve_commands,
-    teach_command,
-    word_commands,
-)
 from pacsent.cli.command_line import cli, end_on_sigterm, one_line_warning, status_of
 
 __all__ = ["cli", "main"]

@@ -34,7 +34,7 @@ from pacsent.cli.text_inputs import (
 )
 
 
-@cli.group(cls=type(cli))
+@cli.group()
 def classify():
     """Train and use text classifiers with error guarantees."""
 

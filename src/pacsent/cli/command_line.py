@@ -5,6 +5,8 @@ import re
 import select
 import signal
 import sys
+from collections.abc import MutableMapping
+from importlib import import_module
 
 import click
 
@@ -25,6 +27,52 @@ FAMILIES = {
     "model_commands": ("Models", "pacsent check english"),
     "doctor_command": ("This machine", "pacsent doctor"),
 }
+# the first sentence of each command's help, so that `pacsent --help` imports none of their files
+SUMMARIES = {
+    "word_commands": {
+        "clean": "Clean text files as the paper does.",
+        "train": "Train word vectors on TEXTS (Skip-gram).",
+        "words": "Show neighbours of each WORD, or score word vectors.",
+        "convert": "Convert word vectors from one format to another.",
+    },
+    "embed_commands": {
+        "fit": "Fit a METHOD for sentence vectors on TEXTS.",
+        "embed": "Turn TEXTS into sentence vectors.",
+    },
+    "search_commands": {
+        "index": "Index TEXTS by their vectors, for `pacsent search`.",
+        "search": "Find the texts of INDEX nearest to each QUERY.",
+        "certify-search": "Guarantee how often INDEX finds the right text.",
+        "rerank": "Order TEXTS by how well they answer QUERY.",
+        "clusters": "Group TEXTS by meaning and name the groups.",
+        "similar": "Compare texts of FIRST with the same rows of SECOND.",
+        "duplicates": "Find pairs of TEXTS that say the same.",
+        "export": "Write MODEL for sentence-transformers or model2vec.",
+        "push": "Upload MODEL to the Hugging Face hub as OWNER/NAME.",
+    },
+    "teach_command": {"teach": "Teach a static model to imitate an encoder on TEXTS."},
+    "certificate_commands": {
+        "bound": "Compute all PAC-Bayes bounds for given numbers.",
+        "certify": "Certify how well vectors recognise words that follow.",
+        "certify-predictions": "Certify how often the predictions in TABLE are right.",
+        "verify": "Check a CERTIFICATE, alone or with texts and model.",
+        "simulate": "Count how often certificates fail on generated text.",
+    },
+    "classify_commands": {"classify": "Train and use text classifiers with error guarantees."},
+    "label_command": {"label": "Label TEXTS until an error rate is certified."},
+    "serve_commands": {
+        "serve": "Serve MODEL over HTTP.",
+        "map": "Draw a map of TEXTS by the vectors of MODEL.",
+    },
+    "bench_commands": {
+        "evaluate": "Score vectors on DATASET by the paper's protocol.",
+        "reproduce": "Run the paper's experiments again.",
+        "demo": "Show everything on passages of thirty books.",
+    },
+    "model_commands": {"check": "Check the checksums of a saved MODEL."},
+    "doctor_command": {"doctor": "Report what this machine has and what is slow on it."},
+}
+_ALSO = {"classify": "label_command"}  # which holds two of its commands
 
 
 class Mistake(click.ClickException):
@@ -88,14 +136,17 @@ class _Group(click.Group):
     def list_commands(self, context):
         return [name for names in self.families().values() for name in names]
 
+    def summary(self, name: str, limit: int) -> str:
+        """The help of a command in at most `limit` characters."""
+        return self.commands[name].get_short_help_str(limit)
+
     def format_commands(self, context, formatter):
-        width = max(len(name) for name in self.commands)
-        limit = formatter.width - 6 - width
-        for title, names in self.families().items():
+        families = self.families()
+        width = max(len(name) for names in families.values() for name in names)
+        for title, names in families.items():
             rows = [
-                (name.ljust(width), self.commands[name].get_short_help_str(limit))
+                (name.ljust(width), self.summary(name, formatter.width - 6 - width))
                 for name in names
-                if not self.commands[name].hidden
             ]
             with formatter.section(title):
                 formatter.write_dl(rows)
@@ -103,8 +154,40 @@ class _Group(click.Group):
                     formatter.write_text(f"$ {dict(FAMILIES.values())[title]}")
 
 
+class _AllCommands(_Group):
+    """The commands of every file, imported when they are needed."""
+
+    group_class = _Group
+
+    def add_command(self, cmd, name=None):
+        self._commands[name or cmd.name] = cmd
+
+    def families(self) -> dict[str, list[str]]:
+        return {title: list(SUMMARIES[file]) for file, (title, _) in FAMILIES.items()}
+
+    def get_command(self, context, name):
+        for file, summaries in SUMMARIES.items():
+            if name in summaries or _ALSO.get(name) == file:
+                import_module(f"pacsent.cli.{file}")
+        return self._commands.get(name)
+
+    @property
+    def commands(self) -> MutableMapping[str, click.Command]:
+        """Name -> command, all imported."""
+        names = [name for summaries in SUMMARIES.values() for name in summaries]
+        return {name: self.get_command(None, name) for name in names}
+
+    @commands.setter
+    def commands(self, commands):
+        self._commands = commands
+
+    def summary(self, name: str, limit: int) -> str:
+        [text] = [summaries[name] for summaries in SUMMARIES.values() if name in summaries]
+        return click.Command(None, help=text).get_short_help_str(limit)
+
+
 @click.group(
-    cls=_Group,
+    cls=_AllCommands,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 100,
@@ -311,8 +394,9 @@ def in_shell_words(message: str) -> str:
     if context is None:
         return message
     own = _flags(context.command)
-    inner = getattr(cli.commands.get("classify"), "commands", {})
-    every = _flags(*cli.commands.values(), *inner.values()) | own
+    commands = cli.commands
+    inner = getattr(commands["classify"], "commands", {})
+    every = _flags(*commands.values(), *inner.values()) | own
 
     def option(match):
         name, value = match["name"], match["value"]
