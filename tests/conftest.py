@@ -10,12 +10,14 @@ import os
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
 os.environ.setdefault("PACSENT_COMPILE", "1")  # small inputs too: see tests/test_small_work.py
-
+# Before NumPy is imported: two processes on two cores, whose threads wait for each other in loops,
+# take three times the processor time.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
 
 collect_ignore = ["reference"]  # slow or literal versions that tests compare with
 
@@ -107,12 +109,16 @@ def golden():
 
 @pytest.fixture
 def rng():
+    import numpy as np
+
     return np.random.default_rng(0)
 
 
 @pytest.fixture(scope="session")
 def toy_word_vectors():
     """Three words and a zero vector, two dimensions, written out."""
+    import numpy as np
+
     from pacsent import Vocabulary, WordVectors
 
     vocabulary = Vocabulary(["film", "good", "quiet", "nil"], [40, 30, 20, 10])

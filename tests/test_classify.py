@@ -309,6 +309,7 @@ def chapters(seed, n=30, n_books=4):
     return texts, labels, books
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [8, 30])
 def test_groups_make_it_lean_on_what_other_groups_share(words, n):
     texts, labels, books = chapters(0, n)
@@ -751,6 +752,7 @@ def test_pages_are_readable_in_both_colour_schemes_and_escape_texts(words):
     assert listing.count("<h2") == 2 and classifier.top_features("bad", 1)[0][0] in listing
 
 
+@pytest.mark.slow
 def test_a_long_text_is_explained_in_time_that_grows_with_its_length(words):
     classifier = TextClassifier(words).fit(*reviews(60))
     found = classifier.explain("good film é " * 30_000)

@@ -160,6 +160,7 @@ class TestChoices:
         with pytest.raises(ValueError, match=r"bound must be .* computed from its parts"):
             unpaid.verify()
 
+    @pytest.mark.slow
     def test_the_best_of_many_seeds_needs_a_union_bound(self):
         """Thirty rules that differ by chance alone, forty times."""
         rng = np.random.default_rng(0)
@@ -431,15 +432,18 @@ class TestRefusals:
 
 
 class TestGuarantee:
+    @pytest.mark.slow
     @pytest.mark.parametrize("setting", simulation.SETTINGS)
     def test_it_holds(self, setting):
         coverage = simulation.simulate("continuation", setting, 15)
         assert coverage.n_violations <= 3  # one in 180 runs would exceed that
         assert 0 < coverage.mean_gap < 0.05
 
+    @pytest.mark.slow
     def test_where_words_come_in_bursts_and_topics_drift_kind_a_fails(self):
         assert simulation.simulate("A", "drift", 10).n_violations >= 8
 
+    @pytest.mark.slow
     def test_calibrating_on_certified_documents_is_noticed(self, monkeypatch):
         """A mutation: the rule is fitted on what is certified."""
         drawn = simulation._Continuing.__init__

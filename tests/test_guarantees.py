@@ -205,6 +205,7 @@ def _by_record(classifier, drawn):
     return min(e for e in ROUND_ERRORS if e >= min(observed, 0.5)), threshold
 
 
+@pytest.mark.slow
 def test_the_error_chosen_by_default_is_kept():
     found = default_error_violations(np.random.default_rng(11), _by_default)
     assert found <= allowed(REPLICATES // 8)
@@ -264,6 +265,7 @@ def test_a_stream_of_the_same_kind_raises_few_alarms(labelled):
     assert stream_alarms(np.random.default_rng(7), labelled, 500) <= allowed(500)
 
 
+@pytest.mark.slow
 def test_a_watcher_whose_calibration_texts_were_fitted_is_noticed():
     assert stream_alarms(np.random.default_rng(7), True, 60, twice=True) > allowed(60)
 
@@ -425,6 +427,7 @@ def test_the_same_kind_of_text_raises_no_alarm_and_another_does():
         check_exchangeable(old[:10], new)
 
 
+@pytest.mark.slow
 def test_false_alarms_of_the_test_are_as_rare_as_guaranteed():
     pool = texts_of(120, 8)[0]
     rng = np.random.default_rng(9)
@@ -656,7 +659,9 @@ def test_a_watcher_reads_generators_and_tables_once(fitted):
 # ---- copies among the texts that are fitted ------------------------------------------------------
 
 
-@pytest.mark.parametrize("selection", ["auto", "folds", "evidence"])
+@pytest.mark.parametrize(
+    "selection", ["auto", *(pytest.param(s, marks=pytest.mark.slow) for s in ("folds", "evidence"))]
+)
 def test_copies_do_not_make_probabilities_overconfident(selection):
     (texts, labels), (new, _) = texts_of(200, 0), texts_of(200, 1)
     once, thrice = (

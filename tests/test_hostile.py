@@ -25,6 +25,7 @@ def test_every_public_function_that_takes_texts_is_in_the_table():
     assert not known - found, "they are gone: remove them from tests/hostile/text_inputs.py"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("part", "every"), [("python", 37), ("server", 19)])
 def test_wrong_calls_are_refused_in_one_line_or_give_the_right_answer(part, every):
     done = subprocess.run(  # a process of its own, whose threads cannot disturb the children

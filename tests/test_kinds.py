@@ -41,12 +41,17 @@ def kinds():
     }
 
 
+FAST = {"phrases of the same few words", "one long text among short ones"}
+
+
 def blas_threads():
     return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("kind", kinds())
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=[pytest.mark.slow] * (k not in FAST)) for k in kinds()]
+)
 def test_a_text_has_one_finite_vector_alone_among_others_and_again(words, name, kind):
     X = kinds()[kind]
     vectorizer = make(name, words).fit(X)

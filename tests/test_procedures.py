@@ -80,6 +80,7 @@ def abstaining(rng, n_runs, one_start=False, n=300, error=0.1):
     return np.mean(covered), broken
 
 
+@pytest.mark.slow
 def test_planned_thresholds_hold_and_cover_more_than_one_start():
     coverage, broken = abstaining(np.random.default_rng(2), 200)
     before, _ = abstaining(np.random.default_rng(2), 200, one_start=True)
@@ -122,6 +123,7 @@ def coin_violations(rng, n_coins, truth=0.1, n=60, runs=3000):
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_coins", [1, 2])
 def test_randomised_limits_fail_as_often_as_allowed_and_a_second_draw_is_noticed(n_coins):
     count = coin_violations(np.random.default_rng(5), n_coins)
@@ -203,12 +205,14 @@ def class_violations(seed, after=False):
     return counts, np.mean(reached)
 
 
+@pytest.mark.slow
 def test_precision_and_recall_of_a_class_hold():
     counts, reached = class_violations(8)
     assert (counts <= allowed(300)).all()
     assert reached > 0.2
 
 
+@pytest.mark.slow
 def test_thresholds_read_off_the_calibration_texts_are_noticed():
     counts, _ = class_violations(8, after=True)
     assert (counts > allowed(300)).all()
@@ -262,6 +266,7 @@ def missed_by_cross_sets(n_folds, n=45, runs=40, forgotten=False):
     return np.mean(missed), sets.miss_bound(0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_folds", [5, 45])
 def test_cross_sets_miss_about_the_error_and_less_than_their_bound(n_folds):
     missed, bound = missed_by_cross_sets(n_folds, runs=40 if n_folds == 5 else 6)
@@ -269,6 +274,7 @@ def test_cross_sets_miss_about_the_error_and_less_than_their_bound(n_folds):
     assert bound == pytest.approx(0.4 if n_folds == 45 else 2 * (0.2 * 46 + 4) / 50)
 
 
+@pytest.mark.slow
 def test_texts_judged_by_models_that_were_fitted_on_them_are_noticed():
     missed, _ = missed_by_cross_sets(5, forgotten=True)
     assert missed > 0.4
@@ -313,6 +319,7 @@ def test_probabilities_of_several_temperatures_are_averaged():
     )
 
 
+@pytest.mark.slow
 def test_averaging_over_temperatures_loses_less_with_few_labels():
     rng = np.random.default_rng(11)
     new, y = decisions(rng, 20_000)
@@ -383,6 +390,7 @@ def test_rows_left_out_are_as_long_as_new_texts():
     assert 0.85 < np.std(longer) / spread < 1.2 and np.std(learnt) / spread < 0.75
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_coins", "most"), [(1, 0.062), (5, 1.0)])
 def test_randomised_tests_pass_as_often_as_allowed_and_a_second_coin_is_noticed(n_coins, most):
     rng = np.random.default_rng(0)

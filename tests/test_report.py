@@ -96,6 +96,12 @@ def written(tmp_path_factory):
     return report.write(some_results(), tmp_path_factory.mktemp("report"))
 
 
+@pytest.fixture
+def no_plots(monkeypatch):
+    """For tests of the page alone: the figures for papers take seconds."""
+    monkeypatch.setattr(report, "plots", lambda charts, folder: None)
+
+
 def test_a_certificate_is_rounded_up(results):
     results[-1]["risk_bound"] = 0.41001
     _, (row,) = report.certificate_rows(results)
@@ -181,7 +187,7 @@ def test_best_of_few_test_texts_is_not_alone_in_bold(results):
 
 
 @pytest.mark.slow
-def test_columns_that_say_the_same_in_every_row_are_said_once(results, tmp_path):
+def test_columns_that_say_the_same_in_every_row_are_said_once(results, tmp_path, no_plots):
     results.append({**results[-1], "label": "PB-neg", "risk_bound": 0.42})
     page = report.write(results, tmp_path).read_text()
     assert "In every row: dataset generated text, true risk 0.4000, kind A, KL 3.0" in page
@@ -195,7 +201,7 @@ def test_the_page_shows_the_difference_to_the_paper(written):
     assert "rgba(var(--down)" in page and "rgba(var(--up)" in page
 
 
-def test_names_and_texts_from_data_are_escaped(results, tmp_path):
+def test_names_and_texts_from_data_are_escaped(results, tmp_path, no_plots):
     names = ["<b>x</b>", "<!--<script>", "</script><script>alert(1)"]
     [placed] = [r for r in results if r["kind"] == "map"]
     results = [*results[:2], placed]
