@@ -9,6 +9,7 @@ import pytest
 
 from pacsent import progress
 from pacsent._kernels import compiling, small_work
+from pacsent._kernels import ngram_kernels as kernels
 from pacsent._kernels.patience import Patience
 from pacsent.classify import near_duplicates, ngrams
 from pacsent.words import Vocabulary
@@ -99,6 +100,24 @@ def test_ngrams_and_near_duplicates_are_the_same(patient, texts):
 
     for one, other in zip(*both(patient, found)):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="kernels are the Python")
+@pytest.mark.parametrize("marks", ["", "!?", "'"])
+def test_tokens_of_any_bytes_are_those_of_the_kernel(marks):
+    rng = np.random.default_rng(0)
+    some = np.frombuffer("aZ' !\u0e01\u1000\u3042\u4e00\u8a9e\xe9_0'".encode(), np.uint8)
+    with np.errstate(over="ignore"):
+        for n in [0, 1, 2, 3, *[40] * 200]:
+            data = np.where(rng.random(n) < 0.9, rng.choice(some, n), rng.integers(0, 256, n))
+            results = []
+            for tokens in (kernels.hash_tokens.py_func, kernels._tokens_of_few):
+                hashes, spans = np.zeros(n + 2, np.uint64), np.zeros((n + 2, 2), np.int64)
+                kinds = ngrams.byte_kinds(marks)
+                n_tokens = tokens(data.astype(np.uint8), n // 4, n, kinds, hashes, spans)
+                results.append([n_tokens, hashes[:n_tokens], spans[:n_tokens]])
+            for one, other in zip(*results):
+                np.testing.assert_array_equal(one, other)
 
 
 def test_patience_ends(monkeypatch):

@@ -24,18 +24,22 @@ from pacsent._kernels.patience import Patience
 from pacsent.progress import COMPILING
 
 _STEPS = 300_000  # of plain Python, about half a second
+_TWINS: dict = {}  # kernel -> its twin
 
 
-def njit(function=None, *, work=None, **options):
+def njit(function=None, *, work=None, twin=None, **options):
     """As `numba.njit`; with `cache=True` the code is kept where it can be.
 
     work(*arguments) is about how many steps a call takes: the first ones run as plain Python
     (`patience`), but only in the first process on a machine that needs the kernel: the second one
     compiles it, and all later ones find it kept. Only for kernels that no other kernel calls, and
-    whose results are the same to the last bit.
+    whose results are the same to the last bit. A kernel that those call may have a `twin`, a
+    function in Python that does the same faster than the kernel's own source would.
     """
     if function is None:
-        return lambda function: njit(function, work=work, **options)
+        return lambda function: njit(function, work=work, twin=twin, **options)
+    if twin is not None:
+        _TWINS[function] = twin
     kept = options.pop("cache", False)
     compiled = numba.njit(no_cfunc_wrapper=True, **options)(function)  # not called from C
     if not hasattr(compiled, "enable_caching"):  # NUMBA_DISABLE_JIT: a plain function
@@ -86,6 +90,8 @@ def _is_first(compiled) -> bool:
 def _plain(compiled):
     """A kernel as a plain function that calls the plain functions of other kernels."""
     function = compiled.py_func
+    if function in _TWINS:
+        return _TWINS[function]
     called = {name: function.__globals__.get(name) for name in function.__code__.co_names}
     kernels = {name: _plain(other) for name, other in called.items() if hasattr(other, "py_func")}
     return FunctionType(function.__code__, function.__globals__ | kernels, function.__name__)

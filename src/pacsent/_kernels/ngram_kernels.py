@@ -9,6 +9,9 @@ power of two, open addressing with linear probing; what belongs to a key stands 
 place of other arrays.
 """
 
+import re
+from functools import cache, lru_cache
+
 import numpy as np
 
 from pacsent._kernels.compiling import njit
@@ -60,7 +63,39 @@ def _is_whole(data, i, stop):
     return lead == 0xE1 and (0x80 <= next_ <= 0x82 or 0x9E <= next_ <= 0x9F)
 
 
-@njit(cache=True, nogil=True)
+def _tokens_of_few(data, start, stop, kinds, hashes, spans):
+    """`hash_tokens` by a regular expression; every word is hashed once."""
+    found = list(_token(kinds.tobytes()).finditer(data[start:stop].tobytes()))
+    n = len(found) + 1
+    words = [one[0].lower() if one["run"] else one[0] for one in found]
+    hashes[0], hashes[1:n] = EDGE, [_word_hash(word) for word in words]
+    spans[0], spans[1:n] = start, [one.span() for one in found] or 0
+    spans[1:n] += start
+    return n if found else 0
+
+
+@cache
+def _token(kinds):
+    """A pattern of the tokens of `hash_tokens`."""
+    word, mark = (
+        b"[" + b"".join(b"\\x%02x" % byte for byte in range(256) if kinds[byte] == kind) + b"]"
+        for kind in (WORD, MARK)
+    )
+    mark = mark if MARK in kinds else b"(?!)"
+    whole = rb"(?:[\xe4-\xe9].|\xe3[\x00-\x84\x90-\xff]|\xe0[\xb8-\xbb]|\xe1[\x80-\x82\x9e\x9f])."
+    run = b"(?!%b)%b(?:(?!%b)%b|'(?=%b))*" % (whole, word, whole, word, word)
+    return re.compile(b"%b|(?=%b)%b|(?P<run>%b)" % (mark, word, whole, run), re.DOTALL)
+
+
+@lru_cache(1 << 16)
+def _word_hash(word):
+    h = int(FNV_START)
+    for byte in word:
+        h = (h ^ byte) * int(FNV_PRIME) & 0xFFFFFFFFFFFFFFFF
+    return _mixed.py_func(np.uint64(h))
+
+
+@njit(cache=True, nogil=True, twin=_tokens_of_few)
 def hash_tokens(data, start, stop, kinds, hashes, spans):
     """Hashes and places of the tokens of data[start:stop], in place; their number.
 
