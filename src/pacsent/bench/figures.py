@@ -4,6 +4,7 @@ import importlib.util
 import math
 import os
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,6 +43,7 @@ def interval(result: dict) -> tuple[float, float]:
     return (centre - width) / (1 + z * z / n), (centre + width) / (1 + z * z / n)
 
 
+@cache
 def bundle() -> str:
     """The runtime that draws the figures, to be put into a page."""
     import vl_convert
