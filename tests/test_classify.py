@@ -664,17 +664,21 @@ ALPHABETS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("alphabet", ALPHABETS)
-@pytest.mark.parametrize("normalise", ["paper", "unicode", str.split])
-def test_explanations_of_random_texts_add_up(words, alphabet, normalise):
-    rng = np.random.default_rng(0)
+@pytest.fixture(scope="module", params=["paper", "unicode", str.split])
+def normalising(words, request):
+    """A classifier whose words are normalised in one of these ways."""
     names = [*words.vocabulary.words, "It", "é", "日", "ß", "isn't"]
-    table = rng.normal(size=(len(names), 8)).astype(np.float32)
-    vectors = WordVectors(Vocabulary(names, normalise=normalise), table, table)
+    table = np.random.default_rng(0).normal(size=(len(names), 8)).astype(np.float32)
+    vectors = WordVectors(Vocabulary(names, normalise=request.param), table, table)
     texts, labels = reviews(60)
-    classifier = TextClassifier(vectors).fit(
+    return TextClassifier(vectors).fit(
         [*texts, "It it İ é ß Ω", "It 日 é"], [*labels, "good", "bad"]
     )
+
+
+@pytest.mark.parametrize("alphabet", ALPHABETS)
+def test_explanations_of_random_texts_add_up(normalising, alphabet):
+    rng, classifier = np.random.default_rng(0), normalising
     coef = classifier.coef_dense_[:, 0].astype(float)
     for _ in range(20):
         text = random_text(rng, ALPHABETS[alphabet])
