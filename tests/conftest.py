@@ -44,9 +44,8 @@ MAY_SKIP = {
 # processes seldom compile the same.
 LONGEST_FIRST = [
     "test_sklearn_api.py", "test_report.py", "test_skipgram.py", "test_fuzz.py", "test_serve.py",
-    "test_guarantees.py", "test_classify.py", "test_hostile.py", "test_negative_sampling.py",
-    "test_kinds.py", "test_certificates.py", "test_procedures.py", "test_cli_classify.py",
-    "test_continuation.py",
+    "test_classify.py", "test_guarantees.py", "test_negative_sampling.py", "test_kinds.py",
+    "test_external_encoders.py", "test_cli_json.py", "test_cli_classify.py", "test_certificates.py",
 ]  # fmt: skip
 
 
