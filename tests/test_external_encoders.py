@@ -95,14 +95,17 @@ def test_a_classifier_takes_any_encoder(encoder, tmp_path):
     texts = [f"{word} {n}" for n in range(15) for word in ("zebra", "ghost")]
     classifier = TextClassifier(encoder, n_jobs=1).fit(texts, ["z", "g"] * 15)
     assert classifier.predict(["zebras", "ghostly"]).tolist() == ["z", "g"]  # by their letters
-    assert TextClassifier(None, n_jobs=1).fit(texts, ["z", "g"] * 15).predict_proba(["zebras"])[
-        0, 0
-    ] == pytest.approx(0.5, abs=0.1)  # without the encoder they are unknown words
     pacsent.save(classifier, tmp_path / "model")
     opened = pacsent.load(tmp_path / "model", encoder=letters)
     np.testing.assert_allclose(
         opened.predict_proba(["zebras"]), classifier.predict_proba(["zebras"]), rtol=1e-5
     )
+
+
+def test_without_an_encoder_words_of_the_same_letters_are_unknown():
+    texts = [f"{word} {n}" for n in range(15) for word in ("zebra", "ghost")]
+    classifier = TextClassifier(None, n_jobs=1).fit(texts, ["z", "g"] * 15)
+    assert classifier.predict_proba(["zebras"])[0, 0] == pytest.approx(0.5, abs=0.1)
 
 
 class TestSaving:

@@ -212,6 +212,7 @@ def risks():
     }
 
 
+@pytest.mark.slow
 def test_thresholds_keep_their_error_and_plugging_in_does_not(risks):
     """60 calibration sets; the negative control takes the threshold that looks right."""
     delta, error, n_sets, answered = 0.2, {"missed": 0.2, "wrong": 0.3}, 60, 0
