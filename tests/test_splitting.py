@@ -102,6 +102,7 @@ def certified(texts, labels, seed):
     return model.fit(texts, labels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["one word changed", "copies"])
 def test_every_text_twice_does_not_break_the_bound(how):
     """The classifier learns texts by heart; on new ones it is a coin for most."""
