@@ -7,16 +7,16 @@
 Both trees do the same jobs through the same public names, with all cores unless it is said: train
 Skip-gram on two million words of enwik8 (300 numbers, one epoch, the vocabulary counted too),
 encode 10,000 texts of IMDb and the sentences of SUBJ by averages (float32), solve PB-neg of 3,000
-documents of 20news, and w-PB-neg of 5,000 texts of IMDb. On invented texts, in words of the English
-model: a table of 20,000 rows to Parquet, from CSV and from Parquet, on one core; a TextClassifier
-fitted on 3,000 texts and its answers to 10,000; the grid of 9 penalties, 5 folds and 5 classes on
-3,000 vectors; and requests of one text to the server, one after the other. With --invented all
-texts are, so that no data is needed. A tree runs a job once to compile, then `--repeat` times; the
-best of all rounds counts. Nothing else should run meanwhile; where others use the machine too,
-`--processor-time` counts the seconds of all threads of the process instead of those on the clock.
-Without --before this tree is measured alone. Features of the processor are hidden from both trees
-as benchmarks/train.py says, for example with NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES=+neon on
-ARM.
+documents of 20news and of 4,096 sentences of SUBJ, and w-PB-neg of 5,000 texts of IMDb. On invented
+texts, in words of the English model: a table of 20,000 rows to Parquet, from CSV and from Parquet,
+on one core; a TextClassifier fitted on 3,000 texts and its answers to 10,000; the grid of 9
+penalties, 5 folds and 5 classes on 3,000 vectors; and requests of one text to the server, one after
+the other. With --invented all texts are, so that no data is needed. A tree runs a job once to
+compile, then `--repeat` times; the best of all rounds counts. Nothing else should run meanwhile;
+where others use the machine too, `--processor-time` counts the seconds of all threads of the
+process instead of those on the clock. Without --before this tree is measured alone. Features of the
+processor are hidden from both trees as benchmarks/train.py says, for example with
+NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES=+neon on ARM.
 """
 
 import json
@@ -58,6 +58,13 @@ if data:
 solver = make("PB-neg", words, random_state=0).fit(train)
 few, all_ = (lambda: solver.transform(texts[:100])), (lambda: solver.transform(texts))
 units = len(texts)
+""",
+    "PB-neg of short texts, texts/s": """
+texts = [*real("subj").train_texts, *real("subj").test_texts] if data else [
+    text[:130] for text in invented(5000)]
+solver = make("PB-neg", words, random_state=0, on_empty="ignore").fit(texts)
+few, all_ = (lambda: solver.transform(texts[:1024])), (lambda: solver.transform(texts[:4096]))
+units = len(texts[:4096])
 """,
     "w-PB-neg, texts/s": """
 texts = real("imdb").train_texts[::5] if data else invented(2000)

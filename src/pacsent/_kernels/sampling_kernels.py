@@ -159,26 +159,52 @@ def _sigmoid32(x):
     return _F(1.0) / (_F(1.0) + p * np.int32(whole << np.int32(23)).view(np.float32))
 
 
-@njit(**_FLAGS)
-def _small_variance32(scores, shifts, v, f1, f2):
-    """f1, f2 = gaussian_logistic(scores + shifts, 2 * v)[1:] for v <= 0.1, in place.
+@njit(inline="always", **_FLAGS)
+def _at_small_variance32(score, v):
+    """(f1, f2) of gaussian_logistic(score, 2 * v) for v <= 0.1.
 
     Taylor: E g(a + sqrt(2v) Z) = g + v g^(2) + v^2/2 g^(4) + v^3/6 g^(6) + ...
     """
+    x = _sigmoid32(score)
+    p = x * (_F(1.0) - x)
+    q = p * (_F(1.0) - x - x)
+    # sigmoid^(n) = p gn for odd n, q gn for even n
+    g3 = _F(1.0) - _F(6.0) * p
+    g4 = _F(1.0) - _F(12.0) * p
+    g5 = _F(1.0) + p * (_F(-30.0) + _F(120.0) * p)
+    g6 = _F(1.0) + p * (_F(-60.0) + _F(360.0) * p)
+    g7 = _F(1.0) + p * (_F(-126.0) + p * (_F(1680.0) - _F(5040.0) * p))
+    v2 = v * _F(0.5)
+    v3 = v * _F(0.33333334)
+    f1 = x + v * q * (_F(1.0) + v2 * (g4 + v3 * g6))
+    return f1, p * (_F(1.0) + v * (g3 + v2 * (g5 + v3 * g7)))
+
+
+@njit(inline="always", **_FLAGS)
+def _at_fit32(score, t, scale, c):
+    """(f1, f2) of gaussian_logistic(score, v) by one of `logistic.sigmoid_fits`, t as there."""
+    x = _sigmoid32(scale * score)
+    p = x * (_F(1.0) - x)
+    y = _F(4.0) * p
+    g = _F(0.0)
+    slope = _F(0.0)
+    for k in range(6, -1, -1):
+        term = c[k, 4]
+        term = term * t + c[k, 3]
+        term = term * t + c[k, 2]
+        term = term * t + c[k, 1]
+        term = term * t + c[k, 0]
+        slope = slope * y + g
+        g = g * y + term
+    bend = (_F(1.0) - _F(6.0) * p) * g + y * (_F(1.0) - y) * slope
+    return x + p * (_F(1.0) - x - x) * g, scale * p * (_F(1.0) + bend)
+
+
+@njit(**_FLAGS)
+def _small_variance32(scores, shifts, v, f1, f2):
+    """f1, f2 = gaussian_logistic(scores + shifts, 2 * v)[1:] for v <= 0.1, in place."""
     for i in range(scores.size):
-        x = _sigmoid32(scores[i] + shifts[i])
-        p = x * (_F(1.0) - x)
-        q = p * (_F(1.0) - x - x)
-        # sigmoid^(n) = p gn for odd n, q gn for even n
-        g3 = _F(1.0) - _F(6.0) * p
-        g4 = _F(1.0) - _F(12.0) * p
-        g5 = _F(1.0) + p * (_F(-30.0) + _F(120.0) * p)
-        g6 = _F(1.0) + p * (_F(-60.0) + _F(360.0) * p)
-        g7 = _F(1.0) + p * (_F(-126.0) + p * (_F(1680.0) - _F(5040.0) * p))
-        v2 = v[i] * _F(0.5)
-        v3 = v[i] * _F(0.33333334)
-        f1[i] = x + v[i] * q * (_F(1.0) + v2 * (g4 + v3 * g6))
-        f2[i] = p * (_F(1.0) + v[i] * (g3 + v2 * (g5 + v3 * g7)))
+        f1[i], f2[i] = _at_small_variance32(scores[i] + shifts[i], v[i])
 
 
 @njit(**_FLAGS)
@@ -190,23 +216,22 @@ def _fitted32(scores, shifts, v, fit, f1, f2):
     start, scale, c = fit
     by = _F(2.0) / start
     for i in range(scores.size):
-        x = _sigmoid32(scale * (scores[i] + shifts[i]))
-        p = x * (_F(1.0) - x)
-        t = v[i] * by - _F(3.0)
-        y = _F(4.0) * p
-        g = _F(0.0)
-        slope = _F(0.0)
-        for k in range(6, -1, -1):
-            term = c[k, 4]
-            term = term * t + c[k, 3]
-            term = term * t + c[k, 2]
-            term = term * t + c[k, 1]
-            term = term * t + c[k, 0]
-            slope = slope * y + g
-            g = g * y + term
-        f1[i] = x + p * (_F(1.0) - x - x) * g
-        bend = (_F(1.0) - _F(6.0) * p) * g + y * (_F(1.0) - y) * slope
-        f2[i] = scale * p * (_F(1.0) + bend)
+        f1[i], f2[i] = _at_fit32(scores[i] + shifts[i], v[i] * by - _F(3.0), scale, c)
+
+
+@njit(**_FLAGS)
+def _expected_sigmoid32(score, v, fits):
+    """gaussian_logistic(score, v)[1:] of one score."""
+    starts, scales, coefficients, series = fits
+    if v <= _F(0.2):
+        return _at_small_variance32(score, _F(0.5) * v)
+    j = 0
+    while j + 2 < starts.size and starts[j + 2] <= v:  # they are sqrt(2) apart
+        j += 2
+    if v <= _F(2.001) * starts[j]:
+        return _at_fit32(score, v * (_F(2.0) / starts[j]) - _F(3.0), scales[j], coefficients[j])
+    _, slope, bend = _by_series(float(score), float(v), series)
+    return _F(slope), _F(bend)
 
 
 @njit(**_FLAGS)
@@ -261,7 +286,6 @@ def own_slopes(counts, table, mu, var_Q, fits, grad, trace):
     rows, indptr, indices, weights = counts
     A, nu = table
     n_dims = A.shape[1]
-    score, shift, out = np.zeros(1, _F), np.zeros(1, _F), np.empty((3, 1), _F)
     for s in range(mu.shape[0]):
         mean, slope = mu[s], grad[s]
         for j in range(indptr[rows[s]], indptr[rows[s] + 1]):
@@ -271,33 +295,44 @@ def own_slopes(counts, table, mu, var_Q, fits, grad, trace):
             a = _F(0.0)
             for d in range(n_dims):
                 a += mean[d] * row[d]
-            score[0] = a
-            own = nu[w : w + 1]
-            expected_sigmoids32(score, shift, _F(var_Q[s]), own, fits, out)
-            trace[s] += weights[j] * nu[w] * out[1, 0]
-            step = _F(weights[j] * (out[0, 0] - 1.0))
+            f1, f2 = _expected_sigmoid32(_F(a), _F(var_Q[s] * nu[w]), fits)
+            trace[s] += weights[j] * nu[w] * f2
+            step = _F(weights[j] * (f1 - 1.0))
             for d in range(n_dims):
                 slope[d] += step * row[d]
 
 
 @njit(**_FLAGS)
-def _less_control(d, low, D, begin, control, sample, expected):
+def _less_control(d, low, D, control, sample, expected):
     """Overwrite d with w * (f1 - control); (sum for the trace, sum for the error).
 
-    The rows of the tables are what `sampled_noise_terms` calls them. Whole tables and a column to
-    begin with, because of a part of a table the compiler does not know that its rows are dense.
+    control and sample are tuples of the rows that `sampled_noise_terms` names, of these words.
+    Rows, and not tables with a column to begin with: a sum such as begin + i could be negative, and
+    then numbers count from the end, so that the compiler would make no vectors.
     """
+    _, b0, b1, b2, b3, t0, t1, t2 = control
+    nu, w, e = sample
+    f1, f2 = expected
     spread = _F(0.0)
     squares = _F(0.0)
     for i in range(d.size):
-        x, u = d[i], begin + i
-        rest = expected[0, i] - control[1, u] - control[2, u] * x - control[4, u] * low[i] * low[i]
-        rest -= D * (control[3, u] + control[7, u] * x)
-        bend = expected[1, i] - control[5, u] - control[6, u] * x - control[7, u] * D
-        spread += sample[1, u] * sample[0, u] * bend
-        squares += sample[2, u] * rest * rest
-        d[i] = sample[1, u] * rest
+        x = d[i]
+        rest = f1[i] - b0[i] - b1[i] * x - b3[i] * low[i] * low[i]
+        rest -= D * (b2[i] + t2[i] * x)
+        bend = f2[i] - t0[i] - t1[i] * x - t2[i] * D
+        spread += w[i] * nu[i] * bend
+        squares += e[i] * rest * rest
+        d[i] = w[i] * rest
     return spread, squares
+
+
+@njit(**_FLAGS)
+def _columns(table, begin, end):
+    """The rows of a table of eight, from column `begin` to `end`."""
+    return (
+        table[0, begin:end], table[1, begin:end], table[2, begin:end], table[3, begin:end],
+        table[4, begin:end], table[5, begin:end], table[6, begin:end], table[7, begin:end],
+    )  # fmt: skip
 
 
 @njit(**_FLAGS)
@@ -321,13 +356,15 @@ def sampled_noise_terms(shifts, low, var_Q, centre, sample, fits, trace, error):
     begin = np.int64(0)
     while begin < nu.size:
         end = stretch(nu, begin, size)
-        scores, lengths = control[0, begin:end], nu[begin:end]
+        these = _columns(control, begin, end)
+        lengths = nu[begin:end]
+        own = (lengths, sample[1, begin:end], sample[2, begin:end])
         for s in range(shifts.shape[0]):
             var = _F(var_Q[s])
             d = shifts[s, begin:end]
-            expected_sigmoids32(scores, d, var, lengths, fits, buffer)
+            expected_sigmoids32(these[0], d, var, lengths, fits, buffer)
             spread, squares = _less_control(
-                d, low[s, begin:end], _F(var_Q[s] - var_0), begin, control, sample, buffer
+                d, low[s, begin:end], _F(var_Q[s] - var_0), these, own, (buffer[0], buffer[1])
             )
             trace[s] += spread
             error[s] += squares

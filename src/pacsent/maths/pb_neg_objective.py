@@ -191,17 +191,18 @@ class SentenceProblems:
         that |mu - mu*| <= |grad_mu|/kappa + |grad_rho|/sqrt(2 c A e^rho kappa). What the last
         digit of rho stands for in grad_rho is no error: single precision has no rho between.
         """
-        digit = np.spacing(np.abs(x[:, -1])) * self.c[rows] * self.B[rows]
-        kappa, x, grad = self.kappa[rows], x.astype(float), grad.astype(float)
-        grad[:, -1] = np.maximum(np.abs(grad[:, -1]) - digit, 0.0)
-        bend = self.c[rows] * self.A[rows] * np.exp(x[:, -1])
-        away = np.linalg.norm(x[:, :-1], axis=1)
-        distance = (np.linalg.norm(grad[:, :-1], axis=1) + self.rounding) / kappa
-        distance += np.abs(grad[:, -1]) / np.sqrt(2.0 * bend * kappa)
+        kappa, c, rho = self.kappa[rows], self.c[rows], x[:, -1]
+        slope = np.abs(grad[:, -1].astype(float)) - np.spacing(np.abs(rho)) * c * self.B[rows]
+        slope = np.maximum(slope, 0.0)
+        bend = c * self.A[rows] * np.exp(rho.astype(float))
+        mean, pull = x[:, :-1], grad[:, :-1]
+        away = np.sqrt(np.einsum("sd,sd->s", mean, mean).astype(float))
+        pull = np.sqrt(np.einsum("sd,sd->s", pull, pull).astype(float))
+        distance = (pull + self.rounding) / kappa + slope / np.sqrt(2.0 * bend * kappa)
         with np.errstate(divide="ignore", invalid="ignore"):
             error = np.where(away > distance, distance / (away - distance), np.inf)
         error[distance <= self.rounding / kappa] = 0.0  # nothing pulls: at the prior mean
-        return np.maximum(error, np.abs(grad[:, -1]) / (self.c[rows] * self.B[rows]))
+        return np.maximum(error, slope / (c * self.B[rows]))
 
     def start(self, trace: Numbers) -> np.ndarray:
         """x = (mu - m, rho): no displacement, and the variance stationary for this trace.
