@@ -129,6 +129,20 @@ def test_a_shard_that_changed_after_the_count_is_refused(shards, tmp_path, monke
         build_corpus([folder], tmp_path / "c", n_jobs=1)
 
 
+@pytest.mark.filterwarnings("ignore:Much of the text is dropped")
+def test_the_normalisation_is_chosen_from_the_shards_and_said(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for i, line in enumerate(["Grüße aus Köln", "schöne Grüße"]):
+        (folder / f"{i}.txt").write_text(f"{line}\n" * 3, encoding="utf-8")
+    corpus = build_corpus([folder], tmp_path / "c", min_count=2, n_jobs=1)
+    same(corpus, Corpus.build(sorted(folder.iterdir()), tmp_path / "one", min_count=2))
+    assert "grüsse" in corpus.vocabulary.words and corpus.vocabulary.normalise == "unicode"
+    assert corpus.chosen.startswith("normalise='unicode', chosen from the text")
+    named = build_corpus([folder], tmp_path / "d", min_count=2, normalise="paper", n_jobs=1)
+    assert "gr" in named.vocabulary.words and named.chosen is None
+
+
 def test_a_bad_shard_is_named_and_the_others_are_finished(shards, tmp_path):
     folder, _ = shards
     (folder / "2.txt.gz").write_bytes(b"\x1f\x8b damaged")

@@ -7,13 +7,15 @@ of every shard become those of the common vocabulary; the first ones are deleted
 so the disk never holds the ids twice.
 """
 
+import contextlib
 import hashlib
 import heapq
 import json
+import logging
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,11 +25,14 @@ from pacsent import progress
 from pacsent.files import replacing
 from pacsent.scale import places
 from pacsent.scale.shard_runner import locally
+from pacsent.text.normalise import choose_normalise
 from pacsent.text.tables import TextTable, listed
 from pacsent.words.corpus import Corpus
 from pacsent.words.vocabulary import Vocabulary, digest_of, raw_bytes
 
+logger = logging.getLogger(__name__)
 _OPEN_AT_ONCE = 200  # files of counts that are merged in one go
+_SAMPLED_SHARDS, _SAMPLED_TEXTS, _SAMPLED_CHARACTERS = 32, 1000, 1 << 16  # to choose `normalise`
 _SLAB = 1 << 22  # ids renumbered at a time
 
 
@@ -176,10 +181,13 @@ def _read_vocabulary(path, normalise) -> Vocabulary:
     return Vocabulary(words, [int(count) for _, count in pairs], normalise=normalise)
 
 
-def _mapped(sources, folder: Path, settings, how) -> list[_Map]:
-    """Step 1 for all shards that are not finished."""
+def _mapped(sources, folder: Path, settings, how) -> tuple[list[_Map], str | None]:
+    """Step 1 for all shards that are not finished, and how `normalise` was chosen, if it was."""
     column, normalise = settings
-    found = places.find(sources)
+    found, chosen = places.find(sources), None
+    if normalise == "auto":
+        normalise, chosen = choose_normalise(_beginnings(found.shards, column))
+        logger.info(chosen)
     parts = folder / "parts"
     parts.mkdir(parents=True, exist_ok=True)
     tasks = [
@@ -194,7 +202,17 @@ def _mapped(sources, folder: Path, settings, how) -> list[_Map]:
         )
     todo.sort(key=lambda task: -task.shard.size)
     _all(todo, "Counting words", *how)
-    return tasks
+    return tasks, chosen
+
+
+def _beginnings(shards, column) -> str:
+    """Some text of some of the shards; one that cannot be read is named when it is counted."""
+    found = []
+    for shard in shards[:: -(-len(shards) // _SAMPLED_SHARDS) or 1]:
+        with contextlib.suppress(OSError, ValueError, EOFError):
+            texts = islice(_Map(shard, "", column, "")._texts(), _SAMPLED_TEXTS)
+            found.append(" ".join(text for text in texts if text)[:_SAMPLED_CHARACTERS])
+    return " ".join(found)
 
 
 def _all(tasks, what: str, n_jobs, verbose: bool, engine) -> dict:
@@ -219,7 +237,7 @@ def count_words(
     *,
     min_count: int = 1,
     text_column: str = "text",
-    normalise: str = "paper",
+    normalise: str = "auto",
     n_jobs: int | None = None,
     verbose: bool = False,
     engine: Callable | None = None,
@@ -241,7 +259,7 @@ def count_words(
     ['b']
     """
     folder = Path(folder)
-    tasks = _mapped(sources, folder, (text_column, normalise), (n_jobs, verbose, engine))
+    tasks, _ = _mapped(sources, folder, (text_column, normalise), (n_jobs, verbose, engine))
     paths = [Path(task.folder) / "counts.tsv" for task in tasks]
     words, counts, n_unknown = _reduce(paths, folder, min_count)
     decoded = [word.decode("utf-8", "surrogatepass") for word in words]
@@ -254,7 +272,7 @@ def build_corpus(
     *,
     min_count: int = 5,
     text_column: str = "text",
-    normalise: str = "paper",
+    normalise: str = "auto",
     n_jobs: int | None = None,
     verbose: bool = False,
     engine: Callable | None = None,
@@ -279,7 +297,7 @@ def build_corpus(
     folder = Path(folder)
     if (folder / "corpus.json").exists():
         raise FileExistsError(f"{folder} holds a corpus. Open it with Corpus.open, or delete it.")
-    tasks = _mapped(sources, folder, (text_column, normalise), (n_jobs, verbose, engine))
+    tasks, chosen = _mapped(sources, folder, (text_column, normalise), (n_jobs, verbose, engine))
     common = folder / "vocabulary.tsv"
     if not common.exists():  # step 3 has not begun: every shard still has its own words
         paths = [Path(task.folder) / "counts.tsv" for task in tasks]
@@ -299,15 +317,16 @@ def build_corpus(
             f"{folder} was begun with min_count={reduced['min_count']}. Got {min_count} instead. "
             "Go on with the same, or choose another folder."
         )
-    renumber = [_Renumber(task.folder, str(common), normalise) for task in tasks]
+    renumber = [_Renumber(task.folder, str(common), task.normalise) for task in tasks]
     sizes = _all(renumber, "Writing ids", n_jobs, verbose, engine)
-    _finish(folder, [Path(task.folder) for task in tasks], sizes, reduced, normalise)
+    normalised = {"normalise": tasks[0].normalise, "chosen": chosen}
+    _finish(folder, [Path(task.folder) for task in tasks], sizes, reduced | normalised)
     return Corpus.open(folder)
 
 
-def _finish(folder: Path, parts: list[Path], sizes: dict, reduced: dict, normalise: str) -> None:
+def _finish(folder: Path, parts: list[Path], sizes: dict, reduced: dict) -> None:
     """offsets.i64 of all shards, the digest, corpus.json; then what was between is deleted."""
-    vocabulary = _read_vocabulary(folder / "vocabulary.tsv", normalise)
+    vocabulary = _read_vocabulary(folder / "vocabulary.tsv", reduced["normalise"])
     of_ids = hashlib.sha256()
     n_tokens = n_documents = 0
     with replacing(folder / "offsets.i64") as file:
@@ -326,9 +345,7 @@ def _finish(folder: Path, parts: list[Path], sizes: dict, reduced: dict, normali
         "n_documents": n_documents,
         "n_words": len(vocabulary),
         "n_tokens": n_tokens,
-        "n_unknown": reduced["n_unknown"],
-        "min_count": reduced["min_count"],
-        "normalise": normalise,
+        **reduced,
         "digest": digest_of(vocabulary, of_ids, offsets),
         "ids": [[f"parts/{part.name}.i32", sizes[str(part)][0]] for part in parts],
     }
