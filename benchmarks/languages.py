@@ -1,18 +1,28 @@
-"""Characters in TextClassifier: English with and without typos, Chinese, German.
+"""Characters in TextClassifier: English with and without typos, Chinese, German, Japanese.
 
     python benchmarks/languages.py [--parts english chinese german] [--labels 20 100 300 1000]
         [--sets subj mr trec 20news imdb] [--draws 5] [--processes 16] [--data FOLDER] [--save]
+    python benchmarks/languages.py --parts japanese --aozora aozorabunko_text/cards
+    python benchmarks/languages.py --parts choose --labels 100 --draws 2 --name choose --save
+    python benchmarks/languages.py --parts speed --sets imdb --labels 1000 --name speed --save
 
-FOLDER holds datasets/ and languages/ (default: PACSENT_DATA). "words" is
-TextClassifier(characters=None), "with characters" the default, "char_wb" scikit-learn's tf-idf of
-characters 2 to 5 inside words with a logistic regression, its C by cross-validation. All get the
-same labels, as many of each class, and answer the same texts: at most 2,000 of the test part.
+FOLDER holds datasets/ and languages/ (default: PACSENT_DATA). "with characters" is
+TextClassifier's default, "words" the same model without its characters, which answers as
+TextClassifier(characters=None) does, "char_wb" scikit-learn's tf-idf of characters 2 to 5 inside
+words with a logistic regression, its C by cross-validation. All get the same labels, as many of
+each class, and answer the same texts: at most 2,000 of the test part.
 `english`: the five sets, with the English model of the package; "typos" are the test texts with
 one edit in every word of three letters or more: a letter left out, doubled by another, replaced, or
 swapped with the next. Training texts have none.
 `chinese`: reviews of a delivery service (waimai_10k), good or bad; 80/20, without word vectors.
 `german`: news in nine classes (the test part of 10kGNAD), another 60/40 split for each draw, at
 most 300 labels, without word vectors.
+`japanese`: which of ten authors wrote a passage of 200 characters, without word vectors: the ten
+with the most files in Aozora (github.com/aozorahack/aozorabunko_text), ten passages at most of each
+of 40 works, half of the works for training, half for the test.
+`choose`: which rule for the share of the characters is best on training texts that are not among
+the labels, with and without typos. No test text is read.
+`speed`: seconds of the processor to fit, with and without characters in turn, after one fit.
 ± is the standard error of the difference to "words", draw by draw.
 """
 
@@ -21,34 +31,52 @@ import io
 import lzma
 import os
 import re
+import sys
 import time
 import warnings
-from functools import cache
+from functools import cache, lru_cache
+from itertools import product
 from multiprocessing import get_context
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from classify import draw, load, searched
 from harness import finish, parser_for
+from own_language import lines_of
 from pacsent import TextClassifier
+from pacsent.classify import fitting
+from pacsent.classify.fitting import CharacterShare
+from pacsent.classify.near_duplicates import text_units
+from pacsent.classify.ngrams import unknown_shares
 
 ENGLISH = ("subj", "mr", "trec", "20news", "imdb")
 N_TEST = 2000
+N_CHOOSE = 1000
+USUALS = (0.5, 0.9, 0.95)
+
+
+class Folders(NamedTuple):
+    data: Path
+    aozora: Path | None
 
 
 def typos(texts: list[str], seed: int) -> list[str]:
     """The texts with one edit in every word of three letters or more."""
-    rng = np.random.default_rng([seed, 5])
+    pattern = re.compile(r"[^\W\d_]{3,}")
+    n_words = sum(len(pattern.findall(text)) for text in texts)
+    random = iter(np.random.default_rng([seed, 5]).random((n_words, 3)).tolist())
 
     def edited(found):
-        word, letter = found[0], chr(97 + int(rng.integers(26)))
-        at, kind = int(rng.integers(len(word) - 1)), int(rng.integers(4))
+        word, (where, which, kind) = found[0], next(random)
+        letter, at = chr(97 + int(26 * which)), int((len(word) - 1) * where)
         middle = (word[at + 1] + word[at] + word[at + 2 :], word[at + 1 :], letter + word[at:],
-                  letter + word[at + 1 :])[kind]  # fmt: skip
+                  letter + word[at + 1 :])[int(4 * kind)]  # fmt: skip
         return word[:at] + middle
 
-    return [re.sub(r"[^\W\d_]{3,}", edited, text) for text in texts]
+    return [pattern.sub(edited, text) for text in texts]
 
 
 @cache
@@ -64,12 +92,36 @@ def table(data, name):
     return np.array([row[1] for row in rows], object), labels
 
 
-def split(name, data, seed):
+@cache
+def passages(folder):
+    """Passages of ten authors, the number of each one's author, and of its work."""
+    cards = sorted(Path(folder).iterdir())
+    files = {card: sorted(card.rglob("*.txt")) for card in cards}
+    found = []
+    for author, card in enumerate(sorted(cards, key=lambda card: -len(files[card]))[:10]):
+        n_works = 0
+        for path in files[card]:
+            whole = "".join("".join(lines_of(path)).split())
+            parts = [whole[i : i + 200] for i in range(0, len(whole) - 199, 200)]
+            if len(parts) >= 10 and n_works < 40:
+                n_works += 1
+                step = len(parts) // 10
+                found += [(part, author, len(found) // 10) for part in parts[::step][:10]]
+    texts, authors, works = zip(*found)
+    return np.array(texts, object), np.array(authors), np.array(works)
+
+
+@lru_cache(1)
+def split(name, folders, seed):
     """(train texts, labels, test texts, labels)."""
     if name in ENGLISH:
-        return load(name, data, 0)
+        return load(name, folders.data, 0)
+    if name == "japanese":
+        texts, labels, works = passages(folders.aozora)
+        test = np.random.default_rng(4).permutation(works.max() + 1)[works] % 2 == 1
+        return texts[~test].tolist(), labels[~test], texts[test].tolist(), labels[test]
     german = name == "german"
-    texts, labels = table(data, "10kGNAD-test" if german else "waimai_10k")
+    texts, labels = table(folders.data, "10kGNAD-test" if german else "waimai_10k")
     order = np.random.default_rng([seed if german else 0, 4]).permutation(len(texts))
     n = int(len(texts) * (0.6 if german else 0.8))
     train, test = order[:n], order[n:]
@@ -82,53 +134,54 @@ def char_wb(train, y, seed):
     return lambda texts: model.predict(vectorizer.transform(texts))
 
 
+def drawn(name, n, seed, folders):
+    """(texts, labels, rows) of a draw, and all texts and labels of the training part."""
+    train, labels, _, _ = split(name, folders, seed if name == "german" else 0)
+    rows = draw(np.asarray(labels), n, seed)
+    return [train[i] for i in rows], np.asarray(labels)[rows], rows, train, np.asarray(labels)
+
+
 def one(task):
-    """Accuracy of every method on one draw, and the seconds that it took to fit."""
-    name, n, seed, data = task
-    train, labels, test, truth = split(name, data, seed)
-    labels, truth = np.asarray(labels), np.asarray(truth)
-    rows = draw(labels, n, seed)
+    """Accuracy of every method on one draw."""
+    name, n, seed, folders = task
+    texts, y, *_ = drawn(name, n, seed, folders)
+    _, _, test, truth = split(name, folders, seed if name == "german" else 0)
     some = np.random.default_rng(3).permutation(len(test))[:N_TEST]
-    texts, y = [train[i] for i in rows], labels[rows]
-    test, truth = [test[i] for i in some], truth[some]
-    words = "english" if name in ENGLISH else None
-    found = {}
-    for method in ("words", "with characters", "char_wb"):
-        start = time.process_time()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if method == "char_wb":
-                predict = char_wb(texts, y, seed)
-            else:
-                options = {"characters": None} if method == "words" else {}
-                model = TextClassifier(words, n_jobs=1, **options).fit(texts, y)
-                predict = model.predict
-            seconds = time.process_time() - start
-            found[method] = float(np.mean(predict(test) == truth)), seconds
-            if name in ENGLISH:
-                found[f"{method}, typos"] = float(np.mean(predict(typos(test, seed)) == truth)), 0.0
-    return found | {"share": (model.selection_.get("character_share", 0.0), 0.0)}
+    test, truth = [test[i] for i in some], np.asarray(truth)[some]
+    asked = {"": test} | ({", typos": typos(test, seed)} if name in ENGLISH else {})
+    warnings.simplefilter("ignore")
+    model = TextClassifier("english" if name in ENGLISH else None, n_jobs=1).fit(texts, y)
+    share = model.character_share_
+    found = {"share": share.least, "usual": share.usual}
+
+    def answer(method, predict):
+        for kind, what in asked.items():
+            found[method + kind] = float(np.mean(predict(what) == truth))
+
+    answer("with characters", model.predict)
+    model.character_share_ = CharacterShare()
+    answer("words", model.predict)
+    answer("char_wb", char_wb(texts, y, seed))
+    print(name, n, seed, {k: round(v, 4) for k, v in found.items()}, file=sys.stderr, flush=True)
+    return found
 
 
 def rows_of(given):
     sets = [s for s in given.sets if "english" in given.parts]
     sets += [part for part in given.parts if part != "english"]
     places = [(name, n) for name in sets for n in given.labels if name != "german" or n <= 300]
-    tasks = [(*place, seed, given.data) for place in places for seed in range(given.draws)]
-    longest_first = sorted(range(len(tasks)), key=lambda i: -tasks[i][1])
+    folders = Folders(given.data, given.aozora)
+    tasks = [(*place, seed, folders) for place in places for seed in range(given.draws)]
     with get_context("spawn").Pool(given.processes) as pool:
-        made = pool.map(one, [tasks[i] for i in longest_first], chunksize=1)
-    answers = [made[longest_first.index(i)] for i in range(len(tasks))]
+        answers = pool.map(one, tasks, chunksize=1)
     for i, (name, n) in enumerate(places):
         some = answers[i * given.draws : (i + 1) * given.draws]
 
-        def mean(method, what=0, some=some):
-            return (
-                float(np.mean([each[method][what] for each in some])) if method in some[0] else None
-            )
+        def mean(method, some=some):
+            return float(np.mean([each[method] for each in some])) if method in some[0] else None
 
         def error(a, b, some=some):
-            differences = [each[a][0] - each[b][0] for each in some if a in each]
+            differences = [each[a] - each[b] for each in some if a in each]
             if len(differences) < 2:
                 return None
             return float(np.std(differences, ddof=1) / np.sqrt(len(differences)))
@@ -140,20 +193,11 @@ def rows_of(given):
             "typos: with characters": mean("with characters, typos"),
             "typos ±": error("with characters, typos", "words, typos"),
             "typos: char_wb": mean("char_wb, typos"),
-            "share": mean("share"), "s: words": mean("words", 1),
-            "s: with characters": mean("with characters", 1),
+            "share": mean("share"), "usual": mean("usual"),
         }  # fmt: skip
 
 
-if __name__ == "__main__":
-    parser = parser_for(__doc__, name="accuracy")
-    parts = ("english", "chinese", "german")
-    parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
-    parser.add_argument("--sets", nargs="+", choices=ENGLISH, default=ENGLISH)
-    parser.add_argument("--labels", nargs="+", type=int, default=(20, 100, 300, 1000))
-    parser.add_argument("--draws", type=int, default=5)
-    parser.add_argument("--processes", type=int, default=os.cpu_count())
-    given = parser.parse_args()
+def accuracy(given):
     rows = list(rows_of(given))
     gain = [row["with characters"] - row["words"] for row in rows]
     typo = [
@@ -161,8 +205,90 @@ if __name__ == "__main__":
     ]
     summary = {"mean gain": float(np.mean(gain)), "least gain": float(np.min(gain))}
     if typo:
-        summary |= {"mean gain, typos": float(np.mean(typo))}
-    finish(
-        "languages", rows, summary=summary, save=given.save, name=given.name,
-        title="Accuracy with n-grams of characters, by the number of labels",
-    )  # fmt: skip
+        summary |= {"mean gain, typos": float(np.mean(typo)), "least, typos": float(np.min(typo))}
+    return rows, summary, "Accuracy with n-grams of characters, by the number of labels"
+
+
+def choose(given):
+    """Mean accuracy of every rule over draws from training parts."""
+    rules = list(product(USUALS, (0.25, 0.5, 1.0), (0.5, 0.75, 1.0)))
+    hits = []
+    warnings.simplefilter("ignore")
+    for name, n, seed in product(given.sets, given.labels, range(given.draws)):
+        folders = Folders(given.data, given.aozora)
+        texts, y, rows, train, labels = drawn(name, n, seed, folders)
+        model = TextClassifier("english", n_jobs=1).fit(texts, y)
+        units = None, text_units(texts)
+        left_out = model._unknown_left_out(texts, model.ngrams_.tf_idf(texts), units)
+        others = np.setdiff1d(np.arange(len(labels)), rows)
+        others = np.random.default_rng(seed).permutation(others)[:N_CHOOSE]
+        truth, clean, share = labels[others], [train[i] for i in others], model.character_share_
+        found = []
+        for asked in (clean, typos(clean, seed)):
+            unknown = unknown_shares(asked, (model.ngrams_.keys, model._encoder_words()))
+            values = []
+            for least in (0.0, 1.0):
+                model.character_share_ = CharacterShare(least)
+                values.append(model.decision_values(asked))
+
+            def right(shares, values=values, truth=truth):
+                mean = values[0] + shares[:, None] * (values[1] - values[0])
+                return float(np.mean(fitting.predicted(mean) == truth))
+
+            of_rules = []
+            for usual, rise, most in rules:
+                more = np.clip((unknown - np.quantile(left_out, usual)) / rise, 0.0, 1.0)
+                of_rules.append(right(share.least + max(most - share.least, 0.0) * more))
+            found.append([right(np.full(unknown.size, s)) for s in (0.0, share.least)] + of_rules)
+        print(name, n, seed, np.round(found, 3).tolist(), file=sys.stderr, flush=True)
+        hits.append(found)
+    clean, with_typos = np.mean(hits, axis=0)
+    names = [("words", None, None), ("one share for all texts", None, None), *rules]
+    rows = [
+        {"USUAL": name[0], "RISE": name[1], "MOST": name[2], "accuracy": a, "with typos": b}
+        for name, a, b in zip(names, clean.tolist(), with_typos.tolist())
+    ]
+    best = [
+        max((row for row in rows if row["USUAL"] == usual),
+            key=lambda row: row["accuracy"] + row["with typos"])
+        for usual in USUALS
+    ]  # fmt: skip
+    summary = {"sets": list(given.sets), "labels": list(given.labels), "draws": given.draws,
+               "best by USUAL": best}  # fmt: skip
+    return rows, summary, "Rules for the share of the characters, on training texts"
+
+
+def speed(given):
+    """Processor seconds of fits of the same texts, the first one left out."""
+    rows = []
+    for name, n in product(given.sets, given.labels):
+        texts, y, *_ = drawn(name, n, 0, Folders(given.data, given.aozora))
+        seconds = {None: [], (2, 5): []}
+        for characters in [(2, 5), *([None, (2, 5)] * given.draws)]:
+            start = time.process_time()
+            TextClassifier("english", n_jobs=1, characters=characters).fit(texts, y)
+            seconds[characters].append(time.process_time() - start)
+        without, with_them = min(seconds[None]), min(seconds[2, 5][1:])
+        rows.append({"set": name, "labels": n, "s: words": without, "s: with characters": with_them,
+                     "ratio": with_them / without})  # fmt: skip
+    summary = {"ratio": float(np.mean([row["ratio"] for row in rows]))}
+    return rows, summary, "Seconds to fit, with and without characters, least of the rounds"
+
+
+if __name__ == "__main__":
+    parser = parser_for(__doc__, name="accuracy")
+    parts = ("english", "chinese", "german")
+    alone = {"choose": choose, "speed": speed}
+    parser.add_argument(
+        "--parts", nargs="+", choices=(*parts, "japanese", *alone), default=list(parts)
+    )
+    parser.add_argument("--sets", nargs="+", choices=ENGLISH, default=ENGLISH)
+    parser.add_argument("--labels", nargs="+", type=int, default=(20, 100, 300, 1000))
+    parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--aozora", type=Path, help="folder of Aozora's text files, for japanese")
+    given = parser.parse_args()
+    if "japanese" in given.parts and given.aozora is None:
+        parser.error("--parts japanese needs --aozora FOLDER")
+    rows, summary, title = alone.get(given.parts[0], accuracy)(given)
+    finish("languages", rows, summary=summary, save=given.save, name=given.name, title=title)

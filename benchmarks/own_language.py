@@ -51,15 +51,20 @@ def books(folder: Path, most: int):
     """The lines of Aozora's books without readings, notes and the colophon."""
     left = most
     for path in sorted(folder.rglob("*.txt")):
-        text = path.read_bytes().decode("cp932", "ignore").replace("\r", "")
-        text = re.sub(r"-{50,}.*?-{50,}", "", text, count=1, flags=re.S)
-        text = re.split(r"\n底本：", text)[0]
-        text = re.sub(r"《[^》]*》|［＃[^］]*］|[｜※]", "", text)
-        for line in text.split("\n"):
-            yield line.strip()
-        left -= len(text)
+        lines = lines_of(path)
+        yield from lines
+        left -= sum(map(len, lines))
         if left <= 0:
             return
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines of a book of Aozora without readings, notes and the colophon."""
+    text = path.read_bytes().decode("cp932", "ignore").replace("\r", "")
+    text = re.sub(r"-{50,}.*?-{50,}", "", text, count=1, flags=re.S)
+    text = re.split(r"\n底本：", text)[0]
+    text = re.sub(r"《[^》]*》|［＃[^］]*］|[｜※]", "", text)
+    return [line.strip() for line in text.split("\n")]
 
 
 def write_texts(given):

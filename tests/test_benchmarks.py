@@ -108,6 +108,8 @@ RUNS = {
     "labels --part wrong --sets subj --draws 1 --processes 1": ("cleanlab",),
     "labels --part curve --sets subj --draws 1 --processes 1": (),
     "languages --labels 20 --sets subj --draws 2 --processes 1": (),
+    "languages --parts choose --labels 20 --sets subj --draws 1": (),
+    "languages --parts speed --labels 20 --sets subj --draws 1": (),
     "mteb_own": ("mteb",),
     "own_language static --rounds 1": ("model2vec", "tokenizers"),
     "multilingual": (),

@@ -173,13 +173,15 @@ def test_an_explanation_adds_up_to_the_decision(words, n_classes):
     classifier = TextClassifier(words).fit(texts, labels)
     text = "A good, LOVELY film; isn't it? Good!"
     values = np.atleast_1d(classifier.decision_function([text])[0])
+    share = classifier.character_shares([text])[0]
+    assert 0 < share < 1  # "isn't" is unknown
+    rest = (1 - share) * classifier.intercept_ + share * classifier.intercept_characters_
     for position, label in enumerate(classifier.classes_):
         found = classifier.explain(text, label)
         expected = values[position] if n_classes > 2 else values[0] * (1 if position else -1)
         assert found.decision == pytest.approx(expected, abs=5e-6)
         assert found.rest == pytest.approx(
-            (1 if position or n_classes > 2 else -1)
-            * classifier.intercept_[position if n_classes > 2 else 0],
+            (1 if position or n_classes > 2 else -1) * rest[position if n_classes > 2 else 0],
             abs=1e-5,
         )
     found = classifier.explain(text)
@@ -688,8 +690,10 @@ def test_explanations_of_random_texts_add_up(normalising, alphabet):
             decision = classifier.decision_function([text])[0]
             vector = np.asarray(classifier.vectorizer_.transform([text]), float)[0] @ coef
         assert found.decision == pytest.approx(decision, abs=1e-5)
-        assert found.from_vectors == pytest.approx(vector, abs=1e-6)
-        assert found.rest == pytest.approx(classifier.intercept_[0])
+        share = classifier.character_shares([text])[0]
+        assert found.from_vectors == pytest.approx((1 - share) * vector, abs=1e-6)
+        rest = (1 - share) * classifier.intercept_ + share * classifier.intercept_characters_
+        assert found.rest == pytest.approx(rest[0])
         total = sum(value for _, value in found.words) + found.vector_rest
         parts = found.from_ngrams + found.from_characters + found.from_vectors
         assert total == pytest.approx(parts)
@@ -820,8 +824,113 @@ def test_a_share_of_nothing_leaves_the_model_as_it_is_without_characters(words, 
     texts, labels = reviews(120)
     one, other = TextClassifier(words).fit(texts, labels), TextClassifier(words, characters=None)
     other.fit(texts, labels)
-    assert len(one.characters_) == 0
-    assert np.array_equal(one.predict_proba(texts), other.predict_proba(texts))
+    assert one.character_share_.least == 0 and len(one.characters_)
+    new = reviews(50, seed=1)[0]  # none of their words is unknown
+    assert np.array_equal(one.decision_function(new), other.decision_function(new))
+    assert one.top_features("good") == other.top_features("good")
+
+
+def misspelt(texts, seed=0):
+    """The texts with two letters swapped in every word of four letters or more."""
+    rng = np.random.default_rng(seed)
+
+    def swapped(word):
+        at = rng.integers(1, len(word) - 1) if len(word) > 3 else len(word)
+        return word[:at] + word[at : at + 2][::-1] + word[at + 2 :]
+
+    return [" ".join(map(swapped, text.split())) for text in texts]
+
+
+LONG = [
+    ["wonderful", "excellent", "delightful", "marvellous", "enchanting", "fascinating"],
+    ["terrible", "horrible", "dreadful", "disappointing", "tiresome", "unconvincing"],
+]
+
+
+def long_words(n, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(2, size=n)
+    texts = [" ".join([*rng.choice(LONG[y], 2), *rng.choice(OTHER, 6)]) for y in labels]
+    return texts, labels
+
+
+@pytest.mark.parametrize(("n", "n_classes"), [(40, 2), (150, 3), (1200, 2)])
+def test_misspelt_words_are_known_by_their_characters(n, n_classes, tmp_path):
+    texts, labels = long_words(n)
+    labels = np.where(np.arange(n) < n // 3, 2, labels) if n_classes == 3 else labels
+    if n_classes == 3:
+        texts = [f"{t} {'nevertheless' if y == 2 else 'town'}" for t, y in zip(texts, labels)]
+    model = TextClassifier().fit(texts, labels)
+    new, right = long_words(200, seed=1)
+    new = [f"{text} town" for text in new] if n_classes == 3 else new
+    wrong = misspelt(new)
+    without = TextClassifier(characters=None).fit(texts, labels)
+    assert model.score(wrong, right) > without.score(wrong, right) + 0.2
+    assert model.score(new, right) >= without.score(new, right)
+    shares = model.character_shares(wrong)
+    assert model.character_shares(new).max() == model.character_share_.least < shares.max()
+    for text in wrong[:5]:
+        found = model.explain(text, 1)
+        values = np.append(0.0, model.decision_function([text])[0])  # log-odds, or of each class
+        at = -1 if n_classes == 2 else 2
+        assert found.decision == pytest.approx(values[at], abs=1e-5)  # sums in single precision
+        parts = found.from_ngrams + found.from_characters + found.from_vectors
+        assert parts + found.rest == pytest.approx(found.decision)
+        assert found.from_characters != 0
+    alone = np.concatenate([model.predict_proba([text]) for text in wrong[:20] + new[:20]])
+    assert np.array_equal(alone, model.predict_proba(wrong[:20] + new[:20]))
+    pacsent.save(model, tmp_path / "model")
+    again = pacsent.load(tmp_path / "model")
+    assert again.character_share_ == model.character_share_
+    assert np.array_equal(again.predict_proba(wrong), model.predict_proba(wrong))
+
+
+def test_texts_left_out_get_the_shares_of_their_unknown_words():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(2, size=200)
+    rows = fitting.Labelled(None, None, labels, 2, np.ones(200))
+    values = rng.normal(size=(200, 1)) + 2 * labels[:, None] - 1
+    other = 3 * rng.normal(size=(200, 1))  # says nothing
+    unknown = np.where(np.arange(200) < 190, 0.1, 0.3)
+    some = np.arange(200)
+    zero = np.zeros((4, 1), np.float32), np.zeros((0, 1), np.float32), np.ones(1), 1.0
+    words = fitting.Linear(*zero, {}, (some, values))
+    characters = fitting.Linear(*zero, {}, (some, other))
+    found = fitting.with_characters(words, characters, rows, unknown)
+    assert found.characters.share == (0.0, pytest.approx(0.1))
+    share = 0.2 / fitting.RISE
+    factor = np.sqrt(np.mean(values**2) / np.mean(other**2))
+    assert np.array_equal(found.left_out[1][:190], values[:190])
+    mixed = (1 - share) * values[190:] + share * factor * other[190:]
+    assert np.allclose(found.left_out[1][190:], mixed)
+    assert found.report["out_of_fold"].log_proba.shape == (200, 2)
+    assert found.characters.intercept == pytest.approx(factor)
+    assert fitting.with_characters(words, characters, rows, None).characters is None
+
+
+def test_an_encoder_whose_words_are_not_known_has_one_share_for_all_texts():
+    texts, labels = long_words(60)
+    model = TextClassifier(lambda texts: [[len(text)] for text in texts]).fit(texts, labels)
+    assert model.character_share_.usual == 1.0
+    shares = model.character_shares(misspelt(texts))
+    assert np.unique(shares).tolist() == [model.character_share_.least]
+
+
+def test_words_that_an_encoder_has_or_a_copy_of_the_text_are_told_apart(words):
+    texts, labels = reviews(60)
+    odd = [f"{text} zzz{i // 2}" for i, text in enumerate(texts)]
+    odd[1::2], labels[1::2] = odd[::2], labels[::2]  # every text twice
+    model = TextClassifier(words).fit(odd, labels)
+    assert model.character_share_.usual == pytest.approx(1 / 12)
+    assert model.character_shares(["good great fine"]).tolist() == [model.character_share_.least]
+
+
+def test_a_saved_share_is_checked(tmp_path):
+    model = TextClassifier().fit(*long_words(40))
+    for share in ([0.5, 1.5], [-0.1, 0.2], [0.5]):
+        arrays = classifier_state.to_arrays(model) | {"characters.share": np.array(share)}
+        with pytest.raises(ValueError, match=r"characters\.share must"):
+            classifier_state.from_arrays(arrays)
 
 
 def test_a_classifier_with_characters_comes_back_and_is_certified(tmp_path):

@@ -4,8 +4,18 @@ import re
 import numpy as np
 import pytest
 
-from pacsent._kernels import small_characters
-from pacsent.classify.ngrams import NGrams, as_bytes, fingerprints, names
+from pacsent._kernels import compiling, small_characters
+from pacsent._kernels import ngram_kernels as kernels
+from pacsent.classify.ngrams import (
+    NGrams,
+    as_bytes,
+    byte_kinds,
+    fingerprints,
+    names,
+    unknown_shares,
+    word_hashes,
+    word_keys,
+)  # fmt: skip
 
 TEXTS = ["A good film, good!", "It isn't a bad film.", "", "Ça alors, déjà-vu ’tis", "..."]
 
@@ -165,3 +175,20 @@ def test_values_of_characters_are_shared_by_characters_and_not_by_edges():
     # |a, |ab, ab, ab|, b| : a has 1 + 1/2 + 1/2 + 1/2; |c, |c|, c| : c has 3
     assert of == pytest.approx({(0, 1): 2.5, (1, 2): 2.5, (3, 4): 3.0})
     assert shared.sum() == pytest.approx(len(found.columns))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_unknown_words_are_those_of_plain_python(compiled):
+    known = {"a", "good", "film", "déjà", "isn't"}
+    tables = word_keys(word_hashes(["a", "good"])), word_keys(word_hashes([*known - {"a"}]))
+    words = [[t for t in tokens(text) if t[0].isalnum()] for text in TEXTS]
+    wanted = [[len(some), sum(word not in known for word in some)] for some in words]
+    kernel = kernels.count_unknown
+    run = getattr(kernel, "compiled", kernel) if compiled else compiling._plain(kernel)
+    data, bounds = as_bytes(TEXTS)
+    out = np.zeros((len(TEXTS), 2), np.int64)
+    with np.errstate(over="ignore"):
+        run(data, bounds, byte_kinds(), tables, out)
+    assert out.tolist() == wanted
+    parts = [unknown / max(n, 1) for n, unknown in wanted]
+    assert unknown_shares(TEXTS, tables).tolist() == parts and max(parts) > 0

@@ -391,6 +391,23 @@ def add_scores(data, bounds, settings, lookup, weights, out):
                 out[s, k] += score[k] * length
 
 
+@njit(work=lambda data, *_: 8 * data.size, cache=True, nogil=True)
+def count_unknown(data, bounds, kinds, known, out):
+    """How many words each text holds, and how many of them are unknown, in place, (n_texts, 2).
+
+    known is two arrays of keys; a word is known if one of them holds it. Marks are no words.
+    """
+    hashes, spans, _, _ = room_for_grams(bounds, 0)
+    for s in range(bounds.size - 1):
+        n = hash_tokens(data, bounds[s], bounds[s + 1], kinds, hashes, spans)
+        for i in range(1, n):
+            if kinds[data[spans[i, 0]]] == WORD:
+                h = hashes[i]
+                out[s, 0] += 1
+                if known[0][_slot(known[0], h)] != h and known[1][_slot(known[1], h)] != h:
+                    out[s, 1] += 1
+
+
 @njit(work=_n_bytes, cache=True, nogil=True)
 def locate(data, bounds, settings, lookup, places):
     """Where each wanted n-gram of words occurs first, in place: data[places[c, 0]:places[c, 1]].

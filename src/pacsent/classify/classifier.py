@@ -16,7 +16,7 @@ from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.explanation import Explanation, explain, features_page
 from pacsent.classify.linear_text import LinearText, fewest_texts
 from pacsent.classify.near_duplicates import text_units
-from pacsent.classify.ngrams import NGrams
+from pacsent.classify.ngrams import NGrams, unknown_shares, word_keys
 from pacsent.maths.checks import check_count
 from pacsent.maths.temperature import log_probabilities
 from pacsent.parameter_checks import StrOptions, fit_context
@@ -64,8 +64,9 @@ class TextClassifier(ClassifierMixin, LinearText):
         Smallest and largest number of characters in a row, inside a word or at its edges, that are
         features of a second model, for inflected and misspelt words. Its share in the decision,
         from none to all, is the one with the least loss on texts left out, and none unless the
-        loss is clearly lower (`selection_["character_share"]`). None: no second model. Unused with
-        several labels a text.
+        loss is clearly lower (`selection_["character_share"]`). It is larger for a text with more
+        unknown words than nine in ten training texts have: words of no other training text and of
+        no vocabulary of `words`. None: no second model. Unused with several labels a text.
     n_jobs : int or None, default=None
         Threads; None or -1 for all cores. The result does not depend on it.
     random_state : int, default=0
@@ -181,10 +182,30 @@ class TextClassifier(ClassifierMixin, LinearText):
         own = dataclasses.replace(rows, X=ngrams.tf_idf(texts, threads), E=E)
         candidates = dataclasses.replace(candidates, weightings=("tf-idf",))
         of_characters = self._solve(own, candidates, threads, *together)
-        found = fitting.with_characters(linear, of_characters, rows)
+        unknown = self._unknown_left_out(texts, rows.X, together)
+        found = fitting.with_characters(linear, of_characters, rows, unknown)
         if found.characters is not None:
             self.characters_ = ngrams
         return found
+
+    def _unknown_left_out(self, texts, X, together):
+        """The part of each text's words that no other text and no encoder knows, (n_texts,).
+
+        Other texts are those of other groups, without copies of the text. None where the words of
+        an encoder are not known.
+        """
+        of_vectors = self._encoder_words()
+        if of_vectors is None or self.ngrams_.sizes[0] > 1:
+            return None
+        groups, copies = together
+        units = copies if groups is None else groups
+        columns = X.indices
+        if np.unique(units).size < units.size:
+            cells = np.repeat(units.astype(np.int64), np.diff(X.indptr)) * X.shape[1] + columns
+            columns = np.unique(cells) % X.shape[1]
+        n_units = np.bincount(columns, minlength=X.shape[1])
+        known = word_keys(self.ngrams_.hashes[n_units > 1])
+        return unknown_shares(texts, (known, of_vectors))
 
     def _check_for_sets(self):
         if self.class_weight is not None or self.selection == "evidence":

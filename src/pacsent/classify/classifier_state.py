@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.classify.fitting import OutOfFold
+from pacsent.classify.fitting import CharacterShare, OutOfFold
 from pacsent.classify.inputs import as_classes, as_labels, as_ngram_sizes
 from pacsent.classify.near_duplicates import SKETCH
 from pacsent.classify.ngrams import NGrams
@@ -30,6 +30,8 @@ def linear_arrays(model: Any, **described: Any) -> dict[str, np.ndarray]:
         "characters.hashes": model.characters_.hashes,
         "characters.idf": model.characters_.idf,
         "characters.coef": model.coef_characters_,
+        "characters.intercept": model.intercept_characters_,
+        "characters.share": np.array(model.character_share_),
         "coef_dense": model.coef_dense_,
         "intercept": model.intercept_,
         "mean_vector": model.mean_vector_,
@@ -63,6 +65,10 @@ def linear_attributes(state: Any, described: dict, vectorizer: Any, n_columns: i
         "ngrams_": ngrams,
         "characters_": characters,
         "coef_characters_": checked_tensor(state, "characters.coef", np.float32, shape),
+        "intercept_characters_": checked_tensor(
+            state, "characters.intercept", np.float64, (n_columns,)
+        ),
+        "character_share_": _share(state),
         "coef_ngrams_": checked_tensor(state, "coef_ngrams", np.float32, (n, n_columns)),
         "coef_dense_": coef_dense,
         "intercept_": checked_tensor(state, "intercept", np.float64, (n_columns,)),
@@ -74,6 +80,13 @@ def linear_attributes(state: Any, described: dict, vectorizer: Any, n_columns: i
         ),
         "vectorizer_": vectorizer,
     }  # fmt: skip
+
+
+def _share(state):
+    share = checked_tensor(state, "characters.share", np.float64, (2,), low=0)
+    if (share > 1).any():
+        raise ValueError(f"characters.share must be at most 1. Got {share.max()} instead")
+    return CharacterShare(*share.tolist())
 
 
 def _ngrams(state, sizes, part=""):

@@ -191,11 +191,14 @@ def explain(classifier: Any, text: str, label: Any = None) -> Explanation:
     one = classifier.intercept_.size == 1
     column, sign = (0, 1.0 if at == 1 else -1.0) if one else (at, 1.0)
     found = classifier.ngrams_.occurrences(text)
-    grams = sign * _gram_values(classifier.ngrams_, found, classifier.coef_ngrams_[:, column])
+    share = float(classifier.character_shares([text])[0])
+    of_words = sign * (1.0 - share)
+    grams = of_words * _gram_values(classifier.ngrams_, found, classifier.coef_ngrams_[:, column])
     of_ngrams = found.shared(grams)
-    of_characters = sign * _character_values(classifier, text, found.spans, column)
+    of_characters = sign * share * _character_values(classifier, text, found.spans, column)
     vector, dense = _vector_values(classifier, text, found.spans, column)
-    spans, words = _clusters(text, found.spans, of_ngrams + of_characters + sign * dense)
+    rest = of_words * classifier.intercept_ + sign * share * classifier.intercept_characters_
+    spans, words = _clusters(text, found.spans, of_ngrams + of_characters + of_words * dense)
     return Explanation(
         text,
         classes[at],
@@ -204,9 +207,9 @@ def explain(classifier: Any, text: str, label: Any = None) -> Explanation:
         found.named(text, grams),
         float(of_ngrams.sum()),
         float(of_characters.sum()),
-        sign * vector,
-        sign * (vector - float(dense.sum())),
-        sign * float(classifier.intercept_[column]),
+        of_words * vector,
+        of_words * (vector - float(dense.sum())),
+        float(rest[column]),
         spans,
     )
 
@@ -329,7 +332,7 @@ def feature_weights(
 
     `length` is that of its tf-idf, `mean` its sentence vector. The vectors fold back onto single
     words where they are multiples of sums of rows; an average word adds nothing. The n-grams of
-    characters belong to the words that they are in.
+    characters belong to the words that they are in; their share is that of usual texts.
     """
     ngrams: NGrams = classifier.ngrams_
     out = ngrams.idf[:, None].astype(np.float64) * classifier.coef_ngrams_ / max(length, 1e-30)
@@ -347,9 +350,12 @@ def feature_weights(
         adds = scale * (part.table[known] @ coef) - mean[part.columns] @ coef / n_words
         out[column[known]] += adds
     characters: NGrams = classifier.characters_
-    if len(characters) and ngrams.sizes[0] == 1:
+    share = classifier.character_share_.least
+    out *= 1.0 - share
+    if share and ngrams.sizes[0] == 1:
         words = names(texts, (1, 1), ngrams.hashes)  # "" for n-grams of several words
         rows = characters.counts(words)
         rows.data *= characters.idf[rows.indices]
-        out += rows @ classifier.coef_characters_ / characters.tf_idf_and_lengths(some)[1].mean()
+        length = characters.tf_idf_and_lengths(some)[1].mean()
+        out += share * (rows @ classifier.coef_characters_) / length
     return out

@@ -30,6 +30,8 @@ FEWEST = 80  # texts from which folds are used together with it
 _HELD_OUT = 4000  # texts held out in all: with more texts, fewer folds are used
 _MANY_COPIES = 0.9  # of the rows are different texts, at most
 _SIDE_BY_SIDE = 32  # problems solved together in one pass over the features
+_OFTEN = 1 / 16  # of the rows, from which on a column of features is multiplied as a dense one
+_AT_ONCE = 4096  # columns made dense at once
 _AVERAGED = 8  # candidates that are averaged at most
 _HITS = 3.0  # correct answers that multiply the weight of a candidate by e
 _NOTHING = 0.02  # candidates below this share of the largest weight are left out
@@ -38,6 +40,9 @@ _PROVEN = (
     2.0,
     1.0,
 )  # standard errors by which characters lower the loss: with < FEWEST texts, else
+# USUAL and RISE: benchmarks/languages.py --parts choose
+USUAL = 0.9  # of the texts left out have at most the usual part of unknown words
+RISE = 0.5  # more of a text's words than usual are unknown: then only its characters count
 MOST_SELECTED = 10_000  # texts used to choose; the solution uses all of them
 
 
@@ -69,11 +74,37 @@ class Labelled:
         return some[:, column] if some.ndim == 2 else some == column
 
 
+class CharacterShare(NamedTuple):
+    """The share of the n-grams of characters in the decision on a text.
+
+    It rises from `least` where more than `usual` of the text's words are unknown.
+
+    >>> CharacterShare(0.25, 0.1).of(np.array([0.05, 0.2, 0.8]))
+    array([0.25, 0.4 , 1.  ])
+    """
+
+    least: float = 0.0
+    usual: float = 1.0
+
+    def of(self, unknown: np.ndarray) -> np.ndarray:
+        """The shares of texts by the part of their words that are unknown."""
+        more = np.clip((unknown - self.usual) / RISE, 0.0, 1.0)
+        return self.least + (1.0 - self.least) * more
+
+
+class Characters(NamedTuple):
+    """The model on n-grams of characters, its decision values brought to those of the words."""
+
+    coef: np.ndarray  # (n_character_features, n_columns)
+    intercept: np.ndarray  # (n_columns,)
+    share: CharacterShare
+
+
 @dataclass(frozen=True)
 class Linear:
     """Decision values are X @ sparse + E @ dense + intercept, calibrated by inverse_temperature.
 
-    `characters` are the weights of the n-grams of characters, where they are used.
+    With `characters` they are averaged with those of the n-grams of characters.
     """
 
     sparse: np.ndarray  # (n_features, n_columns)
@@ -82,7 +113,7 @@ class Linear:
     inverse_temperature: Any  # one, or several whose probabilities are averaged
     report: dict = field(default_factory=dict)
     left_out: tuple = ()  # rows, and their decision values by models not fitted on them
-    characters: np.ndarray | None = None  # (n_character_features, n_columns)
+    characters: Characters | None = None
 
 
 class OutOfFold(NamedTuple):
@@ -127,7 +158,7 @@ def fit_by_evidence(rows: Labelled, n_threads: int = 1, folds: "Folds | None" = 
 
 def _process(rows, n_threads, folds=None):
     """The Gaussian process, and its leave-one-out decision values."""
-    K_sparse = (rows.X @ rows.X.T).toarray().astype(np.float64)
+    K_sparse = products(rows.X).astype(np.float64)
     K_dense = (rows.E @ rows.E.T).astype(np.float64)
     grid = scales(len(rows.labels), len(rows.columns), rows.E.shape[1] > 0)
     # threads inside matrix products are slow where cores are shared with other work
@@ -153,6 +184,25 @@ def _process(rows, n_threads, folds=None):
         (judged, found.left_out[judged]),
     )
     return linear, found.left_out
+
+
+def products(X: sparse.csr_matrix) -> np.ndarray:
+    """X @ X.T as a dense matrix; columns that many rows hold are multiplied as dense ones.
+
+    >>> products(sparse.csr_matrix([[1.0, 0.0, 2.0], [1.0, 3.0, 0.0]]))
+    array([[ 5.,  1.],
+           [ 1., 10.]])
+    """
+    often = np.bincount(X.indices, minlength=X.shape[1]) > _OFTEN * X.shape[0]
+    by_column = X.tocsc()
+    rest = by_column[:, ~often].tocsr()
+    found = (rest @ rest.T).toarray()
+    columns = np.flatnonzero(often)
+    with one_blas_thread():
+        for start in range(0, columns.size, _AT_ONCE):
+            dense = by_column[:, columns[start : start + _AT_ONCE]].toarray()
+            found += dense @ dense.T
+    return found
 
 
 def fit_by_both(
@@ -183,36 +233,43 @@ def fit_by_both(
     )
 
 
-def with_characters(words: Linear, characters: Linear, rows: Labelled) -> Linear:
+def with_characters(
+    words: Linear, characters: Linear, rows: Labelled, unknown: np.ndarray | None
+) -> Linear:
     """Both models in one: the share of the characters' is chosen by the loss on texts left out.
 
-    It is 0 unless the loss falls by more than its standard error, or two with very few texts. Both
-    left out the same rows. Decision values are brought to one spread first.
+    It is 0 unless the loss falls by more than its standard error, or two with very few texts, and
+    larger for a text with more unknown words than are usual: `unknown` is the part of them in each
+    row, were it left out. None: the share is the same for all texts. Both models left out the same
+    rows. Decision values are brought to one spread first.
     """
     which, values = words.left_out
     other = characters.left_out[1]
     factor = np.sqrt(np.mean(values**2) / max(np.mean(other**2), 1e-30))
-    mixed = [(1 - share) * values + share * factor * other for share in CHARACTER_SHARES]
+    other = factor * other
+    mixed = [values + share * (other - values) for share in CHARACTER_SHARES]
     losses = np.stack([_losses(one, rows.labels[which], rows.weights[which]) for one in mixed])
     at = int(np.argmin(losses.sum(axis=1)))
     gains = losses[0] - losses[at]
     proven = _PROVEN[int(gains.size >= FEWEST)]
     if gains.sum() <= proven * np.sqrt(gains.size) * gains.std():
         at = 0
-    share = float(CHARACTER_SHARES[at])
-    report = words.report | _judged(mixed[at], rows, which) | {"character_share": share}
-    if not share:
-        return replace(words, report=report)
-    weight = share * factor
-    return Linear(
-        words.sparse * np.float32(1 - share),
-        words.dense * np.float32(1 - share),
-        (1 - share) * words.intercept + weight * characters.intercept,
-        report["inverse_temperature"],
-        report,
-        (which, mixed[at]),
-        characters.sparse * np.float32(weight),
+    share, mean = CharacterShare(float(CHARACTER_SHARES[at])), mixed[at]
+    if unknown is not None:
+        share = share._replace(usual=float(np.quantile(unknown[which], USUAL)))
+        mean = values + share.of(unknown[which])[:, None] * (other - values)
+    report = words.report | _judged(mean, rows, which)
+    report |= {"character_share": share.least, "usual_unknown_words": share.usual}
+    found = replace(
+        words,
+        inverse_temperature=report["inverse_temperature"],
+        report=report,
+        left_out=(which, mean),
     )
+    if share == CharacterShare():  # characters never count
+        return found
+    coef, intercept = characters.sparse * np.float32(factor), factor * characters.intercept
+    return replace(found, characters=Characters(coef, intercept, share))
 
 
 def _losses(values, labels, weights):

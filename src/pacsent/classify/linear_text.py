@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from numbers import Integral
 from pathlib import Path
@@ -16,7 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 from pacsent.classify import fitting, inputs
 from pacsent.classify.explanation import feature_weights
 from pacsent.classify.near_duplicates import sketches
-from pacsent.classify.ngrams import NGrams, fingerprints, names
+from pacsent.classify.ngrams import (
+    NGrams,
+    fingerprints,
+    names,
+    unknown_shares,
+    word_hashes,
+    word_keys,
+)
 from pacsent.encoders import SentenceVectorizer, make
 from pacsent.encoders.external_encoders import ConcatenatedEncoder, as_encoder, is_stored
 from pacsent.parameter_checks import Interval, StrOptions
@@ -113,10 +120,14 @@ class LinearText(BaseEstimator):
         self.coef_dense_ = np.ascontiguousarray(linear.dense / features.size, np.float32)
         self.intercept_ = linear.intercept - features.mean @ self.coef_dense_.astype(np.float64)
         self.mean_vector_ = features.mean
-        if linear.characters is None:
+        part = linear.characters
+        if part is None:
             self.characters_ = NGrams((1, 1), np.zeros(0), np.zeros(0), characters=True)
-            linear = replace(linear, characters=np.zeros((0, self.intercept_.size)))
-        self.coef_characters_ = np.ascontiguousarray(linear.characters, np.float32)
+            k = self.intercept_.size
+            part = fitting.Characters(np.zeros((0, k)), np.zeros(k), fitting.CharacterShare())
+        self.coef_characters_ = np.ascontiguousarray(part.coef, np.float32)
+        self.intercept_characters_ = np.asarray(part.intercept, np.float64)
+        self.character_share_ = part.share
         self.selection_ = {**linear.report, "n_texts": len(features.texts)}
         parts = self.coef_ngrams_, self.coef_characters_, self.coef_dense_, self.intercept_
         if not all(np.isfinite(part).all() for part in parts):
@@ -183,11 +194,31 @@ class LinearText(BaseEstimator):
 
         def work(batch):
             values = self.ngrams_.scores(batch, self.coef_ngrams_)
-            if len(self.characters_):
-                values += self.characters_.scores(batch, self.coef_characters_)
-            return values + self._dense(batch) @ self.coef_dense_ + self.intercept_
+            values += self._dense(batch) @ self.coef_dense_ + self.intercept_
+            shares = self.character_shares(batch)
+            some = np.flatnonzero(shares)
+            if some.size:
+                texts = batch if some.size == len(batch) else [batch[i] for i in some]
+                other = self.characters_.scores(texts, self.coef_characters_)
+                other += self.intercept_characters_ - values[some]
+                values[some] += shares[some, None] * other
+            return values
 
         return in_order(work, _batches(texts), self.n_jobs)
+
+    def character_shares(self, texts: list[str]) -> np.ndarray:
+        """The share of the n-grams of characters in the decision on each text, (n_texts,)."""
+        share = self.character_share_
+        if share.usual >= 1.0 or (known := self._encoder_words()) is None:
+            return np.full(len(texts), share.least)
+        return share.of(unknown_shares(texts, (self.ngrams_.keys, known)))
+
+    def _encoder_words(self) -> np.ndarray | None:
+        """The words that the encoder knows, for `unknown_shares`; None where they are not known."""
+        if not hasattr(self, "_encoder_words_"):
+            hashes = whole_words(self.vectorizer_)
+            self._encoder_words_ = None if hashes is None else word_keys(hashes)
+        return self._encoder_words_
 
     # ---- files ---------------------------------------------------------------------------------
 
@@ -219,6 +250,22 @@ def _batches(texts):
     rest = iter(texts)
     while batch := list(islice(rest, _BATCH)):
         yield as_texts(batch)
+
+
+def whole_words(vectorizer: Any) -> np.ndarray | None:
+    """The hashes of the words that an encoder knows; None where its words are not known.
+
+    A word that an encoder has to put together from pieces is not one of them.
+
+    >>> whole_words(None)
+    array([], dtype=uint64)
+    """
+    encoders = [] if vectorizer is None else getattr(vectorizer, "encoders_", [vectorizer])
+    if not all(isinstance(encoder, SentenceVectorizer) for encoder in encoders):
+        return None
+    words = [w for encoder in encoders for w in encoder.word_vectors.vocabulary.words]
+    hashes = np.unique(word_hashes([word for word in words if not word.startswith("##")]))
+    return hashes[hashes > 0]
 
 
 def fewest_texts(n_texts: int) -> int:

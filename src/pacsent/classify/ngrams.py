@@ -113,6 +113,11 @@ class NGrams:
         """Keys, and their columns."""
         return _lookup(self.hashes)
 
+    @property
+    def keys(self) -> np.ndarray:
+        """The hashes as a table in which `unknown_shares` looks words up."""
+        return self._table[0]
+
     def __len__(self) -> int:
         return self.hashes.size
 
@@ -293,6 +298,24 @@ def _count(data, bounds, settings, share):
         larger = _table(4 * table[0].size)
         kernels.grow(table, larger)
         table = larger
+
+
+def unknown_shares(texts: Sequence[str], known: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """The part of each text's words that are in neither of two tables of `word_keys`, (n_texts,).
+
+    >>> known = word_keys(word_hashes(["a", "good"])), word_keys(word_hashes(["film"]))
+    >>> unknown_shares(["A good film!", "a gud film, hm", "!"], known)
+    array([0. , 0.5, 0. ])
+    """
+    data, bounds = as_bytes(texts)
+    out = np.zeros((len(texts), 2), np.int64)
+    kernels.count_unknown(data, bounds, byte_kinds(), known, out)
+    return out[:, 1] / np.maximum(out[:, 0], 1)
+
+
+def word_keys(hashes: np.ndarray) -> np.ndarray:
+    """The hashes as a table in which `unknown_shares` looks words up."""
+    return _lookup(hashes)[0]
 
 
 def _lookup(hashes):
