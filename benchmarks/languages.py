@@ -10,7 +10,7 @@ FOLDER holds datasets/ and languages/ (default: PACSENT_DATA). "with characters"
 TextClassifier's default, "words" the same model without its characters, which answers as
 TextClassifier(characters=None) does, "char_wb" scikit-learn's tf-idf of characters 2 to 5 inside
 words with a logistic regression, its C by cross-validation. All get the same labels, as many of
-each class, and answer the same texts: at most 2,000 of the test part.
+each class, and answer the same texts: at most 2,000 of the test part, 1,000 where texts are long.
 `english`: the five sets, with the English model of the package; "typos" are the test texts with
 one edit in every word of three letters or more: a letter left out, doubled by another, replaced, or
 swapped with the next. Training texts have none.
@@ -43,6 +43,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+import pacsent
 from classify import draw, load, searched
 from harness import finish, parser_for
 from own_language import lines_of
@@ -53,6 +54,7 @@ from pacsent.classify.near_duplicates import text_units
 from pacsent.classify.ngrams import unknown_shares
 
 ENGLISH = ("subj", "mr", "trec", "20news", "imdb")
+LONG = ("20news", "imdb")
 N_TEST = 2000
 N_CHOOSE = 1000
 USUALS = (0.5, 0.9, 0.95)
@@ -61,6 +63,11 @@ USUALS = (0.5, 0.9, 0.95)
 class Folders(NamedTuple):
     data: Path
     aozora: Path | None
+
+
+@cache
+def english():
+    return pacsent.load("english")
 
 
 def typos(texts: list[str], seed: int) -> list[str]:
@@ -146,11 +153,11 @@ def one(task):
     name, n, seed, folders = task
     texts, y, *_ = drawn(name, n, seed, folders)
     _, _, test, truth = split(name, folders, seed if name == "german" else 0)
-    some = np.random.default_rng(3).permutation(len(test))[:N_TEST]
+    some = np.random.default_rng(3).permutation(len(test))[: N_TEST // (2 if name in LONG else 1)]
     test, truth = [test[i] for i in some], np.asarray(truth)[some]
     asked = {"": test} | ({", typos": typos(test, seed)} if name in ENGLISH else {})
     warnings.simplefilter("ignore")
-    model = TextClassifier("english" if name in ENGLISH else None, n_jobs=1).fit(texts, y)
+    model = TextClassifier(english() if name in ENGLISH else None, n_jobs=1).fit(texts, y)
     share = model.character_share_
     found = {"share": share.least, "usual": share.usual}
 
@@ -217,7 +224,7 @@ def choose(given):
     for name, n, seed in product(given.sets, given.labels, range(given.draws)):
         folders = Folders(given.data, given.aozora)
         texts, y, rows, train, labels = drawn(name, n, seed, folders)
-        model = TextClassifier("english", n_jobs=1).fit(texts, y)
+        model = TextClassifier(english(), n_jobs=1).fit(texts, y)
         units = None, text_units(texts)
         left_out = model._unknown_left_out(texts, model.ngrams_.tf_idf(texts), units)
         others = np.setdiff1d(np.arange(len(labels)), rows)
@@ -266,7 +273,7 @@ def speed(given):
         seconds = {None: [], (2, 5): []}
         for characters in [(2, 5), *([None, (2, 5)] * given.draws)]:
             start = time.process_time()
-            TextClassifier("english", n_jobs=1, characters=characters).fit(texts, y)
+            TextClassifier(english(), n_jobs=1, characters=characters).fit(texts, y)
             seconds[characters].append(time.process_time() - start)
         without, with_them = min(seconds[None]), min(seconds[2, 5][1:])
         rows.append({"set": name, "labels": n, "s: words": without, "s: with characters": with_them,

@@ -195,7 +195,7 @@ class LinearText(BaseEstimator):
         def work(batch):
             values = self.ngrams_.scores(batch, self.coef_ngrams_)
             values += self._dense(batch) @ self.coef_dense_ + self.intercept_
-            shares = self.character_shares(batch)
+            shares = self._character_shares(batch)
             some = np.flatnonzero(shares)
             if some.size:
                 texts = batch if some.size == len(batch) else [batch[i] for i in some]
@@ -206,7 +206,7 @@ class LinearText(BaseEstimator):
 
         return in_order(work, _batches(texts), self.n_jobs)
 
-    def character_shares(self, texts: list[str]) -> np.ndarray:
+    def _character_shares(self, texts: list[str]) -> np.ndarray:
         """The share of the n-grams of characters in the decision on each text, (n_texts,)."""
         share = self.character_share_
         if share.usual >= 1.0 or (known := self._encoder_words()) is None:
