@@ -15,9 +15,9 @@ vector code over the columns.
 For squares, sum_i C_i (y_i - x_i.w)^2 / 2, the weights are w_j = v_j sum_i a_i x_ij, and the best
 a_i is a_i + (C_i (y_i - x_i.w) - a_i) / (1 + q_i C_i).
 
-The kernel is one function of few arrays because of the time that it takes to compile, which is
-half of the first fit of a new installation: numba optimises every called function by itself and
-once more where it is called, and takes a tenth of a second for every array in a tuple.
+The kernel is one function of few arrays because of the time that it takes to compile, a third of
+the first fit of a new installation: numba optimises every called function by itself and once more
+where it is called, and unpacks every array of a tuple.
 """
 
 import numpy as np
@@ -39,7 +39,7 @@ _VECTORS = {
 }  # fmt: skip
 
 
-@njit(**_VECTORS, forceinline=True, no_cpython_wrapper=True)
+@njit(**_VECTORS, forceinline=True)
 def _exp_minus(u):
     """exp(-u) to a relative 3e-5 where |u| < 30, without a branch: loops of it become vector code.
 
