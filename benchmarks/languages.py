@@ -108,9 +108,11 @@ def passages(folder):
     for author, card in enumerate(sorted(cards, key=lambda card: -len(files[card]))[:10]):
         n_works = 0
         for path in files[card]:
+            if n_works == 40:
+                break
             whole = "".join("".join(lines_of(path)).split())
             parts = [whole[i : i + 200] for i in range(0, len(whole) - 199, 200)]
-            if len(parts) >= 10 and n_works < 40:
+            if len(parts) >= 10:
                 n_works += 1
                 step = len(parts) // 10
                 found += [(part, author, len(found) // 10) for part in parts[::step][:10]]
