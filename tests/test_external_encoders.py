@@ -104,7 +104,7 @@ def test_a_classifier_takes_any_encoder(encoder, tmp_path):
 
 def test_without_an_encoder_words_of_the_same_letters_are_unknown():
     texts = [f"{word} {n}" for n in range(15) for word in ("zebra", "ghost")]
-    classifier = TextClassifier(None, n_jobs=1).fit(texts, ["z", "g"] * 15)
+    classifier = TextClassifier(None, characters=None, n_jobs=1).fit(texts, ["z", "g"] * 15)
     assert classifier.predict_proba(["zebras"])[0, 0] == pytest.approx(0.5, abs=0.1)
 
 
