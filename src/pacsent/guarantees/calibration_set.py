@@ -68,8 +68,10 @@ def nothing_read(classifier: Any, log_proba: np.ndarray) -> np.ndarray:
     model = getattr(classifier, "estimator_", classifier)
     if not hasattr(model, "inverse_temperature_"):
         return np.zeros(len(log_proba), bool)
-    shares = model.character_share_.of(np.array([0.0, 1.0]))[:, None]
-    intercepts = model.intercept_ + shares * (model.intercept_characters_ - model.intercept_)
+    intercepts = model.intercept_[None, :]
+    if hasattr(model, "character_share_"):
+        shares = model.character_share_.of(np.array([0.0, 1.0]))[:, None]
+        intercepts = intercepts + shares * (model.intercept_characters_ - intercepts)
     alone = log_probabilities(intercepts, model.inverse_temperature_)
     same = np.isclose(log_proba[:, None], alone, rtol=1e-12, atol=1e-12)
     return same.all(axis=2).any(axis=1)
