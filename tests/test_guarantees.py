@@ -11,7 +11,7 @@ from scipy import stats
 
 import pacsent
 from pacsent import CertifiedClassifier, TextClassifier
-from pacsent.classify.fitting import folds_for
+from pacsent.classify.fitting import CharacterShare, folds_for
 from pacsent.guarantees import AnswerRule, StreamWatcher, certify, check_exchangeable, compare
 from pacsent.guarantees.abstaining import abstain
 from pacsent.guarantees.calibration_set import ROUND_ERRORS, Calibration
@@ -148,7 +148,13 @@ def test_calibration_texts_used_twice_are_noticed():
 
 def answering_from(planning):
     """What `abstain` needs of a fitted classifier of three classes."""
-    return SimpleNamespace(out_of_fold_=planning, intercept_=np.zeros(3), inverse_temperature_=1.0)
+    return SimpleNamespace(
+        out_of_fold_=planning,
+        intercept_=np.zeros(3),
+        intercept_characters_=np.zeros(3),
+        character_share_=CharacterShare(),
+        inverse_temperature_=1.0,
+    )
 
 
 def abstain_violations(rng, chosen_after=False, error=0.15, n=300):
@@ -492,7 +498,7 @@ def test_it_abstains_where_it_can_read_nothing(words):
     values = classifier.estimator_.decision_values([*unreadable, "a good film"])
     assert rule(values).abstained.tolist() == [True, True, True, False]
     proba = classifier.predict_proba(unreadable)
-    assert np.allclose(proba.sum(axis=1), 1)
+    assert np.allclose(proba, proba[0]) and np.allclose(proba.sum(axis=1), 1)
 
 
 def test_calibration_texts_with_nothing_to_read_count_for_no_answer():

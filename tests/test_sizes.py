@@ -12,7 +12,7 @@ PACKAGE = Path(pacsent.__file__).parent
 LINES = 80  # without the docstring: doors have many options, each with its paragraph
 ARGUMENTS = 7
 ALL_ARGUMENTS = 12  # those by name too; estimators may have more: each of their options is one
-KERNEL_ARGUMENTS = 9  # a kernel is handed arrays, in groups that belong together
+KERNEL_ARGUMENTS = 8  # a kernel is handed arrays, in groups that belong together
 
 # one loop of compiled code over the bytes of a file: taken apart, its state would travel in arrays
 LONG = {"_kernels/format_kernels.py: parse_lines"}

@@ -61,15 +61,16 @@ def _exp_minus(u):
 
 
 @njit(**_VECTORS, cache=True)
-def epoch(indptr, indices, data, dense, order, cells, weights, work, squared):
+def epoch(features, order, cells, weights, work, squared):
     """One pass over the texts in `order`, in place.
 
-    indptr, indices, data and dense are the features, data with the prior's standard deviations
+    features are indptr, indices, data and dense, data with the prior's standard deviations
     multiplied in. cells is (n, 5, n_columns), see `DUAL`; C is 0 where a column leaves a text out.
     weights is (n_features + n_dims + 1, n_columns), the intercept last. work is (N_WORK,
     n_columns): the variances of the dense weights, then the sums of |a change| / C of this pass,
     then room. Everything real is float32.
     """
+    indptr, indices, data, dense = features
     n_columns, n_dims = weights.shape[1], dense.shape[1]
     intercept = weights.shape[0] - 1
     begin = intercept - n_dims

@@ -195,23 +195,28 @@ class LinearText(BaseEstimator):
         def work(batch):
             values = self.ngrams_.scores(batch, self.coef_ngrams_)
             values += self._dense(batch) @ self.coef_dense_ + self.intercept_
-            shares = self._character_shares(batch)
-            some = np.flatnonzero(shares)
-            if some.size:
-                texts = batch if some.size == len(batch) else [batch[i] for i in some]
-                other = self.characters_.scores(texts, self.coef_characters_)
-                other += self.intercept_characters_ - values[some]
-                values[some] += shares[some, None] * other
+            shares, other = self.by_characters(batch)
+            values += shares[:, None] * (other - values)
             return values
 
         return in_order(work, _batches(texts), self.n_jobs)
 
-    def _character_shares(self, texts: list[str]) -> np.ndarray:
-        """The share of the n-grams of characters in the decision on each text, (n_texts,)."""
-        share = self.character_share_
-        if share.usual >= 1.0 or (known := self._encoder_words()) is None:
-            return np.full(len(texts), share.least)
-        return share.of(unknown_shares(texts, (self.ngrams_.keys, known)))
+    def by_characters(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The decision values by n-grams of characters, and their share in the decision.
+
+        (n_texts,) and (n_texts, n_columns). The share of a text does not rise with its unknown
+        words where its characters are unknown as well.
+        """
+        share, known = self.character_share_, self._encoder_words()
+        shares = np.full(len(texts), share.least)
+        if share.usual < 1.0 and known is not None:
+            shares = share.of(unknown_shares(texts, (self.ngrams_.keys, known)))
+        values = np.zeros((len(texts), self.intercept_.size))
+        some = np.flatnonzero(shares)
+        if some.size:
+            values[some] = self.characters_.scores([texts[i] for i in some], self.coef_characters_)
+            shares[some[~values[some].any(axis=1)]] = share.least
+        return shares, values + self.intercept_characters_
 
     def _encoder_words(self) -> np.ndarray | None:
         """The words that the encoder knows, for `unknown_shares`; None where they are not known."""

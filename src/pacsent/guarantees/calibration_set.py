@@ -61,17 +61,13 @@ def calibration_of(classifier: Any) -> Calibration:
 def nothing_read(classifier: Any, log_proba: np.ndarray) -> np.ndarray:
     """Which texts hold no n-gram and no word that a TextClassifier knows, (n,).
 
-    Their decision values are the intercepts alone, of words and of characters, by the share of a
-    text without words or of one with unknown words only. No rule answers them, on calibration texts
+    Their decision values are the intercepts alone. No rule answers them, on calibration texts
     neither, so that a guarantee is about the texts that are answered.
     """
     model = getattr(classifier, "estimator_", classifier)
     if not hasattr(model, "inverse_temperature_"):
         return np.zeros(len(log_proba), bool)
-    intercepts = model.intercept_[None, :]
-    if hasattr(model, "character_share_"):
-        shares = model.character_share_.of(np.array([0.0, 1.0]))[:, None]
-        intercepts = intercepts + shares * (model.intercept_characters_ - intercepts)
-    alone = log_probabilities(intercepts, model.inverse_temperature_)
-    same = np.isclose(log_proba[:, None], alone, rtol=1e-12, atol=1e-12)
-    return same.all(axis=2).any(axis=1)
+    share, of_characters = model.character_share_.least, model.intercept_characters_
+    intercept = model.intercept_ + share * (of_characters - model.intercept_)
+    alone = log_probabilities(intercept[None, :], model.inverse_temperature_)
+    return np.isclose(log_proba, alone, rtol=1e-12, atol=1e-12).all(axis=1)

@@ -97,12 +97,12 @@ def solve(
         # most texts have none of the rare labels and hardly move
         n_moving = n_moving * np.clip(2 * (cells[order, SIGN] > 0).mean(axis=0), _RAREST, 1.0)
     W = np.zeros((n_features + E.shape[1] + 1, padded.size), np.float32)
-    rows = X.indptr.astype(np.int64), X.indices, data, E
+    features = X.indptr.astype(np.int64), X.indices, data, E
     rng = np.random.default_rng(0)
     n_epochs = 0
     while n_epochs < max_epochs:
         n_epochs += 1
-        epoch(*rows, rng.permutation(order), cells, W, work, squared)
+        epoch(features, rng.permutation(order), cells, W, work, squared)
         if (work[MOVED] / np.maximum(n_moving, 1)).max() < tol:
             break
     W = W[:, : len(Cs)]
