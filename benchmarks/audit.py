@@ -76,6 +76,7 @@ def drawn(name, data, n, seed, few_classes=False):
     """(n texts, their labels, others, their labels); five of each class where there are few."""
     texts, labels = loaded(name, data, few_classes)
     rng = np.random.default_rng([seed, n])
+    n = min(n, len(texts) // 2)
     for _ in range(1000):
         order = rng.permutation(len(texts))
         first, rest = order[:n], order[n : n + N_POOL]

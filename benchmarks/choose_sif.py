@@ -32,7 +32,8 @@ def main():
     words = load("english")
     first, second, scores = (part["train"] for part in (pairs.first, pairs.second, pairs.scores))
     order = np.random.default_rng(0).permutation(len(news.train_texts))
-    asked, kept, labels = order[:N_QUERIES], order[N_QUERIES:], news.train_labels
+    n_asked = min(N_QUERIES, len(order) // 2)
+    asked, kept, labels = order[:n_asked], order[n_asked:], news.train_labels
     encode = words.vocabulary.encode
     texts = [encode(part) for part in (first, second, news.train_texts)]
     rows, found = [], {}
@@ -61,7 +62,7 @@ def main():
                for key in row}  # fmt: skip
     summary["Pearson standard error"] = standard_error(pearsons, len(scores))
     summary["p@10 standard error"] = standard_error(
-        lambda drawn: (p_best - p_used)[drawn].mean(), N_QUERIES
+        lambda drawn: (p_best - p_used)[drawn].mean(), n_asked
     )
     finish("choose_sif", rows, title="SIF-sum: constants chosen on training data",
            summary=summary, save=given.save, name=given.name)  # fmt: skip

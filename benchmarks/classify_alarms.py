@@ -40,15 +40,16 @@ def test_rows(data, n_repeats):
 def stream_rows(data):
     texts, labels, new, new_labels = load("20news", data, 0)
     order = np.random.default_rng(0).permutation(len(texts))[:3000]
-    held = order[2000:]
+    fitted, held = np.split(order, [2 * len(order) // 3])
+    known, others = np.split(held, [len(held) // 2])
     classifier = TextClassifier(selection="folds", Cs=(36.0,), weighting="tf-idf", ngrams=(1, 1))
-    classifier.fit([texts[i] for i in order[:2000]], labels[order[:2000]])
+    classifier.fit([texts[i] for i in fitted], labels[fitted])
     classifier = CertifiedClassifier(classifier, prefit=True)
-    classifier.calibrate([texts[i] for i in held[:500]], labels[held[:500]], overlap="drop")
+    classifier.calibrate([texts[i] for i in known], labels[known], overlap="drop")
     rows = []
     later = np.random.default_rng(1).permutation(len(new))[:2000]
     for title, some, right in (
-        ("20news stream, same part", [texts[i] for i in held[500:]], labels[held[500:]]),
+        ("20news stream, same part", [texts[i] for i in others], labels[others]),
         ("20news stream, by date", [new[i] for i in later], new_labels[later]),
     ):
         watcher = StreamWatcher(classifier, seed=0)

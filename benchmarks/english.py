@@ -108,6 +108,7 @@ def sizes(data) -> dict:
     texts, labels = [news.train_texts[i] for i in some], np.asarray(news.train_labels)[some]
     rows = []
     for asked in SIZES:
+        asked = asked | {"n_words": min(asked["n_words"], full.n_words)}
         words = compress(full, **asked, n_head=SETTINGS["n_head"])
         recipe = quiet("SIF-sum", words).fit([])
         average = quiet("Average", words).fit([])

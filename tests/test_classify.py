@@ -173,7 +173,7 @@ def test_an_explanation_adds_up_to_the_decision(words, n_classes):
     classifier = TextClassifier(words).fit(texts, labels)
     text = "A good, LOVELY film; isn't it? Good!"
     values = np.atleast_1d(classifier.decision_function([text])[0])
-    share = classifier.by_characters([text])[0][0]
+    share = classifier._by_characters([text])[0][0]
     assert 0 < share < 1  # "isn't" is unknown
     rest = (1 - share) * classifier.intercept_ + share * classifier.intercept_characters_
     for position, label in enumerate(classifier.classes_):
@@ -690,7 +690,7 @@ def test_explanations_of_random_texts_add_up(normalising, alphabet):
             decision = classifier.decision_function([text])[0]
             vector = np.asarray(classifier.vectorizer_.transform([text]), float)[0] @ coef
         assert found.decision == pytest.approx(decision, abs=1e-5)
-        share = classifier.by_characters([text])[0][0]
+        share = classifier._by_characters([text])[0][0]
         assert found.from_vectors == pytest.approx((1 - share) * vector, abs=1e-6)
         rest = (1 - share) * classifier.intercept_ + share * classifier.intercept_characters_
         assert found.rest == pytest.approx(rest[0])
@@ -867,8 +867,8 @@ def test_misspelt_words_are_known_by_their_characters(n, n_classes, tmp_path):
     without = TextClassifier(characters=None).fit(texts, labels)
     assert model.score(wrong, right) > without.score(wrong, right) + 0.2
     assert model.score(new, right) >= without.score(new, right)
-    shares = model.by_characters(wrong)[0]
-    assert model.by_characters(new)[0].max() == model.character_share_.least < shares.max()
+    shares = model._by_characters(wrong)[0]
+    assert model._by_characters(new)[0].max() == model.character_share_.least < shares.max()
     for text in wrong[:5]:
         found = model.explain(text, 1)
         values = np.append(0.0, model.decision_function([text])[0])  # log-odds, or of each class
@@ -912,7 +912,7 @@ def test_an_encoder_whose_words_are_not_known_has_one_share_for_all_texts():
     texts, labels = long_words(60)
     model = TextClassifier(lambda texts: [[len(text)] for text in texts]).fit(texts, labels)
     assert model.character_share_.usual == 1.0
-    shares = model.by_characters(misspelt(texts))[0]
+    shares = model._by_characters(misspelt(texts))[0]
     assert np.unique(shares).tolist() == [model.character_share_.least]
 
 
@@ -922,7 +922,7 @@ def test_words_that_an_encoder_has_or_a_copy_of_the_text_are_told_apart(words):
     odd[1::2], labels[1::2] = odd[::2], labels[::2]  # every text twice
     model = TextClassifier(words).fit(odd, labels)
     assert model.character_share_.usual == pytest.approx(1 / 12)
-    assert model.by_characters(["good great fine"])[0].tolist() == [model.character_share_.least]
+    assert model._by_characters(["good great fine"])[0].tolist() == [model.character_share_.least]
 
 
 def test_a_saved_share_is_checked(tmp_path):

@@ -781,8 +781,9 @@ def held(pid):
 def test_workers_share_the_memory_of_one_model(running):
     for _ in range(200):  # a loaded machine may still be starting them
         amounts = [held(pid) for pid in running.workers()]
-        # a worker that opened the model itself would have its two tables of 64 MB for itself
-        if len(amounts) == 2 and all(private < shared / 2 for private, shared in amounts):
+        # a worker that opened the model itself would have its two tables of 64 MB for itself, and
+        # what a Python with its modules takes (35 to 75 MB) beside them
+        if len(amounts) == 2 and all(private < 128 for private, _ in amounts):
             break
         time.sleep(0.1)
     else:

@@ -191,7 +191,7 @@ def explain(classifier: Any, text: str, label: Any = None) -> Explanation:
     one = classifier.intercept_.size == 1
     column, sign = (0, 1.0 if at == 1 else -1.0) if one else (at, 1.0)
     found = classifier.ngrams_.occurrences(text)
-    share = float(classifier.by_characters([text])[0][0])
+    share = float(classifier._by_characters([text])[0][0])
     of_words = sign * (1.0 - share)
     grams = of_words * _gram_values(classifier.ngrams_, found, classifier.coef_ngrams_[:, column])
     of_ngrams = found.shared(grams)

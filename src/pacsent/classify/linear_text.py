@@ -195,13 +195,13 @@ class LinearText(BaseEstimator):
         def work(batch):
             values = self.ngrams_.scores(batch, self.coef_ngrams_)
             values += self._dense(batch) @ self.coef_dense_ + self.intercept_
-            shares, other = self.by_characters(batch)
+            shares, other = self._by_characters(batch)
             values += shares[:, None] * (other - values)
             return values
 
         return in_order(work, _batches(texts), self.n_jobs)
 
-    def by_characters(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    def _by_characters(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """The decision values by n-grams of characters, and their share in the decision.
 
         (n_texts,) and (n_texts, n_columns). The share of a text does not rise with its unknown
