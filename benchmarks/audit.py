@@ -72,14 +72,17 @@ def loaded(name, data, few_classes=False):
     return texts, labels
 
 
+def parted(order, n):
+    """The first n, or half of them where there are few, and the rest."""
+    return np.split(order, [min(n, len(order) // 2)])
+
+
 def drawn(name, data, n, seed, few_classes=False):
     """(n texts, their labels, others, their labels); five of each class where there are few."""
     texts, labels = loaded(name, data, few_classes)
     rng = np.random.default_rng([seed, n])
-    n = min(n, len(texts) // 2)
     for _ in range(1000):
-        order = rng.permutation(len(texts))
-        first, rest = order[:n], order[n : n + N_POOL]
+        first, rest = parted(rng.permutation(len(texts))[: n + N_POOL], n)
         if np.bincount(labels[first])[np.unique(labels)].min() >= 5 or not few_classes:
             break
     return [texts[i] for i in first], labels[first], [texts[i] for i in rest], labels[rest]
@@ -135,7 +138,7 @@ def draws(name, data, seeds):
 
 def one_draw(known, other, pool, true, rng):
     order = rng.permutation(len(pool))
-    some, rest = order[:N_CALIBRATION], order[N_CALIBRATION:]
+    some, rest = parted(order, N_CALIBRATION)
     texts, labels = [pool[i] for i in some], true[some]
     log_proba = known.log_proba[[known._rows[pool[i]] for i in rest]]
     right = known.classes_.searchsorted(true[rest])
@@ -248,7 +251,7 @@ def of_groups(known, pool, true, rng):
 def fixed_labels(data):
     found = target_data.load_targets("goemotions", data)
     order = np.random.default_rng(0).permutation(len(found.texts["train"]))
-    fit, rest = order[:3000], order[3000:6000]
+    fit, rest = parted(order[:6000], 3000)
     has = found.targets["train"]
     often = np.flatnonzero(has[fit].sum(axis=0) >= 40)
     texts = found.texts["train"]
@@ -262,7 +265,7 @@ def fixed_numbers(data):
     found = target_data.load_targets("imdb stars", data)
     order = np.random.default_rng(0).permutation(len(found.texts["train"]))
     texts, stars = found.texts["train"], found.targets["train"]
-    fit, rest = order[:1000], order[1000:4000]
+    fit, rest = parted(order[:4000], 1000)
     model = TextRegressor("english", n_jobs=1).fit([texts[i] for i in fit], stars[fit])
     return np.clip(model.predict([texts[i] for i in rest]), 1, 10), stars[rest].astype(float)
 
@@ -312,7 +315,7 @@ def one_of_labels(data, rng):
 def one_of_numbers(data, rng):
     said, stars = fixed_numbers(data)
     order = rng.permutation(stars.size)
-    a, b = order[:N_CALIBRATION], order[N_CALIBRATION:]
+    a, b = parted(order, N_CALIBRATION)
     errors = np.abs(said - stars)
     width = half_width(errors[a], ERROR, DELTA)
     bound = certify_numbers(stars[a], said[a], limits=(1, 10), delta=DELTA, seed=0).bound
