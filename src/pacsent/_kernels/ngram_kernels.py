@@ -391,7 +391,7 @@ def add_scores(data, bounds, settings, lookup, weights, out):
                 out[s, k] += score[k] * length
 
 
-@njit(work=lambda data, *_: 8 * data.size, cache=True, nogil=True)
+@njit(work=_n_bytes, cache=True, nogil=True)
 def count_unknown(data, bounds, kinds, known, out):
     """How many words each text holds, and how many of them are unknown, in place, (n_texts, 2).
 
