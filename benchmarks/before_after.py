@@ -7,15 +7,16 @@
 Both trees do the same jobs through the same public names, with all cores unless it is said: train
 Skip-gram on two million words of enwik8 (300 numbers, one epoch, the vocabulary counted too),
 encode 10,000 texts of IMDb and the sentences of SUBJ by averages (float32), solve PB-neg of 3,000
-documents of 20news and of 4,096 sentences of SUBJ, and w-PB-neg of 5,000 texts of IMDb. On invented
-texts, in words of the English model: a table of 20,000 rows to Parquet, from CSV and from Parquet,
-on one core; a TextClassifier fitted on 3,000 texts and its answers to 10,000; the grid of 9
-penalties, 5 folds and 5 classes on 3,000 vectors; and requests of one text to the server, one after
-the other. With --invented all texts are, so that no data is needed. A tree runs a job once to
-compile, then `--repeat` times; the best of all rounds counts. Nothing else should run meanwhile;
-where others use the machine too, `--processor-time` counts the seconds of all threads of the
-process instead of those on the clock. Without --before this tree is measured alone. Features of the
-processor are hidden from both trees as benchmarks/train.py says, for example with
+documents of 20news and of 4,096 sentences of SUBJ, w-PB-neg of 5,000 texts of IMDb and of texts of
+120,000 different words (144 MB a table, texts times epochs), and PB-01 of 1,024 sentences of SUBJ.
+On invented texts, in words of the English model: a table of 20,000 rows to Parquet, from CSV and
+from Parquet, on one core; a TextClassifier fitted on 3,000 texts and its answers to 10,000; the
+grid of 9 penalties, 5 folds and 5 classes on 3,000 vectors; and requests of one text to the server,
+one after the other. With --invented all texts are, so that no data is needed. A tree runs a job
+once to compile, then `--repeat` times; the best of all rounds counts. Nothing else should run
+meanwhile; where others use the machine too, `--processor-time` counts the seconds of all threads of
+the process instead of those on the clock. Without --before this tree is measured alone. Features of
+the processor are hidden from both trees as benchmarks/train.py says, for example with
 NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES=+neon on ARM.
 """
 
@@ -71,6 +72,24 @@ texts = real("imdb").train_texts[::5] if data else invented(2000)
 few = lambda: make("w-PB-neg", words, random_state=0).fit(texts[:100])
 all_ = lambda: make("w-PB-neg", words, random_state=0).fit(texts)
 units = len(texts)
+""",
+    "w-PB-neg beyond the caches, texts/s": """
+from pacsent import Vocabulary, WordVectors
+n = max(1000, 150_000 // given["less"])
+names, picked = [f"word{i}" for i in range(n)], rng.integers(0, n, (n // 15, 24)).tolist()
+tables = (0.1 * rng.standard_normal((2, n, 300))).astype(np.float32)
+many = WordVectors(Vocabulary(names, np.full(n, 2)), *tables)
+texts = [[names[i] for i in row] for row in picked]
+few = lambda: make("w-PB-neg", many, random_state=0, n_epochs=1).fit(texts[:100])
+all_ = lambda: make("w-PB-neg", many, random_state=0, n_epochs=20).fit(texts)
+units = 20 * len(texts)
+""",
+    "PB-01, texts/s": """
+texts = [*real("subj").train_texts, *real("subj").test_texts] if data else [
+    text[:130] for text in invented(5000)]
+solver = make("PB-01", words, random_state=0, on_empty="ignore").fit(texts[:3000])
+few, all_ = (lambda: solver.transform(texts[-100:])), (lambda: solver.transform(texts[-1024:]))
+units = len(texts[-1024:])
 """,
     "CSV to Parquet, rows/s": """
 csv, texts = folder + "/texts.csv", invented(20_000)
@@ -180,7 +199,7 @@ print(json.dumps(units / min(times)))
 
 def rate(tree: Path, job: str, given: dict) -> float:
     """Units a second of one job in one tree."""
-    words = job.startswith(("encode", "PB-neg", "w-PB-neg"))
+    words = job.startswith(("encode", "PB-", "w-PB-neg,"))
     told = {**given, "job": JOBS[job], "words": words}
     done = subprocess.run(
         [sys.executable, "-c", _CHILD, json.dumps(told)],

@@ -662,7 +662,7 @@ def test_word_training_takes_the_steps_of_the_formulas(word_problem):
 
 def noise_table(A, noise, n_negatives=5):
     moment = np.float32(w_pb_neg.second_moment(A, noise))
-    return (*alias(noise), n_negatives, np.float32(noise @ A), moment)
+    return (*alias(noise), n_negatives, np.float32(noise @ A), moment, (A**2).sum(1))
 
 
 def test_noise_gradients_are_unbiased_and_a_straight_line_quietens_them(word_problem):
@@ -671,7 +671,7 @@ def test_noise_gradients_are_unbiased_and_a_straight_line_quietens_them(word_pro
 
     _, A, _, _, noise = word_problem
     H = np.float32(np.random.default_rng(3).normal(size=(4, A.shape[1])))
-    table = (*noise_table(A, noise), np.float32((A**2).sum(1)))
+    table = noise_table(A, noise)
     sigmoid = 1 / (1 + np.exp(-H @ A.T))
     exact = 5 * (sigmoid * noise) @ A
     exact_trace = 5 * (sigmoid * (1 - sigmoid) * noise) @ (A**2).sum(1)
@@ -695,7 +695,7 @@ def test_the_line_that_quietens_is_the_one_through_the_last_draws(word_problem):
 
     _, A, _, _, noise = word_problem
     H = np.float32(np.random.default_rng(3).normal(size=(4, A.shape[1])))
-    table = (*noise_table(A, noise), np.float32((A**2).sum(1)))
+    table = noise_table(A, noise)
     line, G, trace = np.array([0.5, 0.0]), np.empty(H.shape, np.float32), np.empty(4)
     _noise_gradients(H, 20_000, A, table, (np.array([7], dtype=np.uint64), line), G, trace)
     scores = H @ A.T
@@ -735,8 +735,8 @@ def test_lazy_words_equal_words_caught_up_after_every_step(word_problem):
     prior = (1.0 / var_P, var_P, 3.0)
     order = np.arange(counts.shape[0])
     sentences = (
-        order, counts.indptr, counts.indices, shares, n_tokens, np.ones(order.size),
-        np.zeros((order.size, A.shape[1]), np.float32), np.zeros(order.size),
+        counts.indptr, counts.indices, shares, n_tokens, np.ones(order.size), np.zeros(order.size),
+        order, np.zeros((order.size, A.shape[1]), np.float32),
     )  # fmt: skip
     ends = []
     for lazy in (True, False):
@@ -762,8 +762,8 @@ def test_a_thread_that_lags_does_not_turn_a_words_clock_back(word_problem):
     n_tokens = counts.sum(axis=1).A1.astype(np.int64)
     shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
     sentences = (
-        np.arange(n), counts.indptr, counts.indices, shares, n_tokens, np.zeros(n),
-        np.zeros((n, A.shape[1]), np.float32), np.zeros(n),
+        counts.indptr, counts.indices, shares, n_tokens, np.zeros(n), np.zeros(n),
+        np.arange(n), np.zeros((n, A.shape[1]), np.float32),
     )  # fmt: skip
     prior = (1.0 / var_P, var_P, 3.0)
     table = noise_table(A, noise)
@@ -786,6 +786,13 @@ def test_a_step_of_the_precision_is_the_flow_it_says(rng):
     assert_allclose(w_reference.precision_step(u, c, push, 0.2), -np.log(z), atol=1e-4)
 
 
+def test_a_push_lasts_as_long_as_it_fades():
+    from pacsent._kernels.sampling_kernels import _lasting
+
+    for x in (1e-9, 0.005, 0.009999, 0.010001, 3.0):
+        assert_allclose(_lasting(x / 0.02, 0.02), -0.02 * np.expm1(-x) / x, rtol=1e-10)
+
+
 def test_sentences_step_together_only_as_far_as_their_common_words_allow():
     from pacsent._kernels.sampling_kernels import common_step
 
@@ -797,8 +804,8 @@ def test_sentences_step_together_only_as_far_as_their_common_words_allow():
         (same, 10.0, (1, 0.5)),
     ):
         sentences = (
-            np.arange(n), np.arange(n + 1), indices, np.ones(n), np.ones(n, dtype=np.int64),
-            np.full(n, weight), np.zeros((n, 2), np.float32), np.full(n, 2.0),
+            np.arange(n + 1), indices, np.ones(n), np.ones(n, dtype=np.int64),
+            np.full(n, weight), np.full(n, 2.0), np.arange(n), np.zeros((n, 2), np.float32),
         )  # fmt: skip
         total = np.zeros(n)
         assert common_step(0, n, sentences, 0.1, 1.0, total) == expected

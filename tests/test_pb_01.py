@@ -88,6 +88,44 @@ def test_it_ends_where_the_gradient_vanishes_below_the_pb_neg_optimum(language, 
     assert np.abs(after.grad_mu).max() < 0.05 * np.abs(before.grad_mu).max()
 
 
+def test_noise_in_single_precision_is_the_noise_in_double(problem, rng):
+    """Far scores, a zero row, either sign of the bias."""
+    _, documents, loss = problem
+    A = loss.A_hat.astype(np.float32)
+    A[3] = 0.0
+    mu = documents.prior_means * 10.0 ** rng.uniform(-1, 2, (len(documents.prior_means), 1))
+    var_Q = documents.prior_variances
+    for bias in (1.6, -1.6):
+        single, double = (
+            gibbs_risk(
+                mu, var_Q, documents.counts, A, loss.p_noise,
+                bias=bias, noise_table=A.astype(kind), gradients=True,
+            )
+            for kind in (np.float32, np.float64)
+        )  # fmt: skip
+        assert_allclose(single.noise, double.noise, atol=5e-7)
+        assert_array_equal(single.positive, double.positive)
+        size = np.abs(double.grad_mu).max()
+        assert 0 < np.abs(single.grad_mu - double.grad_mu).max() < 2e-5 * size
+        assert_allclose(single.grad_rho, double.grad_rho, atol=1e-6)
+
+
+@pytest.mark.parametrize("objective", pb_01.OBJECTIVES)
+def test_a_search_in_single_precision_ends_where_one_in_double_does(problem, objective):
+    """Values are known to 1e-7 then, which is more than the last steps gain."""
+    _, documents, loss = problem
+    start = documents.prior_means + 0.05, documents.prior_variances
+    ends = []
+    for kind in (np.float32, np.float64):
+        case = replace(loss, objective=objective, noise_table=loss.A_hat.astype(kind))
+        mu, var_Q, n_iter, converged = pb_01.minimise(*start, documents, case, tol=1e-4)
+        assert converged.all() and n_iter.max() < 60
+        ends.append((mu, np.log(var_Q)))
+    moved = np.linalg.norm(ends[1][0] - documents.prior_means, axis=1)
+    assert np.all(np.linalg.norm(ends[0][0] - ends[1][0], axis=1) < 1e-3 * moved)
+    assert_allclose(ends[0][1], ends[1][1], atol=1e-3)
+
+
 def test_empty_sentences_have_no_posterior(language, problem):
     encoded, *_ = problem
     vectorizer = make("i-PB-01", language.words, on_empty="ignore").fit(encoded)

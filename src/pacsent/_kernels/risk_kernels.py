@@ -9,6 +9,8 @@ import math
 import numpy as np
 
 from pacsent._kernels.compiling import njit
+from pacsent._kernels.sampling_kernels import power_of_two32
+from pacsent._kernels.skipgram_kernels import fetch_rows
 
 STEPS = 512  # nodes per unit
 LIMIT = 6.0  # beyond it Phi is 0 or 1 to 1e-9
@@ -94,6 +96,37 @@ def noise_error_terms(scores, bias, sd, norms, p_noise, table, out):
         grad_rho[s] = 0.5 * slope
 
 
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"}, error_model="numpy")
+def noise_error_terms32(scores, bias, inverse_sd, inverse_norms, p_noise, out):
+    """`noise_error_terms` in single precision, for rows that are not zero; scores are float32.
+
+    Phi is 1 - phi(z) times a polynomial in 1/(1 + 0.2316419 z), off by at most 8e-8 (Abramowitz
+    and Stegun, 26.2.17). Sums are in float64.
+    """
+    noise, grad_rho = out
+    one = np.float32(1.0)
+    for s in range(scores.shape[0]):
+        row, by = scores[s], np.float32(inverse_sd[s])
+        total, slope = 0.0, 0.0
+        for u in range(row.size):
+            scale = by * inverse_norms[u]
+            z = (row[u] + bias) * scale
+            t = one / (one + np.float32(0.2316419) * abs(z))
+            density = np.float32(0.3989422804) * power_of_two32(np.float32(-0.7213475204) * z * z)
+            p = np.float32(1.330274429)
+            p = p * t + np.float32(-1.821255978)
+            p = p * t + np.float32(1.781477937)
+            p = p * t + np.float32(-0.356563782)
+            p = p * t + np.float32(0.319381530)
+            upper = density * t * p
+            density *= p_noise[u]
+            total += np.float64(p_noise[u] * (one - upper if z >= np.float32(0.0) else upper))
+            slope -= np.float64(density * z)
+            row[u] = density * scale
+        noise[s] = total
+        grad_rho[s] = 0.5 * slope
+
+
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def own_words(mu, sd, A, norms, tokens, bias, out):
     """Chance to be wrong about the sentence's own words, and its gradients, in place.
@@ -105,12 +138,14 @@ def own_words(mu, sd, A, norms, tokens, bias, out):
     ids, offsets, shares = tokens
     positive, grad_mu, grad_rho = out
     for s in range(mu.shape[0]):
+        mean, slopes = mu[s], grad_mu[s]
         for t in range(offsets[s], offsets[s + 1]):
-            word = ids[t]
+            fetch_rows(A, ids, t + 2, t + 3)
+            row = A[ids[t]]
             score = bias
-            for j in range(mu.shape[1]):
-                score += mu[s, j] * np.float64(A[word, j])
-            spread = sd[s] * norms[word]
+            for j in range(mean.size):
+                score += mean[j] * np.float64(row[j])
+            spread = sd[s] * norms[ids[t]]
             if spread == 0.0:  # the margin is the bias, for every draw
                 positive[s] += shares[t] if score <= 0.0 else 0.0
                 continue
@@ -119,5 +154,5 @@ def own_words(mu, sd, A, norms, tokens, bias, out):
             density = shares[t] * math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
             grad_rho[s] += 0.5 * density * z
             density /= spread
-            for j in range(mu.shape[1]):
-                grad_mu[s, j] -= density * np.float64(A[word, j])
+            for j in range(mean.size):
+                slopes[j] -= density * np.float64(row[j])

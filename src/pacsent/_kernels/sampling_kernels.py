@@ -141,9 +141,8 @@ def true_terms(counts, table, mu, var_Q, rule, grad, value, trace):
 
 
 @njit(inline="always", **_FLAGS)
-def _sigmoid32(x):
-    """1 / (1 + e^-x) to 4e-6 relative, in operations that the compiler turns into vectors."""
-    t = x * _F(-1.4426950408889634)
+def power_of_two32(t):
+    """2^t to 4e-6 relative, for t cut at -80 and 80: vectors, no call."""
     # 2^-80 is as good as 0, and times a weight it is not subnormal, which would be slow
     t = _F(-80.0) if t < _F(-80.0) else t
     t = _F(80.0) if t > _F(80.0) else t
@@ -156,7 +155,13 @@ def _sigmoid32(x):
     p = p * r + _F(0.6931472)
     p = p * r + _F(1.0)
     whole = np.int32(np.float32(shifted).view(np.int32) - np.int32(0x4B400000) + np.int32(127))
-    return _F(1.0) / (_F(1.0) + p * np.int32(whole << np.int32(23)).view(np.float32))
+    return p * np.int32(whole << np.int32(23)).view(np.float32)
+
+
+@njit(inline="always", **_FLAGS)
+def _sigmoid32(x):
+    """1 / (1 + e^-x) to 4e-6 relative, in operations that the compiler turns into vectors."""
+    return _F(1.0) / (_F(1.0) + power_of_two32(x * _F(-1.4426950408889634)))
 
 
 @njit(inline="always", **_FLAGS)
@@ -443,9 +448,8 @@ def _draw(state, keep, other):
     """One index with the probabilities of the alias table (keep, other)."""
     bits = _next(state)
     i = np.int64(((bits >> _32) * np.uint64(keep.size)) >> _32)
-    if float(bits & _LOW) >= keep[i] * 4294967296.0:
-        i = np.int64(other[i])
-    return i
+    instead = np.int64(other[i])  # read in any case: a branch would wait for both
+    return instead if float(bits & _LOW) >= keep[i] * 4294967296.0 else i
 
 
 @njit(**_FLAGS)
@@ -498,12 +502,15 @@ def _add_four(A, picked, errors, grad):
 
 @njit(**_FLAGS)
 def _add_rows(A, picked, amounts, grad):
-    """Add the rows of A that are picked, times their amounts, to grad; by fours, fetched ahead."""
-    whole = picked.size - picked.size % 4
+    """Add the rows of A that are picked, times their amounts, to grad; by fours, fetched ahead.
+
+    There may be more words than amounts: those that come next are fetched.
+    """
+    whole = amounts.size - amounts.size % 4
     for k in range(0, whole, 4):
         fetch_rows(A, picked, k + 4, k + 8)
         _add_four(A, picked[k:], amounts[k:], grad)
-    for k in range(whole, picked.size):
+    for k in range(whole, amounts.size):
         amount, row = amounts[k], A[picked[k]]
         for d in range(grad.size):
             grad[d] += amount * row[d]
@@ -626,21 +633,18 @@ def common_step(begin, size, sentences, eta, budget, total):
     for which it does not hold even alone takes a shorter step. `total` is one 0 for each word,
     and is that again afterwards.
     """
-    order, indptr, indices, shares, _, weights, _, stiffness = sentences
+    indptr, indices, shares, _, weights, stiffness, _, _ = sentences
     while True:
-        for i in range(size):
-            s = order[begin + i]
+        for s in range(begin, begin + size):
             for j in range(indptr[s], indptr[s + 1]):
                 total[indices[j]] += weights[s] * shares[j]
         worst = 0.0
-        for i in range(size):
-            s = order[begin + i]
+        for s in range(begin, begin + size):
             along = 0.0
             for j in range(indptr[s], indptr[s + 1]):
                 along += shares[j] * total[indices[j]]
             worst = max(worst, eta * stiffness[s] * along)
-        for i in range(size):
-            s = order[begin + i]
+        for s in range(begin, begin + size):
             for j in range(indptr[s], indptr[s + 1]):
                 total[indices[j]] = 0.0
         if worst <= budget:
@@ -661,11 +665,13 @@ def _fade(x):
 @njit(**_FLAGS)
 def _read_sentence(s, now, sentences, words, prior, e, h):
     """Write h_S = m + sum share_v D_v + deviation * e, words as of `now`."""
-    _, indptr, indices, shares, _, _, m, _ = sentences
+    indptr, indices, shares, _, _, _, order, m = sentences
     D, z, clock = words
     rates, var_P, c = prior
+    fetch_rows(m, order, s + 1, s + 2)
+    mean = m[order[s]]
     for d in range(h.size):
-        h[d] = m[s, d]
+        h[d] = mean[d]
     spread = 0.0
     begin, end = indptr[s], indptr[s + 1]
     amounts = np.empty(end - begin, np.float32)
@@ -675,7 +681,7 @@ def _read_sentence(s, now, sentences, words, prior, e, h):
         amounts[j - begin] = np.float32(shares[j] * _fade(rates[v] * gap))
         precision = 1.0 + (z[v] - 1.0) * _fade(c * gap)
         spread += shares[j] ** 2 * var_P[v] / precision
-    _add_rows(D, indices[begin:end], amounts, h)
+    _add_rows(D, indices[begin:], amounts, h)
     amount = np.float32(math.sqrt(spread))
     for d in range(h.size):
         h[d] += amount * e[d]
@@ -771,13 +777,13 @@ def _noise_gradients(H, n_draws, A, noise, memory, G, trace):
 @njit(**_FLAGS)
 def _own_gradient(s, sentences, A, lengths, h, g):
     """Add the gradient of the loss of the sentence's own words to g; the trace of its Hessian."""
-    _, indptr, indices, shares, _, _, _, _ = sentences
+    indptr, indices, shares, _, _, _, _, _ = sentences
     begin, end = indptr[s], indptr[s + 1]
     whole = end - (end - begin) % 4
     errors, scale = np.empty(4, np.float32), np.empty(2, np.float32)
     trace = 0.0
     for j in range(begin, whole, 4):
-        fetch_rows(A, indices[:end], j + 4, j + 8)
+        fetch_rows(A, indices, j + 4, j + 8)
         _meet_four(h, A, indices[j:], errors)
         for k in range(4):
             p, share = errors[k], shares[j + k]
@@ -790,6 +796,15 @@ def _own_gradient(s, sentences, A, lengths, h, g):
     return trace
 
 
+@njit(inline="always", **_FLAGS)
+def _lasting(rate, eta):
+    """How long a push counts that fades at this rate while it acts for eta."""
+    x = rate * eta
+    if x < 0.01:
+        return eta * (1.0 - x * (0.5 - x * (1.0 / 6.0 - x * (1.0 / 24.0 - x * (1.0 / 120.0)))))
+    return -math.expm1(-x) / rate
+
+
 @njit(**_FLAGS)
 def _move_words(s, moment, weight, sentences, words, prior, g, trace):
     """One step of the words of sentence s, in place: g is the gradient in h, trace/2 that in s^2.
@@ -797,30 +812,25 @@ def _move_words(s, moment, weight, sentences, words, prior, g, trace):
     The mean follows D' = -rate D - gradient; z = var_P/var, the precision relative to the prior's,
     follows z' = c (1 - z) + trace/2 * share^2 var_P, which is linear, so no step can overshoot.
     """
-    now, eta, lasts, last = moment
-    _, indptr, indices, shares, _, _, _, _ = sentences
+    now, eta = moment
+    indptr, indices, shares, _, _, _, _, _ = sentences
     D, z, clock = words
     rates, var_P, c = prior
+    last = _lasting(c, eta)
     for j in range(indptr[s], indptr[s + 1]):
         v = indices[j]
-        fetch_rows(D, indices, j + 2, j + 3)
+        fetch_rows(D, indices, j + 4, j + 5)
         # another thread may be ahead: the clock of a word never runs backwards
         until = max(clock[v], now + eta)
         gone = until - clock[v]
         fade = np.float32(_fade(rates[v] * gone))
-        amount = np.float32(weight * shares[j] * lasts[v])
+        amount = np.float32(weight * shares[j] * _lasting(rates[v], eta))
         row = D[v]
         for d in range(g.size):
             row[d] = fade * row[d] - amount * g[d]
         push = 0.5 * weight * trace * shares[j] ** 2 * var_P[v]
         z[v] = 1.0 + (z[v] - 1.0) * _fade(c * gone) + push * last
         clock[v] = until
-
-
-@njit(**_FLAGS)
-def _lasting(rate, eta):
-    """How long a push counts that fades at this rate while it acts for eta."""
-    return -math.expm1(-rate * eta) / rate
 
 
 @njit(**_FLAGS)
@@ -835,13 +845,15 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
     common to step together is cut into smaller ones (`common_step`). With blocks of one sentence
     the steps are strictly one by one.
 
-    sentences = (order, indptr, indices, shares, n_tokens, weights, m, stiffness), the last an upper
-    bound on the curvature of each sentence's loss in h; words = (D, z, clock), z = var_P/var;
-    prior = (rates, var_P, c); noise = (keep, other, n_negatives, E A_j, E A_j A_j');
+    sentences = (indptr, indices, shares, n_tokens, weights, stiffness, order, m), all but m in the
+    order of the epoch, so that the rows of words to come can be fetched; the mean of sentence s is
+    m[order[s]], stiffness an upper bound on the curvature of each sentence's loss in h;
+    words = (D, z, clock), z = var_P/var; prior = (rates, var_P, c);
+    noise = (keep, other, n_negatives, E A_j, E A_j A_j', |A_j|^2);
     schedule = (clock at the start of the epoch, step, block size, budget of `common_step`);
     memory = (state of the random numbers, line of `_noise_gradients`), both changed
     """
-    order, _, _, _, n_tokens, weights, _, _ = sentences
+    _, _, _, n_tokens, weights, _, order, _ = sentences
     start, eta, block, budget = schedule
     state, _ = memory
     n_dims = A.shape[1]
@@ -849,31 +861,22 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
     G = np.empty((block, n_dims), np.float32)
     e = np.empty(n_dims, np.float32)
     trace, total = np.empty(block), np.zeros(A.shape[0])
-    lengths, lasts = np.empty(A.shape[0], np.float32), np.empty(A.shape[0])
-    for v in range(A.shape[0]):  # what each word needs, once and not at every meeting
-        row, square = A[v], _F(0.0)
-        for d in range(n_dims):
-            square += row[d] * row[d]
-        lengths[v] = square
-        lasts[v] = _lasting(prior[0][v], eta)
-    last = _lasting(prior[2], eta)
     for first in begins:
         begin, end = first, min(first + block, order.size)
         while begin < end:
             size, factor = common_step(begin, end - begin, sentences, eta, budget, total)
             n_draws = np.int64(0)
             for i in range(size):
-                s = order[begin + i]
+                s = begin + i
                 n_draws = min(max(n_draws, noise[2] * n_tokens[s]), MOST_DRAWS)
                 _fill_normal(state, e)
                 _read_sentence(s, start + eta * begin, sentences, words, prior, e, H[i])
-            _noise_gradients(H[:size], n_draws, A, (*noise, lengths), memory, G, trace)
+            _noise_gradients(H[:size], n_draws, A, noise, memory, G, trace)
             for i in range(size):
-                s = order[begin + i]
-                trace[i] += _own_gradient(s, sentences, A, lengths, H[i], G[i])
+                trace[i] += _own_gradient(begin + i, sentences, A, noise[5], H[i], G[i])
             for i in range(size):
-                s = order[begin + i]
-                moment = (start + eta * (begin + i), eta, lasts, last)
+                s = begin + i
+                moment = (start + eta * s, eta)
                 _move_words(s, moment, factor * weights[s], sentences, words, prior, G[i], trace[i])
             begin += size
 

@@ -39,6 +39,7 @@ def minimise(
     memory: int = _MEMORY,
     limit: Callable[[Array], Any] | None = None,
     last_step: bool = False,
+    noise: float = 0.0,
 ) -> Minima:
     """Every row of `start` to its own minimum; a row's objective falls or stays.
 
@@ -47,7 +48,8 @@ def minimise(
     Hessian to begin with, and `is_solved(rows, x, gradients, directions)` says which rows are where
     they should be. A row is evaluated `max_iter` times at most, `memory` pairs are remembered, and
     `limit` shortens directions in place. With `last_step` a row that is solved takes the step that
-    is at hand: it costs nothing more. A row whose preconditioned gradient leads uphill, or nowhere,
+    is at hand: it costs nothing more. Values are known to within `noise`, by which they may rise. A
+    row whose preconditioned gradient leads uphill, or nowhere,
     is left where it is.
     """
     xp = _library(start)
@@ -63,7 +65,7 @@ def minimise(
         found.n_iter[rows] += 1
         step = trial - x
         slopes = _dot(g, step), _dot(g_new, step)
-        fell = _fell(*slopes, value, value_new) | (turn == 0)
+        fell = _fell(*slopes, value, value_new, noise) | (turn == 0)
         if turn:
             pairs = [*pairs[1 - memory :], _pair(step, g_new - g, fell)]
         shorter = x[~fell] + _cut(*slopes, value_new)[~fell, None] * step[~fell]
@@ -104,10 +106,10 @@ def _moved(old, new, which):
     return new if which.all() else _library(old).where(which[:, None], new, old)
 
 
-def _fell(before, after, value, value_new):
+def _fell(before, after, value, value_new, noise):
     """Whether the objective of each row fell, by its values or by the slopes along the step."""
     if value_new is not None:
-        return value_new <= value + 1e-13 * np.abs(value) + 1e-300
+        return value_new <= value + 1e-13 * np.abs(value) + 1e-300 + noise
     # convex: F(new) <= F(old) + after; to third order F(new) - F(old) = (before + after)/2
     return (after <= 0) | (before + after <= _FELL * before)
 
@@ -157,6 +159,8 @@ def minimise_all(
     max_iter: int,
     subset: np.ndarray,
     bound: Callable[..., np.ndarray] | None = None,
+    *,
+    noise: float = 0.0,
 ) -> Minima:
     """`minimise` on rows x = (mu - m, rho) of a subset of sentences; rho moves by 1 at most.
 
@@ -179,6 +183,7 @@ def minimise_all(
         max_iter=max_iter,
         limit=one_at_most,
         last_step=bound is None,
+        noise=noise,
     )
 
 

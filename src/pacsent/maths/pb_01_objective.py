@@ -125,7 +125,8 @@ def minimise(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(mu, var_Q, n_iter, converged): L-BFGS on `direct_objective`, all sentences at once.
 
-    It starts at the given mu and var_Q; values never rise.
+    It starts at the given mu and var_Q; values never rise but by rounding, which is that of single
+    precision with a `noise_table` in it.
     """
     n, n_dims = np.shape(mu)
     documents = Documents(
@@ -138,8 +139,11 @@ def minimise(
         loss = replace(loss, norms=row_norms(loss.A_hat))
     means = documents.prior_means
 
+    seen: list[np.ndarray] = []  # values, those of the start first
+
     def evaluate(rows, x):
         found = direct_objective(means[rows] + x[:, :-1], x[:, -1], documents.take(rows), loss)
+        seen.append(found.value)
         return np.column_stack([found.grad_mu, found.grad_rho]), found.value
 
     # curvature of the KL, plus that of the risk where it is steepest: 0.24 / var_Q
@@ -154,11 +158,13 @@ def minimise(
         return out
 
     start = np.column_stack([np.asarray(mu, dtype=float) - means, np.log(start_variance)])
+    single_noise = loss.noise_table is not None and loss.noise_table.dtype == np.float32
     x, n_iter, _, converged = minimise_all(
-        evaluate, precondition, start, tol, max_iter, np.arange(n)
-    )
+        evaluate, precondition, start, tol, max_iter, np.arange(n),
+        noise=1e-7 if single_noise else 0.0,
+    )  # fmt: skip
     # where the last, untested step went up, the start is better
-    kept = evaluate(np.arange(n), x)[1] <= evaluate(np.arange(n), start)[1]
+    kept = evaluate(np.arange(n), x)[1] <= seen[0]
     x = np.where(kept[:, None], x, start)
     return means + x[:, :-1], np.exp(x[:, -1]), n_iter, converged
 

@@ -71,7 +71,7 @@ def gibbs_risk(
     noise_table: np.ndarray | None = None,
     gradients: bool = False,
 ) -> GibbsRisk:
-    """Zero-one Gibbs risk of each sentence, in float64, with its gradient.
+    """Zero-one Gibbs risk of each sentence, in float64 unless asked otherwise, with its gradient.
 
         R+ = mean_w Phi(-z_w),  R- = sum_u p_noise(u) Phi(z_u),  z_w = (mu.A_w + bias)/(sd |A_w|)
 
@@ -89,7 +89,8 @@ def gibbs_risk(
     noise_words : array of int, or None
         Only these words as noise, with chances `p_noise`: a sample, or the words that count.
     norms, noise_table : arrays, or None
-        Lengths of the rows of `A_hat`, and the noise words' rows, where they are at hand already.
+        Lengths of the rows of `A_hat`, and the noise words' rows, where they are at hand already. A
+        float32 `noise_table` has R- and its gradient computed in single precision, to about 2e-7.
     gradients : bool, default=False
         Also the gradients of `risk` by mu and by rho = ln var_Q.
 
@@ -97,7 +98,7 @@ def gibbs_risk(
     -----
     For large vocabularies `noise_risk` gives R- alone, many times faster.
     """
-    from pacsent._kernels.risk_kernels import noise_error_terms, own_words
+    from pacsent._kernels.risk_kernels import own_words
 
     mu, var_Q = np.atleast_2d(np.asarray(mu, dtype=float)), np.atleast_1d(var_Q).astype(float)
     counts = sparse.csr_matrix(counts, dtype=float)
@@ -117,16 +118,15 @@ def gibbs_risk(
     grad_rho *= weights[0]
 
     if noise_table is None:
-        noise_table = A_hat if noise_words is None else A_hat[noise_words]
-    noise_table = np.asarray(noise_table, dtype=float)  # (n_noise, n_dims)
+        noise_table = np.asarray(A_hat if noise_words is None else A_hat[noise_words], dtype=float)
     noise_norms = norms if noise_words is None else norms[noise_words]
+    terms = _single_terms if noise_table.dtype == np.float32 else _double_terms
     noise, noise_rho = np.empty((2, n))
     size = max(1, 1_000_000 // max(noise_norms.size, 1))
     for start in range(0, n, size):
         rows = slice(start, min(start + size, n))
-        score = mu[rows] @ noise_table.T  # (n_rows, n_noise)
-        out = noise[rows], noise_rho[rows]
-        noise_error_terms(score, float(bias), sd[rows], noise_norms, p_noise, _fine_table(), out)
+        score = mu[rows].astype(noise_table.dtype) @ noise_table.T  # (n_rows, n_noise)
+        terms(score, float(bias), sd[rows], noise_norms, p_noise, (noise[rows], noise_rho[rows]))
         if gradients:
             grad_mu[rows] += weights[1] * (score @ noise_table)
             grad_rho[rows] += weights[1] * noise_rho[rows]
@@ -134,6 +134,22 @@ def gibbs_risk(
     if not gradients:
         return GibbsRisk(positive, noise, risk)
     return GibbsRisk(positive, noise, risk, grad_mu, grad_rho)
+
+
+def _double_terms(score, bias, sd, norms, p_noise, out) -> None:
+    from pacsent._kernels.risk_kernels import noise_error_terms
+
+    noise_error_terms(score, bias, sd, norms, p_noise, _fine_table(), out)
+
+
+def _single_terms(score, bias, sd, norms, p_noise, out) -> None:
+    from pacsent._kernels.risk_kernels import noise_error_terms32
+
+    single, zero = np.float32, norms == 0
+    inverse, p = 1.0 / np.where(zero, 1.0, norms), np.where(zero, 0.0, p_noise)
+    noise_error_terms32(score, single(bias), 1.0 / sd, single(inverse), single(p), out)
+    if bias >= 0:
+        out[0][...] += p_noise[zero].sum()  # a zero vector scores `bias`, for every draw
 
 
 @lru_cache

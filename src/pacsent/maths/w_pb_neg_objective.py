@@ -167,13 +167,18 @@ def train(
     A, B = tables
     n_sentences, n_dims = counts.shape[0], A.shape[1]
     n_tokens, share = _shares(counts)
+    n_tokens = n_tokens.astype(np.int64)
     m = (share.astype(np.float32) @ B).astype(np.float32)
     weights = sentence_weights(n_tokens, weighting) * n_sentences
     D = np.zeros(A.shape, dtype=np.float32)
-    z, clock = np.ones(len(A)), np.zeros(len(A))  # z = var_P/var
-    prior = (1.0 / (var_P * lam), var_P, 0.5 * n_dims / lam)
+    # z = var_P/var; what belongs to a word lies side by side, where one read from memory finds it
+    numbers = np.stack([np.ones(len(A)), np.zeros(len(A)), 1.0 / (var_P * lam), var_P], axis=1)
+    z, clock, rates, widths = numbers.T
+    prior = (rates, widths, 0.5 * n_dims / lam)
     moment = second_moment(A, noise)
-    table = (*alias(noise), n_negatives, np.float32(noise @ A), np.float32(moment))
+    table = (
+        *alias(noise), n_negatives, np.float32(noise @ A), np.float32(moment), squared_lengths(A)
+    )  # fmt: skip
     stiff = stiffness(share, n_tokens, A, moment, n_negatives)
     lines = np.tile([0.5, 0.0], (n_threads, 1))  # of the sigmoids on the scores
     states = np.maximum(rng.integers(0, 2**63, (n_threads, 1), dtype=np.uint64), np.uint64(1))
@@ -181,9 +186,10 @@ def train(
     with ThreadPoolExecutor(n_threads) as pool:
         for epoch, eta in enumerate(steps):
             order = rng.permutation(n_sentences)
+            rows = share[order]
             sentences = (
-                order, share.indptr, share.indices, share.data, n_tokens.astype(np.int64), weights,
-                m, stiff,
+                rows.indptr, rows.indices, rows.data, n_tokens[order], weights[order],
+                stiff[order], order, m,
             )  # fmt: skip
             begins = np.arange(0, n_sentences, block)
             work = [
@@ -196,9 +202,9 @@ def train(
             for future in work:
                 future.result()
             now += eta * n_sentences
-            catch_up(D, z, clock, prior[0], prior[2], now)
             if callback is not None:
                 callback(epoch)
+    catch_up(D, z, clock, prior[0], prior[2], now)
     return WordSolution(B + D, np.log(var_P) - np.log(z), len(steps), float("nan"))
 
 

@@ -12,7 +12,7 @@ from pacsent.encoders.methods.pb_neg import PBNegVectorizer
 from pacsent.encoders.methods.sampled_methods import POSITIVE
 from pacsent.encoders.sentence_vectorizer import ROLES, Name, SentenceVectorizer
 from pacsent.maths.noise import noise_probabilities
-from pacsent.maths.pb_01_objective import OBJECTIVES, Documents, ZeroOneLoss, minimise, single
+from pacsent.maths.pb_01_objective import OBJECTIVES, Documents, ZeroOneLoss, minimise
 from pacsent.maths.risks import paper_weights, row_norms
 from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.storage import checked_tensor
@@ -160,8 +160,9 @@ class PB01Vectorizer(SentenceVectorizer):
         return self.start_.set_params(**changed)
 
     def _prepared(self):
-        A_hat, B_hat = map(single, self._tables())
-        start = self._current_start()._prepared()
+        started = self._current_start()
+        A_hat, B_hat = started._float_tables()  # widened once, for both
+        start = started._prepared()
         k = self.n_negatives
         loss = ZeroOneLoss(
             A_hat,
@@ -169,8 +170,8 @@ class PB01Vectorizer(SentenceVectorizer):
             bias=math.log(k) if self.bias is None else self.bias,
             weights=(0.5, 0.5) if self.weighting == "balanced" else paper_weights(k),
             noise_words=self.noise_words_,
-            noise_table=A_hat[self.noise_words_].astype(float),
-            norms=row_norms(A_hat),
+            noise_table=A_hat[self.noise_words_],
+            norms=self._derived("norms", lambda: row_norms(A_hat)),
             objective=self.objective,
             delta=self.delta,
         )
