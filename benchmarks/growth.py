@@ -1,20 +1,25 @@
 """How time and memory grow with size: training, encoding, search, classification, certification.
 
     python benchmarks/growth.py --save [--most 7] [--parts training encoding]
-    python benchmarks/growth.py --threads --save --name threads-16
+    python benchmarks/growth.py --threads --save --name threads-16 [--text FILE] [--n-words 2000000]
 
 Texts are generated: words drawn by Zipf's law, so no data is needed. Every size runs in a process
 of its own, after a warm-up that compiles; seconds are of the work alone, the peak of memory is the
 process's. The slope is that of log time against log size over the upper half of the sizes: 1 is
-proportional. One figure for each part goes to docs/figures/growth-PART.svg. `--threads` measures
-training with 1, 2, 4, ... threads instead, with and without `deterministic`.
+proportional. One figure for each part goes to docs/figures/growth-PART.svg.
+
+`--threads` measures training with 1, 2, 4, ... threads instead: 300 dimensions, with and without
+`deterministic`, and gensim beside it where it is installed, one round of it and the best of three
+of ours; about two minutes on 16 cores.
 """
 
+import importlib.util
 import json
 import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -48,11 +53,11 @@ def word_vectors():
     return WordVectors(Vocabulary(words, counts), *tables)
 
 
-def training(n, **options):
+def training(n):
     from pacsent import SkipGram
 
     texts = sentences(max(1, n // IN_A_SENTENCE))
-    model = SkipGram(n_dims=N_DIMS, n_epochs=1, min_count=1, random_state=0, **options)
+    model = SkipGram(n_dims=N_DIMS, n_epochs=1, min_count=1, random_state=0)
     return lambda: model.fit(texts)
 
 
@@ -94,13 +99,13 @@ def certification(n):
 PARTS = {f.__name__: f for f in (training, encoding, search, classification, certification)}
 
 
-def measure(part, n, options):
+def measure(part, n):
     """Run in a process of its own; print the seconds and the peak of memory."""
     from pacsent._kernels.patience import Patience
 
     Patience.end()
-    PARTS[part](1000, **options)()  # compiles
-    work = PARTS[part](n, **options)
+    PARTS[part](1000)()  # compiles
+    work = PARTS[part](n)
     began = time.perf_counter()
     work()
     seconds = time.perf_counter() - began
@@ -108,8 +113,8 @@ def measure(part, n, options):
     print(json.dumps({"seconds": round(seconds, 4), "peak_mb": round(peak)}))
 
 
-def measured(part, n, given, **options):
-    command = [sys.executable, __file__, "--one", json.dumps([part, n, options])]
+def measured(part, n, given):
+    command = [sys.executable, __file__, "--one", json.dumps([part, n])]
     try:
         done = subprocess.run(command, capture_output=True, timeout=given.timeout, check=True)
     except subprocess.TimeoutExpired:
@@ -144,26 +149,52 @@ def draw(part, rows):
 
 
 def threads(given):
-    """Training with 1, 2, 4, ... threads; with `deterministic` all of them."""
+    """Training with 1, 2, 4, ... threads, of one text that is read before."""
+    from pacsent import Corpus
+    from train import gensim_rate, our_rate, write_lines
+
     counts = [n for n in (1, 2, 4, 8, 16, 32) if n <= n_cores()]
-    rows = []
-    for fixed in (False, True):
-        for n in counts:
-            times = [
-                measured("training", given.n_words, given, n_jobs=n, deterministic=fixed)
-                for _ in range(3)
-            ]
-            seconds = min(t["seconds"] for t in times if t)
-            rate = round(given.n_words / seconds)
-            rows.append({"threads": n, "deterministic": fixed, "words_per_second": rate})
-    rates = {(r["threads"], r["deterministic"]): r["words_per_second"] for r in rows}
-    most = counts[-1]
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "text.txt"
+        text = given.text.read_text() if given.text else " ".join(sentences(given.n_words // 12))
+        write_lines(text, given.n_words, path)
+        corpus = Corpus.build(path, Path(place) / "corpus", verbose=False)
+        ways = {
+            "pacsent": lambda n: our_rate(corpus, n),
+            "pacsent, deterministic": lambda n: our_rate(corpus, n, deterministic=True),
+        }
+        for way in ways.values():
+            way(2)  # compiles
+        if importlib.util.find_spec("gensim"):
+            ways["gensim"] = lambda n: gensim_rate(path, n)
+        rows = []
+        for trainer, way in ways.items():
+            for n in counts:
+                found = [way(n) for _ in range(1 if trainer == "gensim" else 3)]
+                wall, processor, _ = np.max(found, axis=0)
+                one = rows[-counts.index(n)]["words_per_second"] if n > 1 else wall
+                rows.append(
+                    {
+                        "trainer": trainer, "threads": n, "words_per_second": round(wall),
+                        "times_one_thread": round(wall / one, 2),
+                        "words_per_processor_second": round(processor),
+                    }
+                )  # fmt: skip
+                print(rows[-1], flush=True)
+    most = {row["trainer"]: row for row in rows if row["threads"] == counts[-1]}
+    ours, fixed = most["pacsent"], most["pacsent, deterministic"]
     summary = {
-        "threads": most,
-        "times_one_thread": round(rates[most, False] / rates[1, False], 2),
-        "deterministic_costs": round(rates[most, False] / rates[most, True], 2),
+        "threads": counts[-1],
+        "n_words": corpus.n_tokens + corpus.n_unknown,
+        "text": given.text.name if given.text else "generated",
+        "times_one_thread": ours["times_one_thread"],
+        "deterministic_costs": round(ours["words_per_second"] / fixed["words_per_second"], 2),
     }
-    title = "Training by the number of threads"
+    if "gensim" in most:
+        gensim = most["gensim"]
+        summary["times_gensim"] = round(ours["words_per_second"] / gensim["words_per_second"], 2)
+        summary["gensim_times_one_thread"] = gensim["times_one_thread"]
+    title = "Training by the number of threads, d=300, window 5, k=15, sample 1e-4"
     finish("growth", rows, summary=summary, title=title, save=given.save, name=given.name)
 
 
@@ -173,7 +204,8 @@ def main():
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
     parser.add_argument("--timeout", type=float, default=240, help="seconds for one size")
     parser.add_argument("--threads", action="store_true", help="training by threads instead")
-    parser.add_argument("--n-words", type=int, default=5_000_000, help="with --threads")
+    parser.add_argument("--n-words", type=int, default=2_000_000, help="with --threads")
+    parser.add_argument("--text", type=Path, help="with --threads: cleaned, instead of generated")
     parser.add_argument("--no-figures", action="store_true")
     parser.add_argument("--draw", action="store_true", help="the figures of a saved result only")
     parser.add_argument("--one", help="for the script's own use")

@@ -20,7 +20,7 @@ from sklearn.base import clone
 from pacsent import Corpus, SkipGram, load
 from pacsent._kernels import intrinsics
 from pacsent._kernels import skipgram_kernels as kernels
-from pacsent.maths.noise import alias_thresholds
+from pacsent.maths.noise import alias_thresholds, parts_of_noise
 from pacsent.words import skipgram as skipgram_module
 from pacsent.words.fingerprint import Fingerprint
 from pacsent.words.skipgram import forget
@@ -331,6 +331,31 @@ def test_training_is_the_same_at_every_width(kernels_of, rng, name):
         compare_with_its_reference(there, "train_blocks", shape, rng)
 
 
+def test_parts_of_the_noise_share_no_word_and_have_the_weight_of_the_whole():
+    """Parts taken in turns are, in expectation, the noise of the whole vocabulary."""
+    n_words, n_parts, n_noise, window = 50, 4, 20, 3
+    p = 1 / np.arange(1.0, n_words + 1)
+    p /= p.sum()
+    parts = parts_of_noise(p, n_parts)
+    assert_allclose(parts[3].sum(), 1)
+    tokens, documents = np.full(9, n_words, np.int32), np.zeros(9, np.int64)  # no noise word
+    state, weight, seen = np.array([3], np.uint64), np.zeros(n_words), []
+    for k in range(n_parts):
+        words = set()
+        for _ in range(4_000):
+            rows = np.empty(12, np.int64), np.empty(4 + n_noise, np.int64)
+            drawn = (*rows, np.empty((12, 4 + n_noise), np.float32), np.empty(12, np.int64))
+            noise = kernels.noise_part(parts, k)
+            pairs, n_rows, _ = kernels.block_draw(
+                tokens, documents, 2, 4, (window, 5, 4, n_noise), noise, state, drawn
+            )
+            words |= set(rows[1][4:].tolist())
+            np.add.at(weight, rows[1][4:], drawn[2][:n_rows, 4:].sum(axis=0) / pairs)
+        seen.append(words)
+    assert sum(map(len, seen)) == len(set.union(*seen)) == n_words
+    assert_allclose(weight / (n_parts * 4_000), -5 * p, rtol=0.1, atol=2e-3)
+
+
 def test_subsampling_keeps_the_share_it_promises_and_depends_on_the_place_alone():
     ids = np.zeros(40_000, np.int32)
     thresholds = np.array([int(0.3 * 2**32)], np.uint64)
@@ -402,6 +427,33 @@ def test_deterministic_gives_the_same_bits_with_three_workers_and_learns_the_sam
     assert_allclose(runs[0].loss_, alone.loss_, rtol=0.1)
     assert_allclose(runs[0].loss_[-1], alone.loss_[-1], rtol=0.03)
     assert not np.array_equal(tables[0], alone.word_vectors_.input_vectors)
+
+
+@pytest.mark.slow
+def test_deterministic_workers_draw_noise_from_parts_of_a_large_vocabulary(rng, tmp_path):
+    """Same bits in every run, meetings seldom, and no worse a loss than of one thread."""
+    words = np.array([f"w{number}" for number in range(1_000)])
+    topics = [words[rng.integers(0, 100, 30) + 100 * rng.integers(10)] for _ in range(2_000)]
+    corpus = Corpus.build([list(topic) for topic in topics], tmp_path / "corpus", min_count=1)
+    settings = SkipGram(**SMALL | {"n_epochs": 3}).get_params() | {"seed": 1}
+    runs = [
+        skipgram_module.ChunkTraining(corpus, settings | {"deterministic": fixed}, n)
+        for fixed, n in ((True, 3), (True, 3), (False, 1))
+    ]
+    for run in runs:
+        run.run(0, False)
+    assert runs[0].noise[3].size == 3
+    assert runs[0].blocks_per_round > 64 // 3
+    assert_array_equal(runs[0].I, runs[1].I)
+    assert_array_equal(runs[0].O, runs[1].O)
+    span, state = (3, 3_003, 0.0, 0.0), np.array([1], np.uint64)
+    text, _ = runs[0]._text(0, 0, corpus.n_tokens)
+    noise = parts_of_noise(corpus.vocabulary.noise_probabilities(0.75), 1)[:2]
+    losses = [
+        kernels.train_blocks(run.I, run.O, *text, span, run.shape, noise, state)[0]
+        for run in (runs[0], runs[2])
+    ]
+    assert losses[0] < 1.01 * losses[1]
 
 
 def test_deterministic_pairs_with_several_workers_are_refused(corpus):

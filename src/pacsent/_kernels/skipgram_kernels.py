@@ -69,8 +69,8 @@ def _draw_window(state, window):
 
 @njit(inline="always")
 def _draw_noise(state, thresholds, aliases):
-    """One word from the alias table: the high half of the bits picks a column, the low half
-    decides between its word and its alias."""
+    """One entry of the alias table: the high half of the bits picks a column, the low half
+    decides between it and its alias."""
     bits = _draw(state)
     column = np.int64(((bits >> _HALF_WORD) * np.uint64(aliases.size)) >> _HALF_WORD)
     if (bits & _LOW) < thresholds[column]:
@@ -273,12 +273,23 @@ def block_step(I, O, rows, weights, learning_rate, buffers, band, ahead):
     return loss
 
 
+@njit(inline="always")
+def noise_part(parts, k):
+    """Part k of the noise, as `block_draw` wants it: its words will have the weight of all.
+
+    parts = (thresholds, aliases, where each part begins and the last ends, probability of each).
+    """
+    thresholds, aliases, begins, shares = parts
+    own = slice(begins[k], begins[k + 1])
+    return thresholds[own], aliases[own], k, shares.size, shares[k]
+
+
 @njit(**_OPTIONS)
 def block_draw(tokens, documents, t, n_centres, shape, noise, state, drawn):
     """Draw windows and noise for the centres tokens[t:t+n_centres], into `drawn`.
 
     shape = (window, n_negatives, centres in a full block, noise words for a block), the last two
-    together a multiple of four;
+    together a multiple of four; noise from `noise_part`;
     drawn = (rows_I, rows_O, weights, pairs of each row). Rows of `I` are the tokens that the
     windows reach; rows of `O` are the centres, then the noise. A pair that was seen has weight 1;
     a noise word has, against a context word, minus the pairs of that word whose centre is another
@@ -287,9 +298,9 @@ def block_draw(tokens, documents, t, n_centres, shape, noise, state, drawn):
     Returns the number of pairs, the number of rows of `I`, and the first token among these.
     """
     window, n_negatives, n_block, n_noise = shape
-    thresholds, aliases = noise
+    thresholds, aliases, part, n_parts, share = noise
     rows_I, rows_O, weights, n_pairs_of = drawn
-    each = np.float32(n_negatives / n_noise)
+    each = np.float32(n_negatives * n_parts * share / n_noise)
     first, last = t, t + n_centres - 1
     for c in range(n_centres):
         reach = _draw_window(state, window)
@@ -319,7 +330,8 @@ def block_draw(tokens, documents, t, n_centres, shape, noise, state, drawn):
         for n in range(n_block, n_block + n_noise):
             weights[a, n] = weight
     for n in range(n_block, n_block + n_noise):
-        word = _draw_noise(state, thresholds, aliases)
+        entry = _draw_noise(state, thresholds, aliases)
+        word = entry * n_parts + (n_parts - 1 - part if entry & 1 else part)
         rows_O[n] = word
         for c in range(n_centres):
             if rows_O[c] == word:
@@ -381,7 +393,7 @@ def train_blocks(I, O, tokens, documents, span, shape, noise, state):
     span = (start, stop, learning rate at start, at stop); shape as in `block_draw`.
     """
     start, stop, _, _ = span
-    text = (tokens, documents)
+    text, noise = (tokens, documents), (*noise, 0, 1, 1.0)
     window, _, n_block, _ = shape
     n_I, n_O = _most_rows(shape)
     buffers = block_buffers(n_I, n_O, I.shape[1])
@@ -406,8 +418,10 @@ def train_blocks(I, O, tokens, documents, span, shape, noise, state):
 # round it draws some blocks and says which rows they touch. Rows that no other shard touches it
 # then trains in place, of the others it trains a copy; when all shards have done so, the changes of
 # the copies are added up in the order of the shards. Which thread does what, and when, does not
-# matter. Copies are rows of the tables behind those of the words. Shard s uses row s of the arrays
-# in `memory` (of `holders` and `words`: of both halves, which rounds use by turns).
+# matter. In a round every shard draws its noise from a part of the vocabulary that no other shard
+# draws from, another part in each round: most rows of a block are noise, so few rows are touched by
+# two shards. Copies are rows of the tables behind those of the words. Shard s uses row s of the
+# arrays in `memory` (of `holders` and `words`: of both halves, which rounds use by turns).
 # ------------------------------------------------------------------------------------------------
 
 _SPINS = 2_000  # looks at a shard that is late, before other threads are let through
@@ -424,7 +438,8 @@ def shard_memory(n_shards, n_words, shape, blocks_per_round):
     """(for I, for O, where shards meet); for each table (words, slots, holders, rows held).
 
     words[q, s, h] is the h-th word that shard s touches in a round, slots[s, w] the row that it
-    trains for word w; holders[q, w, s] says whether it touches w.
+    trains for word w; bit w % 64 of holders[q, s, w // 64] says whether it touches w. A shard
+    writes to lines of memory of its own only: one that two cores write to travels between them.
     """
     memory = []
     for n in n_copies(n_words, shape, blocks_per_round):
@@ -432,7 +447,7 @@ def shard_memory(n_shards, n_words, shape, blocks_per_round):
             (
                 np.zeros((2, n_shards, n), np.int64),
                 np.zeros((n_shards, n_words), np.int32),
-                np.zeros((2, n_words, n_shards), np.uint8),
+                np.zeros((2, n_shards, -(-n_words // (64 * LINE)) * LINE), np.uint64),
                 np.zeros((n_shards, LINE), np.int64),
             )
         )
@@ -466,8 +481,13 @@ def _forget(own, me, q):
     """Touch no row in a round of half q."""
     words, _, holders, n_held = own
     for h in range(n_held[me, q]):
-        holders[q, words[q, me, h], me] = 0
+        holders[q, me, words[q, me, h] >> 6] = 0
     n_held[me, q] = 0
+
+
+@njit(inline="always")
+def _holds(holders, s, word):
+    return np.int64((holders[s, word >> 6] >> np.uint64(word & 63)) & np.uint64(1))
 
 
 @njit(**_OPTIONS)
@@ -475,15 +495,17 @@ def _touch(own, me, q, rows):
     """Touch these rows, too."""
     words, _, holders, n_held = own
     for a in range(rows.size):
-        if not holders[q, rows[a], me]:
-            holders[q, rows[a], me] = 1
+        if not _holds(holders[q], me, rows[a]):
+            holders[q, me, rows[a] >> 6] |= np.uint64(1) << np.uint64(rows[a] & 63)
             words[q, me, n_held[me, q]] = rows[a]
             n_held[me, q] += 1
 
 
 @njit(**_OPTIONS)
 def _draw_round(text, span, drawing, memory, room, me, q):
-    """Draw the blocks of the centres first to last, and tell what they touch; how many."""
+    """Draw the blocks of the centres first to last, and tell what they touch; how many.
+
+    drawing = (shape, noise from `noise_part`, state)."""
     (shape, noise, state), (own_I, own_O, _) = drawing, memory
     _, rows_I, rows_O, weights, n_pairs_of, about = room
     first, last = span
@@ -502,10 +524,11 @@ def _draw_round(text, span, drawing, memory, room, me, q):
 
 
 @njit(**_OPTIONS)
-def _n_holders(holders, word):
+def _n_holders(holders, word, n_shards):
+    """How many of the first shards touch a word."""
     n = 0
-    for s in range(holders.shape[1]):
-        n += holders[word, s]
+    for s in range(n_shards):
+        n += _holds(holders, s, word)
     return n
 
 
@@ -522,14 +545,16 @@ def _place_rows(table, own, me, q):
     n_words, n_shards = slots.shape[1], slots.shape[0]
     copy = n_words + me * (table.shape[0] - n_words) // n_shards
     for h in range(n_held[me, q]):
-        if h + 4 < n_held[me, q] and _n_holders(holders[q], words[q, me, h + 4]) > 1:
-            _fetch_row(table, words[q, me, h + 4])
         word = words[q, me, h]
         slots[me, word] = word
-        if _n_holders(holders[q], word) > 1:
+        if _n_holders(holders[q], word, n_shards) > 1:
             slots[me, word] = copy
-            _copy_row(table, word, table, copy)
             copy += 1
+    for h in range(-4, n_held[me, q]):
+        if h + 4 < n_held[me, q] and slots[me, words[q, me, h + 4]] >= n_words:
+            _fetch_row(table, words[q, me, h + 4])
+        if h >= 0 and slots[me, words[q, me, h]] >= n_words:
+            _copy_row(table, words[q, me, h], table, slots[me, words[q, me, h]])
 
 
 @njit(**_OPTIONS)
@@ -551,19 +576,20 @@ def merge_shards(table, own, me, q):
     n = 0
     for h in range(n_held[me, q]):
         word = words[q, me, h]
-        n_holders = _n_holders(holders[q], word)
-        if n_holders > 1 and word % n_holders == _n_holders(holders[q, :, :me], word):
-            mine[n] = word
-            n += 1
+        if slots[me, word] != word:
+            turn = word % _n_holders(holders[q], word, n_shards)
+            if turn == _n_holders(holders[q], word, me):
+                mine[n] = word
+                n += 1
     for j in range(n):
         if j + 2 < n:
             for s in range(n_shards):
-                if holders[q, mine[j + 2], s]:
+                if _holds(holders[q], s, mine[j + 2]):
                     _fetch_row(table, slots[s, mine[j + 2]])
             _fetch_row(table, mine[j + 2])
         word, is_first = mine[j], True
         for s in range(n_shards):
-            if holders[q, word, s]:
+            if _holds(holders[q], s, word):
                 if is_first:
                     _copy_row(table, word, old, np.int64(0))
                     _copy_row(table, slots[s, word], table, word)
@@ -616,11 +642,11 @@ def train_shard(tables, text, span, drawing, memory, me, blocks_per_round):
     """Train one shard, while as many threads train the others; (sum of losses, pairs).
 
     tables = (I, O) with room for copies behind their rows; text = (tokens, documents); span as in
-    `train_blocks`; drawing = (shape, noise, state), its own; memory from `shard_memory`. Ends early
-    where a shard gave up.
+    `train_blocks`; drawing = (shape, parts as for `noise_part`, state, the part of shard 0 in
+    the first round); memory from `shard_memory`. Ends early where a shard gave up.
     """
     own_I, own_O, meeting = memory
-    shape = drawing[0]
+    shape, parts, state, part = drawing
     room = _room_for_rounds(shape, tables[0].shape[1], blocks_per_round)
     rates = np.empty(blocks_per_round, np.float32)
     start, stop, _, _ = span
@@ -635,7 +661,8 @@ def train_shard(tables, text, span, drawing, memory, me, blocks_per_round):
     for done in range(0, to_do, step):
         first = min(stop, start + done)
         last = min(stop, first + step)
-        n = _draw_round(text, (first, last), drawing, memory, room, me, q)
+        noise = noise_part(parts, (part + me + done // step) % parts[3].size)
+        n = _draw_round(text, (first, last), (shape, noise, state), memory, room, me, q)
         for b in range(n):
             rates[b] = _rate(span, first + b * shape[2])
         if not meet(meeting, me):  # all have announced their rows and added up the round before

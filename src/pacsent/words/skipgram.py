@@ -27,7 +27,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from pacsent.files import replacing
-from pacsent.maths.noise import alias_thresholds
+from pacsent.maths.noise import parts_of_noise
 from pacsent.parameter_checks import DeviceName, Interval, StrOptions, fit_context
 from pacsent.progress import bar
 from pacsent.storage.checksums import checksum_of_json
@@ -42,8 +42,10 @@ logger = logging.getLogger(__name__)
 SMALLEST_RATE = 1e-4  # of learning_rate: where the linear fall ends, as in word2vec
 CENTRES_PER_BLOCK = 8  # consecutive centre words that share their noise words
 NOISE_PER_NEGATIVE = 40 / 15  # noise words drawn for such a block, over n_negatives
-_BLOCKS_PER_ROUND = 64  # that all workers train before changes are added up, if deterministic
-_LARGEST_CHUNK = 16_384  # tokens a worker takes at a time
+# if deterministic: blocks that all workers train before changes are added up; where each can have
+# a part of the vocabulary to draw noise from, as many as hold a given centre word _SAME times
+_BLOCKS_PER_ROUND, _SAME, _MOST_OF_A_WORKER, _LEAST_PART = 64, 0.875, 64, 256
+_LARGEST_CHUNK = 16_384  # tokens a worker takes at a time, four times as many if deterministic
 _SMALLEST_CHUNK = 1_024
 _ROWS = 4_096  # rows copied at once where a table is initialised, checked or written
 _STATE, _CORPUS = "state.json", "corpus"
@@ -89,8 +91,8 @@ class SkipGram(BaseEstimator):
         unless `deterministic`.
     deterministic : bool, default=False
         Same seed and same n_jobs give the same vectors, bit for bit, with several threads too
-        ("shared" only). Takes about 1.4 times as long with two threads, up to four times with
-        sixteen: they wait for each other.
+        ("shared" only). Threads then meet every few hundred centre words; until then each draws
+        its noise from a part of the vocabulary of its own. See docs/words.md for what it costs.
     random_state : int, RandomState or None, default=None
         An int is the seed itself; otherwise one is drawn. `word_vectors_.training` records it as
         "seed": the same number here, with the same text and settings and one thread (or
@@ -353,16 +355,24 @@ class ChunkTraining:
         self.n_workers = 1 if settings["deterministic"] else n_workers
         vocabulary = corpus.vocabulary
         self.n_tokens = int(corpus.n_tokens)
-        piece = min(self.n_tokens // 64, _LARGEST_CHUNK)
+        piece = min(self.n_tokens // 64, _LARGEST_CHUNK * (1 if self.n_shards == 1 else 4))
         self.cut(max(_SMALLEST_CHUNK, self.n_shards * piece))
         self.next_chunk = 0
         self.sums = np.zeros((settings["n_epochs"], 2))  # losses, pairs
         self.words_done = 0
-        self.noise = alias_thresholds(vocabulary.noise_probabilities(settings["noise_power"]))
+        n_parts = self.n_shards if len(vocabulary) >= _LEAST_PART * self.n_shards else 1
+        p_noise = vocabulary.noise_probabilities(settings["noise_power"])
+        self.noise = parts_of_noise(p_noise, n_parts)
         keep = vocabulary.keep_probabilities(settings["subsample"])
         self.keep_below = np.minimum(keep * 2.0**32, 2.0**32).astype(np.uint64)
         self.read = reader(corpus.ids)
         self.shape = self._shape(vocabulary)
+        self.blocks_per_round = _BLOCKS_PER_ROUND // self.n_shards
+        if n_parts > 1:
+            same = _chance_of_the_same(vocabulary, settings["subsample"])
+            n_blocks = max(_BLOCKS_PER_ROUND, int(_SAME / (same * self.shape[2])))
+            self.blocks_per_round = min(_MOST_OF_A_WORKER, n_blocks // self.n_shards)
+        self.blocks_per_round = max(1, self.blocks_per_round)
         self._make_tables(len(vocabulary))
         self.memory = None  # of the shards
         self.folder: Path | None = None
@@ -387,16 +397,12 @@ class ChunkTraining:
         n_noise += -(n_block + n_noise) % 4  # the kernels work on four columns at a time
         return window, n_negatives, n_block, n_noise
 
-    def _blocks_per_round(self):
-        return max(1, _BLOCKS_PER_ROUND // self.n_shards)
-
     def _make_tables(self, n_words):
         n_dims = self.settings["n_dims"]
         n_columns = -(-n_dims // 16) * 16
         n_copies = [0, 0]
         if self.n_shards > 1:
-            n_blocks = self._blocks_per_round()
-            n_copies = self.kernels.n_copies(n_words, self.shape, n_blocks)
+            n_copies = self.kernels.n_copies(n_words, self.shape, self.blocks_per_round)
         self.with_copies = tuple(_zeros(n_words + self.n_shards * n, n_columns) for n in n_copies)
         self.I, self.O = (table[:n_words] for table in self.with_copies)
         rng = np.random.default_rng([self.settings["seed"], 0])
@@ -446,10 +452,11 @@ class ChunkTraining:
         if self.n_shards > 1:
             sums = self._train_in_shards(epoch, start, stop, bits)
         else:
-            (tokens, documents), span = self._text(epoch, start, stop)
+            (tokens, documents), own = self._text(epoch, start, stop)
+            span = (*own, *self._rates(epoch, start, stop))
             kernel = self.kernels.train_blocks if len(self.shape) > 2 else self.kernels.train_pairs
             sums = kernel(
-                self.I, self.O, tokens, documents, span, self.shape, self.noise,
+                self.I, self.O, tokens, documents, span, self.shape, self.noise[:2],
                 bits.generate_state(1, np.uint64),
             )  # fmt: skip
         with self.lock:
@@ -457,30 +464,35 @@ class ChunkTraining:
             self.words_done += stop - start
 
     def _text(self, epoch, start, stop):
-        """((tokens, documents), (first, end, learning rate at the first, at the end))."""
+        """((tokens, documents), (first, end))."""
         if start == stop:  # a short chunk has nothing for some shards
-            return (np.zeros(0, np.int32), np.zeros(0, np.int64)), (0, 0, 0.0, 0.0)
+            return (np.zeros(0, np.int32), np.zeros(0, np.int64)), (0, 0)
         tokens, documents, begin, end = self._tokens(epoch, start, stop)
-        rates = (self._rate(epoch * self.n_tokens + place) for place in (start, stop))
-        return (tokens, documents), (begin, end, *rates)
+        return (tokens, documents), (begin, end)
+
+    def _rates(self, epoch, start, stop):
+        """The learning rate at both ends."""
+        return (self._rate(epoch * self.n_tokens + place) for place in (start, stop))
 
     def _train_in_shards(self, epoch, start, stop, bits):
         """One chunk by all shards at once, a piece of it for each; see the kernels."""
-        n_blocks = self._blocks_per_round()
         if self.memory is None:
-            size = self.n_shards, len(self.I), self.shape, n_blocks
+            size = self.n_shards, len(self.I), self.shape, self.blocks_per_round
             self.memory = self.kernels.shard_memory(*size)
-        memory = self.memory
-        states = bits.generate_state(self.n_shards, np.uint64)
+        memory, rates = self.memory, tuple(self._rates(epoch, start, stop))
+        *states, part = np.split(
+            bits.generate_state(self.n_shards + 1, np.uint64), self.n_shards + 1
+        )
         borders = np.linspace(start, stop, self.n_shards + 1).astype(np.int64)
 
         def work(s):
             try:
-                text, span = self._text(epoch, int(borders[s]), int(borders[s + 1]))
-                drawing = (self.shape, self.noise, states[s : s + 1])
+                text, own = self._text(epoch, int(borders[s]), int(borders[s + 1]))
+                drawing = (self.shape, self.noise, states[s], int(part[0] % self.noise[3].size))
                 return self.kernels.train_shard(
-                    self.with_copies, text, span, drawing, memory, s, n_blocks
-                )
+                    self.with_copies, text, (*own, *rates), drawing, memory, s,
+                    self.blocks_per_round,
+                )  # fmt: skip
             except BaseException:
                 self.kernels.give_up(memory[2], s)  # else the others wait for ever
                 raise
@@ -685,13 +697,16 @@ def forget(checkpoint_dir: str | os.PathLike) -> None:
         folder.rmdir()
 
 
+def _chance_of_the_same(vocabulary, subsample) -> float:
+    """The chance that two centre words are the same."""
+    kept = vocabulary.counts * vocabulary.keep_probabilities(subsample)
+    return float(np.square(kept / kept.sum()).sum())
+
+
 def _block_length(vocabulary, subsample) -> int:
     """Centre words that may share their noise: fewer where the same word would often be twice in
     a block, since both would move by the same old scores."""
-    kept = vocabulary.counts * vocabulary.keep_probabilities(subsample)
-    shares = kept / kept.sum()
-    same = float(np.square(shares).sum())  # chance that two centre words are the same
-    return CENTRES_PER_BLOCK if same < 1 / 50 else 1
+    return CENTRES_PER_BLOCK if _chance_of_the_same(vocabulary, subsample) < 1 / 50 else 1
 
 
 def _zeros(n_rows, n_columns):
