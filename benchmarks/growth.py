@@ -171,7 +171,7 @@ def threads(given):
         for trainer, way in ways.items():
             for n in counts:
                 found = [way(n) for _ in range(1 if trainer == "gensim" else 3)]
-                wall, processor, _ = np.max(found, axis=0)
+                wall, processor, _ = np.max(found, axis=0).tolist()
                 one = rows[-counts.index(n)]["words_per_second"] if n > 1 else wall
                 rows.append(
                     {
