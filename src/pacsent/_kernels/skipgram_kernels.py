@@ -73,9 +73,8 @@ def _draw_noise(state, thresholds, aliases):
     decides between it and its alias."""
     bits = _draw(state)
     column = np.int64(((bits >> _HALF_WORD) * np.uint64(aliases.size)) >> _HALF_WORD)
-    if (bits & _LOW) < thresholds[column]:
-        return column
-    return np.int64(aliases[column])
+    other = np.int64(aliases[column])  # read in any case: no branch that cannot be foreseen
+    return column if (bits & _LOW) < thresholds[column] else other
 
 
 @njit(cache=True, nogil=True)
@@ -110,7 +109,7 @@ def _copy_row(table, row, buffer, a):
 _ROWS_AT_ONCE = TILE.rows
 # columns that all rows get their sums for before the next ones: so few that the rows which are
 # summed, of these columns, stay in the nearest cache
-_COLUMNS_AT_ONCE = lcm(16, *(TILE.width * TILE.vectors[n_rows] for n_rows in (TILE.rows, 4)))
+_COLUMNS_AT_ONCE = 2 * lcm(16, *(TILE.width * TILE.vectors[n_rows] for n_rows in (TILE.rows, 4)))
 _SCORE_ROWS, _SCORE_COLUMNS = TILE.scores
 
 
@@ -331,12 +330,16 @@ def block_draw(tokens, documents, t, n_centres, shape, noise, state, drawn):
             weights[a, n] = weight
     for n in range(n_block, n_block + n_noise):
         entry = _draw_noise(state, thresholds, aliases)
-        word = entry * n_parts + (n_parts - 1 - part if entry & 1 else part)
-        rows_O[n] = word
+        rows_O[n] = entry * n_parts + (n_parts - 1 - part if entry & 1 else part)
+    for n in range(n_block, n_block + n_noise):
+        is_centre = False
         for c in range(n_centres):
-            if rows_O[c] == word:
-                for a in range(n_rows):
-                    weights[a, n] += each * weights[a, c]
+            is_centre |= rows_O[c] == rows_O[n]
+        if is_centre:  # which is rare
+            for c in range(n_centres):
+                if rows_O[c] == rows_O[n]:
+                    for a in range(n_rows):
+                        weights[a, n] += each * weights[a, c]
     return n_pairs, n_rows, first
 
 
