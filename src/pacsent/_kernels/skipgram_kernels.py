@@ -483,8 +483,9 @@ def give_up(meeting, me):
 def _forget(own, me, q):
     """Touch no row in a round of half q."""
     words, _, holders, n_held = own
-    for h in range(n_held[me, q]):
-        holders[q, me, words[q, me, h] >> 6] = 0
+    bits = holders[q, me]
+    for word in words[q, me, : n_held[me, q]]:
+        bits[word >> 6] = 0
     n_held[me, q] = 0
 
 
@@ -497,11 +498,14 @@ def _holds(holders, s, word):
 def _touch(own, me, q, rows):
     """Touch these rows, too."""
     words, _, holders, n_held = own
-    for a in range(rows.size):
-        if not _holds(holders[q], me, rows[a]):
-            holders[q, me, rows[a] >> 6] |= np.uint64(1) << np.uint64(rows[a] & 63)
-            words[q, me, n_held[me, q]] = rows[a]
-            n_held[me, q] += 1
+    held, bits, n = words[q, me], holders[q, me], n_held[me, q]
+    for word in rows:
+        bit = np.uint64(1) << np.uint64(word & 63)
+        if not bits[word >> 6] & bit:
+            bits[word >> 6] |= bit
+            held[n] = word
+            n += 1
+    n_held[me, q] = n
 
 
 @njit(**_OPTIONS)
@@ -545,19 +549,19 @@ def _fetch_row(table, row):
 def _place_rows(table, own, me, q):
     """Decide where every touched row is trained, in place; copy it where that is not in place."""
     words, slots, holders, n_held = own
-    n_words, n_shards = slots.shape[1], slots.shape[0]
+    n_shards, n_words = slots.shape
+    held, place = words[q, me, : n_held[me, q]], slots[me]
     copy = n_words + me * (table.shape[0] - n_words) // n_shards
-    for h in range(n_held[me, q]):
-        word = words[q, me, h]
-        slots[me, word] = word
+    for word in held:
+        place[word] = word
         if _n_holders(holders[q], word, n_shards) > 1:
-            slots[me, word] = copy
+            place[word] = copy
             copy += 1
-    for h in range(-4, n_held[me, q]):
-        if h + 4 < n_held[me, q] and slots[me, words[q, me, h + 4]] >= n_words:
-            _fetch_row(table, words[q, me, h + 4])
-        if h >= 0 and slots[me, words[q, me, h]] >= n_words:
-            _copy_row(table, words[q, me, h], table, slots[me, words[q, me, h]])
+    for h in range(-4, held.size):
+        if h + 4 < held.size and place[held[h + 4]] >= n_words:
+            _fetch_row(table, held[h + 4])
+        if h >= 0 and place[held[h]] >= n_words:
+            _copy_row(table, held[h], table, place[held[h]])
 
 
 @njit(**_OPTIONS)
@@ -577,8 +581,7 @@ def merge_shards(table, own, me, q):
     old = np.empty((1, table.shape[1]), np.float32)
     mine = np.empty(n_held[me, q], np.int64)
     n = 0
-    for h in range(n_held[me, q]):
-        word = words[q, me, h]
+    for word in words[q, me, : n_held[me, q]]:
         if slots[me, word] != word:
             turn = word % _n_holders(holders[q], word, n_shards)
             if turn == _n_holders(holders[q], word, me):
