@@ -336,7 +336,10 @@ def names(
     settings = _settings(sizes, marks)
     kernels.locate(data, bounds, settings, _lookup(hashes), places)
     raw = data.tobytes()
-    return [" ".join(raw[a:b].decode("utf-8", "replace").lower().split()) for a, b in places]
+    return [
+        " ".join(raw[a:b].decode("utf-8", "replace").lower().split()) if a >= 0 else ""
+        for a, b in places.tolist()
+    ]
 
 
 def word_hashes(words: Sequence[str]) -> np.ndarray:
