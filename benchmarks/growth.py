@@ -1,14 +1,14 @@
 """How time and memory grow with size: training, encoding, search, classification, certification.
 
     python benchmarks/growth.py --save [--most 7] [--parts training encoding]
-    python benchmarks/growth.py --threads --save --name threads-16 [--text FILE] [--n-words 2000000]
+    python benchmarks/growth.py --scaling --save --name threads-16 [--text FILE] [--n-words 2000000]
 
 Texts are generated: words drawn by Zipf's law, so no data is needed. Every size runs in a process
 of its own, after a warm-up that compiles; seconds are of the work alone, the peak of memory is the
 process's. The slope is that of log time against log size over the upper half of the sizes: 1 is
 proportional. One figure for each part goes to docs/figures/growth-PART.svg.
 
-`--threads` measures training with 1, 2, 4, ... threads instead: 300 dimensions, with and without
+`--scaling` measures training with 1, 2, 4, ... threads instead: 300 dimensions, with and without
 `deterministic`, and gensim beside it where it is installed, one round of it and the best of three
 of ours; about two minutes on 16 cores.
 """
@@ -203,9 +203,9 @@ def main():
     parser.add_argument("--most", type=float, default=7, help="log10 of the largest size")
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
     parser.add_argument("--timeout", type=float, default=240, help="seconds for one size")
-    parser.add_argument("--threads", action="store_true", help="training by threads instead")
-    parser.add_argument("--n-words", type=int, default=2_000_000, help="with --threads")
-    parser.add_argument("--text", type=Path, help="with --threads: cleaned, instead of generated")
+    parser.add_argument("--scaling", action="store_true", help="training by threads instead")
+    parser.add_argument("--n-words", type=int, default=2_000_000, help="with --scaling")
+    parser.add_argument("--text", type=Path, help="with --scaling: cleaned, instead of generated")
     parser.add_argument("--no-figures", action="store_true")
     parser.add_argument("--draw", action="store_true", help="the figures of a saved result only")
     parser.add_argument("--one", help="for the script's own use")
@@ -219,7 +219,7 @@ def main():
             draw(part, [row for row in saved if row["part"] == part])
         return
     os.environ.setdefault("OPENBLAS_NUM_THREADS", str(n_cores()))
-    if given.threads:
+    if given.scaling:
         threads(given)
         return
     rows, summary = [], {}

@@ -102,7 +102,7 @@ RUNS = {
     "export": ("model2vec",),
     "formats --words 500 --dims 10 --open-words 1000 --repeats 1": ("gensim",),
     "growth --most 3 --parts certification --no-figures": (),
-    "growth --threads --n-words 6000": (),
+    "growth --scaling --n-words 6000": (),
     "grid --dataset subj --Cs 1 --jobs 1": (),
     "labels --part stop --draws 1": (),
     "labels --part next --sets subj --draws 1 --processes 1": ("skactiveml",),
