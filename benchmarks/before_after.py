@@ -12,12 +12,12 @@ documents of 20news and of 4,096 sentences of SUBJ, w-PB-neg of 5,000 texts of I
 On invented texts, in words of the English model: a table of 20,000 rows to Parquet, from CSV and
 from Parquet, on one core; a TextClassifier fitted on 3,000 texts and its answers to 10,000; the
 grid of 9 penalties, 5 folds and 5 classes on 3,000 vectors; and requests of one text to the server,
-one after the other. With --invented all texts are, so that no data is needed. A tree runs a job
-once to compile, then `--repeat` times; the best of all rounds counts. Nothing else should run
-meanwhile; where others use the machine too, `--processor-time` counts the seconds of all threads of
-the process instead of those on the clock. Without --before this tree is measured alone. Features of
-the processor are hidden from both trees as benchmarks/train.py says, for example with
-NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES=+neon on ARM.
+one after the other, server and client on a core each. With --invented all texts are, so that no
+data is needed. A tree runs a job once to compile, then `--repeat` times; the best of all rounds
+counts. Nothing else should run meanwhile; where others use the machine too, `--processor-time`
+counts the seconds of all threads of the process instead of those on the clock. Without --before
+this tree is measured alone. Features of the processor are hidden from both trees as
+benchmarks/train.py says, for example with NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES=+neon on ARM.
 """
 
 import json
@@ -133,9 +133,14 @@ import http.client, socket, subprocess
 with socket.socket() as free:
     free.bind(("127.0.0.1", 0))
     port = free.getsockname()[1]
+cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+if cores:  # server and client wake each other: each keeps its core
+    os.sched_setaffinity(0, cores[-1:])
 server = subprocess.Popen(
     [sys.executable, "-m", "pacsent", "serve", "english", "--port", str(port)],
     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+if cores:
+    os.sched_setaffinity(0, cores[:1])
 atexit.register(server.kill)
 for _ in range(600):
     try:

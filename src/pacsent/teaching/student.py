@@ -5,8 +5,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pacsent._kernels import small_work
 from pacsent.encoders.methods.closed_forms import ClosedForm, for_kernel, token_sums
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
+from pacsent.maths.arrays import frozen
 from pacsent.storage import State, Tensors, checked_tensor
 from pacsent.teaching.fidelity import FidelityCertificate
 from pacsent.words.packing import compress
@@ -102,12 +104,15 @@ class Student(ClosedForm):
         return copy.copy(self)  # it learns nothing from `fit`
 
     def _prepared(self):
-        table, none = for_kernel(self._tables()[0]), np.empty(0, self._dtype)
+        dtype, n_dims = self._dtype, self._n_features_out  # asked for once: a request is one text
+        table, none = frozen(for_kernel(self._tables()[0])), np.empty(0, dtype)
         uncertain = self.word_variances_
 
         def posterior(encoded, out=None):
-            ones = np.ones(encoded.n_sentences)
-            out = self._pool(encoded, [(table, none, ones)], out)
+            n = encoded.n_sentences
+            out = np.empty((n, n_dims), dtype) if out is None else out
+            ones = np.ones(n, out.dtype)
+            small_work.pool(encoded.ids, encoded.offsets, table, none, ones, out, False)
             squares = np.einsum("ij,ij->i", out, out)
             squares[squares == 0] = 1.0
             out *= (1.0 / np.sqrt(squares))[:, None]
