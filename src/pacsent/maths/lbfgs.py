@@ -49,8 +49,7 @@ def minimise(
     they should be. A row is evaluated `max_iter` times at most, `memory` pairs are remembered, and
     `limit` shortens directions in place. With `last_step` a row that is solved takes the step that
     is at hand: it costs nothing more. Values are known to within `noise`, by which they may rise. A
-    row whose preconditioned gradient leads uphill, or nowhere,
-    is left where it is.
+    row whose preconditioned gradient leads uphill, or nowhere, is left where it is.
     """
     xp = _library(start)
     value, n_iter = xp.full_like(start[:, 0], np.inf), xp.zeros_like(start[:, 0], dtype=xp.int64)
