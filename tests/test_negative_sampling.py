@@ -371,6 +371,30 @@ def test_long_documents_are_solved_in_few_evaluations(large):
     assert_allclose(variances, wanted[1], rtol=1e-3)
 
 
+@pytest.mark.parametrize("lam", [2.0, 20.0])
+def test_sentences_far_from_the_centre_are_solved_in_single_precision(large, monkeypatch, lam):
+    """With a large weight of the data no sample says enough: all noise words at every step do."""
+    words, X = large
+    settings = {"lam": lam, "lam_mode": "per-token"}
+    fast = PBNegVectorizer(words, **settings).fit(X)
+    steps = []
+    with_all = pb_neg_sampled._solve_with_all
+    monkeypatch.setattr(
+        pb_neg_sampled, "_solve_with_all", lambda *a: steps.append(len(a[4])) or with_all(*a)
+    )
+    monkeypatch.setattr(pb_neg_sampled, "solve", None)  # double precision: sixty times as slow
+    means, variances = fast.posterior(X[:40])
+    if lam == 20.0:
+        assert sum(steps) > 5
+    wanted = PBNegVectorizer(words, tol=1e-8, **settings).fit(X).posterior(X[:40])
+    counts = words.vocabulary.count(X[:40])
+    m = (counts @ words.output_vectors) / counts.sum(axis=1).A1[:, None]
+    error = np.linalg.norm(means - wanted[0], axis=1) / np.linalg.norm(wanted[0] - m, axis=1)
+    assert error.max() < 2e-3
+    assert_allclose(variances, wanted[1], rtol=2e-3)
+    assert fast.n_unconverged_ == 0
+
+
 def test_inclusion_probabilities_add_up_and_stop_at_one(rng):
     importance = rng.pareto(0.7, 500)
     for size in (5, 50, 400):

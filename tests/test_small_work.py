@@ -152,6 +152,19 @@ def test_the_bar_says_that_it_is_compiling(monkeypatch):
     assert "compiling, for the first run only" in bar._line(bar.started + 1)
 
 
+def test_a_plain_line_of_progress_says_how_long_it_still_takes():
+    bar = progress.Bar("Training", 100, "words")
+    assert bar._line(bar.started + 200) == "Training: 0 words, 0 %, 3 min so far"
+    bar.completed = 50
+    assert bar._line(bar.started + 25) == "Training: 50 words, 50 %, 25 s left, 2 words/s"
+    bar.completed = 1
+    assert bar._line(bar.started + 90) == "Training: 1 words, 1 %, 2 h 28 min left, 90 s each"
+    share = progress.Bar("reproduce", 100, "")
+    share.update(10, note="result 3 of 72: PB-01 on imdb")
+    line = share._line(share.started + 100)
+    assert line == "reproduce: 10 %, 15 min left, result 3 of 72: PB-01 on imdb"
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="plain Python")
 def test_a_kernel_that_was_compiled_before_is_loaded(tmp_path):
@@ -190,3 +203,20 @@ def test_the_second_process_compiles_what_the_first_ran_as_plain_python(tmp_path
         for _ in range(2)
     ]
     assert found == ["True True\n", "False False\n"]
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="plain Python")
+def test_a_later_process_compiles_only_so_much_ahead_of_need(patient, monkeypatch):
+    def twice(x):
+        return x + x
+
+    patient(True)
+    monkeypatch.setattr(compiling, "_is_first", lambda compiled: False)
+    monkeypatch.setattr(compiling, "_compiled_ahead", compiling._AHEAD)
+    kernel = compiling.njit(twice, work=lambda x: 1)
+    assert kernel(2) == 4
+    assert not kernel.compiled.signatures  # enough was compiled before
+    monkeypatch.setattr(compiling, "_compiled_ahead", 0.0)
+    assert kernel(2) == 4
+    assert len(kernel.compiled.signatures) == 1
+    assert compiling._compiled_ahead > 0

@@ -16,7 +16,10 @@ _SHORT_WORK = 0.5  # seconds before the live bar appears: quick work shows none
 
 
 class Bar:
-    """What the work calls: `advance(n)`, or `update(completed=..., note=...)`."""
+    """What the work calls: `advance(n)`, or `update(completed=..., note=...)`.
+
+    Without a unit only the share is shown: what is counted then means nothing to the reader.
+    """
 
     def __init__(self, description: str, total: float | None, unit: str):
         self.description, self.total, self.unit = description, total, unit
@@ -60,6 +63,8 @@ class Bar:
         return self.note if not COMPILING else "compiling, for the first run only"
 
     def _rate(self, now):
+        if not self.unit:
+            return ""
         elapsed = max(now - self.started, 1e-9)
         if 0 < self.completed < elapsed:
             return f"{elapsed / self.completed:.0f} s each"
@@ -67,16 +72,19 @@ class Bar:
 
     def _line(self, now):
         elapsed = max(now - self.started, 1e-9)
-        parts = [f"{self.description}: {_short(self.completed)} {self.unit}"]
+        parts = [f"{_short(self.completed)} {self.unit}"] if self.unit else []
         if self.total:
             share = self.completed / self.total
             parts.append(f"{100 * share:.0f} %")
             if share > 0:
-                parts.append(f"{elapsed * (1 - share) / share:.0f} s left")
-        parts.append(self._rate(now) if self.completed else f"{elapsed:.0f} s so far")
+                parts.append(f"{_duration(elapsed * (1 - share) / share)} left")
+        if not self.completed:
+            parts.append(f"{_duration(elapsed)} so far")
+        elif self.unit:
+            parts.append(self._rate(now))
         if self._said():
             parts.append(self._said())
-        return ", ".join(parts)
+        return f"{self.description}: {', '.join(parts)}"
 
     def _start(self):
         from rich.console import Console
@@ -114,6 +122,14 @@ class _Hidden:
 
     def update(self, completed, note=None):
         pass
+
+
+def _duration(seconds):
+    """As people say it: 45 s, 12 min, 2 h 5 min."""
+    minutes = round(seconds / 60)
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _short(value):

@@ -12,6 +12,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 import warnings
 from functools import cache, wraps
 from pathlib import Path
@@ -24,17 +25,20 @@ from pacsent._kernels.patience import Patience
 from pacsent.progress import COMPILING
 
 _STEPS = 300_000  # of plain Python, about half a second
+_AHEAD = 1.5  # seconds after which a process compiles no further kernel before it has to
 _TWINS: dict = {}  # kernel -> its twin
+_compiled_ahead = 0.0  # seconds so far
 
 
 def njit(function=None, *, work=None, twin=None, **options):
     """As `numba.njit`; with `cache=True` the code is kept where it can be.
 
     work(*arguments) is about how many steps a call takes: the first ones run as plain Python
-    (`patience`), but only in the first process on a machine that needs the kernel: the second one
-    compiles it, and all later ones find it kept. Only for kernels that no other kernel calls, and
-    whose results are the same to the last bit. A kernel that those call may have a `twin`, a
-    function in Python that does the same faster than the kernel's own source would.
+    (`patience`). The first process on a machine that needs a kernel compiles none for so little
+    work; later ones compile one or two each, so that none takes much longer, until all are kept.
+    Only for kernels that no other kernel calls, and whose results are the same to the last bit. A
+    kernel that those call may have a `twin`, a function in Python that does the same faster than
+    the kernel's own source would.
     """
     if function is None:
         return lambda function: njit(function, work=work, twin=twin, **options)
@@ -54,10 +58,16 @@ def _plain_at_first(compiled, work):
 
     @wraps(compiled.py_func)
     def run(*arguments):
-        if patience.has(work(*arguments)) and not _is_kept(compiled) and _is_first(compiled):
+        global _compiled_ahead
+        if not patience.has(work(*arguments)) or _is_kept(compiled):
+            return compiled(*arguments)
+        if _is_first(compiled) or (_compiled_ahead >= _AHEAD and not compiled.signatures):
             with np.errstate(over="ignore"):  # hashes wrap around on purpose
                 return _plain(compiled)(*arguments)
-        return compiled(*arguments)
+        started = time.perf_counter()
+        found = compiled(*arguments)
+        _compiled_ahead += time.perf_counter() - started
+        return found
 
     run.py_func, run.compiled = compiled.py_func, compiled
     return run

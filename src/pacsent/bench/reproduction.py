@@ -144,13 +144,15 @@ def reproduce(
     run.say = report or run.say
     try:
         total, shown = sum(task.cost for task in run.left), report is not None
-        with progress.bar("reproduce", total=total, unit="units", enabled=shown) as bar:
-            for task in run.left:
+        with progress.bar("reproduce", total=total, unit="", enabled=shown) as bar:
+            for number, task in enumerate(run.left, 1):
                 if time_limit is not None and run.seconds() > time_limit:
                     run.say(f"time is up before {task.row} on {task.dataset}: run again to go on")
                     break
-                note = run.do(task, data)
-                bar.advance(task.cost, note=note)
+                place = f"result {number} of {len(run.left)}: {task.row} on {task.dataset}"
+                bar.update(bar.completed, note=place)
+                run.do(task, data)
+                bar.advance(task.cost)
     finally:  # also where it is interrupted
         summary = run.summary()
         if run.n_done:
@@ -210,11 +212,11 @@ class _Run:
         self.skipped[name] = str(error)
         self.say(f"left out {name}: {error}")
 
-    def do(self, task: Cell, data: str | Path) -> str | None:
-        """Make one result and write it; what the progress bar says of it."""
+    def do(self, task: Cell, data: str | Path) -> None:
+        """Make one result and write it."""
         prepared = self.prepared(task, data)
         if prepared is None:
-            return None
+            return
         made_of = getattr(prepared, "dataset", prepared).digest
         _check_same(self.results, "dataset_digest", made_of, task.dataset)
         began = time.perf_counter()
@@ -222,7 +224,7 @@ class _Run:
             content = _run_task(task, prepared, self.words, self.protocol)
         except ImportError as error:
             self.leave_out(task.row, error)
-            return None
+            return
         content["provenance"] = {
             **self.keys[task],
             "dataset_digest": made_of,
@@ -235,7 +237,6 @@ class _Run:
         write_json(self.results / task.file, content)
         self.n_done += 1
         self.say(_one_line(content))
-        return f"{task.row} {task.dataset}"
 
     def summary(self) -> dict:
         return {

@@ -7,6 +7,7 @@ class of its own, next to the function that measures it; this module holds what 
 import hashlib
 import json
 import math
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -51,7 +52,7 @@ class Verified(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Certificate:
+class Certificate(ABC):
     """A guarantee that holds with probability 1 - delta, with all that is needed to recompute it.
 
     `print` shows it in words, and a notebook with a picture; `verify` recomputes the bound;
@@ -114,14 +115,15 @@ class Certificate:
     def confidence(self) -> str:
         """1 - delta in per cent.
 
-        >>> Certificate(bound=0.1, delta=0.05, n=9).confidence
+        >>> from pacsent.guarantees import ErrorCertificate
+        >>> ErrorCertificate(bound=0.1, delta=0.05, n=9, n_errors=0).confidence
         '95 %'
         """
         return f"{100 * (1 - self.delta):g} %"
 
+    @abstractmethod
     def recompute(self) -> dict[str, Any]:
         """The bound, and every other total, from the parts alone: field name -> value."""
-        raise NotImplementedError
 
     def verify(self) -> Verified:
         """Check that every field is possible and that the bound follows from the parts.
@@ -136,7 +138,7 @@ class Certificate:
             self._must_equal(name, value)
         return Verified("the bound follows from its parts", ", ".join(self.needs_texts))
 
-    def _check(self) -> None:
+    def _check(self) -> None:  # noqa: B027 - not every kind has more to refuse
         """Refuse what is impossible for this kind."""
 
     def _refuse(self, name: str, rule: str) -> None:
@@ -223,17 +225,17 @@ class Certificate:
 
     # ---- words -------------------------------------------------------------------------------
 
+    @abstractmethod
     def sentence(self) -> str:
         """The guarantee itself, in one or two sentences."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rows(self) -> list[tuple[str, str]]:
         """What the guarantee rests on: (title, text)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bars(self) -> list[ChartBar]:
         """What the picture compares."""
-        raise NotImplementedError
 
     def corrected_for(self) -> str:
         """The choices that a union bound covers, in words."""

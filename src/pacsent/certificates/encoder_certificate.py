@@ -10,6 +10,7 @@ import copy
 import math
 import secrets
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -205,9 +206,9 @@ class EncoderCertificate(Certificate):
 
     # ---- verification ------------------------------------------------------------------------
 
+    @abstractmethod
     def made_again(self, encoder: Any, texts: Any) -> "EncoderCertificate":
         """The same certificate, measured once more with the recorded seed and options."""
-        raise NotImplementedError
 
     def verify(self, texts: Any = None, encoder: Any = None) -> Verified:
         """Check the certificate; raise a ValueError that names what does not fit.

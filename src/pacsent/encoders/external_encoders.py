@@ -6,6 +6,7 @@ computed elsewhere.
 `as_encoder` makes an `ExternalEncoder` of it, which `TextClassifier`, `Index` and the server use.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,15 +42,15 @@ _FADE = 50  # words: chosen on the training part of 20news and the dev part of S
 _BATCH = 4096  # texts passed to the encoder at once
 
 
-class AnyEncoder(TransformerMixin, BaseEstimator):
+class AnyEncoder(TransformerMixin, BaseEstimator, ABC):
     """What encoders that are no methods of pacsent share; a class adds `_encode` and `n_dims`."""
 
     learns_from_text = False
 
     @property
+    @abstractmethod
     def n_dims(self) -> int:
         """Numbers of a vector."""
-        raise NotImplementedError
 
     def encode(self, texts: Iterable[str]) -> np.ndarray:
         """Vectors of texts, (n, n_dims), float32."""
@@ -97,9 +98,9 @@ class AnyEncoder(TransformerMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
+    @abstractmethod
     def _encode(self, texts: list[str], start: int) -> np.ndarray:
         """Vectors of a batch, the first text of which is row `start`."""
-        raise NotImplementedError
 
 
 class ExternalEncoder(AnyEncoder):

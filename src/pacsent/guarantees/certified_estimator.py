@@ -1,6 +1,7 @@
 """What CertifiedClassifier and CertifiedRegressor share: parameters, the hold-out, fitting."""
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
@@ -19,7 +20,7 @@ from pacsent.parameter_checks import Interval, StrOptions, fit_context
 
 
 @dataclass(eq=False, repr=False)
-class CertifiedEstimator(BaseEstimator):
+class CertifiedEstimator(BaseEstimator, ABC):
     """Any estimator, with a guarantee from rows that are held out."""
 
     estimator: Any = None
@@ -123,14 +124,17 @@ class CertifiedEstimator(BaseEstimator):
         some = group_of[held_out] if found.scope == "groups" else None
         self._take(taken(X, held_out), y[held_out], some, noted)
 
+    @abstractmethod
     def _fit(self, X, y, sample_weight, groups):
-        raise NotImplementedError
+        """Fit the estimator, and certify what a split held out."""
 
+    @abstractmethod
     def _take(self, X, y, group_of, noted):
-        raise NotImplementedError
+        """Certify these rows, which were not fitted."""
 
+    @abstractmethod
     def _calibrate(self, X, y, groups, overlap):
-        raise NotImplementedError
+        """Certify the rows that `calibrate` was given."""
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -139,11 +139,12 @@ def minimise(
         loss = replace(loss, norms=row_norms(loss.A_hat))
     means = documents.prior_means
 
-    seen: list[np.ndarray] = []  # values, those of the start first
+    at_start: list[np.ndarray] = []  # values, once they are known
 
     def evaluate(rows, x):
         found = direct_objective(means[rows] + x[:, :-1], x[:, -1], documents.take(rows), loss)
-        seen.append(found.value)
+        if not at_start:
+            at_start.append(found.value)
         return np.column_stack([found.grad_mu, found.grad_rho]), found.value
 
     # curvature of the KL, plus that of the risk where it is steepest: 0.24 / var_Q
@@ -164,7 +165,7 @@ def minimise(
         noise=1e-7 if single_noise else 0.0,
     )  # fmt: skip
     # where the last, untested step went up, the start is better
-    kept = evaluate(np.arange(n), x)[1] <= seen[0]
+    kept = evaluate(np.arange(n), x)[1] <= at_start[0]
     x = np.where(kept[:, None], x, start)
     return means + x[:, :-1], np.exp(x[:, -1]), n_iter, converged
 

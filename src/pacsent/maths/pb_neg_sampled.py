@@ -27,6 +27,7 @@ from pacsent.maths.pb_neg_objective import (
 )
 
 _WHOLE_BELOW = 2048  # noise words that no sample need stand for
+_MOST_STEPS = 30  # with the rest as it was measured; usual are five
 _LOCK = Lock()  # of the expansions that threads share
 
 
@@ -348,8 +349,9 @@ def _settle(model, x, rows, tol, max_iter, first=0):
     for turn in range(first, 3):
         goal = 0.25 * tol if turn else max(0.25 * tol, 3e-3)
         y, more, norm[rows], good = minimise_all(
-            model.evaluate, precondition, x, goal, max_iter, rows, sentences.error_bound
-        )
+            model.evaluate, precondition, x, goal, min(max_iter, _MOST_STEPS), rows,
+            sentences.error_bound,
+        )  # fmt: skip
         n_iter[rows] += more
         if turn:
             moved = sentences.kappa[rows] * np.linalg.norm(y[:, :-1], axis=1)
@@ -372,6 +374,16 @@ def _settle(model, x, rows, tol, max_iter, first=0):
     return n_iter, norm, converged
 
 
+def _solve_with_all(sentences, whole, var_0, x, rows, tol, max_iter):
+    """Minima of rows of x, the noise term summed over all noise words at every step."""
+    model = _Model(sentences, whole, whole.expansion(var_0))
+    precondition = preconditioner(sentences, model.expansion.eigenvalues, model.expansion.U)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        return minimise_all(
+            model.evaluate_anew, precondition, x, tol, max_iter, rows, sentences.error_bound
+        )
+
+
 def solve_sampled(
     counts: sparse.csr_matrix,
     A_hat: np.ndarray,
@@ -389,15 +401,16 @@ def solve_sampled(
 
     As `solve`, with the noise term of `NoiseSample`: its expansion is followed exactly, and the
     rest measured where the solution lies, once for most sentences, because it changes little on the
-    way. A sentence whose estimated error is above `tol` is solved further with all noise words; one
-    that does not settle, as with large lam, by `solve`.
+    way. A sentence whose estimated error is above `tol` is solved further with all noise words. One
+    that does not settle, as with large lam, is solved with all of them at every step, and where
+    single precision is not enough for that, by `solve`.
     """
     nu = squared_lengths(A_hat) if nu is None else nu
     rule, penalty = sigmoid_fits(), Penalty(lam, var_P, kl)
     sentences = SentenceProblems(counts, (A_hat, nu), m, penalty, rule, np.float32)
     sentences.rounding = 1e-6 * float(sample.noise.kp @ np.sqrt(sample.noise.nu))
-    x, levels = _levels(sentences, sample.noise)
-    n = len(x)
+    start, levels = _levels(sentences, sample.noise)
+    n, x = len(start), start.copy()
     n_iter, norm = np.zeros(n, dtype=np.int64), np.empty(n)
     converged, error = np.zeros(n, dtype=bool), np.zeros(n)
     for level in np.unique(levels):
@@ -418,6 +431,14 @@ def solve_sampled(
             more, norms, good = _settle(model, x, rows, tol, max_iter, first=1)
             n_iter[rows] += more[rows] + 1
             norm[rows], converged[rows], error[rows] = norms[rows], good[rows], 0.0
+        rows = np.flatnonzero((levels == level) & ~converged)
+        if rows.size:
+            lost = rows[~np.isfinite(x[rows]).all(axis=1)]
+            x[lost] = start[lost]
+            found = _solve_with_all(sentences, sample.whole, 4.0**level, x, rows, tol, max_iter)
+            x[rows], more, norm[rows], converged[rows] = found
+            n_iter[rows] += more
+            error[rows] = 0.0
     mu, var_Q = np.asarray(m, dtype=float) + x[:, :-1], np.exp(x[:, -1].astype(float))
     unsure = np.flatnonzero(~converged)
     if unsure.size:
