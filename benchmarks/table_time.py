@@ -1,6 +1,6 @@
 """Minutes that the paper's table takes, from the folder of a run; what is missing is estimated.
 
-    pacsent reproduce --data DATA --words DATA/vectors -o OUT --only paper
+    pacsent reproduce --data DATA --words DATA/vectors -o OUT --only classification,subj,20news,imdb
     python benchmarks/table_time.py --run OUT [--save]
 
 Every result file says how long its cell took, by the clock. Cells of the table that the run does

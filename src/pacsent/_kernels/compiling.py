@@ -25,7 +25,7 @@ from pacsent._kernels.patience import Patience
 from pacsent.progress import COMPILING
 
 _STEPS = 300_000  # of plain Python, about half a second
-_AHEAD = 1.5  # seconds after which a process compiles no further kernel before it has to
+_AHEAD = 0.5  # seconds after which a process compiles no further kernel before it has to
 _TWINS: dict = {}  # kernel -> its twin
 _compiled_ahead = 0.0  # seconds so far
 
@@ -35,7 +35,7 @@ def njit(function=None, *, work=None, twin=None, **options):
 
     work(*arguments) is about how many steps a call takes: the first ones run as plain Python
     (`patience`). The first process on a machine that needs a kernel compiles none for so little
-    work; later ones compile one or two each, so that none takes much longer, until all are kept.
+    work; later ones compile one each, so that none takes longer than the first, until all are kept.
     Only for kernels that no other kernel calls, and whose results are the same to the last bit. A
     kernel that those call may have a `twin`, a function in Python that does the same faster than
     the kernel's own source would.
