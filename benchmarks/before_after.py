@@ -8,7 +8,8 @@ Both trees do the same jobs through the same public names, with all cores unless
 Skip-gram on two million words of enwik8 (300 numbers, one epoch, the vocabulary counted too),
 encode 10,000 texts of IMDb and the sentences of SUBJ by averages (float32), solve PB-neg of 3,000
 documents of 20news and of 4,096 sentences of SUBJ, w-PB-neg of 5,000 texts of IMDb and of texts of
-120,000 different words (144 MB a table, texts times epochs), and PB-01 of 1,024 sentences of SUBJ.
+120,000 different words (144 MB a table, texts times epochs), PB-01 of 1,024 sentences of SUBJ, two
+epochs of PV-DBOW on texts of IMDb, and a penalty, 5 folds and 20 classes on tf-idf of 20news.
 On invented texts, in words of the English model: a table of 20,000 rows to Parquet, from CSV and
 from Parquet, on one core; a TextClassifier fitted on 3,000 texts and its answers to 10,000; the
 grid of 9 penalties, 5 folds and 5 classes on 3,000 vectors; and requests of one text to the server,
@@ -91,6 +92,18 @@ solver = make("PB-01", words, random_state=0, on_empty="ignore").fit(texts[:3000
 few, all_ = (lambda: solver.transform(texts[-100:])), (lambda: solver.transform(texts[-1024:]))
 units = len(texts[-1024:])
 """,
+    "PV-DBOW, texts trained/s": """
+texts = real("imdb").train_texts[::25] if data else invented(1000)
+few = lambda: make("PV-DBOW", words, random_state=0, n_epochs=2).fit(texts[:100])
+all_ = lambda: make("PV-DBOW", words, random_state=0, n_epochs=2).fit(texts)
+units = len(texts)
+""",
+    "PV-DBOW, texts inferred/s": """
+texts = real("imdb").test_texts[::10] if data else invented(2500)
+solver = make("PV-DBOW", words, random_state=0, n_epochs=2, train_words=False).fit(texts)
+few, all_ = (lambda: solver.transform(texts[:100])), (lambda: solver.transform(texts))
+units = len(texts)
+""",
     "CSV to Parquet, rows/s": """
 csv, texts = folder + "/texts.csv", invented(20_000)
 with open(csv, "w") as file:
@@ -127,6 +140,17 @@ X = (rng.normal(size=(3000, 300)) + 0.3 * rng.normal(size=(5, 300))[y]).astype(n
 few = lambda: grid_search(X[:500], y[:500], np.arange(500) // 5 % 5, n_classes=5)
 all_ = lambda: grid_search(X, y, np.arange(3000) // 5 % 5, n_classes=5)
 units = 9 * 5 * 5
+""",
+    "logistic grid of tf-idf, problems/s": """
+from pacsent.maths.regressions import grid_search
+from sklearn.feature_extraction.text import TfidfVectorizer
+texts, y = labelled(3000)
+if data:
+    texts, y = real("20news").train_texts[::4], real("20news").train_labels[::4]
+X = TfidfVectorizer(sublinear_tf=True, min_df=2, dtype=np.float32).fit_transform(texts)
+y = np.unique(y, return_inverse=True)[1]
+few = all_ = lambda: grid_search(X, y, np.arange(y.size) % 5, n_classes=y.max() + 1, Cs=(1.0,))
+units = 5 * (y.max() + 1)
 """,
     "HTTP, single texts/s": """
 import http.client, socket, subprocess
@@ -204,7 +228,7 @@ print(json.dumps(units / min(times)))
 
 def rate(tree: Path, job: str, given: dict) -> float:
     """Units a second of one job in one tree."""
-    words = job.startswith(("encode", "PB-", "w-PB-neg,"))
+    words = job.startswith(("encode", "PB-", "PV-", "w-PB-neg,"))
     told = {**given, "job": JOBS[job], "words": words}
     done = subprocess.run(
         [sys.executable, "-c", _CHILD, json.dumps(told)],

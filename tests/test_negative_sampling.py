@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from pacsent import Vocabulary, WordVectors, make
+from pacsent._kernels import sampling_kernels
 from pacsent.encoders import PBNegVectorizer, PVDBOWVectorizer, WordPBNegVectorizer
 from pacsent.maths import pb_neg_exact, pb_neg_objective, pb_neg_sampled, pb_neg_sgd
 from pacsent.maths import w_pb_neg_objective as w_pb_neg
@@ -1006,6 +1007,45 @@ def test_pv_dbow_training_lowers_the_loss_of_its_own_sentences(rng):
         words, n_negatives=5, train_words=False, n_epochs=1, learning_rate=1e-9
     )
     assert loss(trained) < loss(untrained) < loss(nothing.fit(X))
+
+
+@pytest.mark.parametrize("train_words", [False, True])
+def test_a_pass_of_pv_dbow_follows_the_gradients_at_every_place(rng, train_words):
+    words = random_words(rng)
+    A = words.input_vectors.astype(np.float64)
+    sentences = [np.array([3, 1, 4]), np.array([1, 5]), np.array([9])]
+    offsets = np.array([0, 3, 5, 6])
+    members = np.full((1, sampling_kernels.TOGETHER), -1)
+    members[0, :3] = 0, 1, 2
+    keep, other = alias(words.vocabulary.noise_probabilities(0.75))
+    noise = (np.arange(words.n_words), keep, other, 5)
+    drawn, state = np.empty((3, 5), np.int64), np.array([7], np.uint64)
+    for place in drawn:
+        sampling_kernels._pick_noise(5, A, noise, state, place)
+    vectors = rng.normal(size=(3, words.n_dims))
+    expected, table = vectors.copy(), A.copy()
+    for t in range(3):
+        there = [i for i in range(3) if t < sentences[i].size]
+        own = [sentences[i][t : t + 1] for i in there]
+        _, grad_h, grad_A = w_reference.pv_dbow_objective(
+            expected[there], own, [drawn[t : t + 1]] * len(there), table
+        )
+        expected[there] -= 0.1 * grad_h
+        table -= 0.1 * grad_A * train_words
+    groups, state = (members, np.array([7], np.uint64)), (np.concatenate(sentences), offsets)
+    sampling_kernels.pv_dbow(groups, state, A, noise, 0.1, train_words, vectors)
+    assert_allclose(vectors, expected, atol=1e-5)
+    assert_allclose(A, table, atol=1e-5)
+
+
+def test_a_paragraph_vector_does_not_depend_on_the_other_texts(rng):
+    words = random_words(rng)
+    X = random_sentences(rng, words, rng.integers(1, 40, 50))
+    vectorizer = PVDBOWVectorizer(words, n_epochs=3, n_jobs=1).fit(X)
+    together = vectorizer.transform(X)
+    alone = np.concatenate([vectorizer.transform([text]) for text in X])
+    assert_allclose(together, alone, atol=1e-5)
+    assert np.abs(together[0] - together[1]).max() > 1e-2
 
 
 def test_pv_dbow_needs_no_output_table(rng):

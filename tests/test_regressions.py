@@ -100,6 +100,26 @@ def test_sparse_and_dense_designs_agree(rng):
     assert_allclose(intercept, again[1], atol=1e-4)
 
 
+def test_sparse_columns_are_solved_in_parts_as_they_are_together(rng, monkeypatch):
+    X, y = problem(rng, 5)
+    X[np.abs(X) < 2.0] = 0.0
+    folds = np.stack([np.arange(y.size) % 5, np.arange(y.size) // 7 % 5])
+    parts, solve = [], regressions._solved_together
+
+    def counted(design, problems, W, *more):
+        parts.append(len(W))
+        return solve(design, problems, W, *more)
+
+    monkeypatch.setattr(regressions, "_solved_together", counted)
+    settings = {"n_classes": 5, "Cs": (0.1, 1.0), "tol": 1e-9, "n_jobs": 2}
+    found = regressions.grid_search(sparse.csr_matrix(X), y, folds, **settings)
+    assert max(parts) <= regressions._SPARSE_COLUMNS < 5 * 10 * 2
+    dense = regressions.grid_search(X, y, folds, **settings)
+    assert_allclose(found.accuracy, dense.accuracy, atol=0.01)
+    assert_allclose(found.path.weights, dense.path.weights, rtol=0.02, atol=2e-3)
+    assert found.converged.all()
+
+
 def test_threads_change_nothing_that_matters(rng):
     X, y = problem(rng, 3, n_rows=1500)
     one = regressions.fit(X, y, 10.0, n_classes=3, n_jobs=1)

@@ -464,12 +464,17 @@ def _sigmoid(x):
 
 
 @njit(**_FLAGS)
+def _score(h, row):
+    a = h.dtype.type(0.0)
+    for d in range(h.size):
+        a += h[d] * row[d]
+    return a
+
+
+@njit(**_FLAGS)
 def _step_along(h, row, target, scale, grad):
     """Add scale[0] * (sigmoid(h.row) - target) * row to grad, in place; sigmoid' there."""
-    a = h[0] * row[0]
-    for d in range(1, h.size):
-        a += h[d] * row[d]
-    p = _sigmoid(a)
+    p = _sigmoid(_score(h, row))
     scale[1] = scale[0] * (p - target)
     step = scale[1]
     for d in range(h.size):
@@ -478,17 +483,24 @@ def _step_along(h, row, target, scale, grad):
 
 
 @njit(**_FLAGS)
-def _meet_four(h, A, picked, errors):
-    """Into errors: sigmoid(h.row) of the four rows of A that are picked, h read once for all."""
+def _score_four(h, A, picked, scores):
+    """Into scores: h.row of the four rows of A that are picked, h read once for all."""
     r0, r1, r2, r3 = A[picked[0]], A[picked[1]], A[picked[2]], A[picked[3]]
-    a0, a1, a2, a3 = h[0] * r0[0], h[0] * r1[0], h[0] * r2[0], h[0] * r3[0]
-    for d in range(1, h.size):
+    a0 = a1 = a2 = a3 = h.dtype.type(0.0)
+    for d in range(h.size):  # from 0 on: vectors of whole rows, no rest
         a0 += h[d] * r0[d]
         a1 += h[d] * r1[d]
         a2 += h[d] * r2[d]
         a3 += h[d] * r3[d]
-    errors[0], errors[1] = _sigmoid(a0), _sigmoid(a1)
-    errors[2], errors[3] = _sigmoid(a2), _sigmoid(a3)
+    scores[0], scores[1], scores[2], scores[3] = a0, a1, a2, a3
+
+
+@njit(**_FLAGS)
+def _meet_four(h, A, picked, errors):
+    """Into errors: sigmoid(h.row) of the four rows of A that are picked."""
+    _score_four(h, A, picked, errors)
+    for k in range(4):
+        errors[k] = _sigmoid(errors[k])
 
 
 @njit(**_FLAGS)
@@ -884,65 +896,104 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
 # ---- PV-DBOW ------------------------------------------------------------------------------------
 
 
-@njit(**_FLAGS)
-def _pick(j, ids, state, A, noise, picked):
-    """The words that token j meets: itself, then fresh noise words; they are fetched."""
-    picked[0] = ids[j]
-    fetch_rows(A, picked, np.int64(0), np.int64(1))
-    _pick_noise(noise[3], A, noise, state, picked[1:])
+TOGETHER = 16  # sentences that meet the same noise words: these and their vectors stay in the cache
 
 
 @njit(**_FLAGS)
-def _move_rows(h, A, picked, errors, eta, step):
-    """Move the rows of A that are picked against h, by eta times their errors."""
-    for k in range(picked.size):
-        step[0] = eta * errors[k]
-        move, row = step[0], A[picked[k]]
-        for d in range(h.size):
-            row[d] -= move * h[d]
+def _still_there(group, offsets, t, n):
+    """How many of the first n sentences of a group have a token at place t."""
+    while n > 0 and (group[n - 1] < 0 or offsets[group[n - 1] + 1] - offsets[group[n - 1]] <= t):
+        n -= 1
+    return n
 
 
 @njit(**_FLAGS)
-def pv_dbow(rows, sentences, A, noise, eta, train_words, vectors):
-    """One pass over some sentences: each token moves its sentence's vector, and A if asked.
+def _pick(t, group, sentences, A, noise, state, own, drawn):
+    """The words of a group's sentences at place t, and noise words for it; both are fetched."""
+    ids, offsets = sentences
+    for i in range(group.size):
+        own[i] = ids[offsets[group[i]] + t]
+    fetch_rows(A, own, np.int64(0), group.size)
+    _pick_noise(noise[3], A, noise, state, drawn)
 
-    loss of a token = softplus(-h.A_w) + sum_j softplus(h.A_{n_j}), n_negatives fresh noise words.
-    sentences = (ids, offsets, states), a state of random numbers for each sentence;
-    noise = (words, keep, other, n_negatives). A token's words are picked, and fetched, while the
-    token before it is worked on: rows come from anywhere in a large table. They are used by fours.
+
+@njit(**_FLAGS)
+def _copy_rows(table, rows, out):
+    for i in range(rows.size):
+        row, to = table[rows[i]], out[i]
+        for d in range(row.size):
+            to[d] = row[d]
+
+
+@njit(**_FLAGS)
+def _add_row(amount, row, to):
+    for d in range(row.size):
+        to[d] += amount * row[d]
+
+
+@njit(**_FLAGS)
+def _step_together(H, A, own, drawn, step, train_words, memory):
+    """One token of each row of H moves it, in place, and then the rows of A that were met."""
+    X, S, G, M = memory
+    n = len(H)
+    moves, errors = S[:n], np.empty(n, A.dtype)
+    _copy_rows(A, drawn, X)
+    np.dot(H, X.T, moves)
+    for i in range(n):
+        errors[i] = _score(H[i], A[own[i]])
+    flat = moves.reshape(moves.size)
+    for k in range(flat.size):
+        flat[k] = step * _sigmoid32(np.float32(flat[k]))
+    for i in range(n):
+        errors[i] = step * (_sigmoid32(np.float32(errors[i])) - _F(1.0))
+    np.dot(moves, X, G[:n])
+    for i in range(n):
+        _add_row(errors[i], A[own[i]], G[i])
+    if train_words:
+        np.dot(moves.T, H, M)
+        for k in range(drawn.size):
+            _add_row(S.dtype.type(1.0), M[k], A[drawn[k]])
+        for i in range(n):
+            _add_row(errors[i], H[i], A[own[i]])
+    for i in range(n):
+        _add_row(S.dtype.type(1.0), G[i], H[i])
+
+
+@njit(**_FLAGS)
+def pv_dbow(groups, sentences, A, noise, eta, train_words, vectors):
+    """One pass over some groups of sentences: each token moves its sentence's vector, and A.
+
+    loss of a token = softplus(-h.A_w) + sum_j softplus(h.A_{n_j}), with n_negatives noise words.
+    groups = (members, states), (n, TOGETHER) sentences, long ones first, -1 for none, and a state
+    of random numbers for each group; sentences = (ids, offsets); noise = (words, keep, other,
+    n_negatives). The sentences of a group go on side by side, token by token. Every token has noise
+    words of its own, but they are those of the other sentences at this place, so that rows are
+    fetched once for all, while the place before is worked on. Rows of A move, if asked, once a
+    place.
     """
-    ids, offsets, states = sentences
-    n_met = noise[3] + 1
-    n_dims = A.shape[1]
-    scale = np.ones(2, A.dtype)
-    grad = np.empty(n_dims, A.dtype)
-    errors = np.empty(n_met, A.dtype)
-    picked = np.empty((2, n_met), np.int64)
-    for s in rows:
-        h = vectors[s]
-        state = states[s : s + 1]
-        begin, end = offsets[s], offsets[s + 1]
-        if begin < end:
-            _pick(begin, ids, state, A, noise, picked[begin % 2])
-        for j in range(begin, end):
-            if j + 1 < end:
-                _pick(j + 1, ids, state, A, noise, picked[(j + 1) % 2])
-            these = picked[j % 2]
+    members, states = groups
+    offsets = sentences[1]
+    n_dims, n_drawn = A.shape[1], noise[3]
+    H, G = np.empty((TOGETHER, n_dims), A.dtype), np.empty((TOGETHER, n_dims), A.dtype)
+    X, M = np.empty((n_drawn, n_dims), A.dtype), np.empty((n_drawn, n_dims), A.dtype)
+    memory = X, np.empty((TOGETHER, n_drawn), A.dtype), G, M
+    own, drawn = np.empty((2, TOGETHER), np.int64), np.empty((2, n_drawn), np.int64)
+    step = np.full(1, -eta, A.dtype)[0]
+    for g in range(members.shape[0]):
+        state = states[g : g + 1]
+        t = np.int64(0)
+        n = _still_there(members[g], offsets, t, members.shape[1])
+        group = members[g, :n]
+        _copy_rows(vectors, group, H)
+        _pick(t, group, sentences, A, noise, state, own[0], drawn[0])
+        while n > 0:
+            mine, others = own[t % 2, :n], drawn[t % 2]
+            t += 1
+            n_next = _still_there(group, offsets, t, n)
+            _pick(t, group[:n_next], sentences, A, noise, state, own[t % 2], drawn[t % 2])
+            _step_together(H[:n], A, mine, others, step, train_words, memory)
+            n = n_next
+        for i in range(group.size):
+            row, h = vectors[group[i]], H[i]
             for d in range(n_dims):
-                grad[d] = 0.0
-            whole = n_met - n_met % 4
-            for k in range(0, whole, 4):
-                _meet_four(h, A, these[k:], errors[k:])
-                if k == 0:
-                    errors[0] -= 1.0
-                _add_four(A, these[k:], errors[k:], grad)
-            for k in range(whole, n_met):
-                scale[0] = 1.0
-                _step_along(h, A[these[k]], 1.0 if k == 0 else 0.0, scale, grad)
-                errors[k] = scale[1]
-            if train_words:
-                _move_rows(h, A, these, errors, eta, scale)
-            scale[0] = eta
-            move = scale[0]
-            for d in range(n_dims):
-                h[d] -= move * grad[d]
+                row[d] = h[d]

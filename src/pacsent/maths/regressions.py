@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,7 @@ CS = (0.1, 0.316, 1.0, 3.16, 10.0, 31.6, 100.0, 316.0, 1000.0)
 BLOCK = 512  # rows of one matrix product: block x columns stays in the cache
 _MEMORY = 8  # pairs kept by L-BFGS
 _COLUMNS = 400  # problems solved side by side
+_SPARSE_COLUMNS = 32  # of a sparse design
 _STALE = 15  # iterations after which borrowed curvature is made afresh
 _DAMPING = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}  # of a Hessian's diagonal
 _STRONG_DAMPING = 1e-3  # where a problem is begun again
@@ -81,12 +82,11 @@ class _Design:
             Z[:, -1] = 1.0
         self.Z = Z
         self.threads = threads
-        # a sparse block costs a dense gradient, so there are only as many as threads
-        size = -(-self.n_rows // threads.n) if self.is_sparse else BLOCK
+        # a sparse block costs a dense gradient: one block, and threads share the columns instead
+        size = self.n_rows if self.is_sparse else BLOCK
         starts = range(0, self.n_rows, size)
         self.blocks = [slice(start, min(start + size, self.n_rows)) for start in starts]
         if self.is_sparse:
-            self._parts = [Z[rows] for rows in self.blocks]
             self.squares = Z.multiply(Z).tocsr()
         else:
             self.gram = (Z.T @ Z).astype(np.float64)
@@ -99,10 +99,12 @@ class _Design:
         return column + 1 if self.n_classes == 2 else column
 
     def _block(self, number):
-        return self._parts[number] if self.is_sparse else self.Z[self.blocks[number]]
+        return self.Z if self.is_sparse else self.Z[self.blocks[number]]
 
     def run(self, work):
         """work(block numbers) on every thread, each with its own share of the blocks."""
+        if self.is_sparse:
+            return [work(range(1))]
         n = min(self.threads.n, len(self.blocks))
         return self.threads.map(work, [range(t, len(self.blocks), n) for t in range(n)])
 
@@ -252,6 +254,17 @@ class _Problems:
     share: float  # of the rows that a problem sees
     scale: np.ndarray  # (n,): the unit of an objective, for tol
 
+    def take(self, some):
+        """Some of them."""
+        return _Problems(
+            lambda w, at: self.gradient(w, some[at]),
+            self.groups[some],
+            self.preconditioners,
+            self.C[some],
+            self.share,
+            self.scale[some],
+        )
+
     def own(self, design, W, some):
         """Some of them, each with a damped Hessian of its own at W."""
 
@@ -259,13 +272,10 @@ class _Problems:
             H = _hessian(design, W[at])
             return _preconditioner(design, H, self.C[at], self.share, damping=_STRONG_DAMPING)
 
-        return _Problems(
-            lambda w, at: self.gradient(w, some[at]),
-            np.arange(some.size),
-            design.threads.map(made, some),
-            self.C[some],
-            self.share,
-            self.scale[some],
+        # the diagonals of a sparse design are made where they are used, by a thread at work
+        conditioned = map(made, some) if design.is_sparse else design.threads.map(made, some)
+        return replace(
+            self.take(some), groups=np.arange(some.size), preconditioners=list(conditioned)
         )
 
     def minimise(self, W, tol, max_iterations):
@@ -300,7 +310,21 @@ class _Problems:
 
 
 def _solved(design, problems: _Problems, W, tol, max_iterations):
-    """The problems' minima; those left unsolved are begun again where they stand."""
+    """The problems' minima, their iterations, and which converged."""
+    if not design.is_sparse:
+        return _solved_together(design, problems, W, tol, max_iterations)
+    # weights are many: the pairs of a few columns at a time, several such parts side by side
+    n_parts = max(-(-len(W) // _SPARSE_COLUMNS), min(design.threads.n, len(W)))
+    parts = np.array_split(np.arange(len(W)), n_parts)
+    found = design.threads.map(
+        lambda at: _solved_together(design, problems.take(at), W[at], tol, max_iterations), parts
+    )
+    solved, n_iterations, converged = zip(*found)
+    return np.concatenate(solved), max(n_iterations), np.concatenate(converged)
+
+
+def _solved_together(design, problems, W, tol, max_iterations):
+    """As `_solved`, all side by side; those left unsolved are begun again where they stand."""
     W, n_iterations, converged = problems.minimise(W, tol, max_iterations)
     failed = np.flatnonzero(~converged)
     if failed.size:

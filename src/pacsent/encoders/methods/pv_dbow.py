@@ -23,8 +23,9 @@ class PVDBOWVectorizer(NegativeSampling):
 
     What PB-neg becomes without a prior (lam to infinity), without an expectation over h, and with
     word vectors that are trained too. `fit` trains A on the training sentences; `transform` infers
-    the vector of any sentence with A fixed, from random numbers that depend on its words only, so
-    the same sentence always gets the same vector. There is no posterior: variances are 0.
+    the vector of any sentence with A fixed, from a start that depends on its words only and with
+    the same noise words for every sentence, so the same sentence always gets the same vector. There
+    is no posterior: variances are 0.
 
     Parameters
     ----------
@@ -79,11 +80,11 @@ class PVDBOWVectorizer(NegativeSampling):
         return A
 
     def _start(self, counts):
-        """Random states and small random vectors, from the sentences' words alone."""
+        """Small random vectors, from the sentences' words alone."""
         seeds = sentence_seeds(counts, self.seed_)
         n_dims = self.word_vectors.n_dims
         start = [np.random.default_rng(seed).random(n_dims) - 0.5 for seed in seeds]
-        return seeds, (np.array(start).reshape(-1, n_dims) / n_dims).astype(self._dtype)
+        return (np.array(start).reshape(-1, n_dims) / n_dims).astype(self._dtype)
 
     def _fit(self, encoded):
         from pacsent._kernels.sampling_kernels import pv_dbow
@@ -92,19 +93,21 @@ class PVDBOWVectorizer(NegativeSampling):
         A = self._first_table()
         self.words_ = np.flatnonzero(self.noise_counts_)
         if self.train_words:
-            states, vectors = self._start(self.word_vectors.vocabulary.count(encoded))
-            sentences = (encoded.ids, encoded.offsets, states)
+            vectors = self._start(self.word_vectors.vocabulary.count(encoded))
+            sentences = (encoded.ids, encoded.offsets)
             rng, n_threads = np.random.default_rng(self.seed_), self._n_threads()
             with (
                 bar("PV-DBOW", total=self.n_epochs, unit="epochs", enabled=self.verbose) as shown,
                 ThreadPoolExecutor(n_threads) as pool,
             ):
                 for eta in learning_rates(self.n_epochs, self.learning_rate):
-                    order = rng.permutation(encoded.n_sentences)
+                    members = _groups(encoded.offsets, rng.permutation(encoded.n_sentences))
+                    members = rng.permutation(members)
+                    states = rng.integers(1, 2**63, len(members), dtype=np.uint64)
                     work = [
                         pool.submit(
-                            pv_dbow, order[t::n_threads].copy(), sentences, A, self._alias_table(),
-                            eta, True, vectors,
+                            pv_dbow, (members[t::n_threads].copy(), states[t::n_threads].copy()),
+                            sentences, A, self._alias_table(), eta, True, vectors,
                         )
                         for t in range(n_threads)
                     ]  # fmt: skip
@@ -133,12 +136,26 @@ class PVDBOWVectorizer(NegativeSampling):
         from pacsent._kernels.sampling_kernels import pv_dbow
 
         counts = self.word_vectors.vocabulary.count(encoded)
-        states, vectors = self._start(counts)
+        vectors = self._start(counts)
         # sorted, so that the order of the words changes nothing
         ids = np.repeat(counts.indices, counts.data.astype(np.int64))
-        sentences = (ids, encoded.offsets, states)
-        rows = np.arange(encoded.n_sentences)
+        sentences = (ids, encoded.offsets)
+        members = _groups(encoded.offsets, np.arange(encoded.n_sentences))
         table, noise = self._derived("table", self._trained_table), self._alias_table()
+        rng = np.random.default_rng(self.seed_)
         for eta in learning_rates(self.n_epochs, self.learning_rate):
-            pv_dbow(rows, sentences, table, noise, eta, False, vectors)
+            # the same noise words for every sentence, so that its company changes nothing
+            state = rng.integers(1, 2**63, dtype=np.uint64)
+            states = np.full(len(members), state)
+            pv_dbow((members, states), sentences, table, noise, eta, False, vectors)
         return vectors, np.zeros(encoded.n_sentences)
+
+
+def _groups(offsets, order):
+    """Sentences of about the same length together, long ones first, (n, TOGETHER); -1 for none."""
+    from pacsent._kernels.sampling_kernels import TOGETHER
+
+    by_length = order[np.argsort(-np.diff(offsets)[order], kind="stable")]
+    members = np.full(-(-order.size // TOGETHER) * TOGETHER, -1)
+    members[: order.size] = by_length
+    return members.reshape(-1, TOGETHER)
