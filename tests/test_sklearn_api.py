@@ -287,7 +287,7 @@ def test_samples_have_the_posteriors_moments(vectorizer, tiny_corpus):
     assert draws.shape == (4000, 2, width(vectorizer))
     error = 5 * np.sqrt(variances.max() / 4000)
     assert_allclose(draws.mean(axis=0, dtype=float), means, atol=error + 1e-6)
-    assert_allclose(draws.var(axis=0).mean(axis=1), variances, rtol=0.1, atol=1e-9)
+    assert_allclose(draws.var(axis=0, dtype=float).mean(axis=1), variances, rtol=0.1, atol=1e-9)
     assert_array_equal(draws, vectorizer.sample(["good film", "quiet"], 4000, random_state=0))
 
 
