@@ -1,5 +1,6 @@
 """What certificates from held-out rows share: what was held out, digests, and the check of both."""
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -49,9 +50,9 @@ class HeldOutCertificate(Certificate):
     exchangeable: str = "not checked"
 
     @property
+    @abstractmethod
     def observed(self) -> float:
         """What was measured on the held-out rows, where the bound is on what is expected."""
-        raise NotImplementedError
 
     # ---- checks ------------------------------------------------------------------------------
 
@@ -117,17 +118,17 @@ class HeldOutCertificate(Certificate):
             exact, near = seen_before(model, rows)
             yield np.flatnonzero(~(exact | near))
 
+    @abstractmethod
     def _true(self, model: Any, y: Any, n: int) -> Any:
         """What is right for each of n rows, as it was counted."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _said(self, model: Any, X: Any, true: Any) -> Any:
         """What the model says about these rows; `model` may be the predictions themselves."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _counted(self, true: Any, said: Any, units: np.ndarray, group_of: Any) -> dict[str, Any]:
         """The fields that the bounds are computed from."""
-        raise NotImplementedError
 
     def _beyond(self) -> list[str]:
         """What cannot be checked with the texts and the model either."""

@@ -1,6 +1,7 @@
 """What the paper's certificates share: options, the Gibbs posterior, and the base class."""
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -146,9 +147,9 @@ class GibbsCertificate(EncoderCertificate):
             )
         return self.measure_again(encoder, texts)
 
+    @abstractmethod
     def measure_again(self, encoder: Any, texts: Any) -> EncoderCertificate:
         """By the function that measures this kind."""
-        raise NotImplementedError
 
     def rows(self) -> list[tuple[str, str]]:
         about = "the guarantee is about a vector drawn from the posterior, not about its mean."

@@ -13,6 +13,7 @@ import json
 import math
 import os
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -223,7 +224,7 @@ class TextTable:
         return f"{self.unit.capitalize()} {number:,} of {self.name}"
 
 
-class _Reader:
+class _Reader(ABC):
     """Reads rows one by one: `rows` yields line, values of the wanted columns, and an error."""
 
     wrong: tuple[int, str] | None = None  # the first line, where none could be read
@@ -233,8 +234,9 @@ class _Reader:
         self.table, self.source = table, table._source
         self.names = self.header()
 
+    @abstractmethod
     def header(self) -> list[str]:
-        raise NotImplementedError
+        """Names of the columns."""
 
     def batches(self, wanted: list[str], n_rows: int) -> Iterator[list]:
         rows: Iterator = self.rows(wanted)  # type: ignore[attr-defined]
