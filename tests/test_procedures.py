@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -317,6 +317,31 @@ def test_probabilities_of_several_temperatures_are_averaged():
     assert np.allclose(
         temperature.log_probabilities(z, [0.7]), temperature.log_probabilities(z, 0.7)
     )
+
+
+@pytest.mark.parametrize(("n_columns", "factor"), [(1, 1), (1, 30), (3, 1), (5, 0.2)])
+def test_the_best_temperature_is_what_a_blind_minimiser_finds(n_columns, factor):
+    rng = np.random.default_rng(n_columns)
+    z = factor * rng.normal(size=(200, n_columns))
+    noisy = z + 2 * factor * rng.gumbel(size=z.shape)
+    labels = (noisy[:, 0] > 0).astype(int) if n_columns == 1 else noisy.argmax(axis=1)
+    weights = rng.uniform(0.2, 3, size=200)
+    found = temperature.fit_inverse_temperature(z, labels, weights)
+
+    def loss(log_scale):
+        return temperature.log_loss(z, labels, weights, np.exp(log_scale))
+
+    best = optimize.minimize_scalar(loss, bounds=(-4, 5), method="bounded")
+    assert abs(np.log(found) - best.x) < 1e-3
+    assert loss(np.log(found)) <= best.fun + 1e-12
+
+
+def test_the_best_temperature_stays_within_its_limits():
+    right, wrong, ones = np.array([1, 0]), np.array([0, 1]), np.ones(2)
+    z = np.array([[0.1], [-0.1]])
+    for factor in (1, 1e3):
+        assert temperature.fit_inverse_temperature(factor * z, right, ones) == np.exp(5)
+        assert temperature.fit_inverse_temperature(factor * z, wrong, ones) == np.exp(-4)
 
 
 @pytest.mark.slow

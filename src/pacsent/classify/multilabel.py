@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit
 
 from pacsent.classify import fitting
@@ -275,6 +274,8 @@ def _platt(f, y, weights):
         # a weak pull towards the line that was fitted, for labels with next to no text left out
         pull = line - np.array([scale, 0.0])
         return value + 1e-4 * pull @ pull, np.array([slopes @ z, slopes.sum()]) + 2e-4 * pull
+
+    from scipy.optimize import minimize  # a quarter of a second to import
 
     found = minimize(
         loss, [scale, 0.0], jac=True, method="L-BFGS-B", bounds=[(0, None), (None,) * 2]
