@@ -1,19 +1,23 @@
-"""Minutes that the paper's table takes, from the folder of a run; what is missing is estimated.
+"""Minutes that the paper's table with our rows takes, from the folder of one run.
 
     pacsent reproduce --data DATA --words DATA/vectors -o OUT --only classification,subj,20news,imdb
     python benchmarks/table_time.py --run OUT [--save]
 
-Every result file says how long its cell took, by the clock. Cells of the table that the run does
-not hold are estimated: their time in results/reproduce, which may be of another machine, times how
-much longer the same row took in this run than there, on SUBJ. Without --run the cells in
-results/reproduce are added up.
+Every result file says how long its cell took, by the clock, and the run itself how long it took
+from its start to its end, if nothing interrupted it. A run that lacks a cell is refused, so that
+nothing is estimated. Without --run the cells in results/reproduce are added up, which may have been
+made on several machines.
 """
 
 import json
+import sys
 from pathlib import Path
 
 from harness import RESULTS, finish, parser_for
 from pacsent.bench.method_rows import PAPER_DATASETS, ROWS
+from pacsent.bench.reproduction import last_run
+
+SLOWEST = 5  # cells that the summary names
 
 
 def seconds(folder: Path) -> dict:
@@ -26,42 +30,43 @@ def seconds(folder: Path) -> dict:
     return found
 
 
-def estimate(now: dict, then: dict) -> dict:
-    """Seconds of the cells that `now` lacks, from `then` and the row's ratio on SUBJ."""
-    ratios = {row: now[row, "subj"] / then[row, "subj"] for row, name in now
-              if name == "subj" and (row, name) in then}  # fmt: skip
-    return {key: spent * ratios[key[0]] for key, spent in then.items()
-            if key not in now and key[0] in ratios}  # fmt: skip
-
-
 def main():
     parser = parser_for(__doc__, name="two-cores")
     parser.add_argument("--run", type=Path, help="folder that `pacsent reproduce` wrote")
     given = parser.parse_args()
-    then = seconds(RESULTS / "reproduce")
-    now = seconds(given.run / "results") if given.run else then
-    missing = estimate(now, then)
+    spent = seconds(given.run / "results" if given.run else RESULTS / "reproduce")
+    missing = [f"{row} on {name}" for row in ROWS for name in PAPER_DATASETS
+               if (row, name) not in spent]  # fmt: skip
+    if given.run and missing:
+        sys.exit(
+            f"{given.run} lacks {len(missing)} cells of the table ({', '.join(missing[:3])}, …). "
+            "Run the command above again with the same -o: it goes on where it stopped."
+        )
+    run = last_run(given.run) if given.run else None
+    in_one_go = run is not None and not run["n_kept"]  # nothing was there before
     lines = []
     for title, in_paper in (("the paper's rows", True), ("ours beside them", False)):
-        own, guessed = (
-            {key: spent for key, spent in cells.items() if ROWS[key[0]].in_paper == in_paper}
-            for cells in (now, missing)
-        )
         for name in PAPER_DATASETS:
-            here = [spent for (_, where), spent in own.items() if where == name]
-            there = [spent for (_, where), spent in guessed.items() if where == name]
-            lines.append({
-                "rows": title, "dataset": name, "cells": len(here), "minutes": sum(here) / 60,
-                "cells estimated": len(there), "minutes estimated": sum(there) / 60,
-            })  # fmt: skip
+            own = [
+                taken
+                for (row, where), taken in spent.items()
+                if where == name and ROWS[row].in_paper == in_paper
+            ]
+            lines.append(
+                {"rows": title, "dataset": name, "cells": len(own), "minutes": sum(own) / 60}
+            )
     paper = [line for line in lines if line["rows"] == "the paper's rows"]
+    slowest = sorted(spent, key=spent.get, reverse=True)[:SLOWEST]
     summary = {
         "ratio": None,
-        "minutes, the paper's rows": sum(line["minutes"] for line in paper),
+        "cells": len(spent),
+        "minutes": sum(spent.values()) / 60,
+        "minutes, from start to end": run["seconds"] / 60 if in_one_go else None,
         "cells, the paper's rows": sum(line["cells"] for line in paper),
-        "minutes, everything measured": sum(now.values()) / 60,
-        "minutes, everything with what is estimated": sum([*now.values(), *missing.values()]) / 60,
-        "cells estimated": ", ".join(f"{row} on {name}" for row, name in sorted(missing)),
+        "minutes, the paper's rows": sum(line["minutes"] for line in paper),
+        "slowest cells, minutes": ", ".join(
+            f"{ROWS[row].label} on {name} {spent[row, name] / 60:.1f}" for row, name in slowest
+        ),
     }
     finish("table_time", lines, summary=summary, save=given.save, name=given.name,
            title="The paper's table: minutes by the clock")  # fmt: skip
