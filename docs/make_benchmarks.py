@@ -247,7 +247,7 @@ def two_hours() -> str:
         f"rows take {paper:.0f}. The slowest cells, in minutes: "
         f"{took['slowest cells, minutes']} (`python benchmarks/table_time.py --run OUT`). The goal "
         "of two hours is not reached. In this run the host took 6 % of the cores, 11 % were idle, "
-        "and tests ran beside it at the lowest priority for half an hour."
+        "and other work ran beside it at the lowest priority for half an hour."
     )
     return textwrap.fill(text, 100, break_on_hyphens=False) + "\n"
 

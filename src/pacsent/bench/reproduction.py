@@ -19,7 +19,7 @@ from pacsent.maths.rounding import rounded_up
 from pacsent.threads import n_cores
 
 # about how long things take on two cores, in seconds, for the time left: per lam of a quick row, of
-# one that is solved, of one that is trained; rows that take several times as long as others
+# one that is solved, of one that is trained
 _COST = {
     "20news": (20.0, 25.0, 50.0),
     "imdb": (6.0, 30.0, 86.0),
@@ -28,7 +28,7 @@ _COST = {
     "trec": (3.0, 10.0, 10.0),
     "stsb": (0.5, 10.0, 5.0),
 }
-_TIMES_AS_LONG = {"PB-neg-token": 4.0, "PB-01": 5.0, "concat": 3.0, "tf-idf": 15.0}
+_TIMES_AS_LONG = {"PB-neg-token": 4.0, "PB-01": 5.0, "concat": 3.0, "tf-idf": 15.0}  # as other rows
 _COST_OF_KIND = {"few-labels": 5.0, "certificate": 4.0, "map": 1.0}  # times that of a quick row
 _MAPPED = "PB-L2"
 _CERTIFIED = ("PB-L2", "PB-neg")
