@@ -4,7 +4,7 @@ import re
 import numpy as np
 import pytest
 
-from pacsent._kernels import compiling, small_characters
+from pacsent._kernels import compiling, small_ngrams
 from pacsent._kernels import ngram_kernels as kernels
 from pacsent.classify.ngrams import (
     NGrams,
@@ -131,7 +131,7 @@ def character_grams(text, low, high):
 @pytest.mark.parametrize("sizes", [(2, 5), (1, 3), (2, 2), (3, 4)])
 @pytest.mark.parametrize("compiled", [False, True])
 def test_characters_are_those_of_plain_python(sizes, compiled, monkeypatch):
-    monkeypatch.setattr(small_characters.PATIENCE, "left", -1 if compiled else 1e9)
+    monkeypatch.setattr(small_ngrams.PATIENCE, "left", -1 if compiled else 1e9)
     found = NGrams.of(MANY_SCRIPTS, sizes, characters=True)
     wanted = [character_grams(text, *sizes) for text in MANY_SCRIPTS]
     assert len(found) == len({gram for row in wanted for gram in row})
@@ -141,16 +141,20 @@ def test_characters_are_those_of_plain_python(sizes, compiled, monkeypatch):
         assert len(found.occurrences(text).columns) == len(expected)
 
 
-def test_characters_of_few_texts_are_counted_as_by_the_kernel(monkeypatch):
+@pytest.mark.parametrize(
+    ("characters", "sizes"), [(True, (2, 5)), (False, (1, 2)), (False, (2, 3))]
+)
+def test_few_texts_are_counted_as_by_the_kernel(monkeypatch, characters, sizes):
     rng = np.random.default_rng(0)
     letters = [*"abcdeÉ '’.-我你ก\u0e31\u0301\u200d", "😀"]
     texts = ["".join(rng.choice(letters, rng.integers(30))) for _ in range(100)]
     tables = []
     for left in (1e9, -1):
-        monkeypatch.setattr(small_characters.PATIENCE, "left", left)
-        made = NGrams.of(texts, (2, 5), min_texts=2, characters=True)
+        monkeypatch.setattr(small_ngrams.PATIENCE, "left", left)
+        made = NGrams.of(texts, sizes, min_texts=2, characters=characters)
         rows = made.counts([*texts, "new words, 我们"])
         tables.append((made.hashes, made.idf, rows.data, rows.indices, rows.indptr))
+    assert len(tables[0][0]) > 10 and tables[0][2].size > 100
     assert all(np.array_equal(few, many) for few, many in zip(*tables))
 
 

@@ -31,10 +31,6 @@ def _n_bytes(data, *_):
     return data.size
 
 
-def _n_steps(data, bounds, settings, *_):
-    return data.size * (8 if settings[3] else 1)  # more n-grams of characters than of words
-
-
 @njit(cache=True, nogil=True, inline="always")
 def _mixed(h):
     """Every bit of h reaches every bit of the result (the finisher of MurmurHash3); never 0."""
@@ -63,13 +59,19 @@ def _is_whole(data, i, stop):
     return lead == 0xE1 and (0x80 <= next_ <= 0x82 or 0x9E <= next_ <= 0x9F)
 
 
+def hashes_of_few(data, start, stop, kinds):
+    """(hashes, places) of the tokens of a part of `data`, bytes, by a regular expression."""
+    found = list(_token(kinds.tobytes()).finditer(data, start, stop))
+    words = [one[0].lower() if one.lastgroup else one[0] for one in found]
+    return [_word_hash(word) for word in words], [one.span() for one in found]
+
+
 def _tokens_of_few(data, start, stop, kinds, hashes, spans):
     """`hash_tokens` by a regular expression; every word is hashed once."""
-    found = list(_token(kinds.tobytes()).finditer(data[start:stop].tobytes()))
+    found, places = hashes_of_few(data[start:stop].tobytes(), 0, stop - start, kinds)
     n = len(found) + 1
-    words = [one[0].lower() if one["run"] else one[0] for one in found]
-    hashes[0], hashes[1:n] = EDGE, [_word_hash(word) for word in words]
-    spans[0], spans[1:n] = start, [one.span() for one in found] or 0
+    hashes[0], hashes[1:n] = EDGE, found
+    spans[0], spans[1:n] = start, places or 0
     spans[1:n] += start
     return n if found else 0
 
@@ -89,10 +91,13 @@ def _token(kinds):
 
 @lru_cache(1 << 16)
 def _word_hash(word):
-    h = int(FNV_START)
+    """The hash of a token by whole numbers of Python, which do not overflow: `_mixed` of FNV."""
+    h, bits = int(FNV_START), 0xFFFFFFFFFFFFFFFF
     for byte in word:
-        h = (h ^ byte) * int(FNV_PRIME) & 0xFFFFFFFFFFFFFFFF
-    return _mixed.py_func(np.uint64(h))
+        h = (h ^ byte) * int(FNV_PRIME) & bits
+    for factor in (int(MIX_1), int(MIX_2)):
+        h = (h ^ h >> int(HALF)) * factor & bits
+    return np.uint64((h ^ h >> int(HALF)) | 1)
 
 
 @njit(cache=True, nogil=True, twin=_tokens_of_few)
@@ -148,7 +153,7 @@ def _lower(byte):
 def hash_characters(data, start, stop, kinds, hashes, spans):
     """Hashes and places of the characters of words, an edge around every run; their number.
 
-    The arrays need room for stop - start + 2 tokens. `small_characters` has its twin in NumPy.
+    The arrays need room for stop - start + 2 tokens. `small_ngrams` has its twin in NumPy.
     """
     hashes[0] = EDGE
     spans[0, 0] = spans[0, 1] = start
@@ -251,7 +256,7 @@ def _slot(keys, h):
     return slot
 
 
-@njit(work=_n_steps, cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def count_texts(data, bounds, settings, first, table, n_used, share):
     """In how many texts each n-gram occurs, new ones added, in place.
 
@@ -320,7 +325,7 @@ def find_grams(data, start, stop, settings, lookup, room):
     return n_tokens, n
 
 
-@njit(work=_n_steps, cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def count_grams(data, bounds, settings, lookup, n_columns, out):
     """Which known n-grams each text holds and how often, as the rows of a sparse matrix, in place.
 

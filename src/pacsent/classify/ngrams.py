@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from pacsent._kernels import ngram_kernels as kernels
-from pacsent._kernels import small_characters
+from pacsent._kernels import small_ngrams
 from pacsent.maths.arrays import frozen
 
 MARKS = '!?,.-:;()"'
@@ -155,7 +155,7 @@ class NGrams:
 
     def _count(self, texts):
         data, bounds = as_bytes(texts)
-        if self._settings[3] and small_characters.PATIENCE.has(data.size):
+        if small_ngrams.PATIENCE.has(data.size):
             return self._count_few(data, bounds)
         # two bytes at least make a token and what separates it from the next
         room = int((data.size + 2 * len(texts)) * (self.sizes[1] - self.sizes[0] + 1))
@@ -167,7 +167,7 @@ class NGrams:
         return sparse.csr_matrix(entries, shape=shape)
 
     def _count_few(self, data, bounds):
-        grams, text = small_characters.character_grams(data, bounds, self._settings)
+        grams, text = small_ngrams.grams_of_few(data, bounds, self._settings)
         shape = bounds.size - 1, len(self)
         at = np.minimum(np.searchsorted(self.hashes, grams), max(len(self) - 1, 0))
         known = self.hashes[at] == grams if len(self) else np.zeros(grams.size, bool)
@@ -283,8 +283,8 @@ def _table(n_slots):
 
 def _count(data, bounds, settings, share):
     """(hashes, number of texts) of the n-grams of one part of all hashes."""
-    if settings[3] and share[1] == 1 and small_characters.PATIENCE.has(data.size):
-        grams, of_text = small_characters.character_grams(data, bounds, settings)
+    if share[1] == 1 and small_ngrams.PATIENCE.has(data.size):
+        grams, of_text = small_ngrams.grams_of_few(data, bounds, settings)
         order = np.lexsort((of_text, grams))
         grams, of_text = grams[order], of_text[order]
         new = np.append(True, (grams[1:] != grams[:-1]) | (of_text[1:] != of_text[:-1]))

@@ -1,4 +1,4 @@
-"""N-grams of characters of few texts in NumPy: the hashes and the order of `ngram_kernels`."""
+"""N-grams of few texts in NumPy: the hashes and the order of `ngram_kernels`."""
 
 import numpy as np
 
@@ -8,10 +8,10 @@ from pacsent._kernels.patience import Patience
 PATIENCE = Patience(1 << 20)  # bytes of text
 
 
-def character_grams(data, bounds, settings):
-    """(hash, text) of every n-gram of characters, as `ngram_kernels.hash_grams` orders them."""
-    kinds, low, high, _ = settings
-    tokens, text = _characters(data, bounds, kinds)
+def grams_of_few(data, bounds, settings):
+    """(hash, text) of every n-gram, as `ngram_kernels.hash_grams` orders them."""
+    kinds, low, high, characters = settings
+    tokens, text = (_characters if characters else _words)(data, bounds, kinds)
     edge = tokens == kernels.EDGE
     n = tokens.size
     grams = np.zeros((n, high - low + 1), np.uint64)
@@ -29,6 +29,16 @@ def character_grams(data, bounds, settings):
             grams[:, size - low] = run
             wanted[:, size - low] = whole if size > 1 else ~edge
     return grams[wanted], np.repeat(text, wanted.sum(axis=1))
+
+
+def _words(data, bounds, kinds):
+    """(hash, text) of the tokens of each text in order, an edge in front."""
+    data, hashes, sizes = data.tobytes(), [], []
+    for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist()):
+        found, _ = kernels.hashes_of_few(data, start, stop, kinds)
+        hashes += [kernels.EDGE, *found] if found else []
+        sizes.append(len(found) + 1 if found else 0)
+    return np.array(hashes, np.uint64), np.repeat(np.arange(len(sizes)), sizes)
 
 
 def _characters(data, bounds, kinds):
