@@ -377,17 +377,18 @@ class _Model:
         return 0.25 * self.expansion.bend * distance + by_var  # measured: at most 0.7 of it
 
 
-def _settle(model, x, rows, tol, max_iter):
+def _settle(model, x, rows, tol, max_iter, first=0):
     """Solve, measure the rest there, and solve again, until the rest would hardly change, in place.
 
     Where the rest weighs too much for that, as in phrases of a few words, it is measured at every
     step. Returns (evaluations, largest entries of the gradients, converged) of all sentences.
+    `first=1`: the rest at x is measured already.
     """
     sentences, expansion = model.sentences, model.expansion
     precondition = preconditioner(sentences, expansion.eigenvalues, expansion.U)
     n_iter, norm = np.zeros(len(x), dtype=np.int64), np.full(len(x), np.inf)
     converged = np.zeros(len(x), dtype=bool)
-    for turn in range(3):
+    for turn in range(first, 3):
         goal = 0.25 * tol if turn else max(0.25 * tol, _ROUGH)
         y, more, norm[rows], good = minimise_all(
             model.evaluate, precondition, x, goal, min(max_iter, _MOST_STEPS), rows,
@@ -404,9 +405,12 @@ def _settle(model, x, rows, tol, max_iter):
             break
         model.measure(rows, x[rows])
         n_iter[rows] += 1
-        # far from the centre, as with large lam, the sample alone is not enough
+        # Where the penalty is weaker than the noise words, as with large lam, solutions lie far
+        # from the centre; a sample whose error is above tol is then not worth following further.
+        weak = sentences.kappa[rows] < expansion.eigenvalues.max()
         pull = sentences.kappa[rows] * np.linalg.norm(x[rows, :-1], axis=1)
-        rows = rows[np.sqrt(model.errors[rows]) <= np.maximum(tol * pull, np.finfo(x.dtype).tiny)]
+        most = np.where(weak, tol, 1.0) * np.maximum(pull, np.finfo(x.dtype).tiny)
+        rows = rows[np.sqrt(model.errors[rows]) <= most]
     if rows.size:
         x[rows], more, norm[rows], converged[rows] = minimise_all(
             model.evaluate_anew, precondition, x, tol, max_iter, rows, sentences.error_bound
@@ -415,13 +419,13 @@ def _settle(model, x, rows, tol, max_iter):
     return n_iter, norm, converged
 
 
-def _solve_with_all(sentences, whole, var_0, x, rows, tol, max_iter):
+def _solve_with_all(whole, x, rows, tol, max_iter):
     """Minima of rows of x, the noise term summed over all noise words at every step."""
-    model = _Model(sentences, whole, whole.expansion(var_0))
-    precondition = preconditioner(sentences, model.expansion.eigenvalues, model.expansion.U)
+    sentences, expansion = whole.sentences, whole.expansion
+    precondition = preconditioner(sentences, expansion.eigenvalues, expansion.U)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         return minimise_all(
-            model.evaluate_anew, precondition, x, tol, max_iter, rows, sentences.error_bound
+            whole.evaluate_anew, precondition, x, tol, max_iter, rows, sentences.error_bound
         )
 
 
@@ -505,6 +509,7 @@ def solve_sampled(
     for level in np.unique(levels):
         rows = np.flatnonzero(levels == level)
         model = _Model(sentences, sample, sample.expansion(4.0**level))
+        whole = _Model(sentences, sample.whole, model.expansion)
         model.guess(rows, x[rows])
         # what runs away is solved below
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -513,11 +518,16 @@ def solve_sampled(
             moved = sentences.kappa[rows] * np.linalg.norm(x[rows, :-1], axis=1)
             squares = model.errors[rows]
             error[rows] = np.where(squares > 0, np.sqrt(squares) / moved, 0.0)
-        rows = rows[~(converged[rows] & (error[rows] <= tol))]
+        rows = rows[converged[rows] & ~(error[rows] <= tol)]
+        if rows.size:
+            whole.measure(rows, x[rows])
+            more, norms, good = _settle(whole, x, rows, tol, max_iter, first=1)
+            n_iter[rows] += more[rows] + 1
+            norm[rows], converged[rows], error[rows] = norms[rows], good[rows], 0.0
+        rows = np.flatnonzero((levels == level) & ~converged)
         if rows.size and sample.chosen.size < sample.noise.kp.size:
             lost = rows[~np.isfinite(x[rows]).all(axis=1)]
             x[lost] = start[lost]
-            whole = _Model(sentences, sample.whole, sample.whole.expansion(4.0**level))
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 more, norms, good = _correct_with_all(model, whole, x, rows, tol, max_iter)
             n_iter[rows] += more[rows]
@@ -526,7 +536,7 @@ def solve_sampled(
         if rows.size:
             lost = rows[~np.isfinite(x[rows]).all(axis=1)]
             x[lost] = start[lost]
-            found = _solve_with_all(sentences, sample.whole, 4.0**level, x, rows, tol, max_iter)
+            found = _solve_with_all(whole, x, rows, tol, max_iter)
             x[rows], more, norm[rows], converged[rows] = found
             n_iter[rows] += more
             error[rows] = 0.0
