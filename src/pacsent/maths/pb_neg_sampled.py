@@ -18,6 +18,7 @@ from pacsent.maths.lbfgs import minimise_all
 from pacsent.maths.logistic import gaussian_logistic, higher_derivatives, sigmoid_fits
 from pacsent.maths.pb_neg_exact import preconditioner, solve
 from pacsent.maths.pb_neg_objective import (
+    SCORES_AT_ONCE,
     Noise,
     Penalty,
     SentenceProblems,
@@ -26,9 +27,6 @@ from pacsent.maths.pb_neg_objective import (
 )
 
 _WHOLE_BELOW = 2048  # noise words that no sample need stand for
-_WORDS_AT_ONCE, _ROWS_AT_ONCE = 4096, 256  # whose scores stay in the caches
-_MOST_TURNS = 8  # with sums over all noise words; usual are three
-_ROUGH = 3e-3  # relative error that is enough to say where about a solution lies
 _MOST_STEPS = 30  # with the rest as it was measured; usual are five
 _LOCK = Lock()  # of the expansions that threads share
 
@@ -206,13 +204,11 @@ def draw_sample(
     error: float,
     rng: np.random.Generator,
 ) -> NoiseSample:
-    """The sample of the noise words that saves most; all of them where they are few.
+    """The sample of the noise words that saves most; all of them if none saves a fifth.
 
     The pilot sentences (`counts`, `m`) say how large the rest of the expansion is for each word,
     hence how likely a word should be in the sample. A sentence whose relative error of mu - m is
     above `error` is solved with all words too, so that a size costs itself and their share of all.
-    Where that will be most sentences, because their solutions lie far from their priors, a small
-    sample is enough: it says only how the rest changes.
     """
     noise = _sorted_by_length(noise)
     whole = NoiseSample(noise, np.zeros(0, dtype=int), np.zeros(0)).whole
@@ -222,67 +218,35 @@ def draw_sample(
     rule, penalty = sigmoid_fits(), Penalty(lam, var_P, kl)
     pilot = SentenceProblems(counts, (A_hat, nu), m, penalty, rule, np.float32)
     x, levels = _levels(pilot, noise)
-    at_start, pull = _squared_rests(pilot, whole, x, levels)
+    squares = np.zeros((len(x), noise.kp.size), dtype=np.float32)  # of kp * rest * |A_u|
+    size_of_data = np.empty(len(x))
+    for level in np.unique(levels):
+        rows = np.flatnonzero(levels == level)
+        keep: list[np.ndarray] = []
+        model = _Model(pilot, whole, whole.expansion(4.0**level))
+        model.measure(rows, x[rows], keep)
+        grad, _ = model.evaluate(rows, x[rows])
+        squares[rows] = np.concatenate(keep) ** 2 * noise.nu
+        size_of_data[rows] = np.linalg.norm(grad[:, :-1], axis=1)  # at m the penalty is 0
+    importance = np.sqrt(squares.mean(axis=0, dtype=float))
     everything = noise.kp.size
     cheapest, p = 0.8 * everything, None
     for size in np.geomspace(512, everything, 24)[:-1]:
-        chances = inclusion_probabilities(_importance(at_start), int(size))
-        cost = size + everything * np.mean(_sampling_error(at_start, chances) > error * pull)
+        chances = inclusion_probabilities(importance, int(size))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.where(chances > 0, (1.0 - chances) / chances, 0.0)
+        relative = np.sqrt(squares @ factor.astype(np.float32)) / size_of_data
+        cost = size + everything * np.mean(relative > error)
         if cost < cheapest:
             cheapest, p = cost, chances
-    x = _about_solved(pilot, whole, x, levels)
-    there, _ = _squared_rests(pilot, whole, x, levels)
-    pull = pilot.kappa * np.linalg.norm(x[:, :-1], axis=1)
-    if p is None or np.mean(_sampling_error(there, p) > error * pull) > 0.5:
-        p = inclusion_probabilities(_importance(there), max(1024, everything // 32))
+    if p is None:
+        return whole
     # systematic sampling in order of frequency: every stretch of it has its share
     order = np.argsort(noise.words)
     ticks = np.cumsum(p[order]) + rng.random()
     inside = np.floor(ticks) > np.floor(np.concatenate([[ticks[0] - p[order[0]]], ticks[:-1]]))
     chosen = np.sort(order[inside])
     return NoiseSample(noise, chosen, p[chosen])
-
-
-def _squared_rests(pilot, whole, x, levels):
-    """(kp * rest * |A_u|)^2 of each pilot sentence and word at x, and the lengths of gradients."""
-    squares = np.empty((len(x), whole.noise.kp.size), np.float32)
-    lengths = np.empty(len(x))
-    for level in np.unique(levels):
-        rows = np.flatnonzero(levels == level)
-        model = _Model(pilot, whole, whole.expansion(4.0**level))
-        keep = np.empty((rows.size, squares.shape[1]), np.float32)
-        model.measure(rows, x[rows], keep)
-        squares[rows] = keep**2 * whole.noise.nu
-        lengths[rows] = np.linalg.norm(model.evaluate(rows, x[rows])[0][:, :-1], axis=1)
-    return squares, lengths
-
-
-def _about_solved(pilot, whole, x, levels):
-    """About where the solutions of the pilot sentences lie, by the expansion alone."""
-    x = x.copy()
-    for level in np.unique(levels):
-        rows = np.flatnonzero(levels == level)
-        model = _Model(pilot, whole, whole.expansion(4.0**level))
-        model.guess(rows, x[rows])
-        precondition = preconditioner(pilot, model.expansion.eigenvalues, model.expansion.U)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            found = minimise_all(
-                model.evaluate, precondition, x, _ROUGH, _MOST_STEPS, rows, pilot.error_bound
-            )
-        fine = np.isfinite(found.x).all(axis=1)
-        x[rows[fine]] = found.x[fine]
-    return x
-
-
-def _importance(squares):
-    return np.sqrt(squares.mean(axis=0, dtype=float))
-
-
-def _sampling_error(squares, chances):
-    """Of the rest's gradient, for each sentence, where words are drawn with these chances."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        factor = np.where(chances > 0, (1.0 - chances) / chances, 0.0)
-    return np.sqrt(squares @ factor.astype(np.float32))
 
 
 def _levels(sentences, noise):
@@ -335,33 +299,27 @@ class _Model:
         self.rest[rows], _ = self._third_order(away, var_Q)
 
     def measure(self, rows, x, keep=None):
-        """Measure the rest at x by the sample; each word's part is written to `keep`."""
+        """Measure the rest at x by the sample; each word's part is appended to `keep`."""
         from pacsent._kernels.sampling_kernels import sampled_noise_terms
 
         _, var_Q, away = self._place(rows, x)
+        nu = self.sample.weights[0]
         third, along = self._third_order(away, var_Q)
-        (var_0, parts), low_rows = self.sample.control(self.expansion.var_0)
-        n_words = len(self.sample.chosen)
-        grad, trace, error = third, np.zeros(len(rows)), np.zeros(len(rows))
-        for j in range(0, n_words, _WORDS_AT_ONCE):
-            words = slice(j, j + _WORDS_AT_ONCE)
-            A, low_A = self.sample.rows[words], low_rows[words]
-            control = var_0, np.ascontiguousarray(parts[:, words])
-            weights = np.ascontiguousarray(self.sample.weights[:, words])
-            for i in range(0, len(rows), _ROWS_AT_ONCE):
-                some = slice(i, i + _ROWS_AT_ONCE)
-                shifts = away[some] @ A.T  # (some sentences, some words)
-                low = along[some] @ low_A.T
-                spread, square = np.empty(len(shifts)), np.empty(len(shifts))
-                sampled_noise_terms(
-                    shifts, low, var_Q[some], control, weights, self.sentences.rule, spread, square
-                )
-                grad[some] += shifts @ A
-                trace[some] += spread
-                error[some] += square
-                if keep is not None:
-                    keep[some, words] = shifts
-        self.rest[rows], self.rest_trace[rows], self.errors[rows] = grad, trace, error
+        control, low_rows = self.sample.control(self.expansion.var_0)
+        step = max(128, SCORES_AT_ONCE // len(nu))
+        for i in range(0, len(rows), step):
+            part = slice(i, i + step)
+            shifts = away[part] @ self.sample.rows.T  # (some sentences, n_sample)
+            low = along[part] @ low_rows.T
+            spread, square = np.empty(len(shifts)), np.empty(len(shifts))
+            sampled_noise_terms(
+                shifts, low, var_Q[part], control, self.sample.weights,
+                self.sentences.rule, spread, square,
+            )  # fmt: skip
+            self.rest[rows[part]] = third[part] + shifts @ self.sample.rows
+            self.rest_trace[rows[part]], self.errors[rows[part]] = spread, square
+            if keep is not None:
+                keep.append(shifts)
 
     def evaluate_anew(self, rows, x):
         """Gradients with the rest measured at x itself."""
@@ -389,7 +347,7 @@ def _settle(model, x, rows, tol, max_iter, first=0):
     n_iter, norm = np.zeros(len(x), dtype=np.int64), np.full(len(x), np.inf)
     converged = np.zeros(len(x), dtype=bool)
     for turn in range(first, 3):
-        goal = 0.25 * tol if turn else max(0.25 * tol, _ROUGH)
+        goal = 0.25 * tol if turn else max(0.25 * tol, 3e-3)
         y, more, norm[rows], good = minimise_all(
             model.evaluate, precondition, x, goal, min(max_iter, _MOST_STEPS), rows,
             sentences.error_bound,
@@ -405,12 +363,9 @@ def _settle(model, x, rows, tol, max_iter, first=0):
             break
         model.measure(rows, x[rows])
         n_iter[rows] += 1
-        # Where the penalty is weaker than the noise words, as with large lam, solutions lie far
-        # from the centre; a sample whose error is above tol is then not worth following further.
-        weak = sentences.kappa[rows] < expansion.eigenvalues.max()
+        # far from the centre, with large lam, a sample says nothing: its error exceeds the pull
         pull = sentences.kappa[rows] * np.linalg.norm(x[rows, :-1], axis=1)
-        most = np.where(weak, tol, 1.0) * np.maximum(pull, np.finfo(x.dtype).tiny)
-        rows = rows[np.sqrt(model.errors[rows]) <= most]
+        rows = rows[np.sqrt(model.errors[rows]) <= np.maximum(pull, np.finfo(x.dtype).tiny)]
     if rows.size:
         x[rows], more, norm[rows], converged[rows] = minimise_all(
             model.evaluate_anew, precondition, x, tol, max_iter, rows, sentences.error_bound
@@ -419,61 +374,14 @@ def _settle(model, x, rows, tol, max_iter, first=0):
     return n_iter, norm, converged
 
 
-def _solve_with_all(whole, x, rows, tol, max_iter):
+def _solve_with_all(sentences, whole, var_0, x, rows, tol, max_iter):
     """Minima of rows of x, the noise term summed over all noise words at every step."""
-    sentences, expansion = whole.sentences, whole.expansion
-    precondition = preconditioner(sentences, expansion.eigenvalues, expansion.U)
+    model = _Model(sentences, whole, whole.expansion(var_0))
+    precondition = preconditioner(sentences, model.expansion.eigenvalues, model.expansion.U)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         return minimise_all(
-            whole.evaluate_anew, precondition, x, tol, max_iter, rows, sentences.error_bound
+            model.evaluate_anew, precondition, x, tol, max_iter, rows, sentences.error_bound
         )
-
-
-def _correct_with_all(model, whole, x, rows, tol, max_iter):
-    """Minima of rows of x by the sample, its rest corrected by that of all words, in place.
-
-    All words are summed where the last minimum was; on the way to the next one the sample says how
-    the rest changes. What does not come twice as near at a turn is left. Returns (evaluations,
-    largest entries of the gradients, converged) of all sentences.
-    """
-    sentences, expansion = model.sentences, model.expansion
-    precondition = preconditioner(sentences, expansion.eigenvalues, expansion.U)
-    n_iter, norm = np.zeros(len(x), dtype=np.int64), np.full(len(x), np.inf)
-    converged, last = np.zeros(len(x), dtype=bool), np.full(len(x), np.inf)
-    change, change_of_trace = np.zeros_like(model.rest), np.zeros_like(model.rest_trace)
-
-    def evaluate(rows, x):
-        model.measure(rows, x)
-        model.rest[rows] += change[rows]
-        model.rest_trace[rows] += change_of_trace[rows]
-        return model.evaluate(rows, x)
-
-    goal = np.empty(len(x))
-
-    def shares_of_goal(rows, x, gradients):
-        return sentences.error_bound(rows, x, gradients) / goal[rows]
-
-    for _ in range(_MOST_TURNS):
-        gradients, _ = whole.evaluate_anew(rows, x[rows])
-        n_iter[rows] += 1
-        norm[rows] = np.abs(gradients).max(axis=1)
-        bound = sentences.error_bound(rows, x[rows], gradients)
-        converged[rows] = bound <= tol
-        going = (bound > tol) & ~(bound > 0.5 * last[rows])
-        last[rows] = bound
-        rows, bound = rows[going], bound[going]
-        if not rows.size:
-            break
-        model.measure(rows, x[rows])
-        change[rows] = whole.rest[rows] - model.rest[rows]
-        change_of_trace[rows] = whole.rest_trace[rows] - model.rest_trace[rows]
-        goal[rows] = np.maximum(0.25 * tol, 0.03 * np.minimum(bound, 1.0))
-        found = minimise_all(
-            evaluate, precondition, x, 1.0, min(max_iter, _MOST_STEPS), rows, shares_of_goal
-        )
-        x[rows] = found.x
-        n_iter[rows] += found.n_iter
-    return n_iter, norm, converged
 
 
 def solve_sampled(
@@ -493,10 +401,9 @@ def solve_sampled(
 
     As `solve`, with the noise term of `NoiseSample`: its expansion is followed exactly, and the
     rest measured where the solution lies, once for most sentences, because it changes little on the
-    way. A sentence whose estimated error is above `tol`, as with large lam, is solved further: all
-    noise words are summed at a few places, and the sample says how the rest changes between them.
-    What does not settle so is solved with all of them at every step, and where single precision is
-    not enough for that, by `solve`.
+    way. A sentence whose estimated error is above `tol` is solved further with all noise words. One
+    that does not settle, as with large lam, is solved with all of them at every step, and where
+    single precision is not enough for that, by `solve`.
     """
     nu = squared_lengths(A_hat) if nu is None else nu
     rule, penalty = sigmoid_fits(), Penalty(lam, var_P, kl)
@@ -509,7 +416,6 @@ def solve_sampled(
     for level in np.unique(levels):
         rows = np.flatnonzero(levels == level)
         model = _Model(sentences, sample, sample.expansion(4.0**level))
-        whole = _Model(sentences, sample.whole, model.expansion)
         model.guess(rows, x[rows])
         # what runs away is solved below
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -520,23 +426,16 @@ def solve_sampled(
             error[rows] = np.where(squares > 0, np.sqrt(squares) / moved, 0.0)
         rows = rows[converged[rows] & ~(error[rows] <= tol)]
         if rows.size:
-            whole.measure(rows, x[rows])
-            more, norms, good = _settle(whole, x, rows, tol, max_iter, first=1)
+            model = _Model(sentences, sample.whole, sample.whole.expansion(4.0**level))
+            model.measure(rows, x[rows])
+            more, norms, good = _settle(model, x, rows, tol, max_iter, first=1)
             n_iter[rows] += more[rows] + 1
-            norm[rows], converged[rows], error[rows] = norms[rows], good[rows], 0.0
-        rows = np.flatnonzero((levels == level) & ~converged)
-        if rows.size and sample.chosen.size < sample.noise.kp.size:
-            lost = rows[~np.isfinite(x[rows]).all(axis=1)]
-            x[lost] = start[lost]
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                more, norms, good = _correct_with_all(model, whole, x, rows, tol, max_iter)
-            n_iter[rows] += more[rows]
             norm[rows], converged[rows], error[rows] = norms[rows], good[rows], 0.0
         rows = np.flatnonzero((levels == level) & ~converged)
         if rows.size:
             lost = rows[~np.isfinite(x[rows]).all(axis=1)]
             x[lost] = start[lost]
-            found = _solve_with_all(whole, x, rows, tol, max_iter)
+            found = _solve_with_all(sentences, sample.whole, 4.0**level, x, rows, tol, max_iter)
             x[rows], more, norm[rows], converged[rows] = found
             n_iter[rows] += more
             error[rows] = 0.0
