@@ -1,11 +1,12 @@
 """The batched solver ends where scikit-learn's ends, for every column."""
 
+import threading
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
+from scipy import sparse, special
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit, StratifiedKFold, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
@@ -125,6 +126,42 @@ def test_threads_change_nothing_that_matters(rng):
     one = regressions.fit(X, y, 10.0, n_classes=3, n_jobs=1)
     two = regressions.fit(X, y, 10.0, n_classes=3, n_jobs=2)
     assert_allclose(one[0], two[0], rtol=1e-6, atol=1e-8)
+
+
+def test_threads_share_many_problems_and_the_rows_of_few(rng, monkeypatch):
+    X, y = problem(rng, 5)
+    folds = np.stack([np.arange(y.size) // n % 5 for n in (1, 3, 7)])
+    parts, solve = [], regressions._solved_together
+
+    def counted(design, problems, W, *more):
+        parts.append((len(W), threading.current_thread() is threading.main_thread()))
+        return solve(design, problems, W, *more)
+
+    monkeypatch.setattr(regressions, "_solved_together", counted)
+    settings = {"n_classes": 5, "Cs": (0.1, 1.0), "tol": 1e-9}
+    found = regressions.grid_search(X, y, folds, **settings, n_jobs=2)
+    assert {n for n, by_main in parts if by_main} == {5}  # the classes on all rows
+    assert {n for n, by_main in parts if not by_main} == {5 * 15 * 2 // 2}
+    parts.clear()
+    alone = regressions.grid_search(X, y, folds, **settings, n_jobs=1)
+    assert all(by_main for _, by_main in parts)
+    assert_allclose(found.accuracy, alone.accuracy, atol=1e-12)
+    assert found.converged.all() and alone.converged.all()
+
+
+def test_gradients_of_decisions_beyond_all_numbers_are_those_of_double_precision(rng):
+    """Sigmoids so small that their products would have no normal number are cut, unnoticed."""
+    X, y = problem(rng, 3)
+    W = rng.standard_normal((3, X.shape[1] + 1)).astype(np.float32) * 20
+    with regressions._threads(1) as threads:
+        single = regressions._Design(X.astype(np.float32), y, 3, np.float32, threads)
+        assert np.abs(single.Z @ W.T).max() > 104  # exp(-104) is 0 in single precision
+        found = single.gradient(W, np.full(3, 10.0), np.arange(3))
+    Z = single.Z.astype(float)
+    positive = single.y[:, None] == np.arange(3)
+    data = ((special.expit(Z @ W.T.astype(float)) - positive).T @ Z) * 10.0
+    data[:, :-1] += W[:, :-1]
+    assert_allclose(found, data, rtol=1e-4, atol=1e-3 * np.abs(data).max())
 
 
 def test_separable_data_and_large_C_stay_finite(rng):

@@ -13,12 +13,14 @@ again where it stands with a Hessian of its own. What is still not solved is fla
 warning.
 """
 
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,8 +34,12 @@ BLOCK = 512  # rows of one matrix product: block x columns stays in the cache
 _MEMORY = 8  # pairs kept by L-BFGS
 _COLUMNS = 400  # problems solved side by side
 _SPARSE_COLUMNS = 32  # of a sparse design
+_SHARED = 64  # problems for each thread: from there on threads share them instead of rows
 _STALE = 15  # iterations after which borrowed curvature is made afresh
 _DAMPING = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}  # of a Hessian's diagonal
+# The largest exponent of a sigmoid. In single precision a product with what lies beyond would have
+# no normal number, and processors take many times as long for such products.
+_LARGEST = {np.dtype(np.float32): 40.0, np.dtype(np.float64): 600.0}
 _STRONG_DAMPING = 1e-3  # where a problem is begun again
 
 
@@ -117,14 +123,15 @@ class _Design:
         members = [np.flatnonzero(column == k) for k in range(self.n_columns)]
         folds = _slices(fold) if fold is not None else []
         negative = np.ascontiguousarray(-W.T, dtype=self.dtype)
+        limit = _LARGEST[np.dtype(self.dtype)]
 
         def work(numbers):
             total = np.zeros((W.shape[0], self.n_weights), dtype=self.dtype)
             for number in numbers:
                 rows, Z = self.blocks[number], self._block(number)
                 R = Z @ negative  # (n_block, n)
-                with np.errstate(over="ignore"):  # inf is right: its reciprocal is 0
-                    np.exp(R, out=R)
+                np.minimum(R, limit, out=R)
+                np.exp(R, out=R)
                 R += 1.0
                 np.reciprocal(R, out=R)  # sigmoid of the decision values
                 y = self.y[rows]
@@ -161,12 +168,24 @@ def _slices(sorted_values):
     return [(v, slice(a, b)) for v, a, b in zip(values, starts, ends)]
 
 
-class _Threads(NamedTuple):
-    n: int
-    pool: ThreadPoolExecutor
+class _Threads:
+    """A pool whose threads do what they are given alone: a map inside a map is one of Python."""
+
+    def __init__(self, n: int, pool: ThreadPoolExecutor):
+        self.n, self.pool = n, pool
+        self._own = threading.local()
 
     def map(self, work, items):
-        return list(self.pool.map(work, items))
+        if self.n == 1 or getattr(self._own, "at_work", False):
+            return [work(item) for item in items]
+        return list(self.pool.map(partial(self._at_work, work), items))
+
+    def _at_work(self, work, item):
+        self._own.at_work = True
+        try:
+            return work(item)
+        finally:
+            self._own.at_work = False
 
 
 @contextmanager
@@ -272,11 +291,8 @@ class _Problems:
             H = _hessian(design, W[at])
             return _preconditioner(design, H, self.C[at], self.share, damping=_STRONG_DAMPING)
 
-        # the diagonals of a sparse design are made where they are used, by a thread at work
-        conditioned = map(made, some) if design.is_sparse else design.threads.map(made, some)
-        return replace(
-            self.take(some), groups=np.arange(some.size), preconditioners=list(conditioned)
-        )
+        conditioned = design.threads.map(made, some)
+        return replace(self.take(some), groups=np.arange(some.size), preconditioners=conditioned)
 
     def minimise(self, W, tol, max_iterations):
         """Every row of W to its own minimum; the rows, iterations, and which rows converged.
@@ -310,17 +326,25 @@ class _Problems:
 
 
 def _solved(design, problems: _Problems, W, tol, max_iterations):
-    """The problems' minima, their iterations, and which converged."""
-    if not design.is_sparse:
+    """The problems' minima, their iterations, and which converged.
+
+    Many problems are shared by the threads; for few, the threads share the rows. A sparse design
+    has many weights, so that the pairs of a few problems at a time are kept.
+    """
+    n = design.threads.n
+    if design.is_sparse:
+        n_parts = max(-(-len(W) // _SPARSE_COLUMNS), min(n, len(W)))
+        parts = np.array_split(np.arange(len(W)), n_parts)
+    elif len(W) < _SHARED * n:
         return _solved_together(design, problems, W, tol, max_iterations)
-    # weights are many: the pairs of a few columns at a time, several such parts side by side
-    n_parts = max(-(-len(W) // _SPARSE_COLUMNS), min(design.threads.n, len(W)))
-    parts = np.array_split(np.arange(len(W)), n_parts)
+    else:
+        parts = [np.arange(t, len(W), n) for t in range(n)]
     found = design.threads.map(
         lambda at: _solved_together(design, problems.take(at), W[at], tol, max_iterations), parts
     )
     solved, n_iterations, converged = zip(*found)
-    return np.concatenate(solved), max(n_iterations), np.concatenate(converged)
+    back = np.argsort(np.concatenate(parts))
+    return np.concatenate(solved)[back], max(n_iterations), np.concatenate(converged)[back]
 
 
 def _solved_together(design, problems, W, tol, max_iterations):
