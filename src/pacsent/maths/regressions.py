@@ -37,9 +37,8 @@ _SPARSE_COLUMNS = 32  # of a sparse design
 _SHARED = 64  # problems for each thread: from there on threads share them instead of rows
 _STALE = 15  # iterations after which borrowed curvature is made afresh
 _DAMPING = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}  # of a Hessian's diagonal
-# The largest exponent of a sigmoid. In single precision a product with what lies beyond would have
-# no normal number, and processors take many times as long for such products.
-_LARGEST = {np.dtype(np.float32): 40.0, np.dtype(np.float64): 600.0}
+# of a sigmoid: beyond, products in single precision leave the normal numbers and take twice as long
+_LARGEST_EXPONENT = {np.dtype(np.float32): 40.0, np.dtype(np.float64): 600.0}
 _STRONG_DAMPING = 1e-3  # where a problem is begun again
 
 
@@ -123,7 +122,7 @@ class _Design:
         members = [np.flatnonzero(column == k) for k in range(self.n_columns)]
         folds = _slices(fold) if fold is not None else []
         negative = np.ascontiguousarray(-W.T, dtype=self.dtype)
-        limit = _LARGEST[np.dtype(self.dtype)]
+        limit = _LARGEST_EXPONENT[np.dtype(self.dtype)]
 
         def work(numbers):
             total = np.zeros((W.shape[0], self.n_weights), dtype=self.dtype)
