@@ -37,7 +37,6 @@ from sklearn.pipeline import make_pipeline
 import target_data
 from harness import finish, parser_for
 from pacsent import CertifiedClassifier, TextClassifier, certify_predictions
-from pacsent.bench import datasets
 from pacsent.classify import TextRegressor
 from pacsent.guarantees import (
     StreamWatcher,
@@ -50,6 +49,7 @@ from pacsent.guarantees import (
 from pacsent.guarantees.intervals import half_width
 from pacsent.guarantees.predictions import error_certificate
 from pacsent.maths.binomial import upper_limit
+from pacsent.paper import datasets
 
 SETS = ("subj", "mr", "trec", "20news", "imdb")
 PARTS = ("draws", "targets", "seeds", "copies", "labels")

@@ -209,7 +209,7 @@ warnings.simplefilter("ignore")
 given = json.loads(sys.argv[1])
 import numpy as np
 from pacsent import load, make
-from pacsent.bench import datasets
+from pacsent.paper import datasets
 if os.environ.get("PACSENT_TINY") and not given["invented"]:
     sys.path.insert(0, given["benchmarks"])
     import tiny

@@ -14,14 +14,13 @@ import warnings
 import numpy as np
 
 from harness import finish, parser_for
-from pacsent import WordVectors, certify, make
-from pacsent.bench import datasets
-from pacsent.certificates import continuation
-from pacsent.certificates.continuation import ContinuationOptions
-from pacsent.certificates.encoder_certificate import certified, packed_losses, unpacked_losses
+from pacsent import WordVectors, certify_encoder, make
+from pacsent.guarantees import continuation
+from pacsent.guarantees.continuation import ContinuationOptions
+from pacsent.guarantees.encoder_certificate import certified, packed_losses, unpacked_losses
 from pacsent.maths.means import MEAN_BOUNDS
 from pacsent.maths.risks import gibbs_risk
-from pacsent.paper import simulation, word_certificate
+from pacsent.paper import datasets, simulation, word_certificate
 from pacsent.text.encoded import Encoded
 from pacsent.words.vocabulary import Vocabulary
 
@@ -61,7 +60,7 @@ def certificates(words, given):
     for name in DATASETS:
         encoded = encoded_texts(words, name, given.data)
         started = time.perf_counter()
-        found = certify(make("PB-L2", words), encoded, holdout=0.1, random_state=SEED)
+        found = certify_encoder(make("PB-L2", words), encoded, holdout=0.1, random_state=SEED)
         seconds = time.perf_counter() - started
         found.verify()
         rows.append(
@@ -106,7 +105,7 @@ def what_follows(words, given):
         )  # fmt: skip
         weight = gibbs.parts.n_sample / gibbs.parts.n_sample.sum()
         realised = 0.5 * (weight @ risk.positive + found.noise_risk)
-        default = certify(make("PB-L2", words), encoded, holdout=0.5, random_state=SEED)
+        default = certify_encoder(make("PB-L2", words), encoded, holdout=0.5, random_state=SEED)
         rows.append(
             {
                 "dataset": name,

@@ -16,9 +16,9 @@ import numpy as np
 
 from harness import finish, parser_for
 from pacsent import make
-from pacsent.bench import datasets
 from pacsent.encoders import as_encoder
 from pacsent.maths.arrays import unit_rows
+from pacsent.paper import datasets
 from pacsent.search import lexical
 from pacsent.search.chunking import sentences
 
@@ -57,7 +57,7 @@ def tasks(data, part="train", n_queries=N_QUERIES):
     named = [i for i in range(n_texts) if split[rows[i]][0] and texts[i].strip()]
     named = named[:n_queries]
     yield "20news subjects", [split[rows[i]][0] for i in named], texts, [[i] for i in named]
-    from pacsent.bench.books import passages
+    from pacsent.paper.books import passages
 
     queries, rest, right = [], [], []
     for i, passage in enumerate(one.text for one in passages()):

@@ -14,9 +14,9 @@ from scipy import stats
 
 from harness import finish, parser_for
 from pacsent import TextClassifier
-from pacsent.bench import datasets
 from pacsent.guarantees.splitting import holdout_share
 from pacsent.maths.binomial import upper_limit
+from pacsent.paper import datasets
 
 SETS = ("subj", "mr", "trec")
 SIZES = (25, 50, 100, 200, 400, 800, 1600, 3200)

@@ -12,8 +12,8 @@ import numpy as np
 
 from harness import finish, parser_for
 from pacsent import load, make
-from pacsent.bench import datasets
 from pacsent.maths.arrays import unit_rows
+from pacsent.paper import datasets
 
 WEIGHTS = (5e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 5e-3, 1e-2)
 APERTURES = (0.0, 1.5, 2.0, 2.5, 3.0, 4.0)

@@ -23,7 +23,7 @@ import numpy as np
 
 from harness import finish, parser_for
 from pacsent import make, text
-from pacsent.bench import datasets
+from pacsent.paper import datasets
 from pacsent.words import formats
 from pacsent.words.vectors import WordVectors
 

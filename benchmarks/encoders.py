@@ -37,13 +37,13 @@ import numpy as np
 from classify import draw as even_draw
 from classify import standard_error
 from harness import finish, parser_for
-from pacsent import Index, TextClassifier, certify, load, make
-from pacsent.bench import datasets
-from pacsent.bench.books import passages
+from pacsent import Index, TextClassifier, certify_encoder, load, make
 from pacsent.encoders import as_encoder
 from pacsent.encoders.external_encoders import PROBE, StoredVectors
 from pacsent.guarantees import certify as certify_classifier
 from pacsent.maths.arrays import unit_rows
+from pacsent.paper import datasets
+from pacsent.paper.books import passages
 from pacsent.storage import PACKAGED
 
 SETS = ("subj", "imdb", "20news", "books")
@@ -260,8 +260,8 @@ def guarantee(encoder, name, data):
     texts = labelled(name, data)[0][:N_POOL]
     how = {"holdout": 1 / 3, "random_state": 0, "n_jobs": 1}
     if type(encoder).__name__ == "AverageVectorizer":  # its vectors are in the space of the table
-        return certify(encoder, texts, **how)
-    return certify(as_encoder(encoder.encode, name="other"), texts, split=0.5, **how)
+        return certify_encoder(encoder, texts, **how)
+    return certify_encoder(as_encoder(encoder.encode, name="other"), texts, split=0.5, **how)
 
 
 def vector_rows(given):

@@ -21,11 +21,11 @@ import numpy as np
 from scipy.stats import pearsonr, spearmanr
 
 from harness import finish, parser_for
-from pacsent import Vocabulary, WordVectors, certify, load, make, save
-from pacsent.bench import datasets
+from pacsent import Vocabulary, WordVectors, certify_encoder, load, make, save
 from pacsent.maths import regressions
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.weights import main_directions, sif_weights
+from pacsent.paper import datasets
 from pacsent.words import formats
 from pacsent.words.packing import compress
 from pacsent.words.tasks import read_similarities, similarity_score
@@ -163,7 +163,7 @@ class _LogRank:
 
 
 def retrieval(data) -> dict:
-    from pacsent.bench.method_rows import ROWS, Texts, features
+    from pacsent.paper.method_rows import ROWS, Texts, features
 
     pairs, news = datasets.load("stsb", data), datasets.load("20news", data)
     base_labels, labels = np.asarray(news.train_labels), np.asarray(news.test_labels)
@@ -399,7 +399,7 @@ def compression(data) -> dict:
         one = quiet("Average", words, n_jobs=1).fit([])
         X, Z = average.transform(subj.train_texts), average.transform(subj.test_texts)
         # the order of the documents and the noise words are the same in every row
-        promise = certify(quiet("PB-L2", words).fit([]), subj.test_texts, random_state=0)
+        promise = certify_encoder(quiet("PB-L2", words).fit([]), subj.test_texts, random_state=0)
         rows.append(
             {
                 "pacsent convert": label,

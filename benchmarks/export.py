@@ -13,8 +13,8 @@ import numpy as np
 
 from harness import finish, parser_for
 from pacsent import make
-from pacsent.bench.books import passages
 from pacsent.encoders.export import export
+from pacsent.paper.books import passages
 from pacsent.words import formats
 
 options = parser_for(__doc__).parse_args()

@@ -19,8 +19,8 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from harness import finish, parser_for
 from pacsent import make
-from pacsent.bench import datasets, evaluation
 from pacsent.maths import regressions
+from pacsent.paper import datasets, evaluation
 from pacsent.words import formats
 
 parser = parser_for(__doc__, name="20news")

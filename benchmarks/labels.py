@@ -26,10 +26,10 @@ from scipy import stats
 
 from harness import finish, parser_for
 from pacsent import TextClassifier
-from pacsent.bench import datasets
 from pacsent.classify import learning_curve, next_to_label, suspicious_labels
 from pacsent.guarantees.anytime_certificate import N_MODELS
 from pacsent.maths.means import bets
+from pacsent.paper import datasets
 
 SETS = ("subj", "mr", "trec", "20news", "imdb")
 SHOWN = (50, 100, 200, 500)

@@ -6,7 +6,7 @@
 Tasks are mteb's kinds (similarity; classification with eight texts a label, ten draws), loaded from
 DATA instead of the network. The English benchmark itself, where there is a network:
 
-    python -c "import mteb; from pacsent.bench.mteb import Encoder; \
+    python -c "import mteb; from pacsent.paper.mteb import Encoder; \
         mteb.evaluate(Encoder('english'), mteb.get_benchmark('MTEB(eng, v2)'))"
 """
 
@@ -14,8 +14,8 @@ import json
 import sys
 
 from harness import finish, parser_for
-from pacsent.bench import datasets
-from pacsent.bench.mteb import Encoder
+from pacsent.paper import datasets
+from pacsent.paper.mteb import Encoder
 
 options = parser_for(__doc__).parse_args()
 

@@ -28,11 +28,11 @@ import numpy as np
 
 import pacsent
 from harness import RESULTS, finish, machine, parser_for
-from pacsent.bench import datasets, evaluation
-from pacsent.bench import method_rows as rows
-from pacsent.bench.method_rows import LAMS, PAPER_DATASETS, Row
-from pacsent.bench.report import TITLES
 from pacsent.files import replacing
+from pacsent.paper import datasets, evaluation
+from pacsent.paper import method_rows as rows
+from pacsent.paper.method_rows import LAMS, PAPER_DATASETS, Row
+from pacsent.paper.report import TITLES
 from pacsent.text.normalise import tokenise_paper
 from pacsent.threads import n_threads
 

@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 
 from harness import describe_gpu, finish, need_gpu, parser_for
-from pacsent.bench.method_rows import PAPER_DATASETS
-from pacsent.bench.reproduction import last_run, read_results
+from pacsent.paper.method_rows import PAPER_DATASETS
+from pacsent.paper.reproduction import last_run, read_results
 
 
 def main():

@@ -25,8 +25,8 @@ import numpy as np
 
 from harness import finish, parser_for, wikipedia
 from pacsent import Index, make
-from pacsent.bench import datasets
 from pacsent.encoders.external_encoders import as_search_encoder
+from pacsent.paper import datasets
 from pacsent.search import faiss_index
 from pacsent.search.index import _best_rows
 

@@ -29,8 +29,8 @@ import numpy as np
 
 from harness import finish, parser_for
 from pacsent import CertifiedClassifier, Index, TextClassifier, load, make, save
-from pacsent.bench.books import passages
 from pacsent.encoders.export import export
+from pacsent.paper.books import passages
 from pacsent.search import rerank
 
 KEY = "a-key-of-the-soak-run"

@@ -28,8 +28,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "2")
 import numpy as np
 
 from harness import finish, parser_for
-from pacsent.bench import datasets
 from pacsent.encoders import PBNegVectorizer, WordPBNegVectorizer
+from pacsent.paper import datasets
 from pacsent.text.encoded import Encoded
 from pacsent.words import formats
 from pacsent.words.vectors import WordVectors

@@ -26,10 +26,10 @@ except ImportError:  # --help needs no torch
     torch = None
 
 from pacsent import Corpus, gpu  # noqa: E402
-from pacsent.bench import datasets  # noqa: E402
 from pacsent.maths import regressions  # noqa: E402
 from pacsent.maths.pb_neg_exact import solve  # noqa: E402
 from pacsent.maths.pb_neg_objective import noise_of  # noqa: E402
+from pacsent.paper import datasets  # noqa: E402
 
 LAMS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 NAMES = ("20news", "imdb", "subj")

@@ -12,8 +12,8 @@ import numpy as np
 
 from harness import finish, parser_for
 from pacsent import make
-from pacsent.bench import datasets, evaluation
 from pacsent.maths import regressions
+from pacsent.paper import datasets, evaluation
 from pacsent.words import formats
 
 parser = parser_for(__doc__, name="subj")

@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 
 from harness import RESULTS, finish, parser_for
-from pacsent.bench.method_rows import PAPER_DATASETS, ROWS
-from pacsent.bench.reproduction import last_run
+from pacsent.paper.method_rows import PAPER_DATASETS, ROWS
+from pacsent.paper.reproduction import last_run
 
 SLOWEST = 5  # cells that the summary names
 

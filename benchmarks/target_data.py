@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pacsent.bench import datasets
-from pacsent.bench.datasets import DATASETS, Entry, Member, decoded, lines_of
+from pacsent.paper import datasets
+from pacsent.paper.datasets import DATASETS, Entry, Member, decoded, lines_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,11 +23,11 @@ import numpy as np
 
 from harness import finish, parser_for
 from pacsent import TextClassifier, teach
-from pacsent.bench import datasets
+from pacsent.guarantees import measure_fidelity
+from pacsent.guarantees.fidelity import missed_neighbours
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.binomial import upper_limit
-from pacsent.teaching import measure_fidelity
-from pacsent.teaching.fidelity import missed_neighbours
+from pacsent.paper import datasets
 
 N_TEXTS, N_TAUGHT, N_FILE, N_CERTIFIED, N_LABELLED, N_COMPARED = (
     60_000, 50_000, 20_000, 2_000, 1_000, 500

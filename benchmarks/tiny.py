@@ -19,8 +19,8 @@ import numpy as np
 
 import pacsent
 import target_data
-from pacsent.bench import datasets
-from pacsent.bench.books import passages
+from pacsent.paper import datasets
+from pacsent.paper.books import passages
 
 CLASSES = {"subj": 2, "mr": 2, "imdb": 2, "trec": 6, "20news": 10}
 WITHOUT_TEST_PART = ("subj", "mr")

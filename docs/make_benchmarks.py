@@ -8,10 +8,10 @@ import json
 import textwrap
 from pathlib import Path
 
-from pacsent.bench import report
-from pacsent.bench.method_rows import PAPER_DATASETS, ROWS
-from pacsent.bench.reproduction import last_run, read_results
 from pacsent.maths.rounding import rounded_up
+from pacsent.paper import report
+from pacsent.paper.method_rows import PAPER_DATASETS, ROWS
+from pacsent.paper.reproduction import last_run, read_results
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "reproduce"

@@ -14,7 +14,7 @@ from scipy.special import ndtr
 
 import pacsent
 from pacsent import make
-from pacsent.bench.books import passages
+from pacsent.paper.books import passages
 from pacsent.text.drawing import Panel, line, sheet, text
 
 FIGURES = Path(__file__).parent / "figures"

@@ -9,9 +9,9 @@ import json
 import re
 from pathlib import Path
 
-from pacsent.bench import report
-from pacsent.bench.method_rows import PAPER_DATASETS, ROWS
-from pacsent.bench.reproduction import read_results
+from pacsent.paper import report
+from pacsent.paper.method_rows import PAPER_DATASETS, ROWS
+from pacsent.paper.reproduction import read_results
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -5,8 +5,8 @@
 The texts come from the paper's generative model, so that the example needs no file.
 """
 
-from pacsent import SkipGram, certify, make
-from pacsent.bench import datasets
+from pacsent import SkipGram, certify_encoder, make
+from pacsent.paper import datasets
 
 source = datasets.generate(2000, random_state=0)
 target = datasets.generate(1000, random_state=1)
@@ -16,6 +16,6 @@ words = (
     .word_vectors_
 )
 
-certificate = certify(make("PB-neg", words), target.texts, delta=0.05, random_state=0)
+certificate = certify_encoder(make("PB-neg", words), target.texts, delta=0.05, random_state=0)
 print(certificate)
 print("recomputed from its parts:", certificate.verify())

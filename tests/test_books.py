@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from pacsent import load, make
-from pacsent.bench.books import books_demo as demo
-from pacsent.bench.books import books_page, passages
 from pacsent.cli import cli
 from pacsent.maths.arrays import unit_rows
+from pacsent.paper.books import books_demo as demo
+from pacsent.paper.books import books_page, passages
 
 
 @pytest.fixture(scope="module")

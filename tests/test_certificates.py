@@ -9,12 +9,12 @@ import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose
 
-from pacsent.certificates import VacuousBoundWarning
-from pacsent.certificates.calibration import encode_ids
-from pacsent.certificates.certificate import checksum
-from pacsent.certificates.encoder_certificate import certified
 from pacsent.encoders.methods import make
 from pacsent.encoders.methods.closed_forms import AverageVectorizer, IDFVectorizer
+from pacsent.guarantees import VacuousBoundWarning
+from pacsent.guarantees.calibration import encode_ids
+from pacsent.guarantees.certificate import checksum
+from pacsent.guarantees.encoder_certificate import certified
 from pacsent.maths import bounds
 from pacsent.maths.binomial import two_sided_limits
 from pacsent.maths.gaussians import kl_gaussians
@@ -557,7 +557,7 @@ class TestGuarantee:
 
     def test_the_figure(self, tmp_path):
         pytest.importorskip("vl_convert")
-        from pacsent.bench import figures
+        from pacsent.paper import figures
 
         _, pairs = simulation.simulate("A", "topics", 2, return_replicates=True)
         for name in ("figure.png", "figure.svg", "figure.pdf"):

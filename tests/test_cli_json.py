@@ -173,7 +173,7 @@ def test_push_tells_the_commit(places, monkeypatch):
 
 
 def test_demo_reports_what_it_made(tmp_path, monkeypatch):
-    from pacsent.bench import books
+    from pacsent.paper import books
 
     row = {"bound": 0.2, "error": 0.1, "alarm": False}
     monkeypatch.setattr(books, "run", lambda *a, **k: {"same_books": row, "other_books": row})
@@ -183,7 +183,7 @@ def test_demo_reports_what_it_made(tmp_path, monkeypatch):
 
 
 def test_reproduce_tells_every_result(tmp_path, places, monkeypatch):
-    from pacsent.bench import datasets, reproduction
+    from pacsent.paper import datasets, reproduction
 
     run = {"n_done": 1, "n_kept": 0, "seconds": 1.0, "peak_memory_bytes": 1, "skipped": {}}
     row = {"kind": "classification", "row": "Average", "dataset": "subj", "accuracy": 0.9}
@@ -243,7 +243,7 @@ def test_tables_fit_the_terminal(name, columns, places):
 
 
 def test_the_table_of_the_paper_fits_the_terminal():
-    from pacsent.bench import report
+    from pacsent.paper import report
 
     results = [
         {"kind": "classification", "row": "Average-0", "label": "Average, α = 0", "dataset": name,

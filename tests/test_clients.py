@@ -6,8 +6,8 @@ import pytest
 pytest.importorskip("fastapi")
 
 from pacsent import Index, load
-from pacsent.serve import Served, create_app
-from pacsent.serve.telemetry import Telemetry, telemetry_from
+from pacsent.web import Served, create_app
+from pacsent.web.telemetry import Telemetry, telemetry_from
 from test_serve import TEXTS, Running, ask, post, unit, vectorizer  # noqa: F401
 
 DOCUMENTS = ["shares fell again", "the cat slept on the sofa", "a glass of red wine"]

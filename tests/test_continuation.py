@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pacsent import Corpus, SkipGram, WordVectors, certify, load, make, save
-from pacsent.certificates import calibration, continuation
-from pacsent.certificates.continuation import ContinuationCertificate, ContinuationOptions
-from pacsent.certificates.encoder_certificate import (
+from pacsent import Corpus, SkipGram, WordVectors, certify_encoder, load, make, save
+from pacsent.guarantees import calibration, continuation
+from pacsent.guarantees.continuation import ContinuationCertificate, ContinuationOptions
+from pacsent.guarantees.encoder_certificate import (
     certified,
     packed_losses,
     unpacked_losses,
@@ -115,7 +115,7 @@ class TestMeasuring:
         assert_allclose(whole[0], first[0])
 
     def test_other_bounds_may_be_asked_for(self, vectorizer, documents):
-        certificate = certify(vectorizer, documents, random_state=3, bound="maurer-pontil")
+        certificate = certify_encoder(vectorizer, documents, random_state=3, bound="maurer-pontil")
         kept = unpacked_losses(certificate.losses)
         assert certificate.bound == maurer_pontil(kept, 0.05)
 
@@ -142,7 +142,7 @@ class TestMeasuring:
 class TestChoices:
     def test_several_candidates_share_delta(self, language, documents):
         candidates = [make(name, language.words) for name in ("PB-L2", "Average", "i-PB-L2")]
-        certificate = certify(candidates, documents, random_state=0)
+        certificate = certify_encoder(candidates, documents, random_state=0)
         assert certificate.corrections == {"candidates": 3}
         assert len(certificate.candidates) == 3
         assert certificate.bound == min(c["bound"] for c in certificate.candidates)
@@ -152,8 +152,8 @@ class TestChoices:
         assert certificate.verify()
 
     def test_candidates_tried_elsewhere_are_corrected_for(self, vectorizer, documents):
-        alone = certify(vectorizer, documents, random_state=0)
-        paid = certify(vectorizer, documents, random_state=0, n_candidates=100)
+        alone = certify_encoder(vectorizer, documents, random_state=0)
+        paid = certify_encoder(vectorizer, documents, random_state=0, n_candidates=100)
         assert paid.bound == betting(unpacked_losses(paid.losses), 0.05 / 100)
         assert paid.bound > alone.bound
         unpaid = dataclasses.replace(paid, bound=alone.bound)
@@ -174,7 +174,7 @@ class TestChoices:
 
     def test_an_empty_list(self, documents):
         with pytest.raises(ValueError, match=r"a list of them. Got an empty list"):
-            certify([], documents)
+            certify_encoder([], documents)
 
 
 class TestProvenance:
@@ -195,15 +195,15 @@ class TestProvenance:
 
     def test_the_same_documents_in_another_order_are_refused(self, trained):
         with pytest.raises(ValueError, match="were trained on 60 of the 60 documents"):
-            certify(make("PB-L2", trained), list(self.texts[::-1]))
+            certify_encoder(make("PB-L2", trained), list(self.texts[::-1]))
 
     def test_passages_of_them_are_refused_or_left_out(self, trained, others):
         mixed = [*others[:40], others[40][:40] + " " + self.texts[7], *others[41:]]
         with pytest.raises(ValueError, match=r"1 of the 60 documents .*document 40"):
-            certify(make("PB-L2", trained), mixed)
+            certify_encoder(make("PB-L2", trained), mixed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            certificate = certify(make("PB-L2", trained), mixed, overlap="drop")
+            certificate = certify_encoder(make("PB-L2", trained), mixed, overlap="drop")
         assert certificate.n_overlapping == 1
         assert "1 documents of the training text are left out" in str(certificate)
 
@@ -212,18 +212,18 @@ class TestProvenance:
         for words in (trained, load(tmp_path / "words")):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                certificate = certify(make("PB-L2", words), others)
+                certificate = certify_encoder(make("PB-L2", words), others)
             assert certificate.provenance == "checked"
             assert "Provenance: checked" in str(certificate)
 
     def test_unknown_provenance_is_stated(self, vectorizer, documents):
-        assert "Provenance: UNKNOWN" in str(certify(vectorizer, documents))
+        assert "Provenance: UNKNOWN" in str(certify_encoder(vectorizer, documents))
 
     def test_imported_vectors_can_be_told_what_they_saw(self, trained, others):
         foreign = WordVectors(trained.vocabulary, trained.input_vectors, trained.output_vectors)
         known = foreign.trained_on(list(self.texts))
         with pytest.raises(ValueError, match="were trained on 60 of the 60 documents"):
-            certify(make("PB-L2", known), list(self.texts[::-1]))
+            certify_encoder(make("PB-L2", known), list(self.texts[::-1]))
 
     def test_convert_tells_imported_vectors_what_they_saw(self, trained, others, tmp_path):
         from pacsent.cli import cli
@@ -239,8 +239,8 @@ class TestProvenance:
         assert result.exit_code == 0, result.output
         known = load(tmp_path / "known")
         with pytest.raises(ValueError, match="were trained on 60 of the 60 documents"):
-            certify(make("PB-L2", known), list(self.texts[::-1]))
-        assert certify(make("PB-L2", known), others).provenance == "checked"
+            certify_encoder(make("PB-L2", known), list(self.texts[::-1]))
+        assert certify_encoder(make("PB-L2", known), others).provenance == "checked"
         result = CliRunner().invoke(cli, [*command[:2], str(tmp_path / "v.txt"), *texts])
         assert result.exit_code == 2 and "Only pacsent's own folder keeps" in result.output
 
@@ -254,8 +254,8 @@ class TestProvenance:
     def test_a_vectorizer_fitted_on_the_text_is_refused_as_it_is(self, language, documents):
         fitted = make("PB-IDF-L2", language.words).fit(documents.take(np.arange(600)[::-1]))
         with pytest.raises(ValueError, match="trained on 600 of the 600 documents"):
-            certify(fitted, documents, refit=False)
-        assert certify(fitted, documents, refit=True).verify()
+            certify_encoder(fitted, documents, refit=False)
+        assert certify_encoder(fitted, documents, refit=True).verify()
 
 
 class TestDuplicates:
@@ -263,14 +263,14 @@ class TestDuplicates:
         """One document is one example, however often it is given."""
         one = documents.take(np.zeros(1000, dtype=int))
         with pytest.warns(UserWarning, match="documents are too few"):
-            certificate = certify(vectorizer, one, random_state=0, calibrate=False)
+            certificate = certify_encoder(vectorizer, one, random_state=0, calibrate=False)
         assert (certificate.n, certificate.n_duplicates) == (1, 999)
         assert certificate.bound > 0.5
         assert "999 documents repeat the known words of an earlier one" in str(certificate)
         assert certificate.verify(one, vectorizer)
 
     @pytest.mark.parametrize(
-        "kind", [certify, certify_words, certify_hidden_words, certify_squared_loss]
+        "kind", [certify_encoder, certify_words, certify_hidden_words, certify_squared_loss]
     )
     def test_copies_change_nothing(self, vectorizer, documents, kind):
         twice = documents.take(np.concatenate([np.arange(600), np.arange(0, 600, 2)]))
@@ -283,7 +283,7 @@ class TestDuplicates:
         texts = ["good film", "Good film!", "good xyzzy film", "film good", "good"]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            certificate = certify(encoder, texts, calibrate=False, random_state=0)
+            certificate = certify_encoder(encoder, texts, calibrate=False, random_state=0)
         assert (certificate.n_duplicates, certificate.n, certificate.n_left_out) == (2, 2, 1)
 
 
@@ -337,9 +337,9 @@ class TestVerify:
                 ContinuationCertificate.from_dict({**values, name: wrong})
 
     def test_the_seed_is_drawn_and_recorded(self, vectorizer, documents):
-        one, two = certify(vectorizer, documents), certify(vectorizer, documents)
+        one, two = certify_encoder(vectorizer, documents), certify_encoder(vectorizer, documents)
         assert one.random_state != two.random_state
-        again = certify(vectorizer, documents, random_state=one.random_state)
+        again = certify_encoder(vectorizer, documents, random_state=one.random_state)
         assert again.bound == one.bound
         assert one.verify(documents, vectorizer)
 
@@ -405,9 +405,9 @@ class TestRefusals:
     )
     def test_mistakes(self, vectorizer, documents, options, message):
         with pytest.raises(ValueError, match=message):
-            certify(vectorizer, documents, **options)
+            certify_encoder(vectorizer, documents, **options)
 
-    @pytest.mark.parametrize("kind", [certify, certify_words, certify_hidden_words])
+    @pytest.mark.parametrize("kind", [certify_encoder, certify_words, certify_hidden_words])
     def test_nan_in_a_word_that_no_document_holds(self, language, kind):
         """Its score is neither noise nor not: a loss of nothing, or a bound of NaN."""
         texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 3))

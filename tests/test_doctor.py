@@ -11,9 +11,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from pacsent.bench.doctor import _advice, examine
 from pacsent.cli import cli
 from pacsent.cli.command_line import FAMILIES
+from pacsent.paper.doctor import _advice, examine
 
 EXAMPLES = dict(FAMILIES.values())
 

@@ -13,11 +13,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from pacsent import WordVectors, make, save
-from pacsent.bench import datasets, evaluation, reproduction
-from pacsent.bench.method_rows import ROWS, Features, Row
-from pacsent.certificates import VacuousBoundWarning
+from pacsent.guarantees import VacuousBoundWarning
 from pacsent.maths import regressions
 from pacsent.maths.arrays import unit_rows
+from pacsent.paper import datasets, evaluation, reproduction
+from pacsent.paper.method_rows import ROWS, Features, Row
 
 
 @pytest.fixture(scope="module")

@@ -12,14 +12,14 @@ from sklearn.feature_extraction.text import HashingVectorizer
 
 import pacsent
 from pacsent import Index, TextClassifier, make
-from pacsent.bench.datasets import Dataset
-from pacsent.certificates.mapped_encoder import MappedEncoder
 from pacsent.cli import cli
 from pacsent.encoders import ExternalEncoder, RemoteEncoder, as_encoder
 from pacsent.encoders import remote_encoder as remote
+from pacsent.guarantees.mapped_encoder import MappedEncoder
+from pacsent.paper.datasets import Dataset
 from pacsent.paper.simulation import SETTINGS, Language
 from pacsent.scale import Embed, embed_shards
-from pacsent.serve.served import Sources, open_served
+from pacsent.web.served import Sources, open_served
 
 TEXTS = ["a glass of wine", "the cat slept", "shares fell again", "a cup of tea"]
 
@@ -259,13 +259,16 @@ def test_a_useful_encoder_is_certified_below_guessing_and_a_useless_one_is_not()
         )
 
     good = MappedEncoder(average, words)
-    found = pacsent.certify(good, texts, random_state=0, split=0.3)
+    found = pacsent.certify_encoder(good, texts, random_state=0, split=0.3)
     assert found.bound < 0.4
     assert found.provenance == "unknown" and "average" in found.encoder
     assert found.verify(texts, good)
     useless = MappedEncoder(ExternalEncoder(lambda t: np.ones((len(t), 3))), words)
     # a constant vector still knows which words are frequent
-    assert pacsent.certify(useless, texts, random_state=0, split=0.3).bound > found.bound + 0.03
+    assert (
+        pacsent.certify_encoder(useless, texts, random_state=0, split=0.3).bound
+        > found.bound + 0.03
+    )
 
 
 def test_a_function_is_certified_with_the_english_table():
@@ -275,7 +278,7 @@ def test_a_function_is_certified_with_the_english_table():
         for b in ("wine", "beer", "water", "milk", "tea")
         for c in ("cat", "dog")
     ]
-    found = pacsent.certify(letters, texts, random_state=0, split=0.5)
+    found = pacsent.certify_encoder(letters, texts, random_state=0, split=0.5)
     assert "letters" in found.encoder and found.n == 30 and found.verify()
 
 

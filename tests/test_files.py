@@ -16,7 +16,7 @@ import pytest
 
 import pacsent
 from pacsent import Vocabulary, WordVectors, files, load, make, save
-from pacsent.bench import evaluation, reproduction
+from pacsent.paper import evaluation, reproduction
 from pacsent.text import clean_files
 from pacsent.words import formats
 

@@ -368,7 +368,7 @@ def test_certifying_on_training_texts_is_refused(fitted):
 
 def test_the_certify_of_encoders_names_that_of_classifiers(fitted):
     with pytest.raises(TypeError, match=r"pacsent.guarantees.certify\(classifier, texts, labels\)"):
-        pacsent.certify(fitted, ["a good film"] * 50)
+        pacsent.certify_encoder(fitted, ["a good film"] * 50)
 
 
 def test_class_bounds_are_wider_and_hold_together(fitted):

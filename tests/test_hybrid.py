@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pacsent import Index, load, make, save
-from pacsent.bench.books import passages as books
 from pacsent.classify.ngrams import word_hashes
+from pacsent.paper.books import passages as books
 from pacsent.search import clusters, lexical, passages, rerank
 from pacsent.search.chunking import sentences
 from test_index import made, many, words  # noqa: F401 - fixtures

@@ -21,11 +21,11 @@ import labels as benchmark
 from pacsent import load
 from pacsent.cli import cli
 from pacsent.guarantees import AnytimeCertificate, anytime_error, certify_stream
-from pacsent.labelling import Labelling
-from pacsent.labelling.annotators import agreement, cohen_kappa, krippendorff_alpha
-from pacsent.labelling.label_journal import Journal
 from pacsent.maths.means import betting
 from pacsent.paper.certificate_reading import certificate_from_json
+from pacsent.web import Labelling
+from pacsent.web.annotators import agreement, cohen_kappa, krippendorff_alpha
+from pacsent.web.label_journal import Journal
 
 GOOD = ("lovely", "warm", "great", "sweet", "bright")
 BAD = ("boring", "cold", "awful", "sour", "dim")
@@ -303,7 +303,7 @@ def client(tmp_path):
     pytest.importorskip("fastapi")
     from fastapi.testclient import TestClient
 
-    from pacsent.labelling.label_server import label_app
+    from pacsent.web.label_server import label_app
 
     with opened(tmp_path) as labelling:
         made = TestClient(label_app(labelling, ("", "ann")), headers={"x-key": labelling.key})

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from browsers import BROWSER
 from pacsent import make
 from pacsent.cli import cli
-from pacsent.maps import TextMap, make_map, write_html
 from pacsent.maths.plane import main_plane
+from pacsent.web import TextMap, make_map, write_html
 
 KINDS = ["drink", "drink", "cat", "cat", "</script>"]
 TEXTS = ["a glass of red wine", "white wine and beer", "the cat slept", "a sleepy kitten", "zzqx"]

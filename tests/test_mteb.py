@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pacsent import Vocabulary, WordVectors, make
-from pacsent.bench.mteb import Encoder
+from pacsent.paper.mteb import Encoder
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ def test_dotted_names_lead_somewhere():
         first, *rest = name.split(".")
         if not rest:
             continue
-        homes = (pacsent, pacsent.maths, pacsent.encoders, pacsent.certificates)
+        homes = (pacsent, pacsent.maths, pacsent.encoders, pacsent.guarantees)
         home = next(getattr(place, first) for place in homes if hasattr(place, first))
         [attribute] = rest
         fields = getattr(home, "__dataclass_fields__", {})

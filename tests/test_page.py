@@ -13,8 +13,8 @@ pytest.importorskip("playwright.sync_api")
 
 from browsers import NEEDS_BROWSER
 from pacsent import CertifiedClassifier, Index, TextClassifier, make, save
-from pacsent.maps import make_map, write_html
-from pacsent.serve.application import PAGE_FILES
+from pacsent.web import make_map, write_html
+from pacsent.web.application import PAGE_FILES
 
 pytestmark = NEEDS_BROWSER
 KEY = "the-key-of-the-tests"

@@ -80,7 +80,7 @@ def test_mistakes(words, texts, name, options, message):
 def shelf():
     """Real vectors, with which solvers once diverged, sentences to fit on, and a few to solve."""
     import pacsent
-    from pacsent.bench.books import passages
+    from pacsent.paper.books import passages
 
     texts = [" ".join(p.text.split()[:12]) for p in passages()]
     return pacsent.load("english"), texts, texts[:: len(texts) // 8][:8]

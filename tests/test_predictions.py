@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
-from pacsent.certificates.encoder_certificate import unpacked_losses
 from pacsent.cli import cli
 from pacsent.guarantees import ErrorCertificate, certify_predictions
+from pacsent.guarantees.encoder_certificate import unpacked_losses
 from pacsent.maths import binomial
 
 DELTA = 0.1

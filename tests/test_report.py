@@ -8,10 +8,10 @@ import subprocess
 
 import pytest
 
-from pacsent.bench import evaluation, figures, report, reproduction
-from pacsent.bench.findings import findings
-from pacsent.bench.method_rows import ROWS
 from pacsent.cli import printing
+from pacsent.paper import evaluation, figures, report, reproduction
+from pacsent.paper.findings import findings
+from pacsent.paper.method_rows import ROWS
 
 
 def classification(row, dataset, accuracy, lam=None):
@@ -308,7 +308,7 @@ def test_figures_are_drawn_filtered_and_toggled_without_network(written, width):
 
 
 def test_names_in_the_speed_figure_overlap_neither_each_other_nor_dots():
-    from pacsent.bench.figures import _names_beside
+    from pacsent.paper.figures import _names_beside
 
     values = [
         {"method": name, "seconds": seconds, "accuracy": accuracy}
@@ -327,7 +327,7 @@ def test_a_method_and_its_twin_share_a_colour_and_no_colour_means_two_methods():
     pytest.importorskip("altair")
     import altair
 
-    from pacsent.bench.figures import _COLOURS, _lines
+    from pacsent.paper.figures import _COLOURS, _lines
 
     names = ["PB-L2", "i-PB-L2", "PB-neg", "i-PB-neg", "w-PB-neg", "i-w-PB-neg", "PB-IDF-L2",
              "i-PB-IDF-L2", "PB-01"]  # fmt: skip

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import ndtr
 
-from pacsent.certificates.calibration import encode_ids
+from pacsent.guarantees.calibration import encode_ids
 from pacsent.maths import risks
 
 

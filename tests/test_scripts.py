@@ -13,7 +13,7 @@ pytest.importorskip("playwright.sync_api")
 
 from browsers import NEEDS_BROWSER
 from pacsent import TextClassifier, make
-from pacsent.maps import make_map, write_html
+from pacsent.web import make_map, write_html
 
 pytestmark = NEEDS_BROWSER
 PICTURES = os.environ.get("PACSENT_PICTURES", "")

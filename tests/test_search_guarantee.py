@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 from pacsent import Index, load, make, save
-from pacsent.bench.books import passages
 from pacsent.maths.binomial import upper_limit
 from pacsent.paper import certificate_from_json
+from pacsent.paper.books import passages
 from pacsent.search import SearchCertificate
 from pacsent.search.search_certificate import Asked, ThresholdRule
 

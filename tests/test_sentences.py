@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from pacsent import METHODS, SkipGram, Vocabulary, certify, make
-from pacsent.bench import evaluation
+from pacsent import METHODS, SkipGram, Vocabulary, certify_encoder, make
 from pacsent.encoders import AverageVectorizer
+from pacsent.paper import evaluation
 from pacsent.text import Dataset
 from pacsent.text.encoded import Encoded
 
@@ -94,7 +94,7 @@ def test_whatever_holds_no_sentences_is_refused_at_every_door(fitted, toy_word_v
     from pacsent.words import Corpus
 
     def certified(X):
-        return certify(fitted, X)
+        return certify_encoder(fitted, X)
 
     def streamed(X):
         return fitted.stream(X)  # before the first batch is asked for
@@ -194,7 +194,7 @@ def test_ids_of_another_vocabulary_are_refused(fitted, toy_word_vectors):
     for door in (
         fitted.fit, fitted.transform, fitted.posterior, fitted.stream, fitted.fit_transform,
         toy_word_vectors.vocabulary.encode, toy_word_vectors.vocabulary.count,
-        toy_word_vectors.vocabulary.digest, lambda X: certify(fitted, X),
+        toy_word_vectors.vocabulary.digest, lambda X: certify_encoder(fitted, X),
         *(vectorizer.fit for vectorizer in learners),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=r"below 4, .* Got 50,00[01] instead. They are of ano"):

@@ -26,11 +26,11 @@ pytest.importorskip("uvicorn")
 
 from pacsent import CertifiedClassifier, Index, TextClassifier, load, make, save  # noqa: E402
 from pacsent.paper import certify_words  # noqa: E402
-from pacsent.serve import Served, Settings, create_app, read_keys  # noqa: E402
-from pacsent.serve.batches import Batcher  # noqa: E402
-from pacsent.serve.logs import Log  # noqa: E402
-from pacsent.serve.metrics import Metrics  # noqa: E402
-from pacsent.serve.schemas import Problem  # noqa: E402
+from pacsent.web import Served, Settings, create_app, read_keys  # noqa: E402
+from pacsent.web.batches import Batcher  # noqa: E402
+from pacsent.web.logs import Log  # noqa: E402
+from pacsent.web.metrics import Metrics  # noqa: E402
+from pacsent.web.schemas import Problem  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 KEY = "the-key-of-the-tests"

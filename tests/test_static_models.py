@@ -219,7 +219,7 @@ def test_classifier_index_and_commands_take_the_folder(folder, tmp_path):
 
 @needs_library
 def test_the_server_takes_the_folder(folder):
-    from pacsent.serve import Served
+    from pacsent.web import Served
 
     served = Served("potion", pacsent.encoders.as_encoder(folder))
     assert served.n_tokens(["the dog"]) >= 2
@@ -259,7 +259,7 @@ def test_half_a_character_is_no_reason_to_stop():
 @needs_library
 def test_skip_gram_is_trained_on_pieces(tmp_path):
     pytest.importorskip("tokenizers")
-    passages = [text for _, _, text in pacsent.bench.books.passages()][:300]
+    passages = [text for _, _, text in pacsent.paper.books.passages()][:300]
     (tmp_path / "text").write_text("\n".join(passages) + "\n")
     options = "--subwords 500 --n-dims 8 --n-epochs 1 --random-state 0 --n-jobs 1"
     run = CliRunner().invoke(
@@ -273,8 +273,8 @@ def test_skip_gram_is_trained_on_pieces(tmp_path):
     assert words.training["normalise"] == "pieces of words, 500 learned"
     vectorizer = pacsent.make("SIF-sum", words).fit([])
     assert vectorizer.transform(["the house", "Xylophonquietschen"]).any(axis=1).all()
-    unseen = [text for _, _, text in pacsent.bench.books.passages()][1500:1560]
-    certificate = pacsent.certify(pacsent.make("Average", words).fit([]), unseen)
+    unseen = [text for _, _, text in pacsent.paper.books.passages()][1500:1560]
+    certificate = pacsent.certify_encoder(pacsent.make("Average", words).fit([]), unseen)
     assert 0 < certificate.measured_risk < 1
     # a word of one piece is that piece, a word of several their mean
     for word in ("the", "in"):  # "in" is the end of a word as well

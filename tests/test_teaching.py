@@ -13,11 +13,12 @@ import pacsent
 from pacsent import Index, load, save, teach
 from pacsent._kernels.teaching_kernels import adam_step
 from pacsent.cli import cli
+from pacsent.encoders import Student
+from pacsent.encoders.imitation import checked_vectors
+from pacsent.encoders.table_solver import Refinement, SolverOptions, batch_loss, least_squares
+from pacsent.encoders.word_pieces import learn_pieces, split
+from pacsent.guarantees import FidelityCertificate, certify_agreement, measure_fidelity
 from pacsent.paper.certificate_reading import certificate_from_json
-from pacsent.teaching import FidelityCertificate, Student, certify_agreement, measure_fidelity
-from pacsent.teaching.imitation import checked_vectors
-from pacsent.teaching.table_solver import Refinement, SolverOptions, batch_loss, least_squares
-from pacsent.teaching.word_pieces import learn_pieces, split
 from pacsent.text.encoded import Encoded
 
 N_DIMS = 12
@@ -221,7 +222,7 @@ def test_a_student_works_where_an_encoder_does(student, texts, tmp_path):
 def test_a_student_is_certified_as_any_encoder(student, texts):
     """What follows repeats what was read, so a vector of the words is far below guessing."""
     documents = [f"{text} {text}" for text in texts]
-    found = pacsent.certify(student, documents, split=0.5, random_state=0)
+    found = pacsent.certify_encoder(student, documents, split=0.5, random_state=0)
     assert "taught" in found.encoder and found.verify()
     assert found.empirical_risk < found.bound < 0.5
     assert found.n == len(documents) - len(documents) // 2

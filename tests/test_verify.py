@@ -9,19 +9,25 @@ import warnings
 import numpy as np
 import pytest
 
-from pacsent import certify, make, paper
-from pacsent.certificates.certificate import FORMAT, RANGES, checksum
-from pacsent.certificates.encoder_certificate import packed_losses, unpacked_losses
-from pacsent.guarantees import ErrorCertificate, certify_multilabel, certify_numbers, certify_stream
+from pacsent import certify_encoder, make, paper
+from pacsent.guarantees import (
+    AgreementCertificate,
+    ErrorCertificate,
+    certify_multilabel,
+    certify_numbers,
+    certify_stream,
+    measure_fidelity,
+)
+from pacsent.guarantees.certificate import FORMAT, RANGES, checksum
+from pacsent.guarantees.encoder_certificate import packed_losses, unpacked_losses
 from pacsent.guarantees.error_certificate import joint_bounds
 from pacsent.maths.binomial import upper_limit
 from pacsent.paper.certificate_reading import CLASSES, certificate_from_json
 from pacsent.paper.simulation import SETTINGS, Language
 from pacsent.search.search_certificate import SearchCertificate
-from pacsent.teaching import AgreementCertificate, measure_fidelity
 
 FUNCTIONS = {
-    "continuation": certify,
+    "continuation": certify_encoder,
     "A": paper.certify_words,
     "A'": paper.certify_hidden_words,
     "B": paper.certify_documents,

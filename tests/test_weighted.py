@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from pacsent import Vocabulary, WordVectors, certify, make
+from pacsent import Vocabulary, WordVectors, certify_encoder, make
 from pacsent.maths import weights as formulas
 
 N_WORDS, N_DIMS = 200, 8
@@ -143,11 +143,11 @@ def test_words_without_counts_are_refused_with_advice(words, name):
 @pytest.mark.parametrize("name", ["SIF-sum", "concat"])
 def test_vectors_in_other_coordinates_are_not_certified(words, texts, name):
     with pytest.raises(ValueError, match="must be in the coordinates of the word table"):
-        certify(make(name, words), texts)
+        certify_encoder(make(name, words), texts)
 
 
 def test_sif_is_certified_like_every_method(words, texts):
-    assert 0 < certify(make("SIF", words), texts * 5).bound <= 1
+    assert 0 < certify_encoder(make("SIF", words), texts * 5).bound <= 1
 
 
 def test_a_damped_table_has_no_shared_direction_left():
@@ -166,7 +166,7 @@ def test_a_damped_table_has_no_shared_direction_left():
 def test_the_frozen_recipe_reaches_its_goals_on_real_similarity(data_dir):
     from scipy.stats import pearsonr, spearmanr
 
-    from pacsent.bench import datasets
+    from pacsent.paper import datasets
     from pacsent.words import formats
 
     words = formats.read(data_dir / "vectors")

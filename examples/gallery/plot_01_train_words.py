@@ -11,7 +11,7 @@ it work, far too little for good vectors.
 import matplotlib.pyplot as plt
 
 from pacsent import SkipGram
-from pacsent.bench.books import passages
+from pacsent.paper.books import passages
 
 texts = [passage.text for passage in passages()]
 trainer = SkipGram(

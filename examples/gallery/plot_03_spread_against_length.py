@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from pacsent import make
-from pacsent.bench.books import passages
+from pacsent.paper.books import passages
 
 rng = np.random.default_rng(0)
 texts = []

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from pacsent import make
-from pacsent.bench.books import passages
+from pacsent.paper.books import passages
 
 shelf = passages()[::10]
 texts, authors = [p.text for p in shelf], [p.author for p in shelf]

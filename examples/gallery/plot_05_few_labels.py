@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from pacsent import TextClassifier
-from pacsent.bench.books import passages
+from pacsent.paper.books import passages
 
 rng = np.random.default_rng(0)
 shelf = passages()

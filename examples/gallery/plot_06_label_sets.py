@@ -13,8 +13,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from pacsent import CertifiedClassifier, TextClassifier
-from pacsent.bench.books import passages
 from pacsent.maths.binomial import lower_limit, upper_limit
+from pacsent.paper.books import passages
 
 rng = np.random.default_rng(1)
 books = passages()

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from pacsent import CertifiedClassifier, TextClassifier
-from pacsent.bench.books import passages
+from pacsent.paper.books import passages
 
 rng = np.random.default_rng(2)
 shelf = list(passages())

@@ -12,8 +12,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from pacsent import CertifiedClassifier, TextClassifier
-from pacsent.bench.books import passages
 from pacsent.guarantees import StreamWatcher, check_exchangeable
+from pacsent.paper.books import passages
 
 rng = np.random.default_rng(0)
 shelf = list(passages())

@@ -9,14 +9,14 @@ The certificate is about the words that follow the first 80 % of a document. Wit
 import matplotlib.pyplot as plt
 import numpy as np
 
-from pacsent import certify, make
-from pacsent.bench.books import passages
-from pacsent.certificates.encoder_certificate import unpacked_losses
+from pacsent import certify_encoder, make
+from pacsent.guarantees.encoder_certificate import unpacked_losses
 from pacsent.maths.means import betting_path
+from pacsent.paper.books import passages
 
 texts = [passage.text for passage in passages()]
 texts = [texts[i] for i in np.random.default_rng(0).permutation(len(texts))]
-certificate = certify(make("PB-L2", "english"), texts, anytime=True, random_state=0)
+certificate = certify_encoder(make("PB-L2", "english"), texts, anytime=True, random_state=0)
 print(certificate)
 
 # %%

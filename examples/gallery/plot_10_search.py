@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from pacsent import Index
-from pacsent.bench.books import passages
+from pacsent.paper.books import passages
 
 shelf = list(passages())
 index = Index("english")

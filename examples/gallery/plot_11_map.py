@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.manifold import TSNE
 
 from pacsent import make
-from pacsent.bench.books import passages
+from pacsent.paper.books import passages
 
 shelf = passages()[::3]
 vectors = make("SIF-sum", "english").fit_transform([passage.text for passage in shelf])

@@ -9,7 +9,7 @@ over the words of the text. ``explain`` takes it apart.
 import matplotlib.pyplot as plt
 
 from pacsent import TextClassifier
-from pacsent.bench.books import passages
+from pacsent.paper.books import passages
 
 shelf = passages()
 classifier = TextClassifier("english").fit(

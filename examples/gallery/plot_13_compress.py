@@ -11,7 +11,7 @@ import numpy as np
 
 import pacsent
 from pacsent import make
-from pacsent.bench.books import passages
+from pacsent.paper.books import passages
 from pacsent.words.packing import compress
 
 words = pacsent.load("english")

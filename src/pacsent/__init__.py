@@ -16,29 +16,27 @@ _HOMES = {
     "push_to_hub": "storage",
     "TextClassifier": "classify",
     "CertifiedClassifier": "guarantees",
-    "certify": "certificates",
+    "certify_encoder": "guarantees",
     "certify_predictions": "guarantees",
     "Index": "search",
-    "teach": "teaching",
+    "teach": "encoders",
     "METHODS": "encoders",
     "make": "encoders",
     "Vocabulary": "words",
     "Corpus": "words",
     "WordVectors": "words",
     "SkipGram": "words",
-    "evaluate": "bench",
+    "evaluate": "paper",
 }
 _MODULES = (
-    "bench", "certificates", "classify", "encoders", "guarantees", "maths", "paper", "scale",
-    "search", "serve", "teaching", "text", "words",
+    "classify",
+    "encoders", "guarantees", "maths", "paper", "scale", "search", "text", "web", "words",
 )  # fmt: skip
 
 __all__ = ["__version__", *_HOMES, *_MODULES]
 
 if TYPE_CHECKING:
     from pacsent import (
-        bench,
-        certificates,
         classify,
         encoders,
         guarantees,
@@ -46,20 +44,19 @@ if TYPE_CHECKING:
         paper,
         scale,
         search,
-        serve,
-        teaching,
         text,
+        web,
         words,
     )
-    from pacsent.bench.evaluation import evaluate
-    from pacsent.certificates.continuation import certify
     from pacsent.classify.classifier import TextClassifier
+    from pacsent.encoders.imitation import teach
     from pacsent.encoders.methods import METHODS, make
     from pacsent.guarantees.certified_classifier import CertifiedClassifier
+    from pacsent.guarantees.continuation import certify_encoder
     from pacsent.guarantees.predictions import certify_predictions
+    from pacsent.paper.evaluation import evaluate
     from pacsent.search.index import Index
     from pacsent.storage import load, push_to_hub, save
-    from pacsent.teaching.imitation import teach
     from pacsent.words.corpus import Corpus
     from pacsent.words.skipgram import SkipGram
     from pacsent.words.vectors import WordVectors

@@ -350,7 +350,7 @@ DATASET_FILES = {
 
 
 def archives(name: str) -> list[Tree]:
-    from pacsent.bench import datasets
+    from pacsent.paper import datasets
 
     stem = datasets.DATASETS[name].archives[0]
     files = DATASET_FILES[name]
@@ -367,8 +367,8 @@ def archives(name: str) -> list[Tree]:
 
 
 def certificates() -> list[Tree]:
-    from pacsent import certify, make, paper
-    from pacsent.bench import datasets
+    from pacsent import certify_encoder, make, paper
+    from pacsent.paper import datasets
 
     texts = datasets.generate(60, random_state=0).texts
     from pacsent import Vocabulary, WordVectors
@@ -379,7 +379,7 @@ def certificates() -> list[Tree]:
     words = WordVectors(Vocabulary(found, list(range(len(found), 0, -1))), *tables)
     return [
         {"c.json": function(make("PB-L2", words), texts).to_json().encode()}
-        for function in (certify, paper.certify_words, paper.certify_squared_loss)
+        for function in (certify_encoder, paper.certify_words, paper.certify_squared_loss)
     ]
 
 
@@ -520,7 +520,7 @@ def read_labelled(folder: Path) -> None:
 
 
 def read_dataset(name: str, folder: Path) -> None:
-    from pacsent.bench import datasets
+    from pacsent.paper import datasets
 
     entry = datasets.DATASETS[name]
     datasets.DATASETS[name] = replace(entry, facts={}, digest="")
@@ -545,7 +545,7 @@ def read_tasks(folder: Path) -> None:
 
 
 def read_results(folder: Path) -> None:
-    from pacsent.bench import report, reproduction
+    from pacsent.paper import report, reproduction
 
     report.table(reproduction.read_results(folder), "md")
 

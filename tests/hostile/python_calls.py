@@ -256,7 +256,7 @@ def _certificate_edit(**changes):
     """A certificate of kind A with other fields, and a checksum that fits them."""
     import json
 
-    from pacsent.certificates.certificate import checksum
+    from pacsent.guarantees.certificate import checksum
     from pacsent.paper import certificate_from_json, certify_words
 
     found = json.loads(certify_words(new("PB-L2"), TEXTS * 20).to_json())

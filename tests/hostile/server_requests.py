@@ -37,7 +37,7 @@ PATHS = ("/", "//", "/page/../served.py", "/page/%2e%2e", "/index/-1", "/index/x
 def app():
     """The application; made before any child is started, which then starts its own threads."""
     from pacsent import CertifiedClassifier, Index, TextClassifier
-    from pacsent.serve import Served, Settings, create_app
+    from pacsent.web import Served, Settings, create_app
 
     index = Index(material.new("Average"))
     index.add(TEXTS)
@@ -89,7 +89,7 @@ def asked(method, path, body=b"", headers=JSON):
 
 def fields() -> Iterator[tuple[str, str, dict]]:
     """(address, field, a request that is right), for every field of every address."""
-    from pacsent.serve import schemas
+    from pacsent.web import schemas
 
     for path, name in (
         ("/v1/embeddings", "EmbeddingsRequest"),

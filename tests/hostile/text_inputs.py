@@ -184,21 +184,21 @@ def _skipgram(texts):
 
 
 def _mapped(texts):
-    from pacsent.maps import make_map
+    from pacsent.web import make_map
 
     return make_map(average(), texts).places
 
 
 def _certified(texts):
-    from pacsent import certify
+    from pacsent import certify_encoder
 
-    return str(certify(new("PB-L2"), texts, random_state=0))
+    return str(certify_encoder(new("PB-L2"), texts, random_state=0))
 
 
 def _verified(texts):
-    from pacsent import certify
+    from pacsent import certify_encoder
 
-    return certify(new("PB-L2"), TEXTS, random_state=0).verify(texts, new("PB-L2"))
+    return certify_encoder(new("PB-L2"), TEXTS, random_state=0).verify(texts, new("PB-L2"))
 
 
 def _certified_as_in_the_paper(name, texts):
@@ -267,7 +267,7 @@ def _as_texts(texts):
 
 
 def _taught(texts):
-    from pacsent.teaching import teach
+    from pacsent.encoders import teach
 
     return teach(_lengths, texts, n_pieces=9, n_epochs=1)
 
@@ -282,13 +282,13 @@ def _student():
 
 
 def _certified_student(texts):
-    from pacsent.teaching import certify_student
+    from pacsent.encoders import certify_student
 
     return str(certify_student(_student(), texts, _lengths(TEXTS)))
 
 
 def _agreed(texts):
-    from pacsent.teaching import certify_agreement
+    from pacsent.guarantees import certify_agreement
 
     one = classifier().estimator_
     return certify_agreement(one, one, texts).n

@@ -43,10 +43,10 @@ def evaluate(scored, data, test, lams, seeds, save_classifiers, device, n_jobs, 
     """
     from pathlib import Path
 
-    from pacsent.bench import datasets
-    from pacsent.bench import evaluation as scores
     from pacsent.encoders import as_encoder
     from pacsent.files import check_output
+    from pacsent.paper import datasets
+    from pacsent.paper import evaluation as scores
     from pacsent.words import formats
 
     quiet, encoder = given["quiet"], given_encoder()
@@ -96,7 +96,7 @@ def evaluate(scored, data, test, lams, seeds, save_classifiers, device, n_jobs, 
 
 def _list_rows(context, parameter, wanted):
     if wanted and not context.resilient_parsing:
-        from pacsent.bench.method_rows import ROWS
+        from pacsent.paper.method_rows import ROWS
 
         for row in ROWS.values():
             click.echo(f"{row.name:18}{row.label}{'' if row.in_paper else '  (not in the paper)'}")
@@ -143,7 +143,7 @@ def reproduce(data, words, output, only, table_format, no_report, as_json, quiet
     """
     from pathlib import Path
 
-    from pacsent.bench import datasets, figures, report, reproduction
+    from pacsent.paper import datasets, figures, report, reproduction
     from pacsent.words import formats
 
     folder = datasets.data_folder(data)
@@ -195,9 +195,9 @@ def demo(output, random_state, n_jobs, overwrite, as_json, quiet):
     """
     from pathlib import Path
 
-    from pacsent.bench import books
     from pacsent.files import check_output
     from pacsent.maths.rounding import rounded_up
+    from pacsent.paper import books
 
     check_output(output, overwrite=overwrite, folder=True)
     made = books.run(output, random_state=random_state, n_jobs=n_jobs, say=say(quiet))

@@ -72,11 +72,10 @@ _OF_KINDS = {
 
 def _certified(kind, encoder, texts, options):
     """The certificate, with the options that its kind has."""
-    from pacsent import paper
-    from pacsent.certificates import certify
+    from pacsent import certify_encoder, paper
 
     functions = {
-        "continuation": certify,
+        "continuation": certify_encoder,
         "A": paper.certify_words,
         "A'": paper.certify_hidden_words,
         "B": paper.certify_documents,
@@ -135,7 +134,9 @@ def _certified(kind, encoder, texts, options):
 @n_jobs_option
 @device_option
 @output_options
-def certify(model, texts, output, kind, method, overwrite, as_json, no_calibrate, quiet, **options):
+def certify(
+    model, texts, output, kind, method, overwrite, as_json, no_calibrate, quiet, **options
+):
     """Certify how well vectors recognise words that follow.
 
     TEXTS is a file with one document per line, a table, or - for stdin. The word vectors of MODEL
@@ -385,7 +386,7 @@ def simulate(kind, setting, replicates, delta, random_state, figure, as_json, ov
     from pacsent.paper import simulation
 
     if figure:
-        from pacsent.bench import figures
+        from pacsent.paper import figures
 
         figures.require_altair()
         check_output(figure, overwrite=overwrite)

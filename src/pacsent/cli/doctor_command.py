@@ -16,7 +16,7 @@ def doctor(quick, as_json):
 
     Processor, vector width, threads, GPU, caches, versions, extras, and a small measurement.
     """
-    from pacsent.bench.doctor import examine
+    from pacsent.paper.doctor import examine
 
     found = examine(measure=not quick)
     if as_json:

@@ -63,7 +63,7 @@ def label(texts, labels, output, annotators, prompts, quiet, as_json, **given):
     Ctrl-C ends it and writes the results into the folder: the table with the column label, the
     classifier as model, and certificate.json.
     """
-    from pacsent.labelling import Labelling
+    from pacsent.web import Labelling
 
     rows, columns, suffix = _read_table(texts, given, quiet)
     place = Path(output or f"{Path(texts).with_suffix('')}-labels")
@@ -131,7 +131,7 @@ def _serve(labelling, annotators, results, given, quiet):
     try:
         import uvicorn
 
-        from pacsent.labelling.label_server import label_app
+        from pacsent.web.label_server import label_app
     except ImportError as error:
         raise ImportError(
             f"The page needs {error.name}, which is not installed. {install_hint('serve')}, or "

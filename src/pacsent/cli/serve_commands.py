@@ -81,7 +81,7 @@ def serve(
     log goes to stderr, one JSON object a line, without the texts.
     """
     try:
-        from pacsent.serve import Settings, Sources, Supervisor, open_all, read_keys
+        from pacsent.web import Settings, Sources, Supervisor, open_all, read_keys
     except ImportError as error:
         raise ImportError(
             f"The server needs {error.name}, which is not installed. {install_hint('serve')}"
@@ -144,7 +144,7 @@ def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
     """
     from pacsent.encoders.methods import as_vectorizer
     from pacsent.files import check_output
-    from pacsent.maps import make_map, write_atlas, write_html
+    from pacsent.web import make_map, write_atlas, write_html
 
     if output is None and atlas is None:
         raise click.UsageError("An output must be given: -o FILE.html or --atlas FILE.parquet.")

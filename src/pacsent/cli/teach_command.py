@@ -54,8 +54,8 @@ def teach(texts, output, vectors, encoder, text_column, input_format, **how):
     """  # fmt: skip
     import numpy as np
 
+    from pacsent.encoders import teach
     from pacsent.storage import check_place, save
-    from pacsent.teaching import teach
 
     overwrite, as_json, quiet = (how.pop(name) for name in ("overwrite", "as_json", "quiet"))
     if (vectors is None) == (encoder is None):

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacsent.certificates.certificate import Certificate
-from pacsent.certificates.certificate_page import ChartBar
+from pacsent.guarantees.certificate import Certificate
+from pacsent.guarantees.certificate_page import ChartBar
 from pacsent.maths.checks import check_count, check_probability, is_count
 from pacsent.maths.means import betting
 from pacsent.maths.rounding import rounded_up

@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pacsent.certificates.encoder_certificate import unpacked_losses
 from pacsent.classify.inputs import as_labels
 from pacsent.guarantees.any_estimator import asked, classes_of
+from pacsent.guarantees.encoder_certificate import unpacked_losses
 from pacsent.guarantees.evidence import (
     BRIER,
     LARGEST,

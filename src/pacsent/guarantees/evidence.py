@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.certificates.encoder_certificate import packed_losses
+from pacsent.guarantees.encoder_certificate import packed_losses
 from pacsent.guarantees.samples import row_fingerprints, text_column
 from pacsent.guarantees.splitting import FEWEST_GROUPS
 from pacsent.storage import State

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pacsent.certificates.certificate import Certificate, Verified
-from pacsent.certificates.certificate_page import ChartBar
 from pacsent.classify.inputs import as_groups
 from pacsent.guarantees.any_estimator import samples_for
+from pacsent.guarantees.certificate import Certificate, Verified
+from pacsent.guarantees.certificate_page import ChartBar
 from pacsent.guarantees.evidence import digest, digests
 from pacsent.guarantees.samples import n_samples, seen_before, taken
 from pacsent.guarantees.splitting import split, units_of

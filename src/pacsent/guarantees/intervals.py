@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pacsent.certificates.encoder_certificate import (
+from pacsent.classify.inputs import as_numbers
+from pacsent.guarantees.encoder_certificate import (
     bound_on_mean,
     packed_losses,
     unpacked_losses,
 )
-from pacsent.classify.inputs import as_numbers
 from pacsent.guarantees.evidence import digests
 from pacsent.guarantees.held_out_certificate import HeldOutCertificate
 from pacsent.guarantees.splitting import as_seed, counted_rows

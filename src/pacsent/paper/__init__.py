@@ -2,7 +2,7 @@
 
 These are PAC-Bayes bounds on randomised (Gibbs) predictors: kind A and A' are about words of the
 certified documents, B about new documents by posteriors of words, C about the squared loss. The
-guarantee for everyday use is `pacsent.certify`.
+guarantee for everyday use is `pacsent.certify_encoder`.
 """
 
 from pacsent.lazy import offer
@@ -10,6 +10,7 @@ from pacsent.lazy import offer
 __getattr__, __dir__ = offer(
     __name__,
     {
+        "evaluate": "evaluation",
         "certify_words": "word_certificate",
         "certify_hidden_words": "word_certificate",
         "certify_documents": "document_certificate",

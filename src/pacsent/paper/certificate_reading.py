@@ -1,17 +1,17 @@
 """The one reader of certificates in JSON, of any kind."""
 
-from pacsent.certificates.certificate import Certificate, read_fields
-from pacsent.certificates.continuation import ContinuationCertificate
+from pacsent.guarantees.agreement import AgreementCertificate
 from pacsent.guarantees.anytime_certificate import AnytimeCertificate
+from pacsent.guarantees.certificate import Certificate, read_fields
+from pacsent.guarantees.continuation import ContinuationCertificate
 from pacsent.guarantees.error_certificate import ErrorCertificate
+from pacsent.guarantees.fidelity import FidelityCertificate
 from pacsent.guarantees.intervals import AbsoluteErrorCertificate
 from pacsent.guarantees.multilabel_certificate import MultilabelCertificate
 from pacsent.paper.document_certificate import DocumentCertificate
 from pacsent.paper.squared_certificate import SquaredCertificate
 from pacsent.paper.word_certificate import HiddenWordCertificate, WordCertificate
 from pacsent.search.search_certificate import SearchCertificate
-from pacsent.teaching.agreement import AgreementCertificate
-from pacsent.teaching.fidelity import FidelityCertificate
 
 CLASSES: dict[str, type[Certificate]] = {
     cls.kind: cls

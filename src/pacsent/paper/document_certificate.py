@@ -7,8 +7,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from pacsent.certificates.calibration import calibrate
-from pacsent.certificates.encoder_certificate import (
+from pacsent.encoders.methods.w_pb_neg import WordPBNegVectorizer
+from pacsent.guarantees.calibration import calibrate
+from pacsent.guarantees.encoder_certificate import (
     ROUNDING,
     CertifyOptions,
     EncoderCertificate,
@@ -21,7 +22,6 @@ from pacsent.certificates.encoder_certificate import (
     prepare,
     unpacked_losses,
 )
-from pacsent.encoders.methods.w_pb_neg import WordPBNegVectorizer
 from pacsent.maths import bounds
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.means import MEAN_BOUNDS
@@ -117,7 +117,7 @@ class DocumentCertificate(WordRiskCertificate):
 def certify_documents(encoder: Any, texts: Any, **options: Any) -> DocumentCertificate:
     """Certificate B: new documents, by w-PB-neg's posteriors of words.
 
-    The arguments are those of `pacsent.certify`; the options are those of `DocumentOptions`.
+    The arguments are those of `certify_encoder`; the options are those of `DocumentOptions`.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
     if not named and not isinstance(sample.encoder, WordPBNegVectorizer):
         raise ValueError(
             "kind 'B' certifies the words' posteriors of w-PB-neg. Got a "
-            f"{type(sample.encoder).__name__} instead, which has none. Use pacsent.certify for it, "
+            f"{type(sample.encoder).__name__} instead, which has none. Use certify_encoder for it, "
             "or posterior='prior' to certify the words' prior itself."
         )
     rows = np.flatnonzero(np.diff(encoded.offsets) >= 2)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from pacsent.certificates.encoder_certificate import (
+from pacsent.guarantees.encoder_certificate import (
     ROUNDING,
     CertifyOptions,
     EncoderCertificate,

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from pacsent.certificates import continuation
-from pacsent.certificates.calibration import encode_ids
-from pacsent.certificates.continuation import ContinuationOptions, cut
-from pacsent.certificates.encoder_certificate import certified, vectors_of
 from pacsent.encoders.methods.closed_forms import AverageVectorizer
+from pacsent.guarantees import continuation
+from pacsent.guarantees.calibration import encode_ids
+from pacsent.guarantees.continuation import ContinuationOptions, cut
+from pacsent.guarantees.encoder_certificate import certified, vectors_of
 from pacsent.maths import bounds
 from pacsent.maths.binomial import two_sided_limits
 from pacsent.maths.risks import gibbs_risk, word_scores

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from pacsent.certificates.encoder_certificate import (
+from pacsent.guarantees.encoder_certificate import (
     ROUNDING,
     CertifyOptions,
     EncoderCertificate,
@@ -131,7 +131,7 @@ class SquaredCertificate(GibbsCertificate):
 def certify_squared_loss(encoder: Any, texts: Any, **options: Any) -> SquaredCertificate:
     """Certificate C: the squared loss on further words, if words were independent draws.
 
-    The arguments are those of `pacsent.certify`; the options are those of `SquaredOptions`.
+    The arguments are those of `pacsent.certify_encoder`; the options are those of `SquaredOptions`.
 
     Examples
     --------

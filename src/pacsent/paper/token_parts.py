@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from pacsent.certificates.calibration import encode_ids, some_tokens
-from pacsent.certificates.encoder_certificate import Sample
+from pacsent.guarantees.calibration import encode_ids, some_tokens
+from pacsent.guarantees.encoder_certificate import Sample
 from pacsent.maths.bounds import kl_inverse
 from pacsent.text.encoded import Encoded
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from pacsent.certificates.calibration import calibrate
-from pacsent.certificates.encoder_certificate import (
+from pacsent.guarantees.calibration import calibrate
+from pacsent.guarantees.encoder_certificate import (
     ROUNDING,
     CertifyOptions,
     EncoderCertificate,
@@ -161,7 +161,7 @@ class HiddenWordCertificate(WordCertificate):
 def certify_words(encoder: Any, texts: Any, **options: Any) -> WordCertificate:
     """Certificate A: further words of these documents, if words were independent draws.
 
-    The arguments are those of `pacsent.certify`; the options are those of `WordOptions`.
+    The arguments are those of `certify_encoder`; the options are those of `WordOptions`.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def certify_words(encoder: Any, texts: Any, **options: Any) -> WordCertificate:
 def certify_hidden_words(encoder: Any, texts: Any, **options: Any) -> HiddenWordCertificate:
     """Certificate A': words of these very texts, hidden at random; no assumption.
 
-    The arguments are those of `pacsent.certify`; the options are those of `HiddenWordOptions`.
+    The arguments are those of `certify_encoder`; the options are those of `HiddenWordOptions`.
 
     Examples
     --------

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from pacsent.certificates.certificate import Certificate
-from pacsent.certificates.certificate_page import ChartBar
+from pacsent.guarantees.certificate import Certificate
+from pacsent.guarantees.certificate_page import ChartBar
 from pacsent.maths.binomial import n_needed, rank_for_sets, upper_limit
 from pacsent.maths.checks import check_probability
 from pacsent.maths.rounding import rounded_down, rounded_up

@@ -33,7 +33,7 @@ KINDS = {
     "SentenceVectorizer": "pacsent.encoders.methods:from_state",
     "ExternalEncoder": "pacsent.encoders.external_encoders:ExternalEncoder.from_state",
     "ConcatenatedEncoder": "pacsent.encoders.external_encoders:ConcatenatedEncoder.from_state",
-    "Student": "pacsent.teaching.student:Student.from_state",
+    "Student": "pacsent.encoders.student:Student.from_state",
     "Index": "pacsent.search.index:Index.from_state",
     "TextClassifier": "pacsent.classify.classifier:TextClassifier.from_state",
     "TextRegressor": "pacsent.classify.regressor:TextRegressor.from_state",

@@ -1,0 +1,344 @@
+"""`certify`: the first part of a document against the words that follow in it.
+
+One document gives one loss in [0, 1], so nothing is assumed about the words inside a document. The
+rule is fixed before the certified documents are read: calibration, and whatever the method learns,
+come from documents that are set aside.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from pacsent.guarantees import calibration
+from pacsent.guarantees.encoder_certificate import (
+    CertifyOptions,
+    EncoderCertificate,
+    Sample,
+    bound_on_mean,
+    certified,
+    check_sample,
+    divided,
+    packed_losses,
+    prepare,
+    unpacked_losses,
+    vectors_of,
+)
+from pacsent.maths.checks import check_count, check_probability
+from pacsent.maths.means import MEAN_BOUNDS
+from pacsent.maths.risks import word_scores
+from pacsent.maths.rounding import percent
+from pacsent.progress import bar
+from pacsent.text.encoded import Encoded
+
+_DOCUMENTS = 2048  # measured at once
+_MANY = 2000  # documents from which on a smaller share fits and calibrates the rule
+_SPLITS = (0.3, 0.1)  # below, and from there on
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContinuationOptions(CertifyOptions):
+    """Options of `certify`, with those of `CertifyOptions`; `share` and `anytime` are there too.
+
+    Attributes
+    ----------
+    n_noise : int, default=256
+        Noise words drawn for each document.
+    bound : {"betting", "maurer-pontil", "chernoff"}, default="betting"
+        The bound on the mean of the documents' losses.
+    split : float or None, default=None
+        Share of the documents that fits and calibrates the rule. None: 0.3, from 2,000 documents on
+        0.1.
+
+    Examples
+    --------
+    >>> ContinuationOptions(bound="chernoff").share
+    0.8
+    """
+
+    any_encoder: ClassVar[bool] = True
+
+    share: float = 0.8
+    n_noise: int = 256
+    bound: str = "betting"
+    anytime: bool = False
+    split: float | None = None  # type: ignore[assignment]
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_probability("share", self.share)
+        check_count("n_noise", self.n_noise)
+        self._must(self.bound in MEAN_BOUNDS, "bound", f"one of {tuple(MEAN_BOUNDS)}")
+        self._must(isinstance(self.anytime, bool | np.bool_), "anytime", "True or False")
+        if self.anytime and self.bound != "betting":
+            raise ValueError(
+                "anytime must be used with bound='betting', the only bound that holds at all times "
+                f"at once. Got bound={self.bound!r} instead."
+            )
+        if np.size(self.bias) > 1:
+            raise ValueError(
+                f"bias must be one number. Got {self.bias!r} instead. Let calibrate choose on the "
+                "documents set aside, or certify several encoders."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContinuationCertificate(EncoderCertificate):
+    """How well the vector of a document's first part recognises the words that follow.
+
+    `losses` holds the loss of each document, in order, rounded up to 16 bits (`unpacked_losses`).
+    The rule calls w a word of the document if (scale * vector + shift).A_w + bias > 0.
+
+    Examples
+    --------
+    >>> from pacsent import make
+    >>> from pacsent.guarantees import certify_encoder
+    >>> from pacsent.paper.simulation import SETTINGS, Language
+    >>> language = Language(SETTINGS["topics"])
+    >>> texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 10))
+    >>> certificate = certify_encoder(make("PB-L2", language.words), texts, random_state=0)
+    >>> certificate.empirical_risk < certificate.bound < certificate.trivial_value
+    True
+    """
+
+    kind: ClassVar[str] = "continuation"
+    options_class: ClassVar[type[CertifyOptions]] = ContinuationOptions
+    assumption: ClassVar[str] = (
+        "documents are drawn independently from one distribution. Nothing is assumed about the "
+        "words inside a document. The word vectors, the noise distribution, and everything that "
+        "was fitted or chosen do not depend on the certified documents."
+    )
+    needs_texts: ClassVar[tuple[str, ...]] = (
+        *EncoderCertificate.needs_texts, "bias", "scale", "shift_norm",
+    )  # fmt: skip
+
+    losses: str
+    bias: float
+    scale: float
+    shift_norm: float
+
+    def recompute(self) -> dict[str, Any]:
+        name, anytime = self.options["bound"], self.options["anytime"]
+        return bound_on_mean(self.losses, name, self.delta_each, anytime=anytime)
+
+    def _check(self) -> None:
+        super()._check()
+        size = unpacked_losses(self.losses).size
+        if self.n != size:
+            self._refuse("n", f"{size}, the number of losses")
+
+    def made_again(self, encoder: Any, texts: Any) -> EncoderCertificate:
+        return measure(prepare(encoder, texts, self.original_options()))[0]
+
+    def sentence(self) -> str:
+        return (
+            f"Given the first {100 * self.options['share']:g} % of a new, similar document, its "
+            "vector tells words from the rest of that document apart from random words. With "
+            f"{self.confidence} confidence the average error is at most {percent(self.bound)} "
+            f"(guessing: {100 * self.trivial_value:g} %)."
+        )
+
+    def rows(self) -> list[tuple[str, str]]:
+        about = (
+            "documents with at least two known words; one loss per document, in which words of the "
+            f"document and random words count half each. {self.noise_in_words()}"
+        )
+        return [("Scope", about), *super().rows()]
+
+    def details(self) -> str:
+        name = self.options["bound"]
+        return f"; bound on the mean: {name}{', at any time' if self.options['anytime'] else ''}"
+
+
+def certify_encoder(
+    encoder: Any,
+    texts: Any,
+    *,
+    delta: float = 0.05,
+    n_candidates: int = 1,
+    share: float = 0.8,
+    holdout: float = 0.0,
+    anytime: bool = False,
+    overlap: str = "refuse",
+    random_state: int | None = None,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+    **options: Any,
+) -> ContinuationCertificate:
+    """Certify how well an encoder's vectors recognise the words that follow in new documents.
+
+    A classifier is certified by `pacsent.guarantees.certify`; the certificates of the paper are
+    functions of `pacsent.paper`. Warns (VacuousBoundWarning), with the reason, where the bound is
+    no better than guessing.
+
+    Parameters
+    ----------
+    encoder : encoder, or a list of them
+        Gives the documents' vectors: an estimator of this package, which need not be fitted, or any
+        encoder that `pacsent.encoders.as_encoder` takes, whose vectors a linear map takes into the
+        word table of the English model (`MappedEncoder`). Of a list, the one with the smallest
+        bound is certified; a union bound divides delta by their number.
+    texts : iterable of str or of token lists, or Encoded
+        The documents to certify. The word vectors must not have been trained on them.
+    delta : float, default=0.05
+        Probability that the guarantee fails.
+    n_candidates : int, default=1
+        How many methods, settings or seeds were tried, this one included, if the best is reported.
+    share : float, default=0.8
+        The first part of a document that makes its vector.
+    holdout : float, default=0
+        Share of the documents that nothing uses, to compare the bound with.
+    anytime : bool, default=False
+        Keep the order of the documents; the bound then holds after every document at once.
+    overlap : {"refuse", "drop"}, default="refuse"
+        What to do with documents that the word vectors were trained on.
+    random_state : int or None
+        Seed of the split and of the noise words. None draws one; it is recorded.
+    n_jobs : int or None
+        Threads. The result does not depend on it.
+    verbose : bool, default=False
+        Show progress on stderr.
+    **options
+        bound, n_noise, noise_power, bias, calibrate, split, refit: see `ContinuationOptions`.
+
+    Examples
+    --------
+    >>> from pacsent import make
+    >>> from pacsent.paper.simulation import SETTINGS, Language
+    >>> language = Language(SETTINGS["topics"])
+    >>> texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 10))
+    >>> certificate = certify_encoder(make("PB-L2", language.words), texts, random_state=0)
+    >>> certificate.bound < 0.5 and bool(certificate.verify())
+    True
+    """
+    chosen = ContinuationOptions.parse("certify", {
+        "delta": delta, "n_candidates": n_candidates, "share": share, "holdout": holdout,
+        "anytime": anytime, "overlap": overlap, "random_state": random_state, "n_jobs": n_jobs,
+        "verbose": verbose, **options,
+    })  # fmt: skip
+    return certified(encoder, texts, chosen, measure)[0]
+
+
+class Rule(NamedTuple):
+    """How a document's vector decides about a word: (scale * vector + shift).A_w + bias > 0."""
+
+    encoder: Any
+    A_hat: np.ndarray
+    p_noise: np.ndarray
+    scale: float
+    shift: np.ndarray
+    bias: float
+    share: float
+    n_noise: int
+
+    def losses(
+        self, documents: Encoded, rng: np.random.Generator, verbose: bool = False
+    ) -> np.ndarray:
+        """One loss in [0, 1] for each document of at least two words, (n_documents,).
+
+        half the share of the words that follow which the rule calls noise
+        + half the share of `n_noise` noise words which it calls the document's own
+        """
+        head, tail = cut(documents, self.share)
+        cumulated = np.cumsum(self.p_noise)
+        losses = np.empty(documents.n_sentences)
+        total = documents.n_sentences
+        with bar("certify", total=total, unit="documents", enabled=verbose) as shown:
+            for start in range(0, total, _DOCUMENTS):
+                rows = np.arange(start, min(start + _DOCUMENTS, total))
+                vectors = self.calibrated(vectors_of(self.encoder, head.take(rows)))
+                wrong = self._missed(vectors, tail.take(rows))
+                drawn = rng.random((rows.size, self.n_noise)) * cumulated[-1]
+                noise = np.minimum(np.searchsorted(cumulated, drawn, "right"), cumulated.size - 1)
+                tokens = calibration.encode_ids(noise.ravel(), np.full(rows.size, self.n_noise))
+                false = 1.0 - self._missed(vectors, tokens, at_zero=0.0)
+                losses[rows] = 0.5 * wrong + 0.5 * false
+                shown.advance(rows.size)
+        return losses
+
+    def calibrated(self, vectors: np.ndarray) -> np.ndarray:
+        return self.scale * vectors.astype(float) + self.shift
+
+    def _missed(self, vectors, tokens: Encoded, at_zero: float = 1.0) -> np.ndarray:
+        """Share of each document's tokens that the rule calls noise; a score of 0 counts so."""
+        scores = word_scores(vectors, tokens, self.A_hat) + self.bias
+        missed = np.where(scores == 0, at_zero, scores < 0)
+        n = np.diff(tokens.offsets)
+        return np.bincount(np.repeat(np.arange(n.size), n), missed, n.size) / n
+
+
+def cut(documents: Encoded, share: float) -> tuple[Encoded, Encoded]:
+    """The first part of each document in reading order, and the rest; both have a word.
+
+    >>> head, tail = cut(calibration.encode_ids(np.array([4, 2, 7, 1]), np.array([4])), share=0.5)
+    >>> head.ids, tail.ids
+    (array([4, 2], dtype=int32), array([7, 1], dtype=int32))
+    """
+    n = np.diff(documents.offsets)
+    n_head = np.clip(np.floor(share * n), 1, n - 1).astype(np.int64)
+    place = np.arange(documents.ids.size) - np.repeat(documents.offsets[:-1], n)
+    first = place < np.repeat(n_head, n)
+    return (
+        calibration.encode_ids(documents.ids[first], n_head),
+        calibration.encode_ids(documents.ids[~first], n - n_head),
+    )
+
+
+class Continuation(NamedTuple):
+    """What was measured: the losses in the order of the bound, the rule, and the documents."""
+
+    losses: np.ndarray
+    rule: Rule
+    rows: np.ndarray  # certified documents
+    aside: np.ndarray
+    rest: np.ndarray
+
+
+def measure(sample: Sample) -> tuple[ContinuationCertificate, Continuation]:
+    """The certificate about what follows in new documents, and the rule it is about."""
+    options, encoded = sample.options, sample.encoded
+    rows = np.flatnonzero(np.diff(encoded.offsets) >= 2)
+    check_sample(rows.size, encoded)
+    # a stream keeps its order, and its start is set aside
+    learns = options.calibrate or (options.refit and sample.encoder.learns_from_text)
+    split = options.split
+    if split is None:
+        split = _SPLITS[rows.size >= _MANY]
+    least = int(learns and split > 0)
+    aside, rest, certified_rows = divided(
+        sample, rows, split=split, shuffle=not options.anytime, least=least
+    )
+    rule = fixed_rule(sample, encoded.take(aside))
+    losses = rule.losses(encoded.take(certified_rows), sample.rng, options.verbose)
+    held_out: dict = {}
+    if rest.size:
+        fresh = rule.losses(encoded.take(rest), sample.rng)
+        held_out = {"held_out_risk": float(fresh.mean()), "n_held_out": int(rest.size)}
+    certificate = sample.filled(
+        ContinuationCertificate,
+        losses=packed_losses(losses),
+        empirical_risk=float(losses.mean()),  # recomputed from the losses that are kept
+        n=int(certified_rows.size),
+        bias=rule.bias,
+        scale=rule.scale,
+        shift_norm=float(np.linalg.norm(rule.shift)),
+        n_left_out=int(encoded.n_sentences - rows.size),
+        **held_out,
+    )
+    return certificate, Continuation(losses, rule, certified_rows, aside, rest)
+
+
+def fixed_rule(sample: Sample, aside: Encoded) -> Rule:
+    """The rule, from the documents that were set aside alone."""
+    options, bias = sample.options, sample.biases[0]
+    encoder = sample.fitted(aside)
+    scale, shift = 1.0, np.zeros(sample.A_hat.shape[1])
+    if options.calibrate and aside.n_sentences:
+        head, tail = cut(aside, options.share)
+        means = vectors_of(encoder, head)
+        scale, shift = calibration.calibrate(
+            means, tail, sample.A_hat, sample.p_noise, bias, sample.rng
+        )
+    return Rule(
+        encoder, sample.A_hat, sample.p_noise, scale, shift, bias, options.share, options.n_noise
+    )

@@ -1,0 +1,579 @@
+"""What the certificates of encoders share: options, the checked sample, and how to measure on it.
+
+`prepare` checks the arguments, encodes the texts, and leaves out what the encoder has seen and
+copies. Each kind then measures on the `Sample` that it returns.
+"""
+
+import base64
+import binascii
+import copy
+import math
+import secrets
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+
+from pacsent.encoders.external_encoders import as_encoder, name_of
+from pacsent.encoders.text_report import EmptySentenceWarning
+from pacsent.guarantees.certificate import Certificate, Verified
+from pacsent.guarantees.certificate_page import ChartBar
+from pacsent.guarantees.mapped_encoder import MappedEncoder
+from pacsent.guarantees.provenance import first_copies, provenance_of, refuse_overlap
+from pacsent.maths.checks import check_count, check_probability, is_count, is_number
+from pacsent.maths.means import MEAN_BOUNDS
+from pacsent.maths.rounding import rounded_up
+from pacsent.text.encoded import Encoded, LowCoverageWarning
+from pacsent.threads import n_threads
+from pacsent.words.vectors import WordVectors, as_word_vectors
+
+ROUNDING = 1e-12  # relative; sums in float64 are off by less
+_STEPS = 65_535  # a kept loss is a multiple of 1/65535, rounded up
+
+
+class VacuousBoundWarning(UserWarning):
+    """The bound is no better than guessing, so it guarantees nothing."""
+
+
+# ---- options ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertifyOptions:
+    """Options of every certificate of an encoder.
+
+    `delta`, `n_candidates`, `holdout`, `overlap`, `random_state`, `n_jobs` and `verbose` are
+    described in `pacsent.certify_encoder`.
+
+    Attributes
+    ----------
+    split : float, default=0.1
+        Share of the documents that fits and calibrates the rule.
+    refit : bool, default=True
+        Fit a clone of the encoder on that share. False uses the encoder as it was fitted, and
+        refuses one that was fitted on certified text.
+    calibrate : bool, default=True
+        Replace the vector m by scale * m + shift, fitted on that share.
+    bias : float or None
+        Added to every score. None: ln of the number of negatives the vectors were trained with, or
+        of 15.
+    noise_power : float, default=0.75
+        Noise words are drawn by their count in the source to this power.
+
+    Examples
+    --------
+    >>> CertifyOptions.parse("certify", {"delta": 0.1}).delta
+    0.1
+    """
+
+    as_fitted: ClassVar[bool] = True  # whether the encoder as it was fitted is what is certified
+    any_encoder: ClassVar[bool] = False  # whether encoders without word vectors can be certified
+
+    delta: float = 0.05
+    n_candidates: int = 1
+    random_state: int | None = None
+    holdout: float = 0.0
+    split: float = 0.1
+    refit: bool = True
+    calibrate: bool = True
+    overlap: str = "refuse"
+    bias: Any = None
+    noise_power: float = 0.75
+    n_jobs: int | None = None
+    verbose: bool = False
+
+    @classmethod
+    def parse(cls, function: str, given: dict[str, Any]) -> Self:
+        """The options that `function` was given by name, checked."""
+        names = {item.name for item in fields(cls)}
+        for name in given:
+            if name not in names:
+                raise TypeError(
+                    f"{function} must be given its own options: {', '.join(sorted(names))}. Got "
+                    f"{name!r} instead. The kinds of the paper are functions of pacsent.paper."
+                )
+        return cls(**given)
+
+    def __post_init__(self):
+        check_probability("delta", self.delta)
+        check_count("n_candidates", self.n_candidates)
+        self._must(self.random_state is None or is_count(self.random_state), "random_state",
+                   "an integer >= 0 or None, because a certificate records its seed")  # fmt: skip
+        self._must(self.overlap in ("refuse", "drop"), "overlap", "'refuse' or 'drop'")
+        for name in ("refit", "calibrate", "verbose"):
+            self._must(isinstance(getattr(self, name), bool | np.bool_), name, "True or False")
+        power = self.noise_power
+        self._must(is_number(power) and power >= 0, "noise_power", "a finite number >= 0")
+        finite_list("bias", 0.0 if self.bias is None else self.bias)
+        shares = 0.1 if self.split is None else self.split, self.holdout
+        if not all(is_number(x) and 0 <= x < 1 for x in shares) or sum(shares) >= 1:
+            raise ValueError(
+                f"split and holdout must be shares with a positive rest. Got {self.split!r} and "
+                f"{self.holdout!r} instead."
+            )
+
+    def _must(self, right, name, rule):
+        if not right:
+            raise ValueError(f"{name} must be {rule}. Got {getattr(self, name)!r} instead.")
+
+    def recorded(self) -> dict[str, Any]:
+        """What a certificate keeps of them: all but its own fields and what changes nothing."""
+        left_out = ("delta", "n_candidates", "random_state", "n_jobs", "verbose")
+        return {k: _plain(v) for k, v in asdict(self).items() if k not in left_out}
+
+
+def finite_list(name: str, value: Any, above: float = -math.inf) -> list[float]:
+    """One number or several, as a list of finite floats.
+
+    >>> finite_list("bias", 1.5)
+    [1.5]
+    """
+    try:
+        values = [float(v) for v in np.atleast_1d(np.asarray(value, dtype=float))]
+    except (TypeError, ValueError):
+        values = []
+    if not values or not all(math.isfinite(v) and v > above for v in values):
+        rule = "finite" if above == -math.inf else f"finite and > {above:g}"
+        raise ValueError(f"{name} must be {rule}. Got {value!r} instead.")
+    return values
+
+
+def _plain(value):
+    """A value as JSON can hold it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray | list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+# ---- the certificate ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderCertificate(Certificate):
+    """A guarantee about the vectors of an encoder; each kind adds its own parts.
+
+    The `empirical_risk` is measured on the sample and rounded up, `held_out_risk` on `n_held_out`
+    examples that nothing used, where there are any. Documents of fewer than two known words
+    (`n_left_out`) and documents that the word vectors were trained on (`n_overlapping`) are left
+    out. `options` are what the function that made it was given.
+    """
+
+    unit: ClassVar[str] = "documents"
+    options_class: ClassVar[type[CertifyOptions]] = CertifyOptions
+    needs_texts: ClassVar[tuple[str, ...]] = (
+        "held_out_risk", "n_held_out", "n_left_out", "n_overlapping", "n_duplicates",
+        "random_state", "options",
+    )  # fmt: skip
+
+    empirical_risk: float
+    encoder: str
+    options: dict
+    text_digest: str
+    vectors_digest: str
+    random_state: int
+    held_out_risk: float | None = None
+    n_held_out: int = 0
+    n_left_out: int = 0
+    n_overlapping: int = 0
+    provenance_note: str = ""
+    candidates: list = field(default_factory=list)  # of several: encoder and bound of each
+
+    @property
+    def trivial_value(self) -> float:
+        """The risk of guessing; a bound above it guarantees nothing."""
+        return 0.5
+
+    @property
+    def measured_risk(self) -> float:
+        """The empirical counterpart of the bound."""
+        return self.empirical_risk
+
+    @property
+    def is_vacuous(self) -> bool:
+        return not self.bound < self.trivial_value
+
+    @property
+    def gap(self) -> float | None:
+        """The bound minus the held-out risk."""
+        return None if self.held_out_risk is None else self.bound - self.held_out_risk
+
+    # ---- verification ------------------------------------------------------------------------
+
+    @abstractmethod
+    def made_again(self, encoder: Any, texts: Any) -> "EncoderCertificate":
+        """The same certificate, measured once more with the recorded seed and options."""
+
+    def verify(self, texts: Any = None, encoder: Any = None) -> Verified:
+        """Check the certificate; raise a ValueError that names what does not fit.
+
+        Alone: that all fields are possible and that the bound follows from the parts. With the
+        texts and the encoder: that the parts follow from them, by certifying once more.
+        """
+        if (texts is None) != (encoder is None):
+            raise ValueError("texts and encoder must be given together. Got one of them only.")
+        found = super().verify()
+        if texts is None:
+            return found
+        again = self.made_again(encoder, texts)
+        for name in ("text_digest", "vectors_digest", "encoder"):
+            if getattr(again, name) != getattr(self, name):
+                raise ValueError(
+                    f"{name} must be {getattr(self, name)!r}. Got {getattr(again, name)!r} "
+                    "instead: the certificate is about other texts, word vectors or another method."
+                )
+        for item in fields(self):
+            # other versions may word the note in another way; candidates follow from the losses
+            if item.name in ("pacsent_version", "provenance_note", "candidates"):
+                continue
+            if item.name == "losses":
+                _same_losses(self.losses, again.losses)  # type: ignore[attr-defined]
+            else:
+                self._must_equal(item.name, getattr(again, item.name), tolerance=1e-6)
+        return Verified(
+            "the parts follow from the texts and the model, and the bound from the parts"
+        )
+
+    def original_options(self) -> Any:
+        """What the function that made it was given."""
+        return self.options_class(
+            **self.options, delta=self.delta, random_state=self.random_state,
+            n_candidates=self.corrections.get("candidates", 1),
+        )  # fmt: skip
+
+    def _check(self) -> None:
+        if self.provenance not in ("checked", "unknown"):
+            self._refuse("provenance", "'checked' or 'unknown'")
+        if (self.held_out_risk is None) != (self.n_held_out == 0):
+            self._refuse("n_held_out", "0 exactly where nothing was held out")
+        if self.held_out_risk is not None and self.held_out_risk > 1 and not self.unbounded:
+            self._refuse("held_out_risk", "in [0, 1]")
+        try:
+            self.original_options()
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"options must be those of certify. {error}") from None
+
+    # ---- words -------------------------------------------------------------------------------
+
+    def rows(self) -> list[tuple[str, str]]:
+        rows = [("Measured on", self.measured())]
+        if self.held_out_risk is not None:
+            side = "below" if self.held_out_risk <= self.bound else "ABOVE"
+            rows.append(("Held out", f"on {self.n_held_out:,} further {self.unit} the risk is "
+                         f"{self.held_out_risk:.4f}, {side} the bound."))  # fmt: skip
+        if self.n_duplicates:
+            rows.append(("Duplicates", f"{self.n_duplicates:,} documents repeat the known words of "
+                         "an earlier one; copies count once."))  # fmt: skip
+        rows += [
+            ("Assumption", self.assumption),
+            ("Provenance", self.provenance_in_words()),
+            ("Corrections", self.corrected_for()),
+            ("Verification", f"certificate.verify(texts, encoder) repeats the measurement (seed "
+             f"{self.random_state})."),
+        ]  # fmt: skip
+        if self.is_vacuous:
+            rows.insert(0, ("No guarantee", f"the bound is no better than guessing: {self.why()}"))
+        return rows
+
+    def measured(self) -> str:
+        """What the risk was measured on."""
+        text = f"{self.n:,} {self.unit}; empirical risk {self.empirical_risk:.4f}{self.details()}."
+        if self.n_left_out:
+            text += f" {self.n_left_out:,} documents of fewer than two known words are left out."
+        if self.n_overlapping:
+            text += f" {self.n_overlapping:,} documents of the training text are left out."
+        return text
+
+    def details(self) -> str:
+        """Further numbers of the kind, after the empirical risk."""
+        return ""
+
+    def why(self) -> str:
+        """Which part makes the bound as large as it is."""
+        if self.measured_risk >= self.trivial_value:
+            return f"the empirical risk {self.measured_risk:.4g} alone is no better."
+        return f"n = {self.n:,} {self.unit} are too few for delta = {self.delta:g}. Certify more."
+
+    def provenance_in_words(self) -> str:
+        if self.provenance == "checked":
+            return f"checked. {self.provenance_note}"
+        return (
+            "UNKNOWN. The training text of these word vectors is not recorded; the guarantee holds "
+            f"only if it does not contain the certified texts. {self.provenance_note}".rstrip()
+        )
+
+    def noise_in_words(self) -> str:
+        """How random words are drawn."""
+        return (
+            "Random words are drawn with probability proportional to their count in the training "
+            f"text of the vectors, to the power {self.options['noise_power']:g}."
+        )
+
+    def bars(self) -> list[ChartBar]:
+        bars = [
+            ChartBar("guessing", self.trivial_value, "#999"),
+            ChartBar("certified", self.bound, "#1b6e9c"),
+        ]
+        if self.held_out_risk is not None:
+            bars.insert(1, ChartBar("held out", self.held_out_risk, "#2a9d63"))
+        return bars
+
+
+def packed_losses(losses: np.ndarray) -> str:
+    """Losses in [0, 1] rounded up to 16 bits, as text: what a certificate keeps of them.
+
+    >>> unpacked_losses(packed_losses(np.array([0.0, 0.5, 1.0]))).round(4)
+    array([0. , 0.5, 1. ])
+    """
+    losses = np.clip(losses, 0.0, 1.0)
+    steps = np.floor(losses * _STEPS)
+    steps += steps / _STEPS < losses  # by the very division that `unpacked_losses` does
+    return base64.b64encode(steps.astype("<u2").tobytes()).decode()
+
+
+def unpacked_losses(text: str) -> np.ndarray:
+    """The losses that `packed_losses` kept, (n,) float64."""
+    try:
+        raw = base64.b64decode(text, validate=True)
+        return np.frombuffer(raw, dtype="<u2").astype(float) / _STEPS
+    except (binascii.Error, ValueError):
+        raise ValueError(
+            "losses must be what certify recorded. Got damaged text instead. Certify again."
+        ) from None
+
+
+def _same_losses(stated: str, again: str) -> None:
+    one, two = unpacked_losses(stated), unpacked_losses(again)
+    # another processor may round a score in another way
+    if one.size != two.size or not np.abs(one - two).max(initial=0.0) <= 1e-3:
+        raise ValueError(
+            "losses must be those of the texts. Got others instead. This certificate was changed."
+        )
+
+
+def bound_on_mean(losses: str, name: str, delta: float, *, anytime: bool = False) -> dict[str, Any]:
+    """Mean of packed losses and the named bound on their expectation.
+
+    >>> bound_on_mean(packed_losses(np.zeros(100)), "chernoff", 0.05)["empirical_risk"]
+    0.0
+    """
+    kept = unpacked_losses(losses)
+    further = {"anytime": True} if anytime else {}
+    bound = MEAN_BOUNDS[name](kept, delta, **further)
+    return {"empirical_risk": float(kept.mean()), "bound": float(bound)}
+
+
+# ---- the sample ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The documents to certify, the encoder, and what every kind needs to measure."""
+
+    options: Any
+    encoder: Any
+    words: WordVectors
+    A_hat: np.ndarray
+    B_hat: np.ndarray
+    p_noise: np.ndarray
+    rng: np.random.Generator
+    biases: list[float]
+    n_jobs: int
+    rows: np.ndarray  # of the certified documents among the texts that were given
+    n_texts: int
+    encoded: Encoded  # the certified documents
+    record: dict[str, Any]  # fields that all kinds share
+    corrections: dict[str, int]
+
+    def corrected(self, **choices: int) -> "Sample":
+        """The same sample with further choices among several values."""
+        more = {name: n for name, n in choices.items() if n > 1}
+        return replace(self, corrections={**self.corrections, **more})
+
+    @property
+    def delta_each(self) -> float:
+        return self.options.delta / math.prod(self.corrections.values())
+
+    def fitted(self, encoded: Encoded) -> Any:
+        """A clone of the encoder, fitted on text that is not certified, or the encoder as it is."""
+        if not self.options.refit:
+            return self.encoder
+        with _quiet_about_parts():
+            return clone(self.encoder).fit(encoded)
+
+    def filled(self, kind: type[EncoderCertificate], **parts: Any) -> Any:
+        """A certificate with the totals that follow from its parts."""
+        given = {"corrections": self.corrections, "options": self.options.recorded()}
+        given |= {"bound": math.nan, "delta": float(self.options.delta), **self.record, **parts}
+        draft = kind(**given)
+        return replace(draft, **draft.recompute())
+
+
+@contextmanager
+def _quiet_about_parts() -> Iterator[None]:
+    """A part of a document may well be empty; every other warning is shown."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EmptySentenceWarning)
+        warnings.simplefilter("ignore", LowCoverageWarning)
+        yield
+
+
+def vectors_of(encoder: Any, encoded: Encoded) -> np.ndarray:
+    """Vectors of parts of documents."""
+    with _quiet_about_parts():
+        return np.asarray(encoder.transform(encoded), dtype=np.float32)
+
+
+def certified(encoder: Any, texts: Any, options: Any, measure: Callable) -> tuple[Any, Any]:
+    """What `measure` returns for one encoder, or for the best of several with a union bound."""
+    if not isinstance(encoder, list | tuple):
+        found, measured = measure(prepare(encoder, texts, options))
+        return _warned(found, stacklevel=4), measured
+    if not encoder:
+        raise ValueError("encoder must be an encoder or a list of them. Got an empty list.")
+    seed = secrets.randbits(62) if options.random_state is None else options.random_state
+    several = options.n_candidates * len(encoder)
+    options = replace(options, n_candidates=several, random_state=seed)
+    texts = texts if hasattr(texts, "__len__") else list(texts)
+    made = [measure(prepare(one, texts, options)) for one in encoder]
+    found, measured = min(made, key=lambda pair: pair[0].bound)
+    table = [{"encoder": c.encoder, "bound": c.bound} for c, _ in made]
+    return _warned(replace(found, candidates=table), stacklevel=4), measured
+
+
+def _warned(found: EncoderCertificate, stacklevel: int) -> EncoderCertificate:
+    if found.is_vacuous:
+        warnings.warn(
+            f"The bound is {rounded_up(found.bound)} and guarantees nothing: {found.why()}",
+            VacuousBoundWarning,
+            stacklevel=stacklevel,
+        )
+    return found
+
+
+def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
+    """Check the encoder, encode the texts, and leave out what it has seen and copies."""
+    encoder = _checked_encoder(encoder, options)
+    seed = secrets.randbits(62) if options.random_state is None else int(options.random_state)
+    words = encoder.word_vectors.check_finite()  # a noise word may be one that no text contains
+    encoded = words.vocabulary.encode(texts)
+    found = provenance_of(encoder, encoded, as_fitted=options.as_fitted and not options.refit)
+    if options.overlap == "refuse":
+        refuse_overlap(found)
+    rows = np.flatnonzero(~found.seen)
+    rows = rows[first_copies(encoded.take(rows))]
+    A_hat, B_hat = words.roles(swap=getattr(encoder, "swap_roles", False))
+    bias = math.log(n_negatives_of(words)) if options.bias is None else options.bias
+    return Sample(
+        options=replace(options, random_state=seed),
+        encoder=encoder,
+        words=words,
+        A_hat=A_hat,
+        B_hat=B_hat,
+        p_noise=words.vocabulary.noise_probabilities(options.noise_power),
+        rng=np.random.default_rng(seed),
+        # float32 numbers, so that the noise risk is that of the very same classifier
+        biases=[float(np.float32(value)) for value in finite_list("bias", bias)],
+        n_jobs=n_threads(options.n_jobs),
+        rows=rows,
+        n_texts=encoded.n_sentences,
+        encoded=encoded.take(rows),
+        record={
+            "encoder": _describe(encoder),
+            "text_digest": words.vocabulary.digest(encoded),
+            "vectors_digest": words.digest(),
+            "random_state": seed,
+            "provenance": found.status,
+            "provenance_note": found.note,
+            "n_overlapping": int(found.seen.sum()),
+            "n_duplicates": int(encoded.n_sentences - found.seen.sum() - rows.size),
+        },
+        corrections=({"candidates": int(options.n_candidates)} if options.n_candidates > 1 else {}),
+    )
+
+
+def n_negatives_of(words: WordVectors) -> int:
+    """The number of negatives that vectors were trained with, 15 where it is not known."""
+    return words.training.get("n_negatives") or 15
+
+
+def _checked_encoder(encoder, options) -> Any:
+    """The encoder, with a map into a word table where it is one of another program."""
+    if hasattr(encoder, "__sklearn_tags__") and is_classifier(encoder):
+        raise TypeError(
+            f"encoder must be a sentence encoder. Got the classifier {type(encoder).__name__} "
+            "instead. Call pacsent.guarantees.certify(classifier, texts, labels)."
+        )
+    taught = getattr(encoder, "kind", "") == "Student" and options.any_encoder
+    if taught or not hasattr(encoder, "word_vectors"):
+        if not options.any_encoder:
+            raise TypeError(
+                "encoder must be a sentence encoder with word vectors, or a list of some. Got "
+                f"{type(encoder).__name__} instead. Make one: make('PB-L2', words)."
+            )
+        encoder = MappedEncoder(as_encoder(encoder))
+    if isinstance(encoder, MappedEncoder):  # a copy: one that was fitted stays so
+        words = as_word_vectors(encoder.word_vectors)
+        encoder = copy.copy(encoder).set_params(word_vectors=words)
+    if not getattr(encoder, "in_table_space", True):
+        raise ValueError(
+            "The vectors must be in the coordinates of the word table to be certified. Got "
+            f"{type(encoder).__name__} instead, whose are not. Certify SIF, Average, PB-L2 or "
+            "another method of the paper."
+        )
+    if encoder.word_vectors.output_vectors is None:
+        raise ValueError(
+            "The word vectors must have an output table to be certified. Got input vectors only "
+            "instead. Train with pacsent train, or convert a model that kept both."
+        )
+    return encoder
+
+
+def _describe(encoder) -> str:
+    parameters = {
+        key: value
+        for key, value in encoder.get_params(deep=False).items()
+        if key not in ("word_vectors", "n_jobs", "batch_size", "on_empty", "verbose")
+    }
+    if "encoder" in parameters:
+        parameters["encoder"] = name_of(parameters["encoder"])
+    inside = ", ".join(f"{key}={value!r}" for key, value in sorted(parameters.items()))
+    return f"{type(encoder).__name__}({inside})"
+
+
+def check_sample(n: int, encoded: Encoded) -> None:
+    """Refuse texts that leave nothing to certify."""
+    if n == 0:
+        raise ValueError(
+            "texts must hold at least one document of two known words. Got "
+            f"{encoded.n_sentences:,} documents with {encoded.ids.size:,} known words instead."
+        )
+
+
+def divided(
+    sample: Sample,
+    rows: np.ndarray,
+    *,
+    split: float | None = None,
+    shuffle: bool = True,
+    least: int = 0,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(set aside, held out, certified) documents; at least `least` are set aside."""
+    options = sample.options
+    split = options.split if split is None else split
+    if shuffle:
+        rows = sample.rng.permutation(rows)
+    n_aside = max(least, int(split * rows.size))
+    n_rest = int(options.holdout * rows.size)
+    if n_aside + n_rest >= rows.size:
+        raise ValueError(
+            f"split and holdout must leave documents to certify. Got {split} and "
+            f"{options.holdout} of {rows.size} documents instead."
+        )
+    return rows[:n_aside], rows[n_aside : n_aside + n_rest], rows[n_aside + n_rest :]

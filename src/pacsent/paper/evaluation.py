@@ -1,0 +1,745 @@
+"""Scores: the paper's protocol for one row and one dataset, and what we add to it.
+
+Labels are used by the classifier only. `reproduction` runs the whole table.
+"""
+
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import pacsent
+from pacsent.encoders.external_encoders import AnyEncoder, as_encoder, name_of
+from pacsent.encoders.text_report import EmptySentenceWarning
+from pacsent.files import replacing
+from pacsent.maths import regressions
+from pacsent.maths.arrays import unit_rows
+from pacsent.paper import method_rows
+from pacsent.paper.method_rows import ROWS, Features, Row, Texts, features, from_estimator
+from pacsent.progress import bar
+from pacsent.storage import is_model_name
+from pacsent.text.labelled import Dataset
+
+SEEDS = (0, 1, 2)
+N_FOLDS = 5
+FEW_LABELS = (100, 300, 1000)
+N_DRAWS = 10
+PROTOCOL = 2  # goes up when results of an earlier run must not be mixed with new ones
+
+
+# ---- Cross-validation and the final classifier ---------------------------------------------------
+
+
+def folds_of(labels: np.ndarray, seed: int, n_folds: int = N_FOLDS) -> np.ndarray:
+    """The fold of every row: every class spread evenly, at random by `seed`.
+
+    >>> import numpy as np
+    >>> np.bincount(folds_of(np.array([0, 1] * 10), seed=0))
+    array([4, 4, 4, 4, 4])
+    """
+    rng = np.random.default_rng([seed, 5, n_folds])
+    folds = np.empty(len(labels), dtype=np.int64)
+    start = 0
+    for label in np.unique(labels):
+        rows = rng.permutation(np.flatnonzero(labels == label))
+        # each class goes on where the last one ended, so that folds differ by one row at most
+        folds[rows] = (start + np.arange(rows.size)) % n_folds
+        start += rows.size
+    return folds
+
+
+@dataclass(frozen=True)
+class Score:
+    """What one seed chose by cross-validation, and how the choice did on the test part."""
+
+    seed: int
+    accuracy: float
+    cv_accuracy: float
+    C: float
+    normalise: bool
+    lam: float | None
+
+
+def _grid_on(device, n_jobs):
+    """(grid_search, fit) on the processor, or on a GPU for features that are not sparse."""
+    from scipy import sparse
+
+    def placed(on_cpu, name_on_gpu):
+        def solve(X, *arguments, **settings):
+            if device in (None, "cpu") or sparse.issparse(X):
+                return on_cpu(X, *arguments, **settings, n_jobs=n_jobs)
+            from pacsent import gpu
+
+            return getattr(gpu, name_on_gpu)(X, *arguments, **settings, device=device)
+
+        return solve
+
+    return placed(regressions.grid_search, "fit_grid"), placed(regressions.fit, "fit_logistic")
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a row is scored: what is chosen from, over which seeds, and where it is computed."""
+
+    lams: tuple = (None,)
+    seeds: tuple[int, ...] = SEEDS
+    Cs: tuple[float, ...] = regressions.CS
+    n_jobs: int | None = None
+    device: str | None = None
+    quick: bool = False  # only recorded
+    classifiers: str | Path | None = None  # a folder to keep them in
+
+
+class _Labels(NamedTuple):
+    train: np.ndarray
+    test: np.ndarray
+    n_classes: int
+
+
+class _Searched(NamedTuple):
+    """What cross-validation found for every lam, and the features it was made on."""
+
+    table: dict  # (lam number, normalise) -> accuracies (n_seeds, n_Cs)
+    paths: dict  # (lam number, normalise) -> regressions.Path
+    kept: list  # Features of every lam
+    seconds: dict[str, float]
+
+    def best(self, at: int) -> tuple[int, bool, int]:
+        """(lam number, normalise, number of C) of the seed at a place.
+
+        Ties go to the first: small lam, no normalisation, strong penalty.
+        """
+        table = self.table
+        number, normalise = max(table, key=lambda key: (table[key][at].max(), -key[0], -key[1]))
+        return number, normalise, int(np.argmax(table[number, normalise][at]))
+
+
+def _searched(feature_sets, labels: _Labels, protocol: Protocol) -> _Searched:
+    """Every lam and C on the folds of every seed, on the features of the first seed."""
+    grid_search, _ = _grid_on(protocol.device, protocol.n_jobs)
+    folds = np.stack([folds_of(labels.train, seed) for seed in protocol.seeds])
+    settings = {"n_classes": labels.n_classes, "Cs": protocol.Cs}
+    table: dict = {}
+    paths: dict = {}
+    kept = []
+    seconds = {"fit": 0.0, "encode": 0.0, "search": 0.0, "final": 0.0}
+    for number in range(len(protocol.lams)):
+        made = feature_sets(number, protocol.seeds[0])
+        kept.append(made)
+        seconds["fit"] += made.fit_seconds
+        seconds["encode"] += made.encode_seconds
+        started = time.perf_counter()
+        for normalise in (True,) if made.normalised else (False, True):
+            X = unit_rows(made.train) if normalise and not made.normalised else made.train
+            before = paths.get((number - 1, normalise))
+            found = grid_search(X, labels.train, folds, **settings, start=before)
+            table[number, normalise] = found.accuracy.mean(axis=1)
+            paths[number, normalise] = found.path
+            if before is not None:  # its preconditioners are large and no longer needed
+                paths[number - 1, normalise] = regressions.Path(before.Cs, before.weights)
+        seconds["search"] += time.perf_counter() - started
+    return _Searched(table, paths, kept, seconds)
+
+
+def _score_group(feature_sets, labels: _Labels, protocol: Protocol, *, keep=None, random=False):
+    """Scores of all seeds that share a split, the lam curve, and what was searched.
+
+    feature_sets(number, seed) -> Features of lams[number]. The search is made on those of the first
+    seed. Where they are `random`, every other seed's classifier is fitted and scored on its own.
+    """
+    _, fit = _grid_on(protocol.device, protocol.n_jobs)
+    searched = _searched(feature_sets, labels, protocol)
+    seconds = searched.seconds
+    scores, fitted = [], {}
+    for at, seed in enumerate(protocol.seeds):
+        number, normalise, best = searched.best(at)
+        remade = random and seed != protocol.seeds[0]
+        choice = number, normalise, best, seed if remade else None
+        if choice not in fitted:
+            made = feature_sets(number, seed) if remade else searched.kept[number]
+            seconds["fit"] += made.fit_seconds * remade
+            seconds["encode"] += made.encode_seconds * remade
+            started = time.perf_counter()
+            change = unit_rows if normalise and not made.normalised else lambda X: X
+            coef, intercept = fit(
+                change(made.train),
+                labels.train,
+                protocol.Cs[best],
+                n_classes=labels.n_classes,
+                start=searched.paths[number, normalise],
+            )
+            guess = regressions.predict(change(made.test), coef, intercept)
+            fitted[choice] = float(np.mean(guess == labels.test)), coef, intercept
+            seconds["final"] += time.perf_counter() - started
+        accuracy, coef, intercept = fitted[choice]
+        cv_accuracy = float(searched.table[number, normalise][at, best])
+        C, lam = float(protocol.Cs[best]), protocol.lams[number]
+        scores.append(Score(seed, accuracy, cv_accuracy, C, bool(normalise), lam))
+        if keep is not None:
+            keep(scores[-1], coef, intercept)
+    return scores, _lam_curve(searched.table, protocol.lams), searched
+
+
+def _lam_curve(table, lams) -> dict:
+    """lam -> the best accuracy over C and normalisation, (n_seeds,)."""
+    return {
+        lam: np.max([table[key].max(axis=1) for key in table if key[0] == number], axis=0)
+        for number, lam in enumerate(lams)
+    }
+
+
+# ---- Results -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Result:
+    """The score of one row on one dataset, with all it takes to make it again."""
+
+    row: str
+    label: str
+    dataset: str
+    accuracy: float
+    sd: float
+    scores: list[dict]
+    paper: float | None
+    lam_curve: list[dict]
+    seconds: dict[str, float]
+    details: dict
+    provenance: dict
+    kind: str = "classification"
+
+    def __str__(self) -> str:
+        return f"{self.label} on {self.dataset}: {score_text(asdict(self))}"
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1, allow_nan=False, default=float) + "\n"
+
+
+def score_text(result: dict, digits: int = 4) -> str:
+    """Accuracy and, where several seeds say so, its standard deviation.
+
+    >>> score_text({'accuracy': 0.81234, 'sd': 0.01, 'scores': [1, 2]}, 3)
+    '0.812 ± 0.010'
+    """
+    shown = f"{result['accuracy']:.{digits}f}"
+    several = len(result.get("scores", ())) > 1
+    return f"{shown} ± {result['sd']:.{digits}f}" if several else shown
+
+
+def _provenance(dataset: Dataset, words, protocol: Protocol) -> dict:
+    return {
+        "protocol": PROTOCOL,
+        "pacsent": pacsent.__version__,
+        "dataset_digest": dataset.digest,
+        "words_digest": words.digest() if words is not None else None,
+        "seeds": list(protocol.seeds),
+        "Cs": list(protocol.Cs),
+        "n_folds": N_FOLDS,
+        "quick": protocol.quick,
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def paper_score(row: Row, dataset: str) -> float | None:
+    """The number that the paper prints for a row and a dataset; None where it prints none."""
+    known = method_rows.PAPER_DATASETS
+    return row.paper[known.index(dataset)] if row.paper and dataset in known else None
+
+
+class Prepared:
+    """A dataset tokenised once, whatever the split."""
+
+    def __init__(
+        self, dataset: Dataset, words: Any, *, n_jobs: int | None = None, device: str | None = None
+    ):
+        self.dataset, self.words = dataset, words
+        self.settings: dict[str, Any] = {"n_jobs": n_jobs, "device": device}
+        self.n_classes = len(dataset.classes)
+        self._parts: dict = {}
+        self._kept: dict = {}
+        self.encoded = self.test_encoded = None
+        if words is not None:
+            self.encoded = words.vocabulary.encode(dataset.train_texts)
+            if dataset.has_fixed_split:
+                self.test_encoded = words.vocabulary.encode(dataset.test_texts)
+
+    def part(self, seed: int) -> tuple[Texts, np.ndarray, np.ndarray]:
+        """(Texts, y_train, y_test) of one seed; the same object where the split is fixed."""
+        key = None if self.dataset.has_fixed_split else seed
+        if key not in self._parts:
+            split, parts = self.dataset, (self.encoded, self.test_encoded)
+            if key is not None:
+                split = self.dataset.split(seed)
+                if self.encoded is not None:
+                    parts = tuple(map(self.encoded.take, self.dataset.split_rows(seed)))
+            source = Texts(self.words, split.train_texts, split.test_texts, *parts, **self.settings)
+            self._parts[key] = source, split.train_labels, split.test_labels
+        return self._parts[key]
+
+    def features(
+        self, row: Row, source: Texts, lam: float | None = None, seed: int = 0
+    ) -> Features:
+        """As `features`; those that few labels will want again are kept."""
+        key = row.name, lam, seed
+        if key in self._kept:
+            return self._kept[key]
+        made = features(row, source, lam, seed)
+        if row.few_labels and lam in (None, 1.0) and seed == 0:
+            self._kept = {key: made}
+        return made
+
+
+def _evaluate_row(row: Row, prepared: Prepared, protocol: Protocol, keep, extract):
+    """Scores of all seeds; seeds that share a split are solved together."""
+    fixed = prepared.dataset.has_fixed_split
+    lams, seeds = protocol.lams, protocol.seeds
+    groups = [tuple(seeds)] if fixed else [(seed,) for seed in seeds]
+    scores, curves = [], []
+    seconds = {"fit": 0.0, "encode": 0.0, "search": 0.0, "final": 0.0}
+    details: dict = {}
+    for group in groups:
+        source, y_train, y_test = prepared.part(group[0])
+
+        def feature_sets(number, seed, source=source):
+            return extract(row, source, lams[number], seed)
+
+        found, curve, searched = _score_group(
+            feature_sets,
+            _Labels(y_train, y_test, prepared.n_classes),
+            replace(protocol, seeds=group, device=source.device),
+            keep=keep,
+            random=row.random,
+        )
+        scores += found
+        curves.append(curve)
+        for key, value in searched.seconds.items():
+            seconds[key] += value
+        if not details:
+            details = _details(searched.kept, scores[0], lams, source)
+    lam_curve = []
+    for lam in lams:
+        values = np.concatenate([curve[lam] for curve in curves])
+        lam_curve.append({"lam": lam, "cv_accuracy": float(values.mean())})
+    return scores, lam_curve if len(lams) > 1 else [], seconds, details
+
+
+def _details(kept, score, lams, source) -> dict:
+    """How much of the text is known, and how the variance goes with the length."""
+    details: dict = {}
+    if source.train is not None:
+        details["coverage"] = round(source.test.coverage, 5)
+        details["mean_tokens"] = round(float(np.diff(source.test.offsets).mean()), 2)
+    made = kept[lams.index(score.lam)]
+    details["n_features"] = int(made.train.shape[1])
+    posterior = getattr(made.vectorizer, "posterior", None)
+    if posterior is not None and source.test is not None:
+        some = np.arange(min(1000, source.test.n_sentences))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EmptySentenceWarning)
+            variances = posterior(source.test.take(some))[1]
+        details["variance_by_length"] = _by_length(np.diff(source.test.offsets)[some], variances)
+    return details
+
+
+def _by_length(lengths, variances, n_bins=12) -> list[dict]:
+    """Median variance in bins of equal numbers of sentences."""
+    good = np.isfinite(variances) & (lengths > 0)
+    if good.sum() < n_bins:
+        return []
+    order = np.argsort(lengths[good], kind="stable")
+    bins = np.array_split(order, n_bins)
+    return [
+        {"n_tokens": float(np.median(lengths[good][rows])),
+         "variance": float(np.median(variances[good][rows]))}
+        for rows in bins
+    ]  # fmt: skip
+
+
+def evaluate(
+    method: Any,
+    dataset: Dataset,
+    words: Any = None,
+    *,
+    lams: Sequence[float] | None = None,
+    seeds: Sequence[int] = SEEDS,
+    Cs: Sequence[float] = regressions.CS,
+    n_jobs: int | None = None,
+    device: str | None = None,
+    save_classifiers: str | Path | None = None,
+    verbose: bool = False,
+) -> Result:
+    """Score sentence vectors by the paper's protocol: test accuracy, mean and sd over seeds.
+
+    lam, C and L2 normalisation are chosen by five-fold cross-validation on the training part. The
+    vectorizer is fitted on the training texts, all of them, without labels.
+
+    Parameters
+    ----------
+    method : str, transformer or encoder
+        A row of the table (`ROWS`), a method of the paper (`METHODS`), any scikit-learn transformer
+        from texts to vectors, or any encoder that `pacsent.encoders.as_encoder` takes, also by URL.
+    dataset : Dataset
+        From `pacsent.paper.datasets.load`, `read_labelled` or `generate(...).dataset()`.
+    words : WordVectors or None
+        The word vectors; not needed where `method` is a transformer or "tf-idf".
+    lams, Cs : sequence of float
+        Values to choose from, ascending; `lams` None takes the paper's for methods that have one.
+    seeds : sequence of int, default=(0, 1, 2)
+        Each seed draws other folds, another split where the dataset has none, and other random
+        numbers for methods that use them.
+    n_jobs : int or None
+        Threads; None and -1 take every core, -2 all but one.
+    device : str or None
+        Passed to methods that can run on a GPU.
+    save_classifiers : path or None
+        A folder for the classifiers, one .npz for each seed of plain arrays.
+    verbose : bool, default=False
+        Show progress on stderr.
+
+    Examples
+    --------
+    >>> from pacsent.paper import datasets
+    >>> dataset = datasets.generate(200, n_tokens=20, random_state=0).dataset()
+    >>> found = evaluate("tf-idf", dataset, seeds=(0,), Cs=(1.0, 10.0))
+    >>> found.accuracy > 1 / len(dataset.classes)
+    True
+    """
+    if not isinstance(dataset, Dataset):
+        raise TypeError(
+            f"dataset must be a Dataset. Got {type(dataset).__name__} instead. Read one with "
+            "read_labelled(path), or build Dataset(name, texts, labels, ...)."
+        )
+    if not (hasattr(method, "transform") or (isinstance(method, str) and is_model_name(method))):
+        method = as_encoder(method)
+    row, extract = _row_of(method)
+    seeds = tuple(seeds)
+    if not seeds:
+        raise ValueError("seeds must hold at least one seed. Got none instead. Pass (0,).")
+    if words is None and isinstance(method, str) and row.method != "tf-idf":
+        raise ValueError(
+            f"words must be given for the method {method!r}. Got None instead. Pass WordVectors, "
+            "or a transformer instead of a name."
+        )
+    chosen = tuple(lams) if lams is not None else row.lams
+    chosen = chosen or (None,)
+    prepared = Prepared(dataset, words, n_jobs=n_jobs, device=device)
+    # vectors and a search for every lam of every split; where they are random, again for a seed
+    n_splits = 1 if dataset.has_fixed_split else len(seeds)
+    n_steps = n_splits * len(chosen) + (len(seeds) - n_splits) * row.random
+    with bar(f"evaluate {row.label}", total=n_steps, unit="settings", enabled=verbose) as shown:
+
+        def shown_features(row, source, lam, seed):
+            shown.update(shown.completed, "" if lam is None else f"lam {lam:g}, seed {seed}")
+            made = extract(row, source, lam, seed)
+            shown.advance()
+            return made
+
+        protocol = Protocol(chosen, seeds, tuple(Cs), n_jobs, device, classifiers=save_classifiers)
+        return run_row(row, prepared, protocol, shown_features)
+
+
+def _row_of(method):
+    if not isinstance(method, str):
+        label = name_of(method) if isinstance(method, AnyEncoder) else type(method).__name__
+
+        def extract(row, source, lam, seed):
+            from sklearn.base import clone
+
+            vectorizer = clone(method)
+            if lam is not None:
+                vectorizer.set_params(lam=lam)
+            return from_estimator(vectorizer, source.train_texts, source.test_texts)
+
+        return Row(label, label, label), extract
+    if method in ROWS:
+        return ROWS[method], features
+    from pacsent.encoders.methods import METHODS
+
+    if method not in METHODS:
+        raise ValueError(
+            f"method must be a row ({', '.join(ROWS)}) or one of METHODS. Got {method!r} instead."
+        )
+    return Row(method, method, method), features
+
+
+def run_row(
+    row: Row, prepared: Prepared, protocol: Protocol, extract: Callable | None = None
+) -> Result:
+    """Score one row on one dataset.
+
+    extract(row, source, lam, seed) -> Features; those of the row where it is left out.
+    """
+    dataset, folder = prepared.dataset, protocol.classifiers
+    made_of = _provenance(dataset, prepared.words, protocol)
+    digests = {key: made_of[key] for key in ("words_digest", "dataset_digest")}
+
+    def place(seed):
+        return Path(folder) / row.name / f"{dataset.name}-seed{seed}.npz"
+
+    def keep(score, coef, intercept):
+        choice = {**asdict(score), **digests}
+        save_classifier(place(score.seed), coef, intercept, dataset.classes, choice)
+
+    if folder is not None:
+        for seed in protocol.seeds:
+            _check_classifier(place(seed), digests)
+
+    scores, lam_curve, seconds, details = _evaluate_row(
+        row, prepared, protocol, keep if folder is not None else None, extract or prepared.features
+    )
+    plain = {k: ("inf" if v == float("inf") else v) for k, v in row.params.items()}
+    return Result(
+        row.name, row.label, dataset.name,
+        **mean_and_sd([score.accuracy for score in scores]),
+        scores=[asdict(score) for score in scores],
+        paper=paper_score(row, dataset.name),
+        lam_curve=lam_curve,
+        seconds={key: round(value, 3) for key, value in seconds.items()},
+        details={**details, "params": plain},
+        provenance=made_of,
+    )  # fmt: skip
+
+
+# ---- Classifiers to take away --------------------------------------------------------------------
+
+
+def save_classifier(
+    path: str | os.PathLike,
+    coef: np.ndarray,
+    intercept: np.ndarray,
+    classes: Sequence,
+    choice: dict,
+) -> None:
+    """Write a classifier as plain arrays: class k has the decision X @ coef[k] + intercept[k]."""
+    with replacing(path, parents=True) as file:
+        named: dict[str, Any] = {
+            "classes": np.array(classes, dtype=str),
+            "choice": np.array(json.dumps(choice)),
+        }
+        np.savez(file, coef=coef, intercept=intercept, **named)
+
+
+def _check_classifier(path: Path, digests: dict) -> None:
+    """Refuse to replace a classifier of other word vectors or other data."""
+    if not path.is_file():
+        return
+    with np.load(path, allow_pickle=False) as arrays:
+        made = json.loads(str(arrays["choice"]))
+    other = [key for key, digest in digests.items() if made.get(key) != digest]
+    if other:
+        what = "word vectors" if other[0] == "words_digest" else "data"
+        raise ValueError(
+            f"{path} must be of the same {what}, to be replaced. Got one of "
+            f"{str(made.get(other[0]))[:12]} there, and {str(digests[other[0]])[:12]} now, "
+            "instead. Choose another folder for the classifiers, or delete the old one."
+        )
+
+
+# ---- Few labels, sentence pairs, a map -----------------------------------------------------------
+
+
+def draw_labelled(labels: np.ndarray, n_labels: int, seed: int) -> np.ndarray:
+    """Rows of a draw of n_labels examples, every class in proportion and at least five times.
+
+    >>> import numpy as np
+    >>> len(draw_labelled(np.array([0, 1] * 50), n_labels=20, seed=0))
+    20
+    """
+    rng = np.random.default_rng([seed, n_labels, 7])
+    classes, counts = np.unique(labels, return_counts=True)
+    share = np.maximum(N_FOLDS, np.floor(n_labels * counts / counts.sum())).astype(int)
+    share = np.minimum(share, counts)
+    chosen = [
+        rng.permutation(np.flatnonzero(labels == label))[:n] for label, n in zip(classes, share)
+    ]
+    rows = np.concatenate(chosen)
+    rest = np.setdiff1d(np.arange(len(labels)), rows)
+    missing = max(0, n_labels - rows.size)
+    return np.sort(np.concatenate([rows, rng.permutation(rest)[:missing]]))
+
+
+def row_space(X: Any) -> tuple[Any, Callable]:
+    """X in coordinates of the space its rows span, and the function that takes other rows there.
+
+    Fewer than n_features where X has fewer rows; lengths and angles stay, so a classifier with an
+    L2 penalty stays the same.
+    """
+    n, n_features = X.shape
+    if n >= n_features:
+        return X, lambda other: other
+    X = X.astype(np.float64)
+    gram = X @ X.T
+    values, vectors = np.linalg.eigh(gram.toarray() if hasattr(gram, "toarray") else gram)
+    kept = values > 1e-12 * values[-1]  # what is smaller is rounding
+    scale = np.sqrt(values[kept])
+    basis = (X.T @ (vectors[:, kept] / scale)).astype(np.float32)  # (n_features, n_kept)
+    inside = (vectors[:, kept] * scale).astype(np.float32)
+    return inside, lambda other: np.asarray(other @ basis)
+
+
+def few_labels(
+    row: Row,
+    prepared: "Prepared",
+    *,
+    sizes: Sequence[int] = FEW_LABELS,
+    n_draws: int = N_DRAWS,
+    n_jobs: int | None = None,
+) -> dict:
+    """Test accuracy of a classifier that sees only some labels, mean and sd over draws.
+
+    The vectors are learned from all training texts; lam is 1: a handful of labels cannot choose
+    it. C and normalisation are chosen by cross-validation on the labelled examples.
+    """
+    source, y_train, y_test = prepared.part(0)
+    grid_search, fit = _grid_on(source.device, n_jobs)
+    made = prepared.features(row, source, 1.0 if row.lams else None, 0)
+    lengths = (True,) if made.normalised else (False, True)
+    changes = {n: unit_rows if n and not made.normalised else lambda X: X for n in lengths}
+    train = {n: change(made.train) for n, change in changes.items()}
+    test = {n: change(made.test) for n, change in changes.items()}
+    Cs = regressions.CS[::2]
+    curve = []
+    for size in sizes:
+        if size > len(y_train):
+            continue
+        accuracies = []
+        for draw in range(n_draws):
+            rows = draw_labelled(y_train, size, draw)
+            y = y_train[rows]
+            folds = folds_of(y, draw)
+            best: tuple = (-1.0,)
+            for normalise in lengths:
+                X, project = row_space(train[normalise][rows])
+                found = grid_search(X, y, folds, n_classes=prepared.n_classes, Cs=Cs, tol=1e-8)
+                mean = found.accuracy[0].mean(axis=0)
+                at = int(np.argmax(mean))
+                if mean[at] > best[0]:
+                    best = mean[at], normalise, Cs[at], found.path, X, project
+            _, normalise, C, path, X, project = best
+            coef, intercept = fit(X, y, C, n_classes=prepared.n_classes, start=path, tol=1e-9)
+            guess = regressions.predict(project(test[normalise]), coef, intercept)
+            accuracies.append(float(np.mean(guess == y_test)))
+        curve.append({"n_labels": size, **mean_and_sd(accuracies), "draws": accuracies})
+    return {**_named("few-labels", row), "curve": curve}
+
+
+def mean_and_sd(accuracies: Sequence[float]) -> dict[str, Any]:
+    """Accuracy and its standard deviation, 0 where there is one value only."""
+    sd = float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else 0.0
+    return {"accuracy": float(np.mean(accuracies)), "sd": sd}
+
+
+def _named(kind: str, row: Row) -> dict:
+    return {"kind": kind, "row": row.name, "label": row.label}
+
+
+def similarity(
+    row: Row, pairs: Any, words: Any, *, n_jobs: int | None = None, device: str | None = None
+) -> dict:
+    """Spearman and Pearson correlation with human scores, lam chosen on the training part."""
+    from scipy.stats import pearsonr, spearmanr
+
+    from pacsent.maths import gaussians
+
+    encode = words.vocabulary.encode
+    parts = {p: (encode(pairs.first[p]), encode(pairs.second[p])) for p in pairs.scores}
+    texts = pairs.first["train"] + pairs.second["train"]
+    found = []
+    for lam in row.lams or (None,):
+        source = Texts(
+            words, texts, pairs.first["test"] + pairs.second["test"], n_jobs=n_jobs, device=device
+        )
+        source.train, source.test = encode(texts), encode(source.test_texts)
+        made = features(row, source, lam, 0)
+        n_train, n_test = len(pairs.scores["train"]), len(pairs.scores["test"])
+        halves = {
+            "train": (made.train[:n_train], made.train[n_train:]),
+            "test": (made.test[:n_test], made.test[n_test:]),
+        }
+        entry: dict = {"lam": lam}
+        for part, (one, other) in halves.items():
+            if hasattr(one, "multiply"):
+                cosine = np.asarray(one.multiply(other).sum(axis=1)).ravel()
+            else:
+                cosine = np.einsum("ij,ij->i", unit_rows(one), unit_rows(other))
+            scores = pairs.scores[part]
+            entry[part] = {
+                "spearman": float(spearmanr(cosine, scores)[0]),
+                "pearson": float(pearsonr(cosine, scores)[0]),
+            }
+        found.append((entry, made))
+    best, made = max(found, key=lambda pair: pair[0]["train"]["spearman"])
+    others = {}
+    if hasattr(made.vectorizer, "posterior"):
+        first, second = (made.vectorizer.posterior(part) for part in parts["test"])
+        known = np.isfinite(first[1]) & np.isfinite(second[1])
+        Q, R = ((m[known], v[known]) for m, v in (first, second))
+        signs = {"log_likelihood_kernel": 1, "kl_divergence": -1, "wasserstein_distance": -1}
+        for name, sign in signs.items():
+            with np.errstate(all="ignore"):
+                values = sign * getattr(gaussians, name)(Q, R)
+            if np.isfinite(values).all():  # a variance of 0 or infinity makes no kernel
+                others[name] = float(spearmanr(values, pairs.scores["test"][known])[0])
+    return {
+        **_named("similarity", row),
+        "dataset": pairs.name,
+        "lam": best["lam"],
+        **best["test"],
+        "posterior_similarities": others,
+        "lam_curve": [entry for entry, _ in found] if len(found) > 1 else [],
+    }
+
+
+def document_map(row: Row, prepared: "Prepared", *, n_documents: int = 800, seed: int = 0) -> dict:
+    """A 2-D map of test documents by class: t-SNE of their vectors after PCA."""
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+
+    source, _, y_test = prepared.part(seed)
+    made = features(row, source, 1.0 if row.lams else None, seed)
+    n = min(n_documents, len(y_test))
+    rows = np.sort(np.random.default_rng([seed, 11]).permutation(len(y_test))[:n])
+    X = unit_rows(made.test[rows])
+    reduced = PCA(min(30, *X.shape), random_state=seed).fit_transform(X)
+    placed = TSNE(2, perplexity=min(30, (n - 1) / 4), random_state=seed, init="pca", n_jobs=1)
+    places = placed.fit_transform(reduced)
+    return {
+        **_named("map", row),
+        "classes": list(prepared.dataset.classes),
+        "x": [round(float(v), 2) for v in places[:, 0]],
+        "y": [round(float(v), 2) for v in places[:, 1]],
+        "labels": [int(v) for v in y_test[rows]],
+        "texts": [" ".join(str(source.test_texts[i]).split())[:140] for i in rows],
+    }
+
+
+def certificate(row: Row, prepared: "Prepared") -> dict:
+    """Continuation certificate of the training texts, a tenth of them held out to check it."""
+    from pacsent.encoders.methods import make
+    from pacsent.guarantees import certify_encoder
+
+    source, _, _ = prepared.part(0)
+    started = time.perf_counter()
+    vectorizer = make(row.method, prepared.words, on_empty="ignore", n_jobs=source.n_jobs)
+    found = certify_encoder(vectorizer, source.train, holdout=0.1, n_jobs=source.n_jobs)
+    return {
+        **_named("certificate", row),
+        "certificate_kind": found.kind,
+        "bound": found.options["bound"],
+        "risk_bound": float(found.bound),
+        "held_out_risk": float(found.held_out_risk),
+        "empirical_risk": float(found.empirical_risk),
+        "n": int(found.n),
+        "n_documents": int(found.n),
+        "delta": float(found.delta),
+        "assumption": found.assumption,
+        "checked": found.provenance,
+        "seed": found.random_state,
+        "seconds": round(time.perf_counter() - started, 2),
+    }

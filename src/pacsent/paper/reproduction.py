@@ -1,0 +1,382 @@
+"""The whole table and more, one JSON file for each result; goes on where it stopped."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pacsent
+from pacsent import progress
+from pacsent.files import replacing
+from pacsent.maths import regressions
+from pacsent.maths.rounding import rounded_up
+from pacsent.paper import datasets, evaluation
+from pacsent.paper.evaluation import N_FOLDS, PROTOCOL, SEEDS, Prepared, Protocol
+from pacsent.paper.method_rows import PAPER_DATASETS, ROWS, Row
+from pacsent.threads import n_cores
+
+# about how long things take on two cores, in seconds, for the time left: per lam of a quick row, of
+# one that is solved, of one that is trained
+_COST = {
+    "20news": (20.0, 25.0, 50.0),
+    "imdb": (6.0, 30.0, 86.0),
+    "subj": (5.0, 33.0, 27.0),
+    "mr": (5.0, 33.0, 27.0),
+    "trec": (3.0, 10.0, 10.0),
+    "stsb": (0.5, 10.0, 5.0),
+}
+_TIMES_AS_LONG = {"PB-neg-token": 4.0, "PB-01": 5.0, "concat": 3.0, "tf-idf": 15.0}  # as other rows
+_COST_OF_KIND = {"few-labels": 5.0, "certificate": 4.0, "map": 1.0}  # times that of a quick row
+_MAPPED = "PB-L2"
+_CERTIFIED = ("PB-L2", "PB-neg")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One result file to be made."""
+
+    kind: str  # classification, few-labels, similarity, map, certificate
+    row: str
+    dataset: str
+
+    @property
+    def file(self) -> str:
+        folder = "" if self.kind in ("classification", "similarity") else f"{self.kind}/"
+        return f"{folder}{self.row}/{self.dataset}.json"
+
+    @property
+    def cost(self) -> float:
+        quick, slow, trained = _COST[self.dataset]
+        if self.kind in _COST_OF_KIND:
+            return quick * _COST_OF_KIND[self.kind]
+        row = ROWS[self.row]
+        each = trained if row.random else slow if _is_slow(row) else quick
+        return each * max(1, len(row.lams)) * _TIMES_AS_LONG.get(self.row, 1.0)
+
+
+def _is_slow(row: Row) -> bool:
+    return "neg" in row.method or row.method in ("PV-DBOW", "PB-01")
+
+
+def tasks(only: Iterable[str] | None = None) -> list[Cell]:
+    """All results of a full run, in order; `only` keeps the named rows, datasets or kinds."""
+    quick_rows = [name for name, row in ROWS.items() if not _is_slow(row)]
+    slow_rows = [name for name, row in ROWS.items() if _is_slow(row)]
+    every = []
+    for names in (quick_rows, slow_rows):  # what is soon there first
+        for dataset in PAPER_DATASETS[::-1]:
+            for name in names:
+                every.append(Cell("classification", name, dataset))
+                if ROWS[name].few_labels:
+                    every.append(Cell("few-labels", name, dataset))
+                if name in _CERTIFIED:
+                    every.append(Cell("certificate", name, dataset))
+                if name == _MAPPED:
+                    every.append(Cell("map", name, dataset))
+        # slow rows of our own: only beside the paper's
+        some = [name for name in names if ROWS[name].in_paper or not _is_slow(ROWS[name])]
+        for dataset in ("mr", "trec"):
+            every += [Cell("classification", name, dataset) for name in some]
+        every += [Cell("similarity", name, "stsb") for name in some]
+    wanted = [name.strip() for name in only or () if name.strip()]
+    choices = {
+        "row": set(ROWS),
+        "dataset": {task.dataset for task in every},
+        "kind": {task.kind for task in every} | {"paper"},
+    }
+    for name in wanted:
+        if not any(name in group for group in choices.values()):
+            listed = ", ".join([*ROWS, *sorted(choices["dataset"]), *sorted(choices["kind"])])
+            raise ValueError(
+                f"only must name rows, datasets or kinds. Got {name!r} instead. Choose "
+                f"from {listed}."
+            )
+    for key, group in choices.items():
+        kept = {name for name in wanted if name in group}
+        if key == "kind" and "paper" in kept:
+            every = [t for t in every if t.kind == "classification" and ROWS[t.row].in_paper
+                     and t.dataset in PAPER_DATASETS]  # fmt: skip
+            kept -= {"paper"}
+        if kept:
+            every = [task for task in every if getattr(task, key) in kept]
+    return every
+
+
+def reproduce(
+    data: str | Path,
+    words: Any,
+    out: str | os.PathLike,
+    *,
+    only: Iterable[str] | None = None,
+    seeds: Sequence[int] = SEEDS,
+    quick: bool = False,
+    save_classifiers: bool = False,
+    device: str | None = None,
+    n_jobs: int | None = None,
+    verify: bool = True,
+    time_limit: float | None = None,
+    report: Callable[[str], None] | None = None,
+) -> dict:
+    """Run the paper's table and more; one JSON file for each result under `out/results`.
+
+    Results that are already there, made with the same data, words and settings, are kept: a run
+    that was interrupted goes on where it stopped. A folder that holds results of other word vectors
+    or other data is refused, so that no table mixes them.
+
+    `only` names rows, datasets or kinds ("classification", "few-labels", "similarity", "map",
+    "certificate"; "paper" for the rows of the paper's table). `quick` takes one seed, three values
+    of C, two of lam: to see that everything works. After `time_limit` seconds no further result is
+    begun; run again to go on. `report` is called with one line for each result, and for each row
+    that was left out and why; a progress bar is shown as well.
+    """
+    folder = Path(out)
+    used = tuple(seeds)[:1] if quick else tuple(seeds)
+    protocol = Protocol(
+        seeds=used,
+        Cs=(1.0, 10.0, 100.0) if quick else regressions.CS,
+        n_jobs=n_jobs,
+        device=device,
+        quick=quick,
+        classifiers=folder / "classifiers" if save_classifiers else None,
+    )
+    run = _Run(folder, words, protocol, tasks(only), verify)
+    run.say = report or run.say
+    try:
+        total, shown = sum(task.cost for task in run.left), report is not None
+        with progress.bar("reproduce", total=total, unit="", enabled=shown) as bar:
+            for number, task in enumerate(run.left, 1):
+                if time_limit is not None and run.seconds() > time_limit:
+                    run.say(f"time is up before {task.row} on {task.dataset}: run again to go on")
+                    break
+                place = f"result {number} of {len(run.left)}: {task.row} on {task.dataset}"
+                bar.update(bar.completed, note=place)
+                run.do(task, data)
+                bar.advance(task.cost)
+    finally:  # also where it is interrupted
+        summary = run.summary()
+        if run.n_done:
+            write_json(folder / "run.json", summary)
+    return summary
+
+
+class _Run:
+    """Results still to be made, what they are made with, and how far the run is."""
+
+    def __init__(self, out: Path, words, protocol: Protocol, listed: list[Cell], verify: bool):
+        self.out, self.words, self.protocol, self.verify = out, words, protocol, verify
+        self.results = out / "results"
+        digest = words.digest()
+        _check_same(self.results, "words_digest", digest)
+        self.keys = {
+            task: {
+                "protocol": PROTOCOL,
+                "dataset_digest": datasets.DATASETS[task.dataset].digest if verify else None,
+                "words_digest": digest,
+                "seeds": list(protocol.seeds),
+                "Cs": list(protocol.Cs),
+                "quick": protocol.quick,
+            }
+            for task in listed
+        }
+        if verify:
+            for task in listed:
+                known = datasets.DATASETS[task.dataset].digest
+                _check_same(self.results, "dataset_digest", known, task.dataset)
+        self.left = [t for t in listed if not _is_done(self.results / t.file, self.keys[t])]
+        self.n_listed, self.n_kept, self.n_done = len(listed), len(listed) - len(self.left), 0
+        self.skipped: dict[str, str] = {}
+        self.started = time.perf_counter()
+        self.say: Callable[[str], object] = lambda line: None
+        self._loaded: dict[str, Any] = {}
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self.started
+
+    def prepared(self, task: Cell, data: str | Path) -> Any:
+        """The task's dataset, tokenised; None where it is not there. One is kept at a time."""
+        if task.dataset not in self._loaded:
+            self._loaded.clear()
+            try:
+                found: Any = datasets.load(task.dataset, data, verify=self.verify)
+            except FileNotFoundError as error:
+                self.leave_out(task.dataset, error)
+                found = None
+            if found is not None and task.kind != "similarity":
+                p = self.protocol
+                found = Prepared(found, self.words, n_jobs=p.n_jobs, device=p.device)
+            self._loaded[task.dataset] = found
+        return self._loaded[task.dataset]
+
+    def leave_out(self, name: str, error: Exception) -> None:
+        self.skipped[name] = str(error)
+        self.say(f"left out {name}: {error}")
+
+    def do(self, task: Cell, data: str | Path) -> None:
+        """Make one result and write it."""
+        prepared = self.prepared(task, data)
+        if prepared is None:
+            return
+        made_of = getattr(prepared, "dataset", prepared).digest
+        _check_same(self.results, "dataset_digest", made_of, task.dataset)
+        began = time.perf_counter()
+        try:
+            content = _run_task(task, prepared, self.words, self.protocol)
+        except ImportError as error:
+            self.leave_out(task.row, error)
+            return
+        content["provenance"] = {
+            **self.keys[task],
+            "dataset_digest": made_of,
+            "pacsent": pacsent.__version__,
+            "n_folds": N_FOLDS,
+            "device": self.protocol.device or "cpu",
+            "date": time.strftime("%Y-%m-%d"),
+            "wall_seconds": round(time.perf_counter() - began, 2),
+        }
+        write_json(self.results / task.file, content)
+        self.n_done += 1
+        self.say(_one_line(content))
+
+    def summary(self) -> dict:
+        return {
+            "seconds": round(self.seconds(), 1),
+            "peak_memory_bytes": _peak_memory(),
+            "n_done": self.n_done,
+            "n_kept": self.n_kept,
+            "n_missing": self.n_listed - self.n_done - self.n_kept,
+            "skipped": self.skipped,
+            "n_cores": n_cores(),
+        }
+
+
+def _run_task(task: Cell, prepared, words, protocol: Protocol) -> dict:
+    row = ROWS[task.row]
+    lams = row.lams or (None,)
+    if protocol.quick and len(lams) > 1:
+        lams = (0.5, 4.0)
+    if task.kind == "similarity":
+        return evaluation.similarity(
+            row, prepared, words, n_jobs=protocol.n_jobs, device=protocol.device
+        )
+    if task.kind == "few-labels":
+        sizes: dict[str, Any] = {"sizes": (100,), "n_draws": 2} if protocol.quick else {}
+        found = evaluation.few_labels(row, prepared, n_jobs=protocol.n_jobs, **sizes)
+        return {"dataset": task.dataset, **found}
+    if task.kind == "certificate":
+        return {"dataset": task.dataset, **evaluation.certificate(row, prepared)}
+    if task.kind == "map":
+        return {"dataset": task.dataset, **evaluation.document_map(row, prepared)}
+    return asdict(evaluation.run_row(row, prepared, replace(protocol, lams=lams)))
+
+
+def _check_same(folder: Path, key: str, digest: str, dataset: str | None = None) -> None:
+    """Refuse a folder with results that were made of something else."""
+    for result in read_results(folder):
+        made = result.get("provenance", {}).get(key)
+        if made in (None, digest) or (dataset is not None and result.get("dataset") != dataset):
+            continue
+        what = "word vectors" if dataset is None else f"data of {dataset}"
+        raise ValueError(
+            f"{folder} must hold results of one set of {what}. Got {result['label']} made of "
+            f"{made[:12]} there, and {digest[:12]} now, instead. Choose another folder, or delete "
+            "the old results."
+        )
+
+
+def _is_done(path: Path, key: dict) -> bool:
+    try:
+        made = json.loads(path.read_text())["provenance"]
+    except (OSError, ValueError, KeyError):
+        return False
+    return all(made.get(name) == value for name, value in key.items() if value is not None)
+
+
+def write_json(path: str | os.PathLike, content: dict) -> None:
+    """Beside its place first, so that an interrupted run leaves whole files only."""
+    text = json.dumps(content, indent=1, allow_nan=False, default=float) + "\n"
+    with replacing(path, parents=True) as file:
+        file.write(text.encode())
+
+
+def last_run(out: str | os.PathLike) -> dict | None:
+    """What the last run that made any result took; None where there was none."""
+    try:
+        return json.loads((Path(out) / "run.json").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+_NAMES = ("kind", "row", "label", "dataset")  # every result has them
+_NUMBERS = {  # of each kind; None is allowed where a number may be missing
+    "classification": {"accuracy": False, "sd": False, "paper": True},
+    "similarity": {"spearman": False},
+    "certificate": {"risk_bound": False},
+}
+
+
+def _read_result(path: Path) -> dict:
+    """One JSON object; a result among them has its names and numbers, or one line says so."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise _no_result(path, "one JSON object")
+    if not {"kind", "row"} <= set(content):
+        return content
+    for name in _NAMES:
+        if not isinstance(content.get(name), str):
+            raise _no_result(path, f"a string called {name}")
+    for name, may_miss in _NUMBERS.get(content["kind"], {}).items():
+        value = content.get(name, "missing")
+        if type(value) not in (int, float) and not (may_miss and value is None):
+            raise _no_result(path, f"a number called {name}")
+    if content["kind"] == "classification" and not isinstance(content.get("scores"), list):
+        raise _no_result(path, "a list called scores")
+    return content
+
+
+def _no_result(path: Path, what: str) -> ValueError:
+    return ValueError(
+        f"{path} must hold {what}. Got something else instead: the file is damaged. Delete it; "
+        "pacsent reproduce makes it again."
+    )
+
+
+def read_results(folder: str | os.PathLike) -> list[dict]:
+    """Every result under `folder`, in the order of the table."""
+    order = {name: number for number, name in enumerate(ROWS)}
+    found = []
+    for path in sorted(Path(folder).rglob("*.json")):
+        content = _read_result(path)
+        if "kind" in content and "row" in content:
+            found.append(content)
+    return sorted(found, key=lambda r: (r["kind"], order.get(r["row"], 99), r.get("dataset", "")))
+
+
+def _one_line(content: dict) -> str:
+    where = f"{content['label']} on {content['dataset']}"
+    if content["kind"] == "classification":
+        seconds = sum(content["seconds"].values())
+        return f"{where}: {evaluation.score_text(content)} ({seconds:.0f} s)"
+    if content["kind"] == "similarity":
+        return f"{where}: Spearman {content['spearman']:.4f}"
+    if content["kind"] == "few-labels":
+        found = ", ".join(f"{p['n_labels']}: {p['accuracy']:.4f}" for p in content["curve"])
+        return f"{where}, few labels: {found}"
+    if content["kind"] == "certificate":
+        held_out = content["held_out_risk"]
+        bound = rounded_up(content["risk_bound"], 4)
+        return f"{where}: certificate {bound}, held out {held_out:.4f}"
+    return f"{where}: map"
+
+
+def _peak_memory() -> int:
+    try:
+        import resource
+    except ImportError:  # not a Unix
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
