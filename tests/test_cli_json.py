@@ -90,7 +90,6 @@ RUNS = {
     "classify watch": "classify watch classifier t.txt --random-state 0 --quiet",
     "map": "map model t.txt -o map.html --quiet",
     "check": "check model",
-    "doctor": "doctor --quick",
     "evaluate": "evaluate Average words l.tsv --seeds 1 --quiet",
 }
 # these end when they are told to, take minutes, or leave the machine: they have tests of their own
@@ -220,7 +219,6 @@ WIDE = {
     "words": "words words wab wac -n 3",
     "bound": RUNS["bound"],
     "simulate": RUNS["simulate"],
-    "doctor": RUNS["doctor"],
     "help": "",
     "help of embed": "embed --help",
     "help of train": "train --help",

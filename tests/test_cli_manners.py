@@ -132,7 +132,7 @@ def test_mistakes_are_one_line_in_the_words_of_the_shell(
 
 def test_every_command_that_can_take_long_has_quiet():
     # one sum; lines as they come; one query; a table written once, or sent; one text; and a server
-    short = {"bound", "check", "search", "export", "push", "classify explain", "serve", "doctor"}
+    short = {"bound", "check", "search", "export", "push", "classify explain", "serve"}
     inner = cli.commands["classify"].commands
     commands = {**cli.commands, **{f"classify {name}": inner[name] for name in inner}}
     del commands["classify"]  # a family of its own
@@ -313,7 +313,7 @@ def test_every_command_that_takes_texts_reads_tables():
     inner = cli.commands["classify"].commands
     commands = {*cli.commands, *(f"classify {name}" for name in inner)} - {"classify"}
     without = {"clean", "words", "convert", "search", "export", "push", "bound", "simulate",
-               "classify explain", "serve", "reproduce", "demo", "check", "doctor"}  # fmt: skip
+               "classify explain", "serve", "reproduce", "demo", "check"}  # fmt: skip
     assert commands - without == {name for name, _ in taking_texts()}
 
 

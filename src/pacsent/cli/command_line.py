@@ -25,7 +25,6 @@ FAMILIES = {
     "serve_commands": ("Server and maps", "pacsent serve english --port 8000"),
     "bench_commands": ("Benchmarks", "pacsent demo -o demo"),
     "model_commands": ("Models", "pacsent check english"),
-    "doctor_command": ("This machine", "pacsent doctor"),
 }
 # the first sentence of each command's help, so that `pacsent --help` imports none of their files
 SUMMARIES = {
@@ -70,7 +69,6 @@ SUMMARIES = {
         "demo": "Show everything on passages of thirty books.",
     },
     "model_commands": {"check": "Check the checksums of a saved MODEL."},
-    "doctor_command": {"doctor": "Report what this machine has and what is slow on it."},
 }
 _ALSO = {"classify": "label_command"}  # which holds two of its commands
 
