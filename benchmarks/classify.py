@@ -51,9 +51,9 @@ from harness import RESULTS, finish, machine, parser_for
 from pacsent import TextClassifier, make, save
 from pacsent import load as open_model
 from pacsent.classify import fitting
-from pacsent.classify.ngrams import fingerprints
 from pacsent.maths import gaussian_process
 from pacsent.paper import datasets
+from pacsent.text.ngrams import fingerprints
 from pacsent.words import formats
 
 CS = (0.3, 3.0, 30.0, 300.0)

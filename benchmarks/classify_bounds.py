@@ -26,9 +26,9 @@ from gibbs_linear import Normal, bound, minimise_bound, recursive_bound
 from harness import RESULTS, finish, parser_for
 from pacsent import CertifiedClassifier, TextClassifier, make
 from pacsent import load as open_model
-from pacsent.classify.ngrams import NGrams
 from pacsent.maths.binomial import upper_limit
 from pacsent.maths.gaussian_process import laplace
+from pacsent.text.ngrams import NGrams
 
 DELTA = 0.05
 DRAWS = {50: 3, 100: 3, 300: 3, 1000: 3, 0: 1}

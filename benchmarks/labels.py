@@ -154,8 +154,8 @@ def wrong_draw(job):
     from sklearn.model_selection import cross_val_predict
     from sklearn.pipeline import make_pipeline
 
-    from pacsent.classify.near_duplicates import text_units
     from pacsent.classify.suspicion import left_out_log_proba
+    from pacsent.text.near_duplicates import text_units
 
     name, seed, data = job
     texts, right, _, _ = drawn(name, data, seed, _FLIPPED)

@@ -50,8 +50,8 @@ from own_language import lines_of
 from pacsent import TextClassifier
 from pacsent.classify import fitting
 from pacsent.classify.fitting import CharacterShare
-from pacsent.classify.near_duplicates import text_units
-from pacsent.classify.ngrams import unknown_shares
+from pacsent.text.near_duplicates import text_units
+from pacsent.text.ngrams import unknown_shares
 
 ENGLISH = ("subj", "mr", "trec", "20news", "imdb")
 LONG = ("20news", "imdb")

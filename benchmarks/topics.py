@@ -17,9 +17,9 @@ import numpy as np
 from choose_fusion import subject_and_body
 from harness import finish, parser_for
 from pacsent import make
-from pacsent.classify.ngrams import NGrams, word_hashes
 from pacsent.paper import datasets
 from pacsent.search import clusters
+from pacsent.text.ngrams import NGrams, word_hashes
 
 N_TEXTS, N_GROUPS, N_WORDS = 6000, 20, 10
 

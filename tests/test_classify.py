@@ -19,9 +19,9 @@ from sklearn.pipeline import make_pipeline
 import pacsent
 from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make
 from pacsent.classify import classifier_state, fitting
-from pacsent.classify.ngrams import NGrams
 from pacsent.guarantees import certified_classifier
 from pacsent.guarantees.stream_watcher import monitors_of
+from pacsent.text.ngrams import NGrams
 
 GOOD = ["good", "great", "fine", "lovely", "superb", "brilliant", "moving", "warm"]
 BAD = ["bad", "poor", "dull", "awful", "weak", "boring", "cold", "flat"]

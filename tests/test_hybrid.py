@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from pacsent import Index, load, make, save
-from pacsent.classify.ngrams import word_hashes
 from pacsent.paper.books import passages as books
 from pacsent.search import clusters, lexical, passages, rerank
 from pacsent.search.chunking import sentences
+from pacsent.text.ngrams import word_hashes
 from test_index import made, many, words  # noqa: F401 - fixtures
 
 TEXTS = [

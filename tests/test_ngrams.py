@@ -6,7 +6,7 @@ import pytest
 
 from pacsent._kernels import compiling, small_ngrams
 from pacsent._kernels import ngram_kernels as kernels
-from pacsent.classify.ngrams import (
+from pacsent.text.ngrams import (
     NGrams,
     as_bytes,
     byte_kinds,

@@ -9,7 +9,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 from pacsent.classify import fitting
-from pacsent.classify.ngrams import NGrams
 from pacsent.guarantees.abstaining import Plan, accepted, plan, widest_passed
 from pacsent.guarantees.calibration_set import Calibration
 from pacsent.guarantees.class_thresholds import class_thresholds, for_precision, for_recall
@@ -17,6 +16,7 @@ from pacsent.guarantees.comparison import Comparison
 from pacsent.guarantees.cross_sets import CrossLabelSets
 from pacsent.guarantees.exchangeability import permutation_test
 from pacsent.maths import binomial, temperature
+from pacsent.text.ngrams import NGrams
 
 DELTA = 0.1
 

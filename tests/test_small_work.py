@@ -11,7 +11,7 @@ from pacsent import progress
 from pacsent._kernels import compiling, small_work
 from pacsent._kernels import ngram_kernels as kernels
 from pacsent._kernels.patience import Patience
-from pacsent.classify import near_duplicates, ngrams
+from pacsent.text import near_duplicates, ngrams
 from pacsent.words import Vocabulary
 
 WORDS = ["film", "good", "a", "bad", "don't", "naïve", "it's", "0", "one", "supercalifragilistic"]
@@ -171,7 +171,7 @@ def test_a_kernel_that_was_compiled_before_is_loaded(tmp_path):
     """The first process runs plainly; after one that compiles, the code is kept."""
     code = (
         "from pacsent._kernels import compiling, ngram_kernels as k\n"
-        "from pacsent.classify.ngrams import fingerprints\n"
+        "from pacsent.text.ngrams import fingerprints\n"
         "print(compiling._is_kept(k.fingerprints.compiled))\n"
         "fingerprints(['a b'])\n"
         "print(len(k.fingerprints.compiled.signatures))\n"

@@ -8,11 +8,11 @@ import pytest
 from scipy.sparse.csgraph import connected_components
 
 from pacsent import CertifiedClassifier, TextClassifier
-from pacsent.classify.near_duplicates import NEAR, text_units
-from pacsent.classify.ngrams import NGrams
 from pacsent.guarantees import ErrorCertificate, certify_predictions
 from pacsent.guarantees.splitting import FEWEST_GROUPS, holdout_share, one_of_each, split, units_of
 from pacsent.maths.binomial import upper_limit
+from pacsent.text.near_duplicates import NEAR, text_units
+from pacsent.text.ngrams import NGrams
 
 WORDS = [f"w{i}" for i in range(400)]
 

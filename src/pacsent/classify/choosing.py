@@ -7,9 +7,9 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.decomposition import TruncatedSVD
 
-from pacsent.classify.near_duplicates import text_units
-from pacsent.classify.ngrams import NGrams
 from pacsent.maths.checks import check_count
+from pacsent.text.near_duplicates import text_units
+from pacsent.text.ngrams import NGrams
 from pacsent.text.texts import as_texts
 
 _POOL = 5_000  # texts that clusters are made of, at most

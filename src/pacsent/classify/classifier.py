@@ -15,11 +15,11 @@ from pacsent.classify import classifier_state, fitting, inputs, multilabel
 from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.explanation import Explanation, explain, features_page
 from pacsent.classify.linear_text import LinearText, fewest_texts
-from pacsent.classify.near_duplicates import text_units
-from pacsent.classify.ngrams import NGrams, unknown_shares, word_keys
 from pacsent.maths.checks import check_count
 from pacsent.maths.temperature import log_probabilities
 from pacsent.parameter_checks import StrOptions, fit_context
+from pacsent.text.near_duplicates import text_units
+from pacsent.text.ngrams import NGrams, unknown_shares, word_keys
 from pacsent.text.texts import as_texts
 from pacsent.threads import n_threads
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from pacsent.classify.fitting import CharacterShare, OutOfFold
 from pacsent.classify.inputs import as_classes, as_labels, as_ngram_sizes
-from pacsent.classify.near_duplicates import SKETCH
-from pacsent.classify.ngrams import NGrams
 from pacsent.storage import checked_tensor
+from pacsent.text.near_duplicates import SKETCH
+from pacsent.text.ngrams import NGrams
 
 TARGETS = ("classes", "sets", "indicator")
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pacsent.classify.inputs import position
-from pacsent.classify.ngrams import NGrams, continues, names, word_hashes
 from pacsent.encoders import SentenceVectorizer
+from pacsent.text.ngrams import NGrams, continues, names, word_hashes
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -9,10 +9,10 @@ import numpy as np
 
 from pacsent.classify import inputs
 from pacsent.classify.diagnostics import html_page, html_table
-from pacsent.classify.near_duplicates import text_units
-from pacsent.classify.ngrams import fingerprints
 from pacsent.classify.suspicion import SuspiciousLabel, suspicious_labels
 from pacsent.text.html import escaped
+from pacsent.text.near_duplicates import text_units
+from pacsent.text.ngrams import fingerprints
 from pacsent.text.texts import as_texts
 
 _SHOWN = 500  # rows of each list on the page

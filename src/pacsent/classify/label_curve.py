@@ -11,12 +11,12 @@ from sklearn.base import clone
 
 from pacsent.classify import inputs
 from pacsent.classify.classifier import TextClassifier
-from pacsent.classify.near_duplicates import text_units
 from pacsent.maths.binomial import upper_limit
 from pacsent.maths.checks import check_count, check_probability
 from pacsent.maths.rounding import percent
 from pacsent.text.drawing import Panel, sheet
 from pacsent.text.html import escaped
+from pacsent.text.near_duplicates import text_units
 from pacsent.text.texts import as_texts
 
 _FOLDS = 5

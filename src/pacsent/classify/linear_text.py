@@ -15,8 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from pacsent.classify import fitting, inputs
 from pacsent.classify.explanation import feature_weights
-from pacsent.classify.near_duplicates import sketches
-from pacsent.classify.ngrams import (
+from pacsent.encoders import SentenceVectorizer, make
+from pacsent.encoders.external_encoders import ConcatenatedEncoder, as_encoder, is_stored
+from pacsent.parameter_checks import Interval, StrOptions
+from pacsent.storage import State, Tensors, is_model_name, load
+from pacsent.text.near_duplicates import sketches
+from pacsent.text.ngrams import (
     NGrams,
     fingerprints,
     names,
@@ -24,10 +28,6 @@ from pacsent.classify.ngrams import (
     word_hashes,
     word_keys,
 )
-from pacsent.encoders import SentenceVectorizer, make
-from pacsent.encoders.external_encoders import ConcatenatedEncoder, as_encoder, is_stored
-from pacsent.parameter_checks import Interval, StrOptions
-from pacsent.storage import State, Tensors, is_model_name, load
 from pacsent.text.texts import as_sentences, as_texts
 from pacsent.threads import in_order, n_threads
 from pacsent.words.vectors import WordVectors

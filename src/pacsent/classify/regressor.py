@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from pacsent.classify import classifier_state, fitting, inputs
 from pacsent.classify.linear_text import LinearText
-from pacsent.classify.near_duplicates import text_units
 from pacsent.maths.checks import check_count
 from pacsent.parameter_checks import fit_context
+from pacsent.text.near_duplicates import text_units
 from pacsent.text.texts import as_texts
 from pacsent.threads import n_threads
 

@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from pacsent.classify import inputs
 from pacsent.classify.classifier import TextClassifier
-from pacsent.classify.near_duplicates import text_units
+from pacsent.text.near_duplicates import text_units
 from pacsent.text.texts import as_texts
 
 _FOLDS = 5

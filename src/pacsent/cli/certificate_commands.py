@@ -134,9 +134,7 @@ def _certified(kind, encoder, texts, options):
 @n_jobs_option
 @device_option
 @output_options
-def certify(
-    model, texts, output, kind, method, overwrite, as_json, no_calibrate, quiet, **options
-):
+def certify(model, texts, output, kind, method, overwrite, as_json, no_calibrate, quiet, **options):
     """Certify how well vectors recognise words that follow.
 
     TEXTS is a file with one document per line, a table, or - for stdin. The word vectors of MODEL

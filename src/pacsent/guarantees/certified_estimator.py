@@ -13,10 +13,10 @@ from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from pacsent.classify.near_duplicates import sketches
 from pacsent.guarantees.any_estimator import name_of
 from pacsent.guarantees.samples import is_texts, row_fingerprints, taken
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
+from pacsent.text.near_duplicates import sketches
 
 
 @dataclass(eq=False, repr=False)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.classify.near_duplicates import near_known
-from pacsent.classify.ngrams import fingerprints
+from pacsent.text.near_duplicates import near_known
+from pacsent.text.ngrams import fingerprints
 from pacsent.text.texts import as_sentences, as_texts
 
 

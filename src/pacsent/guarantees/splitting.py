@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pacsent.classify.near_duplicates import NEAR, text_units
 from pacsent.guarantees.samples import is_texts, n_samples, row_fingerprints, text_column
 from pacsent.maths.checks import is_count, is_number
+from pacsent.text.near_duplicates import NEAR, text_units
 
 FEWEST_GROUPS = 8  # held out: with fewer, no bound on the mean over groups is below one half
 # The share with the smallest certified error: (units up to which, share), by

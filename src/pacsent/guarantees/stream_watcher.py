@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pacsent.classify.inputs import positions
-from pacsent.classify.ngrams import word_hashes
 from pacsent.guarantees.calibration_set import calibration_of
 from pacsent.maths.checks import check_probability
+from pacsent.text.ngrams import word_hashes
 from pacsent.text.texts import as_texts
 
 MONITORS = ("length in words", "share of unknown words", "distance of vectors")

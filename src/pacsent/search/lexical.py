@@ -18,8 +18,8 @@ from scipy import sparse
 
 from pacsent._kernels.ngram_kernels import hash_tokens
 from pacsent._kernels.search_kernels import add_postings
-from pacsent.classify.ngrams import NGrams, as_bytes, byte_kinds, word_hashes
 from pacsent.maths.arrays import frozen
+from pacsent.text.ngrams import NGrams, as_bytes, byte_kinds, word_hashes
 from pacsent.threads import n_cores
 
 K1, B = 1.5, 0.75

@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pacsent.classify.ngrams import NGrams
-from pacsent.classify.ngrams import names as spelled
 from pacsent.encoders.external_encoders import as_encoder
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.checks import check_count
 from pacsent.search.lexical import Background
 from pacsent.storage import load
+from pacsent.text.ngrams import NGrams
+from pacsent.text.ngrams import names as spelled
 from pacsent.text.texts import as_texts
 from pacsent.threads import n_cores
 

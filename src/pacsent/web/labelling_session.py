@@ -27,7 +27,6 @@ from sklearn.base import clone
 from pacsent import files
 from pacsent.classify import TextClassifier, next_to_label
 from pacsent.classify.label_curve import MOST, LearningCurve, parts_of
-from pacsent.classify.near_duplicates import text_units
 from pacsent.guarantees.anytime_certificate import (
     N_MODELS,
     AnytimeCertificate,
@@ -37,6 +36,7 @@ from pacsent.guarantees.anytime_certificate import (
 from pacsent.guarantees.evidence import digests
 from pacsent.maths.checks import check_probability
 from pacsent.storage import save
+from pacsent.text.near_duplicates import text_units
 from pacsent.text.texts import as_texts
 from pacsent.web.annotators import agreement
 from pacsent.web.label_journal import Journal

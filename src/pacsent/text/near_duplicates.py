@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from pacsent._kernels.near_kernels import join_near
-from pacsent.classify.ngrams import NGrams, fingerprints
+from pacsent.text.ngrams import NGrams, fingerprints
 
 NEAR = 0.5  # cosine of tf-idf from which on texts are near-duplicates
 _REST = 0.4  # length of a text's frequent features, which are compared last
