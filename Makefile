@@ -64,7 +64,7 @@ test-rest: $(ALL) ## all that `make test` leaves out but the GPU tests; the kern
 
 test-all: test test-rest ## everything but the GPU tests and the benchmarks
 
-test-extras: $(EXTRAS) ## what needs Ray, Spark, Daft, gensim, a browser, ...; skips only GPU and data
+test-extras: $(EXTRAS) ## what needs Ray, gensim, a browser, ...; skips only GPU and data
 	scripts/install-browser
 	CI=1 PACSENT_MAY_SKIP='a GPU,real data' $(PYTEST) -m 'extra and not gpu' --durations 20
 
@@ -87,7 +87,7 @@ hostile: $(DEV) ## more than a thousand wrong calls, commands, folders and signa
 
 bench: $(DEV)  ## every benchmark with its baselines (installs the baselines; takes a while)
 	$(PIP) -e '.[bench,serve]'
-	for job in tokenise formats cold growth several_gpus train encode solve before_after grid certify search simulate_search topics choose_fusion serve simulate subj_splits paper_options table_time english choose_sif choose_holdout encoders teach export classify classify_bounds classify_alarms audit labels languages procedures targets mteb_own multilingual own_language scale corpora distributed train_gpu solve_gpu reproduce_gpu; do \
+	for job in tokenise formats cold growth train encode solve before_after grid certify search simulate_search topics choose_fusion serve simulate subj_splits paper_options table_time english choose_sif choose_holdout encoders teach export classify classify_bounds classify_alarms audit labels languages procedures targets mteb_own multilingual own_language scale train_gpu solve_gpu reproduce_gpu; do \
 	    $(BIN)/python benchmarks/$$job.py --save || exit 1; done
 	$(BIN)/python benchmarks/make_tables.py
 

@@ -1,4 +1,4 @@
-"""The same vectors on Ray, Spark and Daft, and every row once whatever is lost."""
+"""The same vectors on Ray, and every row once whatever is lost."""
 
 import json
 import os
@@ -51,51 +51,11 @@ def check(out, vectorizer):
     np.testing.assert_array_equal(found, np.tile(vectorizer.transform(TEXTS), (6, 1)))
 
 
-def test_arrow_and_pandas_batches_get_the_vectors_of_this_machine(model, vectorizer):
-    pd = pytest.importorskip("pandas")
-    embedder = scale.Embedder(model)
-    table = embedder(pa.table({"id": range(5), "text": TEXTS}))
-    (frame,) = embedder.frames([pd.DataFrame({"text": TEXTS})])
+def test_arrow_batches_get_the_vectors_of_this_machine(model, vectorizer):
+    table = scale.Embedder(model)(pa.table({"id": range(5), "text": TEXTS}))
     right = vectorizer.transform(TEXTS)
     np.testing.assert_array_equal(np.array(table["mean"].to_pylist(), np.float32), right)
-    np.testing.assert_array_equal(np.stack(frame["mean"]), right)
     assert table["variance"].null_count == 2
-
-
-@pytest.mark.extra
-def test_daft_takes_the_recipe(model, vectorizer):
-    daft = pytest.importorskip("daft")
-    embedder = scale.Embedder(model)
-    n_dims = 5
-
-    @daft.udf(return_dtype=daft.DataType.list(daft.DataType.float32()))
-    def mean(texts):
-        return embedder(pa.table({"text": texts.to_arrow()}))["mean"].to_pylist()
-
-    frame = daft.from_pydict({"text": TEXTS}).with_column("mean", mean(daft.col("text")))
-    found = np.array(frame.to_pydict()["mean"], np.float32).reshape(-1, n_dims)
-    np.testing.assert_array_equal(found, vectorizer.transform(TEXTS))
-
-
-@pytest.mark.extra
-def test_spark_takes_the_recipe(model, vectorizer, monkeypatch):
-    pytest.importorskip("pyspark")
-    import shutil
-
-    if shutil.which("java") is None:
-        pytest.skip("could not import 'pyspark' with a Java of its own: there is none here")
-    from pyspark.sql import SparkSession
-
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-
-    session = SparkSession.builder.master("local[2]").getOrCreate()
-    frame = session.createDataFrame([(text,) for text in TEXTS], "text string")
-    schema = "text string, mean array<float>, variance double"
-    rows = frame.mapInPandas(scale.Embedder(model).frames, schema).collect()
-    by_text = {row["text"]: row["mean"] for row in rows}
-    found = np.array([by_text[text] for text in TEXTS], np.float32)
-    np.testing.assert_array_equal(found, vectorizer.transform(TEXTS))
-    session.stop()
 
 
 @pytest.fixture(scope="module")
@@ -225,24 +185,3 @@ scale.embed_shards({model!r}, [{str(folder)!r}], {str(out)!r}, keep_columns=["id
     assert not manifest.failed
     check(out, vectorizer)
     assert json.loads((out / "manifest.json").read_text())["totals"]["rows"] == 30
-
-
-@pytest.mark.extra
-def test_words_are_counted_and_corpora_built_on_ray(cluster, tmp_path):
-    from pacsent import Corpus
-
-    texts = ["a good film", "bad bad film", "good", "a film"]
-    for number, text in enumerate(texts):
-        (tmp_path / f"{number}.txt").write_text(text + "\n")
-    engine = scale.on_ray()
-    counts = scale.count_words(
-        [tmp_path / "*.txt"], tmp_path / "counts", min_count=2, engine=engine
-    )
-    right = scale.count_words([tmp_path / "*.txt"], tmp_path / "here", min_count=2, n_jobs=1)
-    assert counts.words == right.words == ["film", "a", "bad", "good"]
-    assert counts.counts.tolist() == right.counts.tolist() == [3, 2, 2, 2]
-    corpus = scale.build_corpus(
-        [tmp_path / "*.txt"], tmp_path / "corpus", min_count=2, engine=engine
-    )
-    whole = Corpus.build(texts, tmp_path / "whole", min_count=2)
-    assert corpus.digest == whole.digest

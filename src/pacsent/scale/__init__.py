@@ -1,4 +1,4 @@
-"""Many files on any store, on all cores or on a cluster; training on several machines."""
+"""Files to files: embed or classify many files on all cores of a machine, or on Ray."""
 
 from pacsent.lazy import offer
 
@@ -13,14 +13,5 @@ __getattr__, __dir__ = offer(
         "embed": "engines",
         "on_ray": "engines",
         "Predict": "jobs",
-        "count_words": "corpora",
-        "build_corpus": "corpora",
-        "Counts": "corpora",
-        "Schedule": "distributed_training",
-        "train_worker": "distributed_training",
-        "train_words": "distributed_training",
-        "Alone": "groups",
-        "Threads": "groups",
-        "Distributed": "groups",
     },
 )

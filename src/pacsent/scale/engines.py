@@ -1,6 +1,6 @@
-"""The same work on other people's engines: Ray, and whatever hands over pandas or Arrow batches."""
+"""The same work on a Ray cluster."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -56,19 +56,6 @@ class Embedder:
         variances = pa.array(found["variance"], from_pandas=True)  # nan becomes null
         return table.append_column("mean", means).append_column("variance", variances)
 
-    def frames(self, frames: Iterable) -> Iterator:
-        """The same for pandas DataFrames: what Spark's `mapInPandas` takes."""
-        pa = pyarrow()
-        for frame in frames:
-            texts = pa.table({self.text_column: pa.array(frame[self.text_column], pa.string())})
-            table = self(texts)
-            frame = frame.copy()
-            frame["mean"] = list(
-                table["mean"].combine_chunks().flatten().to_numpy().reshape(len(frame), -1)
-            )
-            frame["variance"] = table["variance"].to_numpy()
-            yield frame
-
 
 def embed(
     dataset: Any,
@@ -115,7 +102,7 @@ def _work(task: Any) -> Any:
 
 
 def on_ray(address: str | None = None) -> Callable:
-    """An engine for `embed_shards`, `count_words` and others: files on the cores of a cluster.
+    """An engine for `embed_shards` and `predict_shards`: files on the cores of a cluster.
 
     The file of a process or a machine that is lost is begun again; since an output is there whole
     or not at all, every row is there once. An `address` of None starts a cluster on this machine,

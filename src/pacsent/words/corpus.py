@@ -47,8 +47,7 @@ class Corpus:
     `Corpus.build` makes it, `Corpus.open` opens it. A line of a file is a document, whatever its
     length, and so is each text. Words rarer than `min_count` are left out of `ids` and counted in
     `n_unknown`. The folder holds corpus.json (the numbers below), vocabulary.tsv (word and count),
-    ids.i32 and offsets.i64 (little-endian). A corpus of `scale.build_corpus` keeps its ids in a
-    file for each shard; `ids` is then an `IdFiles`, to be read by slices.
+    ids.i32 and offsets.i64 (little-endian).
 
     Attributes
     ----------
@@ -84,11 +83,7 @@ class Corpus:
         self.n_tokens, self.n_unknown = about["n_tokens"], about["n_unknown"]
         self.n_documents, self.min_count = about["n_documents"], about["min_count"]
         self.digest: str = about["digest"]
-        self.ids: Any
-        if "ids" in about:  # of many files
-            self.ids = IdFiles(self.directory, _id_files(self.directory, about))
-        else:
-            self.ids = self._mapped("ids.i32", "<i4", self.n_tokens)
+        self.ids = self._mapped("ids.i32", "<i4", self.n_tokens)
         self.offsets = self._mapped("offsets.i64", "<i8", self.n_documents + 1)
         words, counts = _counted_words(self.directory / "vocabulary.tsv")
         if sum(counts) != self.n_tokens:
@@ -193,62 +188,6 @@ class Corpus:
         corpus.vocabulary = corpus.vocabulary.replace(normalise=normalise)
         corpus._checked = True  # what was just written
         return corpus
-
-
-class IdFiles:
-    """Token ids in several files, one after the other; a slice is read from the disk.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> for name, ids in (("a", [1, 2]), ("b", [3])):
-    ...     np.array(ids, "<i4").tofile(folder / name)
-    >>> IdFiles(folder, [("a", 2), ("b", 1)])[1:3]
-    array([2, 3], dtype=int32)
-    """
-
-    dtype = np.dtype("<i4")
-
-    def __init__(self, folder: Path, parts: list[tuple[str, int]]):
-        self.paths = [folder / name for name, _ in parts]
-        self.starts = np.concatenate([[0], np.cumsum([n for _, n in parts])]).astype(np.int64)
-        for path, (_, n) in zip(self.paths, parts):
-            _check_size(path, 4 * n)
-        self.size = int(self.starts[-1])
-        self.shape = (self.size,)
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __getitem__(self, where: slice) -> np.ndarray:
-        start, stop, step = where.indices(self.size)
-        if step != 1:
-            raise ValueError(f"A slice of ids must have step 1. Got {step} instead.")
-        found = np.empty(max(0, stop - start), dtype=np.int32)
-        part = int(np.searchsorted(self.starts, start, side="right")) - 1
-        done = 0
-        while done < found.size:
-            first = start + done - int(self.starts[part])
-            n = min(found.size - done, int(self.starts[part + 1] - self.starts[part]) - first)
-            if n > 0:
-                taken = np.fromfile(self.paths[part], "<i4", n, offset=4 * first)
-                if taken.size != n:
-                    raise OSError(f"{self.paths[part]} ended early: the corpus was changed or cut.")
-                found[done : done + n] = taken
-                done += n
-            part += 1
-        return found
-
-
-def _id_files(directory: Path, about: dict) -> list[tuple[str, int]]:
-    parts = about["ids"]
-    right = isinstance(parts, list) and all(
-        isinstance(part, list) and len(part) == 2 and isinstance(part[0], str)
-        and type(part[1]) is int and part[1] >= 0
-        for part in parts
-    )  # fmt: skip
-    if not right or sum(part[1] for part in parts) != about["n_tokens"]:
-        raise _damaged(directory / "corpus.json", "ids, the files of the ids and their lengths")
-    return [(name, n) for name, n in parts]
 
 
 _ABOUT = {"n_tokens": 0, "n_unknown": 0, "n_documents": 0, "min_count": 1}  # the least of each
