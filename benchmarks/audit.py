@@ -8,8 +8,7 @@ Texts are of training parts alone; delta is 0.05 everywhere, so about 5 % may be
 calibration texts are drawn again and again from at most 3,000 others, and the rest say what is
 true. `groups ignored` counts the texts of groups (neighbours in confidence) as if they were
 independent, which they are not: a guarantee that must break.
-`targets`: the same for sets of labels (GoEmotions, 500 calibration texts) and for numbers (stars of
-IMDb reviews).
+`targets`: the same for sets of labels (GoEmotions, 500 calibration texts).
 `seeds`: the hold-out with the smallest bound of 50, from 200 texts; as it is, and with
 n_candidates=50.
 `copies`: 200 texts, each a second time (copied, or with one word changed) or five times in a group;
@@ -37,16 +36,13 @@ from sklearn.pipeline import make_pipeline
 import target_data
 from harness import finish, parser_for
 from pacsent import CertifiedClassifier, TextClassifier, certify_predictions
-from pacsent.classify import TextRegressor
 from pacsent.guarantees import (
     StreamWatcher,
     certify_multilabel,
-    certify_numbers,
     compare,
     control_false_discoveries,
     control_false_negatives,
 )
-from pacsent.guarantees.intervals import half_width
 from pacsent.guarantees.predictions import error_certificate
 from pacsent.maths.binomial import upper_limit
 from pacsent.paper import datasets
@@ -244,7 +240,7 @@ def of_groups(known, pool, true, rng):
     return {"groups": truth > found.bound, "groups ignored": truth > naive}
 
 
-# ---- sets of labels, numbers ---------------------------------------------------------------------
+# ---- sets of labels ------------------------------------------------------------------------------
 
 
 @cache
@@ -260,21 +256,11 @@ def fixed_labels(data):
     return model, has[rest][:, often].astype(bool), proba
 
 
-@cache
-def fixed_numbers(data):
-    found = target_data.load_targets("imdb stars", data)
-    order = np.random.default_rng(0).permutation(len(found.texts["train"]))
-    texts, stars = found.texts["train"], found.targets["train"]
-    fit, rest = parted(order[:4000], 1000)
-    model = TextRegressor("english", n_jobs=1).fit([texts[i] for i in fit], stars[fit])
-    return np.clip(model.predict([texts[i] for i in rest]), 1, 10), stars[rest].astype(float)
-
-
 def targets(name, data, seeds):
     counts = {}
     for seed in seeds:
         rng = np.random.default_rng(seed)
-        one = one_of_labels(data, rng) if name == "goemotions" else one_of_numbers(data, rng)
+        one = one_of_labels(data, rng)
         for key, value in one.items():
             counts[key] = counts.get(key, 0.0) + float(value)
     return {"set": name, "draws": len(seeds), **counts}
@@ -310,21 +296,6 @@ def one_of_labels(data, rng):
         "sets of labels": any(broken), "false negatives": missed > 0.2,
         "false discoveries": false > 0.4, "texts with a label": some.mean(),
     }  # fmt: skip
-
-
-def one_of_numbers(data, rng):
-    said, stars = fixed_numbers(data)
-    order = rng.permutation(stars.size)
-    a, b = parted(order, N_CALIBRATION)
-    errors = np.abs(said - stars)
-    width = half_width(errors[a], ERROR, DELTA)
-    bound = certify_numbers(stars[a], said[a], limits=(1, 10), delta=DELTA, seed=0).bound
-    return {
-        "intervals": (errors[b] > width).mean() > ERROR,
-        "absolute error": errors[b].mean() > bound,
-        "width": 2 * width,
-        "width, ideal": 2 * np.quantile(errors, 1 - ERROR),
-    }
 
 
 # ---- what breaks a guarantee ---------------------------------------------------------------------
@@ -436,7 +407,7 @@ def jobs_of(part, given):
         "labels": [(n, how, seed) for n in reversed(LABELS) for how in (0.2, "auto")
                    for seed in range(few)],
     }[part]  # fmt: skip
-    names = ("goemotions", "imdb stars") if part == "targets" else given.sets
+    names = ("goemotions",) if part == "targets" else given.sets
     return [(part, name, given.data, one) for one in which for name in names]
 
 
@@ -484,7 +455,7 @@ def main():
     CertifiedClassifier(ours(), random_state=0).fit(some[0], some[1])  # compiles
     titles = {
         "draws": "Guarantees that were broken, of the draws, delta 0.05",
-        "targets": "Guarantees of sets of labels and of numbers that were broken",
+        "targets": "Guarantees of sets of labels that were broken",
         "seeds": "The smallest bound of 50 hold-outs: broken",
         "copies": "Bounds broken where texts repeat each other",
         "labels": "Certified error by the number of labels",

@@ -1,17 +1,17 @@
-"""Datasets of several labels a text (GoEmotions), or of a number each (stars of IMDb)."""
+"""Datasets with several labels per text (GoEmotions)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from pacsent.paper import datasets
-from pacsent.paper.datasets import DATASETS, Entry, Member, decoded, lines_of
+from pacsent.paper.datasets import Entry, Member, lines_of
 
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """Texts by part, with several labels or a number each: (n, n_classes) of bool, or (n,)."""
+    """Texts by part, and their labels: (n, n_classes) of bool."""
 
     name: str
     texts: dict[str, list[str]]
@@ -35,25 +35,12 @@ def _read_goemotions(members):
     return texts, targets, classes
 
 
-def _read_stars(members):
-    texts: dict[str, list[str]] = {"train": [], "test": []}
-    stars: dict[str, list[float]] = {"train": [], "test": []}
-    for member in members:  # .../train/pos/123_9.txt
-        part = member.path.split("/")[-3]
-        texts[part].append(decoded(member, "utf-8"))
-        stars[part].append(float(member.path.rpartition("_")[2].removesuffix(".txt")))
-    return texts, {part: np.array(found) for part, found in stars.items()}, ()
-
-
 TARGETS: dict[str, Entry] = {
     "goemotions": Entry(
         ("goemotions",), r"goemotions/((train|dev|test)\.tsv|labels\.txt)$", _read_goemotions,
         {"train": 43_410, "dev": 5_426, "test": 5_427, "classes": 28},
         "github.com/google-research/google-research (goemotions)",
         "7d10a50a6b980624c0dc0ab20c73bfc1bc9a7eca12e7bf69925b3c233b86d3d1",
-    ),
-    "imdb stars": replace(
-        DATASETS["imdb"], read=_read_stars, facts={"train": 25_000, "test": 25_000}
     ),
 }  # fmt: skip
 

@@ -1,16 +1,11 @@
-"""Several labels a text (GoEmotions) and numbers (stars of IMDb reviews), beside scikit-learn.
+"""Multi-label classification (GoEmotions) beside scikit-learn.
 
-    python benchmarks/targets.py [labels|numbers|constants] [--data FOLDER] [--n N] [--halves N]
-        [--save]
+    python benchmarks/targets.py [--data FOLDER] [--n N] [--halves N] [--save]
 
-`labels`: TextClassifier with the English model of the package, and one-versus-rest logistic
+TextClassifier with the English model of the package, and one-versus-rest logistic
 regressions on the tf-idf of words and pairs, C chosen on the development part by micro F1 (as it
 comes, with thresholds of 0.5, and with the threshold for all labels that is best there). Then the
 guarantees from one half of the test part against what happens on the other, over many halves.
-`numbers`: TextRegressor and ridge regression on tf-idf, alpha chosen on a fifth of the training
-part; then intervals at error 0.1, delta 0.05 from a fifth of the training part held out.
-`constants`: the scales that TextRegressor tries, of a wider grid, by the squared error on training
-texts left out: what the grid of the package loses.
 Everything is chosen on training and development texts. N takes that many training texts.
 """
 
@@ -18,24 +13,21 @@ import time
 
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import f1_score, r2_score
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 
 import target_data
 from harness import finish, parser_for
 from pacsent import TextClassifier
-from pacsent.classify import TextRegressor
 from pacsent.guarantees import (
-    CertifiedRegressor,
     certify_multilabel,
     control_false_discoveries,
     control_false_negatives,
 )
 
 CS = (5.0, 20.0)
-ALPHAS = (0.3, 1.0, 3.0)
 DELTA = 0.05
 
 
@@ -155,90 +147,9 @@ def kept_bounds(has, proba, answers, planning, n_halves):
     }
 
 
-# ---- numbers -------------------------------------------------------------------------------------
-
-
-def numbers(given):
-    data = target_data.load_targets("imdb stars", given.data)
-    rng = np.random.default_rng(0)
-    rows = np.sort(rng.permutation(len(data.texts["train"]))[: given.n])
-    texts, stars = [data.texts["train"][i] for i in rows], data.targets["train"][rows]
-    tests, truth = data.texts["test"], data.targets["test"]
-    if len(tests) > 4 * len(texts):
-        some = np.sort(rng.permutation(len(tests))[: len(texts)])
-        tests, truth = [tests[i] for i in some], truth[some]
-    part = rng.permutation(len(texts))
-    held, rest = part[: len(part) // 5], part[len(part) // 5 :]
-
-    def error_of(alpha):
-        model = make_pipeline(tf_idf(), Ridge(alpha=alpha))
-        model.fit([texts[i] for i in rest], stars[rest])
-        return np.abs(model.predict([texts[i] for i in held]) - stars[held]).mean()
-
-    alpha = min(ALPHAS, key=error_of)
-    table = []
-    for name, model in (
-        ("TextRegressor", TextRegressor("english")),
-        (f"Ridge(alpha={alpha:g}), tf-idf", make_pipeline(tf_idf(), Ridge(alpha=alpha))),
-    ):
-        for scaled in (False, True):
-            certified = CertifiedRegressor(
-                model, holdout=0.2, delta=DELTA, limits=(1, 10), scaled=scaled, random_state=0
-            )
-            _, cpu, wall = timed(lambda certified=certified: certified.fit(texts, stars))
-            found, ends = certified.predict(tests), certified.predict_interval(tests, error=0.1)
-            inside = (truth >= ends[:, 0]) & (truth <= ends[:, 1])
-            table.append({
-                "method": name, "intervals": "scaled" if scaled else "of one width",
-                "MAE": float(np.abs(found - truth).mean()), "R2": r2_score(truth, found),
-                "MAE at most": certified.certificate_.bound,
-                "width": float(np.diff(ends, axis=1).mean()), "coverage": float(inside.mean()),
-                "CPU seconds": cpu, "seconds": wall,
-            })  # fmt: skip
-            print(table[-1], flush=True)
-    title = f"Stars of IMDb reviews, {len(texts):,} training texts, intervals that miss 10 %"
-    summary = {"texts": len(texts), "tests": len(tests)}
-    finish("targets", table, summary=summary, title=title, save=given.save, name="stars")
-
-
-# ---- constants -----------------------------------------------------------------------------------
-
-WIDE_CS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-WIDE_SCALES = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
-
-
-def constants(given):
-    data = target_data.load_targets("imdb stars", given.data)
-    own = TextRegressor()
-    table = []
-    for n in (250, 1000, 4000) if given.n is None else (given.n,):
-        for seed in range(2):
-            rows = np.random.default_rng(seed).permutation(len(data.texts["train"]))[:n]
-            model = TextRegressor("english", Cs=WIDE_CS, dense_scales=WIDE_SCALES)
-            model.fit([data.texts["train"][i] for i in rows], data.targets["train"][rows])
-            tried = sorted(model.selection_["candidates"], key=lambda row: row["error"])
-            kept = [row for row in tried
-                    if row["C"] in own.Cs and row["dense_scale"] in own.dense_scales]  # fmt: skip
-            best = [{key: [row[key] for row in some[:4]] for key in ("C", "dense_scale")}
-                    for some in (tried, kept)]  # fmt: skip
-            table.append({
-                "texts": n, "seed": seed, "best of all": tried[0]["error"],
-                "best of ours": kept[0]["error"], "C of the best four": str(best[0]["C"]),
-                "scales of the best four": str(best[0]["dense_scale"]),
-            })  # fmt: skip
-            print(table[-1], flush=True)
-    lost = max(row["best of ours"] - row["best of all"] for row in table)
-    finish("targets", table, summary={"largest loss of our grid": lost}, save=given.save,
-           title="Scales of TextRegressor: squared error over variance, texts left out",
-           name="constants")  # fmt: skip
-
-
 if __name__ == "__main__":
     parser = parser_for(__doc__)
-    parser.add_argument(
-        "what", nargs="?", default="labels", choices=["labels", "numbers", "constants"]
-    )
     parser.add_argument("--halves", type=int, default=200, help="of the test part")
     parser.add_argument("--n", type=int, help="training texts (default: all)")
     given = parser.parse_args()
-    {"labels": labels, "numbers": numbers, "constants": constants}[given.what](given)
+    labels(given)

@@ -46,7 +46,6 @@ def test_one_compiled_kernel_solves_every_problem():
     for dense in (E, E[:, :0], np.zeros((120, 0), np.float32)):
         solve(X, np.ascontiguousarray(dense), signs, [1.0], [1.0], max_epochs=1)
         solve(X, np.ascontiguousarray(dense), signs, np.ones(9), np.ones(9), max_epochs=1)
-        solve(X, np.ascontiguousarray(dense), signs, [1.0], [1.0], squared=True, max_epochs=1)
     assert len(set(epoch.signatures) - before) <= 1
 
 
@@ -107,24 +106,3 @@ def test_several_labels_a_text_are_solved_as_if_alone():
     for column, label in enumerate([2, 0, 1]):
         alone = solve(X, E, labels[:, label], [2.0], [0.5], **exactly)
         assert np.allclose(found.sparse_weights[:, column], alone.sparse_weights[:, 0], atol=2e-3)
-
-
-def test_ridge_is_the_closed_form_and_folds_are_left_out():
-    """Two routes: coordinates in the dual, and the normal equations."""
-    X, E, _ = problem()
-    rng = np.random.default_rng(3)
-    y, folds, weights = rng.normal(size=120), rng.integers(0, 2, 120), rng.random(120) + 0.2
-    columns = [(0.5, 0.3, 0), (20.0, 2.0, 1), (5.0, 1.0, -1)]
-    Cs, scales, left_out = np.array(columns).T
-    found = solve(
-        X, E, y, Cs, scales, left_out=left_out, folds=folds, text_weights=weights, squared=True,
-        tol=1e-7, max_epochs=3000,
-    )  # fmt: skip
-    for at, (C, d, fold) in enumerate(columns):
-        learnt = folds != fold
-        F = np.hstack([X.toarray(), d * E, np.ones((120, 1))])[learnt].astype(np.float64)
-        m = weights[learnt]
-        w = np.linalg.solve(F.T @ (m[:, None] * F) + np.eye(46) / C, F.T @ (m * y[learnt]))
-        mine = np.r_[found.sparse_weights[:, at], found.dense_weights[:, at] / d,
-                     found.intercepts[at]]  # fmt: skip
-        assert np.allclose(mine, w, atol=2e-3)

@@ -1,4 +1,4 @@
-"""`classify train` and `predict` with several labels a text, and with numbers."""
+"""`classify train` and `predict` for multi-label models."""
 
 import json
 
@@ -8,7 +8,6 @@ from click.testing import CliRunner
 
 from pacsent.cli import cli
 from test_multilabel import labelled
-from test_regressor import rated
 
 
 def run(*args):
@@ -21,10 +20,7 @@ def place(tmp_path_factory):
     texts, labels = labelled(80)
     joined = ["; ".join(sorted(some)) for some in labels]
     pd.DataFrame({"text": texts, "tags": joined}).to_csv(folder / "tags.csv", index=False)
-    texts, numbers = rated(120)
-    pd.DataFrame({"text": texts, "stars": numbers}).to_csv(folder / "stars.csv", index=False)
     (folder / "new.txt").write_text("goal team match\nfilm actor and sauce\n")
-    (folder / "reviews.txt").write_text("good great lovely good\nbad dull awful bad\n")
     return folder
 
 
@@ -35,15 +31,6 @@ def tags(place):
     assert done.exit_code == 0, done.output
     assert "3 labels, exact match" in done.output
     return place / "tags"
-
-
-@pytest.fixture(scope="module")
-def stars(place):
-    done = run("classify", "train", place / "stars.csv", "--target-column", "stars", "--words",
-               "none", "--holdout", "0.4", "--random-state", 0, "-o", place / "stars")  # fmt: skip
-    assert done.exit_code == 0, done.output
-    assert "R2 0." in done.output
-    return place / "stars"
 
 
 def test_labels_are_written_with_commas_or_as_lists(place, tags):
@@ -60,23 +47,10 @@ def test_labels_are_written_with_commas_or_as_lists(place, tags):
     assert rows[1]["probabilities"][0] >= rows[1]["probabilities"][1]
 
 
-def test_numbers_are_written_with_their_intervals(place, stars):
-    done = run("classify", "predict", stars, place / "reviews.txt", "--error", 0.2, "--quiet")
-    assert done.exit_code == 0, done.output
-    head, *rows = [line.split("\t")[-3:] for line in done.stdout.strip().split("\n")]
-    assert head == ["prediction", "low", "high"]
-    (good, low, high), (bad, _, _) = [[float(cell) for cell in row] for row in rows]
-    assert low < good < high and good > bad + 3
-
-
 WRONG = [
     (["tags.csv", "--label-column", "tags", "--label-separator", ";", "--balanced"],
      "--balanced cannot be used with --label-separator"),
-    (["tags.csv", "--label-column", "tags", "--target-column", "tags"],
-     "--label-column cannot be used with --target-column"),
     (["tags.csv", "--label-column", "tags", "--label-separator", ""], "Row 1 must have labels"),
-    (["tags.csv", "--target-column", "tags"], "Row 1 must have a finite number"),
-    (["tags.csv", "--target-column", "mood"], "mood"),
 ]  # fmt: skip
 
 
@@ -94,10 +68,9 @@ def test_an_empty_label_is_refused_by_its_row(place, tmp_path):
     assert done.exit_code != 0 and "Row 2 must have labels" in done.output
 
 
-def test_commands_for_one_class_a_text_refuse_other_models(place, tags, stars):
-    for model in (tags, stars):
-        done = run("classify", "certify", model, place / "tags.csv", "--label-column", "tags")
-        assert done.exit_code != 0 and "Traceback" not in done.output
+def test_commands_for_one_class_a_text_refuse_other_models(place, tags):
+    done = run("classify", "certify", tags, place / "tags.csv", "--label-column", "tags")
+    assert done.exit_code != 0 and "Traceback" not in done.output
     done = run("classify", "predict", tags, place / "new.txt", "--error", 0.1)
     assert done.exit_code != 0 and "--error is for models that give one class" in done.output
 

@@ -14,7 +14,6 @@ from pacsent.guarantees import (
     AgreementCertificate,
     ErrorCertificate,
     certify_multilabel,
-    certify_numbers,
     certify_stream,
     measure_fidelity,
 )
@@ -76,8 +75,6 @@ def made():
     rng = np.random.default_rng(6)
     right, given = rng.integers(0, 2, (2, 150, 3))
     found["multilabel"] = certify_multilabel(right, given, n_candidates=2)
-    stars = rng.uniform(1, 10, 150)
-    found["absolute error"] = certify_numbers(stars, stars.clip(2, 9), limits=(1, 10))
     vectors = rng.normal(size=(150, 4))
     found["fidelity"] = measure_fidelity(vectors, vectors + rng.normal(size=(150, 4)) / 4)
     bound = upper_limit(12, 150, 0.05)

@@ -133,26 +133,6 @@ def classifier() -> list[Tree]:
     return [made(lambda place, m=m: save(m, place / "m")) for m in (one, several)]
 
 
-def regressor() -> list[Tree]:
-    from pacsent import save
-    from pacsent.classify import TextRegressor
-
-    fitted = TextRegressor().fit([*TEXTS, "good joy"] * 5, [0.0, 1, 2, 1, 0, 1] * 5)
-    return [made(lambda place: save(fitted, place / "m"))]
-
-
-def certified_regressor() -> list[Tree]:
-    from pacsent import save
-    from pacsent.classify import TextRegressor
-    from pacsent.guarantees import CertifiedRegressor
-
-    texts = [f"{text} {i}" for i, text in enumerate([*TEXTS, "good joy"] * 10)]
-    fitted = CertifiedRegressor(TextRegressor(), scaled=True, limits=(0, 2)).fit(
-        texts, [0.0, 1, 2, 1, 0, 1] * 10
-    )
-    return [made(lambda place: save(fitted, place / "m"))]
-
-
 def certified_classifier() -> list[Tree]:
     from pacsent import CertifiedClassifier, TextClassifier, save
 
@@ -233,8 +213,6 @@ def saved_classes() -> dict[str, Callable[[], list[Tree]]]:
     found: dict[str, Callable[[], list[Tree]]] = {
         "WordVectors": words_folders,
         "TextClassifier": classifier,
-        "TextRegressor": regressor,
-        "CertifiedRegressor": certified_regressor,
         "CertifiedClassifier": certified_classifier,
         "Index": index,
         "ExternalEncoder": external_encoder,
@@ -251,9 +229,7 @@ def saved_classes() -> dict[str, Callable[[], list[Tree]]]:
 def use_any(folder: Path) -> None:
     """Open whatever a folder holds and call all that a user would."""
     from pacsent import CertifiedClassifier, Index, TextClassifier, WordVectors, load
-    from pacsent.classify import TextRegressor
     from pacsent.encoders import ExternalEncoder
-    from pacsent.guarantees import CertifiedRegressor
 
     found = load(folder / "m")
     if isinstance(found, WordVectors):
@@ -276,8 +252,6 @@ def use_any(folder: Path) -> None:
         found.search(["good joy", "film"], k=3)
         found.add(["quiet film"])
         found.search(["good joy"], k=3)
-    elif isinstance(found, TextRegressor | CertifiedRegressor):
-        only_finite(found.predict(TEXTS))
     elif isinstance(found, ExternalEncoder):
         found.attach(len_of)
         only_finite(found.encode(TEXTS))

@@ -49,7 +49,6 @@ TEXTS = [
     for i in range(66)
 ]
 LABELS = ["up", "down"] * (len(TEXTS) // 2)
-NUMBERS = [float(len(text)) for text in TEXTS]
 OTHERS = [text.replace("own", "other") for text in TEXTS]
 
 
@@ -76,14 +75,6 @@ def classifier(holdout=0.5):
 
 
 @cache
-def certified_regressor():
-    from pacsent.classify import TextRegressor
-    from pacsent.guarantees import CertifiedRegressor
-
-    return CertifiedRegressor(TextRegressor(), holdout=0.5, random_state=0).fit(OTHERS, NUMBERS)
-
-
-@cache
 def average():
     return new("Average").fit([])
 
@@ -92,17 +83,6 @@ def external():
     from pacsent.encoders import ExternalEncoder
 
     return ExternalEncoder(lambda texts: [[len(text), text.count("a")] for text in texts])
-
-
-def _regressor(texts):
-    from pacsent.classify import TextRegressor
-
-    return TextRegressor(n_jobs=1).fit(texts, NUMBERS)
-
-
-@cache
-def regressor():
-    return _regressor(OTHERS)
 
 
 def _classified(texts):
@@ -373,9 +353,6 @@ TABLE: dict[str, Call] = {
         lambda texts: classifier().estimator_.decision_values(texts)
     ),
     "classify.LinearText.stream": Call(lambda texts: list(classifier().estimator_.stream(texts))),
-    "classify.TextRegressor.fit": Call(lambda texts: _regressor(texts).predict(OTHERS)),
-    "classify.TextRegressor.predict": Call(lambda texts: regressor().predict(texts)),
-    "classify.TextRegressor.score": Call(lambda texts: regressor().score(texts, NUMBERS)),
     "classify.TextClassifier.score": Call(
         lambda texts: classifier().estimator_.score(texts, LABELS)
     ),
@@ -396,16 +373,7 @@ TABLE: dict[str, Call] = {
     ),
     "classify.audit": Call(lambda texts: _tools().audit(texts, LABELS, model=_bayes()).to_dict()),
     "guarantees.CertifiedEstimator.fit": Call(
-        lambda texts: (
-            clone(certified_regressor()).fit(texts, NUMBERS).predict(OTHERS),
-            clone(classifier()).fit(texts, LABELS).predict_proba(OTHERS),
-        )
-    ),
-    "guarantees.CertifiedRegressor.predict": Call(
-        lambda texts: certified_regressor().predict(texts)
-    ),
-    "guarantees.CertifiedRegressor.predict_interval": Call(
-        lambda texts: certified_regressor().predict_interval(texts, error=0.4)
+        lambda texts: clone(classifier()).fit(texts, LABELS).predict_proba(OTHERS)
     ),
     **{
         f"guarantees.CertifiedClassifier.{name}": Call(

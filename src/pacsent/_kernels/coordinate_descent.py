@@ -12,9 +12,6 @@ texts stand side by side as columns, with their own C, scale of the dense part, 
 is left out: a row of sparse weights is read once for all, and all that is done for a column is
 vector code over the columns.
 
-For squares, sum_i C_i (y_i - x_i.w)^2 / 2, the weights are w_j = v_j sum_i a_i x_ij, and the best
-a_i is a_i + (C_i (y_i - x_i.w) - a_i) / (1 + q_i C_i).
-
 The kernel is one function of few arrays because of the time that it takes to compile, a third of
 the first fit of a new installation: numba optimises every called function by itself and once more
 where it is called, and unpacks every array of a tuple.
@@ -25,7 +22,7 @@ import numpy as np
 from pacsent._kernels.compiling import njit
 
 LANES = 8  # a multiple of this is the best number of columns
-DUAL, LOGIT, C, SIGN, SQUARES = range(5)  # the cells of a text: a, u, C, s or y, q
+DUAL, LOGIT, C, SIGN, SQUARES = range(5)  # the cells of a text: a, u, C, s, q
 VARIANCES, MOVED = range(2)  # rows of `work` that are not only room
 N_WORK = 6
 _STEPS = 30  # of Newton; two are nearly always enough
@@ -61,7 +58,7 @@ def _exp_minus(u):
 
 
 @njit(**_VECTORS, cache=True)
-def epoch(features, order, cells, weights, work, squared):
+def epoch(features, order, cells, weights, work):
     """One pass over the texts in `order`, in place.
 
     features are indptr, indices, data and dense, data with the prior's standard deviations
@@ -90,40 +87,36 @@ def epoch(features, order, cells, weights, work, squared):
             x, j = dense[i, d], np.uint64(begin + d)
             for c in range(n_columns):
                 z[c] += x * weights[j, c]
-        if squared:
+        for c in range(n_columns):
+            rest[c] = sign[c] * z[c] - q[c] * dual[c]
+            low[c], high[c] = -rest[c] - q[c] * C[c], -rest[c]
+        for step in range(_STEPS):  # to the root of u + rest + qC / (1 + exp(-u))
+            far = _ZERO
             for c in range(n_columns):
-                z[c] = (C[c] * (sign[c] - z[c]) - dual[c]) / (_ONE + q[c] * C[c])
-        else:
-            for c in range(n_columns):
-                rest[c] = sign[c] * z[c] - q[c] * dual[c]
-                low[c], high[c] = -rest[c] - q[c] * C[c], -rest[c]
-            for step in range(_STEPS):  # to the root of u + rest + qC / (1 + exp(-u))
-                far = _ZERO
-                for c in range(n_columns):
-                    u, middle = logit[c], _HALF * (low[c] + high[c])
-                    u = u if u >= low[c] else middle
-                    u = u if u <= high[c] else middle
-                    e, qC = _ONE + _exp_minus(u), q[c] * C[c]
-                    above = (u + rest[c]) * e + qC  # has the sign of the function
-                    by = above * e / (e * e + qC * (e - _ONE))
-                    high[c] = u if above > _ZERO else high[c]
-                    low[c] = low[c] if above > _ZERO else u
-                    logit[c] = u - by
-                    far += by * by
-                if step > 0 and far < _CLOSE:
-                    break
-            for c in range(n_columns):
-                z[c] = C[c] / (_ONE + _exp_minus(logit[c])) - dual[c]
+                u, middle = logit[c], _HALF * (low[c] + high[c])
+                u = u if u >= low[c] else middle
+                u = u if u <= high[c] else middle
+                e, qC = _ONE + _exp_minus(u), q[c] * C[c]
+                above = (u + rest[c]) * e + qC  # has the sign of the function
+                by = above * e / (e * e + qC * (e - _ONE))
+                high[c] = u if above > _ZERO else high[c]
+                low[c] = low[c] if above > _ZERO else u
+                logit[c] = u - by
+                far += by * by
+            if step > 0 and far < _CLOSE:
+                break
+        for c in range(n_columns):
+            z[c] = C[c] / (_ONE + _exp_minus(logit[c])) - dual[c]
         total = _ZERO
         for c in range(n_columns):
             share = abs(z[c]) / (C[c] + _TINY)
             moved[c] += share
             total += share
-        if total < 1e-5 and not squared:
+        if total < 1e-5:
             continue
         for c in range(n_columns):
             dual[c] += z[c]
-            z[c] *= _ONE if squared else sign[c]
+            z[c] *= sign[c]
             weights[intercept, c] += z[c]
         for t in range(first, last):
             x, j = data[t], np.uint64(indices[t])

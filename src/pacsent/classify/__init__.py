@@ -1,4 +1,4 @@
-"""Estimators for texts, classes, sets of labels or numbers, and explanations of decisions."""
+"""Estimators for one class or several labels per text, and explanations of decisions."""
 
 from pacsent.lazy import offer
 
@@ -6,7 +6,6 @@ __getattr__, __dir__ = offer(
     __name__,
     {
         "TextClassifier": "classifier",
-        "TextRegressor": "regressor",
         "Explanation": "explanation",
         "Diagnostics": "diagnostics",
         "audit": "label_audit",

@@ -53,7 +53,7 @@ class Labelled:
     X: sparse.csr_matrix  # (n, n_features), tf-idf
     E: np.ndarray  # (n, n_dims)
     labels: np.ndarray  # (n,), 0 .. n_classes - 1; of several labels a text (n, n_classes) of bool
-    n_classes: int  # 0 where `labels` are numbers to be predicted
+    n_classes: int
     weights: np.ndarray  # (n,)
 
     def take(self, rows: np.ndarray) -> "Labelled":
@@ -63,8 +63,6 @@ class Labelled:
     @property
     def columns(self) -> list[int]:
         """Classes that have a decision value: the second of two, or all."""
-        if not self.n_classes:
-            return [0]
         two = self.n_classes == 2 and self.labels.ndim == 1
         return [1] if two else list(range(self.n_classes))
 
@@ -492,7 +490,7 @@ def fit_mixture(
         X, r = _weighted(rows, weighting, classes[0], np.arange(len(rows.labels)))
         found = solve(
             X, rows.E, rows.labels, Cs, scales, positive=classes, text_weights=rows.weights,
-            squared=not rows.n_classes, tol=5e-4, max_epochs=100,
+            tol=5e-4, max_epochs=100,
         )  # fmt: skip
         of_class = np.searchsorted(rows.columns, classes)
         if share.size == 1 and share[0] == 1.0:
@@ -545,7 +543,7 @@ def decisions_left_out(
         X, _ = _weighted(rows, weighting, classes[0], learnt_from)
         found = solve(
             X, rows.E, rows.labels, pairs[at, 0], pairs[at, 1], positive=classes, left_out=fold,
-            folds=folds, text_weights=rows.weights, squared=not rows.n_classes, tol=2e-3,
+            folds=folds, text_weights=rows.weights, tol=2e-3,
             max_epochs=30,
         )  # fmt: skip
         return [

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.maths.checks import is_number
-
 _LARGEST = 1e6  # of a scale or its inverse: far more, and single precision overflows
 _RULE = "strings, integers, booleans or finite floats, all of one kind"
 
@@ -267,24 +265,6 @@ def as_groups(groups: Any, n_texts: int) -> np.ndarray | None:
     except TypeError as error:
         raise ValueError(f"groups must be names, numbers or dates. Got others ({error}).") from None
     return np.array([number[group] for group in values])
-
-
-def as_numbers(values: Any, n_texts: int, name: str) -> np.ndarray:
-    """Finite numbers, one for each text, (n_texts,).
-
-    Examples
-    --------
-    >>> as_numbers([1, 2.5], 2, "y")
-    array([1. , 2.5])
-    """
-    rule = f"{name} must be one finite number for each of the {n_texts:,} texts."
-    column = as_column(values, name)
-    if len(column) != n_texts:
-        raise ValueError(f"{rule} Got {len(column):,} instead.")
-    for row, value in enumerate(column):
-        if not is_number(value):
-            raise ValueError(f"{rule} Got {str(value)[:40]!r} in row {row:,} instead.")
-    return np.array(column, np.float64)
 
 
 def counted(values: Any) -> Any:

@@ -309,7 +309,7 @@ def _of_model(folder):
 
 
 def _verify_rows(found, path, model, given, quiet):
-    """Check a certificate of a classifier, a regressor or predictions with a table."""
+    """Check a certificate of a classifier or predictions with a table."""
     from pacsent.text.tables import read_predictions
 
     if model is None:

@@ -80,12 +80,6 @@ def _classifier(path):
     return found
 
 
-def _predictor(path):
-    """A classifier, or a regressor."""
-    found = open_model(path)
-    return found if hasattr(found, "predict") else _classifier(path)
-
-
 def _checked(texts, new, column, quiet):
     """Whether the texts of the file `new` are like these; None without a file."""
     from pacsent.guarantees import check_exchangeable
@@ -110,10 +104,6 @@ def _text_classifier(classifier):
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the model.")
 @label_options
 @separator_option
-@click.option(
-    "--target-column", metavar="COLUMN",
-    help="Column of a number, such as stars, to predict in place of a class.",
-)  # fmt: skip
 @click.option(
     "--group-column",
     metavar="COLUMN",
@@ -152,41 +142,33 @@ def train(data, output, words, ngrams, **given):
     groups are held out and it is about new groups; it says so where there are too few for that.
 
     With --label-separator the model gives every text any number of labels, and the guarantee is on
-    their errors and F1. With --target-column it predicts a number, with intervals where --holdout
-    holds out a part.
+    their errors and F1.
     """
-    from pacsent.classify import TextClassifier, TextRegressor
-    from pacsent.guarantees import CertifiedClassifier, CertifiedRegressor
+    from pacsent.classify import TextClassifier
+    from pacsent.guarantees import CertifiedClassifier
     from pacsent.storage import check_place, save
 
-    separator, target = given["label_separator"], given["target_column"]
-    _refuse_together(given)
+    separator = given["label_separator"]
+    if separator is not None and given["balanced"]:
+        raise click.UsageError("--balanced cannot be used with --label-separator. Leave one out.")
     check_place(output, [data, words], overwrite=given["overwrite"])
-    if target is not None:
-        given["label_column"] = target
     texts, labels, groups = read_labelled(data, given, given["quiet"], given["group_column"])
     if separator is not None:
         labels = label_sets(labels, separator)
-    elif target is not None:
-        labels = [_number(cell, row) for row, cell in enumerate(labels, 1)]
     if not given["quiet"]:
         different = len({one for some in labels for one in some} if separator else set(labels))
-        kind = "labels" if separator else "different numbers" if target else "classes"
+        kind = "labels" if separator else "classes"
         click.echo(f"{len(texts):,} texts, {different:,} {kind}; fitting ...", err=True)
-    options = {
-        "method": given["method"],
-        "ngrams": (1, ngrams) if ngrams else "auto",
-        "n_jobs": given["n_jobs"],
-        "random_state": given["random_state"] or 0,
-    }
-    if target is None:
-        balanced = "balanced" if given["balanced"] else None
-        classifier = TextClassifier(words, class_weight=balanced, **options)
-    else:
-        classifier = TextRegressor(words, **options)
+    classifier = TextClassifier(
+        words,
+        method=given["method"],
+        ngrams=(1, ngrams) if ngrams else "auto",
+        class_weight="balanced" if given["balanced"] else None,
+        n_jobs=given["n_jobs"],
+        random_state=given["random_state"] or 0,
+    )
     if given["holdout"] is not None:
-        certified = CertifiedClassifier if target is None else CertifiedRegressor
-        classifier = certified(
+        classifier = CertifiedClassifier(
             classifier, holdout=given["holdout"], delta=given["delta"],
             n_candidates=given["n_candidates"], random_state=given["random_state"],
         )  # fmt: skip
@@ -194,9 +176,6 @@ def train(data, output, words, ngrams, **given):
         raise click.UsageError("--n-candidates needs --holdout, such as --holdout auto.")
     classifier.fit(texts, labels, groups=groups)
     save(classifier, output, overwrite=given["overwrite"])
-    if target is not None:
-        _say_regressor(classifier, output, given["as_json"])
-        return
     model = _text_classifier(classifier)
     chosen = {k: v for k, v in model.selection_.items() if k != "candidates"}
     certificate = getattr(classifier, "certificate_", None)
@@ -217,44 +196,6 @@ def train(data, output, words, ngrams, **given):
         click.echo(
             "No guarantee: no labels were held out. --holdout auto holds some out.", err=True
         )
-
-
-def _refuse_together(given):
-    """Options of which the second means nothing with the first."""
-    never = {
-        "label_separator": ("target_column", "balanced"),
-        "target_column": ("label_column", "balanced"),
-    }
-    for name, others in never.items():
-        for other in others if given[name] is not None else ():
-            if given[other]:
-                first, second = (f"--{one.replace('_', '-')}" for one in (name, other))
-                raise click.UsageError(f"{second} cannot be used with {first}. Leave one out.")
-
-
-def _number(cell, row):
-    from pacsent.maths.checks import is_number
-
-    try:
-        number = float(cell)
-    except ValueError:
-        number = float("nan")
-    if not is_number(number):
-        raise ValueError(
-            f"Row {row:,} must have a finite number in --target-column. Got {cell!r} instead. "
-            "Leave the row out, or name another column."
-        )
-    return number
-
-
-def _say_regressor(regressor, output, as_json):
-    model = _text_classifier(regressor)
-    chosen = {k: v for k, v in model.selection_.items() if k != "candidates"}
-    if as_json:
-        echo_json({"model": str(output), "chosen": chosen})
-        return
-    click.echo(f"{output}: {len(model.ngrams_):,} n-grams, R2 {chosen['r2']:.4f} on training texts "
-               "left out")  # fmt: skip
 
 
 @classify.command()
@@ -278,7 +219,7 @@ def _say_regressor(regressor, output, as_json):
 @json_lines_option
 @quiet_option
 def predict(model, sources, output, overwrite, quiet, n_jobs, as_json, **given):
-    """Predict the class, labels or number of every text of TEXTS.
+    """Predict the class or the labels of every text of TEXTS.
 
     TEXTS is a file with one text per line, a table, or - for stdin. Writes the columns label,
     probability, set and abstained. An output file also has every column of the input table; a
@@ -289,9 +230,7 @@ def predict(model, sources, output, overwrite, quiet, n_jobs, as_json, **given):
     model trained with --holdout. The error rate that is guaranteed is printed on stderr, or why
     none can be and which one is reachable.
 
-    A model of several labels a text writes the columns labels and probabilities, and a model of
-    numbers the columns prediction, low and high: the ends of an interval that misses at most
-    --error (0.1 by default), where the model was trained with --holdout.
+    A model of several labels a text writes the columns labels and probabilities.
 
     Many files, folders, globs and addresses (s3://, gs://, hf://) are worked on file by file, as
     by `pacsent embed`: -o is then a folder that gets one output for each, and a manifest.json.
@@ -324,7 +263,7 @@ def _predict_one(model, path, output, how: dict, given: dict, overwrite, quiet, 
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="-o") from None
         check_output(output, overwrite=overwrite, inputs=[path, model])
-    classifier = _predictor(model)
+    classifier = _classifier(model)
     columns, rows_of = _columns(classifier, given, quiet)
     read = OneFile(path, how, columns, quiet=quiet, keep_all=suffix != "lines" and not as_json)
     rows = rows_of(read.texts())
@@ -368,18 +307,11 @@ _CELLS = {
     "abstained": lambda value: "" if value is None else "yes" if value else "no",
     "labels": _listed,
     "probabilities": lambda values: "" if values is None else ",".join(map(_shown, values)),
-    "prediction": _shown,
-    "low": _shown,
-    "high": _shown,
 }
 
 
 def _columns(model, given, quiet):
     """The columns that a model's predictions have, and the function that makes them of texts."""
-    if not hasattr(model, "predict_proba"):
-        if given["error"] is not None and not hasattr(model, "predict_interval"):
-            raise click.UsageError("--error needs a model trained with --holdout.")
-        return ("prediction", "low", "high"), lambda texts: _numbers(model, texts, given)
     if getattr(model, "targets_", "classes") != "classes":
         if given["error"] is not None:
             raise click.UsageError("--error is for models that give one class to each text.")
@@ -403,21 +335,6 @@ def _label_lists(classifier, texts):
             "labels": [[names[c] for c in row] for row in order],
             "probabilities": [p[row].tolist() for p, row in zip(proba, order)],
         }
-
-
-def _numbers(regressor, texts, given):
-    """Columns of a model of numbers, in batches."""
-    from itertools import islice
-
-    certified = hasattr(regressor, "predict_interval")
-    texts = iter(texts)
-    while some := list(islice(texts, 2048)):
-        found = {"prediction": regressor.predict(some).tolist()}
-        ends = [[None, None]] * len(some)
-        if certified:
-            error = 0.1 if given["error"] is None else given["error"]
-            ends = regressor.predict_interval(some, error=error, delta=given["delta"]).tolist()
-        yield found | {"low": [low for low, _ in ends], "high": [high for _, high in ends]}
 
 
 def _answer_rule(classifier, error, delta, quiet):

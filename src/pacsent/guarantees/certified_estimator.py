@@ -1,4 +1,4 @@
-"""What CertifiedClassifier and CertifiedRegressor share: parameters, the hold-out, fitting."""
+"""The base of CertifiedClassifier: parameters, the hold-out, fitting."""
 
 import copy
 from abc import ABC, abstractmethod

@@ -1,10 +1,10 @@
 """Regressions on n-grams and vectors together, many settings of one problem at once.
 
     minimise   |w|^2 / 2 + |v|^2 / (2 d^2) + b^2 / 2 + C * sum_i m_i loss_i,
-    f_i = x_i.w + e_i.v + b,   loss_i = log(1 + exp(-s_i f_i)) or (y_i - f_i)^2 / 2
+    f_i = x_i.w + e_i.v + b,   loss_i = log(1 + exp(-s_i f_i))
 
-x_i is the sparse part of a text, e_i the dense one, m_i its weight, s_i = +-1 its sign, y_i its
-number. Every pair (C, d) is a column; all columns share one reading of the features.
+x_i is the sparse part of a text, e_i the dense one, m_i its weight, s_i = +-1 its sign. Every pair
+(C, d) is a column; all columns share one reading of the features.
 """
 
 from dataclasses import dataclass
@@ -58,7 +58,6 @@ def solve(
     left_out: np.ndarray | None = None,
     folds: np.ndarray | None = None,
     text_weights: np.ndarray | None = None,
-    squared: bool = False,
     tol: float = 1e-3,
     max_epochs: int = 60,
 ) -> Solutions:
@@ -66,8 +65,7 @@ def solve(
 
     X is (n, n_features), E (n, n_dims). The sign of a text is +1 in column c where its label is
     positive[c] (or where it has that label, for `labels` of bool, (n, n_labels)), -1 elsewhere;
-    without `positive`, +1 where its label is above 0. With `squared` the loss is that of squares,
-    and `labels` are the numbers y_i.
+    without `positive`, +1 where its label is above 0.
 
     Column c does not learn from texts whose fold is left_out[c]; a weight of 0 in `text_weights`
     leaves a text out of all columns. It stops once the duals of a pass move by less than `tol`
@@ -88,12 +86,12 @@ def solve(
     cells[:, C] = np.multiply.outer(weights, np.asarray(Cs)[padded])
     if folds is not None and left_out is not None:
         cells[:, C][np.equal.outer(folds, np.asarray(left_out)[padded])] = 0.0
-    cells[:, SIGN] = np.asarray(labels)[:, None] if squared else _signs(labels, positive, padded)
+    cells[:, SIGN] = _signs(labels, positive, padded)
     squares = sparse.csr_matrix((data * data, X.indices, X.indptr), X.shape) @ np.ones(n_features)
     dense_squares = np.einsum("ij,ij->i", E, E)
     cells[:, SQUARES] = 1.0 + squares[:, None] + np.outer(dense_squares, work[VARIANCES])
     n_moving = (cells[order, C] > 0).sum(axis=0)
-    if not squared and np.ndim(labels) == 2:
+    if np.ndim(labels) == 2:
         # most texts have none of the rare labels and hardly move
         n_moving = n_moving * np.clip(2 * (cells[order, SIGN] > 0).mean(axis=0), _RAREST, 1.0)
     W = np.zeros((n_features + E.shape[1] + 1, padded.size), np.float32)
@@ -102,7 +100,7 @@ def solve(
     n_epochs = 0
     while n_epochs < max_epochs:
         n_epochs += 1
-        epoch(features, rng.permutation(order), cells, W, work, squared)
+        epoch(features, rng.permutation(order), cells, W, work)
         if (work[MOVED] / np.maximum(n_moving, 1)).max() < tol:
             break
     W = W[:, : len(Cs)]

@@ -6,7 +6,6 @@ from pacsent.guarantees.certificate import Certificate, read_fields
 from pacsent.guarantees.continuation import ContinuationCertificate
 from pacsent.guarantees.error_certificate import ErrorCertificate
 from pacsent.guarantees.fidelity import FidelityCertificate
-from pacsent.guarantees.intervals import AbsoluteErrorCertificate
 from pacsent.guarantees.multilabel_certificate import MultilabelCertificate
 from pacsent.paper.document_certificate import DocumentCertificate
 from pacsent.paper.squared_certificate import SquaredCertificate
@@ -20,7 +19,6 @@ CLASSES: dict[str, type[Certificate]] = {
         ErrorCertificate,
         AnytimeCertificate,
         MultilabelCertificate,
-        AbsoluteErrorCertificate,
         WordCertificate,
         HiddenWordCertificate,
         DocumentCertificate,

@@ -36,8 +36,6 @@ KINDS = {
     "Student": "pacsent.encoders.student:Student.from_state",
     "Index": "pacsent.search.index:Index.from_state",
     "TextClassifier": "pacsent.classify.classifier:TextClassifier.from_state",
-    "TextRegressor": "pacsent.classify.regressor:TextRegressor.from_state",
-    "CertifiedRegressor": "pacsent.guarantees.certified_regressor:CertifiedRegressor.from_state",
     "CertifiedClassifier": (
         "pacsent.guarantees.certified_classifier:CertifiedClassifier.from_state"
     ),
