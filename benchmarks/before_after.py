@@ -208,7 +208,7 @@ import atexit, json, os, shutil, sys, tempfile, time, warnings
 warnings.simplefilter("ignore")
 given = json.loads(sys.argv[1])
 import numpy as np
-from pacsent import load, make
+from pacsent import Vocabulary, WordVectors, load, make
 from pacsent.paper import datasets
 if os.environ.get("PACSENT_TINY") and not given["invented"]:
     sys.path.insert(0, given["benchmarks"])
@@ -232,8 +232,12 @@ def embedded(path):
     embed_shards("english", [path], tempfile.mkdtemp(dir=folder) + "/out", n_jobs=1)
 words = None
 if given["words"]:
-    from pacsent.words import formats
-    words = formats.read(given["data"] + "/vectors") if data else load("english")
+    words = load("english")
+    if data:
+        lines = open(given["data"] + "/vectors/vocab.tsv").read().split()
+        tables = [np.load(f"{given['data']}/vectors/{n}.f16.npy", "r") for n in ("input", "output")]
+        counts = np.array(lines[1::2], dtype=np.int64)
+        words = WordVectors(Vocabulary(lines[::2], counts), *tables)
 exec(given["job"])
 few()
 times, clock = [], getattr(time, given["clock"])

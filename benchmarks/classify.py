@@ -54,7 +54,6 @@ from pacsent.classify import fitting
 from pacsent.maths import gaussian_process
 from pacsent.paper import datasets
 from pacsent.text.ngrams import fingerprints
-from pacsent.words import formats
 
 CS = (0.3, 3.0, 30.0, 300.0)
 DRAWS = {20: 20, 100: 10, 300: 5, 1000: 3}
@@ -637,7 +636,7 @@ def main():
     own = Path(given.data) / "vectors"
     words = open_model("english") if given.part != "accuracy" else None
     if words is None and {"TextClassifier", "Average", "model2vec"} & set(given.methods):
-        words = formats.read(own)
+        words = datasets.load_word_vectors(own)
     for name in given.sets:
         load(name, given.data, 0)
     TextClassifier(words).fit(["good", "bad"] * 10, [0, 1] * 10).predict(["good"])  # compile

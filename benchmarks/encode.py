@@ -24,7 +24,6 @@ import numpy as np
 from harness import finish, parser_for
 from pacsent import make, text
 from pacsent.paper import datasets
-from pacsent.words import formats
 from pacsent.words.vectors import WordVectors
 
 N_JOBS = 2
@@ -121,7 +120,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=12)
     given = parser.parse_args()
     folder = Path(given.data)
-    half = formats.read(folder / "vectors")
+    half = datasets.load_word_vectors(folder / "vectors")
     # one table of float32 for all, in memory; pacsent alone could keep it as float16
     words = WordVectors(half.vocabulary, np.asarray(half.input_vectors, dtype=np.float32))
     corpora = {

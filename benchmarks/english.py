@@ -1,17 +1,14 @@
-"""Similarity, search, sizes and misspellings: what the English model and its baselines can do.
+"""Similarity, search and sizes: what the English model and its baselines can do.
 
     python benchmarks/english.py sizes --data DATA --save
     python benchmarks/english.py retrieval --data DATA --save
-    python benchmarks/english.py typos --data DATA --save
     python benchmarks/english.py posterior --data DATA --save
     python benchmarks/english.py compression --data DATA --save
-    python benchmarks/english.py rare --data DATA --save
 
 DATA holds `datasets`, `vectors` and `english`. Everything that was chosen was chosen on training
 parts; the columns that say "test" were looked at afterwards.
 """
 
-import random
 import sys
 import tempfile
 import time
@@ -21,19 +18,17 @@ import numpy as np
 from scipy.stats import pearsonr, spearmanr
 
 from harness import finish, parser_for
-from pacsent import Vocabulary, WordVectors, certify_encoder, load, make, save
+from pacsent import WordVectors, certify_encoder, load, make, save
 from pacsent.maths import regressions
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.weights import main_directions, sif_weights
 from pacsent.paper import datasets
-from pacsent.words import formats
 from pacsent.words.packing import compress
 from pacsent.words.tasks import read_similarities, similarity_score
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 from make_english import SETTINGS, full_tables
 
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
 N_NEAR = 10
 
 
@@ -167,7 +162,7 @@ def retrieval(data) -> dict:
 
     pairs, news = datasets.load("stsb", data), datasets.load("20news", data)
     base_labels, labels = np.asarray(news.train_labels), np.asarray(news.test_labels)
-    tables = {"vectors": formats.read(data / "vectors"), "english": load("english")}
+    tables = {"vectors": datasets.load_word_vectors(data / "vectors"), "english": load("english")}
     rows = []
 
     def add(table, method, base, queries, scores=(None, None)):
@@ -204,74 +199,6 @@ def retrieval(data) -> dict:
         "rows": rows,
         "title": "Similarity and search: cosines, everything learned from the table alone",
         "summary": {"p@10 of SIF-sum": best["20news p@10"]},
-    }
-
-
-# ------------------------------------------------------------------------------------------------
-# typos
-# ------------------------------------------------------------------------------------------------
-
-
-def mistyped(text, rng, rate=0.1) -> str:
-    """Every letter a-z becomes another one with this chance."""
-    return "".join(
-        rng.choice(LETTERS.replace(c.lower(), ""))
-        if c.isascii() and c.isalpha() and rng.random() < rate
-        else c
-        for c in text
-    )
-
-
-def typos(data) -> dict:
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    rows = []
-    for name in ("subj", "mr"):
-        whole = datasets.load(name, data)
-        found: dict = {}
-        for seed in (0, 1, 2):
-            part, rng = whole.split(seed), random.Random(seed)
-            typed = [mistyped(text, rng) for text in part.test_texts]
-            for label, unknown in (("left out", "drop"), ("read as the nearest", "nearest")):
-                average = quiet("Average", load("english", unknown=unknown)).fit([])
-                X = average.transform(part.train_texts)
-                model = regressions.fit(unit_rows(X), part.train_labels, 10.0, n_classes=2)
-                scores = []
-                for texts in (part.test_texts, typed):
-                    guess = regressions.predict(unit_rows(average.transform(texts)), *model)
-                    scores.append(float(np.mean(guess == part.test_labels)))
-                found.setdefault(label, []).append(scores)
-            ngrams = TfidfVectorizer(
-                analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True, min_df=2,
-                dtype=np.float32,
-            )  # fmt: skip
-            X = ngrams.fit_transform(part.train_texts)
-            model = regressions.fit(X, part.train_labels, 10.0, n_classes=2)
-            scores = [
-                float(np.mean(regressions.predict(ngrams.transform(t), *model) == part.test_labels))
-                for t in (part.test_texts, typed)
-            ]
-            found.setdefault("tf-idf of character n-grams", []).append(scores)
-        for label, scores in found.items():
-            clean, wrong = np.mean(scores, axis=0)
-            rows.append(
-                {
-                    "dataset": name,
-                    "unknown words": label,
-                    "as written": float(clean),
-                    "10 % of letters mistyped": float(wrong),
-                    "lost": float(clean - wrong),
-                }
-            )
-            print(rows[-1], flush=True)
-    lost = {
-        label: np.mean([r["lost"] for r in rows if r["unknown words"] == label])
-        for label in ("left out", "read as the nearest")
-    }
-    return {
-        "rows": rows,
-        "title": "Misspelled words: Average with the English model, three splits",
-        "summary": {"share still lost": float(lost["read as the nearest"] / lost["left out"])},
     }
 
 
@@ -420,109 +347,11 @@ def compression(data) -> dict:
     }
 
 
-# ------------------------------------------------------------------------------------------------
-# rare words
-# ------------------------------------------------------------------------------------------------
-
-N_KNOWN = 20_000
-
-
-def grams(words):
-    """Counts of each word's character n-grams, 3 to 6 letters, its ends marked; unit rows."""
-    from sklearn.feature_extraction.text import HashingVectorizer
-
-    made = HashingVectorizer(
-        analyzer="char_wb", ngram_range=(3, 6), n_features=1 << 17, alternate_sign=False,
-        dtype=np.float32,
-    )  # fmt: skip
-    return made.transform(words)
-
-
-def subword_vectors(words, vectors, others, penalty=1.0, n_steps=25) -> np.ndarray:
-    """Vectors of `others` by a ridge regression of known vectors on their n-grams (conjugate
-    gradients, all dimensions side by side)."""
-    X, mean = grams(words), vectors.mean(axis=0)
-    W = np.zeros((X.shape[1], vectors.shape[1]), dtype=np.float32)
-    residual = X.T @ (vectors - mean)
-    direction, size = residual.copy(), (residual**2).sum(axis=0)
-    for _ in range(n_steps):
-        image = X.T @ (X @ direction) + penalty * direction
-        step = size / (direction * image).sum(axis=0)
-        W += step * direction
-        residual -= step * image
-        new = (residual**2).sum(axis=0)
-        direction = residual + (new / size) * direction
-        size = new
-    return grams(others) @ W + mean
-
-
-def rare(data) -> dict:
-    """Words 20,001 to 40,000 treated as unknown: how near is what stands in for them?"""
-    full = full_tables(data / "english")
-    n_known = min(N_KNOWN, full.n_words // 2)
-    known = Vocabulary(full.words[:n_known], full.counts[:n_known], unknown="nearest")
-    table = unit_rows(np.asarray(full.input_vectors[: 2 * n_known], dtype=np.float32))
-    rng = np.random.default_rng(0)
-    some = np.sort(n_known + rng.permutation(n_known)[:5000])
-    others, truth = [full.words[i] for i in some], table[some]
-    encoded = known.encode([[word] for word in others])
-    read = np.diff(encoded.offsets) == 1
-    stand_in = np.zeros_like(truth)
-    stand_in[read] = table[encoded.ids]
-    grammed = unit_rows(subword_vectors(full.words[:n_known], table[:n_known], others))
-    mean = unit_rows(table[:n_known].mean(axis=0, keepdims=True))
-    chance = table[rng.integers(n_known, size=len(others))]
-    rows = []
-    for label, found, used in (
-        ("left out", stand_in * 0, np.zeros(len(others), dtype=bool)),
-        ("read as the nearest", stand_in, read),
-        ("regression on n-grams", grammed, np.ones(len(others), dtype=bool)),
-        ("regression on n-grams, the words read as the nearest", grammed, read),
-        ("any known word", chance, np.ones(len(others), dtype=bool)),
-        ("the mean of all", np.repeat(mean, len(others), axis=0), np.ones(len(others), dtype=bool)),
-    ):
-        cosines = np.einsum("ij,ij->i", found, truth)[used]
-        rows.append(
-            {
-                "unknown words": label,
-                "words that get a vector": float(used.mean()),
-                "mean cosine with their own": float(cosines.mean()) if used.any() else None,
-                "share above 0.5": float(np.mean(cosines > 0.5)) if used.any() else None,
-                "all words, none counting 0": float(cosines.sum() / len(others)),
-            }
-        )
-    rows += [rare_accuracy(name, data, full, n) for name in ("subj", "mr") for n in (5000, 20_000)]
-    keys = list(dict.fromkeys(key for row in rows for key in row))
-    rows = [{key: row.get(key) for key in keys} for row in rows]
-    return {
-        "rows": rows,
-        "title": "Rare words: correctly written, but not in the vocabulary",
-        "summary": {"words": len(others)},
-    }
-
-
-def rare_accuracy(name, data, full, n_words) -> dict:
-    """Accuracy of Average where only the most frequent words are known."""
-    tables = full.input_vectors[:n_words], full.output_vectors[:n_words]
-    part, found = datasets.load(name, data).split(0), {}
-    for label, unknown in (("left out", "drop"), ("read as the nearest", "nearest")):
-        known = Vocabulary(full.words[:n_words], full.counts[:n_words], unknown=unknown)
-        average = quiet("Average", WordVectors(known, *tables)).fit([])
-        X, Z = average.transform(part.train_texts), average.transform(part.test_texts)
-        found[label] = accuracy(X, part.train_labels, Z, part.test_labels)
-    return {
-        "unknown words": f"{name.upper()}, {n_words:,} words known: accuracy",
-        **{f"accuracy, {label}": score for label, score in found.items()},
-    }
-
-
 PARTS = {
     "sizes": sizes,
     "retrieval": retrieval,
-    "typos": typos,
     "posterior": posterior,
     "compression": compression,
-    "rare": rare,
 }
 
 if __name__ == "__main__":

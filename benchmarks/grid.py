@@ -21,7 +21,6 @@ from harness import finish, parser_for
 from pacsent import make
 from pacsent.maths import regressions
 from pacsent.paper import datasets, evaluation
-from pacsent.words import formats
 
 parser = parser_for(__doc__, name="20news")
 parser.add_argument("--dataset", default="20news")
@@ -30,7 +29,7 @@ parser.add_argument("--rows", type=int, help="use only so many training texts")
 parser.add_argument("--jobs", type=int, default=os.cpu_count())
 options = parser.parse_args()
 
-words = formats.read(Path(options.data) / "vectors")
+words = datasets.load_word_vectors(Path(options.data) / "vectors")
 dataset = datasets.load(options.dataset, options.data).split(0)
 vectorizer = make("Average", words, on_empty="ignore")
 X = vectorizer.fit_transform(dataset.train_texts)

@@ -37,13 +37,12 @@ from pacsent.scale import places
 from pacsent.scale.shard_writer import CheckedFile, ShardTask
 from pacsent.text.result_files import WRITERS
 from pacsent.text.tables import TextTable
-from pacsent.words import formats
 from pacsent.words.vectors import WordVectors
 
 
 def model_in(folder: Path, data: Path):
     """The table of encode.py, Average, saved."""
-    half = formats.read(data / "vectors")
+    half = datasets.load_word_vectors(data / "vectors")
     words = WordVectors(half.vocabulary, np.asarray(half.input_vectors, dtype=np.float32))
     vectorizer = make("Average", words, n_jobs=2, on_empty="ignore").fit(["the"])
     save(vectorizer, folder / "model")

@@ -31,7 +31,6 @@ from harness import finish, parser_for
 from pacsent.encoders import PBNegVectorizer, WordPBNegVectorizer
 from pacsent.paper import datasets
 from pacsent.text.encoded import Encoded
-from pacsent.words import formats
 from pacsent.words.vectors import WordVectors
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
@@ -239,7 +238,7 @@ def main():
     parser.add_argument("--skip-documents", action="store_true", help="leave PB-neg out")
     parser.add_argument("--sentences", action="store_true", help="SUBJ and phrases instead")
     given = parser.parse_args()
-    half = formats.read(Path(given.data) / "vectors")
+    half = datasets.load_word_vectors(Path(given.data) / "vectors")
     tables = (np.asarray(x, dtype=np.float32) for x in (half.input_vectors, half.output_vectors))
     words = WordVectors(half.vocabulary, *tables)
     if given.sentences:

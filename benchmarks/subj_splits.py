@@ -14,13 +14,12 @@ from harness import finish, parser_for
 from pacsent import make
 from pacsent.maths import regressions
 from pacsent.paper import datasets, evaluation
-from pacsent.words import formats
 
 parser = parser_for(__doc__, name="subj")
 parser.add_argument("--splits", type=int, default=20)
 options = parser.parse_args()
 
-words = formats.read(Path(options.data) / "vectors")
+words = datasets.load_word_vectors(Path(options.data) / "vectors")
 dataset = datasets.load("subj", options.data)
 encoded = words.vocabulary.encode(dataset.train_texts)
 labels = dataset.train_labels

@@ -311,12 +311,6 @@ tables are unpacked when first used, so that sentences/s (Average, one core) fol
 dimensions and not the bits. The certificate is the continuation certificate at δ = 0.05 on the
 2,000 test sentences of SUBJ; it is valid whatever the table. "Measured there" is the same
 error on the same sentences; with fewer dimensions it falls, although other tasks lose.""",
-    "typos": """Every letter is replaced by another with chance 0.1, in the test texts only.""",
-    "rare": """Words 20,001 to 40,000 by frequency are taken as unknown, and what stands in for them
-is held against their own vectors; below, accuracies of `Average` where few words are known.
-The regression on character n-grams is fitted on the 20,000 known vectors; it is not in the
-package. `unknown="nearest"` is for misspellings: for rare words its stand-ins are nearer than any
-word would be, but further than the mean of all, and leaving them out is as good.""",
 }
 
 

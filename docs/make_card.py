@@ -42,13 +42,6 @@ def scores() -> str:
             f"| WordSim-353, input table | {row['WordSim']:.1f} |",
             f"| words of SUBJ that are known | {100 * row['SUBJ words known']:.1f} % |",
         ]
-    for row in rows_of("typos"):
-        if row["unknown words"] != "tf-idf of character n-grams":
-            lines.append(
-                f"| {row['dataset'].upper()} with 10 % of letters mistyped, unknown words "
-                f"{row['unknown words']} | {row['10 % of letters mistyped']:.3f} (as written "
-                f"{row['as written']:.3f}) |"
-            )
     return "\n".join(lines)
 
 
@@ -90,8 +83,7 @@ The model contains no text of the corpora. The vectors may be used under the lic
 
 The sources are encyclopedias and old books: little of the language of the web, and nothing that was
 written after the corpus. Such vectors reproduce the prejudices of their texts. Names and rare words
-beyond the first {config["n_words"]:,} are unknown; `load("english", unknown="nearest")` corrects
-misspellings, but does not know more names.
+beyond the first {config["n_words"]:,} are unknown.
 
 ## Checksums
 

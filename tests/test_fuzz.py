@@ -77,7 +77,6 @@ def test_every_way_of_damage_changes_something_or_says_nothing():
 @pytest.mark.parametrize(
     ("target", "number"),
     [
-        ("npy", 10000829),
         ("certificate", 110002234),
     ],
 )

@@ -359,7 +359,7 @@ def test_a_classifier_with_vectors_opens_again(words, texts, tmp_path):
     labels = np.arange(40) % 2
     classifier = TextClassifier(words).fit(texts[:40], labels)
     save(classifier, tmp_path / "model")
-    found = load(tmp_path / "model", unknown="nearest").predict(texts[:40])
+    found = load(tmp_path / "model").predict(texts[:40])
     np.testing.assert_array_equal(found, classifier.predict(texts[:40]))
 
 

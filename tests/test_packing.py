@@ -40,8 +40,8 @@ def test_few_bits_lose_what_the_theory_of_quantisers_says(bits, rng):
 
 
 def test_fewer_words_keep_what_the_vocabulary_does_with_unknown_ones(words):
-    spelled = words.replace(vocabulary=words.vocabulary.replace(unknown="nearest"))
-    assert compress(spelled, n_words=50).vocabulary.unknown == "nearest"
+    spelled = words.replace(vocabulary=words.vocabulary.replace(unknown="pieces"))
+    assert compress(spelled, n_words=50).vocabulary.unknown == "pieces"
     assert compress(words, n_words=50).vocabulary.unknown == "drop"
 
 

@@ -29,7 +29,6 @@ SELECTED = [
     "test_text.py::test_several_inputs_follow_each_other",
     "test_vocabulary.py::test_a_corpus_opens_as_it_was_built",
     "test_ngrams.py::test_tf_idf_rows_have_length_one_and_scores_are_their_product",
-    "test_spelling.py::test_edits_are_counted_as_their_definition_says",
     "test_sparse_regressions.py::test_a_weight_of_two_is_the_text_twice",
     "test_splitting.py::test_a_table_with_one_column_of_texts_is_its_texts",
     "test_pieces.py::test_an_unknown_word_is_read_as_its_longest_pieces",

@@ -188,9 +188,8 @@ def test_bad_input_is_refused(rng):
 def test_real_features_give_scikit_learns_objective_and_test_accuracy(data_dir, name):
     from pacsent import make
     from pacsent.paper import datasets
-    from pacsent.words import formats
 
-    words = formats.read(data_dir / "vectors")
+    words = datasets.load_word_vectors(data_dir / "vectors")
     dataset = datasets.load(name, data_dir).split(0)
     vectorizer = make("Average", words, alpha=0.0, on_empty="ignore")
     train = vectorizer.fit_transform(dataset.train_texts).astype(np.float64)

@@ -241,7 +241,7 @@ def test_pieces_are_learned_and_no_word_is_unknown():
     assert known.encode(["ᚠ the"]).n_unknown.tolist() == [1]
     assert known.encode([["▁"], ["nothing"]]).n_unknown.tolist() == [0, 1]  # lists as they are
     with pytest.raises(ValueError, match="unknown must be 'drop'"):
-        Vocabulary(tokens, normalise=pieces, unknown="nearest")
+        Vocabulary(tokens, normalise=pieces, unknown="pieces")
     with pytest.raises(ValueError, match="n_pieces must be an integer of at least 2"):
         train_pieces(CORPUS, 1)
     for wrong in ("one text", [1, 2], [None], None):

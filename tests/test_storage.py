@@ -226,11 +226,10 @@ def test_training_that_is_not_plain_is_refused_by_name(tmp_path):
 def test_load_reads_word_vectors_of_other_programs(tmp_path, name):
     words = made()
     formats.write(words, tmp_path / name)
-    again = load(tmp_path / name, normalise="unicode", unknown="nearest")
+    again = load(tmp_path / name, normalise="unicode")
     assert list(again.words) == list(words.words)
     np.testing.assert_allclose(again.input_vectors, words.input_vectors, rtol=1e-5)
-    assert again.vocabulary.normalise == "unicode" and again.vocabulary.unknown == "nearest"
-    assert load(str(tmp_path / name)).vocabulary.unknown == "drop"
+    assert again.vocabulary.normalise == "unicode"
     with pytest.raises(ValueError, match=r"holds word vectors itself"):
         load(tmp_path / name, word_vectors=words)
 
@@ -928,23 +927,14 @@ def test_readers_and_convert_refuse_what_is_no_number(tmp_path, value):
     words = made(4, 3)
     table = np.array(words.input_vectors)
     table[2, 1] = value
-    folder = tmp_path / "npy"
-    folder.mkdir()
-    np.save(folder / "input.npy", table)
-    np.save(folder / "output.npy", words.output_vectors)
-    (folder / "vocab.tsv").write_text(
-        "".join(f"{w}\t{c}\n" for w, c in zip(words.words, words.counts))
-    )
     lines = [f"{w} " + " ".join(map(str, row)) for w, row in zip(words.words, table)]
     (tmp_path / "words.txt").write_text("4 3\n" + "\n".join(lines) + "\n")
     save(words, tmp_path / "model")
     tensors = tensors_of(tmp_path / "model")
     rewritten(tmp_path / "model", tensors | {"input_vectors": table})
-    for source in (folder, tmp_path / "words.txt", tmp_path / "model"):
+    for source in (tmp_path / "words.txt", tmp_path / "model"):
         if source.name != "model":
-            with pytest.raises(
-                ValueError, match=r"infinity in row 2 \('word2'\)|^Line 4 of .* must"
-            ):
+            with pytest.raises(ValueError, match=r"^Line 4 of .* must"):
                 formats.read(source)
         done = CliRunner().invoke(cli, ["convert", str(source), str(tmp_path / "out.txt")])
         assert done.exit_code == 1

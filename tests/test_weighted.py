@@ -167,9 +167,8 @@ def test_the_frozen_recipe_reaches_its_goals_on_real_similarity(data_dir):
     from scipy.stats import pearsonr, spearmanr
 
     from pacsent.paper import datasets
-    from pacsent.words import formats
 
-    words = formats.read(data_dir / "vectors")
+    words = datasets.load_word_vectors(data_dir / "vectors")
     pairs = datasets.load("stsb", data_dir / "datasets")
     vectorizer = make("SIF-sum", words, on_empty="ignore").fit([])
     first, second = (vectorizer.transform(part["test"]) for part in (pairs.first, pairs.second))

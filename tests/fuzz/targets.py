@@ -75,20 +75,6 @@ def glove() -> list[Tree]:
     return [{"v.txt": lines.encode()}, {"v.txt.xz": lzma.compress(lines.encode())}]
 
 
-def senna() -> list[Tree]:
-    return [{"words.lst": b"PADDING\nfilm\ngood\n", "embeddings.txt": b"0 0 1\n1 2 3\n-1 .5 2\n"}]
-
-
-def npy() -> list[Tree]:
-    def write(place, dtype):
-        for name in ("input", "output"):
-            np.save(place / f"{name}.npy", np.arange(24).reshape(6, 4).astype(dtype) / 7)
-        rows = [f"{word}\t{9 - i}\n" for i, word in enumerate(WORDS)]
-        (place / "vocab.tsv").write_text("".join(rows))
-
-    return [made(lambda place, t=dtype: write(place, t)) for dtype in ("f2", "f4", "f8")]
-
-
 def fasttext() -> list[Tree]:
     def file(bucket, maxn, loss=2):
         words = [("film", 9), ("good", 8), ("</s>", 7)]
@@ -529,8 +515,6 @@ TARGETS = {
     "word2vec-binary": Target(lambda: word2vec("v.bin"), read_vectors),
     "fasttext": Target(fasttext, read_vectors),
     "glove": Target(glove, read_vectors),
-    "senna": Target(senna, read_vectors_folder),
-    "npy": Target(npy, read_vectors_folder),
     "counts": Target(counts, read_with_counts),
     "words-folder": Target(words_folder, read_words_folder, sealed=True),
     **{

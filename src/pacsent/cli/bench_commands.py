@@ -47,7 +47,6 @@ def evaluate(scored, data, test, lams, seeds, save_classifiers, device, n_jobs, 
     from pacsent.files import check_output
     from pacsent.paper import datasets
     from pacsent.paper import evaluation as scores
-    from pacsent.words import formats
 
     quiet, encoder = given["quiet"], given_encoder()
     if len(scored) != (3 if encoder is None else 1):
@@ -76,7 +75,7 @@ def evaluate(scored, data, test, lams, seeds, save_classifiers, device, n_jobs, 
     result = scores.evaluate(
         method if encoder is None else as_encoder(encoder),
         loaded,
-        None if words is None else formats.read(words, verbose=not quiet),
+        None if words is None else datasets.load_word_vectors(words),
         lams=lams or None,
         seeds=range(seeds),
         save_classifiers=save_classifiers,
@@ -144,14 +143,13 @@ def reproduce(data, words, output, only, table_format, no_report, as_json, quiet
     from pathlib import Path
 
     from pacsent.paper import datasets, figures, report, reproduction
-    from pacsent.words import formats
 
     folder = datasets.data_folder(data)
     if not no_report:
         figures.require_altair()
     run = reproduction.reproduce(
         folder,
-        formats.read(words),
+        datasets.load_word_vectors(words),
         output,
         only=only.split(",") if only else None,
         seeds=range(how.pop("seeds")),

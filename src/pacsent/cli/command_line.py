@@ -321,13 +321,13 @@ def method_option(default="its encoder of sentences, or SIF-sum"):
     )
 
 
-def open_vectorizer(model, method=None, *, default=None, fitted=True, unknown=None):
+def open_vectorizer(model, method=None, *, default=None, fitted=True):
     """The fitted method in a folder, or a method on the word vectors that are there."""
     from pacsent.encoders.methods import METHODS, as_vectorizer
 
     if method is not None and method not in METHODS:
         raise click.BadParameter(f"one of {', '.join(METHODS)}", param_hint="--method")
-    loaded = open_model(model, unknown=unknown)
+    loaded = open_model(model)
     if method is None:
         return as_vectorizer(loaded, default, source=model, fitted=fitted)
     if hasattr(loaded, "transform"):

@@ -180,11 +180,6 @@ def _report(vectorizer) -> str:
 @click.option("--keep-text", is_flag=True, help="Also write the texts.")
 @method_option()
 @encoder_option
-@click.option(
-    "--unknown",
-    type=click.Choice(["drop", "nearest"]),
-    help="Leave unknown words out, or read them as the known word they misspell.  [default: drop]",
-)
 @n_jobs_option
 @device_option
 @batch_size_option
@@ -295,8 +290,7 @@ def _embed_one(model, path, output, how: dict, given: dict, overwrite, quiet, as
 
 def _opened(model, given: dict):
     """The vectorizer of a command, with the parameters that were given."""
-    method, unknown = given.pop("method"), given.pop("unknown")
-    vectorizer = open_vectorizer(model, method, unknown=unknown)
+    vectorizer = open_vectorizer(model, given.pop("method"))
     params = {name: value for name, value in given.items() if value is not None}
     check_parameters(vectorizer, params)
     vectorizer.set_params(**params)

@@ -94,13 +94,13 @@ def embed(model, sources, output, how: dict, given: dict, *, overwrite, quiet, a
     kept = list(how["keep_columns"])
     if given.pop("keep_text") and column not in kept and kept != ["*"]:
         kept.append(column)
-    method, unknown, n_jobs = (given.pop(name) for name in ("method", "unknown", "n_jobs"))
+    method, n_jobs = given.pop("method"), given.pop("n_jobs")
     params = {name: value for name, value in given.items() if value is not None}
     if params.get("on_empty") == "warn":
         del params["on_empty"]
     manifest = embed_shards(
         model, sources, output, text_column=how["text_column"], keep_columns=kept, method=method,
-        unknown=unknown, params=params, **_how(how, n_jobs, overwrite, quiet),
+        params=params, **_how(how, n_jobs, overwrite, quiet),
     )  # fmt: skip
     _report(manifest, quiet, as_json)
 

@@ -363,9 +363,9 @@ def convert(source, destination, to, format, counts, save_counts, context, as_js
     """Convert word vectors from one format to another.
 
     Reads word2vec text and binary (with context_SOURCE as output table), fastText .bin, GloVe,
-    SENNA, .npy tables with vocab.tsv, and pacsent's own folder. Writes word2vec text (.txt, .vec),
-    word2vec binary (.bin) or pacsent's own folder (no suffix). With --dims both tables are rotated
-    together, so that products of rows stay; packed numbers are for pacsent's own folder only.
+    static embeddings and pacsent's own folder. Writes word2vec text (.txt, .vec), word2vec
+    binary (.bin) or pacsent's own folder (no suffix). With --dims both tables are rotated together,
+    so that products of rows stay; packed numbers are for pacsent's own folder only.
     With --trained-on the folder also keeps a fingerprint of the text the vectors have seen.
     """
     import warnings

@@ -19,10 +19,13 @@ import numpy as np
 from pacsent.paper.generative import GenerativeCorpus, generate
 from pacsent.text.labelled import Dataset, read_labelled
 from pacsent.text.reading import Source
+from pacsent.words.formats import read
+from pacsent.words.vectors import WordVectors
+from pacsent.words.vocabulary import Vocabulary
 
 __all__ = [
     "DATASETS", "Dataset", "Entry", "GenerativeCorpus", "Pairs", "data_folder", "find", "generate",
-    "load", "read_labelled",
+    "load", "load_word_vectors", "read_labelled",
 ]  # fmt: skip
 
 SUFFIXES = (".tar.xz", ".tar.gz", ".tgz", ".tar.bz2", ".tar.zst", ".tar")
@@ -353,3 +356,19 @@ def _digest(members: list[Member], pattern: str) -> str:
         total.update(f"{key}\0{len(content)}\0".encode())
         total.update(content)
     return total.hexdigest()
+
+
+def load_word_vectors(path: str | os.PathLike) -> WordVectors:
+    """Word vectors of the reproduction: input*.npy, output*.npy and vocab.tsv in a folder.
+
+    Any other word vectors that `pacsent.words.formats.read` reads are accepted as well. The tables
+    of a folder are memory-mapped. A line of vocab.tsv is a word, a tab and its count.
+    """
+    folder = Path(path)
+    files = {name: sorted(folder.glob(f"{name}*.npy")) for name in ("input", "output")}
+    if not files["input"]:
+        return read(path)
+    tables = [np.load(paths[0], mmap_mode="r") for paths in files.values() if paths]
+    lines = (folder / "vocab.tsv").read_text(encoding="utf-8").strip("\n").split("\n")
+    words, counts = zip(*(line.split("\t") for line in lines))
+    return WordVectors(Vocabulary(words, np.array(counts, dtype=np.int64)), *tables)

@@ -16,15 +16,15 @@ def _ray():
 
 
 @lru_cache(maxsize=4)
-def _opened(model: str, method: str | None, unknown: str | None, params: tuple) -> Callable:
-    return Embed(model, method, unknown, dict(params)).ready()
+def _opened(model: str, method: str | None, params: tuple) -> Callable:
+    return Embed(model, method, dict(params)).ready()
 
 
 class Embedder:
     """Arrow tables with a column of texts to the same tables with `mean` and `variance`.
 
     The model, a folder at the same place on every machine or "english", is opened, memory-mapped,
-    once in a process. `method`, `unknown` and `params` are as in `scale.Embed`.
+    once in a process. `method` and `params` are as in `scale.Embed`.
 
     Examples
     --------
@@ -39,11 +39,10 @@ class Embedder:
         text_column: str = "text",
         *,
         method: str | None = None,
-        unknown: str | None = None,
         params: dict | None = None,
     ):
         self.text_column = text_column
-        self._job = (str(model), method, unknown, tuple(sorted((params or {}).items())))
+        self._job = (str(model), method, tuple(sorted((params or {}).items())))
 
     def __call__(self, table):
         pa = pyarrow()
@@ -70,7 +69,7 @@ def embed(
 
     `model` is a folder that every machine of the cluster sees, or "english". `n_actors` processes
     of one core hold the model; None takes one for each core of the cluster. Further arguments are
-    method, unknown and params, as of `scale.Embed`.
+    method and params, as of `scale.Embed`.
 
     Examples
     --------

@@ -84,7 +84,6 @@ class Embed:
 
     model: str
     method: str | None = None
-    unknown: str | None = None
     params: dict = field(default_factory=dict)
     encoder: str | None = None
 
@@ -110,7 +109,7 @@ class Embed:
         from pacsent.encoders.external_encoders import open_any
         from pacsent.encoders.methods import as_vectorizer
 
-        opened = open_any(self.model, self.encoder, unknown=self.unknown)
+        opened = open_any(self.model, self.encoder)
         if self.method is not None and hasattr(opened, "stream"):
             raise ValueError("method is for word vectors. The model holds a fitted method.")
         opened = as_vectorizer(opened, self.method, source=self.model)

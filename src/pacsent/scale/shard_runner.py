@@ -41,7 +41,6 @@ def embed_shards(
     text_column: str | None = None,
     keep_columns: Iterable[str] = (),
     method: str | None = None,
-    unknown: str | None = None,
     params: dict | None = None,
     encoder: str | None = None,
     **how: Any,
@@ -64,7 +63,7 @@ def embed_shards(
     keep_columns : iterable of str
         Extra columns of the input that the output has as well; ["*"] for all. A column that has
         the name of a result is renamed (`mean` becomes `input_mean`), and a warning says so.
-    method, unknown, params, encoder
+    method, params, encoder
         As of `scale.Embed`.
     **how
         Further arguments of `run`: format, on_error, n_jobs, overwrite, verbose.
@@ -78,7 +77,7 @@ def embed_shards(
     >>> manifest.totals()["rows"], manifest.totals()["failed"]
     (2, 0)
     """
-    job = Embed(_place(model), method, unknown, dict(params or {}), encoder)
+    job = Embed(_place(model), method, dict(params or {}), encoder)
     return run(job, sources, target, text_column=text_column, keep_columns=keep_columns, **how)
 
 

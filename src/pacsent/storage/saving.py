@@ -184,7 +184,6 @@ class _Given(NamedTuple):
     """What the caller of `load` wants in place of what the folder says."""
 
     normalise: Any
-    unknown: str | None
     word_vectors: Any
     encoder: Any
 
@@ -193,7 +192,6 @@ def load(
     path: str | os.PathLike,
     *,
     normalise: str | Callable[[str], list[str]] | None = None,
-    unknown: str | None = None,
     word_vectors: Any = None,
     encoder: Any = None,
 ) -> Any:
@@ -209,9 +207,6 @@ def load(
     normalise : {"paper", "unicode"} or callable, optional
         How raw text becomes tokens, in place of what the folder says (a function cannot be
         saved).
-    unknown : {"drop", "nearest"}, optional
-        What happens to words that are not in the vocabulary, in place of what the folder says:
-        they are left out, or read as the known word they are a misspelling of.
     word_vectors : WordVectors, optional
         For an estimator: use these instead of opening its own again. They must be the ones it was
         fitted with.
@@ -229,9 +224,9 @@ def load(
     True
     """
     path = place(path)
-    given = _Given(normalise, unknown, word_vectors, encoder)
+    given = _Given(normalise, word_vectors, encoder)
     if path.exists() and not is_model(path):
-        found = imported(_OTHER_FORMATS)(path, normalise=normalise, unknown=unknown)
+        found = imported(_OTHER_FORMATS)(path, normalise=normalise)
     else:
         found = _open(path, read_config(path), given)
     if word_vectors is not None and getattr(found, "kind", "") == "WordVectors":
@@ -263,10 +258,8 @@ def _open(folder: Path, config: dict, given: _Given, depth: int = 1) -> Any:
     tensors = read_tensors(folder / TENSORS, config["files"][TENSORS])
     try:
         settings = from_json(config)
-        if kind == "WordVectors":
-            wanted = {"normalise": given.normalise, "unknown": given.unknown}
-            changes = {name: value for name, value in wanted.items() if value is not None}
-            settings["parameters"] = settings.get("parameters", {}) | changes
+        if kind == "WordVectors" and given.normalise is not None:
+            settings["parameters"]["normalise"] = given.normalise
         found = imported(KINDS[kind])(State(settings, tensors, parts))
     except _MISTAKES as error:
         raise ValueError(_damaged(folder, error)) from None

@@ -24,7 +24,7 @@ from pacsent.words.word_table import WordTable, is_memory_mapped, joined
 
 _BATCH = 1 << 20  # characters that one thread takes at a time
 _ENCODING = Patience(1 << 19)  # characters, and words of the dict they are looked up in
-UNKNOWN = ("drop", "nearest", "pieces")
+UNKNOWN = ("drop", "pieces")
 TOKENIZER = "tokenizer"  # how a file names `Pieces`, which it holds beside
 
 
@@ -45,11 +45,10 @@ class Vocabulary:
         the words that this segmenter, which must be installed, finds in Chinese, Japanese, Thai. A
         `Pieces` cuts words into pieces. Another callable is for vectors that came with their own
         tokenisation; it cannot be saved.
-    unknown : {"drop", "nearest", "pieces"}, default="drop"
-        What `encode` does with a word that is not here: leave it out and count it; take the
-        known word it is a misspelling of, where one is near (`pacsent.words.spelling`); or take
-        the pieces it consists of: the longest word here that it begins with, then the longest
-        `##` piece that goes on, and so on.
+    unknown : {"drop", "pieces"}, default="drop"
+        What `encode` does with a word that is not here: leave it out and count it, or split it
+        into subwords: the longest word here that it begins with, then the longest `##` subword
+        that continues it, and so on.
 
     Examples
     --------
@@ -110,8 +109,8 @@ class Vocabulary:
     ) -> "Vocabulary":
         """The same words with another `normalise` or `unknown`; nothing is copied.
 
-        >>> Vocabulary(["film"]).replace(unknown="nearest").unknown
-        'nearest'
+        >>> Vocabulary(["film"]).replace(unknown="pieces").unknown
+        'pieces'
         """
         normalise = self._normalise if normalise is None else normalise
         unknown = self._unknown if unknown is None else unknown
@@ -295,7 +294,7 @@ class Vocabulary:
                 f"bounds must rise from at least 0 to at most the {data.size:,} bytes of data. Got "
                 "others instead."
             )
-        if self.normalise != "paper" or self.unknown == "nearest":
+        if self.normalise != "paper":
             whole = [data[a:b].tobytes().decode("utf-8") for a, b in itertools.pairwise(bounds)]
             return self._encode_rows(whole, 0, n_jobs=1)
         first = bounds[0]
@@ -304,8 +303,7 @@ class Vocabulary:
     def _encode_rows(self, X, first_row: int, n_jobs: int | None) -> Encoded:
         """`encode` for sentences, the first of which is number `first_row` for messages."""
         batches = batches_of(X, first_row)
-        encode = self._encode_spelled if self.unknown == "nearest" else self._encode
-        parts = list(in_order(encode, batches, n_jobs))
+        parts = list(in_order(self._encode, batches, n_jobs))
         if not parts:
             parts = [Encoded(np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int64))]
         if len(parts) == 1:
@@ -325,7 +323,7 @@ class Vocabulary:
         >>> encode(["good red wine"]).ids.tolist()
         [0, 1]
         """
-        if self.normalise_name is None or self.unknown == "nearest":
+        if self.normalise_name is None:
             return lambda texts: self._encode_rows(texts, 0, n_jobs=1)
 
         def encode(texts: list) -> Encoded:
@@ -399,23 +397,6 @@ class Vocabulary:
         with np.errstate(over="ignore"):  # the hash wraps around on purpose
             n = encode(data, bounds, self._table.lookup, ids, offsets, n_unknown)
         return Encoded(ids[:n].copy(), offsets, n_unknown)
-
-    def _encode_spelled(self, batch: "_Batch") -> Encoded:
-        """One batch; unknown words become the known ones that are spelled nearly so."""
-        encoded = self._encode(batch)
-        if not encoded.n_unknown.any():
-            return encoded
-        spelling, index = self._table.spelling, self.index
-        lists = [list(part) for part in np.split(encoded.ids, encoded.offsets[1:-1])]
-        n_unknown = encoded.n_unknown.copy()
-        for s in np.flatnonzero(encoded.n_unknown):
-            tokens = self.tokens(batch.sentences[s])
-            ids = [index[token] if token in index else spelling(token) for token in tokens]
-            lists[s] = [i for i in ids if i >= 0]
-            n_unknown[s] = len(ids) - len(lists[s])
-        ends = np.cumsum([0, *map(len, lists)])
-        flat = np.fromiter(itertools.chain.from_iterable(lists), np.int32, ends[-1])
-        return Encoded(flat, ends, n_unknown)
 
     def digest(self, X: Any) -> str:
         """sha256 over three sha256: of the words, of the token ids and of the offsets.

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from pacsent.maths.arrays import frozen
-from pacsent.words.spelling import Spelling
 
 
 class WordTable:
@@ -139,11 +138,6 @@ class WordTable:
     def index(self) -> dict[str, int]:
         """Word to id."""
         return {word: i for i, word in enumerate(self.words)}
-
-    @cached_property
-    def spelling(self) -> Spelling:
-        """Finds the known word that an unknown one is a misspelling of."""
-        return Spelling(*self.arrays)
 
     def word(self, i: int) -> str:
         """One word, without decoding the others."""

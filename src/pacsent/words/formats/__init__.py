@@ -1,14 +1,12 @@
-"""Word vectors of other programs: read, write, and say clearly what cannot be read.
+"""Read and write word vectors of other programs.
 
-`read` recognises a file by what is in it, never by its name alone. Nothing here runs code from a
-file: pickles are named and refused. Our own folder is in `storage`; docs/formats.md lists every
-format and what its reader was checked against.
+`read` recognises a file by its contents, not by its name, and never runs code from it: pickles are
+rejected. docs/formats.md lists the formats and what each reader was checked against.
 """
 
 from itertools import islice
 
 from pacsent.words.formats.detection import detect
-from pacsent.words.formats.gensim import from_gensim
 from pacsent.words.formats.streams import ENCODING_ERRORS, read
 from pacsent.words.formats.table_parts import CONTEXT, FORMATS
 from pacsent.words.formats.writing import WRITABLE, check_targets, format_of_name, write
@@ -16,7 +14,7 @@ from pacsent.words.vectors import WordVectors
 
 __all__ = [
     "CONTEXT", "ENCODING_ERRORS", "FORMATS", "WRITABLE", "check_targets", "describe", "detect",
-    "format_of_name", "from_gensim", "read", "write",
+    "format_of_name", "read", "write",
 ]  # fmt: skip
 
 

@@ -1,35 +1,12 @@
-"""Which format a file is in, by what is in it; what is none is named, with what to do."""
+"""Which format a file is in, judged by its contents."""
 
-import contextlib
 import os
-import zipfile
 from pathlib import Path
 
 from pacsent import storage
 from pacsent.words.formats.fasttext import MAGIC, is_old
-from pacsent.words.formats.folders import senna_files
 from pacsent.words.formats.static import static_folder
 from pacsent.words.formats.table_parts import FORMATS, HEADER, PEEK, Stream, is_number, without_mark
-
-_PICKLE_ADVICE = (
-    "Loading a pickle can run any code, so pacsent never does. If you trust it, open it with the "
-    "program that wrote it and pass the object to pacsent.words.formats.from_gensim, or save it "
-    "there as word2vec text or binary."
-)
-# what else people hand in, by how it begins, and what to do about it
-_STRANGERS: list[tuple[bytes, str]] = [
-    (b"\x93NUMPY", "a single NumPy array. Put it as input.npy (and output.npy) into a folder "
-                   "with a vocab.tsv (word<TAB>count) and read the folder."),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file. Save the vectors as word2vec text or binary."),
-    (b"SQLite format 3", "an SQLite database (Magnitude?). Save the vectors as word2vec text "
-                         "or binary."),
-    (b"PAR1", "a Parquet file. Save the vectors as word2vec text or binary."),
-    (b"7z\xbc\xaf\x27\x1c", "a 7z archive. Unpack it first."),
-    (b"Rar!", "a RAR archive. Unpack it first."),
-    (b"version https://git-lfs", "a Git LFS pointer, not the file itself. Run: git lfs pull"),
-    (b"\xff\xfe", "UTF-16 text. Convert it to UTF-8 first (iconv -f UTF-16 -t UTF-8)."),
-    (b"\xfe\xff", "UTF-16 text. Convert it to UTF-8 first (iconv -f UTF-16 -t UTF-8)."),
-]  # fmt: skip
 
 
 def detect(path: str | os.PathLike) -> str:
@@ -42,15 +19,10 @@ def detect(path: str | os.PathLike) -> str:
             return "static"
         if (path / storage.CONFIG).exists():
             return "pacsent"
-        if senna_files(path):
-            return "senna"
-        if any(path.glob("input*.npy")):
-            return "npy"
         raise ValueError(
-            f"{path} must be a folder of word vectors: a pacsent model ({storage.CONFIG}), "
-            "input*.npy with vocab.tsv, SENNA's words.lst with embeddings.txt, or static "
-            "embeddings (tokenizer.json with model.safetensors). It has none of these. Name the "
-            "file inside it that holds the vectors."
+            f"{path} must be a folder of word vectors: a pacsent model ({storage.CONFIG}) or "
+            "static embeddings (tokenizer.json with model.safetensors). It is neither. Name the "
+            "file inside it that contains the vectors."
         )
     with Stream(path) as stream:
         start = stream.peek(PEEK)
@@ -58,7 +30,6 @@ def detect(path: str | os.PathLike) -> str:
         raise ValueError(f"{path} is empty. Download or copy it again.")
     if start.startswith(MAGIC) or is_old(start):
         return "fasttext"
-    _refuse_strangers(path, start)
     header = HEADER.match(without_mark(start))
     if header:
         body = without_mark(start)[header.end() :]
@@ -82,42 +53,9 @@ def detect(path: str | os.PathLike) -> str:
     shown = start[:40].decode("ascii", "backslashreplace").split("\n")[0]
     raise ValueError(
         f"{path} must be word vectors in a known format ({', '.join(FORMATS)}). It begins with "
-        f"{shown!r}, which is none of them, or it was cut off. If you know the format, pass "
-        "format=..., or convert the file to word2vec text."
+        f"{shown!r}, which is none of them, or it was cut off. Pickles, archives and databases are "
+        "never opened: unpack the file, or save its vectors as word2vec text."
     )
-
-
-def _refuse_strangers(path, start):
-    for magic, what in _STRANGERS:
-        if start.startswith(magic):
-            raise ValueError(f"{path} is {what}")
-    if start[:1] == b"\x80" and len(start) > 1 and start[1] <= 5:
-        raise ValueError(f"{path} is a Python pickle (gensim's own .model?). {_PICKLE_ADVICE}")
-    if start.startswith((b"ccopy_reg", b"ccopyreg", b"(dp", b"(lp", b"(iclass")):
-        raise ValueError(f"{path} is a Python pickle. {_PICKLE_ADVICE}")
-    if start.startswith(b"PK\x03\x04"):
-        names: list[str] = []
-        with contextlib.suppress(zipfile.BadZipFile, OSError), zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-        if any(name.endswith("data.pkl") for name in names):
-            raise ValueError(f"{path} is a PyTorch file, which holds a pickle. {_PICKLE_ADVICE}")
-        inside = f" (inside: {', '.join(names[:3])})" if names else ""
-        raise ValueError(f"{path} is a zip archive{inside}. Unpack it and read the file inside.")
-    if start[257:262] == b"ustar":
-        raise ValueError(f"{path} is a tar archive. Unpack it and read the file inside.")
-    opening = start[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if opening.startswith((b"<!doctype", b"<html", b"<?xml", b"<head")):
-        raise ValueError(
-            f"{path} is a web page, most likely an error message saved by a failed download. "
-            "Download the vectors again."
-        )
-    if len(start) > 16:
-        n_header = int.from_bytes(start[:8], "little")
-        if 2 <= n_header < 100_000_000 and start[8:10] == b'{"':
-            raise ValueError(
-                f"{path} is a safetensors file, which does not hold the words. Read the folder it "
-                "belongs to."
-            )
 
 
 def _looks_like_text(body, n_words, n_dims) -> bool:

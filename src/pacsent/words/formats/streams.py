@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pacsent.storage import place, read_config
+from pacsent.words.formats.counts import read_counts
 from pacsent.words.formats.detection import detect
 from pacsent.words.formats.fasttext import read_fasttext
-from pacsent.words.formats.folders import read_counts, read_npy, read_senna
 from pacsent.words.formats.static import read_static
 from pacsent.words.formats.table_parts import FORMATS, Options
 from pacsent.words.formats.word2vec import read_glove, read_word2vec_pair
@@ -21,7 +21,6 @@ def read(
     *,
     format: str | None = None,
     normalise: str | Callable[[str], list[str]] | None = None,
-    unknown: str | None = None,
     counts: str | os.PathLike | None = None,
     context: str | os.PathLike | None = "auto",
     encoding_errors: str = "strict",
@@ -39,8 +38,6 @@ def read(
     normalise : {"paper", "unicode"} or callable, optional
         How raw text becomes tokens of this vocabulary. When left out: what a folder of ours
         says, the tokenizer of static embeddings, "paper" for everything else.
-    unknown : {"drop", "nearest"}, optional
-        What happens to words that are not in the vocabulary, as in `Vocabulary`.
     counts : path, optional
         A file with `word count` on each line (word2vec's -save-vocab, GloVe's vocab.txt, a
         .tsv). Without it counts are None where the format keeps none: never invented.
@@ -68,24 +65,19 @@ def read(
     options = Options(encoding_errors, duplicates, verbose)
     if format == "pacsent":
         read_config(path)  # `load` would ask here again for a damaged one
-        return as_word_vectors(path, normalise=normalise, unknown=unknown)
+        return as_word_vectors(path, normalise=normalise)
     if format.startswith("word2vec"):
         parts = read_word2vec_pair(path, format, context, options)
     else:
         reader = {
             "fasttext": read_fasttext,
             "glove": read_glove,
-            "senna": read_senna,
-            "npy": read_npy,
             "static": read_static,
         }[format]
         parts = reader(path, options)
     if counts is not None:
         parts.counts = read_counts(Path(counts), parts.words, encoding_errors)
-    words = parts.word_vectors(normalise, {"format": FORMATS[format], **parts.training})
-    if unknown in (None, "drop"):
-        return words
-    return words.replace(vocabulary=words.vocabulary.replace(unknown=unknown))
+    return parts.word_vectors(normalise, {"format": FORMATS[format], **parts.training})
 
 
 def _refuse_unused(path, format, counts, context) -> None:

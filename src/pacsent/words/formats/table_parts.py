@@ -22,8 +22,6 @@ FORMATS = {
     "word2vec-binary": "word2vec binary",
     "fasttext": "fastText .bin",
     "glove": "GloVe text",
-    "senna": "SENNA folder",
-    "npy": ".npy tables with vocab.tsv",
     "static": "model2vec or sentence-transformers StaticEmbedding folder",
     "pacsent": "pacsent folder",
 }

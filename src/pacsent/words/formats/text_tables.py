@@ -13,9 +13,9 @@ LARGE = 1 << 23  # bytes from which text is read by compiled code
 
 
 def text_table(
-    stream: Any, n_dims: int, *, first_line: int, n_words: int | None = None, worded: bool = True
-) -> Any:
-    """Lines of a word and n_dims numbers (no word where `worded` is false)."""
+    stream: Any, n_dims: int, *, first_line: int, n_words: int | None = None
+) -> tuple[list[bytes], np.ndarray]:
+    """Words and rows of lines that consist of a word and n_dims numbers."""
     compiled = os.path.getsize(stream.path) >= LARGE  # loading the kernel takes half a second
     words: list[bytes] = []
     table = Table(n_dims, n_words, size=stream.size, per_number=2)
@@ -27,7 +27,7 @@ def text_table(
         whole, left = block[:end], block[end:]
         if not whole:
             continue
-        found, rows = _parsed_lines(whole, n_dims, stream.path, line, worded, compiled)
+        found, rows = _parsed_lines(whole, n_dims, stream.path, line, compiled)
         if n_words is not None and table.n + len(rows) > n_words:
             raise ValueError(
                 f"{stream.path} must hold {n_words:,} words, as its first line says. Got more "
@@ -52,18 +52,18 @@ def text_table(
     return words, table.finish()
 
 
-def _parsed_lines(block, n_dims, path, first_line, worded, compiled):
+def _parsed_lines(block, n_dims, path, first_line, compiled):
     """Words and rows of whole lines; odd ones one at a time, the rest as fast as can be."""
-    if compiled and worded:
+    if compiled:
         return _parsed_compiled(block, n_dims, path, first_line)
     plain = not any(space in block for space in (b"\t", b"\r", b"\v", b"\f", b"  "))
-    found = _parsed_plain(block, n_dims, worded) if plain else None
+    found = _parsed_plain(block, n_dims) if plain else None
     if found is not None:
         return found
     words, rows = [], []
     lines = block.split(b"\n")[:-1]
     for number, line in enumerate(lines, first_line):
-        word, row = _parsed_line(line, n_dims, path, number, worded)
+        word, row = _parsed_line(line, n_dims, path, number)
         words.append(word)
         rows.append(row)
     return words, np.array(rows, dtype=np.float32).reshape(len(rows), n_dims)
@@ -75,7 +75,7 @@ def _parsed_compiled(block, n_dims, path, first_line):
     n_lines = block.count(b"\n")
     # a number takes two bytes at least: a wrong first line must not cost memory
     if n_dims * 2 > len(block):
-        _parsed_line(block.partition(b"\n")[0], n_dims, path, first_line, True)
+        _parsed_line(block.partition(b"\n")[0], n_dims, path, first_line)
     rows = np.empty((n_lines, n_dims), dtype=np.float32)
     word_ends, line_ends = np.empty((2, n_lines), dtype=np.int64)
     text = np.frombuffer(block, dtype=np.uint8)
@@ -86,15 +86,15 @@ def _parsed_compiled(block, n_dims, path, first_line):
     if n_odd:
         for i in np.flatnonzero(word_ends < 0):
             line = block[starts[i] : line_ends[i]]
-            words[i], rows[i] = _parsed_line(line, n_dims, path, first_line + int(i), True)
+            words[i], rows[i] = _parsed_line(line, n_dims, path, first_line + int(i))
     finite = np.isfinite(rows).all(axis=1)
     if not finite.all():  # too large for float32
         i = int(np.argmin(finite))
-        _parsed_line(block[starts[i] : line_ends[i]], n_dims, path, first_line + i, True)
+        _parsed_line(block[starts[i] : line_ends[i]], n_dims, path, first_line + i)
     return words, rows
 
 
-def _parsed_plain(block, n_dims, worded):
+def _parsed_plain(block, n_dims):
     """The quick way; None where a line is not simply a word and n_dims numbers."""
     text = np.frombuffer(block, dtype=np.uint8)
     ends = np.flatnonzero(text == 10)
@@ -102,16 +102,13 @@ def _parsed_plain(block, n_dims, worded):
     n_spaces = np.diff(spaces_before, prepend=0)
     n_spaces -= text[ends - 1] == 32  # fastText ends its lines with a space
     lines = block.split(b"\n")[:-1]
-    if (n_spaces != n_dims - (not worded)).any():
+    if (n_spaces != n_dims).any():
         return None
-    if worded:
-        pieces = [line.partition(b" ") for line in lines]
-        words = [piece[0] for piece in pieces]
-        numbers = b" ".join([piece[2] for piece in pieces])
-        if not all(words):
-            return None
-    else:
-        words, numbers = [], b" ".join(lines)
+    pieces = [line.partition(b" ") for line in lines]
+    words = [piece[0] for piece in pieces]
+    numbers = b" ".join([piece[2] for piece in pieces])
+    if not all(words):
+        return None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -123,33 +120,26 @@ def _parsed_plain(block, n_dims, worded):
     return words, rows.reshape(-1, n_dims)
 
 
-def _parsed_line(line, n_dims, path, number, worded):
+def _parsed_line(line, n_dims, path, number):
     """One line with care: words with spaces, and what is wrong if something is."""
     line = line.rstrip(b" \t\r")
-    if worded:
-        # the numbers are the last n_dims fields, whatever the word holds, spaces too
-        pieces = re.split(rb"[ \t]+", line)
-        fields = pieces[-n_dims:] if len(pieces) > n_dims else pieces[1:]
-        extra = pieces[1:-n_dims] if len(pieces) > n_dims + 1 else []
-        numbers = re.search(rb"(?:[ \t]+[^ \t]+){%d}$" % len(fields), line)
-        word = line[: numbers.start()] if numbers else line
-        if len(fields) < n_dims or any(is_number(piece) for piece in extra):
-            n_found = len(fields) if len(fields) < n_dims else len(pieces) - 1
-            raise ValueError(
-                f"Line {number:,} of {path} must be a word and {n_dims} numbers. Got {n_found} "
-                f"numbers instead, after {pieces[0][:40].decode('utf-8', 'replace')!r}. The "
-                "file is damaged or cut off: download or copy it again."
-            )
-        if not word:
-            raise ValueError(
-                f"Line {number:,} of {path} must begin with a word. Got nothing before its numbers."
-            )
-    else:
-        word, fields = b"", line.split()
-        if len(fields) != n_dims:
-            raise ValueError(
-                f"Line {number:,} of {path} must be {n_dims} numbers. Got {len(fields)} instead."
-            )
+    # The numbers are the last n_dims fields, even if the word contains spaces.
+    pieces = re.split(rb"[ \t]+", line)
+    fields = pieces[-n_dims:] if len(pieces) > n_dims else pieces[1:]
+    extra = pieces[1:-n_dims] if len(pieces) > n_dims + 1 else []
+    numbers = re.search(rb"(?:[ \t]+[^ \t]+){%d}$" % len(fields), line)
+    word = line[: numbers.start()] if numbers else line
+    if len(fields) < n_dims or any(is_number(piece) for piece in extra):
+        n_fields = len(fields) if len(fields) < n_dims else len(pieces) - 1
+        raise ValueError(
+            f"Line {number:,} of {path} must be a word and {n_dims} numbers. Got {n_fields} "
+            f"numbers instead, after {pieces[0][:40].decode('utf-8', 'replace')!r}. The "
+            "file is damaged or cut off: download or copy it again."
+        )
+    if not word:
+        raise ValueError(
+            f"Line {number:,} of {path} must begin with a word. Got nothing before its numbers."
+        )
     bad = next((field for field in fields if not is_number(field)), None)
     if bad is not None:
         raise ValueError(
