@@ -89,11 +89,8 @@ bench: $(DEV)  ## every benchmark with its baselines (installs the baselines; ta
 	$(PIP) -e '.[bench,serve]'
 	for job in tokenise formats cold growth train encode solve before_after grid certify search simulate_search topics choose_fusion serve simulate subj_splits paper_options table_time english choose_sif choose_holdout encoders teach export classify classify_bounds classify_alarms audit labels languages procedures targets mteb_own multilingual own_language scale train_gpu solve_gpu reproduce_gpu; do \
 	    $(BIN)/python benchmarks/$$job.py --save || exit 1; done
-	$(BIN)/python benchmarks/make_tables.py
 
-pages: $(DEV)  ## regenerate the pages that are made from result files and from the commands' help
-	$(BIN)/python benchmarks/make_tables.py
-	$(BIN)/python docs/make_cli.py
+pages: $(DEV)  ## regenerate the pages that are made from result files
 	$(BIN)/python docs/make_benchmarks.py
 	$(BIN)/python docs/make_which.py
 	$(BIN)/python docs/make_front.py
@@ -101,11 +98,9 @@ pages: $(DEV)  ## regenerate the pages that are made from result files and from 
 	$(BIN)/python docs/make_labels.py
 	$(BIN)/python docs/make_card.py
 	$(BIN)/python docs/make_readme.py
-	$(BIN)/python docs/make_architecture.py
 	$(BIN)/python docs/make_methods.py
 	$(BIN)/python docs/make_numbers.py
 	$(BIN)/python docs/make_outputs.py
-	$(BIN)/python docs/make_man.py
 
 $(DOCS): pyproject.toml | $(BIN)/python
 	$(PIP) -e '.[docs]'

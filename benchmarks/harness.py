@@ -5,7 +5,7 @@
     finish("encode", rows, summary={"ratio": 6.1}, save=given.save, name=given.name)
 
 `rows` is a list of dicts with the same keys. With `save`, the result is written once to
-results/<benchmark>/<name>.json, from which make_tables.py writes README.md.
+results/<benchmark>/<name>.json, from which the tables of the pages are made.
 """
 
 import argparse

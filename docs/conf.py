@@ -17,6 +17,13 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 import pacsent  # noqa: E402
 
+sys.path.insert(0, str(ROOT / "docs"))
+from make_cli import command_reference  # noqa: E402
+
+GENERATED = ROOT / "docs" / "_generated"
+GENERATED.mkdir(exist_ok=True)
+(GENERATED / "commands.md").write_text(command_reference(), encoding="utf-8")
+
 project = "pacsent"
 author = "The pacsent developers"
 copyright = "2026, the pacsent developers"
@@ -32,7 +39,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "make_*.py", "Thumbs.db", "sg_execution_times.rst"]
+exclude_patterns = ["_build", "_generated", "make_*.py", "Thumbs.db", "sg_execution_times.rst"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "attrs_inline"]
 myst_heading_anchors = 4
 templates_path = ["_templates"]
@@ -86,7 +93,6 @@ suppress_warnings = ["config.cache"]
 
 # Pages link to files of the repository, so that they can be read there too; here they are pages.
 ELSEWHERE = {
-    "../benchmarks/README.md": "measured.md",
     "../src/pacsent/models/english/README.md": "card.md",
     "sentences/README.md": "sentences-card.md",
     "../src/pacsent/models/english/sentences/README.md": "sentences-card.md",

@@ -31,7 +31,7 @@ paper's corpus. Of their vocabulary those words were kept that occur in common t
 among them: harmless for accuracy, since words that no text holds do not matter, but a choice made
 by looking at the texts, so no certificate is published with them.
 
-Speed is measured elsewhere: [benchmarks/README.md](../benchmarks/README.md).
+Speed is measured by the scripts in `benchmarks`.
 
 """
 
@@ -184,7 +184,7 @@ def notes(results) -> str:
     return wrapped(f"""## Why some rows are further away
 
 - **SUBJ depends on the split more than on the method.** One split's accuracy has a standard
-  deviation of {spread:.3f} ([subj_splits](../benchmarks/README.md), {n_splits} splits), so
+  deviation of {spread:.3f} (`benchmarks/subj_splits.py`, {n_splits} splits), so
   a mean of three has {spread / 3**0.5:.3f}. The splits of seeds 0 to 2 are hard ones: their mean is
   {average["mean"] - average["seeds 0-2"]:.3f} below the mean of all. Over all of them, at one C:
   {twenty}. The seeds were not changed after seeing this.

@@ -1,4 +1,4 @@
-"""Write the numbers of README.md and docs/glance.md from benchmarks/results; `--check` compares.
+"""Write the numbers of README.md from benchmarks/results; `--check` compares.
 
 A block begins with `<!-- numbers: NAME -->` and ends with `<!-- end -->`. Everything between them
 is made here, from result files alone.
@@ -9,13 +9,9 @@ import json
 import re
 from pathlib import Path
 
-from pacsent.paper import report
-from pacsent.paper.method_rows import PAPER_DATASETS, ROWS
-from pacsent.paper.reproduction import read_results
-
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "glance.md")
+PAGES = (ROOT / "README.md",)
 BLOCK = re.compile(r"(<!-- numbers: ([a-z-]+) -->\n).*?(<!-- end -->)", re.S)
 
 
@@ -81,49 +77,7 @@ def speed() -> str:
     return table(["job", "pacsent", "fastest baseline", "ratio"], rows)
 
 
-def gpu() -> str:
-    large = row_of("train_gpu/full-scale", "run", "Zipf, 4,5")
-    best = row_of("train_gpu/text", "run", "shared (2 centre words)")["M words/s"]
-    minutes = result("reproduce_gpu/paper")["summary"]["minutes"]
-    return (
-        f"On one H200, Skip-gram trains at {best:.0f} million words a second, a run of the\n"
-        f"paper's size (4.5 billion tokens, five epochs) took {large['seconds']:.0f} s, and the "
-        f"paper's table {minutes:.1f} minutes.\n"
-    )
-
-
-def accuracy() -> str:
-    results = read_results(RESULTS / "reproduce")
-    found = {(r["row"], r["dataset"]): r for r in results if r["kind"] == "classification"}
-    few = {(r["row"], r["dataset"]): r["curve"] for r in results if r["kind"] == "few-labels"}
-    papers = [name for name, row in ROWS.items() if row.paper]
-
-    def line(title, value):
-        return [title, *[f"{value(i, name):.3f}" for i, name in enumerate(PAPER_DATASETS)]]
-
-    def at(row):
-        return lambda i, name: found[row, name]["accuracy"]
-
-    def with_100(row):
-        return lambda i, name: next(
-            point["accuracy"] for point in few[row, name] if point["n_labels"] == 100
-        )
-
-    rows = [
-        line("best row of the paper, as printed there", lambda i, name: max(
-            ROWS[row].paper[i] for row in papers)),
-        line("best of the same rows here", lambda i, name: max(
-            found[row, name]["accuracy"] for row in papers)),
-        line("PB-neg, λ per token (ours)", at("PB-neg-token")),
-        line("PV-DBOW from our word vectors", at("PV-DBOW")),
-        line("tf-idf", at("tf-idf")),
-        line("with 100 labels: tf-idf", with_100("tf-idf")),
-        line("with 100 labels: Average", with_100("Average-0")),
-    ]  # fmt: skip
-    return table(["", *[report.TITLES[name] for name in PAPER_DATASETS]], rows)
-
-
-BLOCKS = {"speed": speed, "gpu": gpu, "accuracy": accuracy}
+BLOCKS = {"speed": speed}
 
 
 def page(text: str) -> str:

@@ -1,7 +1,5 @@
 """The architecture: modules that are found by name, threads, the page's picture, the workflows."""
 
-import importlib.util
-import itertools
 import os
 import subprocess
 import sys
@@ -66,70 +64,15 @@ def test_n_jobs_counts_as_scikit_learn_does(monkeypatch):
         threads.n_threads(0)
 
 
-def script():
-    sys.path.insert(0, str(ROOT / "docs"))  # where a script finds its neighbours
-    spec = importlib.util.spec_from_file_location(
-        "make_architecture", ROOT / "docs" / "make_architecture.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_layers_and_drawn_dependencies_are_those_of_a_package_made_by_hand(tmp_path):
-    package = tmp_path / "p"
-    (package / "top").mkdir(parents=True)
-    (package / "__init__.py").write_text("from p import top\n")
-    (package / "top" / "__init__.py").write_text("from p.middle import x\nimport p.ground\n")
-    (package / "middle.py").write_text(
-        "def f():\n    from p import ground\n\nif TYPE_CHECKING:\n    from p import top\n"
-    )
-    (package / "ground.py").write_text("import os\n")
-    made = script()
-    found = made.packages(package)
-    assert found == {"top": {"middle", "ground"}, "middle": {"ground"}, "ground": set()}
-    assert made.layers(found) == [["ground"], ["middle"], ["top"]]
-    assert made.numbers(found) == (3, 3, 3)
-    assert made.drawn(found) == [("middle", "ground"), ("top", "middle")]
-
-
-@pytest.mark.slow
-def test_the_picture_has_every_package_and_dependency_and_no_two_overlap():
-    made = script()
-    found = made.packages(PACKAGE)
-    rows, edges = made.lanes(found)
-    assert sorted((edge[0], edge[-1]) for edge in edges) == sorted(made.drawn(found))
-    x = made.places(rows, edges)
-    for row in rows:
-        ends = [(x[name] - made._wide(name) / 2, x[name] + made._wide(name) / 2) for name in row]
-        assert ends[0][0] > -1e-6
-        assert all(a[1] <= b[0] + 1e-6 for a, b in itertools.pairwise(ends)), row
-    drawn = made.picture(found, "a title")
-    assert drawn.count("marker-end") == len(edges) and "<title>a title</title>" in drawn
-    for name in found:
-        assert f">{name}</text>" in drawn
-    root = ElementTree.fromstring(drawn)
-    assert float(root.get("width")) <= 640  # legible on a phone
-
-
 def test_pictures_have_a_background_in_light_and_dark_mode():
     folder = ROOT / "docs" / "figures"
-    drawn = [*folder.glob("method-*.svg"), *folder.glob("architecture.svg")]
-    assert len(drawn) >= 9  # eight methods and the architecture
-    for path in [*drawn, folder / "way.svg", folder / "front.svg"]:
+    drawn = [*folder.glob("method-*.svg"), folder / "front.svg"]
+    assert len(drawn) >= 9  # eight methods and the front page
+    for path in drawn:
         root = ElementTree.parse(path).getroot()
         found = path.read_text(encoding="utf-8")
         assert root.find("{http://www.w3.org/2000/svg}title").text, path.name
         assert 'class="paper"' in found and "prefers-color-scheme:dark" in found, path.name
-
-
-@pytest.mark.slow
-def test_one_text_goes_through_every_package_that_it_should():
-    found = [file.partition("/")[0] for file, _, _ in script().way()]
-    first = [found.index(name) for name in ("cli", "encoders", "words", "text", "maths")]
-    assert first == sorted(first)
-    assert found.index("maths") > found.index("text")
-    assert "_kernels" in found
 
 
 def test_the_workflows_run_what_a_contributor_runs_on_every_kind_of_machine():
@@ -150,7 +93,7 @@ def test_names_that_are_gone_are_mentioned_nowhere():
         (path.relative_to(ROOT).as_posix(), word)
         for folder in ("src", "docs")
         for path in (ROOT / folder).rglob("*.py" if folder == "src" else "*.md")
-        if path.name not in ("architecture.md", "changes.md")
+        if path.name != "changes.md"
         for word in gone
         if word in path.read_text(encoding="utf-8")
     }
