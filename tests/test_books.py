@@ -64,7 +64,7 @@ def test_search_marks_the_words_that_make_up_the_cosine(books, vectorizer, vecto
 @pytest.fixture(scope="module")
 def made():
     row = {"bound": 0.17601, "error": 0.143, "n_fitted": 1800, "n_calibration": 600, "n_new": 600,
-           "alarm": False, "p_value": 0.28, "distinguished": 0.5,
+           "alarm": False, "changes": [],
            "reliability": [{"n": 600, "probability": 0.9, "right": 0.857}]}  # fmt: skip
     point = {"with vectors": 0.5, "n-grams alone": 0.4}
     hit = {"author": "<A>", "book": "B & C", "text": "<b>storm</b> & sea", "cosine": 0.5,
@@ -83,8 +83,7 @@ def made():
             **row,
             "error": 0.487,
             "alarm": True,
-            "p_value": 1e-80,
-            "distinguished": 0.8,
+            "changes": ["confidence"],
         },
         "certificate": Certificate(),
         "seconds": 40.0,
@@ -106,7 +105,7 @@ def test_the_page_has_every_part_of_the_tour_and_escapes_texts(made):
 def test_the_page_rounds_bounds_up_and_explains_the_row_that_is_meant_to_fail(made):
     html = books_page.page(made, *PLACES)
     assert "at most 0.177" in html and "17.61\N{NO-BREAK SPACE}%" in html
-    assert "meant to fail" in html and "raised an alarm" in html and "p &lt; 0.001" in html
+    assert "meant to fail" in html and "raised an alarm: changed are confidence" in html
     assert "the guarantee holds" in html and "broken" not in html
 
 

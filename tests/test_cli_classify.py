@@ -112,24 +112,6 @@ def test_certify_and_compare(folder, tmp_path):
     assert "With 95 % confidence" in shown
 
 
-def test_certify_and_compare_say_whether_new_texts_are_alike(folder, tmp_path):
-    model, data, texts = folder / "model", folder / "new.tsv", tmp_path / "texts.txt"
-    texts.write_text("".join(f"{text}\n" for _, text in rows(100, seed=2)))
-    assert "not checked" in run("certify", model, data)
-    assert "distribution: checked" in run("certify", model, data, "--new", texts)
-    found = json.loads(run("compare", model, model, data, "--json", "--new", texts))
-    assert found["exchangeable"].startswith("checked")
-
-
-def test_new_texts_may_stand_in_any_column(folder, tmp_path):
-    given = (folder / "model", folder / "new.tsv", "--new", tmp_path / "new.csv")
-    (tmp_path / "new.csv").write_text(
-        "id,body\n" + "".join(f"{n},{text}\n" for n, (_, text) in enumerate(rows(50, seed=5)))
-    )
-    run("certify", *given, status=1)
-    assert "distribution: checked" in run("certify", *given, "--new-column", "body")
-
-
 def test_certifying_on_training_texts_fails_in_one_line(folder):
     result = CliRunner().invoke(
         cli, ["classify", "certify", str(folder / "model"), str(folder / "train.tsv")]

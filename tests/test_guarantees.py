@@ -12,7 +12,7 @@ from scipy import stats
 import pacsent
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.classify.fitting import CharacterShare, folds_for
-from pacsent.guarantees import AnswerRule, StreamWatcher, certify, check_exchangeable, compare
+from pacsent.guarantees import AnswerRule, StreamWatcher, certify, compare
 from pacsent.guarantees.abstaining import abstain
 from pacsent.guarantees.calibration_set import ROUND_ERRORS, Calibration
 from pacsent.guarantees.comparison import Comparison
@@ -423,41 +423,6 @@ def test_comparison_says_what_is_certain(fitted):
     assert "too few to say" in str(compare(fitted, fitted, texts, labels))
 
 
-def test_the_same_kind_of_text_raises_no_alarm_and_another_does():
-    old, new = texts_of(300, 5)[0], texts_of(300, 6)[0]
-    assert not check_exchangeable(old, new, seed=0).alarm
-    other = check_exchangeable(old, texts_of(300, 7, "book")[0], seed=0)
-    assert other.alarm
-    assert "ALARM" in str(other)
-    with pytest.raises(ValueError, match="at least 20 texts"):
-        check_exchangeable(old[:10], new)
-
-
-@pytest.mark.slow
-def test_false_alarms_of_the_test_are_as_rare_as_guaranteed():
-    pool = texts_of(120, 8)[0]
-    rng = np.random.default_rng(9)
-    alarms = 0
-    for _ in range(60):
-        order = [pool[i] for i in rng.permutation(120)]
-        alarms += check_exchangeable(order[:60], order[60:], seed=int(rng.integers(1e9))).alarm
-    assert alarms <= allowed(60, 0.05)
-
-
-def test_a_promise_says_whether_new_texts_were_checked(fitted):
-    texts, labels = texts_of(300, 11)
-    like = check_exchangeable(texts, texts_of(300, 12)[0], seed=0)
-    unlike = check_exchangeable(texts, texts_of(300, 13, "book")[0], seed=0)
-    assert "New texts from the same distribution: not checked." in str(
-        fitted.certify(texts, labels)
-    )
-    assert "checked, no alarm" in str(fitted.certify(texts, labels, checked=like))
-    assert "checked, ALARM" in str(fitted.certify(texts, labels, checked=unlike))
-    assert "not checked" in str(compare(fitted, fitted, texts, labels))
-    assert "ALARM" in str(compare(fitted, fitted, texts, labels, checked=unlike))
-    assert "Not checked" in str(fitted.abstain(error=0.3))
-
-
 # ---- what cannot be guaranteed is stated ---------------------------------------------------------
 
 
@@ -642,8 +607,6 @@ def test_comparisons_that_cannot_be_made_are_refused(fitted):
             compare(*arguments)
     for function in (lambda **k: compare(fitted, fitted, texts, labels, **k),
                      lambda **k: certify(fitted, texts, labels, **k)):  # fmt: skip
-        with pytest.raises(TypeError, match="checked must be the result of check_exchangeable"):
-            function(checked="x")
         with pytest.raises(ValueError, match="delta must be"):
             function(delta="x")
 
@@ -659,7 +622,7 @@ def test_a_watcher_reads_generators_and_tables_once(fitted):
     with pytest.raises(ValueError, match="single string"):
         whole.update("good")
     with pytest.raises(ValueError, match="2 columns"):
-        check_exchangeable(texts, pd.DataFrame({"a": texts, "b": texts}))
+        whole.update(pd.DataFrame({"a": texts, "b": texts}))
 
 
 # ---- copies among the texts that are fitted ------------------------------------------------------

@@ -66,7 +66,6 @@ def test_it_is_kept_printed_and_drawn():
         {"recall": "all", "precision": "all", "probabilities": p},
         {"groups": np.arange(200) // 10, "recall": "all", "precision": "all"},
         {"groups": np.arange(200) // 50},
-        {"randomised": True, "random_state": 3},
     ):
         found = certify_predictions(named(labels), named(answers), **given)
         assert found.verify()
@@ -108,8 +107,6 @@ def test_changed_numbers_are_refused():
         {"scope": "everything"},
         {"scope": "groups"},
         {"n_repeated_errors": 3},
-        {"randomised": 0.5},
-        {"randomised": 1.5},
     ):
         with pytest.raises(ValueError, match="must be"):
             dataclasses.replace(found, **changes).verify()
@@ -249,18 +246,6 @@ def test_all_bounds_hold_together_and_would_not_at_delta_each():
         each += any(binomial.upper_limit(k, n, DELTA) < t for (n, k), t in zip(counts, truth))
     assert together <= allowed()
     assert each > allowed()  # the negative control: delta for each of them
-
-
-def test_randomised_bounds_are_smaller_and_follow_from_the_seed():
-    labels, answers = drawn(np.random.default_rng(8), 60)
-    plain = certify_predictions(labels, answers)
-    found = certify_predictions(labels, answers, randomised=True, random_state=5)
-    assert (
-        found.randomised
-        == certify_predictions(labels, answers, randomised=True, random_state=5).randomised
-    )
-    expected = binomial.upper_limit(found.n_errors, 60, 0.05, coin=found.randomised)
-    assert found.bound == expected < plain.bound
 
 
 # ---- the shell ---------------------------------------------------------------------------------

@@ -5,16 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import optimize, stats
-from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier
 
 from pacsent.classify import fitting
 from pacsent.guarantees.abstaining import Plan, accepted, plan, widest_passed
 from pacsent.guarantees.calibration_set import Calibration
 from pacsent.guarantees.class_thresholds import class_thresholds, for_precision, for_recall
 from pacsent.guarantees.comparison import Comparison
-from pacsent.guarantees.cross_sets import CrossLabelSets
-from pacsent.guarantees.exchangeability import permutation_test
 from pacsent.maths import binomial, temperature
 from pacsent.text.ngrams import NGrams
 
@@ -110,38 +106,6 @@ def test_thresholds_are_planned_without_the_calibration_texts_and_answer_a_share
     assert (planning[0] >= planned.thresholds[0]).mean() >= 0.5
     assert 0 <= planned.chance <= 1
     assert plan(*planning, 3000, 0.1, DELTA).chance > plan(*planning, 30, 0.1, DELTA).chance
-
-
-# ---- limits with a coin ------------------------------------------------------------------------
-
-
-def coin_violations(rng, n_coins, truth=0.1, n=60, runs=3000):
-    """How often the randomised limit is below the truth; with several coins the smallest counts."""
-    count = 0
-    for k in rng.binomial(n, truth, runs):
-        count += min(binomial.upper_limit(int(k), n, DELTA, u) for u in rng.random(n_coins)) < truth
-    return count
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n_coins", [1, 2])
-def test_randomised_limits_fail_as_often_as_allowed_and_a_second_draw_is_noticed(n_coins):
-    count = coin_violations(np.random.default_rng(5), n_coins)
-    assert (count <= allowed(3000)) == (n_coins == 1)
-    assert count >= 3000 * DELTA - 4 * np.sqrt(3000 * DELTA * 0.9)  # not conservative
-
-
-def test_a_coin_of_one_gives_clopper_and_pearson():
-    assert binomial.upper_limit(3, 50, 0.05, 1.0) == pytest.approx(
-        binomial.upper_limit(3, 50, 0.05)
-    )
-    assert binomial.upper_limit(3, 50, 0.05, 0.0) == pytest.approx(
-        binomial.upper_limit(2, 50, 0.05)
-    )
-    assert binomial.upper_limit(5, 5, 0.05, 0.5) == 1.0
-    assert binomial.upper_limit(0, 50, 0.05, 0.01) < 1e-11
-    with pytest.raises(ValueError, match="coin must be in"):
-        binomial.upper_limit(3, 50, 0.05, 1.5)
 
 
 # ---- comparing ---------------------------------------------------------------------------------
@@ -242,65 +206,6 @@ def test_thresholds_of_classes_say_what_they_guarantee_and_what_they_cannot():
         class_thresholds(classifier, known, precision=None, recall=None, classes=None, delta=0.1)
 
 
-# ---- cross-conformal sets ----------------------------------------------------------------------
-
-
-def features(rng, n):
-    """Two features and three classes that overlap."""
-    labels = rng.integers(3, size=n)
-    return rng.normal(size=(n, 2)) + 1.2 * np.array([[0, 0], [1, 0], [0, 1]])[labels], labels
-
-
-def missed_by_cross_sets(n_folds, n=45, runs=40, forgotten=False):
-    """Share of new rows whose set misses their class, over many training sets."""
-    rng = np.random.default_rng(10)
-    missed = []
-    for seed in range(runs):
-        X, y = features(rng, n)
-        sets = CrossLabelSets(GaussianNB(), n_folds=n_folds, random_state=seed).fit(X, y)
-        if forgotten:  # each text judged by a model that was fitted on it
-            near = KNeighborsClassifier(1).fit(X, y)
-            sets.models_, sets.scores_ = [near], [np.sort(near.predict_proba(X).max(axis=1))]
-        new, true = features(rng, 100)
-        missed += [c not in found for c, found in zip(true, sets.predict_set(new, error=0.2))]
-    return np.mean(missed), sets.miss_bound(0.2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n_folds", [5, 45])
-def test_cross_sets_miss_about_the_error_and_less_than_their_bound(n_folds):
-    missed, bound = missed_by_cross_sets(n_folds, runs=40 if n_folds == 5 else 6)
-    assert 0.05 < missed < 0.3 and missed <= bound
-    assert bound == pytest.approx(0.4 if n_folds == 45 else 2 * (0.2 * 46 + 4) / 50)
-
-
-@pytest.mark.slow
-def test_texts_judged_by_models_that_were_fitted_on_them_are_noticed():
-    missed, _ = missed_by_cross_sets(5, forgotten=True)
-    assert missed > 0.4
-
-
-def test_cross_sets_by_hand():
-    X = np.array([[0.0], [0.2], [1.0], [1.2], [0.1], [1.1]])
-    y = ["a", "a", "b", "b", "a", "b"]
-    sets = CrossLabelSets(GaussianNB(), n_folds=6).fit(X, y)  # jackknife+
-    new = np.array([[0.15]])
-    for error in (0.2, 0.5, 0.9):
-        expected = []
-        for c, name in enumerate("ab"):
-            count = 0
-            for i in range(6):
-                rest = np.arange(6) != i
-                model = GaussianNB().fit(X[rest], np.array(y)[rest])
-                own = model.predict_proba(X[[i]])[0, "ab".index(y[i])]
-                count += own <= model.predict_proba(new)[0, c]
-            if count + 1 > error * 7:
-                expected.append(name)
-        assert sets.predict_set(new, error=error) == [expected]
-    with pytest.raises(ValueError, match="n_folds must be 2 to 6"):
-        CrossLabelSets(GaussianNB(), n_folds=7).fit(X, y)
-
-
 # ---- temperatures ------------------------------------------------------------------------------
 
 
@@ -361,31 +266,6 @@ def test_averaging_over_temperatures_loses_less_with_few_labels():
     many = decisions(rng, 20_000)
     found = temperature.inverse_temperatures(*many, np.ones(20_000))
     assert np.log(found).std() < 0.05 and abs(np.median(found) - 1 / 3) < 0.02
-
-
-# ---- two samples -------------------------------------------------------------------------------
-
-
-def two_sample_alarms(values_of, runs=300):
-    rng = np.random.default_rng(12)
-    new = np.repeat([False, True], 60)
-    return sum(permutation_test(values_of(rng, new), new, rng)[0] <= DELTA for _ in range(runs))
-
-
-def test_the_permutation_test_is_exact_with_ties_and_finds_small_groups():
-    tied = two_sample_alarms(lambda rng, new: rng.integers(3, size=120).astype(float))
-    assert tied <= allowed(300)
-    assert tied >= 10  # ties at random: it is not conservative
-    few = two_sample_alarms(
-        lambda rng, new: rng.normal(size=120) + 6.0 * (new & (rng.random(120) < 0.2)), runs=50
-    )
-    assert few >= 45  # a fifth of the new texts is of another kind
-
-
-def test_a_judge_that_saw_the_texts_it_judges_is_noticed():
-    """Values from a judge that was fitted on these very texts lean to the right answer."""
-    leaning = two_sample_alarms(lambda rng, new: rng.normal(size=120) + 0.5 * new, runs=150)
-    assert leaning > allowed(150)
 
 
 def test_rows_left_out_are_as_long_as_new_texts():

@@ -28,7 +28,6 @@ from pacsent.search.search_certificate import SearchCertificate
 FUNCTIONS = {
     "continuation": certify_encoder,
     "A": paper.certify_words,
-    "A'": paper.certify_hidden_words,
     "B": paper.certify_documents,
     "C": paper.certify_squared_loss,
 }
@@ -43,11 +42,9 @@ NEEDS_TEXTS = {
     "error": {"n_duplicates"},
     "anytime error": {"n_duplicates", "n_taught"},
     "A": COUNTED | RULE | {"step", "prior_variance", "n_documents"},
-    "A'": COUNTED | RULE | {"step", "prior_variance", "n_documents"},
     "B": COUNTED | RULE | {"step", "prior_variance", "noise_risk", "noise_margin"},
     "C": COUNTED | {"constant_risk", "n_documents", "largest_square"},
     "multilabel": {"n_duplicates", "seed"},
-    "absolute error": {"n_duplicates", "seed"},
     "fidelity": {"n_duplicates", "n_collection", "n_neighbours"},
     "agreement": {"n_duplicates"},
     "search": {"n_duplicates", "n_hits", "n_texts"},

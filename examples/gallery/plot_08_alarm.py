@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from pacsent import CertifiedClassifier, TextClassifier
-from pacsent.guarantees import StreamWatcher, check_exchangeable
+from pacsent.guarantees import StreamWatcher
 from pacsent.paper.books import passages
 
 rng = np.random.default_rng(0)
@@ -50,10 +50,3 @@ axis.axvline(300, color="gray", ls=":", label="another book begins")
 axis.set(xlabel="passage", ylabel="capital of the bettor")
 axis.legend()
 figure.tight_layout()
-
-# %%
-# In one go: can a classifier tell the two collections apart?
-
-calibration = [p.text for p in train[:500]]
-print(check_exchangeable(calibration, [p.text for p in same], words="english"))
-print(check_exchangeable(calibration, [p.text for p in other[:400]], words="english"))

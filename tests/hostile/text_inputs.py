@@ -227,19 +227,6 @@ def _compared(texts):
     return str(compare(classifier(), classifier(0.4), texts, LABELS, overlap="drop"))
 
 
-def _cross_sets(texts):
-    from pacsent import TextClassifier
-    from pacsent.guarantees import CrossLabelSets
-
-    return CrossLabelSets(TextClassifier(), n_folds=3).fit(texts, LABELS)
-
-
-def _exchangeable(texts):
-    from pacsent.guarantees import check_exchangeable
-
-    return check_exchangeable(texts, OTHERS, seed=0).p_value
-
-
 def _as_texts(texts):
     from pacsent.text import as_texts
 
@@ -329,7 +316,6 @@ TABLE: dict[str, Call] = {
         )
         for name in (
             "certify_words",
-            "certify_hidden_words",
             "certify_documents",
             "certify_squared_loss",
         )
@@ -398,14 +384,7 @@ TABLE: dict[str, Call] = {
     "guarantees.certify_multilabel": Call(_certified_labels, rows=True),
     "guarantees.HeldOutCertificate.verify": Call(_verified_predictions),
     "guarantees.compare": Call(_compared),
-    "guarantees.check_exchangeable": Call(_exchangeable),
     "guarantees.StreamWatcher.update": Call(_watched),
-    "guarantees.CrossLabelSets.fit": Call(
-        lambda texts: _cross_sets(texts).predict_set(OTHERS, error=0.3)
-    ),
-    "guarantees.CrossLabelSets.predict_set": Call(
-        lambda texts: _cross_sets(TEXTS).predict_set(texts, error=0.3)
-    ),
     "guarantees.ClassThresholds.predict": Call(
         lambda texts: classifier().thresholds(recall=0.6).predict(texts)
     ),

@@ -19,7 +19,6 @@ from pacsent.cli.command_line import (
     open_vectorizer,
     output_options,
     overlap_option,
-    probability_option,
     quiet_option,
 )
 from pacsent.cli.embed_commands import check_parameters
@@ -63,10 +62,9 @@ def bound(risk, kl, n, delta, lam, as_json):
 
 # options of `certify` that only some kinds have, with the value that means "not given"
 _OF_KINDS = {
-    "share": (0.8, ("continuation",)),
     "anytime": (False, ("continuation",)),
     "bound": ("betting", ("continuation", "B")),
-    "posterior": ("auto", ("A", "A'", "B", "C")),
+    "posterior": ("auto", ("A", "B", "C")),
 }
 
 
@@ -77,7 +75,6 @@ def _certified(kind, encoder, texts, options):
     functions = {
         "continuation": certify_encoder,
         "A": paper.certify_words,
-        "A'": paper.certify_hidden_words,
         "B": paper.certify_documents,
         "C": paper.certify_squared_loss,
     }
@@ -99,9 +96,9 @@ def _certified(kind, encoder, texts, options):
 @click.option("-o", "--output", type=click.Path(), help="Also write the certificate as JSON.")
 @text_options
 @click.option(
-    "--kind", type=click.Choice(["continuation", "A", "A'", "B", "C"]), default="continuation",
+    "--kind", type=click.Choice(["continuation", "A", "B", "C"]), default="continuation",
     help="continuation: what follows in new documents. The kinds of the paper: A: further words "
-    "of these documents, if words were independent. A': words of these texts, no assumption. "
+    "of these documents, if words were independent. "
     "B: new documents, for w-PB-neg. C: squared loss.")  # fmt: skip
 @method_option("PB-L2")
 @encoder_option
@@ -112,9 +109,6 @@ def _certified(kind, encoder, texts, options):
 @click.option("--bound", type=click.Choice(["betting", "maurer-pontil", "chernoff"]),
               default="betting",
               help="Bound on the mean loss (continuation, B).")  # fmt: skip
-@probability_option(
-    "--share", 0.8, "First part of a document, of which the vector is made (continuation)."
-)
 @click.option(
     "--anytime",
     is_flag=True,
@@ -122,10 +116,10 @@ def _certified(kind, encoder, texts, options):
 )
 @click.option("--posterior", default="auto",
               type=click.Choice(["auto", "prior", "vectorizer", "bound"]),
-              help="Which posterior is certified (A, A', B, C).")  # fmt: skip
+              help="Which posterior is certified (A, B, C).")  # fmt: skip
 @click.option("--bias", type=float, help="Added to every score.  [default: log of --n-negatives]")
 @click.option("--split", type=float,
-              help="Share of the documents (A, A', C: words) to train on.")  # fmt: skip
+              help="Share of the documents (A, C: words) to train on.")  # fmt: skip
 @click.option("--holdout", type=float, help="Share held out, to compare the bound with.")
 @overlap_option
 @click.option("--no-calibrate", is_flag=True, help="Do not calibrate the vectors.")
@@ -201,7 +195,6 @@ def _column(option, help, **how):
 @click.option("--n-candidates", type=click.IntRange(min=1), default=1,
               help="Number of models, prompts or settings that were compared on TABLE, this one "
               "included; the bound is corrected for it.")  # fmt: skip
-@click.option("--randomised", is_flag=True, help="Use the randomised Clopper-Pearson limit.")
 @click.option("--random-state", type=click.IntRange(min=0),
               help="Seed of the order of losses.  [default: drawn, and recorded]")  # fmt: skip
 @output_options
@@ -323,8 +316,6 @@ def _verify_rows(found, path, model, given, quiet):
         return found.verify(rows.predictions, X, rows.labels, groups=rows.groups)
     classifier = open_model(model)
     texts, cells, groups = read_labelled(path, given, quiet, given["group_column"])
-    if found.kind == "absolute error":
-        return found.verify(classifier, texts, [float(cell) for cell in cells], groups=groups)
     labels = labels_for(classifier, cells, given["label_separator"])
     return found.verify(classifier, texts, labels, groups=groups)
 
@@ -362,7 +353,7 @@ def _covered(c) -> list[str]:
 
 
 @cli.command()
-@click.option("--kind", type=click.Choice(["continuation", "A", "A'", "B", "C", "all"]),
+@click.option("--kind", type=click.Choice(["continuation", "A", "B", "C", "all"]),
               default="all", help="Which certificate.")  # fmt: skip
 @click.option("--setting", type=click.Choice(["topics", "memorising", "drift", "all"]),
               default="all",

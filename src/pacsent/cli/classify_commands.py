@@ -39,20 +39,6 @@ def classify():
     """Train and use text classifiers with error guarantees."""
 
 
-def _new(command):
-    """--new and the column of its texts."""
-    column = click.option(
-        "--new-column", metavar="COLUMN",
-        help="Column of the text in the table --new.  [default: text, or the only column]",
-    )  # fmt: skip
-    texts = click.option(
-        "--new", type=TextsPath(),
-        help="Texts the guarantee is for, one per line or a column of a table: test whether they "
-        "come from the same distribution as DATA.",
-    )  # fmt: skip
-    return texts(column(command))
-
-
 class WordsOrNone(ModelPath):
     """Word vectors, or none."""
 
@@ -78,15 +64,6 @@ def _classifier(path):
             "pacsent classify train."
         )
     return found
-
-
-def _checked(texts, new, column, quiet):
-    """Whether the texts of the file `new` are like these; None without a file."""
-    from pacsent.guarantees import check_exchangeable
-
-    if new is None:
-        return None
-    return check_exchangeable(texts, list(read_texts(new, column, quiet=quiet)))
 
 
 def _label_of(classifier, label):
@@ -380,10 +357,9 @@ def _answers(classifier, texts, answering):
 @click.option("--n-candidates", type=click.IntRange(min=1), default=1,
               help="Number of classifiers that were compared on DATA; corrected for.")  # fmt: skip
 @encoder_option
-@_new
 @json_option
 @quiet_option
-def certify(model, data, new, new_column, as_json, quiet, **given):
+def certify(model, data, as_json, quiet, **given):
     """Bound the error rate of MODEL on new texts like DATA.
 
     DATA is as in `classify train`. The model must not have been trained on it.
@@ -395,9 +371,7 @@ def certify(model, data, new, new_column, as_json, quiet, **given):
     texts, labels, _ = read_labelled(data, given, quiet)
     labels = labels_for(classifier, labels, given.pop("label_separator"))
     with bar("certifying", total=len(texts), unit="texts", enabled=not quiet) as shown:
-        certificate = certified(
-            classifier, texts, labels, checked=_checked(texts, new, new_column, quiet), **given
-        )
+        certificate = certified(classifier, texts, labels, **given)
         shown.advance(len(texts))
     click.echo(certificate.to_json() if as_json else str(certificate))
 
@@ -411,10 +385,9 @@ def certify(model, data, new, new_column, as_json, quiet, **given):
 @delta_option
 @overlap_option
 @encoder_option
-@_new
 @json_option
 @quiet_option
-def compare(a, b, data, new, new_column, as_json, quiet, **given):
+def compare(a, b, data, as_json, quiet, **given):
     """Bound the difference in error rate of the classifiers A and B.
 
     DATA is as in `classify train`. Neither model must have been trained on it.
@@ -426,13 +399,12 @@ def compare(a, b, data, new, new_column, as_json, quiet, **given):
     texts, labels, _ = read_labelled(data, given, quiet)
     labels = labels_for(first, labels, given.pop("label_separator"))
     with bar("comparing", total=len(texts), unit="texts", enabled=not quiet) as shown:
-        checked = _checked(texts, new, new_column, quiet)
-        found = compared(first, second, texts, labels, checked=checked, **given)
+        found = compared(first, second, texts, labels, **given)
         shown.advance(len(texts))
     if as_json:
         low, high = found.bounds
         row = {"n": found.n, "difference": found.difference, "low": low, "high": high}
-        row |= {"delta": found.delta, "exchangeable": found.exchangeable}
+        row |= {"delta": found.delta}
         echo_json(row)
     else:
         click.echo(str(found))

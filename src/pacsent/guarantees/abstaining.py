@@ -218,7 +218,7 @@ class Abstaining:
             return self.no_answers
         return (
             f"{self.statement} Not checked: whether new texts come from the same distribution "
-            "(StreamWatcher and check_exchangeable do)."
+            "(StreamWatcher does)."
         )
 
 

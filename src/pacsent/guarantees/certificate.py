@@ -25,11 +25,11 @@ _RULES = (
      "n_errors random_state n_repeated_errors n_groups seed n_collection "
      "n_texts n_taught"),
     (lambda x: 0 <= x <= 1, "in [0, 1]", "bound empirical_risk positive_bound noise_risk step "
-     "balanced_bound randomised holdout neighbour_bound micro_f1_bound macro_f1_bound"),
+     "balanced_bound holdout neighbour_bound micro_f1_bound macro_f1_bound"),
     (lambda x: 0 <= x < math.inf, "a finite number >= 0", "kl noise_margin shift_norm "
      "held_out_risk constant_risk mean_square mean_fourth largest_square"),
     (lambda x: 0 < x < math.inf, "a finite number > 0", "lam prior_variance"),
-    (math.isfinite, "a finite number", "bias scale low high"),
+    (math.isfinite, "a finite number", "bias scale"),
 )  # fmt: skip
 RANGES = {name: (right, rule) for right, rule, names in _RULES for name in names.split()}
 _TYPES: dict[str, Any] = {kind.__name__: kind for kind in (str, int, dict, list, tuple)}

@@ -8,7 +8,7 @@ import numpy as np
 
 from pacsent.classify.inputs import counted
 from pacsent.guarantees.any_estimator import asked, samples_for
-from pacsent.guarantees.error_bounds import note_of, unseen
+from pacsent.guarantees.error_bounds import unseen
 from pacsent.guarantees.samples import n_samples, row_fingerprints, taken
 from pacsent.maths.binomial import mcnemar, two_sided_limits
 from pacsent.maths.checks import check_probability
@@ -37,7 +37,6 @@ class Comparison:
     only_a_right: int
     only_b_right: int
     delta: float
-    exchangeable: str = "not checked"
     n_duplicates: int = 0  # copies of the n texts, which were not counted
 
     @property
@@ -87,7 +86,7 @@ class Comparison:
             found += (
                 f"\n{self.n_duplicates:,} further texts are copies of these and were not counted."
             )
-        return f"{found}\nNew texts from the same distribution: {self.exchangeable}."
+        return found
 
 
 def compare(
@@ -98,15 +97,12 @@ def compare(
     *,
     delta: float = 0.05,
     overlap: str = "refuse",
-    checked: Any = None,
 ) -> Comparison:
     """Bound the difference between the error rates of two classifiers.
 
     Neither may have been fitted on the texts. Of classifiers that give sets of labels, a set is
     right where it is exactly right. Anything that has `predict`, or is a function from
     rows to labels, can be compared.
-
-    `checked` is the result of `check_exchangeable`, as in `certify`.
 
     Examples
     --------
@@ -121,7 +117,6 @@ def compare(
     True
     """
     check_probability("delta", delta)
-    exchangeable = note_of(checked)
     X, y = samples_for(a, X), counted(y)
     for classifier in (a, b):
         found = unseen(classifier, X, y, overlap)
@@ -136,4 +131,4 @@ def compare(
     only_a = int((once[:, 1] > once[:, 2]).sum())
     only_b = int((once[:, 1] < once[:, 2]).sum())
     n_duplicates = n_samples(X) - len(once)
-    return Comparison(len(once), only_a, only_b, float(delta), exchangeable, n_duplicates)
+    return Comparison(len(once), only_a, only_b, float(delta), n_duplicates)

@@ -24,13 +24,14 @@ from pacsent.guarantees.encoder_certificate import (
     unpacked_losses,
     vectors_of,
 )
-from pacsent.maths.checks import check_count, check_probability
 from pacsent.maths.means import MEAN_BOUNDS
 from pacsent.maths.risks import word_scores
 from pacsent.maths.rounding import percent
 from pacsent.progress import bar
 from pacsent.text.encoded import Encoded
 
+READ = 0.8  # share of a document, from its start, that makes its vector
+_N_NOISE = 256  # noise words drawn for each document
 _DOCUMENTS = 2048  # measured at once
 _MANY = 2000  # documents from which on a smaller share fits and calibrates the rule
 _SPLITS = (0.3, 0.1)  # below, and from there on
@@ -38,12 +39,10 @@ _SPLITS = (0.3, 0.1)  # below, and from there on
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuationOptions(CertifyOptions):
-    """Options of `certify`, with those of `CertifyOptions`; `share` and `anytime` are there too.
+    """Options of `certify`, with those of `CertifyOptions`; `anytime` is there too.
 
     Attributes
     ----------
-    n_noise : int, default=256
-        Noise words drawn for each document.
     bound : {"betting", "maurer-pontil", "chernoff"}, default="betting"
         The bound on the mean of the documents' losses.
     split : float or None, default=None
@@ -52,22 +51,18 @@ class ContinuationOptions(CertifyOptions):
 
     Examples
     --------
-    >>> ContinuationOptions(bound="chernoff").share
-    0.8
+    >>> ContinuationOptions(bound="chernoff").delta
+    0.05
     """
 
     any_encoder: ClassVar[bool] = True
 
-    share: float = 0.8
-    n_noise: int = 256
     bound: str = "betting"
     anytime: bool = False
     split: float | None = None  # type: ignore[assignment]
 
     def __post_init__(self):
         super().__post_init__()
-        check_probability("share", self.share)
-        check_count("n_noise", self.n_noise)
         self._must(self.bound in MEAN_BOUNDS, "bound", f"one of {tuple(MEAN_BOUNDS)}")
         self._must(isinstance(self.anytime, bool | np.bool_), "anytime", "True or False")
         if self.anytime and self.bound != "betting":
@@ -132,7 +127,7 @@ class ContinuationCertificate(EncoderCertificate):
 
     def sentence(self) -> str:
         return (
-            f"Given the first {100 * self.options['share']:g} % of a new, similar document, its "
+            f"Given the first {100 * READ:g} % of a new, similar document, its "
             "vector tells words from the rest of that document apart from random words. With "
             f"{self.confidence} confidence the average error is at most {percent(self.bound)} "
             f"(guessing: {100 * self.trivial_value:g} %)."
@@ -156,7 +151,6 @@ def certify_encoder(
     *,
     delta: float = 0.05,
     n_candidates: int = 1,
-    share: float = 0.8,
     holdout: float = 0.0,
     anytime: bool = False,
     overlap: str = "refuse",
@@ -184,8 +178,6 @@ def certify_encoder(
         Probability that the guarantee fails.
     n_candidates : int, default=1
         How many methods, settings or seeds were tried, this one included, if the best is reported.
-    share : float, default=0.8
-        The first part of a document that makes its vector.
     holdout : float, default=0
         Share of the documents that nothing uses, to compare the bound with.
     anytime : bool, default=False
@@ -199,7 +191,7 @@ def certify_encoder(
     verbose : bool, default=False
         Show progress on stderr.
     **options
-        bound, n_noise, noise_power, bias, calibrate, split, refit: see `ContinuationOptions`.
+        bound, bias, calibrate, split: see `ContinuationOptions`.
 
     Examples
     --------
@@ -212,7 +204,7 @@ def certify_encoder(
     True
     """
     chosen = ContinuationOptions.parse("certify", {
-        "delta": delta, "n_candidates": n_candidates, "share": share, "holdout": holdout,
+        "delta": delta, "n_candidates": n_candidates, "holdout": holdout,
         "anytime": anytime, "overlap": overlap, "random_state": random_state, "n_jobs": n_jobs,
         "verbose": verbose, **options,
     })  # fmt: skip
@@ -228,8 +220,6 @@ class Rule(NamedTuple):
     scale: float
     shift: np.ndarray
     bias: float
-    share: float
-    n_noise: int
 
     def losses(
         self, documents: Encoded, rng: np.random.Generator, verbose: bool = False
@@ -237,9 +227,9 @@ class Rule(NamedTuple):
         """One loss in [0, 1] for each document of at least two words, (n_documents,).
 
         half the share of the words that follow which the rule calls noise
-        + half the share of `n_noise` noise words which it calls the document's own
+        + half the share of `_N_NOISE` noise words which it calls the document's own
         """
-        head, tail = cut(documents, self.share)
+        head, tail = cut(documents, READ)
         cumulated = np.cumsum(self.p_noise)
         losses = np.empty(documents.n_sentences)
         total = documents.n_sentences
@@ -248,9 +238,9 @@ class Rule(NamedTuple):
                 rows = np.arange(start, min(start + _DOCUMENTS, total))
                 vectors = self.calibrated(vectors_of(self.encoder, head.take(rows)))
                 wrong = self._missed(vectors, tail.take(rows))
-                drawn = rng.random((rows.size, self.n_noise)) * cumulated[-1]
+                drawn = rng.random((rows.size, _N_NOISE)) * cumulated[-1]
                 noise = np.minimum(np.searchsorted(cumulated, drawn, "right"), cumulated.size - 1)
-                tokens = calibration.encode_ids(noise.ravel(), np.full(rows.size, self.n_noise))
+                tokens = calibration.encode_ids(noise.ravel(), np.full(rows.size, _N_NOISE))
                 false = 1.0 - self._missed(vectors, tokens, at_zero=0.0)
                 losses[rows] = 0.5 * wrong + 0.5 * false
                 shown.advance(rows.size)
@@ -300,7 +290,7 @@ def measure(sample: Sample) -> tuple[ContinuationCertificate, Continuation]:
     rows = np.flatnonzero(np.diff(encoded.offsets) >= 2)
     check_sample(rows.size, encoded)
     # a stream keeps its order, and its start is set aside
-    learns = options.calibrate or (options.refit and sample.encoder.learns_from_text)
+    learns = options.calibrate or sample.encoder.learns_from_text
     split = options.split
     if split is None:
         split = _SPLITS[rows.size >= _MANY]
@@ -334,11 +324,9 @@ def fixed_rule(sample: Sample, aside: Encoded) -> Rule:
     encoder = sample.fitted(aside)
     scale, shift = 1.0, np.zeros(sample.A_hat.shape[1])
     if options.calibrate and aside.n_sentences:
-        head, tail = cut(aside, options.share)
+        head, tail = cut(aside, READ)
         means = vectors_of(encoder, head)
         scale, shift = calibration.calibrate(
             means, tail, sample.A_hat, sample.p_noise, bias, sample.rng
         )
-    return Rule(
-        encoder, sample.A_hat, sample.p_noise, scale, shift, bias, options.share, options.n_noise
-    )
+    return Rule(encoder, sample.A_hat, sample.p_noise, scale, shift, bias)

@@ -33,6 +33,8 @@ from pacsent.threads import n_threads
 from pacsent.words.vectors import WordVectors, as_word_vectors
 
 ROUNDING = 1e-12  # relative; sums in float64 are off by less
+# Noise words are drawn by their count in the source to this power, as in word2vec's training.
+NOISE_POWER = 0.75
 _STEPS = 65_535  # a kept loss is a multiple of 1/65535, rounded up
 
 
@@ -54,16 +56,11 @@ class CertifyOptions:
     ----------
     split : float, default=0.1
         Share of the documents that fits and calibrates the rule.
-    refit : bool, default=True
-        Fit a clone of the encoder on that share. False uses the encoder as it was fitted, and
-        refuses one that was fitted on certified text.
     calibrate : bool, default=True
         Replace the vector m by scale * m + shift, fitted on that share.
     bias : float or None
         Added to every score. None: ln of the number of negatives the vectors were trained with, or
         of 15.
-    noise_power : float, default=0.75
-        Noise words are drawn by their count in the source to this power.
 
     Examples
     --------
@@ -71,7 +68,6 @@ class CertifyOptions:
     0.1
     """
 
-    as_fitted: ClassVar[bool] = True  # whether the encoder as it was fitted is what is certified
     any_encoder: ClassVar[bool] = False  # whether encoders without word vectors can be certified
 
     delta: float = 0.05
@@ -79,11 +75,9 @@ class CertifyOptions:
     random_state: int | None = None
     holdout: float = 0.0
     split: float = 0.1
-    refit: bool = True
     calibrate: bool = True
     overlap: str = "refuse"
     bias: Any = None
-    noise_power: float = 0.75
     n_jobs: int | None = None
     verbose: bool = False
 
@@ -105,10 +99,8 @@ class CertifyOptions:
         self._must(self.random_state is None or is_count(self.random_state), "random_state",
                    "an integer >= 0 or None, because a certificate records its seed")  # fmt: skip
         self._must(self.overlap in ("refuse", "drop"), "overlap", "'refuse' or 'drop'")
-        for name in ("refit", "calibrate", "verbose"):
+        for name in ("calibrate", "verbose"):
             self._must(isinstance(getattr(self, name), bool | np.bool_), name, "True or False")
-        power = self.noise_power
-        self._must(is_number(power) and power >= 0, "noise_power", "a finite number >= 0")
         finite_list("bias", 0.0 if self.bias is None else self.bias)
         shares = 0.1 if self.split is None else self.split, self.holdout
         if not all(is_number(x) and 0 <= x < 1 for x in shares) or sum(shares) >= 1:
@@ -312,7 +304,7 @@ class EncoderCertificate(Certificate):
         """How random words are drawn."""
         return (
             "Random words are drawn with probability proportional to their count in the training "
-            f"text of the vectors, to the power {self.options['noise_power']:g}."
+            f"text of the vectors, to the power {NOISE_POWER:g}."
         )
 
     def bars(self) -> list[ChartBar]:
@@ -401,9 +393,7 @@ class Sample:
         return self.options.delta / math.prod(self.corrections.values())
 
     def fitted(self, encoded: Encoded) -> Any:
-        """A clone of the encoder, fitted on text that is not certified, or the encoder as it is."""
-        if not self.options.refit:
-            return self.encoder
+        """A clone of the encoder, fitted on text that is not certified."""
         with _quiet_about_parts():
             return clone(self.encoder).fit(encoded)
 
@@ -463,7 +453,7 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
     seed = secrets.randbits(62) if options.random_state is None else int(options.random_state)
     words = encoder.word_vectors.check_finite()  # a noise word may be one that no text contains
     encoded = words.vocabulary.encode(texts)
-    found = provenance_of(encoder, encoded, as_fitted=options.as_fitted and not options.refit)
+    found = provenance_of(encoder, encoded)
     if options.overlap == "refuse":
         refuse_overlap(found)
     rows = np.flatnonzero(~found.seen)
@@ -476,7 +466,7 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
         words=words,
         A_hat=A_hat,
         B_hat=B_hat,
-        p_noise=words.vocabulary.noise_probabilities(options.noise_power),
+        p_noise=words.vocabulary.noise_probabilities(NOISE_POWER),
         rng=np.random.default_rng(seed),
         # float32 numbers, so that the noise risk is that of the very same classifier
         biases=[float(np.float32(value)) for value in finite_list("bias", bias)],

@@ -30,7 +30,6 @@ def certify(
     groups: Sequence | None = None,
     overlap: str = "refuse",
     n_candidates: int = 1,
-    checked: Any = None,
     random_state: int | None = None,
 ) -> ErrorCertificate | MultilabelCertificate:
     """Bound the error rate of a classifier by labelled texts that it was not fitted on.
@@ -55,9 +54,6 @@ def certify(
         about texts that were not among those fitted).
     n_candidates : int
         How many classifiers were compared on these texts before this one was kept.
-    checked : ExchangeabilityTest, optional
-        The result of `check_exchangeable(texts, new)` for the texts that the guarantee is for; the
-        certificate states it.
     random_state : int or None
         Seed of the order of groups. None draws one; it is recorded.
 
@@ -72,7 +68,7 @@ def certify(
     """
     found = unseen(classifier, X, y, overlap, groups)
     said = asked(classifier, found.X, found.classes).labels
-    noted: dict[str, Any] = {"provenance": found.provenance, "exchangeable": note_of(checked)}
+    noted: dict[str, Any] = {"provenance": found.provenance}
     how: dict[str, Any] = {
         "units": units_of(found.X), "group_of": found.groups, "delta": delta,
         "n_candidates": n_candidates, "seed": random_state,
@@ -84,19 +80,6 @@ def certify(
     true, said = [names[at] for at in found.y], said.tolist()
     noted["digests"] = digests(classifier, found.X, true, said)
     return error_certificate(true, said, recall=names if per_class else (), noted=noted, **how)
-
-
-def note_of(checked: Any) -> str:
-    """What a guarantee says about the distribution of new texts."""
-    if checked is None:
-        return "not checked"
-    note = getattr(checked, "note", None)
-    if not isinstance(note, str):
-        raise TypeError(
-            "checked must be the result of check_exchangeable, or None. Got "
-            f"{type(checked).__name__} instead."
-        )
-    return note
 
 
 class Unseen(NamedTuple):

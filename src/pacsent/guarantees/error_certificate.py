@@ -8,14 +8,7 @@ import numpy as np
 from pacsent.classify.inputs import as_labels
 from pacsent.guarantees.any_estimator import asked, classes_of
 from pacsent.guarantees.encoder_certificate import unpacked_losses
-from pacsent.guarantees.evidence import (
-    BRIER,
-    LARGEST,
-    LEAST_PROBABILITY,
-    LOG_LOSS,
-    evidence_of,
-    randomised_by,
-)
+from pacsent.guarantees.evidence import BRIER, LARGEST, LEAST_PROBABILITY, LOG_LOSS, evidence_of
 from pacsent.guarantees.held_out_certificate import HeldOutCertificate
 from pacsent.maths.binomial import upper_limit
 from pacsent.maths.checks import is_count
@@ -49,9 +42,7 @@ class ErrorCertificate(HeldOutCertificate):
     losses, loss_bounds : dict
         Losses in [0, 1], one for each of the n (packed), and the betting bound on their mean: of
         the Brier score and the log-loss, and of every error rate where n are groups.
-    randomised : float or None
-        The number in [0, 1] of a randomised Clopper-Pearson bound, drawn from the seed.
-    scope, n_groups, seed, holdout, digests, exchangeable : see `HeldOutCertificate`
+    scope, n_groups, seed, holdout, digests : see `HeldOutCertificate`
 
     Examples
     --------
@@ -79,7 +70,6 @@ class ErrorCertificate(HeldOutCertificate):
     answer_bounds: dict = field(default_factory=dict)
     losses: dict = field(default_factory=dict)
     loss_bounds: dict = field(default_factory=dict)
-    randomised: float | None = None
     provenance: str = "checked"
 
     # ---- the numbers -------------------------------------------------------------------------
@@ -94,7 +84,7 @@ class ErrorCertificate(HeldOutCertificate):
     observed = error
 
     def recompute(self) -> dict[str, Any]:
-        return joint_bounds(vars(self), self.delta_each, self.randomised)
+        return joint_bounds(vars(self), self.delta_each)
 
     def _true(self, model, y, n):
         return as_labels(y, n, "y")
@@ -117,8 +107,6 @@ class ErrorCertificate(HeldOutCertificate):
         )  # fmt: skip
         # losses of probabilities are not counted again
         found["losses"] = {**self.losses, **found["losses"]}
-        if self.randomised is not None:
-            found["randomised"] = randomised_by(self.seed or 0)
         return found
 
     def _beyond(self):
@@ -234,7 +222,7 @@ def _right(pair):
     return f"{pair[0] - pair[1]:,} of {pair[0]:,}"
 
 
-def share_bound(counts: Any, delta: float, randomised: float | None = None) -> float:
+def share_bound(counts: Any, delta: float) -> float:
     """Clopper-Pearson's upper limit on an error rate, where some texts may repeat others.
 
     `counts` are [texts, errors], or [different texts, those with an error, further texts, further
@@ -249,11 +237,10 @@ def share_bound(counts: Any, delta: float, randomised: float | None = None) -> f
     True
     """
     n, wrong, more, more_wrong = _four(counts)
-    of_units = upper_limit(wrong, n, delta, randomised)
-    return max(of_units, upper_limit(wrong + more_wrong, n + more, delta, randomised))
+    return max(upper_limit(wrong, n, delta), upper_limit(wrong + more_wrong, n + more, delta))
 
 
-def joint_bounds(evidence: Any, delta: float, randomised: float | None = None) -> dict[str, Any]:
+def joint_bounds(evidence: Any, delta: float) -> dict[str, Any]:
     """All bounds of an `ErrorCertificate`; they hold together with probability 1 - delta.
 
     Where there is more than the error rate, that has half of delta and the others share the other
@@ -275,7 +262,7 @@ def joint_bounds(evidence: Any, delta: float, randomised: float | None = None) -
     def bound(name, pair, delta):
         if name in losses:
             return betting(unpacked_losses(losses[name]), delta, cap=BOLD)
-        return share_bound(pair, delta, randomised)
+        return share_bound(pair, delta)
 
     of_classes = {c: bound(f"class {c}", pair, share) for c, pair in class_counts.items()}
     of_answers = {c: bound(f"answer {c}", pair, share) for c, pair in answer_counts.items()}

@@ -97,11 +97,6 @@ def _packed(units, values, seed) -> str:
     return packed_losses(np.random.default_rng([seed, 1]).permutation(means))
 
 
-def randomised_by(seed: int) -> float:
-    """The number in [0, 1] of a randomised limit."""
-    return float(np.random.default_rng([seed, 2]).random())
-
-
 def digests(model: Any, X: Any, labels: Any, predictions: Any) -> dict[str, str]:
     """SHA-256 of what a certificate is about, as far as it is given and can be read."""
     found = {"labels": digest(labels), "predictions": digest(predictions)}

@@ -34,12 +34,10 @@ class HeldOutCertificate(Certificate):
         Share that was held out for it.
     digests : dict
         SHA-256 of the model, texts, labels and predictions, as far as they are known.
-    exchangeable : str
-        What was checked about new texts coming from the same distribution.
     """
 
     needs_texts: ClassVar[tuple[str, ...]] = (
-        "n_duplicates", "seed", "holdout", "digests", "provenance", "exchangeable",
+        "n_duplicates", "seed", "holdout", "digests", "provenance",
     )  # fmt: skip
 
     scope: str = "texts"
@@ -47,7 +45,6 @@ class HeldOutCertificate(Certificate):
     seed: int | None = None
     holdout: float | None = None
     digests: dict = field(default_factory=dict)
-    exchangeable: str = "not checked"
 
     @property
     @abstractmethod
@@ -102,7 +99,7 @@ class HeldOutCertificate(Certificate):
             counted |= {"scope": self.scope, "n_groups": np.unique(group_of).size}
         for name, value in counted.items():
             self._must_equal(name, value)
-        unchecked = ["provenance", "exchangeable", *self._beyond()]
+        unchecked = ["provenance", *self._beyond()]
         unchecked += [] if "model" in self.digests else ["the model beyond its predictions"]
         return Verified(
             "the counts follow from the texts and the model, and the bounds from the counts",
@@ -158,7 +155,7 @@ class HeldOutCertificate(Certificate):
             seed = f" A share of {self.holdout:g} was held out.{seed}"
         return [
             ("Assumption", self.assumption),
-            ("New texts from the same distribution", f"{self.exchangeable}."),
+            ("New texts from the same distribution", "not checked (StreamWatcher does)."),
             ("Held-out texts", f"{self.provenance}.{seed}"),
             ("Corrections", self.corrected_for()),
         ]

@@ -37,7 +37,7 @@ class MultilabelCertificate(HeldOutCertificate):
         Of each label: [right, given wrongly, missed].
     matches : list
         Of each text, in order: [labels that are right, labels that are given or right].
-    scope, n_groups, seed, holdout, digests, exchangeable : see `HeldOutCertificate`
+    scope, n_groups, seed, holdout, digests : see `HeldOutCertificate`
 
     Notes
     -----

@@ -18,7 +18,6 @@ from pacsent.guarantees.evidence import (
     LOG_LOSS,
     digests,
     evidence_of,
-    randomised_by,
 )
 from pacsent.guarantees.samples import as_samples
 from pacsent.guarantees.splitting import as_seed, units_of
@@ -39,7 +38,6 @@ def certify_predictions(
     precision: Any = (),
     delta: float = 0.05,
     n_candidates: int = 1,
-    randomised: bool = False,
     random_state: int | None = None,
 ) -> ErrorCertificate:
     """Bound how often predictions are wrong on new texts; all bounds hold together.
@@ -70,10 +68,8 @@ def certify_predictions(
         Probability that some bound of the certificate is false.
     n_candidates : int, default=1
         How many models, prompts or settings were compared on these labels before this one was kept.
-    randomised : bool, default=False
-        Use the randomised Clopper-Pearson limit: a little smaller, and decided by a random number.
     random_state : int or None
-        Seed of the order of losses, and of that number. None draws one; it is recorded.
+        Seed of the order of losses. None draws one; it is recorded.
 
     Returns
     -------
@@ -109,7 +105,7 @@ def certify_predictions(
         units=units, group_of=group_of,
         recall=_chosen(recall, names, "recall"), precision=_chosen(precision, names, "precision"),
         row_losses=_row_losses(probabilities, wrong, true, names),
-        delta=delta, n_candidates=n_candidates, seed=seed, randomised=randomised,
+        delta=delta, n_candidates=n_candidates, seed=seed,
         noted={
             "provenance": "given; whether whatever predicted them was fitted on them is not known"
             + ("" if texts is not None else ", and duplicates were not looked for: texts are not "
@@ -131,7 +127,6 @@ def error_certificate(
     delta: float = 0.05,
     n_candidates: int = 1,
     seed: int | None = None,
-    randomised: bool = False,
     noted: dict[str, Any] | None = None,
 ) -> ErrorCertificate:
     """The certificate of predictions, where those of one unit or of one group are not independent.
@@ -139,9 +134,9 @@ def error_certificate(
     Parameters
     ----------
     labels, predictions, units, group_of, recall, precision, row_losses, seed : see `evidence_of`
-    delta, n_candidates, randomised : see `certify_predictions`
+    delta, n_candidates : see `certify_predictions`
     noted : dict, optional
-        Further fields: provenance, exchangeable, holdout, digests, scope and n_groups.
+        Further fields: provenance, holdout, digests, scope and n_groups.
 
     >>> error_certificate(["a", "b"] * 50, ["a"] * 100, units=np.arange(100) // 2).n
     50
@@ -153,10 +148,9 @@ def error_certificate(
         labels, predictions, seed=seed, units=units, group_of=group_of, recall=recall,
         precision=precision, row_losses=row_losses,
     )  # fmt: skip
-    u = randomised_by(seed) if randomised else None
     return ErrorCertificate(
-        **{**found, **(noted or {})}, **joint_bounds(found, delta / n_candidates, u),
-        delta=delta, seed=seed, randomised=u,
+        **{**found, **(noted or {})}, **joint_bounds(found, delta / n_candidates),
+        delta=delta, seed=seed,
         corrections={"candidates": n_candidates} if n_candidates > 1 else {},
     )  # fmt: skip
 

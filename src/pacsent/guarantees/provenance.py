@@ -24,8 +24,8 @@ class Provenance(NamedTuple):
     seen: np.ndarray  # (n_documents,) bool
 
 
-def provenance_of(encoder: Any, encoded: Encoded, *, as_fitted: bool) -> Provenance:
-    """Compare the documents with the training text of the word vectors and of the encoder."""
+def provenance_of(encoder: Any, encoded: Encoded) -> Provenance:
+    """Compare the documents with the training text of the word vectors."""
     words = encoder.word_vectors
     texts = None
     digest = words.corpus_digest
@@ -33,8 +33,6 @@ def provenance_of(encoder: Any, encoded: Encoded, *, as_fitted: bool) -> Provena
     seen = np.full(encoded.n_sentences, same)
     status, notes = "checked", []
     sources = [("The word vectors", words.fingerprint)]
-    if as_fitted and encoder.learns_from_text:
-        sources.append(("The fitted encoder", getattr(encoder, "fingerprint_", None)))
     if isinstance(encoder, MappedEncoder):
         sources.append((f"The encoder {name_of(encoder.encoder)}", None))
     for name, fingerprint in sources:

@@ -3,41 +3,18 @@
 import math
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
 from pacsent.maths.bounds import binomial_tail
 
 
-def upper_limit(n_errors: int, n: int, delta: float, coin: float | None = None) -> float:
+def upper_limit(n_errors: int, n: int, delta: float) -> float:
     """Clopper-Pearson: with probability 1 - delta the share is at most this.
-
-    With `coin`, one uniform draw from [0, 1] made without looking at the errors, it is the
-    randomised limit of Stevens (1950): smaller, and wrong with probability delta exactly instead of
-    at most. Somebody else's coin gives another limit, and a second draw voids the guarantee.
 
     >>> round(upper_limit(20, 200, 0.05), 4)
     0.142
-    >>> round(upper_limit(20, 200, 0.05, coin=0.5), 4)
-    0.1394
     """
-    if n == 0:
-        return 1.0
-    if coin is None:
-        return float(binomial_tail(n_errors, n, delta))
-    if not 0 <= coin <= 1:
-        raise ValueError(f"coin must be in [0, 1]. Got {coin!r} instead.")
-
-    def p_value(share):
-        fewer = special.bdtr(n_errors - 1, n, share) if n_errors else 0.0
-        return (1.0 - coin) * fewer + coin * special.bdtr(n_errors, n, share)
-
-    low, high = 0.0, 1.0
-    if p_value(1.0) > delta:
-        return 1.0
-    while high - low > 1e-12:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if p_value(middle) <= delta else (middle, high)
-    return high
+    return 1.0 if n == 0 else float(binomial_tail(n_errors, n, delta))
 
 
 def lower_limit(n_errors: int, n: int, delta: float) -> float:

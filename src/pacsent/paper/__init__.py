@@ -1,6 +1,6 @@
 """The paper's own certificates, its generative model, and a simulation that counts failures.
 
-These are PAC-Bayes bounds on randomised (Gibbs) predictors: kind A and A' are about words of the
+These are PAC-Bayes bounds on randomised (Gibbs) predictors: kind A is about words of the
 certified documents, B about new documents by posteriors of words, C about the squared loss. The
 guarantee for everyday use is `pacsent.certify_encoder`.
 """
@@ -12,7 +12,6 @@ __getattr__, __dir__ = offer(
     {
         "evaluate": "evaluation",
         "certify_words": "word_certificate",
-        "certify_hidden_words": "word_certificate",
         "certify_documents": "document_certificate",
         "certify_squared_loss": "squared_certificate",
         "certificate_from_json": "certificate_reading",

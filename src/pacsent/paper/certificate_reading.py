@@ -9,7 +9,7 @@ from pacsent.guarantees.fidelity import FidelityCertificate
 from pacsent.guarantees.multilabel_certificate import MultilabelCertificate
 from pacsent.paper.document_certificate import DocumentCertificate
 from pacsent.paper.squared_certificate import SquaredCertificate
-from pacsent.paper.word_certificate import HiddenWordCertificate, WordCertificate
+from pacsent.paper.word_certificate import WordCertificate
 from pacsent.search.search_certificate import SearchCertificate
 
 CLASSES: dict[str, type[Certificate]] = {
@@ -20,7 +20,6 @@ CLASSES: dict[str, type[Certificate]] = {
         AnytimeCertificate,
         MultilabelCertificate,
         WordCertificate,
-        HiddenWordCertificate,
         DocumentCertificate,
         SquaredCertificate,
         FidelityCertificate,

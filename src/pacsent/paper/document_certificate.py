@@ -49,8 +49,6 @@ class DocumentOptions(GibbsOptions):
         The bound on the mean of the losses where Q stays at the prior.
     """
 
-    as_fitted: ClassVar[bool] = False  # the prior is the source's; Q may depend on all documents
-
     split: float = 0.1
     bound: str = "betting"
 

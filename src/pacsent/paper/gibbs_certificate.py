@@ -27,7 +27,7 @@ BOUND_NAMES = ("chernoff", "kl inverse with xi(n)")
 class GibbsOptions(CertifyOptions):
     """Options of the paper's certificates, with those of `CertifyOptions`.
 
-    For kinds A, A' and C, `split` is the share of each document's tokens that builds the prior and
+    For kinds A and C, `split` is the share of each document's tokens that builds the prior and
     `holdout` the share that is held out.
 
     Attributes
@@ -38,11 +38,11 @@ class GibbsOptions(CertifyOptions):
         minimising the bound itself. A pair of arrays with one row per document (B: per word): any
         posterior, in the encoder's coordinates.
     prior_variance : float, list of float, or None
-        Of the prior. None chooses it by the prior's part, which needs no correction; a list (A, A')
+        Of the prior. None chooses it by the prior's part, which needs no correction; a list (A)
         is searched on the sample and corrected for. B: the variance of a word is this (0.01 by
         default) times median(count)/count(w).
     bias : float, list of float, or None
-        As in `CertifyOptions`; a list (A, A') is searched on the sample and corrected for.
+        As in `CertifyOptions`; a list (A) is searched on the sample and corrected for.
     weighting : {"balanced", "paper"}, default="balanced"
         True words and noise weigh 1/2 each, or 1/(k+1) and k/(k+1) with k = `n_negatives`.
     n_negatives : int or None
@@ -170,7 +170,7 @@ class GibbsCertificate(EncoderCertificate):
 
 @dataclass(frozen=True, kw_only=True)
 class WordRiskCertificate(GibbsCertificate):
-    """Kinds A, A' and B: true words against noise words.
+    """Kinds A and B: true words against noise words.
 
     `noise_risk` is the exact risk for noise words and `noise_margin` its numerical error, which is
     added; `weights` are those of true words and noise words in the risk; `step` leads from the

@@ -25,7 +25,7 @@ from pacsent.paper import document_certificate, squared_certificate, token_parts
 from pacsent.paper.document_certificate import DocumentOptions, mixed, source_variances
 from pacsent.paper.generative import generate
 from pacsent.paper.squared_certificate import SquaredOptions
-from pacsent.paper.word_certificate import HiddenWordOptions, WordOptions
+from pacsent.paper.word_certificate import WordOptions
 from pacsent.progress import bar
 from pacsent.text.encoded import Encoded
 from pacsent.words.vectors import WordVectors
@@ -35,7 +35,6 @@ from pacsent.words.vocabulary import Vocabulary
 MEASURED = {
     "continuation": (ContinuationOptions, continuation),
     "A": (WordOptions, word_certificate),
-    "A'": (HiddenWordOptions, word_certificate),
     "B": (DocumentOptions, document_certificate),
     "C": (SquaredOptions, squared_certificate),
 }
@@ -218,7 +217,7 @@ def simulate(
 
     Parameters
     ----------
-    kind : {"continuation", "A", "A'", "B", "C"}
+    kind : {"continuation", "A", "B", "C"}
     setting : {"topics", "memorising", "drift"}
         Word vectors that know which words go together, 60 documents of about 40 words; or random
         vectors, which can only memorise, and documents of about 16 words; or documents whose words
@@ -295,11 +294,7 @@ def _replicate(language, kind, rng, trial: Trial):
     encoded, phi = language.draw(rng)
     posterior = language.setting.posterior if kind != "C" else "auto"
     certificate, gibbs = trial(rng, words, encoded, kind, posterior=posterior)
-    if kind == "A'":  # the truth is about these very texts: all words outside the prior's part
-        outside = token_parts.join(gibbs.parts.sample, gibbs.parts.rest)
-        target = words.vocabulary.count(outside)
-    else:
-        target = phi[gibbs.parts.rows]
+    target = phi[gibbs.parts.rows]
     true = (_true_squares if kind == "C" else _true_words)(words, gibbs, target)
     return (certificate.bound, true, *_paper_claim(words, encoded, phi, trial.delta))
 
@@ -361,7 +356,7 @@ class _Continuing:
 
     def true_risk(self, rule):
         """Mean over the whole population, noise by its exact distribution."""
-        head, tail = cut(self.encoded, rule.share)
+        head, tail = cut(self.encoded, READ)
         vectors = rule.calibrated(vectors_of(rule.encoder, head))
         scores = word_scores(vectors, tail, rule.A_hat) + rule.bias
         n = np.diff(tail.offsets)

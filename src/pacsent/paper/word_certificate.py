@@ -1,8 +1,4 @@
-"""Certificates A and A': words of documents against noise, with a prior from a part of them.
-
-A is about a further word of a document, if words were independent draws; A' is about words of the
-certified texts themselves, without an assumption.
-"""
+"""Certificate A: further words of a document against noise, if words were independent draws."""
 
 import math
 from dataclasses import dataclass
@@ -40,38 +36,11 @@ from pacsent.progress import bar
 
 @dataclass(frozen=True, kw_only=True)
 class WordOptions(GibbsOptions):
-    """Options of kind A, with those of `GibbsOptions`.
-
-    Attributes
-    ----------
-    precision : {"float32", "float64"}, default="float32"
-        Of the exact noise risk; its numerical error is bounded and added.
-    """
-
-    precision: str = "float32"
+    """Options of kind A: those of `GibbsOptions`."""
 
     def __post_init__(self):
         super().__post_init__()
-        right = self.precision in ("float32", "float64")
-        self._must(right, "precision", "'float32' or 'float64'")
         self._must(self.split > 0, "split", "more than 0: the prior needs tokens")
-
-
-@dataclass(frozen=True, kw_only=True)
-class HiddenWordOptions(WordOptions):
-    """Options of kind A': those of `WordOptions`, with other shares."""
-
-    split: float = 0.5
-    holdout: float = 0.25
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.holdout <= 0:
-            raise ValueError(
-                'holdout must be > 0 for kind "A\'": it bounds the risk on all words outside the '
-                f"prior's part, and the sample must leave some of them out. Got {self.holdout} "
-                "instead."
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +57,6 @@ class WordCertificate(WordRiskCertificate):
     options_class: ClassVar[type[CertifyOptions]] = WordOptions
     unit: ClassVar[str] = "words"
     searched: ClassVar[tuple[str, ...]] = ("bias", "prior_variance", "branches")
-    unseen: ClassVar[str] = "a further word of one of these documents, if words were independent,"
     assumption: ClassVar[str] = (
         "given its document, every token is drawn independently of all others from the document's "
         "own distribution, which may be anything. Real text is not like that: words come in bursts "
@@ -123,10 +91,10 @@ class WordCertificate(WordRiskCertificate):
 
     def sentence(self) -> str:
         return (
-            f"Certificate {self.kind}: with {self.confidence} confidence, a classifier that tells "
-            f"{self.unseen} from a random word, by the document's vector,{self.weighted} is wrong "
-            f"at most {percent(self.bound)} of the time (guessing: "
-            f"{100 * self.trivial_value:.4g} %)."
+            f"Certificate A: with {self.confidence} confidence, a classifier that tells a further "
+            "word of one of these documents, if words were independent, from a random word, by the "
+            f"document's vector,{self.weighted} is wrong at most {percent(self.bound)} of the "
+            f"time (guessing: {100 * self.trivial_value:.4g} %)."
         )
 
     def details(self) -> str:
@@ -145,19 +113,6 @@ class WordCertificate(WordRiskCertificate):
         return f"{super().why()} Most of it is on {part}: choose another bias."
 
 
-@dataclass(frozen=True, kw_only=True)
-class HiddenWordCertificate(WordCertificate):
-    """Kind A': words of the certified texts that did not build the vector, without assumption."""
-
-    kind: ClassVar[str] = "A'"
-    options_class: ClassVar[type[CertifyOptions]] = HiddenWordOptions
-    unseen: ClassVar[str] = "a word of these documents that did not build its vector"
-    assumption: ClassVar[str] = (
-        "none about language. The texts are fixed, and the probability is that of the random "
-        "choice of words alone."
-    )
-
-
 def certify_words(encoder: Any, texts: Any, **options: Any) -> WordCertificate:
     """Certificate A: further words of these documents, if words were independent draws.
 
@@ -171,22 +126,6 @@ def certify_words(encoder: Any, texts: Any, **options: Any) -> WordCertificate:
     True
     """
     chosen = WordOptions.parse("certify_words", options)
-    return certified(encoder, texts, chosen, measure)[0]
-
-
-def certify_hidden_words(encoder: Any, texts: Any, **options: Any) -> HiddenWordCertificate:
-    """Certificate A': words of these very texts, hidden at random; no assumption.
-
-    The arguments are those of `certify_encoder`; the options are those of `HiddenWordOptions`.
-
-    Examples
-    --------
-    >>> from pacsent.paper.simulation import SETTINGS, Language
-    >>> encoder, texts = Language(SETTINGS["topics"]).sample()
-    >>> bool(certify_hidden_words(encoder, texts, random_state=0).verify())
-    True
-    """
-    chosen = HiddenWordOptions.parse("certify_hidden_words", options)
     return certified(encoder, texts, chosen, measure)[0]
 
 
@@ -213,7 +152,7 @@ class _Posterior(NamedTuple):
 
 
 def measure(sample: Sample) -> tuple[WordCertificate, GibbsPosterior]:
-    """Certificate A or A', by the options, and the posteriors it is about."""
+    """Certificate A, and the posteriors it is about."""
     options, encoded = sample.options, sample.encoded
     parts = token_parts.split_tokens(encoded, options.split, options.holdout, sample.rng)
     check_sample(parts.sample.ids.size, encoded)
@@ -317,12 +256,11 @@ def _measured(sample: Sample, parts, prior: _Prior, Q: _Posterior):
     with bar("noise", total=len(mu), unit="documents", enabled=options.verbose) as progress:
         noise, margin = noise_risk(
             mu, var_Q, sample.A_hat, sample.p_noise,
-            bias=Q.bias, precision=options.precision, n_jobs=sample.n_jobs, progress=progress,
+            bias=Q.bias, precision="float32", n_jobs=sample.n_jobs, progress=progress,
         )  # fmt: skip
     given = isinstance(options.posterior, tuple)
-    hidden = isinstance(options, HiddenWordOptions)
     certificate = sample.filled(
-        HiddenWordCertificate if hidden else WordCertificate,
+        WordCertificate,
         empirical_risk=min(
             1.0, float(errors.mean() + weight @ token_margin(mu, var_Q)) * (1 + ROUNDING)
         ),

@@ -14,7 +14,7 @@ from pacsent.classify import TextClassifier
 from pacsent.encoders.methods import make
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.files import replacing
-from pacsent.guarantees import CertifiedClassifier, certify_encoder, check_exchangeable
+from pacsent.guarantees import CertifiedClassifier, StreamWatcher, certify_encoder
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.rounding import percent, rounded_up
 from pacsent.paper.books.passages_data import Passage, passages
@@ -175,7 +175,8 @@ def guarantee(
     probabilities = classifier.predict_proba(new_texts)
     guesses = classifier.classes_[probabilities.argmax(axis=1)]
     right = guesses == np.array([p.author for p in new])
-    test = check_exchangeable(texts, new_texts, words=words, seed=seed)
+    monitor = StreamWatcher(classifier, seed=seed)
+    monitor.update(new_texts)
     certificate = classifier.certificate_
     books = {"groups": [p.book for p in new], "random_state": seed}
     of_books = classifier.certify(new_texts, [p.author for p in new], **books)
@@ -186,9 +187,8 @@ def guarantee(
         "n_fitted": len(texts) - certificate.n,
         "n_calibration": certificate.n,
         "n_new": len(new),
-        "alarm": bool(test.alarm),
-        "p_value": float(test.p_value),
-        "distinguished": float(test.accuracy),
+        "alarm": monitor.alarm,
+        "changes": [change.name for change in monitor.changes],
         "reliability": reliability(probabilities.max(axis=1), right),
     }
 
@@ -235,5 +235,5 @@ def _line(what, made) -> str:
     alarm = "alarm" if made["alarm"] else "no alarm"
     return (
         f"  {what}: {rounded_up(made['bound'], 3)}; measured on {made['n_new']:,} new passages: "
-        f"{made['error']:.3f}; exchangeability test: {alarm} (p = {made['p_value']:.2g})"
+        f"{made['error']:.3f}; drift monitor: {alarm}"
     )
