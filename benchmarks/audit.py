@@ -151,7 +151,7 @@ def one_draw(known, other, pool, true, rng):
             found |= three
             found["any of three"] = any(three.values())
             found |= of_thresholds(certified, log_proba, right)
-    found |= of_predictions(known, texts, labels, log_proba, right, wrong, rng)
+    found |= of_predictions(known, texts, labels, log_proba, right, wrong)
     found |= of_groups(known, pool, true, rng)
     pair = compare(known, other, texts, labels)
     other_wrong = other.predict([pool[i] for i in rest]) != true[rest]
@@ -198,8 +198,8 @@ def of_thresholds(certified, log_proba, right):
     return found
 
 
-def of_predictions(known, texts, labels, log_proba, right, wrong, rng):
-    """`certify_predictions`: all bounds together, and the randomised limit."""
+def of_predictions(known, texts, labels, log_proba, right, wrong):
+    """`certify_predictions`: all bounds together."""
     classes = known.classes_.tolist()
     found = certify_predictions(
         labels, known.predict(texts), probabilities=known.predict_proba(texts), texts=texts,
@@ -215,11 +215,8 @@ def of_predictions(known, texts, labels, log_proba, right, wrong, rng):
     brier = ((p - hit) ** 2).sum(axis=1).mean() / 2
     loss = -np.log(np.maximum(p[hit], 0.001)).mean()
     broken += [brier > found.loss_bounds["Brier score"], loss > found.loss_bounds["log-loss"]]
-    single = certify_predictions(labels, known.predict(texts), randomised=True, delta=DELTA,
-                                 random_state=int(rng.integers(2**31)))  # fmt: skip
     return {
         "certify_predictions": any(broken),
-        "randomised": wrong.mean() > single.bound,
         "bound": found.bound,
         "true error": wrong.mean(),
     }

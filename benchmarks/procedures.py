@@ -1,6 +1,6 @@
-"""Abstaining, alarms of streams, probabilities with few labels and label sets: before and after.
+"""Abstaining, alarms of streams and probabilities with few labels: before and after.
 
-    python benchmarks/procedures.py [abstain|streams|few|sets] [--data FOLDER]
+    python benchmarks/procedures.py [abstain|streams|few] [--data FOLDER]
         [--sets subj mr trec 20news imdb] [--labels 700] [--runs 40] [--save]
 
 Texts are of training parts alone. A TextClassifier with the English vectors of the package is
@@ -18,25 +18,19 @@ martingale on the confidence ("before") and with all quantities.
 `few`: 100 labels, four draws: confidence minus accuracy, expected calibration error in 15 bins and
 log-loss, averaged over the posterior of the temperature; "before" with the one best temperature of
 rows that are left out as they are, not scaled like new texts.
-`sets`: label sets from 200 labels at error .1: share that misses, and mean size, of split sets (two
-fifths held out, for this classifier with confidence .95) and of cross-conformal ones (ten folds, on
-average); classes of less than a twenty-fifth of the texts are left out.
 """
 
 import warnings
 from unittest.mock import patch
 
 import numpy as np
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 
 from classify import load
 from harness import finish, parser_for
-from pacsent import CertifiedClassifier, TextClassifier
+from pacsent import TextClassifier
 from pacsent import load as open_model
 from pacsent.classify import fitting
-from pacsent.guarantees import CrossLabelSets, StreamWatcher
+from pacsent.guarantees import StreamWatcher
 from pacsent.guarantees.abstaining import Plan, accepted, plan, widest_passed
 from pacsent.guarantees.calibration_set import Calibration
 from pacsent.guarantees.stream_watcher import growth, monitors_of
@@ -49,7 +43,6 @@ TITLES = {
     "abstain": "Share of texts answered with 300 calibration texts, delta 0.05",
     "streams": "Alarms in streams of 300 texts, alpha 0.05",
     "few": "Probabilities with 100 labels",
-    "sets": "Label sets from 200 labels, error 0.1",
 }
 
 
@@ -266,34 +259,6 @@ def few(given, words):
     }
 
 
-# ---- label sets ----------------------------------------------------------------------------------
-
-
-def sets(given, words):
-    rows = []
-    model = make_pipeline(TfidfVectorizer(sublinear_tf=True), LogisticRegression(C=30.0))
-    for name in given.sets:
-        for method in ("split", "cross-conformal"):
-            missed, sizes = [], []
-            for seed in range(4):
-                texts, labels, others, true = drawn(name, given.data, 200, seed, 1000, 0.04)
-                if method == "split":
-                    made = CertifiedClassifier(model, holdout=0.4, random_state=seed)
-                else:
-                    made = CrossLabelSets(model, random_state=seed)
-                found = made.fit(texts, labels).predict_set(others, error=0.1)
-                missed += [one not in some for one, some in zip(true.tolist(), found)]
-                sizes += map(len, found)
-            rows.append({"set": name, "sets": method, "missed": float(np.mean(missed)),
-                         "mean size": float(np.mean(sizes))})  # fmt: skip
-    return rows, {
-        f"mean size, {method}": round(
-            float(np.mean([row["mean size"] for row in rows if row["sets"] == method])), 3
-        )
-        for method in ("split", "cross-conformal")
-    }
-
-
 def main():
     parser = parser_for(__doc__)
     parser.add_argument("job", nargs="?", default="abstain", choices=list(TITLES))
@@ -302,8 +267,8 @@ def main():
     parser.add_argument("--runs", type=int, default=40)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    jobs = {"abstain": abstain, "streams": streams, "few": few, "sets": sets}
-    words = open_model("english") if given.job != "sets" else None
+    jobs = {"abstain": abstain, "streams": streams, "few": few}
+    words = open_model("english")
     rows, summary = jobs[given.job](given, words)
     name = given.job if given.name == "default" else given.name
     finish("procedures", rows, title=TITLES[given.job], summary=summary, save=given.save, name=name)
