@@ -29,7 +29,6 @@ from functools import cache
 
 import numba
 import numpy as np
-from pacsent.guarantees.intervals import half_width
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline

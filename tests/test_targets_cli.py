@@ -5,7 +5,6 @@ import json
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from test_regressor import rated
 
 from pacsent.cli import cli
 from test_multilabel import labelled
