@@ -209,7 +209,10 @@ warnings.simplefilter("ignore")
 given = json.loads(sys.argv[1])
 import numpy as np
 from pacsent import Vocabulary, WordVectors, load, make
-from pacsent.paper import datasets
+try:
+    from pacsent.paper import datasets
+except ImportError:  # as at 4870436
+    from pacsent.bench import datasets
 if os.environ.get("PACSENT_TINY") and not given["invented"]:
     sys.path.insert(0, given["benchmarks"])
     import tiny

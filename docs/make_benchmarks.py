@@ -60,7 +60,7 @@ CHOICES = """## What the paper leaves open, and what was chosen
   of a word is 1/IDF(w), as the paper's equation needs; its text says 1 (`unit_prior=True`).
 - **PB-neg.** The minimiser of the objective with noise words and h integrated out, with the exact
   KL. The paper's 40 steps of stochastic gradient diverge where n > 184 λ, which is most of 20news
-  and IMDb for small λ; `solver="sgd"` is a stable form of them.
+  and IMDb for small λ.
 - **w-PB-neg.** Stochastic gradient with the paper's schedule (40 epochs), stable steps, noise words
   shared by 64 sentences.
 - **Our own slow rows.** PB-01 and PB-neg with λ per token choose among three values of λ (0.5, 2,

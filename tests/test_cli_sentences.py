@@ -95,7 +95,7 @@ def test_model_names_lists_the_methods(run):
     ("method", "options", "message"),
     [
         ("Averge", [], "one of Average, "),
-        ("PB-L2", ["--kl", "exact"], "PB-L2 takes no --kl"),
+        ("PB-L2", ["--solver", "exact"], "PB-L2 takes no --solver"),
         ("PB-L2", ["--alpha", "1"], "alpha must be None for the method"),
         ("Average", ["--lam", "1"], "lam must be left out for the method 'Average'"),
         ("PB-L2", ["--lam", "much"], "'much' is not a valid float"),

@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent import Vocabulary, WordVectors, make
-from pacsent.maths import w_pb_neg_objective as w_pb_neg
 
 
 @pytest.fixture
@@ -26,23 +25,6 @@ def test_the_sum_as_prior_mean_by_hand(words):
     alpha = 3 / 2
     by_hand = ((I[0] + 2 * I[1]) / 3 + alpha * (O[0] + 2 * O[1])) / (1 + alpha)
     assert_allclose(summed.transform(["wa wb wb"])[0], by_hand, rtol=1e-12)
-
-
-def test_constant_prior_variance_is_that_of_the_median_word():
-    counts = np.array([50, 30, 10, 0, 10])
-    constant = w_pb_neg.prior_variances(counts, shape="constant")
-    assert_array_equal(constant, [np.median([2, 100 / 30, 10, 10])] * 3 + [np.inf] + [constant[0]])
-    scaled = w_pb_neg.prior_variances(counts, 0.05, shape="constant")
-    assert_allclose(scaled[[0, 4]], 0.05)
-
-
-def test_w_pb_neg_holds_all_words_alike_where_it_is_told_to(words, texts):
-    constant = make("w-PB-neg", words, prior_variance="paper", prior_shape="constant", n_epochs=3,
-                    n_jobs=1).fit(texts)  # fmt: skip
-    assert np.ptp(constant.prior_variances_) == 0
-    by_frequency = make("w-PB-neg", words, prior_variance="paper", n_epochs=3, n_jobs=1).fit(texts)
-    assert np.ptp(by_frequency.prior_variances_) > 0
-    assert np.abs(constant.transform(texts) - by_frequency.transform(texts)).max() > 1e-6
 
 
 def test_pv_dbow_from_scratch_does_not_look_at_the_vectors(words, texts):
@@ -67,7 +49,6 @@ def test_pv_dbow_from_scratch_comes_back_from_a_folder(words, texts, tmp_path):
     "name, options, message",
     [
         ("PB-L2", {"prior_mean": "median"}, "'prior_mean' parameter"),
-        ("w-PB-neg", {"prior_shape": "round"}, "'prior_shape' parameter"),
         ("PV-DBOW", {"start": "here"}, "'start' parameter"),
     ],
 )

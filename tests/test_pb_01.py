@@ -30,45 +30,40 @@ def problem(language):
     return encoded, documents, pb_01.ZeroOneLoss(words.input_vectors, p_noise, bias=1.6)
 
 
-@pytest.mark.parametrize("objective", pb_01.OBJECTIVES)
-def test_gradients_are_finite_differences(problem, objective, rng):
-    _, documents, loss = problem
-    case = documents, replace(loss, objective=objective)
+def test_gradients_are_finite_differences(problem, rng):
+    _, *case = problem
+    documents, _ = case
     mu = documents.prior_means + 0.1 * rng.standard_normal(documents.prior_means.shape)
     rho = np.log(documents.prior_variances) - 0.3
-    found = pb_01.direct_objective(mu, rho, *case)
+    _, grad_mu, grad_rho = pb_01.direct_objective(mu, rho, *case)
     step = 1e-6
     for j in (0, 7):
         up, down = mu.copy(), mu.copy()
         up[:, j] += step
         down[:, j] -= step
         slope = (
-            pb_01.direct_objective(up, rho, *case).value
-            - pb_01.direct_objective(down, rho, *case).value
+            pb_01.direct_objective(up, rho, *case)[0] - pb_01.direct_objective(down, rho, *case)[0]
         ) / (2 * step)
-        assert_allclose(found.grad_mu[:, j], slope, atol=1e-7)
+        assert_allclose(grad_mu[:, j], slope, atol=1e-7)
     slope = (
-        pb_01.direct_objective(mu, rho + step, *case).value
-        - pb_01.direct_objective(mu, rho - step, *case).value
+        pb_01.direct_objective(mu, rho + step, *case)[0]
+        - pb_01.direct_objective(mu, rho - step, *case)[0]
     ) / (2 * step)
-    assert_allclose(found.grad_rho, slope, atol=1e-7)
+    assert_allclose(grad_rho, slope, atol=1e-7)
 
 
 def test_the_objective_is_risk_plus_kl_over_lam(problem):
     _, documents, loss = problem
     m, var_P = documents.prior_means, documents.prior_variances
     mu, var_Q = m + 0.1, 0.5 * var_P
-    found = pb_01.direct_objective(mu, np.log(var_Q), documents, loss)
+    value, *_ = pb_01.direct_objective(mu, np.log(var_Q), documents, loss)
     risk = gibbs_risk(mu, var_Q, documents.counts, loss.A_hat, loss.p_noise, bias=1.6).risk
-    assert_allclose(found.value, risk + kl_gaussians(mu, var_Q, m, var_P) / documents.lam)
+    assert_allclose(value, risk + kl_gaussians(mu, var_Q, m, var_P) / documents.lam)
 
 
-@pytest.mark.parametrize("objective", pb_01.OBJECTIVES)
-def test_it_ends_where_the_gradient_vanishes_below_the_pb_neg_optimum(language, problem, objective):
+def test_it_ends_where_the_gradient_vanishes_below_the_pb_neg_optimum(language, problem):
     encoded, documents, loss = problem
-    vectorizer = make(
-        "PB-01", language.words, lam=2.0, objective=objective, n_negatives=5, tol=1e-4
-    )
+    vectorizer = make("PB-01", language.words, lam=2.0, n_negatives=5, tol=1e-4)
     mu, var_Q = vectorizer.fit(encoded).posterior(encoded)
     start = vectorizer.start_.posterior(encoded)
 
@@ -76,16 +71,15 @@ def test_it_ends_where_the_gradient_vanishes_below_the_pb_neg_optimum(language, 
         judged = pb_01.ZeroOneLoss(
             loss.A_hat,
             vectorizer.noise_weights_,
-            objective=objective,
             bias=np.log(5),
             noise_words=vectorizer.noise_words_,
         )
         return pb_01.direct_objective(mu, np.log(var_Q), documents, judged)
 
-    before, after = value(*start), value(mu, var_Q)
-    assert np.all(after.value <= before.value + 1e-6)
-    assert after.value.mean() < before.value.mean() - 1e-3
-    assert np.abs(after.grad_mu).max() < 0.05 * np.abs(before.grad_mu).max()
+    (before, grad_before, _), (after, grad_after, _) = value(*start), value(mu, var_Q)
+    assert np.all(after <= before + 1e-6)
+    assert after.mean() < before.mean() - 1e-3
+    assert np.abs(grad_after).max() < 0.05 * np.abs(grad_before).max()
 
 
 def test_noise_in_single_precision_is_the_noise_in_double(problem, rng):
@@ -110,14 +104,13 @@ def test_noise_in_single_precision_is_the_noise_in_double(problem, rng):
         assert_allclose(single.grad_rho, double.grad_rho, atol=1e-6)
 
 
-@pytest.mark.parametrize("objective", pb_01.OBJECTIVES)
-def test_a_search_in_single_precision_ends_where_one_in_double_does(problem, objective):
+def test_a_search_in_single_precision_ends_where_one_in_double_does(problem):
     """Values are known to 1e-7 then, which is more than the last steps gain."""
     _, documents, loss = problem
     start = documents.prior_means + 0.05, documents.prior_variances
     ends = []
     for kind in (np.float32, np.float64):
-        case = replace(loss, objective=objective, noise_table=loss.A_hat.astype(kind))
+        case = replace(loss, noise_table=loss.A_hat.astype(kind))
         mu, var_Q, n_iter, converged = pb_01.minimise(*start, documents, case, tol=1e-4)
         assert converged.all() and n_iter.max() < 60
         ends.append((mu, np.log(var_Q)))
@@ -138,7 +131,7 @@ def test_it_is_saved_and_loaded(language, problem, tmp_path):
     import pacsent
 
     encoded, *_ = problem
-    vectorizer = make("PB-01", language.words, n_noise=50).fit(encoded)
+    vectorizer = make("PB-01", language.words).fit(encoded)
     pacsent.save(vectorizer, tmp_path / "model")
     again = pacsent.load(tmp_path / "model")
     assert_allclose(again.transform(encoded), vectorizer.transform(encoded), atol=1e-6)

@@ -1,6 +1,6 @@
 """PB-neg as it is written down: one sentence or word after the other."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -8,7 +8,6 @@ from scipy import sparse
 
 from pacsent.maths.arrays import Numbers
 from pacsent.maths.logistic import gaussian_logistic, sigmoid, softplus
-from pacsent.maths.pb_neg_objective import penalty_coefficients
 
 
 class Objective(NamedTuple):
@@ -27,22 +26,19 @@ class Objective(NamedTuple):
         return self.data + self.mean_penalty + self.var_penalty
 
 
-def variance_penalty(
-    rho: Numbers,
-    n_tokens: Numbers,
-    n_dims: int,
-    *,
-    lam: Numbers,
-    var_P: Numbers = 1.0,
-    kl: str = "exact",
-) -> Any:
-    """V(rho); see the top of this module.
+def penalty_coefficients(n_tokens, n_dims, *, lam, var_P=1.0, kl="exact"):
+    """(kappa, c, A, B): the mean feels kappa (mu - m), rho feels c (A e^rho - B).
 
-    Examples
-    --------
-    >>> round(float(variance_penalty(0.0, 1, 2, lam=1.0)), 6)
-    0.0
+    kl="exact" is KL(Q || P)/lam; "paper" is what the paper prints, which counts the logarithm
+    n_tokens times.
     """
+    n_tokens, lam = np.asarray(n_tokens, dtype=float), np.asarray(lam, dtype=float)
+    A = n_tokens / var_P
+    return A / lam, 0.5 * n_dims / lam, A, n_tokens if kl == "paper" else np.ones_like(n_tokens)
+
+
+def variance_penalty(rho, n_tokens, n_dims, *, lam, var_P=1.0, kl="exact"):
+    """V(rho), which is 0 at rho = log(var_P/n_tokens) for kl="exact"."""
     if kl == "paper":
         return 0.5 * n_dims * n_tokens / lam * (np.log(var_P) - rho + np.exp(rho) / var_P)
     ratio = n_tokens / var_P

@@ -460,7 +460,7 @@ def _sigmoid(x):
     return e / (1.0 + e)
 
 
-# ---- PB-neg by stochastic gradients -------------------------------------------------------------
+# ---- Rows of a table: products and sums ---------------------------------------------------------
 
 
 @njit(**_FLAGS)
@@ -535,85 +535,6 @@ def _pick_noise(n, A, noise, state, picked):
     for k in range(n):
         picked[k] = words[_draw(state, keep, other)]
     fetch_rows(A, picked, np.int64(0), n)
-
-
-@njit(**_FLAGS)
-def _step_from_noise(h, n_draws, A, noise, state, scale, memory, grad):
-    """`_step_along` n_draws noise words, by fours; the next are picked before these are used."""
-    picked, errors = memory
-    _pick_noise(min(4, n_draws), A, noise, state, picked[0])
-    for begin in range(0, n_draws, 4):
-        these, others = picked[begin // 4 % 2], picked[1 - begin // 4 % 2]
-        _pick_noise(min(4, max(0, n_draws - begin - 4)), A, noise, state, others)
-        if begin + 4 <= n_draws:
-            _meet_four(h, A, these, errors)
-            for k in range(4):
-                errors[k] *= scale[0]
-            _add_four(A, these, errors, grad)
-        else:
-            for k in range(n_draws - begin):
-                _step_along(h, A[these[k]], 0.0, scale, grad)
-
-
-@njit(**_FLAGS)
-def relaxed(z, c, b, t):
-    """z after time t of z' = c - (c - b) z: precision relative to the prior's, data gradient b."""
-    rate = c - b
-    x = rate * t
-    phi = t if abs(x) < 1e-12 else -math.expm1(-x) / rate
-    return z * math.exp(-x) + c * phi
-
-
-@njit(**_FLAGS)
-def pb_neg_sgd(counts, A, m, penalties, noise, schedule, mu, rho):
-    """Minimise PB-neg of each sentence by sampled gradients, in place, from the given mu and rho.
-
-    counts = (indptr, indices, shares, n_tokens, seeds); penalties = (n_sentences, 4), the columns
-    kappa, c, A, B; noise = (words, keep, other, n_negatives); schedule = (steps, literal).
-    Each step draws one eps and n_negatives noise words per token; it follows the penalty's own
-    flow with the data gradient held fixed or, if literal, subtracts step * gradient.
-    """
-    indptr, indices, shares, n_tokens, seeds = counts
-    n_negatives = noise[3]
-    steps, literal = schedule
-    n_dims = A.shape[1]
-    memory = (np.empty((2, 4), np.int64), np.empty(4, A.dtype))
-    state = np.empty(1, np.uint64)
-    eps, h, g = np.empty(n_dims, A.dtype), np.empty(n_dims, A.dtype), np.empty(n_dims, A.dtype)
-    scale = np.empty(2, A.dtype)
-    for s in range(mu.shape[0]):
-        kappa, c, up, down = penalties[s]
-        state[0] = seeds[s]
-        n_draws = n_negatives * math.ceil(n_tokens[s])
-        mean, prior = mu[s], m[s]
-        for t in range(steps.size):
-            eta = steps[t]
-            deviation = math.exp(0.5 * min(rho[s], 700.0))
-            _fill_normal(state, eps)
-            for d in range(n_dims):
-                h[d] = mean[d] + deviation * eps[d]
-                g[d] = 0.0
-            for j in range(indptr[s], indptr[s + 1]):
-                scale[0] = shares[j]
-                _step_along(h, A[indices[j]], 1.0, scale, g)
-            scale[0] = n_negatives / n_draws
-            _step_from_noise(h, n_draws, A, noise, state, scale, memory, g)
-            along = 0.0
-            for d in range(n_dims):
-                along += g[d] * eps[d]
-            b = 0.5 * deviation * along
-            if literal:
-                for d in range(n_dims):
-                    mean[d] -= eta * (g[d] + kappa * (mean[d] - prior[d]))
-                rho[s] -= eta * (b + c * (up * math.exp(min(rho[s], 700.0)) - down))
-            else:
-                fade = math.exp(-eta * kappa)
-                phi = -math.expm1(-eta * kappa) / kappa
-                for d in range(n_dims):
-                    mean[d] = prior[d] + fade * (mean[d] - prior[d]) - phi * g[d]
-                rho_P = math.log(down / up)
-                z = relaxed(math.exp(rho_P - rho[s]), c * down, b, eta)
-                rho[s] = rho_P - math.log(z)
 
 
 # ---- w-PB-neg by stochastic gradients -----------------------------------------------------------

@@ -66,7 +66,6 @@ def _model_names(command):
     type=click.Choice(["exact", "paper-loss", "printed"]),
     help="Which variance the closed forms report.",
 )
-@click.option("--kl", type=click.Choice(["exact", "paper"]), help="The KL of PB-neg's objective.")
 @click.option(
     "--unit-prior", is_flag=True, default=None, help="Priors of unit variance, for PB-IDF-L2."
 )

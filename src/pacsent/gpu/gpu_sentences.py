@@ -203,7 +203,7 @@ def solve_pb_neg(
     `tol` is the relative error of mu - m at which a sentence counts as solved, in single precision
     (`dtype=None`) not below 2e-5. The other parameters are those of `pb_neg_exact.solve`.
     """
-    from pacsent.maths.pb_neg_objective import Solution, penalty_coefficients
+    from pacsent.maths.pb_neg_objective import Solution
 
     device = require(device)
     dtype = dtype or torch.float32
@@ -213,7 +213,9 @@ def solve_pb_neg(
     n, n_dims = counts.shape[0], A_hat.shape[1]
     n_tokens = np.asarray(counts.sum(axis=1), dtype=float).ravel()
     lam = np.broadcast_to(np.asarray(lam, dtype=float), n_tokens.shape)
-    penalty = penalty_coefficients(n_tokens, n_dims, lam=lam, var_P=var_P, kl=kl)
+    prior = n_tokens / var_P
+    ones = n_tokens if kl == "paper" else np.ones(n)
+    penalty = prior / lam, 0.5 * n_dims / lam, prior, ones
     coefficients = np.stack(np.broadcast_arrays(*penalty, lam))
     found = Solution(
         np.empty((n, n_dims)), np.empty(n), np.zeros(n, dtype=np.int64), np.empty(n),

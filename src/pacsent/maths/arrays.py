@@ -1,8 +1,17 @@
 """Small things about arrays that several formulas share."""
 
+from typing import Protocol
+
 import numpy as np
 
 Numbers = float | np.ndarray  # one, or one for each row
+
+
+class Tokens(Protocol):
+    """Word ids of sentences one after the other; sentence s is ids[offsets[s]:offsets[s + 1]]."""
+
+    ids: np.ndarray
+    offsets: np.ndarray
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:

@@ -1,42 +1,31 @@
 """PB-01: posteriors that minimise the zero-one Gibbs risk itself, or a bound on it.
 
-The paper trains on log-loss, which neither is nor bounds what its theorem speaks of. Averaged over
-a Gaussian, the zero-one risk is smooth (`risks.gibbs_risk`), so it can be minimised directly. It is
-not convex: the search starts at the PB-neg optimum and finds a local one.
+Nozawa and Sato (2019) train on log-loss, which neither is nor bounds the risk of their theorem.
+Averaged over a Gaussian, the zero-one risk is smooth (`risks.gibbs_risk`), so it can be minimised
+directly. It is not convex: the search starts at the PB-neg optimum and finds a local minimum.
 """
 
-import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from pacsent.maths import bounds
+from pacsent.maths.arrays import Tokens
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.lbfgs import minimise_all
 from pacsent.maths.risks import GibbsRisk, gibbs_risk, row_norms
-from pacsent.progress import bar
-from pacsent.text.encoded import Encoded
 
-OBJECTIVES = ("risk", "bound")
-
-
-class Direct(NamedTuple):
-    """An objective of each sentence, and its gradients."""
-
-    value: np.ndarray  # (n_sentences,)
-    grad_mu: np.ndarray  # (n_sentences, n_dims)
-    grad_rho: np.ndarray  # (n_sentences,)
+# Documents on which `minimise_bound` compares totals of the KL, documents it solves at once, and
+# noise words that stand for all while it searches.
+_N_PILOT, _BLOCK, _N_NOISE = 500, 1024, 400
 
 
 @dataclass(frozen=True)
 class ZeroOneLoss:
-    """What a sentence's posterior is judged by: the table, the noise, and the form of the bound.
-
-    Parameters are those of `risks.gibbs_risk`; `objective` is one of OBJECTIVES, `delta` is for
-    "bound". A bound whose prior has seen the sentence is an objective, not a certificate.
-    """
+    """What a sentence's posterior is judged by; parameters are those of `risks.gibbs_risk`."""
 
     A_hat: np.ndarray
     p_noise: np.ndarray
@@ -45,15 +34,13 @@ class ZeroOneLoss:
     noise_words: np.ndarray | None = None
     noise_table: np.ndarray | None = None
     norms: np.ndarray | None = None
-    objective: str = "risk"
-    delta: float = 0.05
 
     def risks(
-        self, mu: np.ndarray, var_Q: np.ndarray, counts: sparse.csr_matrix, **other: Any
+        self, mu: np.ndarray, var_Q: np.ndarray, counts: sparse.csr_matrix, **settings: Any
     ) -> GibbsRisk:
-        """`risks.gibbs_risk` of some sentences; `other` takes the place of what is held here."""
-        names = ("bias", "weights", "noise_words", "noise_table", "norms")
-        settings = {name: getattr(self, name) for name in names} | other
+        """`risks.gibbs_risk` of some sentences."""
+        for name in ("bias", "weights", "noise_words", "noise_table", "norms"):
+            settings[name] = getattr(self, name)
         return gibbs_risk(mu, var_Q, counts, self.A_hat, self.p_noise, **settings)
 
 
@@ -64,53 +51,24 @@ class Documents:
     counts: sparse.csr_matrix  # (n_sentences, n_words)
     prior_means: np.ndarray  # (n_sentences, n_dims)
     prior_variances: np.ndarray  # (n_sentences,)
-    lam: np.ndarray  # (n_sentences,), or one number
-
-    def take(self, rows: np.ndarray) -> "Documents":
-        """Some of them."""
-        lam = np.broadcast_to(self.lam, (self.counts.shape[0],))
-        return Documents(
-            self.counts[rows], self.prior_means[rows], self.prior_variances[rows], lam[rows]
-        )
+    lam: np.ndarray  # (n_sentences,)
 
 
 def direct_objective(
     mu: np.ndarray, rho: np.ndarray, documents: Documents, loss: ZeroOneLoss
-) -> Direct:
-    """What PB-01 minimises, for many sentences at once.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(values, gradients in mu, gradients in rho) of w+ R+ + w- R- + KL(Q||P) / lam.
 
-        "risk":   w+ R+ + w- R- + KL(Q||P) / lam
-        "bound":  w+ kl_inverse(R+, (KL(Q||P) + ln(xi(n)/delta)) / n) + w- R-,  n = tokens
-
-    The posterior of a sentence is N(mu, e^rho I); lam is for "risk".
+    The posterior of a sentence is N(mu, e^rho I).
     """
     mu, rho = np.asarray(mu, dtype=float), np.asarray(rho, dtype=float)
-    var_Q, var_P = np.exp(rho), np.asarray(documents.prior_variances, dtype=float)
+    var_Q, var_P, lam = np.exp(rho), documents.prior_variances, documents.lam
     kl = kl_gaussians(mu, var_Q, documents.prior_means, var_P)
-    kl_mu = (mu - documents.prior_means) / var_P[:, None]
-    kl_rho = 0.5 * mu.shape[1] * (var_Q / var_P - 1.0)
-    if loss.objective == "risk":
-        found = loss.risks(mu, var_Q, documents.counts, gradients=True)
-        lam = np.broadcast_to(np.asarray(documents.lam, dtype=float), kl.shape)
-        return Direct(
-            found.risk + kl / lam,
-            found.grad_mu + kl_mu / lam[:, None],
-            found.grad_rho + kl_rho / lam,
-        )
-    # the gradients of R+ and of R- apart, because the bound bends the first
-    own = loss.risks(mu, var_Q, documents.counts, weights=(1.0, 0.0), gradients=True)
-    nothing = sparse.csr_matrix(documents.counts.shape)
-    other = loss.risks(mu, var_Q, nothing, weights=(0.0, 1.0), gradients=True)
-    n = np.maximum(1, np.rint(np.asarray(sparse.csr_matrix(documents.counts).sum(axis=1)).ravel()))
-    c = (kl + bounds.ln_xi(n) - math.log(loss.delta)) / n
-    q = np.clip(own.positive, 1e-12, 1.0)
-    p, dp_dq, dp_dc = bounds.kl_inverse(q, c, derivatives=True)
-    plus, minus = loss.weights
-    return Direct(
-        plus * p + minus * other.noise,
-        plus * (dp_dq[:, None] * own.grad_mu + (dp_dc / n)[:, None] * kl_mu)
-        + minus * other.grad_mu,
-        plus * (dp_dq * own.grad_rho + dp_dc / n * kl_rho) + minus * other.grad_rho,
+    risk = loss.risks(mu, var_Q, documents.counts, gradients=True)
+    return (
+        risk.risk + kl / lam,
+        risk.grad_mu + (mu - documents.prior_means) / (var_P * lam)[:, None],
+        risk.grad_rho + 0.5 * mu.shape[1] * (var_Q / var_P - 1.0) / lam,
     )
 
 
@@ -129,29 +87,22 @@ def minimise(
     precision with a `noise_table` in it.
     """
     n, n_dims = np.shape(mu)
-    documents = Documents(
-        sparse.csr_matrix(documents.counts),
-        np.asarray(documents.prior_means, dtype=float),
-        np.asarray(documents.prior_variances, dtype=float),
-        np.broadcast_to(np.asarray(documents.lam, dtype=float), (n,)),
-    )
     if loss.norms is None:
         loss = replace(loss, norms=row_norms(loss.A_hat))
-    means = documents.prior_means
-
-    at_start: list[np.ndarray] = []  # values, once they are known
+    means, var_P, lam = documents.prior_means, documents.prior_variances, documents.lam
+    counts = sparse.csr_matrix(documents.counts)
+    values: list[np.ndarray] = []  # of each evaluation; the first is the start
 
     def evaluate(rows, x):
-        found = direct_objective(means[rows] + x[:, :-1], x[:, -1], documents.take(rows), loss)
-        if not at_start:
-            at_start.append(found.value)
-        return np.column_stack([found.grad_mu, found.grad_rho]), found.value
+        part = Documents(counts[rows], means[rows], var_P[rows], lam[rows])
+        value, grad_mu, grad_rho = direct_objective(means[rows] + x[:, :-1], x[:, -1], part, loss)
+        values.append(value)
+        return np.column_stack([grad_mu, grad_rho]), value
 
-    # curvature of the KL, plus that of the risk where it is steepest: 0.24 / var_Q
+    # Curvature of the KL, plus that of the risk where it is steepest: 0.24 / var_Q.
     start_variance = np.asarray(var_Q, dtype=float)
-    of_kl = 1.0 / (documents.prior_variances * documents.lam)
-    curvature = of_kl + 0.25 / (start_variance * n_dims)
-    curvature_rho = 0.5 * n_dims / documents.lam + 0.1
+    curvature = 1.0 / (var_P * lam) + 0.25 / (start_variance * n_dims)
+    curvature_rho = 0.5 * n_dims / lam + 0.1
 
     def precondition(rows, q):
         out = q / curvature[rows, None]
@@ -159,25 +110,22 @@ def minimise(
         return out
 
     start = np.column_stack([np.asarray(mu, dtype=float) - means, np.log(start_variance)])
-    single_noise = loss.noise_table is not None and loss.noise_table.dtype == np.float32
+    in_single = loss.noise_table is not None and loss.noise_table.dtype == np.float32
+    rows = np.arange(n)
     x, n_iter, _, converged = minimise_all(
-        evaluate, precondition, start, tol, max_iter, np.arange(n),
-        noise=1e-7 if single_noise else 0.0,
-    )  # fmt: skip
-    # where the last, untested step went up, the start is better
-    kept = evaluate(np.arange(n), x)[1] <= at_start[0]
-    x = np.where(kept[:, None], x, start)
+        evaluate, precondition, start, tol, max_iter, rows, noise=1e-7 if in_single else 0.0
+    )
+    # Where the last, untested step went up, the start is better.
+    fell = evaluate(rows, x)[1] <= values[0]
+    x = np.where(fell[:, None], x, start)
     return means + x[:, :-1], np.exp(x[:, -1]), n_iter, converged
-
-
-_N_PILOT = 500  # documents on which the totals of the KL are compared
 
 
 def minimise_bound(
     mu: np.ndarray,
     prior: np.ndarray,
     variance: float,
-    sample: Encoded,
+    sample: Tokens,
     A_hat: np.ndarray,
     p_noise: np.ndarray,
     *,
@@ -185,8 +133,7 @@ def minimise_bound(
     price: float,
     weights: tuple[float, float],
     rng: np.random.Generator,
-    verbose: bool = False,
-    n_noise: int = 400,
+    advance: Callable[[int], Any] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Posteriors of many documents that make one aggregated certificate smaller, if any do.
 
@@ -194,6 +141,7 @@ def minimise_bound(
     minimiser solves one direct objective per document with lam_s = n_s / (w+ dp/dc). The slopes
     depend on the total KL: several totals are tried on some documents and the best on all. Any
     outcome is a valid Q, (mu, var_Q); noise words are sampled here, because this only searches.
+    `advance` is called with the number of documents solved.
     """
     n_words = A_hat.shape[0]
     n_s = np.diff(sample.offsets)
@@ -202,51 +150,45 @@ def minimise_bound(
         (np.ones(sample.ids.size), sample.ids.copy(), sample.offsets), shape=(n_s.size, n_words)
     )
     counts.sum_duplicates()
-    words, times = np.unique(rng.choice(n_words, n_noise, p=p_noise), return_counts=True)
+    words, times = np.unique(rng.choice(n_words, _N_NOISE, p=p_noise), return_counts=True)
+    table = np.asarray(A_hat, dtype=np.float64 if A_hat.dtype == np.float64 else np.float32)
     loss = ZeroOneLoss(
-        single(A_hat), times / n_noise, bias=bias, noise_words=words, norms=row_norms(A_hat)
+        table, times / _N_NOISE, bias=bias, noise_words=words, norms=row_norms(A_hat)
     )
 
     def estimate(rows, mu, var_Q):
         """The aggregated bound if all documents were like these."""
-        found = loss.risks(mu, var_Q, counts[rows])
-        share = n_s[rows] / n_s[rows].sum()
+        risk = loss.risks(mu, var_Q, counts[rows])
+        weight = n_s[rows] / n_s[rows].sum()
         kl = kl_gaussians(mu, var_Q, prior[rows], np.full(len(mu), variance)).sum()
         kl *= n / n_s[rows].sum()
-        q = min(1.0, float(share @ found.positive))
-        return weights[0] * bounds.kl_inverse(q, (kl + price) / n) + weights[1] * float(
-            share @ found.noise
-        ), q
+        q = min(1.0, float(weight @ risk.positive))
+        p = bounds.kl_inverse(q, (kl + price) / n)
+        return weights[0] * p + weights[1] * float(weight @ risk.noise), q
 
     def solve(rows, dp_dq, dp_dc):
         lam = n_s[rows] / (weights[0] * dp_dc)
         var_P = np.full(rows.size, variance)
-        documents = Documents(counts[rows], prior[rows], var_P, lam)
-        bent = replace(loss, weights=(weights[0] * dp_dq, weights[1]))
+        documents = Documents(counts[rows], np.asarray(prior[rows], dtype=float), var_P, lam)
+        linear = replace(loss, weights=(weights[0] * dp_dq, weights[1]))
         start = np.asarray(mu[rows], dtype=float), var_P
-        return minimise(*start, documents, bent, max_iter=25, tol=1e-2)[:2]
+        return minimise(*start, documents, linear, max_iter=25, tol=1e-2)[:2]
 
     pilot = np.sort(rng.choice(n_s.size, min(_N_PILOT, n_s.size), replace=False))
-    at_start, q = estimate(pilot, np.asarray(mu[pilot], float), np.full(pilot.size, variance))
-    best: tuple[float, tuple | None] = (at_start, None)
+    lowest, q = estimate(pilot, np.asarray(mu[pilot], float), np.full(pilot.size, variance))
+    slopes = None
     for budget in (price / n, 0.003, 0.01, 0.03, 0.1):
         _, dp_dq, dp_dc = bounds.kl_inverse(max(q, 1e-9), budget, derivatives=True)
         value, _ = estimate(pilot, *solve(pilot, dp_dq, dp_dc))
-        if value < best[0]:
-            best = (value, (dp_dq, dp_dc))
+        if value < lowest:
+            lowest, slopes = value, (dp_dq, dp_dc)
     var_Q = np.full(n_s.size, float(variance))
-    if best[1] is None:
+    if slopes is None:
         return mu, var_Q
     out = np.array(mu, dtype=np.float32)
-    with bar("bound", total=n_s.size, unit="documents", enabled=verbose) as progress:
-        for start in range(0, n_s.size, 1024):
-            rows = np.arange(start, min(start + 1024, n_s.size))
-            found, var_Q[rows] = solve(rows, *best[1])
-            out[rows] = found
-            progress.advance(rows.size)
+    for start in range(0, n_s.size, _BLOCK):
+        rows = np.arange(start, min(start + _BLOCK, n_s.size))
+        out[rows], var_Q[rows] = solve(rows, *slopes)
+        if advance is not None:
+            advance(rows.size)
     return out, var_Q
-
-
-def single(table: np.ndarray) -> np.ndarray:
-    """The table in single precision, or double where it is double: numba knows no float16."""
-    return np.asarray(table, dtype=np.float64 if table.dtype == np.float64 else np.float32)

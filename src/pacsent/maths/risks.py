@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import ndtr
 
-from pacsent.maths.arrays import Numbers
-from pacsent.text.encoded import Encoded
+from pacsent.maths.arrays import Numbers, Tokens
 
 _UNIT_32 = 2.0**-24
 _UNIT_64 = 2.0**-53
@@ -162,7 +161,7 @@ def _fine_table() -> np.ndarray:
     return np.column_stack([ndtr(nodes), slopes])
 
 
-def word_scores(mu: np.ndarray, encoded: Encoded, A_hat: np.ndarray) -> np.ndarray:
+def word_scores(mu: np.ndarray, encoded: Tokens, A_hat: np.ndarray) -> np.ndarray:
     """mu_s.A_w of each token of `encoded`, (n_tokens,), in float64."""
     from pacsent._kernels.risk_kernels import token_scores
 
@@ -173,7 +172,7 @@ def word_scores(mu: np.ndarray, encoded: Encoded, A_hat: np.ndarray) -> np.ndarr
 
 
 def token_errors(
-    mu: np.ndarray, var_Q: np.ndarray, encoded: Encoded, A_hat: np.ndarray, *, bias: float = 0.0
+    mu: np.ndarray, var_Q: np.ndarray, encoded: Tokens, A_hat: np.ndarray, *, bias: float = 0.0
 ) -> np.ndarray:
     """Chance to be wrong about each token of `encoded`, (n_tokens,), in float64."""
     scores = word_scores(mu, encoded, A_hat)

@@ -25,23 +25,21 @@ from pacsent.maths.pb_neg_objective import quadrature_rule, squared_lengths
 
 WEIGHTINGS = ("sentence", "token")
 
+# Sentences whose gradients are taken together, with common noise words: their matrix products stay
+# in the first cache, and larger blocks are cut more often (`common_step`).
+_BLOCK = 64
 
-def prior_variances(
-    counts: ArrayLike, scale: float | None = None, shape: str = "frequency"
-) -> np.ndarray:
+
+def prior_variances(counts: ArrayLike, scale: float | None = None) -> np.ndarray:
     """Variance of each word's prior; inf for words that do not occur.
 
     T/count, T the number of tokens: the paper's, under which frequent words are held tighter. Or,
     with a `scale`, scale * (median p)/p, p = count/T: the same shape at a size of one's choice.
-    With `shape="constant"`, the paper's contrast, all words that occur have the median word's.
 
     >>> prior_variances([3, 1, 0])
     array([1.33333333, 4.        ,        inf])
     """
     counts = np.asarray(counts, dtype=float)
-    if shape == "constant":
-        median = np.median(prior_variances(counts, scale)[counts > 0])
-        return np.where(counts > 0, median, np.inf)
     with np.errstate(divide="ignore"):
         inverse = counts.sum() / counts  # 1/p
     if scale is None:
@@ -49,7 +47,7 @@ def prior_variances(
     return scale * inverse / np.median(inverse[counts > 0])
 
 
-def matched_scale(counts: sparse.csr_matrix, shape: str = "frequency") -> float:
+def matched_scale(counts: sparse.csr_matrix) -> float:
     """The s for which prior variances s T/count make the median sentence's variance 1/n_tokens.
 
     That is the variance of PB-neg's prior, under which a score h.A_w is about as wide as it is
@@ -57,7 +55,7 @@ def matched_scale(counts: sparse.csr_matrix, shape: str = "frequency") -> float:
     `counts` may be empty.
     """
     n_tokens = np.asarray(counts.sum(axis=1), dtype=float).ravel()
-    inverse = prior_variances(np.asarray(counts.sum(axis=0)).ravel(), shape=shape)
+    inverse = prior_variances(np.asarray(counts.sum(axis=0)).ravel())
     spread = counts.power(2) @ np.where(np.isfinite(inverse), inverse, 0.0) / n_tokens**2
     return float(np.median(1.0 / (n_tokens * spread)))
 
@@ -115,24 +113,6 @@ def stiffness(
     return 0.25 * (n_negatives * sampled + share @ squared_lengths(np.asarray(A, dtype=float)))
 
 
-def most_together(
-    counts: sparse.csr_matrix,
-    A: np.ndarray,
-    noise: np.ndarray,
-    *,
-    n_negatives: int,
-    weighting: str,
-    learning_rate: float,
-) -> int:
-    """How many sentences, drawn at random, may step together without overshooting; at least 1."""
-    n_tokens, share = _shares(counts)
-    weights = sentence_weights(n_tokens, weighting)  # they sum to 1
-    common = share @ (share.T @ weights)  # expected, per other sentence
-    stiff = stiffness(share, n_tokens, A, second_moment(A, noise), n_negatives)
-    worst = np.max(stiff * common)
-    return max(1, int(1.0 / (learning_rate * worst)))
-
-
 def train(
     counts: sparse.csr_matrix,
     tables: tuple[np.ndarray, np.ndarray],
@@ -143,7 +123,7 @@ def train(
     n_negatives: int = 15,
     lam: float = 1.0,
     weighting: str = "sentence",
-    block: int = 32,
+    block: int = _BLOCK,
     n_threads: int = 1,
     rng: np.random.Generator,
     callback: Callable | None = None,
@@ -153,7 +133,7 @@ def train(
     A step takes the sampled data gradient of one sentence with weight 1 (or n M/N, for
     weighting="token") and the whole penalty, which words that do not occur feel lazily: exactly, by
     its flow, when they next occur. Sentences come in a fresh order every epoch. `counts` are whole
-    numbers, no row empty; `tables` are (A, B), float32; `steps` are `pb_neg_sgd.learning_rates`.
+    numbers, no row empty; `tables` are (A, B), float32; `steps` are the learning rates by epoch.
 
     The gradients of `block` sentences are taken at the same state of the words and with common
     noise words: n_negatives for each token of the longest, at most 320, weighted to stand for

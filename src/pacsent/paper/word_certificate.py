@@ -234,11 +234,12 @@ def _posterior_of(sample: Sample, parts, prior: _Prior, price) -> _Posterior:
         mu = ((1 - step) * prior.means + step * far).astype(np.float32)
     var_Q = np.full(len(mu), chosen.variance)
     if options.posterior == "bound":
-        mu, var_Q = minimise_bound(
-            mu, prior.means, chosen.variance, parts.sample, sample.A_hat, sample.p_noise,
-            bias=chosen.bias, price=price, weights=options.weights(sample.words), rng=sample.rng,
-            verbose=options.verbose,
-        )  # fmt: skip
+        with bar("bound", total=len(mu), unit="documents", enabled=options.verbose) as progress:
+            mu, var_Q = minimise_bound(
+                mu, prior.means, chosen.variance, parts.sample, sample.A_hat, sample.p_noise,
+                bias=chosen.bias, price=price, weights=options.weights(sample.words),
+                rng=sample.rng, advance=progress.advance,
+            )  # fmt: skip
     stayed = np.array_equal(mu, prior.means) and bool(np.all(var_Q == chosen.variance))
     return _Posterior(mu, var_Q, chosen.variance, chosen.bias, step, stayed)
 

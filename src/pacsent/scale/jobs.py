@@ -158,7 +158,7 @@ def _answer_of_another(encoder, texts) -> Answer:
 def _posterior_of(vectorizer) -> Callable:
     """`vectorizer.posterior` for encoded texts; closed forms do what all batches share once."""
     vectorizer.posterior(_ONE_WORD)  # compiled and checked
-    if "n_epochs" in vectorizer.get_params() or vectorizer.on_empty == "error":
+    if "n_negatives" in vectorizer.get_params() or vectorizer.on_empty == "error":
         return vectorizer.posterior  # it reports texts that did not converge, or are empty
     solve = vectorizer.prepared()
 

@@ -12,13 +12,19 @@ from pacsent.encoders.methods.pb_neg import PBNegVectorizer
 from pacsent.encoders.methods.sampled_methods import POSITIVE
 from pacsent.encoders.sentence_vectorizer import ROLES, Name, SentenceVectorizer
 from pacsent.maths.noise import noise_probabilities
-from pacsent.maths.pb_01_objective import OBJECTIVES, Documents, ZeroOneLoss, minimise
+from pacsent.maths.pb_01_objective import Documents, ZeroOneLoss, minimise
 from pacsent.maths.risks import paper_weights, row_norms
 from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.storage import checked_tensor
 from pacsent.threads import one_blas_thread
 
-_START_LAM = 8.0  # per token; the PB-neg optimum of a larger lambda lies far away, and is slow
+# Largest lambda per token of the PB-neg problem that the search starts from: the optimum of a
+# larger one lies far away and takes long.
+_START_LAM = 8.0
+
+# Noise words, drawn once from p_n, that stand for all of them while searching; a smaller
+# vocabulary is used whole.
+_N_NOISE = 2048
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -37,9 +43,6 @@ class PB01Vectorizer(SentenceVectorizer):
         Whether lambda is `lam`, or `lam * n_tokens`.
     prior_variance : float, default=1.0
         Variance of each word's prior; that of the sentence is prior_variance / n_tokens.
-    objective : {"risk", "bound"}, default="risk"
-        "bound" replaces risk + KL/lam by the kl bound on R+ plus R-; `lam` is then not used, except
-        by the PB-neg start. Here its prior has seen the sentence, so it is no certificate.
     bias : float or None, default=None
         Added to every score; None is ln(n_negatives), which undoes the offset of Skip-gram.
     weighting : {"balanced", "paper"}, default="balanced"
@@ -47,11 +50,6 @@ class PB01Vectorizer(SentenceVectorizer):
     n_negatives : int, default=15
     noise_power : float, default=0.75
         p_n is the training counts to this power.
-    n_noise : int, default=2048
-        Noise words, drawn once from p_n, that stand for all of them while searching; a smaller
-        vocabulary is used whole.
-    delta : float, default=0.05
-        For objective="bound".
     max_iter : int, default=60
     tol : float, default=1e-3
     swap_roles, on_empty, batch_size, n_jobs
@@ -83,13 +81,10 @@ class PB01Vectorizer(SentenceVectorizer):
         "lam": [POSITIVE],
         "lam_mode": [StrOptions({"fixed", "per-token"})],
         "prior_variance": [POSITIVE],
-        "objective": [StrOptions(set(OBJECTIVES))],
         "bias": [Real, None],
         "weighting": [StrOptions({"balanced", "paper"})],
         "n_negatives": [Interval(Integral, 1, 10_000, closed="both")],
         "noise_power": [Interval(Real, 0, None, closed="left")],
-        "n_noise": [Interval(Integral, 1, None, closed="left")],
-        "delta": [Interval(Real, 0, 1, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [POSITIVE],
         "random_state": ["random_state"],
@@ -98,13 +93,10 @@ class PB01Vectorizer(SentenceVectorizer):
     lam: float = 1.0
     lam_mode: str = "per-token"
     prior_variance: float = 1.0
-    objective: str = "risk"
     bias: float | None = None
     weighting: str = "balanced"
     n_negatives: int = 15
     noise_power: float = 0.75
-    n_noise: int = 2048
-    delta: float = 0.05
     max_iter: int = 60
     tol: float = 1e-3
     swap_roles: bool = False
@@ -131,13 +123,13 @@ class PB01Vectorizer(SentenceVectorizer):
         self.start_ = self._new_start().fit(encoded)
         p_noise = noise_probabilities(self.start_.noise_counts_, self.noise_power)
         support = np.flatnonzero(p_noise)
-        if support.size <= self.n_noise:
+        if support.size <= _N_NOISE:
             self.noise_words_, self.noise_weights_ = support, p_noise[support]
             return
         rng = check_random_state(self.random_state)
-        drawn = rng.choice(support, self.n_noise, p=p_noise[support])
+        drawn = rng.choice(support, _N_NOISE, p=p_noise[support])
         self.noise_words_, times = np.unique(drawn, return_counts=True)
-        self.noise_weights_ = times / self.n_noise
+        self.noise_weights_ = times / _N_NOISE
 
     def _state(self):
         start = {f"start_{key}": value for key, value in self.start_._state().items()}
@@ -172,8 +164,6 @@ class PB01Vectorizer(SentenceVectorizer):
             noise_words=self.noise_words_,
             noise_table=A_hat[self.noise_words_],
             norms=self._derived("norms", lambda: row_norms(A_hat)),
-            objective=self.objective,
-            delta=self.delta,
         )
 
         def posterior(encoded, out=None):

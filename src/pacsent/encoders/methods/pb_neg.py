@@ -18,16 +18,15 @@ from pacsent.encoders.methods.sampled_methods import (
 )
 from pacsent.encoders.sentence_vectorizer import Name
 from pacsent.maths.pb_neg_exact import solve
-from pacsent.maths.pb_neg_objective import KLS, main_directions, noise_of, squared_lengths
+from pacsent.maths.pb_neg_objective import noise_of, squared_lengths
 from pacsent.maths.pb_neg_sampled import draw_sample, sample_of, solve_sampled
-from pacsent.maths.pb_neg_sgd import diverging, learning_rates, solve_sgd
-from pacsent.parameter_checks import DeviceName, Interval, StrOptions
+from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.storage import checked_tensor
 from pacsent.text.encoded import Encoded
 from pacsent.threads import one_blas_thread
 
-_DOUBLE_BELOW = 1e-4  # of tol: single precision and a sample of the noise words end there
-_GPU_BATCH = 1 << 16  # sentences handed to a GPU at once; it makes its own batches
+# Smallest `tol` that single precision and a sample of the noise words reach.
+_MIN_SAMPLED_TOL = 1e-4
 
 
 class _Report(NamedTuple):
@@ -37,7 +36,6 @@ class _Report(NamedTuple):
     gradient_norm: np.ndarray
     error: np.ndarray
     n_unconverged: int
-    n_diverging: int
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -61,14 +59,6 @@ class PBNegVectorizer(NegativeSampling):
         of a long sentence is its prior plus a displacement of order lam/n_tokens.
     prior_variance : float, default=1.0
         Variance of each word's prior. Larger values let a sentence move further from it.
-    kl : {"exact", "paper"}, default="exact"
-        The true KL divergence from the prior, or the penalty that the paper prints, which counts
-        its logarithm n_tokens times. They differ in the variance, and through it in the mean.
-    solver : {"exact", "sgd", "sgd-literal"}, default="exact"
-        "exact" minimises the objective with noise words and h integrated out. "sgd" follows the
-        paper's schedule, one sampled gradient per epoch, with steps that are stable at every
-        length. "sgd-literal" takes the paper's own steps, which diverge for long sentences: for
-        comparison only, and it warns.
     n_negatives : int, default=15
         Noise words per token.
     noise_power : float, default=0.75
@@ -76,17 +66,11 @@ class PBNegVectorizer(NegativeSampling):
     subsample : float, default=0
         Threshold of the source's sub-sampling, such as 1e-4, used here too: every token counts
         with its chance to be kept, so frequent words weigh less. 0 counts every token fully.
-    n_epochs : int, default=40
-        Passes of the stochastic solvers.
-    learning_rate : float, default=0.025
-        First step of the stochastic solvers; it falls linearly, epoch by epoch.
     max_iter : int, default=200
         Most evaluations of the objective per sentence.
     tol : float, default=1e-3
         Relative error of mu_S - (prior mean) at which a sentence counts as solved, as the
         gradient and the strong convexity of the objective bound it.
-    device : "cpu", "cuda" or "cuda:<number>", default="cpu"
-        "cuda" solves on a GPU (extra `[gpu]`), all noise words summed, in single precision.
     swap_roles : bool, default=False
         Whether output vectors take the place of input vectors and the reverse (`i-`).
     on_empty : {"warn", "error", "ignore"}, default="warn"
@@ -128,91 +112,50 @@ class PBNegVectorizer(NegativeSampling):
         **MINIMISED,
         "lam_mode": [StrOptions({"fixed", "per-token"})],
         "prior_variance": [POSITIVE],
-        "kl": [StrOptions(set(KLS))],
-        "solver": [StrOptions({"exact", "sgd", "sgd-literal"})],
         "subsample": [Interval(Real, 0, None, closed="left")],
-        "device": [DeviceName()],
     }
 
     lam: float = 1.0
     lam_mode: str = "fixed"
     prior_variance: float = 1.0
-    kl: str = "exact"
-    solver: str = "exact"
     subsample: float = 0.0
     max_iter: int = 200
     tol: float = 1e-3
-    device: str = "cpu"
 
     # ---- fitting -------------------------------------------------------------------------------
 
     def _fit(self, encoded):
         refuse_no_penalty(self, "PB-neg")
-        if self.device != "cpu":
-            from pacsent import gpu
-
-            gpu.require(self.device)
-            if self.solver != "exact":
-                raise ValueError(
-                    f"solver must be 'exact' with device={self.device!r}. Got {self.solver!r} "
-                    "instead. Use device='cpu'."
-                )
         super()._fit(encoded)
         _, _, means = self._problem(_spread(encoded, 2048))
         self.centre_ = means.mean(axis=0, dtype=float)
         self.noise_sample_ = None
-        if self._sampling():
-            with one_blas_thread():  # small products: more threads would mostly wait
-                self._draw(_spread(encoded, 256))
-
-    def _sampling(self):
-        """Whether single precision and a sample of the noise words may be good enough."""
-        return self.device == "cpu" and self.solver == "exact" and self.tol >= _DOUBLE_BELOW
-
-    def _draw(self, pilot):
-        """Draw the sample of the noise words by which all sentences will be solved."""
-        A_hat, _ = self._float_tables()
-        counts, n_tokens, means = self._problem(pilot)
-        sample = draw_sample(
-            self._noise_of(np.float32),
-            counts,
-            A_hat,
-            means,
-            lam=self._lam(n_tokens),
-            var_P=self.prior_variance,
-            kl=self.kl,
-            error=0.9 * self.tol,
-            rng=check_random_state(self.random_state),
-        )
+        if self.tol < _MIN_SAMPLED_TOL:
+            return
+        counts, n_tokens, means = self._problem(_spread(encoded, 256))
+        with one_blas_thread():  # small products: more threads would mostly wait
+            sample = draw_sample(
+                self._noise_of(np.float32),
+                counts,
+                self._float_tables()[0],
+                means,
+                lam=self._lam(n_tokens),
+                var_P=self.prior_variance,
+                error=0.9 * self.tol,
+                rng=check_random_state(self.random_state),
+            )
         self.noise_sample_ = sample.noise.words[sample.chosen], sample.inclusion
         self._derived("sample", lambda: sample)
 
     def _noise_of(self, dtype):
-        A_hat, B_hat = self._float_tables()
-        single = dtype == np.float32
         return noise_of(
             self.noise_counts_,
-            A_hat,
+            self._float_tables(),
             self.centre_,
             n_negatives=self.n_negatives,
             noise_power=self.noise_power,
             dtype=dtype,
-            directions=main_directions(self.noise_counts_, B_hat) if single else None,
         )
-
-    def _squared_lengths(self):
-        return self._derived("squared lengths", lambda: squared_lengths(self._float_tables()[0]))
-
-    def _noise(self):
-        """The noise words by which sentences are solved: a sample of them, or all."""
-        if self._sampled():
-            return self._derived(
-                "sample", lambda: sample_of(self._noise_of(np.float32), *self.noise_sample_)
-            )
-        return self._derived("noise", lambda: self._noise_of(np.float64))
-
-    def _sampled(self):
-        return self.noise_sample_ is not None and self._sampling()
 
     def _state(self):
         words, inclusion = self.noise_sample_ or (np.empty(0, dtype=np.int64), np.empty(0))
@@ -249,28 +192,20 @@ class PBNegVectorizer(NegativeSampling):
 
     def _solve(self, counts, n_tokens, means):
         A_hat, _ = self._float_tables()
-        settings = {"lam": self._lam(n_tokens), "var_P": self.prior_variance, "kl": self.kl}
-        if self.solver != "exact":
-            steps = learning_rates(self.n_epochs, self.learning_rate)
-            literal = self.solver == "sgd-literal"
-            settings.update(steps=steps, seed=self.seed_, literal=literal)
-            return solve_sgd(counts, A_hat, means, self._alias_table(), **settings)
-        if self.device != "cpu":
-            from pacsent import gpu
-
-            settings.update(tol=self.tol, max_iter=self.max_iter, device=self.device)
-            return gpu.solve_pb_neg(counts, A_hat, means, self._noise(), **settings)
-        solver = solve_sampled if self._sampled() else solve
-        return solver(
-            counts,
-            A_hat,
-            means,
-            self._noise(),
-            tol=self.tol,
-            max_iter=self.max_iter,
-            nu=self._squared_lengths(),
-            **settings,
+        settings = {
+            "lam": self._lam(n_tokens),
+            "var_P": self.prior_variance,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+        }
+        if self.noise_sample_ is None or self.tol < _MIN_SAMPLED_TOL:
+            noise = self._derived("noise", lambda: self._noise_of(np.float64))
+            return solve(counts, A_hat, means, noise, **settings)
+        sample = self._derived(
+            "sample", lambda: sample_of(self._noise_of(np.float32), *self.noise_sample_)
         )
+        nu = self._derived("squared lengths", lambda: squared_lengths(A_hat))
+        return solve_sampled(counts, A_hat, means, sample, nu=nu, **settings)
 
     def _prepared(self):
         def posterior(encoded, out=None):
@@ -293,7 +228,7 @@ class PBNegVectorizer(NegativeSampling):
         means, variances = np.zeros((n, self.word_vectors.n_dims), self._dtype), np.full(n, np.nan)
         n_iter, norm = np.zeros(n, dtype=np.int64), np.full(n, np.nan)
         error = np.full(n, np.nan)
-        n_unconverged = n_diverging = 0
+        n_unconverged = 0
         if full.size:
             counts, n_tokens, m = self._problem(encoded)
             solution = self._solve(counts[full], n_tokens[full], m[full])
@@ -301,37 +236,18 @@ class PBNegVectorizer(NegativeSampling):
             n_iter[full], norm[full] = solution.n_iter, solution.gradient_norm
             error[full] = solution.error
             n_unconverged = int(np.sum(~solution.converged))
-            settings = {"lam": self._lam(n_tokens[full]), "var_P": self.prior_variance}
-            settings["learning_rate"] = self.learning_rate
-            n_diverging = int(np.sum(diverging(n_tokens[full], **settings)))
-        return means, variances, _Report(n_iter, norm, error, n_unconverged, n_diverging)
-
-    def _n_threads(self):
-        return super()._n_threads() if self.device == "cpu" else 1
-
-    def _batch_size(self, n_sentences, n_jobs):
-        return self.batch_size if self.device == "cpu" else max(self.batch_size, _GPU_BATCH)
+        return means, variances, _Report(n_iter, norm, error, n_unconverged)
 
     def _record(self, reports: list[_Report]):
         """Set the attributes that say how the sentences were solved, and warn where need be."""
         n_sentences = sum(report.n_iter.size for report in reports)
         n_unconverged = sum(report.n_unconverged for report in reports)
-        n_diverging = sum(report.n_diverging for report in reports)
         empty = [np.empty(0)]
         self.n_iter_ = np.concatenate([np.empty(0, dtype=np.int64), *(r.n_iter for r in reports)])
         self.gradient_norm_ = np.concatenate(empty + [r.gradient_norm for r in reports])
         self.error_ = np.concatenate(empty + [r.error for r in reports])
         self.n_unconverged_ = n_unconverged
-        if self.solver == "sgd-literal":
-            if n_diverging:
-                warnings.warn(
-                    f"{n_diverging:,} of {n_sentences:,} sentences are too long for "
-                    "the paper's update (n_tokens > 184 * lam with its learning rate): their "
-                    "vectors diverge. Use solver='exact' or solver='sgd'.",
-                    ConvergenceWarning,
-                    stacklevel=3,
-                )
-        elif n_unconverged:
+        if n_unconverged:
             warnings.warn(
                 f"{n_unconverged:,} of {n_sentences:,} sentences did not reach tol="
                 f"{self.tol:g} within max_iter={self.max_iter} evaluations; see n_iter_ and "

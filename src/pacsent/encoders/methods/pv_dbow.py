@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from pacsent.encoders.methods.sampled_methods import NegativeSampling
+from pacsent.encoders.methods.sampled_methods import SCHEDULED, NegativeSampling, learning_rates
 from pacsent.encoders.sentence_vectorizer import Name
-from pacsent.maths.pb_neg_sgd import learning_rates, sentence_seeds
+from pacsent.maths.mixing import GOLDEN, splitmix64
 from pacsent.parameter_checks import StrOptions
 from pacsent.progress import bar
 from pacsent.storage import checked_tensor
@@ -36,8 +36,10 @@ class PVDBOWVectorizer(NegativeSampling):
         nothing but the training sentences is learned from.
     train_words : bool, default=True
         Whether `fit` trains the word vectors, or leaves them as they are.
-    n_negatives, noise_power, n_epochs, learning_rate
-        As in PBNegVectorizer; the learning rate falls linearly to 0.
+    n_negatives, noise_power
+        As in PBNegVectorizer.
+    n_epochs, learning_rate
+        As in WordPBNegVectorizer.
     swap_roles, on_empty, batch_size, n_jobs, random_state, verbose
         As in WordPBNegVectorizer; inference is always repeatable.
 
@@ -62,9 +64,11 @@ class PVDBOWVectorizer(NegativeSampling):
         **NegativeSampling._parameter_constraints,
         "train_words": ["boolean"],
         "start": [StrOptions({"vectors", "scratch"})],
-        "verbose": ["verbose"],
+        **SCHEDULED,
     }
 
+    n_epochs: int = 40
+    learning_rate: float = 0.025
     train_words: bool = True
     start: str = "vectors"
     verbose: bool | int = False
@@ -80,8 +84,13 @@ class PVDBOWVectorizer(NegativeSampling):
         return A
 
     def _start(self, counts):
-        """Small random vectors, from the sentences' words alone."""
-        seeds = sentence_seeds(counts, self.seed_)
+        """Small random vectors, seeded by the sentences' words and counts alone."""
+        with np.errstate(over="ignore"):
+            mixed = splitmix64(counts.indices.astype(np.uint64) + np.uint64(self.seed_) + GOLDEN)
+            mixed *= np.rint(counts.data * 256.0).astype(np.uint64) * np.uint64(2) + np.uint64(1)
+            totals = np.concatenate([[np.uint64(0)], np.cumsum(mixed, dtype=np.uint64)])
+            seeds = splitmix64(totals[counts.indptr[1:]] - totals[counts.indptr[:-1]] + GOLDEN)
+        seeds = np.maximum(seeds, np.uint64(1))
         n_dims = self.word_vectors.n_dims
         start = [np.random.default_rng(seed).random(n_dims) - 0.5 for seed in seeds]
         return (np.array(start).reshape(-1, n_dims) / n_dims).astype(self._dtype)

@@ -17,7 +17,7 @@ POSITIVE = Interval(Real, 0, None, closed="neither")
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NegativeSampling(SentenceVectorizer):
-    """What the three share: noise words from the training counts, and the paper's schedule."""
+    """What the three share: the noise distribution, learned from the training counts."""
 
     learns_from_text: ClassVar[bool] = True
 
@@ -26,15 +26,11 @@ class NegativeSampling(SentenceVectorizer):
         **ROLES,
         "n_negatives": [Interval(Integral, 1, 10_000, closed="both")],
         "noise_power": [Interval(Real, 0, None, closed="left")],
-        "n_epochs": [Interval(Integral, 1, 100_000, closed="both")],
-        "learning_rate": [POSITIVE],
         "random_state": ["random_state"],
     }
 
     n_negatives: int = 15
     noise_power: float = 0.75
-    n_epochs: int = 40
-    learning_rate: float = 0.025
     swap_roles: bool = False
     random_state: int | np.random.RandomState | None = 0
 
@@ -83,12 +79,24 @@ class NegativeSampling(SentenceVectorizer):
         return self._derived("alias", made)
 
 
-# the constraints of the methods that minimise an objective with a penalty
+# The constraints of the methods that minimise an objective with a penalty.
 MINIMISED: dict = {
     "lam": [Interval(Real, 0, None, closed="right")],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "tol": [POSITIVE],
 }
+
+# The constraints of the methods that are trained by stochastic gradients.
+SCHEDULED: dict = {
+    "n_epochs": [Interval(Integral, 1, 100_000, closed="both")],
+    "learning_rate": [POSITIVE],
+    "verbose": ["verbose"],
+}
+
+
+def learning_rates(n_epochs: int, learning_rate: float) -> np.ndarray:
+    """Steps of the epochs, falling linearly: learning_rate * (1 - e/n_epochs)."""
+    return learning_rate * (1.0 - np.arange(n_epochs) / n_epochs)
 
 
 def refuse_no_penalty(estimator: Any, method: str) -> None:

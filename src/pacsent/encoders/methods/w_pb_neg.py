@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import dataclass
-from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
@@ -11,15 +10,15 @@ from sklearn.exceptions import ConvergenceWarning
 from pacsent.encoders.methods.sampled_methods import (
     MINIMISED,
     POSITIVE,
+    SCHEDULED,
     NegativeSampling,
+    learning_rates,
     refuse_no_penalty,
 )
 from pacsent.encoders.sentence_vectorizer import Name
 from pacsent.maths import w_pb_neg_objective as w_pb_neg
 from pacsent.maths.arrays import frozen
-from pacsent.maths.pb_neg_objective import noise_of
-from pacsent.maths.pb_neg_sgd import learning_rates
-from pacsent.parameter_checks import DeviceName, Interval, StrOptions
+from pacsent.parameter_checks import StrOptions
 from pacsent.progress import bar
 from pacsent.storage import checked_tensor
 from pacsent.threads import one_blas_thread
@@ -48,9 +47,6 @@ class WordPBNegVectorizer(NegativeSampling):
         1/n_tokens, as in PB-neg, and the data weigh lam/s: so the means are held as in the paper,
         and the posteriors are of use too. A number: that times (median p)/p(w), p = count/T, with
         the data weighing lam, which then ought to be of the order of the number of sentences.
-    prior_shape : {"frequency", "constant"}, default="frequency"
-        Frequent words are held tighter, in proportion to their frequency; or all words equally, by
-        the variance of the median word, which the paper names as the contrast.
     weighting : {"sentence", "token"}, default="sentence"
         Whether every training sentence counts the same, or every token.
     solver : {"sgd", "exact"}, default="sgd"
@@ -59,15 +55,11 @@ class WordPBNegVectorizer(NegativeSampling):
     n_negatives, noise_power
         As in PBNegVectorizer.
     n_epochs : int, default=40
+        Passes over the training sentences.
     learning_rate : float, default=0.025
-    block_size : int, default=64
-        Sentences whose gradients are taken together, with common noise words. 1 is the strict
-        order of the paper, and slower.
+        First step; it falls linearly, epoch by epoch, to 0.
     max_iter, tol
         Of the exact solver: most iterations, and the largest entry of the scaled gradient.
-    device : "cpu", "cuda" or "cuda:<number>", default="cpu"
-        "cuda" trains on a GPU (extra `[gpu]`): the same schedule with noise words and h integrated
-        out, up to 256 sentences side by side.
     swap_roles, on_empty, batch_size
         As in PBNegVectorizer.
     n_jobs : int or None, default=None
@@ -104,23 +96,19 @@ class WordPBNegVectorizer(NegativeSampling):
         **NegativeSampling._parameter_constraints,
         **MINIMISED,
         "prior_variance": [StrOptions({"matched", "paper"}), POSITIVE],
-        "prior_shape": [StrOptions({"frequency", "constant"})],
         "weighting": [StrOptions(set(w_pb_neg.WEIGHTINGS))],
         "solver": [StrOptions({"sgd", "exact"})],
-        "block_size": [Interval(Integral, 1, None, closed="left")],
-        "device": [DeviceName()],
-        "verbose": ["verbose"],
+        **SCHEDULED,
     }
 
     lam: float = 1.0
     prior_variance: float | str = "matched"
-    prior_shape: str = "frequency"
     weighting: str = "sentence"
     solver: str = "sgd"
-    block_size: int = 64
+    n_epochs: int = 40
+    learning_rate: float = 0.025
     max_iter: int = 1000
     tol: float = 1e-6
-    device: str = "cpu"
     verbose: bool | int = False
 
     def _fit(self, encoded):
@@ -132,9 +120,9 @@ class WordPBNegVectorizer(NegativeSampling):
         counts = counts[np.diff(counts.indptr) > 0]
         self.prior_scale_ = 1.0
         if self.prior_variance == "matched":
-            self.prior_scale_ = w_pb_neg.matched_scale(counts, self.prior_shape)
+            self.prior_scale_ = w_pb_neg.matched_scale(counts)
         scale = None if isinstance(self.prior_variance, str) else self.prior_variance
-        var_P = w_pb_neg.prior_variances(self.noise_counts_, scale, self.prior_shape)[words]
+        var_P = w_pb_neg.prior_variances(self.noise_counts_, scale)[words]
         var_P = self.prior_scale_ * var_P
         settings = {
             "n_negatives": self.n_negatives,
@@ -143,9 +131,7 @@ class WordPBNegVectorizer(NegativeSampling):
             "n_threads": self._n_threads(),
         }
         with one_blas_thread():
-            if self.device != "cpu":
-                found = self._fit_on_gpu(counts, A_hat[words], B_hat[words], var_P)
-            elif self.solver == "exact":
+            if self.solver == "exact":
                 found = w_pb_neg.solve(
                     counts, A_hat[words], B_hat[words], var_P, p,
                     tol=self.tol, max_iter=self.max_iter, **settings,
@@ -155,7 +141,7 @@ class WordPBNegVectorizer(NegativeSampling):
                     found = w_pb_neg.train(
                         counts, (np.float32(A_hat[words]), np.float32(B_hat[words])), var_P, p,
                         steps=learning_rates(self.n_epochs, self.learning_rate),
-                        block=self.block_size, rng=np.random.default_rng(self.seed_),
+                        rng=np.random.default_rng(self.seed_),
                         callback=lambda epoch: b.advance(), **settings,
                     )  # fmt: skip
         if not (np.isfinite(found.mu).all() and np.isfinite(found.rho).all()):
@@ -167,37 +153,13 @@ class WordPBNegVectorizer(NegativeSampling):
         self.words_, self.prior_variances_ = words, var_P
         self.word_means_, self.word_variances_ = found.mu.astype(self._dtype), np.exp(found.rho)
         self.n_iter_, self.gradient_norm_ = found.n_iter, found.gradient_norm
-        unsolved = not found.gradient_norm <= self.tol
-        if self.device != "cpu":  # which stops by the size of its steps
-            unsolved = found.n_iter >= self.max_iter
-        if self.solver == "exact" and unsolved:
+        if self.solver == "exact" and not found.gradient_norm <= self.tol:
             warnings.warn(
                 f"The scaled gradient is {found.gradient_norm:.2g} after {found.n_iter} iterations,"
                 f" not below tol={self.tol:g}. Raise max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-
-    def _fit_on_gpu(self, counts, A, B, var_P):
-        from pacsent import gpu
-
-        frequency = np.asarray(counts.sum(axis=0)).ravel()
-        noise = noise_of(
-            frequency, A, B.mean(axis=0),
-            n_negatives=self.n_negatives, noise_power=self.noise_power,
-        )  # fmt: skip
-        most = w_pb_neg.most_together(
-            counts, A, noise.kp / self.n_negatives, n_negatives=self.n_negatives,
-            weighting=self.weighting, learning_rate=self.learning_rate,
-        )  # fmt: skip
-        solver = gpu.WordMinimiser(self.tol, self.max_iter)
-        if self.solver == "sgd":
-            solver = gpu.WordSGD(self.n_epochs, self.learning_rate, min(256, most), self.seed_)
-        _, mu, var_Q, n_iter = gpu.fit_w_pb_neg(
-            counts, A, B, noise, var_P, lam=self.lam / self.prior_scale_, solver=solver,
-            weighting=self.weighting, device=self.device,
-        )  # fmt: skip
-        return w_pb_neg.WordSolution(mu, np.log(var_Q), n_iter, float("nan"))
 
     def _state(self):
         learned = {
