@@ -81,7 +81,6 @@ RUNS = {
     "procedures abstain --sets subj --labels 60 --runs 2": (),
     "certify": (),
     "choose_holdout --draws 1": (),
-    "choose_sif": (),
     "audit --sets subj --draws 1": (),
     "encoders": (),
     "encoders --part classify --draws 1": (),

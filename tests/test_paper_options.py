@@ -19,12 +19,6 @@ def texts(words, rng):
     return [" ".join(rng.choice(words.words, 9)) for _ in range(20)]
 
 
-def test_the_sum_as_prior_mean_by_hand(words):
-    summed = make("PB-L2", words, lam=2.0, prior_mean="sum").fit(["wa wb wb"])
-    I, O = words.input_vectors, words.output_vectors
-    alpha = 3 / 2
-    by_hand = ((I[0] + 2 * I[1]) / 3 + alpha * (O[0] + 2 * O[1])) / (1 + alpha)
-    assert_allclose(summed.transform(["wa wb wb"])[0], by_hand, rtol=1e-12)
 
 
 def test_pv_dbow_from_scratch_does_not_look_at_the_vectors(words, texts):
@@ -48,7 +42,6 @@ def test_pv_dbow_from_scratch_comes_back_from_a_folder(words, texts, tmp_path):
 @pytest.mark.parametrize(
     "name, options, message",
     [
-        ("PB-L2", {"prior_mean": "median"}, "'prior_mean' parameter"),
         ("PV-DBOW", {"start": "here"}, "'start' parameter"),
     ],
 )

@@ -252,15 +252,9 @@ WRONG = [
     ("lam_mode", "free"),
     ("prior_variance", 0.0),
     ("subsample", -1.0),
-    ("variance", "sharp"),
     ("alpha", -0.5),
-    ("unseen", "guess"),
-    ("unit_prior", 3),
     ("weights", "heavy"),
     ("a", 0.0),
-    ("aperture", -1.0),
-    ("n_directions", -1),
-    ("sentence_length", 0),
     ("learn_from", "books"),
 ]
 

@@ -45,8 +45,8 @@ def test_sif_is_the_weighted_mean_minus_the_first_direction_of_the_texts(words, 
 
 
 def test_usif_takes_its_a_from_the_vocabulary_and_removes_five_directions_by_share(words, texts):
-    vectorizer = make("uSIF", words, sentence_length=7).fit([])
-    alpha = np.mean(P > 1 - (1 - 1 / N_WORDS) ** 7)
+    vectorizer = make("uSIF", words).fit([])
+    alpha = np.mean(P > 1 - (1 - 1 / N_WORDS) ** 11)
     a = (1 - alpha) / (alpha * 0.5 * N_WORDS)
     assert_allclose(vectorizer.a_, a)
     assert vectorizer.directions_.shape == (5, N_DIMS)
@@ -69,7 +69,7 @@ def test_directions_of_the_table_are_those_of_sentences_of_independent_words(wor
 
 
 def test_sif_sum_is_its_formula(words, texts):
-    vectorizer = make("SIF-sum", words, a=1e-2, aperture=1.5).fit([])
+    vectorizer = make("SIF-sum", words, a=1e-2).fit([])
     weight = np.sqrt(1e-2 / (1e-2 + P))
     q = P * weight
     q[np.setdiff1d(np.arange(N_WORDS), formulas.heaviest(q))] = 0
@@ -82,7 +82,7 @@ def test_sif_sum_is_its_formula(words, texts):
     T = T / np.sqrt(q @ T**2 - (q @ T) ** 2)
     R = (T * q[:, None]).T @ T
     R /= np.linalg.eigvalsh(R).mean()
-    conceptor = R @ np.linalg.inv(R + 1.5**-2 * np.eye(N_DIMS))
+    conceptor = R @ np.linalg.inv(R + 2.5**-2 * np.eye(N_DIMS))
     T = T @ (np.eye(N_DIMS) - conceptor)
     expected = np.stack([(weight[rows(t), None] * T[rows(t)]).mean(0) for t in texts])
     assert_allclose(vectorizer.transform(texts), expected, rtol=1e-4, atol=1e-6)
@@ -115,10 +115,11 @@ def test_lam_changes_lengths_and_variances_but_no_direction(words, texts, name):
 
 
 def test_the_mean_minimises_the_loss_it_is_said_to(words):
-    vectorizer = make("SIF", words, n_directions=0, lam=2.0, prior_variance=0.7).fit([])
+    vectorizer = make("SIF", words, lam=2.0, prior_variance=0.7).fit([])
     [mean], [variance] = vectorizer.posterior([[WORDS[0], WORDS[150], WORDS[3]]])
     some = [0, 150, 3]
-    weight, table = formulas.sif_weights(P, 1e-3)[some], words.input_vectors[some]
+    weight, [u] = formulas.sif_weights(P, 1e-3)[some], vectorizer.directions_
+    table = words.input_vectors[some] @ (np.eye(N_DIMS) - np.outer(u, u))
 
     def loss(m, v):
         spread = N_DIMS * v

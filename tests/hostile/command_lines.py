@@ -243,7 +243,7 @@ BAD_OPTIONS = {
     ],
     ("fit", "PB-L2", "words", "t.txt", "-o", "new"): [
         "--lam -1", "--lam 0", "--lam nan", "--lam x", "--prior-variance 0", "--batch-size 0",
-        "--lam-mode x", "--n-epochs 3", "--solver x", "--unseen drop", "--n-jobs 0",
+        "--lam-mode x", "--n-epochs 3", "--solver x", "--n-jobs 0",
         "--random-state 1",
     ],
     ("fit", "w-PB-neg", "words", "t.txt", "-o", "new"): [

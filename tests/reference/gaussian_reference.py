@@ -39,7 +39,8 @@ def l2_posterior(
     lam_mode : {"fixed", "per-token"}
         Whether lambda is `lam` or `lam * n_tokens`.
     variance : {"exact", "paper-loss", "printed"}
-        See `l2_coefficients`.
+        The minimiser under the true KL; under the KL that the paper writes, which counts the
+        logarithm n_tokens times; or the formula printed in the paper, which minimises neither.
 
     Returns
     -------
@@ -58,14 +59,13 @@ def l2_posterior(
     counts = sparse.csr_array(counts, dtype=float)
     n_tokens = _row_sums(counts)
     lam = l2_lam(n_tokens, lam=lam, alpha=alpha, var_P=var_P, lam_mode=lam_mode)
-    c_A, c_B, var_Q = l2_coefficients(
-        n_tokens, np.ones_like(n_tokens), n_tokens / var_P, lam, variance
-    )
+    precision = n_tokens / var_P
+    c_A, c_B, var_Q = l2_coefficients(n_tokens > 0, 1.0, precision, lam)
     share = c_A / np.where(n_tokens > 0, n_tokens, 1.0)  # beta_w = 1 / n_tokens
     mu = share[:, None] * (counts @ _table(A_hat))  # (n_sentences, n_dims)
     if c_B.any():
         mu += (c_B / var_P)[:, None] * (counts @ _table(B_hat))
-    return mu, var_Q
+    return mu, _variance(var_Q, n_tokens, precision, variance)
 
 
 def idf_l2_posterior(
@@ -103,11 +103,19 @@ def idf_l2_posterior(
     n_tokens, b = _row_sums(seen), _row_sums(weighted)
     expert = seen if unit_prior else weighted
     lam = l2_lam(n_tokens, lam=lam, lam_mode=lam_mode)
-    c_A, c_B, var_Q = l2_coefficients(n_tokens, b, _row_sums(expert) / var_P, lam, variance)
+    precision = _row_sums(expert) / var_P
+    c_A, c_B, var_Q = l2_coefficients(n_tokens > 0, b, precision, lam)
     mu = c_A[:, None] * (weighted @ _table(A_hat))  # (n_sentences, n_dims)
     if c_B.any():
         mu += (c_B / var_P)[:, None] * (expert @ _table(B_hat))
-    return mu, var_Q
+    return mu, _variance(var_Q, n_tokens, precision, variance)
+
+
+def _variance(exact, n_tokens, precision, variance):
+    if variance == "printed":
+        with np.errstate(invalid="ignore"):
+            return np.where(n_tokens > 0, n_tokens / precision, np.nan)
+    return exact if variance == "exact" else n_tokens * exact
 
 
 def _row_sums(matrix):

@@ -61,19 +61,6 @@ def _model_names(command):
 )
 @click.option("--alpha", type=float, help="Weight of the prior, for Average and i-Average.")
 @click.option("--prior-variance", type=float, help="Variance of each word's prior.")
-@click.option(
-    "--variance",
-    type=click.Choice(["exact", "paper-loss", "printed"]),
-    help="Which variance the closed forms report.",
-)
-@click.option(
-    "--unit-prior", is_flag=True, default=None, help="Priors of unit variance, for PB-IDF-L2."
-)
-@click.option(
-    "--unseen",
-    type=click.Choice(["clamp", "drop"]),
-    help="What IDF does with words that TEXTS does not hold.",
-)
 @click.option("--subsample", type=float, help="Sub-sampling threshold, such as 1e-4; 0 for none.")
 @click.option("--n-negatives", type=int, help="Noise words for each word.")
 @click.option("--noise-power", type=float, help="Exponent of the counts in the noise distribution.")

@@ -11,16 +11,11 @@ import numpy as np
 
 from pacsent.maths.arrays import Numbers
 
-VARIANCES = ("exact", "paper-loss", "printed")
-
-
 # ---- Closed forms: squared loss -----------------------------------------------------------------
 
 
-def l2_coefficients(
-    n_tokens: Numbers, weight: Numbers, precision: Numbers, lam: Numbers, variance: str = "exact"
-) -> Any:
-    """Where a weighted squared loss and a Gaussian prior meet: (c_A, c_B, var_Q) of each sentence.
+def l2_coefficients(known: Any, weight: Numbers, precision: Numbers, lam: Numbers) -> Any:
+    """The posterior under a weighted squared loss and a Gaussian prior: (c_A, c_B, var_Q).
 
         loss = sum_w beta_w / 2 E|A_w - h|^2 + KL(Q || P) / lam,    P = product of N(B_w, 1/p_w I)
         mu = c_A * sum_w beta_w A_w + c_B * sum_w p_w B_w
@@ -28,38 +23,27 @@ def l2_coefficients(
 
     Parameters
     ----------
-    n_tokens : array, shape (n_sentences,)
-        Number of experts in the prior. Only the paper's own variances depend on it. Sentences
-        without tokens get 0, 0 and nan.
+    known : array of bool, shape (n_sentences,)
+        Whether a sentence has a token. The others get 0, 0 and nan.
     weight, precision : array, shape (n_sentences,)
         Sums over the tokens of beta_w and of p_w.
     lam : float or array, shape (n_sentences,)
         Weight of the data; `inf` leaves the prior out.
-    variance : {"exact", "paper-loss", "printed"}
-        The minimiser under the true KL; under the KL that the paper writes, which counts the
-        logarithm n_tokens times; or the formula printed in the paper, which minimises neither.
 
     Examples
     --------
-    >>> [float(x) for x in l2_coefficients(2.0, 1.0, 2.0, lam=2.0)]  # PB-L2 of two words
+    >>> [float(x) for x in l2_coefficients(True, 1.0, 2.0, lam=2.0)]  # PB-L2 of two words
     [0.5, 0.25, 0.25]
     """
-    n_tokens, weight, precision, lam = np.broadcast_arrays(
-        *(np.asarray(x, dtype=float) for x in (n_tokens, weight, precision, lam))
+    known, weight, precision, lam = np.broadcast_arrays(
+        known, *(np.asarray(x, dtype=float) for x in (weight, precision, lam))
     )
-    known = n_tokens > 0
     with np.errstate(divide="ignore", invalid="ignore"):
         inv_lam = np.where(np.isinf(lam), 0.0, 1.0 / lam)
         c_A = np.where(known, 1.0 / (weight + precision * inv_lam), 0.0)
         c_B = c_A * inv_lam
         # (lam*weight + precision)^-1, written so that lam = inf gives 0
         var_Q = np.where(known, c_B, np.nan)
-        if variance == "paper-loss":
-            var_Q = n_tokens * var_Q
-        elif variance == "printed":
-            var_Q = np.where(known, n_tokens / precision, np.nan)
-        elif variance != "exact":
-            raise ValueError(f"variance must be one of {VARIANCES}. Got {variance!r} instead.")
     return c_A, c_B, var_Q
 
 
@@ -87,17 +71,16 @@ def l2_lam(
     return np.full(n_tokens.shape, float(lam))
 
 
-def idf(document_frequency: Numbers, n_sentences: int, unseen: str = "clamp") -> Any:
+def idf(document_frequency: Numbers, n_sentences: int) -> Any:
     """IDF(w) = ln(n_sentences / document_frequency(w)) + 1.
 
-    A word that no sentence holds counts as if one did (`unseen="clamp"`), or weighs 0 ("drop").
+    A word that no sentence contains counts as if one did.
 
     >>> idf([1, 5, 10], 10).round(3)
     array([3.303, 1.693, 1.   ])
     """
     document_frequency = np.asarray(document_frequency, dtype=float)
-    weights = np.log(max(n_sentences, 1) / np.maximum(document_frequency, 1.0)) + 1.0
-    return np.where(document_frequency > 0, weights, 0.0) if unseen == "drop" else weights
+    return np.log(max(n_sentences, 1) / np.maximum(document_frequency, 1.0)) + 1.0
 
 
 # ---- The prior, and divergences from it ---------------------------------------------------------

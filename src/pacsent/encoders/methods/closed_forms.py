@@ -9,7 +9,7 @@ import numpy as np
 from pacsent._kernels import small_work
 from pacsent.encoders.sentence_vectorizer import ROLES, Name, SentenceVectorizer
 from pacsent.maths.arrays import frozen
-from pacsent.maths.gaussians import VARIANCES, idf, l2_coefficients, l2_lam
+from pacsent.maths.gaussians import idf, l2_coefficients, l2_lam
 from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.storage import checked_tensor
 from pacsent.text.encoded import Encoded
@@ -73,14 +73,12 @@ class _SquaredLoss(ClosedForm):
         **ClosedForm._parameter_constraints,
         **ROLES,
         "lam_mode": [StrOptions({"fixed", "per-token"})],
-        "variance": [StrOptions(set(VARIANCES))],
         "subsample": [Interval(Real, 0, None, closed="left")],
     }
 
     lam: float = 1.0
     lam_mode: str = "fixed"
     prior_variance: float = 1.0
-    variance: str = "exact"
     swap_roles: bool = False
     subsample: float = 0.0
 
@@ -111,12 +109,6 @@ class AverageVectorizer(_SquaredLoss):
         length. With "fixed", as in the paper, longer sentences lean more to the prior.
     prior_variance : float, default=1.0
         Variance of each word's prior. Larger values let a sentence move further from it.
-    prior_mean : {"mean", "sum"}, default="mean"
-        The prior's mean is the mean of `B_hat` over the tokens, as the product of their experts
-        is, or their sum, as in the paper's first example.
-    variance : {"exact", "paper-loss", "printed"}, default="exact"
-        Which variance `posterior` reports: the minimiser under the true KL; under the penalty the
-        paper writes; or the formula the paper prints. The means are the same.
     swap_roles : bool, default=False
         Whether output vectors take the place of input vectors and the reverse (`i-`).
     subsample : float, default=0
@@ -150,11 +142,9 @@ class AverageVectorizer(_SquaredLoss):
     _parameter_constraints: ClassVar[dict] = {
         **_SquaredLoss._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left"), None],
-        "prior_mean": [StrOptions({"mean", "sum"})],
     }
 
     alpha: float | None = None
-    prior_mean: str = "mean"
 
     @property
     def _paper_name(self):
@@ -171,17 +161,14 @@ class AverageVectorizer(_SquaredLoss):
         keep = self._token_weights()
         weights = keep.astype(self._dtype)
         settings = {"lam": self.lam, "alpha": self.alpha, "lam_mode": self.lam_mode}
-        var_P, summed = self.prior_variance, self.prior_mean == "sum"
+        var_P = self.prior_variance
 
         def posterior(encoded, out=None):
             n_tokens = token_sums(encoded, keep)
             lam = l2_lam(n_tokens, var_P=var_P, **settings)
-            c_A, c_B, var_Q = l2_coefficients(
-                n_tokens, np.ones_like(n_tokens), n_tokens / var_P, lam, self.variance
-            )
-            share = c_A / np.maximum(n_tokens, np.finfo(float).tiny)  # beta_w = 1 / n_tokens
-            prior = c_B / var_P * (n_tokens if summed else 1.0)
-            parts = [(A_hat, weights, share), (B_hat, weights, prior)]
+            c_A, c_B, var_Q = l2_coefficients(n_tokens > 0, 1.0, n_tokens / var_P, lam)
+            c_A = c_A / np.maximum(n_tokens, np.finfo(float).tiny)  # beta_w = 1 / n_tokens
+            parts = [(A_hat, weights, c_A), (B_hat, weights, c_B / var_P)]
             return self._pool(encoded, parts, out), var_Q
 
         return posterior
@@ -194,7 +181,8 @@ class IDFVectorizer(_SquaredLoss):
         mu_S = sum of IDF * (A_hat + B_hat/lam) / ((1 + 1/lam) * b),     b = sum of IDF(w)
         var_Q = 1 / (b * (1 + lam)),                                     prior_variance = 1
 
-    IDF(w) = ln(n_sentences / number of training sentences with w) + 1, learned by `fit`.
+    IDF(w) = ln(n_sentences / number of training sentences with w) + 1, learned by `fit`. A word
+    that no training sentence contains counts as if one did.
 
     Parameters
     ----------
@@ -206,19 +194,13 @@ class IDFVectorizer(_SquaredLoss):
         With "per-token", lambda is `lam * n_tokens`: the prior fades with the length.
     prior_variance : float, default=1.0
         The prior of a word has variance prior_variance / IDF(w).
-    unit_prior : bool, default=False
-        The other reading of the paper: the prior of a word has variance prior_variance.
-    unseen : {"clamp", "drop"}, default="clamp"
-        A word that no training sentence holds counts as if one did, or is dropped.
-    variance : {"exact", "paper-loss", "printed"}, default="exact"
-        As in AverageVectorizer.
     swap_roles, subsample, on_empty, batch_size, n_jobs
         As in AverageVectorizer.
 
     Attributes
     ----------
     idf_ : array, shape (n_words,)
-        The weights; 0 for dropped words.
+        The weights.
 
     Examples
     --------
@@ -232,15 +214,6 @@ class IDFVectorizer(_SquaredLoss):
     learns_from_text: ClassVar[bool] = True
     _learns_from_tables = False  # counts of words are all it learns
 
-    _parameter_constraints: ClassVar[dict] = {
-        **_SquaredLoss._parameter_constraints,
-        "unit_prior": ["boolean"],
-        "unseen": [StrOptions({"clamp", "drop"})],
-    }
-
-    unit_prior: bool = False
-    unseen: str = "clamp"
-
     @property
     def _paper_name(self):
         return "IDF-Average" if self.lam == float("inf") else "PB-IDF-L2"
@@ -253,7 +226,7 @@ class IDFVectorizer(_SquaredLoss):
 
         frequency = np.zeros(self.word_vectors.n_words, dtype=np.int64)
         document_frequency(encoded.ids, encoded.offsets, frequency)
-        self.idf_ = idf(frequency, encoded.n_sentences, self.unseen)
+        self.idf_ = idf(frequency, encoded.n_sentences)
 
     def _state(self):
         return {**super()._state(), "idf": self.idf_}
@@ -262,30 +235,20 @@ class IDFVectorizer(_SquaredLoss):
         super()._restore(state)
         shape = (self.word_vectors.n_words,)
         self.idf_ = checked_tensor(state, "idf", np.float64, shape, low=0)
-        if self.unseen == "clamp" and not self.idf_.all():
+        if not self.idf_.all():
             raise ValueError("idf must be above 0 for every word")
-
-    def _is_empty(self, encoded):
-        if self.unseen == "drop":
-            return token_sums(encoded, (self.idf_ > 0).astype(np.float64)) == 0
-        return super()._is_empty(encoded)
 
     def _prepared(self):
         A_hat, B_hat = map(for_kernel, self._tables())
         keep = self._token_weights()
-        if self.unseen == "drop":
-            keep = (self.idf_ > 0) * (keep if keep.size else 1.0)
         weights = keep * self.idf_ if keep.size else self.idf_
-        experts = keep if self.unit_prior else weights
-        weights_A, weights_B = weights.astype(self._dtype), experts.astype(self._dtype)
-        var_P = self.prior_variance
+        word_weights, var_P = weights.astype(self._dtype), self.prior_variance
 
         def posterior(encoded, out=None):
             n_tokens, b = token_sums(encoded, keep), token_sums(encoded, weights)
-            precision = token_sums(encoded, experts) / var_P
             lam = l2_lam(n_tokens, lam=self.lam, lam_mode=self.lam_mode)
-            c_A, c_B, var_Q = l2_coefficients(n_tokens, b, precision, lam, self.variance)
-            parts = [(A_hat, weights_A, c_A), (B_hat, weights_B, c_B / var_P)]
+            c_A, c_B, var_Q = l2_coefficients(n_tokens > 0, b, b / var_P, lam)
+            parts = [(A_hat, word_weights, c_A), (B_hat, word_weights, c_B / var_P)]
             return self._pool(encoded, parts, out), var_Q
 
         return posterior
