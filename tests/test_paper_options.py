@@ -19,8 +19,6 @@ def texts(words, rng):
     return [" ".join(rng.choice(words.words, 9)) for _ in range(20)]
 
 
-
-
 def test_pv_dbow_from_scratch_does_not_look_at_the_vectors(words, texts):
     other = WordVectors(words.vocabulary, -3 * words.input_vectors, words.output_vectors)
     settings = {"start": "scratch", "n_epochs": 5, "n_jobs": 1}
