@@ -1,6 +1,6 @@
 """What the paper mentions in passing, each beside the row it changes, by the paper's protocol.
 
-    python benchmarks/paper_options.py [--data FOLDER] [--save] [--n-jobs N] [--device cuda]
+    python benchmarks/paper_options.py [--data FOLDER] [--save] [--n-jobs N]
 
 The loss divided by its largest value, PB-neg as the paper trains it, PV-DBOW from the word vectors
 and from scratch beside gensim's Doc2Vec, sub-sampling in the target task, lambda per token on a
@@ -63,7 +63,6 @@ LONG = ("20news", "imdb")
 CURVE_SETS = ("subj", "mr", "trec")
 CURVES = ("PB-neg, λ per token", "PB-01, λ per token")
 CHEAP = ("PB-L2", "largest", "subsample", "token", "PB-IDF-L2", "PB-neg")
-ON_GPU = ("PB-neg", "neg-subsample", "neg-token", "w-PB-neg")
 SLOW = {"PV-DBOW": 60, "Doc2Vec": 40, "PB-01": 20, "w-PB-neg": 20, "PB-neg": 10}
 SIZES = {"imdb": 30, "20news": 15, "subj": 3, "mr": 3, "stsb": 1, "trec": 1}
 CELLS = RESULTS / "paper_options" / "cells"
@@ -77,7 +76,6 @@ class Case(NamedTuple):
     lams: tuple
     seeds: tuple = (0,)
     threads: int = 1
-    device: str | None = None
     part: str = "rows"
 
     @property
@@ -136,11 +134,11 @@ def words():
 
 
 @lru_cache(2)
-def prepared(name, folder, threads, device):
+def prepared(name, folder, threads):
     dataset = datasets.load(name, folder)
     if name == "stsb":
         return dataset
-    return evaluation.Prepared(dataset, words(), n_jobs=threads, device=device)
+    return evaluation.Prepared(dataset, words(), n_jobs=threads)
 
 
 def spread_of(accuracies) -> dict:
@@ -155,20 +153,18 @@ def spread_of(accuracies) -> dict:
 def score(case: Case, folder, target=None) -> dict:
     """Test accuracy of a case (Spearman correlation for pairs), what was chosen, and its curve."""
     started = time.perf_counter()
-    row, device = case.row, case.device
-    on = prepared(case.dataset, folder, case.threads, device)
+    row = case.row
+    on = prepared(case.dataset, folder, case.threads)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if case.dataset == "stsb":
             some = Row(row.name, row.label, row.method, row.params, lams=case.lams)
-            found = evaluation.similarity(some, on, words(), n_jobs=case.threads, device=device)
+            found = evaluation.similarity(some, on, words(), n_jobs=case.threads)
             curve = [{"lam": p["lam"], "cv_accuracy": p["train"]["spearman"]}
                      for p in found["lam_curve"]]  # fmt: skip
             result = {"value": found["spearman"], "lam": found["lam"]}
         else:
-            protocol = evaluation.Protocol(
-                case.lams or (None,), case.seeds, n_jobs=case.threads, device=device
-            )
+            protocol = evaluation.Protocol(case.lams or (None,), case.seeds, n_jobs=case.threads)
             found = evaluation.run_row(row, on, protocol, made)
             curve = found.lam_curve
             result = {"value": found.accuracy, "lam": found.scores[0]["lam"]}
@@ -177,7 +173,7 @@ def score(case: Case, folder, target=None) -> dict:
     seconds = round(time.perf_counter() - started, 1)
     print(f"{row.label} on {case.dataset}: {result['value']:.4f}, {seconds:.0f} s", flush=True)
     made_of = {"row": row.label, "dataset": case.dataset, "part": case.part, "lams": case.lams,
-               "vectors": "english", "device": device or "cpu", "machine": machine(),
+               "vectors": "english", "machine": machine(),
                "pacsent": pacsent.__version__, "date": time.strftime("%Y-%m-%d")}  # fmt: skip
     cell = {**made_of, **result, "curve": curve, "seconds": seconds}
     if target is not None:
@@ -191,7 +187,6 @@ def compute(cases, options):
     end = time.monotonic() + 60 * options.minutes
     # slow rows on long datasets have threads and processes of their own: nothing waits for them
     sizes = {"many": n_threads(options.n_jobs), "long": sum(case.threads > 1 for case in cases)}
-    sizes["device"] = options.gpu_processes * (options.device is not None)
     pools = {
         name: ProcessPoolExecutor(size, mp_context=get_context("spawn"))
         for name, size in sizes.items()
@@ -199,7 +194,7 @@ def compute(cases, options):
     }
     work = {}
     for case in sorted(cases, key=lambda case: case.cost, reverse=True):
-        place = "device" if case.device else "long" if case.threads > 1 else "many"
+        place = "long" if case.threads > 1 else "many"
         target = case.path if options.save else None
         work[pools[place].submit(score, case, options.data, target)] = case
     wait(work, timeout=max(0.0, end - time.monotonic()))
@@ -217,17 +212,16 @@ def all_cases(options) -> list[Case]:
     cases = []
     several = max(1, min(n_threads(options.n_jobs), options.threads_each))
     for row in ROWS:
-        device = options.device if row.name in ON_GPU else None
         for name in SETS:
             if (row.name, name) in (("Doc2Vec", "stsb"), ("PB-01", "20news"), ("PB-01", "imdb")):
                 continue
-            slow = row.method in SLOW and name in LONG and not device
+            slow = row.method in SLOW and name in LONG
             threads = several if slow and name == "imdb" else 2 if slow else 1
             lams = row.lams + FURTHER_LAMS.get((row.name, name), ())
-            cases.append(Case(row, name, lams, (0,), threads, device))
+            cases.append(Case(row, name, lams, (0,), threads))
         if row.name in CHEAP and options.splits > 1:
             seeds = tuple(range(options.splits))
-            cases.append(Case(row, "subj", row.lams, seeds, 1, device, "splits"))
+            cases.append(Case(row, "subj", row.lams, seeds, 1, "splits"))
     return cases
 
 
@@ -305,7 +299,9 @@ def tables(cases, options):
     """The tables of all cells that there are."""
     there = [case for case in cases if case.path.exists()]
     cells = [json.loads(case.path.read_text()) for case in there]
-    machines = dict.fromkeys(f"{c['machine']['cpu']}, device {c['device']}" for c in cells)
+    machines = dict.fromkeys(
+        f"{c['machine']['cpu']}, device {c.get('device', 'cpu')}" for c in cells
+    )
     missing = [f"{case.row.label} on {case.dataset}" for case in cases if case not in there]
     summary = {"ratio": None, "cells": f"{len(cells)} of {len(cases)}", "vectors": "english"}
     lams = table_of_lams(cells)
@@ -330,8 +326,6 @@ def main():
     parser.add_argument("--n-jobs", type=int, help="Processes.  [default: all cores]")
     parser.add_argument("--threads-each", type=int, default=4,
                         help="Threads of a slow row on a long dataset.")  # fmt: skip
-    parser.add_argument("--device", help="cuda: PB-neg and w-PB-neg, and their searches, on a GPU")
-    parser.add_argument("--gpu-processes", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=600.0, help="Stop after so long.")
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--only", nargs="+", choices=SETS, default=list(SETS))

@@ -128,7 +128,7 @@ RUNS = {
     "before_after --rounds 1 --repeat 1": (),
 }
 QUICK = {"tokenise --megabytes 0.1"}
-ELSEWHERE = {"serve", "train_gpu", "solve_gpu", "reproduce_gpu", "teach"}
+ELSEWHERE = {"serve", "train_gpu", "teach"}
 
 
 @pytest.fixture(scope="module")

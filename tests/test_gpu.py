@@ -12,13 +12,8 @@ from numpy.testing import assert_allclose
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'pacsent[gpu]'")
 
-from scipy import sparse  # noqa: E402
-
 from pacsent.gpu import device as gpu_device  # noqa: E402
-from pacsent.gpu import gpu_logistic as gpu_logistic  # noqa: E402
-from pacsent.gpu import gpu_sentences as gpu_sentences  # noqa: E402
 from pacsent.gpu import gpu_skipgram as gpu_skipgram  # noqa: E402
-from pacsent.gpu.gpu_sentences import WordMinimiser, WordSGD  # noqa: E402
 from pacsent.gpu.gpu_skipgram import Shape  # noqa: E402
 from reference import gpu_skipgram_reference as reference  # noqa: E402
 
@@ -285,163 +280,10 @@ def test_the_kernels_compile_for_gpus_old_and_new():
     for path, name, constants in (
         ("skipgram.cu", "train", Shape(300, 15, 5, False, 2).constants()),
         ("skipgram.cu", "train", Shape(37, 3, 2, True, 1).constants()),
-        ("sentences.cu", "noise_terms", ()),
     ):
         source = (gpu_device.Path(gpu_device.__file__).parent / path).read_text()
         for architecture in ("sm_75", "sm_90"):
             assert gpu_device.compile_source(source, name, dict(constants), architecture)
-
-
-# ------------------------------------------------------------------------------------------------
-# sentences and the grid, on the CPU device of torch
-# ------------------------------------------------------------------------------------------------
-
-
-def sentence_problem(rng, n_sentences=25, n_words=300, n_dims=12):
-    from pacsent.maths.pb_neg_objective import noise_of
-
-    A = 0.4 * rng.normal(size=(n_words, n_dims))
-    B = 0.4 * rng.normal(size=(n_words, n_dims))
-    counts = sparse.lil_matrix((n_sentences, n_words))
-    for s in range(n_sentences):
-        words = rng.choice(n_words, rng.integers(1, 30), replace=False)
-        counts[s, words] = rng.integers(1, 4, words.size)
-    counts = counts.tocsr()
-    n_tokens = np.asarray(counts.sum(axis=1)).ravel()
-    m = (counts @ B) / n_tokens[:, None]
-    training = rng.integers(0, 40, n_words)
-    training[-40:] = 0  # words that only new sentences hold
-    return counts, A, B, m, noise_of(training, A, m.mean(axis=0))
-
-
-def test_expectations_agree_with_the_exact_ones_at_every_variance():
-    from pacsent.maths.logistic import gaussian_logistic
-
-    a = np.linspace(-60, 60, 1201)
-    for v in (0.001, 0.05, 0.2, 0.9, 3.9, 8.9, 24.0, 26.0, 99.0, 5000.0):
-        f1, f2 = gpu_sentences.expectations(torch.from_numpy(a), torch.full((1201,), v).double())
-        _, exact_f1, exact_f2 = gaussian_logistic(a, np.full(a.size, v))
-        assert_allclose(f1, exact_f1, atol=5e-6)
-        assert_allclose(f2, exact_f2, atol=2e-6)
-
-
-@pytest.mark.parametrize("kl", ["exact", "paper"])
-@pytest.mark.parametrize("lam", [0.25, 8.0])
-def test_pb_neg_agrees_with_the_cpu_solver(rng, kl, lam):
-    from pacsent.maths.pb_neg_exact import solve
-
-    counts, A, _, m, noise = sentence_problem(rng)
-    expected = solve(counts, A, m, noise, lam=lam, kl=kl, tol=1e-8)
-    for dtype, tol, atol in ((torch.float64, 1e-8, 1e-6), (torch.float32, 1e-4, 1e-4)):
-        found = gpu_sentences.solve_pb_neg(
-            counts, A, m, noise, lam=lam, kl=kl, tol=tol, device="cpu", dtype=dtype
-        )
-        assert found.converged.all()
-        assert_allclose(found.mu, expected.mu, atol=atol)
-        assert_allclose(found.var_Q, expected.var_Q, rtol=10 * atol)
-
-
-def test_small_batches_give_the_same_posteriors(rng, monkeypatch):
-    counts, A, _, m, noise = sentence_problem(rng)
-    whole = gpu_sentences.solve_pb_neg(counts, A, m, noise, device="cpu", dtype=torch.float64)
-    monkeypatch.setattr(gpu_sentences, "rows_that_fit", lambda *_, **__: 4)
-    parts = gpu_sentences.solve_pb_neg(counts, A, m, noise, device="cpu", dtype=torch.float64)
-    assert_allclose(parts.mu, whole.mu, atol=1e-6)
-
-
-def word_objective(x, counts, A, B, noise, var_P, lam):
-    """w-PB-neg in plain NumPy, for a blind minimiser."""
-    from pacsent.maths.logistic import gaussian_logistic
-
-    n_types, n_dims = B.shape
-    mu, rho = x[: n_types * n_dims].reshape(n_types, n_dims), x[n_types * n_dims :]
-    share = counts.toarray() / counts.sum(axis=1).A1[:, None]
-    h, s2 = share @ mu, share**2 @ np.exp(rho)
-    f, _, _ = gaussian_logistic(h @ A.T, s2[:, None] * (A**2).sum(1))
-    data = ((noise.kp * f).sum(1) + (share * (f - h @ A.T)).sum(1)).mean()
-    penalty = ((mu - B) ** 2).sum(1) / var_P + n_dims * (np.log(var_P) - rho + np.exp(rho) / var_P)
-    return data + penalty.sum() / (2 * lam)
-
-
-@pytest.fixture
-def word_problem(rng):
-    from pacsent.maths.pb_neg_objective import noise_of
-
-    A, B = 0.5 * rng.normal(size=(2, 6, 3))
-    counts = sparse.csr_matrix(rng.integers(0, 3, (8, 6)) + np.eye(8, 6, dtype=int))
-    frequency = np.asarray(counts.sum(axis=0)).ravel()
-    noise = noise_of(frequency, A, B.mean(axis=0))
-    return counts, A, B, noise, 0.05 * frequency.sum() / frequency
-
-
-def test_w_pb_neg_is_where_a_blind_minimiser_ends(word_problem):
-    from scipy.optimize import minimize
-
-    counts, A, B, noise, var_P = word_problem
-    words, mu, var_Q, _ = gpu_sentences.fit_w_pb_neg(
-        counts, A, B, noise, var_P, lam=2.0, solver=WordMinimiser(1e-7), device="cpu",
-        dtype=torch.float64,
-    )  # fmt: skip
-    start = np.concatenate([B.ravel(), np.log(var_P)])
-    blind = minimize(
-        word_objective, start, args=(counts, A, B, noise, var_P, 2.0), method="BFGS",
-        options={"gtol": 1e-7},
-    ).x  # fmt: skip
-    assert (words == np.arange(6)).all()
-    assert_allclose(mu, blind[:18].reshape(6, 3), atol=1e-4)
-    assert_allclose(var_Q, np.exp(blind[18:]), rtol=1e-3)
-
-
-def test_long_sgd_of_w_pb_neg_ends_at_the_exact_solution(word_problem):
-    counts, A, B, noise, var_P = word_problem
-    settings = {"lam": 2.0, "device": "cpu", "dtype": torch.float64}
-    _, exact, _, _ = gpu_sentences.fit_w_pb_neg(
-        counts, A, B, noise, var_P, solver=WordMinimiser(1e-7), **settings
-    )
-    _, sgd, _, n_epochs = gpu_sentences.fit_w_pb_neg(
-        counts, A, B, noise, var_P, solver=WordSGD(300, 0.3, 8), **settings,
-    )  # fmt: skip
-    assert n_epochs == 300
-    moved = np.linalg.norm(exact - B)
-    assert np.linalg.norm(sgd - exact) < 0.01 * moved
-
-
-def test_w_pb_neg_without_data_weight_stays_at_the_prior(word_problem):
-    counts, A, B, noise, var_P = word_problem
-    _, mu, var_Q, _ = gpu_sentences.fit_w_pb_neg(
-        counts,
-        A,
-        B,
-        noise,
-        var_P,
-        lam=1e-6,
-        solver=WordMinimiser(),
-        device="cpu",
-        dtype=torch.float64,
-    )
-    assert_allclose(mu, B, atol=1e-4)
-    assert_allclose(var_Q, var_P, rtol=1e-4)
-
-
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_the_grid_agrees_with_the_cpu_grid(rng, n_classes):
-    from pacsent.maths import regressions
-
-    y = rng.permutation(np.arange(240) % n_classes)
-    X = (rng.normal(size=(240, 8)) + 0.5 * rng.normal(size=(n_classes, 8))[y]).astype(np.float32)
-    X += 3  # features with much in common
-    folds = np.stack([rng.permutation(240) % 4 for _ in range(2)])
-    Cs = (0.1, 1.0, 10.0)
-    cpu = regressions.grid_search(X, y, folds, n_classes=n_classes, Cs=Cs, tol=1e-8)
-    gpu = gpu_logistic.fit_grid(X, y, folds, n_classes=n_classes, Cs=Cs, tol=1e-8, device="cpu")
-    assert_allclose(gpu.accuracy, cpu.accuracy, atol=1 / 60)  # a row or two on the border
-    assert abs(gpu.accuracy.mean() - cpu.accuracy.mean()) < 2e-3
-    assert_allclose(gpu.path.weights, cpu.path.weights, atol=5e-3)
-    for found, expected in zip(
-        gpu_logistic.fit(X, y, 3.0, n_classes=n_classes, device="cpu"),
-        regressions.fit(X, y, 3.0, n_classes=n_classes),
-    ):
-        assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -517,13 +359,6 @@ def test_tables_that_do_not_fit_are_refused_with_both_numbers(monkeypatch):
         )  # fmt: skip
 
 
-def test_sentences_too_large_for_the_memory_are_refused_with_both_numbers(rng, monkeypatch):
-    counts, A, _, m, noise = sentence_problem(rng)
-    monkeypatch.setattr(gpu_sentences, "free_memory", lambda device: 1000)
-    with pytest.raises(MemoryError, match=r"need 0.0 GB of GPU memory. Got 0.0 GB free instead"):
-        gpu_sentences.solve_pb_neg(counts, A, m, noise, device="cpu")
-
-
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -549,24 +384,6 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"must belong to this run. Got one with other window"):
         gpu_skipgram.Checkpoint(tmp_path / "run", {"n_dims": 3, "window": 7}).load()
     assert gpu_skipgram.Checkpoint(tmp_path / "none", {}).load() is None
-
-
-def test_an_estimator_says_that_there_is_no_gpu(toy_word_vectors, monkeypatch):
-    from pacsent.encoders import PBNegVectorizer, WordPBNegVectorizer
-
-    monkeypatch.setattr(torch.version, "cuda", None)
-    for kind in (PBNegVectorizer, WordPBNegVectorizer):
-        with pytest.raises(ValueError, match=r"device='cuda' needs PyTorch built with CUDA"):
-            kind(toy_word_vectors, device="cuda").fit(["good film", "quiet film"])
-
-
-def test_sampled_solvers_are_refused_on_a_gpu(toy_word_vectors, monkeypatch):
-    from pacsent.encoders import PBNegVectorizer
-
-    monkeypatch.setattr(gpu_device, "require", lambda device: None)
-    monkeypatch.setattr("pacsent.gpu.require", lambda device: None)
-    with pytest.raises(ValueError, match=r"solver must be 'exact' with device='cuda'. Got 'sgd'"):
-        PBNegVectorizer(toy_word_vectors, solver="sgd", device="cuda").fit(["good film"])
 
 
 # ------------------------------------------------------------------------------------------------
@@ -696,108 +513,3 @@ def test_a_gpu_with_little_memory_left_streams(cuda, rng, monkeypatch):
     told: dict = {}
     gpu_skipgram.train_skipgram(corpus, n_dims=16, n_epochs=1, report=told.update)
     assert told["tokens_per_second"] > 0
-
-
-@pytest.mark.gpu
-def test_the_expectation_kernel_agrees_with_torch(cuda, rng):
-    n_words = 3001
-    nu = np.sort(np.exp(rng.normal(size=n_words) * 2))
-    scores = 3 * rng.normal(size=(37, n_words))
-    var_Q = np.exp(rng.normal(size=37))
-    kp = rng.random(n_words) * (rng.random(n_words) < 0.9)
-    terms = gpu_sentences._NoiseTerms(*[torch.from_numpy(x).float().to(cuda) for x in (kp, nu)])
-    f1, f2 = gpu_sentences.expectations(
-        torch.from_numpy(scores), torch.from_numpy(var_Q[:, None] * nu)
-    )
-    on_gpu = torch.from_numpy(scores).float().to(cuda)
-    trace = terms(on_gpu, torch.from_numpy(var_Q).float().to(cuda))
-    assert_allclose(on_gpu.cpu(), kp * f1.numpy(), atol=5e-6)
-    assert_allclose(trace.cpu(), f2.numpy() @ (kp * nu), rtol=2e-5)
-    flat = [torch.from_numpy(x).float().flatten().to(cuda) for x in (scores, var_Q[:, None] * nu)]
-    for found, expected in zip(terms.expectations(*flat), (f1, f2)):
-        assert_allclose(found.cpu(), expected.flatten(), atol=5e-6)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("kl", ["exact", "paper"])
-def test_pb_neg_on_the_gpu_agrees_with_the_cpu_solver(cuda, rng, kl):
-    from pacsent.maths.pb_neg_exact import solve
-
-    counts, A, _, m, noise = sentence_problem(rng, 200, 3000, 60)
-    for lam in (0.25, 1.0, 8.0):
-        expected = solve(counts, A, m, noise, lam=lam, kl=kl, tol=1e-8)
-        found = gpu_sentences.solve_pb_neg(counts, A, m, noise, lam=lam, kl=kl)
-        assert found.converged.all()
-        assert_allclose(found.mu, expected.mu, atol=1e-4)
-        assert_allclose(found.var_Q, expected.var_Q, rtol=1e-3)
-
-
-@pytest.mark.gpu
-def test_w_pb_neg_on_the_gpu_agrees_with_double_precision(cuda, word_problem):
-    counts, A, B, noise, var_P = word_problem
-    for solver in (WordMinimiser(), WordSGD()):
-        _, mu, var_Q, _ = gpu_sentences.fit_w_pb_neg(counts, A, B, noise, var_P, solver=solver)
-        _, expected, expected_var, _ = gpu_sentences.fit_w_pb_neg(
-            counts, A, B, noise, var_P, solver=solver, dtype=torch.float64
-        )
-        assert_allclose(mu, expected, atol=1e-4)
-        assert_allclose(var_Q, expected_var, rtol=1e-3)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("n_classes", [2, 6])
-def test_the_grid_on_the_gpu_agrees_with_the_cpu_grid(cuda, rng, n_classes):
-    from pacsent.maths import regressions
-
-    y = rng.permutation(np.arange(1200) % n_classes)
-    X = (rng.normal(size=(1200, 40)) + 0.4 * rng.normal(size=(n_classes, 40))[y]).astype(np.float32)
-    folds = np.stack([rng.permutation(1200) % 5 for _ in range(3)])
-    cpu = regressions.grid_search(X, y, folds, n_classes=n_classes)
-    gpu = gpu_logistic.fit_grid(X, y, folds, n_classes=n_classes, Cs=regressions.CS)
-    assert abs(gpu.accuracy - cpu.accuracy).max() < 2.5 / 240  # a row or two on the border
-    assert abs(gpu.accuracy.mean() - cpu.accuracy.mean()) < 1e-3
-
-
-@pytest.fixture
-def random_words(rng):
-    from pacsent import Vocabulary, WordVectors
-
-    tables = (0.4 * rng.normal(size=(2, 500, 24))).astype(np.float32)
-    return WordVectors(Vocabulary([f"w{i}" for i in range(500)], np.arange(500, 0, -1)), *tables)
-
-
-@pytest.fixture
-def random_sentences(rng):
-    return [[f"w{i}" for i in rng.integers(0, 520, rng.integers(0, 40))] for _ in range(120)]
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("lam", [0.25, 4.0])
-def test_pb_neg_as_an_estimator_agrees_with_the_cpu(cuda, random_words, random_sentences, lam):
-    from pacsent.encoders import PBNegVectorizer
-
-    found = [
-        PBNegVectorizer(random_words, lam=lam, tol=1e-6, device=device, on_empty="ignore")
-        .fit(random_sentences[:100])
-        .posterior(random_sentences)
-        for device in ("cpu", "cuda")
-    ]
-    assert_allclose(found[1][0], found[0][0], atol=1e-4)
-    assert_allclose(found[1][1], found[0][1], rtol=1e-3)
-
-
-@pytest.mark.gpu
-def test_w_pb_neg_as_an_estimator_agrees_with_the_cpu(cuda, random_words, random_sentences):
-    from pacsent.encoders import WordPBNegVectorizer
-
-    found = [
-        WordPBNegVectorizer(
-            random_words, lam=2.0, prior_variance=0.05, solver="exact", device=device,
-            on_empty="ignore",
-        )
-        .fit(random_sentences)
-        .posterior(random_sentences)
-        for device in ("cpu", "cuda")
-    ]  # fmt: skip
-    assert_allclose(found[1][0], found[0][0], atol=1e-4)
-    assert_allclose(found[1][1], found[0][1], rtol=1e-3)

@@ -277,7 +277,7 @@ BAD_OPTIONS = {
     ("evaluate", "PB-L2", "words", "t.txt"): ["--seeds 0", "--seeds -1", "--lam -1", "--lam nan"],
     ("evaluate", "nothing", "words", "subj"): ["", "--data nowhere"],
     ("reproduce", "--words", "words", "-o", "out", "--data", "."): [
-        "--seeds 0", "--only nothing", "--format x", "--only subj", "--device tpu",
+        "--seeds 0", "--only nothing", "--format x", "--only subj",
     ],
     ("demo", "-o", "t.txt"): ["", "--n-jobs 0"],
     ("clean", "t.txt", "-o", "new"): ["--n-jobs 0", "--n-jobs x"],
@@ -314,7 +314,7 @@ BAD_OPTIONS = {
     ("teach", "t.txt", "-o", "new"): [
         "", "--encoder nowhere", "--encoder words --vectors t.txt", "--vectors t.txt",
         "--vectors nowhere", "--encoder words --n-words 0", "--encoder words --n-epochs -1",
-        "--encoder words --delta 1", "--encoder words --device tpu", "--encoder t.txt",
+        "--encoder words --delta 1", "--encoder t.txt",
     ],
     ("map", "model", "t.txt", "-o", "new.html"): ["--layout x", "--groups -1"],
     ("map", "model", "t.txt"): ["", "-o nowhere/map.html", "--atlas nowhere/map.parquet"],

@@ -7,7 +7,6 @@ import click
 from pacsent.cli.command_line import (
     ModelPath,
     cli,
-    device_option,
     encoder_option,
     given_encoder,
     json_option,
@@ -29,11 +28,10 @@ from pacsent.cli.text_inputs import label_options, say
 @click.option("--lam", "lams", type=float, multiple=True, help="Value to choose from; repeatable.")
 @seeds_option
 @click.option("--save-classifiers", type=click.Path(), help="Folder to keep the classifiers in.")
-@device_option
 @n_jobs_option
 @click.option("--no-verify", is_flag=True, help="Accept a dataset whose checksum differs.")
 @output_options
-def evaluate(scored, data, test, lams, seeds, save_classifiers, device, n_jobs, no_verify, **given):
+def evaluate(scored, data, test, lams, seeds, save_classifiers, n_jobs, no_verify, **given):
     """Score vectors on DATASET by the paper's protocol.
 
     METHOD is a row of the table (pacsent reproduce --list) or a method of the paper. WORDS is the
@@ -79,7 +77,6 @@ def evaluate(scored, data, test, lams, seeds, save_classifiers, device, n_jobs, 
         lams=lams or None,
         seeds=range(seeds),
         save_classifiers=save_classifiers,
-        device=device,
         n_jobs=n_jobs,
         verbose=not quiet,
     )
@@ -110,7 +107,6 @@ def _list_rows(context, parameter, wanted):
 @seeds_option
 @click.option("--quick", is_flag=True, help="Use a small grid and one seed, to try the whole run.")
 @click.option("--save-classifiers", is_flag=True, help="Keep the classifiers in OUT/classifiers.")
-@device_option
 @n_jobs_option
 @click.option(
     "--format",

@@ -9,7 +9,6 @@ import click
 from pacsent.cli.command_line import (
     cli,
     delta_option,
-    device_option,
     echo_warnings,
     encoder_option,
     json_option,
@@ -21,7 +20,6 @@ from pacsent.cli.command_line import (
     overlap_option,
     quiet_option,
 )
-from pacsent.cli.embed_commands import check_parameters
 from pacsent.cli.printing import echo_json, noted, table, terminal_width
 from pacsent.cli.text_inputs import (
     TextsPath,
@@ -126,7 +124,6 @@ def _certified(kind, encoder, texts, options):
 @click.option("--random-state", type=click.IntRange(min=0),
               help="Seed of the split.  [default: drawn, and recorded]")  # fmt: skip
 @n_jobs_option
-@device_option
 @output_options
 def certify(model, texts, output, kind, method, overwrite, as_json, no_calibrate, quiet, **options):
     """Certify how well vectors recognise words that follow.
@@ -142,10 +139,6 @@ def certify(model, texts, output, kind, method, overwrite, as_json, no_calibrate
     check_output(output, [model, texts], overwrite=overwrite)
     read = read_texts(texts, options.pop("text_column"), options.pop("input_format"), quiet)
     vectorizer = open_vectorizer(model, method, default="PB-L2", fitted=False)
-    device = options.pop("device")
-    if device is not None:
-        check_parameters(vectorizer, {"device": device})
-        vectorizer.set_params(device=device)
     if not quiet and vectorizer.learns_from_text:
         click.echo(
             f"certify: {vectorizer.method_name} is fitted again on a part of {texts} that is not "

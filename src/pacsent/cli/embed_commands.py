@@ -10,7 +10,6 @@ from pacsent.cli.command_line import (
     ModelPath,
     batch_size_option,
     cli,
-    device_option,
     echo_warnings,
     encoder_option,
     in_shell_words,
@@ -69,7 +68,6 @@ def _model_names(command):
 @click.option("--solver", help="How the objective is minimised, for methods that are not closed.")
 @click.option("--random-state", type=int, help="Seed.")
 @n_jobs_option
-@device_option
 @batch_size_option
 @on_empty_option
 @click.option(
@@ -167,7 +165,6 @@ def _report(vectorizer) -> str:
 @method_option()
 @encoder_option
 @n_jobs_option
-@device_option
 @batch_size_option
 @on_empty_option
 @shard_options

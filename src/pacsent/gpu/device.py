@@ -8,8 +8,6 @@ import ctypes
 import functools
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,22 +107,6 @@ def too_little(what: str, needed: int, free: int, next_step: str) -> MemoryError
         f"{what} need {needed / 1e9:.1f} GB of GPU memory. Got {free / 1e9:.1f} GB free "
         f"instead. {next_step}"
     )
-
-
-def rows_that_fit(bytes_per_row: int, free: int, *, share: float = 0.6, most: int = 1 << 20) -> int:
-    """How many rows of a batch fit into a share of the free memory; at least one."""
-    return int(max(1, min(most, share * free // max(1, bytes_per_row))))
-
-
-@contextmanager
-def exact_products() -> Iterator[None]:
-    """Matrix products in full single precision, whatever the program has set for its own."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 # ---- kernels ------------------------------------------------------------------------------------

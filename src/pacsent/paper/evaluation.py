@@ -66,23 +66,6 @@ class Score:
     lam: float | None
 
 
-def _grid_on(device, n_jobs):
-    """(grid_search, fit) on the processor, or on a GPU for features that are not sparse."""
-    from scipy import sparse
-
-    def placed(on_cpu, name_on_gpu):
-        def solve(X, *arguments, **settings):
-            if device in (None, "cpu") or sparse.issparse(X):
-                return on_cpu(X, *arguments, **settings, n_jobs=n_jobs)
-            from pacsent import gpu
-
-            return getattr(gpu, name_on_gpu)(X, *arguments, **settings, device=device)
-
-        return solve
-
-    return placed(regressions.grid_search, "fit_grid"), placed(regressions.fit, "fit_logistic")
-
-
 @dataclass(frozen=True)
 class Protocol:
     """How a row is scored: what is chosen from, over which seeds, and where it is computed."""
@@ -91,7 +74,6 @@ class Protocol:
     seeds: tuple[int, ...] = SEEDS
     Cs: tuple[float, ...] = regressions.CS
     n_jobs: int | None = None
-    device: str | None = None
     quick: bool = False  # only recorded
     classifiers: str | Path | None = None  # a folder to keep them in
 
@@ -122,9 +104,8 @@ class _Searched(NamedTuple):
 
 def _searched(feature_sets, labels: _Labels, protocol: Protocol) -> _Searched:
     """Every lam and C on the folds of every seed, on the features of the first seed."""
-    grid_search, _ = _grid_on(protocol.device, protocol.n_jobs)
     folds = np.stack([folds_of(labels.train, seed) for seed in protocol.seeds])
-    settings = {"n_classes": labels.n_classes, "Cs": protocol.Cs}
+    settings = {"n_classes": labels.n_classes, "Cs": protocol.Cs, "n_jobs": protocol.n_jobs}
     table: dict = {}
     paths: dict = {}
     kept = []
@@ -138,7 +119,7 @@ def _searched(feature_sets, labels: _Labels, protocol: Protocol) -> _Searched:
         for normalise in (True,) if made.normalised else (False, True):
             X = unit_rows(made.train) if normalise and not made.normalised else made.train
             before = paths.get((number - 1, normalise))
-            found = grid_search(X, labels.train, folds, **settings, start=before)
+            found = regressions.grid_search(X, labels.train, folds, **settings, start=before)
             table[number, normalise] = found.accuracy.mean(axis=1)
             paths[number, normalise] = found.path
             if before is not None:  # its preconditioners are large and no longer needed
@@ -153,7 +134,6 @@ def _score_group(feature_sets, labels: _Labels, protocol: Protocol, *, keep=None
     feature_sets(number, seed) -> Features of lams[number]. The search is made on those of the first
     seed. Where they are `random`, every other seed's classifier is fitted and scored on its own.
     """
-    _, fit = _grid_on(protocol.device, protocol.n_jobs)
     searched = _searched(feature_sets, labels, protocol)
     seconds = searched.seconds
     scores, fitted = [], {}
@@ -167,12 +147,13 @@ def _score_group(feature_sets, labels: _Labels, protocol: Protocol, *, keep=None
             seconds["encode"] += made.encode_seconds * remade
             started = time.perf_counter()
             change = unit_rows if normalise and not made.normalised else lambda X: X
-            coef, intercept = fit(
+            coef, intercept = regressions.fit(
                 change(made.train),
                 labels.train,
                 protocol.Cs[best],
                 n_classes=labels.n_classes,
                 start=searched.paths[number, normalise],
+                n_jobs=protocol.n_jobs,
             )
             guess = regressions.predict(change(made.test), coef, intercept)
             fitted[choice] = float(np.mean(guess == labels.test)), coef, intercept
@@ -255,11 +236,9 @@ def paper_score(row: Row, dataset: str) -> float | None:
 class Prepared:
     """A dataset tokenised once, whatever the split."""
 
-    def __init__(
-        self, dataset: Dataset, words: Any, *, n_jobs: int | None = None, device: str | None = None
-    ):
+    def __init__(self, dataset: Dataset, words: Any, *, n_jobs: int | None = None):
         self.dataset, self.words = dataset, words
-        self.settings: dict[str, Any] = {"n_jobs": n_jobs, "device": device}
+        self.n_jobs = n_jobs
         self.n_classes = len(dataset.classes)
         self._parts: dict = {}
         self._kept: dict = {}
@@ -278,7 +257,8 @@ class Prepared:
                 split = self.dataset.split(seed)
                 if self.encoded is not None:
                     parts = tuple(map(self.encoded.take, self.dataset.split_rows(seed)))
-            source = Texts(self.words, split.train_texts, split.test_texts, *parts, **self.settings)
+            texts = split.train_texts, split.test_texts
+            source = Texts(self.words, *texts, *parts, n_jobs=self.n_jobs)
             self._parts[key] = source, split.train_labels, split.test_labels
         return self._parts[key]
 
@@ -312,7 +292,7 @@ def _evaluate_row(row: Row, prepared: Prepared, protocol: Protocol, keep, extrac
         found, curve, searched = _score_group(
             feature_sets,
             _Labels(y_train, y_test, prepared.n_classes),
-            replace(protocol, seeds=group, device=source.device),
+            replace(protocol, seeds=group),
             keep=keep,
             random=row.random,
         )
@@ -370,7 +350,6 @@ def evaluate(
     seeds: Sequence[int] = SEEDS,
     Cs: Sequence[float] = regressions.CS,
     n_jobs: int | None = None,
-    device: str | None = None,
     save_classifiers: str | Path | None = None,
     verbose: bool = False,
 ) -> Result:
@@ -395,8 +374,6 @@ def evaluate(
         numbers for methods that use them.
     n_jobs : int or None
         Threads; None and -1 take every core, -2 all but one.
-    device : str or None
-        Passed to methods that can run on a GPU.
     save_classifiers : path or None
         A folder for the classifiers, one .npz for each seed of plain arrays.
     verbose : bool, default=False
@@ -428,7 +405,7 @@ def evaluate(
         )
     chosen = tuple(lams) if lams is not None else row.lams
     chosen = chosen or (None,)
-    prepared = Prepared(dataset, words, n_jobs=n_jobs, device=device)
+    prepared = Prepared(dataset, words, n_jobs=n_jobs)
     # vectors and a search for every lam of every split; where they are random, again for a seed
     n_splits = 1 if dataset.has_fixed_split else len(seeds)
     n_steps = n_splits * len(chosen) + (len(seeds) - n_splits) * row.random
@@ -440,7 +417,7 @@ def evaluate(
             shown.advance()
             return made
 
-        protocol = Protocol(chosen, seeds, tuple(Cs), n_jobs, device, classifiers=save_classifiers)
+        protocol = Protocol(chosen, seeds, tuple(Cs), n_jobs, classifiers=save_classifiers)
         return run_row(row, prepared, protocol, shown_features)
 
 
@@ -597,7 +574,6 @@ def few_labels(
     it. C and normalisation are chosen by cross-validation on the labelled examples.
     """
     source, y_train, y_test = prepared.part(0)
-    grid_search, fit = _grid_on(source.device, n_jobs)
     made = prepared.features(row, source, 1.0 if row.lams else None, 0)
     lengths = (True,) if made.normalised else (False, True)
     changes = {n: unit_rows if n and not made.normalised else lambda X: X for n in lengths}
@@ -616,13 +592,17 @@ def few_labels(
             best: tuple = (-1.0,)
             for normalise in lengths:
                 X, project = row_space(train[normalise][rows])
-                found = grid_search(X, y, folds, n_classes=prepared.n_classes, Cs=Cs, tol=1e-8)
+                found = regressions.grid_search(
+                    X, y, folds, n_classes=prepared.n_classes, Cs=Cs, tol=1e-8, n_jobs=n_jobs
+                )
                 mean = found.accuracy[0].mean(axis=0)
                 at = int(np.argmax(mean))
                 if mean[at] > best[0]:
                     best = mean[at], normalise, Cs[at], found.path, X, project
             _, normalise, C, path, X, project = best
-            coef, intercept = fit(X, y, C, n_classes=prepared.n_classes, start=path, tol=1e-9)
+            coef, intercept = regressions.fit(
+                X, y, C, n_classes=prepared.n_classes, start=path, tol=1e-9, n_jobs=n_jobs
+            )
             guess = regressions.predict(project(test[normalise]), coef, intercept)
             accuracies.append(float(np.mean(guess == y_test)))
         curve.append({"n_labels": size, **mean_and_sd(accuracies), "draws": accuracies})
@@ -639,9 +619,7 @@ def _named(kind: str, row: Row) -> dict:
     return {"kind": kind, "row": row.name, "label": row.label}
 
 
-def similarity(
-    row: Row, pairs: Any, words: Any, *, n_jobs: int | None = None, device: str | None = None
-) -> dict:
+def similarity(row: Row, pairs: Any, words: Any, *, n_jobs: int | None = None) -> dict:
     """Spearman and Pearson correlation with human scores, lam chosen on the training part."""
     from scipy.stats import pearsonr, spearmanr
 
@@ -652,9 +630,7 @@ def similarity(
     texts = pairs.first["train"] + pairs.second["train"]
     found = []
     for lam in row.lams or (None,):
-        source = Texts(
-            words, texts, pairs.first["test"] + pairs.second["test"], n_jobs=n_jobs, device=device
-        )
+        source = Texts(words, texts, pairs.first["test"] + pairs.second["test"], n_jobs=n_jobs)
         source.train, source.test = encode(texts), encode(source.test_texts)
         made = features(row, source, lam, 0)
         n_train, n_test = len(pairs.scores["train"]), len(pairs.scores["test"])

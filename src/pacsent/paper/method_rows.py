@@ -95,7 +95,6 @@ class Texts:
     train: Encoded | None = None
     test: Encoded | None = None
     n_jobs: int | None = None
-    device: str | None = None
 
 
 def _from_method(row: Row, source: Texts, lam, seed) -> Features:
@@ -107,8 +106,6 @@ def _from_method(row: Row, source: Texts, lam, seed) -> Features:
     vectorizer = make(row.method, source.words, **params)
     known = vectorizer.get_params(deep=False)
     extra = {"on_empty": "ignore", "n_jobs": source.n_jobs, "random_state": seed}
-    if source.device is not None:
-        extra["device"] = source.device
     vectorizer.set_params(**{key: value for key, value in extra.items() if key in known})
     return from_estimator(vectorizer, source.train, source.test)
 

@@ -114,7 +114,6 @@ def reproduce(
     seeds: Sequence[int] = SEEDS,
     quick: bool = False,
     save_classifiers: bool = False,
-    device: str | None = None,
     n_jobs: int | None = None,
     verify: bool = True,
     time_limit: float | None = None,
@@ -138,7 +137,6 @@ def reproduce(
         seeds=used,
         Cs=(1.0, 10.0, 100.0) if quick else regressions.CS,
         n_jobs=n_jobs,
-        device=device,
         quick=quick,
         classifiers=folder / "classifiers" if save_classifiers else None,
     )
@@ -206,7 +204,7 @@ class _Run:
                 found = None
             if found is not None and task.kind != "similarity":
                 p = self.protocol
-                found = Prepared(found, self.words, n_jobs=p.n_jobs, device=p.device)
+                found = Prepared(found, self.words, n_jobs=p.n_jobs)
             self._loaded[task.dataset] = found
         return self._loaded[task.dataset]
 
@@ -232,7 +230,6 @@ class _Run:
             "dataset_digest": made_of,
             "pacsent": pacsent.__version__,
             "n_folds": N_FOLDS,
-            "device": self.protocol.device or "cpu",
             "date": time.strftime("%Y-%m-%d"),
             "wall_seconds": round(time.perf_counter() - began, 2),
         }
@@ -258,9 +255,7 @@ def _run_task(task: Cell, prepared, words, protocol: Protocol) -> dict:
     if protocol.quick and len(lams) > 1:
         lams = (0.5, 4.0)
     if task.kind == "similarity":
-        return evaluation.similarity(
-            row, prepared, words, n_jobs=protocol.n_jobs, device=protocol.device
-        )
+        return evaluation.similarity(row, prepared, words, n_jobs=protocol.n_jobs)
     if task.kind == "few-labels":
         sizes: dict[str, Any] = {"sizes": (100,), "n_draws": 2} if protocol.quick else {}
         found = evaluation.few_labels(row, prepared, n_jobs=protocol.n_jobs, **sizes)

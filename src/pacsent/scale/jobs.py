@@ -18,7 +18,6 @@ from pacsent.storage.checksums import checksum_of_json
 from pacsent.text.encoded import Encoded
 
 UNIT = 1 << 13  # texts worked on at once
-_GPU_UNIT = 1 << 16
 _ONE_WORD = Encoded(np.zeros(1, np.int32), np.array([0, 1]), np.zeros(1, np.int64))
 
 
@@ -88,6 +87,7 @@ class Embed:
     encoder: str | None = None
 
     command = "embed"
+    unit = UNIT
 
     def settings(self) -> dict:
         """The settings that the vectors depend on, for the manifest."""
@@ -95,14 +95,6 @@ class Embed:
 
     def names(self) -> list[str]:
         return ["mean", "variance"]
-
-    @property
-    def on_gpu(self) -> bool:
-        return self.params.get("device", "cpu") != "cpu"
-
-    @property
-    def unit(self) -> int:
-        return _GPU_UNIT if self.on_gpu else UNIT
 
     def vectorizer(self) -> Any:
         """The fitted method."""
@@ -192,7 +184,6 @@ class Predict:
 
     command = "classify predict"
     unit = 1 << 12
-    on_gpu = False
 
     def settings(self) -> dict:
         """The settings that the answers depend on, for the manifest."""

@@ -357,10 +357,8 @@ _COUNTER: Any = None  # texts processed by all processes together
 def locally(tasks: list, n_jobs: int | None, shown: Any) -> Iterator[tuple]:
     """(task, what `task.work` returned, or its error) for each, as they are finished."""
     n_cores = threads.n_threads(n_jobs)
-    on_gpu = bool(tasks) and tasks[0].on_gpu
-    n_workers = 1 if on_gpu else max(1, min(n_cores, len(tasks)))
-    share = 1 if on_gpu else max(1, n_cores // n_workers)
-    tasks = [task._replace(n_threads=share) for task in tasks]
+    n_workers = max(1, min(n_cores, len(tasks)))
+    tasks = [task._replace(n_threads=max(1, n_cores // n_workers)) for task in tasks]
     if n_workers == 1:
         for task in tasks:
             yield task, outcome(task, shown.advance)

@@ -59,10 +59,6 @@ class ShardTask(NamedTuple):
     n_threads: int
 
     @property
-    def on_gpu(self) -> bool:
-        return self.job.on_gpu
-
-    @property
     def is_remote(self) -> bool:
         return places.is_address(self.shard.source) or places.is_address(self.output)
 
