@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -123,7 +124,7 @@ def test_the_filter_equals_its_rules_on_kept_text(body):
 def test_pieces_threads_and_huge_records_change_nothing(dumps, size, n_jobs):
     dumps = [dump or b" " for dump in dumps]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "PIECE", size)
+        patch.setattr(reading, "CHUNK_BYTES", size)
         patch.setattr(cleaning, "HUGE", 3 * size)
         assert filtered(dumps, n_jobs) == filter_of_record(dumps)
 
@@ -131,7 +132,7 @@ def test_pieces_threads_and_huge_records_change_nothing(dumps, size, n_jobs):
 @pytest.mark.compile
 def test_a_huge_record_goes_through_in_small_pieces(monkeypatch):
     """Longer than one buffer of output, all digits: the most that can come out."""
-    monkeypatch.setattr(reading, "PIECE", 1000)
+    monkeypatch.setattr(reading, "CHUNK_BYTES", 1000)
     monkeypatch.setattr(cleaning, "HUGE", 2000)
     dump = b"<text x>" + b"0123 [[a|b]] &nbsp; c" * 500 + b"</text><text y>" + b"{{x" * 900 + b"z"
     assert filtered([dump]) == filter_of_record([dump])
@@ -176,7 +177,7 @@ lines_of_text = st.lists(
 def test_lines_are_cleaned_one_by_one(content, size, n_jobs):
     data = content.encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "PIECE", size)
+        patch.setattr(reading, "CHUNK_BYTES", size)
         cleaned = b"".join(cleaning._clean_texts([Bytes(data or b" ")], n_jobs))
     content = content if content.endswith("\n") else content + "\n"
     expected = "\n".join(clean(line) for line in content.split("\n"))
@@ -271,7 +272,10 @@ CONTENT = b"first line\nsecond \xc3\xa9 line\r\n" + b"more words 12 " * 3000 + b
 
 def packed(kind: str, content: bytes) -> bytes:
     if kind == ".zst":
-        return pytest.importorskip("zstandard").ZstdCompressor().compress(content)
+        compressed = pa.BufferOutputStream()
+        with pa.CompressedOutputStream(compressed, "zstd") as file:
+            file.write(content)
+        return compressed.getvalue().to_pybytes()
     pack = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, "": bytes}
     return pack[kind](content)
 
@@ -515,7 +519,7 @@ def test_clean_of_any_script_does_not_depend_on_where_pieces_end(tmp_path, monke
     (tmp_path / "in").write_text("\n".join(lines * 3) + "\n")
     expected = "".join(" ".join(normalise.unicode_words(x)) + "\n" for x in lines * 3)
     for size in (64, 1000, 1 << 20):
-        monkeypatch.setattr(reading, "PIECE", size)
+        monkeypatch.setattr(reading, "CHUNK_BYTES", size)
         clean_files([tmp_path / "in"], tmp_path / "out", normalise="unicode", overwrite=True)
         assert (tmp_path / "out").read_text() == expected
 

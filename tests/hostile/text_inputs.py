@@ -401,7 +401,7 @@ NOT_TEXTS = {
     "serve.Served.n_tokens": "texts of a request, which its schema has checked",
     "serve.Served.solve": "texts of a request, which its schema has checked",
     "text.as_sentences": "its callers look at the elements",
-    "text.pieces": "a Source",
+    "text.iter_chunks": "a Source",
     "words.Pieces.numbers": "texts that Vocabulary.encode has looked at",
     "words.train_pieces": "needs the library tokenizers; test_static_models has wrong texts",
     "words.WordVectors.encode": "its sentences.encode, which is SentenceVectorizer's",

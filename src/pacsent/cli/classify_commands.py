@@ -236,7 +236,7 @@ def _predict_one(model, path, output, how: dict, given: dict, overwrite, quiet, 
     suffix = ".jsonl" if as_json else "lines"
     if output is not None and output != "-":
         try:
-            suffix = result_files.check_name(output, result_files.TABLES)
+            suffix = result_files.check_suffix(output, result_files.TABLES)
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="-o") from None
         check_output(output, overwrite=overwrite, inputs=[path, model])

@@ -233,7 +233,7 @@ def _embed_one(model, path, output, how: dict, given: dict, overwrite, quiet, as
     if output is not None and output != "-":
         texts = keep_text or bool(how["keep_columns"])
         try:
-            suffix = result_files.check_name(output, ids=ids, texts=texts)
+            suffix = result_files.check_suffix(output, ids=ids, texts=texts)
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="-o") from None
     if suffix == ".tsv" and not how["keep_columns"]:

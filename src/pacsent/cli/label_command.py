@@ -88,7 +88,7 @@ def label(texts, labels, output, annotators, prompts, quiet, as_json, **given):
 
 def _read_table(path, given, quiet):
     """Texts, all columns, and the suffix of the results."""
-    from pacsent.text.tables import TextTable, kept_names, what_was_read
+    from pacsent.text.tables import TextTable, describe_table, output_names
 
     with TextTable(path, kind=given["input_format"], text_column=given["text_column"]) as table:
         texts, columns = [], {name: [] for name in table.names}
@@ -96,8 +96,8 @@ def _read_table(path, given, quiet):
             texts += some.texts if isinstance(some.texts, list) else some.texts.to_pylist()
             for name, values in some.columns.items():
                 columns[name] += values if isinstance(values, list) else values.to_pylist()
-        say(quiet)(what_was_read(table, len(texts)))
-        kept, messages = kept_names(list(columns), ["label", "stream"], table.name)
+        say(quiet)(describe_table(table, len(texts)))
+        kept, messages = output_names(list(columns), ["label", "stream"], table.name)
         kind = table.kind
     for message in messages:
         click.echo(f"Warning: {message}", err=True)

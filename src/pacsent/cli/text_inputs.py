@@ -124,35 +124,35 @@ class OneFile:
     def __init__(
         self, path, given: dict, own, *, ids=False, keep_text=False, keep_all=False, quiet=False
     ):
-        from pacsent.text.result_files import Waiting
-        from pacsent.text.tables import TextTable, kept_names
+        from pacsent.text.result_files import ColumnBuffer
+        from pacsent.text.tables import TextTable, output_names
 
         self.ids, self.quiet = ids, quiet
-        self.on_bad = "report" if given["on_error"] == "report" else "refuse"
+        self.on_bad = "report" if given["on_error"] == "report" else "raise"
         kind = "text" if ids else given["input_format"]
         self.table = TextTable(path, kind=kind, text_column=given["text_column"])
         keep_all = keep_all and self.table.kind != "text"
         keep = given["keep_columns"] or (("*",) if keep_all else ())
-        wanted = self.table.chosen(tuple(keep))
+        wanted = self.table.check_columns(tuple(keep))
         wanted += [self.table.text_column] if keep_text else []
-        self.kept, messages = kept_names(list(dict.fromkeys(wanted)), own, self.table.name)
+        self.kept, messages = output_names(list(dict.fromkeys(wanted)), own, self.table.name)
         for message in messages:
             click.echo(f"Warning: {message}", err=True)
         self.names = [*(["id"] if ids else []), *self.kept.values()]
-        self._waiting = Waiting(self.names)
+        self._waiting = ColumnBuffer(self.names)
         self.n_rows = 0
         self.bad: list = []
         self.bad_places: set[int] = set()  # rows, counted from 0
 
     def texts(self) -> Iterator[str]:
         """The texts; the columns that are kept wait for `take`."""
-        from pacsent.text.tables import listed
+        from pacsent.text.tables import as_list
 
         with self.table:
             for some in self.table.batches(list(self.kept), on_bad=self.on_bad):
-                texts, columns = listed(some.texts), some.columns
+                texts, columns = as_list(some.texts), some.columns
                 self.bad += some.bad
-                self.bad_places.update(self.n_rows + at for at in some.bad_places())
+                self.bad_places.update(self.n_rows + row.index for row in some.bad)
                 kept = {new: columns[name] for name, new in self.kept.items()}
                 if self.ids:
                     kept["id"], texts = self._ids(texts)
@@ -175,10 +175,10 @@ class OneFile:
         return ids, texts
 
     def _report(self):
-        from pacsent.text.tables import what_was_read
+        from pacsent.text.tables import describe_table
 
-        say(self.quiet)(what_was_read(self.table, self.n_rows))
-        for place, error, _ in self.bad[:20]:
+        say(self.quiet)(describe_table(self.table, self.n_rows))
+        for _, place, error in self.bad[:20]:
             click.echo(f"Bad row: {self.table.name}, {place} {error}", err=True)
         if len(self.bad) > 20:
             click.echo(f"Bad row: {self.table.name}: {len(self.bad):,} in all", err=True)

@@ -15,7 +15,7 @@ from pacsent.lazy import needed
 from pacsent.scale import places
 from pacsent.scale.jobs import Embed, Predict
 from pacsent.text import result_files
-from pacsent.text.tables import TextRows, TextTable, kept_names
+from pacsent.text.tables import TextRows, TextTable, output_names
 
 FORMATS = ("parquet", "jsonl", "csv", "tsv")  # those that are written from front to back
 _DESCRIBED = 20  # bad rows of a file that the manifest describes
@@ -123,8 +123,8 @@ def _answered(task: ShardTask, answer, record: Record, advance) -> Iterator[dict
         places.opened(source) as file,
         TextTable(source, file=file, kind=task.shard.kind, text_column=task.text_column) as table,
     ):
-        wanted = list(dict.fromkeys(table.chosen(task.keep_columns)))
-        names, notes = kept_names(wanted, task.job.names(), source)
+        wanted = list(dict.fromkeys(table.check_columns(task.keep_columns)))
+        names, notes = output_names(wanted, task.job.names(), source)
         record.warnings += notes
 
         def units():
@@ -132,7 +132,7 @@ def _answered(task: ShardTask, answer, record: Record, advance) -> Iterator[dict
             for some in table.batches(wanted, on_bad="report"):
                 _note_bad(task, some, record)
                 bad = np.zeros(len(some.texts), bool)
-                bad[some.bad_places()] = True
+                bad[[row.index for row in some.bad]] = True
                 for start in range(0, max(1, len(some.texts)), unit):
                     part = slice(start, start + unit)
                     extra = {names[n]: c[part] for n, c in some.columns.items()}

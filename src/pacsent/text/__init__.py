@@ -6,7 +6,7 @@ __getattr__, __dir__ = offer(
     __name__,
     {
         "Source": "reading", "check_input": "reading",
-        "total_size": "reading", "pieces": "reading", "not_utf8": "reading",
+        "total_size": "reading", "iter_chunks": "reading", "not_utf8": "reading",
         "empty_file": "reading", "cut_after_letters": "reading", "cut_at_newline": "reading",
         "cut_at_space": "reading", "Encoded": "encoded", "LowCoverageWarning": "encoded",
         "as_sentences": "texts", "as_texts": "texts", "clean": "normalise",

@@ -10,13 +10,13 @@ from typing import Any
 from pacsent import files, progress
 from pacsent.text.normalise import unicode_words
 from pacsent.text.reading import (
-    PIECE,
+    CHUNK_BYTES,
     Source,
     cut_after_letters,
     cut_at_space,
     empty_file,
+    iter_chunks,
     not_utf8,
-    pieces,
     total_size,
 )
 from pacsent.threads import in_order, n_threads
@@ -93,7 +93,9 @@ def clean_files(
 def _clean_texts(sources: Iterable[Source], n: int, normalise: str = "paper") -> Iterator[bytes]:
     cleaned, cut = _CLEANERS[normalise]
     everything = (
-        (source.name, offset, piece) for source in sources for offset, piece in pieces(source, cut)
+        (source.name, offset, piece)
+        for source in sources
+        for offset, piece in iter_chunks(source, cut)
     )
     begun = False  # whether the line so far has a word: then a space comes before the next one
     for piece in in_order(cleaned, everything, n):
@@ -143,7 +145,7 @@ def _records(source: Source, folder: str | None) -> Iterator[Any]:
     """Pieces that end with a record, as bytes; a huge record as an open file and its folder."""
     held: list[bytes] = []
     n_held = n_read = 0
-    while block := source.read(PIECE):
+    while block := source.read(CHUNK_BYTES):
         n_read += len(block)
         end = block.rfind(b">") + 1
         if end:
@@ -157,7 +159,7 @@ def _records(source: Source, folder: str | None) -> Iterator[Any]:
             file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (closed by who takes it)
             file.writelines(held)
             held, n_held = [], 0
-            while block := source.read(PIECE):
+            while block := source.read(CHUNK_BYTES):
                 end = block.find(b">") + 1
                 file.write(block[:end] if end else block)
                 if end:
@@ -223,7 +225,7 @@ def _filtered_file(file, folder: str | None) -> tuple[Iterable[bytes], Iterable[
 
     def spelled():
         with stack:
-            out = np.empty(6 * PIECE + 64, dtype=np.uint8)
+            out = np.empty(6 * CHUNK_BYTES + 64, dtype=np.uint8)
             state = np.array([0, -1, 1, 0], dtype=np.int64)
             while state[0] < n_items:
                 yield out[: kernels.spell_items(data, items, n_items, state, out)].tobytes()

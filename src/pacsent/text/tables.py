@@ -1,34 +1,44 @@
 """Tables of texts: the one reader of CSV, TSV, JSON lines, Parquet and plain lines.
 
-`TextTable` reads a file batch by batch, packed or not, and says of every row that cannot be read
-where it is and what is wrong with it. `stream_texts` and `read_labelled_texts` are what most
-callers need. The writer of results is in `result_files`.
+`TextTable` reads a file batch by batch, compressed or not, and reports every row that cannot be
+read with its number and what is wrong with it. `stream_texts` and `read_labelled_texts` are what
+most callers need. The writer of results is in `result_files`.
+
+Parquet is read by pyarrow. CSV and JSON lines are read by the standard library: pyarrow's CSV
+reader accepts a quotation mark that is never closed and joins all rows behind it, and its JSON
+reader turns texts that look like dates into dates.
 """
 
-import bisect
 import contextlib
 import csv
+import io
 import itertools
 import json
 import math
 import os
+import shutil
 import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pacsent.lazy import install_hint
-from pacsent.text.reading import PACKED, Source, empty_file, how_to_convert
+import numpy as np
+
+from pacsent.text.reading import COMPRESSED, Source, empty_file, how_to_convert
 
 KINDS = {
-    ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl",
-    ".csv": "csv", ".tsv": "tsv", ".txt": "text", ".text": "text",
-}  # fmt: skip
-TEXT, LABEL = "text", "label"
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".txt": "text",
+    ".text": "text",
+}
 BATCH = 1 << 14  # rows
-_BLOCK = 1 << 20  # bytes of text read at a time
-_LONGEST = 2**31 - 1  # characters of a value of a table
+_BLOCK_BYTES = 1 << 20
+_MAX_CSV_FIELD = 2**31 - 1  # characters of a value; the csv module allows 131,072
 _QUOTES = (
     'A value that begins with " must be quoted as a whole, its own marks doubled. Repair the file, '
     "or write it as JSON lines."
@@ -36,28 +46,24 @@ _QUOTES = (
 
 
 class BadRow(NamedTuple):
-    """A row that could not be read: where it is, and what is wrong with it."""
+    """A row that could not be read."""
 
-    place: str
+    index: int  # among the rows of its batch
+    place: str  # such as "line 3"
     error: str
-    number: int  # as in `TextRows.lines`
 
 
 class TextRows(NamedTuple):
-    """Some rows of a table; of Parquet, the columns are arrays of pyarrow."""
+    """Rows of a table. The columns of Parquet are pyarrow arrays, those of other files lists."""
 
     texts: Any  # list of str, or a string array without nulls
     columns: dict[str, Any]
     bad: list[BadRow]
-    lines: Sequence[int] = ()  # on which each row begins; of Parquet, its number
-
-    def bad_places(self) -> list[int]:
-        """Where the bad rows are among these rows, counted from 0."""
-        return [bisect.bisect_left(self.lines, bad.number) for bad in self.bad]
+    numbers: Sequence[int] = ()  # the line on which each row begins; of Parquet, its row
 
 
 def kind_of(name: str) -> tuple[str | None, str]:
-    """What a file holds by its name, and the name without the suffixes that say so.
+    """Return what a file holds by its name, and the name without the suffixes that say so.
 
     >>> kind_of("part-1.csv.gz")
     ('csv', 'part-1')
@@ -65,7 +71,7 @@ def kind_of(name: str) -> tuple[str | None, str]:
     (None, 'README.md')
     """
     stem, suffix = os.path.splitext(name)
-    if suffix.lower() in PACKED:
+    if suffix.lower() in COMPRESSED:
         stem, suffix = os.path.splitext(stem)
         if suffix.lower() not in KINDS:  # notes.gz: lines
             return "text", stem + suffix
@@ -73,65 +79,61 @@ def kind_of(name: str) -> tuple[str | None, str]:
     return (kind, stem) if kind else (None, name)
 
 
-def kept_names(
+def output_names(
     names: Sequence[str], own: Sequence[str], source: str
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the names that columns of an input have in an output which has columns of its own.
+    """Return the names that columns of an input have in an output with columns of its own.
 
     Also returns one message for each column that is renamed.
 
-    >>> kept_names(["id", "label"], ["label", "probability"], "a.csv")[0]
+    >>> output_names(["id", "label"], ["label", "probability"], "a.csv")[0]
     {'id': 'id', 'label': 'input_label'}
     """
-    found, messages, taken = {}, [], {*own, *names}
+    renamed, messages, used = {}, [], {*own, *names}
     for name in names:
         new = name
         if name in own:
-            while new in taken:
+            while new in used:
                 new = f"input_{new}"
             messages.append(
                 f"The column {name} of {source} is named {new} in the output, because {name} is "
                 "written by this command."
             )
-        found[name] = new
-        taken.add(new)
-    return found, messages
+        renamed[name] = new
+        used.add(new)
+    return renamed, messages
 
 
-def listed(column: Any) -> list:
-    """Return a column as a list; it may be an array of NumPy or of pyarrow."""
+def as_list(column: Any) -> list:
+    """Return a column as a list; it may be a NumPy or pyarrow array."""
     if isinstance(column, list):
         return column
     return column.to_pylist() if hasattr(column, "to_pylist") else column.tolist()
 
 
-def pyarrow() -> Any:
-    """Return the package, or raise one line that says how to get it."""
-    try:
-        import pyarrow as pa
-    except ImportError:
-        raise ImportError(
-            f"Parquet files need pyarrow, which is not installed. {install_hint('parquet')}"
-        ) from None
-    return pa
-
-
-# ---- The table ----------------------------------------------------------------------------------
-
-
 class TextTable:
     """A table that is read batch by batch.
 
-    An open binary `file` is read in place of the path ('-' for stdin), which then only names it.
-    `kind`, one of the values of `KINDS`, is what the file holds, by its name if omitted.
-    `text_column` is by default `text`, or the only column of a file that has one; False: no text is
-    read. `names` are the columns of the file (of JSON lines, the keys of the first object), and
-    `note` says which column is read, for a report.
+    Parameters
+    ----------
+    path : path; '-' for stdin
+    file : open binary file, optional
+        Read in place of the path, which then only names it.
+    kind : {"text", "csv", "tsv", "jsonl", "parquet"}, optional
+        What the file holds; by default by its name.
+    text_column : str or False, optional
+        By default `text`, or the only column. False: no text is read.
 
-    >>> import io
+    Attributes
+    ----------
+    names : list of str
+        The columns; of JSON lines, the keys of the first object.
+    note : str
+        Which column is read, for a report.
+
     >>> with TextTable("films.csv", file=io.BytesIO(b"id,text\\n7,a quiet film\\n")) as table:
     ...     list(table.batches(["id"]))
-    [TextRows(texts=['a quiet film'], columns={'id': ['7']}, bad=[], lines=[2])]
+    [TextRows(texts=['a quiet film'], columns={'id': ['7']}, bad=[], numbers=(2,))]
     """
 
     def __init__(
@@ -145,23 +147,33 @@ class TextTable:
         self.kind = kind or kind_of(os.path.basename(path))[0] or "text"
         self.name = str(path) if file is not None else Path(path).name
         self.name = "standard input" if self.name == "-" else self.name
-        if self.kind == "text" and text_column not in (None, False, TEXT):
+        self.unit = "row" if self.kind == "parquet" else "line"
+        self.text_column: Any = False
+        self.note = ""
+        self._all_columns = False
+        if self.kind == "text" and text_column not in (None, False, "text"):
             raise ValueError(
                 f"{self.name} must be a table to have the column {text_column}. Got lines of text "
                 "instead. Name the format of the file, such as csv, or leave the column out."
             )
         self._source = Source(path, file)
-        self._rows: _Reader = _READERS[self.kind](self)
-        self.names = self._rows.names
-        self.text_column: Any = False
-        self.note = ""
+        if self.kind == "parquet":
+            self._open_parquet()
+        else:
+            readers = {"text": self._text_rows, "jsonl": self._json_rows}
+            self._rows = readers.get(self.kind, self._csv_rows)()
+            number, names, error = next(self._rows)
+            if names is None:
+                raise ValueError(f"{self.place(number)} {error}")
+            self.names = names
         if text_column is not False:
-            self._choose_text(text_column)
+            self.choose_text(text_column)
 
-    def _choose_text(self, text_column):
-        alone = text_column is None and TEXT not in self.names and len(self.names) == 1
-        self.text_column = self.names[0] if alone else text_column or TEXT
-        self.chosen([self.text_column], "text_column")
+    def choose_text(self, text_column: Any = None) -> None:
+        """Read the text from this column; None for `text`, or the only column."""
+        alone = text_column is None and "text" not in self.names and len(self.names) == 1
+        self.text_column = self.names[0] if alone else text_column or "text"
+        self.check_columns([self.text_column], "text_column")
         self.note = "" if self.kind == "text" else f"column {self.text_column}"
         self.note += " (the only one)" if alone else ""
 
@@ -171,19 +183,17 @@ class TextTable:
     def __exit__(self, *_):
         self._source.close()
 
-    def chosen(self, columns: Sequence[str], parameter: str = "keep_columns") -> list[str]:
+    def check_columns(self, columns: Sequence[str], parameter: str = "keep_columns") -> list[str]:
         """Return the names of columns, ("*",) for all; each must be there once.
 
-        A message about a column that is missing says which parameter names it.
+        The message about a missing column names the parameter that has it.
         """
         chosen = list(self.names) if tuple(columns) == ("*",) else list(columns)
         for name in dict.fromkeys(chosen):
             if name not in self.names:
-                if self._rows.wrong is not None:  # of JSON lines: none is an object
-                    raise ValueError(f"{self.place(self._rows.wrong[0])} {self._rows.wrong[1]}")
-                found = ", ".join(" ".join(str(one).split()) for one in self.names)
+                names = ", ".join(" ".join(str(other).split()) for other in self.names)
                 raise ValueError(
-                    f"The columns of {self.name} must include {name}. Got {found} instead. Name "
+                    f"The columns of {self.name} must include {name}. Got {names} instead. Name "
                     f"one of them with {parameter}; a file of plain lines is called .txt."
                 )
             if self.names.count(name) > 1:
@@ -193,90 +203,194 @@ class TextTable:
                 )
         return chosen
 
-    def batches(
-        self, columns: Sequence[str] = (), *, on_bad: str = "refuse", n_rows: int = BATCH
-    ) -> Iterator[TextRows]:
-        """Yield the texts and further columns, about `n_rows` rows at a time, at least once.
-
-        `columns` are names, or ("*",) for all. `on_bad` "refuse" raises at a row that cannot be
-        read; "report" keeps it in its place with an empty text and names it in `TextRows.bad`.
-        """
-        kept = self.chosen(columns)
-        self._rows.keeps_all = tuple(columns) == ("*",)
-        wanted = [self.text_column, *kept] if self.has_text else kept
-        for *values, wrong, lines in self._rows.batches(wanted, n_rows):
-            texts = values.pop(0) if self.has_text else [""] * len(lines)
-            bad = [BadRow(f"{self.unit} {number:,}", error, number) for number, error in wrong]
-            if bad and on_bad == "refuse":
-                raise ValueError(f"{self.place(wrong[0][0])} {bad[0].error}")
-            yield TextRows(texts, dict(zip(kept, values)), bad, lines)
-
-    @property
-    def has_text(self) -> bool:
-        return self.text_column is not False
-
-    @property
-    def unit(self) -> str:
-        return "row" if self.kind == "parquet" else "line"
-
     def place(self, number: int) -> str:
         """Return how a row is named in a message: "Line 3 of a.csv"."""
         return f"{self.unit.capitalize()} {number:,} of {self.name}"
 
+    def batches(
+        self, columns: Sequence[str] = (), *, on_bad: str = "raise", n_rows: int = BATCH
+    ) -> Iterator[TextRows]:
+        """Yield the texts and further columns, about `n_rows` rows at a time, at least once.
 
-class _Reader(ABC):
-    """Reads rows one by one: `rows` yields line, values of the wanted columns, and an error."""
+        Parameters
+        ----------
+        columns : names, or ("*",) for all
+        on_bad : {"raise", "report"}
+            What to do about a row that cannot be read: raise ValueError, or keep it in its place
+            with an empty text and describe it in `TextRows.bad`.
+        n_rows : int
+        """
+        kept = self.check_columns(columns)
+        self._all_columns = tuple(columns) == ("*",)
+        has_text = self.text_column is not False
+        wanted = [self.text_column, *kept] if has_text else kept
+        read = self._parquet_batches if self.kind == "parquet" else self._row_batches
+        for values, errors, numbers in read(wanted, n_rows):
+            if errors and on_bad == "raise":
+                index = min(errors)
+                raise ValueError(f"{self.place(numbers[index])} {errors[index]}")
+            bad = [BadRow(i, f"{self.unit} {numbers[i]:,}", errors[i]) for i in sorted(errors)]
+            texts = values.pop(0) if has_text else [""] * len(numbers)
+            yield TextRows(texts, dict(zip(kept, values)), bad, numbers)
 
-    wrong: tuple[int, str] | None = None  # the first line, where none could be read
-    keeps_all = False  # whether every column is wanted
+    def _row_batches(self, wanted: list[str], n_rows: int) -> Iterator[tuple[list, dict, Any]]:
+        places = [self.names.index(name) for name in wanted]
+        nothing = [None] * len(self.names)
+        is_first = True
+        while (rows := list(itertools.islice(self._rows, n_rows))) or is_first:
+            is_first = False
+            numbers = tuple(number for number, _, _ in rows)
+            errors = {i: error for i, (_, _, error) in enumerate(rows) if error is not None}
+            columns = list(zip(*[nothing if row is None else row for _, row, _ in rows]))
+            values = [list(columns[place]) if rows else [] for place in places]
+            if self.text_column is not False:
+                for i in errors:
+                    values[0][i] = ""
+            yield values, errors, numbers
 
-    def __init__(self, table: TextTable):
-        self.table, self.source = table, table._source
-        self.names = self.header()
+    # The readers of rows yield number, values and error of each: first the names of the columns,
+    # then the rows. A row without values could not be read at all.
 
-    @abstractmethod
-    def header(self) -> list[str]:
-        """Names of the columns."""
+    def _text_rows(self) -> Iterator[tuple[int, list | None, str | None]]:
+        yield 0, ["text"], None
+        for number, line, error in _lines(self._source):
+            yield number, [line.removesuffix("\n").removesuffix("\r")], error
 
-    def batches(self, wanted: list[str], n_rows: int) -> Iterator[list]:
-        rows: Iterator = self.rows(wanted)  # type: ignore[attr-defined]
-        begun = False
-        blank = [""] if self.table.has_text else []  # the text of a row that could not be read
-        while some := list(itertools.islice(rows, n_rows)):
-            wrong = []
-            for at, (number, values, error) in enumerate(some):
-                if error is None and values is not None and blank:
-                    error = _text_error(values[0])
+    def _csv_rows(self) -> Iterator[tuple[int, list | None, str | None]]:
+        line_errors: dict[int, str] = {}
+
+        def texts():
+            for number, text, error in _lines(self._source):
                 if error:
-                    wrong.append((number, error))
-                    values = [None] * len(wanted) if values is None else values
-                    some[at] = number, [*blank, *values[len(blank) :]], error
-            lines, columns, _ = zip(*some)
-            yield [*map(list, zip(*columns)), wrong, list(lines)]
-            begun = True
-        if not begun:
-            yield [*([] for _ in wanted), [], []]
+                    line_errors[number] = error
+                yield text
 
-    def lines(self) -> Iterator[tuple[int, str, str | None]]:
-        """Yield number, text with its newline, and error of each line."""
-        held: list[bytes] = []
-        number, first = 1, True
-        while block := self.source.read(_BLOCK):
-            if first:
-                block, first = block.removeprefix(b"\xef\xbb\xbf"), False
-            cut = block.rfind(b"\n") + 1
-            if not cut:
-                held.append(block)
+        csv.field_size_limit(_MAX_CSV_FIELD)
+        separator = "," if self.kind == "csv" else "\t"
+        reader = csv.reader(texts(), delimiter=separator, strict=True)
+        n_columns = 0  # of the header, which is read first
+        while True:
+            first = reader.line_num + 1
+            row: list[str] = []
+            error = None
+            try:
+                row = next(reader)
+            except StopIteration:
+                break
+            except csv.Error as invalid:
+                error = f"must be a row of a {self.kind.upper()}. It is not: {invalid}. {_QUOTES}"
+            for number in range(first, reader.line_num + 1) if line_errors else ():
+                error = line_errors.pop(number, error)
+            if error is None and n_columns:
+                if not row and n_columns > 1:  # a blank line
+                    continue
+                row = row or [""]  # the empty value of an only column
+                if len(row) > n_columns and not any(row[n_columns:]):
+                    row = row[:n_columns]
+                if len(row) != n_columns:
+                    error = (
+                        f"must have {n_columns:,} values, one for each column. Got {len(row):,} "
+                        "instead. Quote values that hold the separator."
+                    )
+                # A tab behind the end of a line belongs to the next row: a lone mark joined them.
+                elif separator == "\t" and any("\t" in cell and "\n" in cell for cell in row):
+                    error = f"begins a quoted value that holds whole lines of the table. {_QUOTES}"
+            yield first, None if error else row, error
+            n_columns = n_columns or len(row)
+        if not n_columns:
+            yield 1, [], None
+
+    def _json_rows(self) -> Iterator[tuple[int, list | None, str | None]]:
+        names: list[str] | None = None
+        before = []  # rows before the first object, whose keys are the names of the columns
+        for number, line, error in _lines(self._source):
+            if error is None and not line.strip():
                 continue
-            whole = b"".join([*held, block[:cut]])
-            held = [block[cut:]]
-            for line in _decoded(whole, number):
-                yield line
-                number += 1
-        if first:
-            raise ValueError(empty_file(self.source.name))
-        if rest := b"".join(held):
-            yield from _decoded(rest, number)
+            row = None
+            if error is None:
+                with contextlib.suppress(ValueError, RecursionError):
+                    row = json.loads(line)
+                if not isinstance(row, dict):
+                    row, error = None, f"must be a JSON object. Got {line.strip()[:40]!r} instead."
+            if names is None:
+                if row is None:
+                    before.append((number, None, error))
+                    continue
+                names = list(row)
+                yield 0, names, None
+                yield from before
+            if row is not None and self._all_columns and not row.keys() <= set(names):
+                new = next(key for key in row if key not in names)
+                row = None
+                error = (
+                    f"must have no other keys than the first object. Got {new!r} as well. Add the "
+                    "key to the first object, or name the columns to keep."
+                )
+            if row is not None and self.text_column is not False:
+                error = _text_error(row.get(self.text_column))
+            yield number, None if row is None else [row.get(name) for name in names], error
+        if names is None:
+            yield before[0] if before else (0, ["text"], None)
+
+    def _open_parquet(self) -> None:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        file: Any = self._source.file
+        if self._source.kind or not file.seekable():
+            file = tempfile.TemporaryFile()  # noqa: SIM115 (closed when it is collected)
+            shutil.copyfileobj(self._source, file, _BLOCK_BYTES)
+        file.seek(0)
+        with self._parquet_errors():
+            self._parquet = parquet.ParquetFile(pa.PythonFile(file, mode="r"))
+            self.names = list(self._parquet.schema_arrow.names)
+
+    @contextlib.contextmanager
+    def _parquet_errors(self):
+        """Raise in one line what pyarrow raises about a damaged file."""
+        import pyarrow as pa
+
+        try:
+            yield
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise ValueError(
+                f"{self.name} must be a whole Parquet file. Got one that cannot be read instead "
+                f"({reason}). Fetch it again."
+            ) from None
+
+    def _parquet_batches(self, wanted: list[str], n_rows: int) -> Iterator[tuple[list, dict, Any]]:
+        import pyarrow as pa
+
+        schema = self._parquet.schema_arrow
+        text_type = None
+        if self.text_column is not False:
+            dtype = schema.field(self.text_column).type
+            is_dictionary = pa.types.is_dictionary(dtype)
+            text_type = dtype.value_type if is_dictionary else dtype
+            if text_type not in (pa.string(), pa.large_string(), pa.string_view()):
+                raise ValueError(
+                    f"The column {self.text_column} of {self.name} must hold text. Got {dtype} "
+                    "instead. Name another column."
+                )
+            text_type = pa.large_string() if is_dictionary or text_type != pa.string() else dtype
+        columns = list(dict.fromkeys(wanted))
+        n_read = 0
+        with self._parquet_errors():
+            for batch in self._parquet.iter_batches(n_rows, columns=columns, use_threads=False):
+                values = [batch.column(name) for name in wanted]
+                errors: dict[int, str] = {}
+                if text_type is not None:
+                    texts = values[0].cast(text_type)
+                    missing = np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False))
+                    errors = dict.fromkeys(missing.tolist(), _text_error(None) or "")
+                    values[0] = texts.fill_null("") if errors else texts
+                yield values, errors, range(n_read + 1, n_read + batch.num_rows + 1)
+                n_read += batch.num_rows
+        if not n_read:
+            types = [schema.field(name).type for name in wanted]
+            types = types if text_type is None else [text_type, *types[1:]]
+            yield [pa.array([], dtype) for dtype in types], {}, ()
 
 
 def _text_error(text) -> str | None:
@@ -291,211 +405,33 @@ def _text_error(text) -> str | None:
     return None
 
 
-def _decoded(whole: bytes, number: int) -> Iterator[tuple[int, str, str | None]]:
-    pieces = whole.split(b"\n")
-    if not pieces[-1]:
-        pieces.pop()
-    try:
-        for at, text in enumerate(whole.decode("utf-8").split("\n")[: len(pieces)], number):
-            yield at, text + "\n", None
-    except UnicodeDecodeError:
-        for at, piece in enumerate(pieces, number):
+def _lines(source: Source) -> Iterator[tuple[int, str, str | None]]:
+    """Yield number, text with its newline, and error of each line; only a newline ends a line."""
+    # Bytes that are no UTF-8 become surrogates, so that one bad line does not stop the others.
+    file = io.TextIOWrapper(
+        io.BufferedReader(source, _BLOCK_BYTES), "utf-8", errors="surrogateescape", newline="\n"
+    )
+    number = 0
+    for number, line in enumerate(file, 1):
+        if number == 1:
+            line = line.removeprefix("\ufeff")
+        error = None
+        if not line.isascii():
             try:
-                yield at, piece.decode("utf-8") + "\n", None
-            except UnicodeDecodeError as error:
-                yield at, "\n", (
-                    f"must be UTF-8 text. Got the byte 0x{piece[error.start]:02x} instead "
-                    f"({error.start:,} bytes into the line). "
-                    f"{how_to_convert(piece[error.start], error.start if at == 1 else 1)}"
-                )  # fmt: skip
-
-
-class _Lines(_Reader):
-    def header(self) -> list[str]:
-        return [TEXT]
-
-    def rows(self, wanted):
-        for number, line, error in self.lines():
-            yield number, [line[:-1].removesuffix("\r")] * len(wanted), error
-
-
-class _JSONLines(_Reader):
-    def header(self) -> list[str]:
-        self._objects = self._read()
-        self._first = []  # rows up to the first that is an object
-        for row in self._objects:
-            self._first.append(row)
-            if row[1] is not None:
-                return list(row[1])
-        self.wrong = (self._first[0][0], self._first[0][2]) if self._first else None
-        return [TEXT]
-
-    def _read(self):
-        for number, line, error in self.lines():
-            if error is None and not line.strip():
-                continue
-            found = None
-            if error is None:
-                with contextlib.suppress(ValueError, RecursionError):
-                    found = json.loads(line)
-                if not isinstance(found, dict):
-                    found = None
-                    error = f"must be a JSON object. Got {line.strip()[:40]!r} instead."
-            yield number, found, error
-
-    def rows(self, wanted):
-        known = set(self.names)
-        for number, found, error in itertools.chain(self._first, self._objects):
-            if self.keeps_all and found is not None and not known.issuperset(found):
-                new = next(key for key in found if key not in known)
-                found, error = None, (
-                    f"must have no other keys than the first object. Got {new!r} as well. Add the "
-                    "key to the first object, or name the columns to keep."
-                )  # fmt: skip
-            yield number, None if found is None else [found.get(name) for name in wanted], error
-
-
-class _Separated(_Reader):
-    """CSV, or values between tabs."""
-
-    separator = ","
-
-    def header(self) -> list[str]:
-        self._errors: dict[int, str] = {}
-        csv.field_size_limit(_LONGEST)
-        self._reader = csv.reader(self._texts(), delimiter=self.separator, strict=True)
-        number, found, error = next(self._records(), (1, [], None))
-        if error:
-            raise ValueError(f"{self.table.place(number)} {error}")
-        return list(found or [])
-
-    def _texts(self) -> Iterator[str]:
-        for number, text, error in self.lines():
-            if error:
-                self._errors[number] = error
-            yield text
-
-    def _records(self) -> Iterator[tuple[int, list[str] | None, str | None]]:
-        """First line, values and error of every record."""
-        while True:
-            first = self._reader.line_num + 1
-            error = found = None
-            try:
-                found = next(self._reader, None)
-                if found is None:
-                    return
-            except csv.Error as wrong:
+                line.encode()
+            except UnicodeEncodeError as invalid:
+                offset = len(line[: invalid.start].encode())
+                byte = ord(line[invalid.start]) & 0xFF
                 error = (
-                    f"must be a row of a {self.table.kind.upper()}. It is not: {wrong}. {_QUOTES}"
+                    f"must be UTF-8 text. Got the byte 0x{byte:02x} instead ({offset:,} bytes into "
+                    f"the line). {how_to_convert(byte, offset if number == 1 else 1)}"
                 )
-            for number in range(first, self._reader.line_num + 1):
-                error = self._errors.pop(number, error)
-            yield first, None if error else found, error
-
-    def rows(self, wanted):
-        places = [self.names.index(name) for name in wanted]
-        n_columns, last = len(self.names), max(places)
-        for number, found, error in self._records():
-            if found == []:  # a blank line: the empty value of an only column
-                if n_columns > 1:
-                    continue
-                found = [""]
-            if error is None:
-                error = self._wrong(found, n_columns, last)
-            yield number, None if error else [found[at] for at in places], error
-
-    def _wrong(self, found: list[str], n_columns: int, last: int) -> str | None:
-        if len(found) > n_columns and any(found[n_columns:]):
-            return (
-                f"must have {n_columns:,} values, one for each column. Got {len(found):,} instead. "
-                "Quote values that hold the separator."
-            )
-        if len(found) <= last:
-            return "must have a value in every column. Got a short line instead. Repair the file."
-        return None
+        yield number, line, error
+    if number == 0:
+        raise ValueError(empty_file(source.name))
 
 
-class _Tabs(_Separated):
-    separator = "\t"
-
-    def _wrong(self, found, n_columns, last):
-        # a tab after the end of a line is one of the next row: a lone mark has joined them
-        if any("\t" in value and "\n" in value for value in found):
-            return f"begins a quoted value that holds whole lines of the table. {_QUOTES}"
-        return super()._wrong(found, n_columns, last)
-
-
-class _Parquet(_Reader):
-    def header(self) -> list[str]:
-        pa = pyarrow()
-        from pyarrow import parquet
-
-        with self._understood():
-            file: Any = self.source.file
-            if self.source.kind or not file.seekable():
-                file = tempfile.TemporaryFile()  # noqa: SIM115 (closed when it is collected)
-                while block := self.source.read(_BLOCK):
-                    file.write(block)
-            file.seek(0)
-            self._file = parquet.ParquetFile(pa.PythonFile(file, mode="r"))
-        return list(self._file.schema_arrow.names)
-
-    @contextlib.contextmanager
-    def _understood(self):
-        """What Arrow raises on a damaged file, in one line."""
-        try:
-            yield
-        except (pyarrow().ArrowException, OSError, UnicodeDecodeError) as error:
-            about = (str(error).splitlines() or [type(error).__name__])[0]
-            raise ValueError(
-                f"{self.table.name} must be a whole Parquet file. Got one that cannot be read "
-                f"instead ({about}). Fetch it again."
-            ) from None
-
-    def batches(self, wanted, n_rows):
-        pa = pyarrow()
-        schema = self._file.schema_arrow
-        kind = self._text_type(schema.field(wanted[0])) if self.table.has_text else None
-        done = 0
-        with self._understood():
-            read = self._file.iter_batches(
-                batch_size=n_rows, columns=list(dict.fromkeys(wanted)), use_threads=False
-            )
-            for batch in read:
-                texts, *others = (batch.column(name) for name in wanted)
-                texts = texts if kind is None or texts.type == kind else texts.cast(kind)
-                wrong = []
-                if kind is not None and texts.null_count:
-                    missing = texts.is_null().to_numpy(zero_copy_only=False).nonzero()[0]
-                    error = _text_error(None) or ""
-                    wrong = [(done + int(i) + 1, error) for i in missing]
-                    texts = texts.fill_null("")
-                lines = range(done + 1, done + batch.num_rows + 1)
-                done += batch.num_rows
-                yield [texts, *others, wrong, lines]
-        if not done:
-            none = [pa.array([], schema.field(name).type) for name in wanted[1:]]
-            yield [pa.array([], kind or schema.field(wanted[0]).type), *none, [], ()]
-
-    def _text_type(self, field):
-        pa = pyarrow()
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        if pa.types.is_string(kind) and kind is field.type:
-            return pa.string()
-        if kind in (pa.string(), pa.large_string(), pa.string_view()):
-            return pa.large_string()
-        raise ValueError(
-            f"The column {field.name} of {self.table.name} must hold text. Got {field.type} "
-            "instead. Name another column."
-        )
-
-
-_READERS: dict[str, type[_Reader]] = {
-    "text": _Lines, "jsonl": _JSONLines, "csv": _Separated, "tsv": _Tabs, "parquet": _Parquet,
-}  # fmt: skip
-
-
-# ---- What commands and functions read -----------------------------------------------------------
+# ---- what commands and functions read ------------------------------------------------------------
 
 Report = Callable[[str], None]
 
@@ -509,19 +445,19 @@ def stream_texts(
 ) -> Iterator[str]:
     """Yield texts one after the other in constant memory: a line each, or a column of a table.
 
-    A name in .csv, .tsv, .jsonl or .parquet, packed or not, is a table; `kind` says it for stdin
-    (`-`) and other names. `report` is called with a sentence about what was read, at the end.
+    A name in .csv, .tsv, .jsonl or .parquet, compressed or not, is a table; `kind` says it for
+    stdin (`-`) and other names. `report` is called with a sentence about what was read, at the end.
     """
     n_rows = 0
     with TextTable(path, kind=kind, text_column=text_column) as table:
-        for texts, *_ in table.batches():
-            n_rows += len(texts)
-            yield from listed(texts)
+        for rows in table.batches():
+            n_rows += len(rows.texts)
+            yield from as_list(rows.texts)
     if report is not None:
-        report(what_was_read(table, n_rows))
+        report(describe_table(table, n_rows))
 
 
-def what_was_read(table: TextTable, n_rows: int) -> str:
+def describe_table(table: TextTable, n_rows: int) -> str:
     """Return a sentence about a table that was read to its end."""
     unit = ("line" if table.kind == "text" else "row") + ("" if n_rows == 1 else "s")
     return f"Read {n_rows:,} {unit} of {table.name}" + (f", {table.note}." if table.note else ".")
@@ -538,69 +474,72 @@ def read_labelled_texts(
 ) -> tuple[list[str], list[str], list[str] | None]:
     """Return the texts, labels and groups (or None) of a table, or of `label<TAB>text` lines.
 
-    A table is CSV, TSV, JSON lines or Parquet, packed or not, by its name or by `kind`. Any other
-    file holds lines of label<TAB>text, and so does a TSV, or a CSV with tabs, whose first line does
-    not have the columns `text` and `label` while none is named. `group_column` is that of the group
-    (the book, the author, the day) that a text is from. `report` is called with a sentence about
-    what was read.
+    A table is CSV, TSV, JSON lines or Parquet, compressed or not, by its name or by `kind`. Any
+    other file holds lines of label<TAB>text, and so does a TSV, or a CSV with tabs, whose first
+    line does not have the columns `text` and `label` while none is named. `group_column` is that of
+    the group (the book, the author, the day) that a text is from. `report` is called with a
+    sentence about what was read.
     """
-    named = (text_column, label_column, group_column) != (None, None, None)
-    found = kind or kind_of(os.path.basename(path))[0] or "text"
-    if not named and kind is None and found in ("csv", "tsv"):
-        first = _first_line(path)
-        names = [name.strip('"') for name in first.split("\t" if found == "tsv" else ",")]
-        if not {TEXT, LABEL} <= set(names):
-            if found == "csv" and "," in first and "\t" not in first:
+    has_named = (text_column, label_column, group_column) != (None, None, None)
+    file_kind = kind or kind_of(os.path.basename(path))[0] or "text"
+    if not has_named and kind is None and file_kind in ("csv", "tsv"):
+        with Source(path) as source:
+            start = source.read(_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
+        header = start.decode("utf-8", "replace").strip()
+        names = [name.strip('"') for name in header.split("\t" if file_kind == "tsv" else ",")]
+        if not {"text", "label"} <= set(names):
+            if file_kind == "csv" and "," in header and "\t" not in header:
                 raise ValueError(
                     f"The columns of {Path(path).name} must include text and label. Got "
                     f"{', '.join(names)[:200]} instead. Name its columns with text_column and "
                     "label_column."
                 )
-            found = "text"
-    if found == "text":
-        if named:
+            file_kind = "text"
+    if file_kind == "text":
+        if has_named:
             raise ValueError(
                 f"{Path(path).name} must be a table to have named columns. Got lines of text "
                 "instead. Name the format of the file, such as csv, or leave the columns out."
             )
-        return _labelled_lines(path, report)
-    wanted = {"label": label_column or LABEL}
-    wanted |= {"group": group_column} if group_column is not None else {}
-    with TextTable(path, kind=found, text_column=text_column or TEXT) as table:
-        texts, columns, converted = _read_columns(table, wanted, "labelled text")
+        return _read_labelled_lines(path, report)
+    wanted = {"label": label_column or "label"}
+    if group_column is not None:
+        wanted["group"] = group_column
+    with TextTable(path, kind=file_kind, text_column=text_column or "text") as table:
+        texts, columns = _read_columns(table, wanted, "labelled text")
     if report is not None:
-        for what, name in wanted.items():
-            table.note += f", {what} column {name}{converted[what]}"
-        report(what_was_read(table, len(texts)))
+        report(describe_table(table, len(texts)))
         _report_spaces(columns["label"], report)
     return texts, columns["label"], columns.get("group")
 
 
-def _read_columns(table: TextTable, wanted: dict[str, str], holds: str):
-    """The texts, the columns that are wanted (what -> name), checked, and how they were changed."""
-    for what, name in wanted.items():
-        table.chosen([name], f"{what}_column")
+def _read_columns(table: TextTable, wanted: dict[str, str], contents: str):
+    """Return the texts and the columns (role -> name), checked; the table's note names them."""
+    for role, name in wanted.items():
+        table.check_columns([name], f"{role}_column")
     texts: list[str] = []
-    columns: dict[str, list] = {what: [] for what in wanted}
-    converted = dict.fromkeys(wanted, "")
-    for some, values, _, lines in table.batches(list(wanted.values())):
-        for what, name in wanted.items():
-            read = listed(values[name])
-            if not all(isinstance(value, str) for value in read):
-                converted[what] = f" (kept as strings: {str(read[0])!r})"
-            for number, value in zip(lines, read):
-                value = checked_name(value, what, table.place(number))
-                if what == "probability":
-                    value = _as_probability(value, table.place(number))
-                columns[what].append(value)
-        texts += listed(some)
+    columns: dict[str, list] = {role: [] for role in wanted}
+    notes = dict.fromkeys(wanted, "")
+    for rows in table.batches(list(wanted.values())):
+        for role, name in wanted.items():
+            values = as_list(rows.columns[name])
+            if not all(isinstance(value, str) for value in values):
+                notes[role] = f" (kept as strings: {str(values[0])!r})"
+            for number, value in zip(rows.numbers, values):
+                cell = check_name(value, role, table.place(number))
+                columns[role].append(
+                    _probability(cell, table.place(number)) if role == "probability" else cell
+                )
+        texts += as_list(rows.texts)
     if not texts:
-        raise ValueError(f"{table.name} must hold {holds}. Got no row instead.")
-    return texts, columns, converted
+        raise ValueError(f"{table.name} must hold {contents}. Got no row instead.")
+    named = [f"{role} column {name}{notes[role]}" for role, name in wanted.items()]
+    table.note = ", ".join([*([table.note] if table.note else []), *named])
+    return texts, columns
 
 
 class PredictionTable(NamedTuple):
-    """The columns of a table of predictions; None for those that were not asked for."""
+    """The columns of a table of predictions; None for those that were not named."""
 
     labels: list[str]
     predictions: list[str]
@@ -612,7 +551,7 @@ class PredictionTable(NamedTuple):
 def read_predictions(
     path: str | os.PathLike,
     *,
-    label_column: str = LABEL,
+    label_column: str = "label",
     prediction_column: str = "prediction",
     probability_column: str | None = None,
     group_column: str | None = None,
@@ -631,52 +570,49 @@ def read_predictions(
     ['yes', 'yes']
     """
     wanted = {"label": label_column, "prediction": prediction_column}
-    wanted |= {"probability": probability_column} if probability_column is not None else {}
-    wanted |= {"group": group_column} if group_column is not None else {}
+    if probability_column is not None:
+        wanted["probability"] = probability_column
+    if group_column is not None:
+        wanted["group"] = group_column
     with TextTable(path, kind=kind, text_column=text_column or False) as table:
         if table.kind == "text":
             raise ValueError(
                 f"{table.name} must be a table: .csv, .tsv, .jsonl or .parquet. Got lines of text "
                 "instead. Name the format with input_format."
             )
-        if text_column is None and TEXT in table.names:
-            table._choose_text(TEXT)
-        texts, columns, _ = _read_columns(table, wanted, "predictions")
+        if text_column is None and "text" in table.names:
+            table.choose_text("text")
+        texts, columns = _read_columns(table, wanted, "predictions")
     if report is not None:
-        named = [f"{what} column {name}" for what, name in wanted.items()]
-        table.note = ", ".join([*([table.note] if table.note else []), *named])
-        report(what_was_read(table, len(texts)))
+        report(describe_table(table, len(texts)))
     return PredictionTable(
-        columns["label"], columns["prediction"], columns.get("probability"), columns.get("group"),
-        texts if table.has_text else None,
-    )  # fmt: skip
+        columns["label"],
+        columns["prediction"],
+        columns.get("probability"),
+        columns.get("group"),
+        texts if table.text_column is not False else None,
+    )
 
 
-def _as_probability(value: str, where: str) -> float:
+def _probability(value: str, where: str) -> float:
     try:
-        found = float(value)
+        probability = float(value)
     except ValueError:
-        found = math.nan
-    if not 0 <= found <= 1:
+        probability = math.nan
+    if not 0 <= probability <= 1:
         raise ValueError(
             f"{where} must have a probability between 0 and 1. Got {value[:40]!r} instead."
         )
-    return found
+    return probability
 
 
-def _first_line(path) -> str:
-    with Source(path) as source:
-        first = source.read(_BLOCK).removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
-    return first.decode("utf-8", "replace").strip()
-
-
-def _labelled_lines(path, report: Report | None):
-    """Texts and labels of lines of `label<TAB>text`; blank lines are passed over."""
+def _read_labelled_lines(path, report: Report | None):
+    """Return the texts and labels of `label<TAB>text` lines; blank lines are skipped."""
     texts: list[str] = []
     labels: list[str] = []
     with TextTable(path, kind="text") as table:
-        for some in table.batches():
-            for number, line in zip(some.lines, some.texts):
+        for rows in table.batches():
+            for number, line in zip(rows.numbers, rows.texts):
                 if not line.strip():
                     continue
                 label, tab, text = line.partition("\t")
@@ -687,20 +623,20 @@ def _labelled_lines(path, report: Report | None):
                         "others that you name (text_column, label_column)."
                     )
                 texts.append(text)
-                labels.append(checked_name(label, "label", table.place(number)))
+                labels.append(check_name(label, "label", table.place(number)))
     if not texts:
         raise ValueError(f"{table.name} must hold labelled text. Got blank lines instead.")
     if report is not None:
-        said = f"Read {len(texts):,} lines of label<TAB>text of {table.name}"
+        sentence = f"Read {len(texts):,} lines of label<TAB>text of {table.name}"
         if kind_of(table.name)[0] in ("csv", "tsv"):  # its header may have other names
-            said += f", without a header: the first label is {labels[0][:40]!r}"
-        report(f"{said}.")
+            sentence += f", without a header: the first label is {labels[0][:40]!r}"
+        report(f"{sentence}.")
         _report_spaces(labels, report)
     return texts, labels, None
 
 
 def _report_spaces(labels: list[str], report: Report) -> None:
-    """Labels are kept as they are; say where two differ in nothing but spaces around them."""
+    """Labels are kept as they are; report where two differ only in spaces around them."""
     seen: dict[str, str] = {}
     for name in sorted(set(labels)):
         if (other := seen.setdefault(name.strip(), name)) != name:
@@ -710,21 +646,21 @@ def _report_spaces(labels: list[str], report: Report) -> None:
             )
 
 
-def checked_name(value: Any, what: str, where: str) -> str:
-    """Return a label or a group as a str, or raise one clear line where there is none.
+def check_name(value: Any, role: str, where: str) -> str:
+    """Return a label or a group as a str, or raise an error of one line if there is none.
 
-    >>> checked_name("yes ", "label", "Line 3 of a.csv"), checked_name(4, "label", "Row 1 of a.pq")
+    >>> check_name("yes ", "label", "Line 3 of a.csv"), check_name(4, "label", "Row 1 of a.pq")
     ('yes ', '4')
     """
     name = str(value)
     if value is None or value != value or not name.strip():
         raise ValueError(
-            f"{where} must have a {what}. Got none instead. Leave the row out, or give it one."
+            f"{where} must have a {role}. Got none instead. Leave the row out, or give it one."
         )
     if isinstance(value, (list, dict, bytes)):
         raise ValueError(
-            f"{where} must have one {what}: a string or a number. Got {name[:40]} instead."
+            f"{where} must have one {role}: a string or a number. Got {name[:40]} instead."
         )
     if not name.isascii() and name.encode("utf-8", "replace").decode("utf-8") != name:
-        raise ValueError(f"{where} must have a {what} of whole characters. Got {name!r} instead.")
+        raise ValueError(f"{where} must have a {role} of whole characters. Got {name!r} instead.")
     return name

@@ -143,8 +143,8 @@ def write_html(made: TextMap, path: str | os.PathLike, title: str = "A map of te
 
 def write_atlas(made: TextMap, path: str | os.PathLike) -> None:
     """Write Parquet for Embedding Atlas: embedding-atlas FILE --text text --x x --y y."""
-    parquet = needed("pyarrow.parquet", "Writing Parquet needs pyarrow", "parquet")
     import pyarrow
+    from pyarrow import parquet
 
     columns = {"text": _valid(made.texts), "x": made.places[:, 0], "y": made.places[:, 1],
                "variance": made.variances}  # fmt: skip

@@ -470,7 +470,7 @@ class _Counting:
             n_before = 0
             for path in paths:
                 with reading.Source(path) as source:
-                    for offset, piece in reading.pieces(source, cut, _PIECE):
+                    for offset, piece in reading.iter_chunks(source, cut, _PIECE):
                         yield self._work(piece, source.name, offset)
                         bar.update(n_before + source.consumed)
                     n_before += source.consumed
