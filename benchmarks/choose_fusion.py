@@ -133,7 +133,7 @@ def quality(scores, right) -> float:
 def encoders():
     return {
         "SIF-sum": make("SIF-sum", "english", on_empty="ignore").fit([]),
-        "taught": as_encoder("english"),
+        "distilled": as_encoder("english"),
     }
 
 

@@ -16,9 +16,9 @@ Guarantee: `certify` on 3,000 documents, half of those that are certified set as
 map, a third of all never used and compared with. Classes: TextClassifier with this encoder, 20 to
 1,000 labels, the error that `guarantees.certify` certifies on 1,000 texts and the error on 1,000
 more, the mean of three draws. Gain: accuracy of TextClassifier("english") with 100 labels, classes
-as even as can be, with the taught vectors beside Average and without them, on 2,000 other texts of
-the training part. Index: p@10 of `Index("english")`, which joins taught vectors and SIF-sum, and of
-an index of either; other posts in every draw. Only training parts, but for STS-B test; nothing is
+as even as can be, with the distilled vectors beside Average and without them, on 2,000 other texts
+of the training part. Index: p@10 of `Index("english")`, which joins distilled vectors and SIF-sum,
+and of an index of either; other posts in every draw. Only training parts, but for STS-B test; nothing is
 chosen by these scores.
 """
 
@@ -54,7 +54,7 @@ OTHERS = {"WordLlama": "wordllama", "MiniLM": "minilm", "USE": "use"}
 LONGEST = 3000  # characters of a text that are written: more than any of them reads
 READ = {"use": 600}  # characters that USE gets: it reads 30 long texts a second
 PARTS = ("stsb", "search", "classify", "certify")
-OWN = ("Average", "PB-L2", "SIF-sum", "taught")
+OWN = ("Average", "PB-L2", "SIF-sum", "distilled")
 
 
 # ---- texts ---------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def encode_others(given):
 def encoder_of(name, stored):
     if name in ("Average", "PB-L2", "SIF-sum"):
         return make(name, "english", on_empty="ignore", n_jobs=1).fit([])
-    if name == "taught":
+    if name == "distilled":
         return load("english").sentences.set_params(on_empty="ignore", n_jobs=1)
     texts, vectors = [], []
     for path in sorted((stored / OTHERS[name]).glob("*.npy")):
@@ -289,7 +289,7 @@ def speed_of(name, encoder, given):
     size = {f: (PACKAGED / "english" / f).stat().st_size / 1e6
             for f in ("model.safetensors", "sentences/words/model.safetensors")}  # fmt: skip
     speed = texts_per_second(encoder.encode, sentences(given.data))
-    return {"texts/s": speed, "MB": list(size.values())[name == "taught"]}
+    return {"texts/s": speed, "MB": list(size.values())[name == "distilled"]}
 
 
 def classified(task):
@@ -341,7 +341,7 @@ def class_rows(given):
 
 
 def gained(task):
-    """Accuracy with the taught vectors and without them, of the same labels."""
+    """Accuracy with the distilled vectors and without them, of the same labels."""
     one, draw, data = task
     texts, labels = labelled(one, data)
     held = min(N_JUDGED, len(texts) // 2)
@@ -363,14 +363,14 @@ def gain_rows(given):
         pairs = np.array([scores for name, *scores in found if name == one])
         gains.append(pairs[:, 0] - pairs[:, 1])
         rows.append(_gain_row(one, pairs.mean(axis=0), gains[-1]))
-    both = np.mean([[row["Average and taught"], row["Average"]] for row in rows], axis=0)
+    both = np.mean([[row["Average and distilled"], row["Average"]] for row in rows], axis=0)
     return [*rows, _gain_row("mean", both, np.mean(gains, axis=0))]
 
 
 def _gain_row(name, means, gains):
     with_, without = means.tolist()
     return {"set": name, "labels": N_GAIN, "draws": gains.size, "Average": without,
-            "Average and taught": with_, "gain": float(gains.mean()),
+            "Average and distilled": with_, "gain": float(gains.mean()),
             "standard error": standard_error(gains)}  # fmt: skip
 
 
@@ -390,7 +390,7 @@ def found_by(task):
 
 
 def index_rows(given):
-    names = {"taught and SIF-sum": "english", "taught": "taught", "SIF-sum": "SIF-sum"}
+    names = {"distilled and SIF-sum": "english", "distilled": "distilled", "SIF-sum": "SIF-sum"}
     tasks = [(name, one, draw, given.data) for name in names.values() for one in ("20news", "books")
              for draw in range(given.draws if one == "20news" else 1)]  # fmt: skip
     with ProcessPoolExecutor(given.processes) as pool:
@@ -429,7 +429,7 @@ def main():
     elif given.part == "gain":
         rows = gain_rows(given)
         shown = {row["set"]: row["gain"] for row in rows}
-        title = "Accuracy that the taught vectors add to TextClassifier with 100 labels"
+        title = "Accuracy that the distilled vectors add to TextClassifier with 100 labels"
     elif given.part == "index":
         rows = index_rows(given)
         shown = {row["index"]: row["20news p@10"] for row in rows}

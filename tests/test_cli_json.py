@@ -75,7 +75,7 @@ RUNS = {
     "similar": "similar model t.txt t.txt --quiet",
     "duplicates": "duplicates model t.txt --quiet",
     "export": "export words exported --method Average --to model2vec",
-    "teach": "teach t.txt --encoder words -o student --n-pieces 20 --quiet",
+    "distill": "distill t.txt --encoder words -o student --n-subwords 20 --quiet",
     "bound": "bound --risk 0.1 --kl 5 --n 200",
     "certify": "certify model t.txt -o c.json --random-state 0 --quiet",
     "verify": "verify c.json --quiet",

@@ -297,7 +297,7 @@ def test_twelve_threads_add_delete_and_search(made, texts):
 
 
 def test_word_vectors_and_names_stand_for_a_method(words, texts):
-    for given, name in ((words, "SIF-sum"), ("english", "taught + SIF-sum")):
+    for given, name in ((words, "SIF-sum"), ("english", "distilled + SIF-sum")):
         index = Index(given)
         index.add(["word1 word2", "the cat slept"])
         assert name_of(index.vectorizer) == name and index.search("word1 cat")

@@ -19,7 +19,7 @@ _HOMES = {
     "certify_encoder": "guarantees",
     "certify_predictions": "guarantees",
     "Index": "search",
-    "teach": "encoders",
+    "distill": "guarantees",
     "METHODS": "encoders",
     "make": "encoders",
     "Vocabulary": "words",
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
         words,
     )
     from pacsent.classify.classifier import TextClassifier
-    from pacsent.encoders.imitation import teach
     from pacsent.encoders.methods import METHODS, make
     from pacsent.guarantees.certified_classifier import CertifiedClassifier
     from pacsent.guarantees.continuation import certify_encoder
+    from pacsent.guarantees.distillation import distill
     from pacsent.guarantees.predictions import certify_predictions
     from pacsent.paper.evaluation import evaluate
     from pacsent.search.index import Index

@@ -151,11 +151,11 @@ def external_encoder() -> list[Tree]:
 
 
 def student() -> list[Tree]:
-    from pacsent import save, teach
+    from pacsent import distill, save
 
     texts = [f"{a} {b} {c}" for a in WORDS for b in WORDS for c in WORDS[:2]]
-    taught = teach(np.random.default_rng(2).normal(size=(len(texts), 4)), texts, n_pieces=3)
-    return [made(lambda place: save(taught, place / "m"))]
+    student = distill(np.random.default_rng(2).normal(size=(len(texts), 4)), texts, n_subwords=3)
+    return [made(lambda place: save(student, place / "m"))]
 
 
 def concatenated_encoder() -> list[Tree]:
@@ -204,7 +204,7 @@ def saved_classes() -> dict[str, Callable[[], list[Tree]]]:
         "Index": index,
         "ExternalEncoder": external_encoder,
         "ConcatenatedEncoder": concatenated_encoder,
-        "Student": student,
+        "StaticEncoder": student,
     }
     for method in METHODS:
         found.setdefault(type(make(method, word_vectors())).__name__, lambda m=method: model(m))

@@ -185,7 +185,7 @@ _MORE = {
     "classify train": ["--words", "none"], "evaluate": ["--seeds", 1],
     "classify watch": ["--alpha", 1e-9], "embed": ["-o", "v.npy"], "verify": ["model"],
     "certify": ["--random-state", 0], "certify-predictions": ["--prediction", "label"],
-    "teach": ["--encoder", "words", "--n-pieces", 9],
+    "distill": ["--encoder", "words", "--n-subwords", 9],
 }  # fmt: skip
 
 
@@ -311,7 +311,7 @@ BAD_OPTIONS = {
     ("export", "words", "new"): ["--to x", "--method PB-neg", "--method nothing"],
     ("export", "model", "t.txt"): [""],
     ("push", "model", "no/such/name"): [""],
-    ("teach", "t.txt", "-o", "new"): [
+    ("distill", "t.txt", "-o", "new"): [
         "", "--encoder nowhere", "--encoder words --vectors t.txt", "--vectors t.txt",
         "--vectors nowhere", "--encoder words --n-words 0", "--encoder words --n-epochs -1",
         "--encoder words --delta 1", "--encoder t.txt",
@@ -347,7 +347,7 @@ def options() -> Iterator[Case]:
     for name in ("evaluate", "reproduce", "bound", "certify", "fit", "embed", "clean", "train",
                  "words", "convert", "serve", "index", "search", "similar", "duplicates", "export",
                  "certify-search", "rerank", "clusters", "push", "map", "check",
-                 "teach"):  # fmt: skip
+                 "distill"):  # fmt: skip
         yield Case(f"pacsent {name} alone", lambda n=name: _run(n), "refused")
         yield Case(f"pacsent {name} --help", lambda n=name: _run(n, "--help"), "ok")
 

@@ -233,10 +233,10 @@ def _as_texts(texts):
     return as_texts(texts)
 
 
-def _taught(texts):
-    from pacsent.encoders import teach
+def _distilled(texts):
+    from pacsent import distill
 
-    return teach(_lengths, texts, n_pieces=9, n_epochs=1)
+    return distill(_lengths, texts, n_subwords=9, n_epochs=1)
 
 
 def _lengths(texts):
@@ -245,11 +245,11 @@ def _lengths(texts):
 
 @cache
 def _student():
-    return _taught(OTHERS)
+    return _distilled(OTHERS)
 
 
 def _certified_student(texts):
-    from pacsent.encoders import certify_student
+    from pacsent.guarantees import certify_student
 
     return str(certify_student(_student(), texts, _lengths(TEXTS)))
 
@@ -320,8 +320,8 @@ TABLE: dict[str, Call] = {
             "certify_squared_loss",
         )
     },
-    "teaching.teach": Call(lambda texts: _taught(texts).encode(OTHERS)),
-    "teaching.certify_student": Call(_certified_student),
+    "distill": Call(lambda texts: _distilled(texts).encode(OTHERS)),
+    "certify_student": Call(_certified_student),
     "teaching.certify_agreement": Call(_agreed),
     "classify.TextClassifier.fit": Call(_classified),
     **{
@@ -403,7 +403,7 @@ NOT_TEXTS = {
     "text.as_sentences": "its callers look at the elements",
     "text.iter_chunks": "a Source",
     "words.Pieces.numbers": "texts that Vocabulary.encode has looked at",
-    "words.train_pieces": "needs the library tokenizers; test_static_models has wrong texts",
+    "words.train_subwords": "needs the library tokenizers; test_static_models has wrong texts",
     "words.WordVectors.encode": "its sentences.encode, which is SentenceVectorizer's",
     "words.WordVectors.most_similar": "a word or a vector",
 }

@@ -18,7 +18,10 @@ FAMILIES = {
     "word_commands": ("Words", "pacsent words english paris"),
     "embed_commands": ("Sentences", 'echo "a glass of wine" | pacsent embed english -'),
     "search_commands": ("Search", "pacsent index english notes.txt -o notes"),
-    "teach_command": ("Teaching", "pacsent teach texts.txt --vectors teacher.npy -o student"),
+    "distill_command": (
+        "Distillation",
+        "pacsent distill texts.txt --vectors teacher.npy -o student",
+    ),
     "certificate_commands": ("Certificates", "pacsent certify english notes.txt"),
     "classify_commands": ("Classifiers", "pacsent classify train labelled.csv -o model"),
     "label_command": ("Labels", "pacsent label texts.csv --labels yes,no --goal 0.1"),
@@ -49,7 +52,7 @@ SUMMARIES = {
         "export": "Write MODEL for sentence-transformers or model2vec.",
         "push": "Upload MODEL to the Hugging Face hub as OWNER/NAME.",
     },
-    "teach_command": {"teach": "Teach a static model to imitate an encoder on TEXTS."},
+    "distill_command": {"distill": "Distil an encoder into a static model on TEXTS."},
     "certificate_commands": {
         "bound": "Compute all PAC-Bayes bounds for given numbers.",
         "certify": "Certify how well vectors recognise words that follow.",

@@ -12,9 +12,9 @@ _offered, __dir__ = offer(
         "RemoteEncoder": "remote_encoder",
         "as_encoder": "external_encoders",
         "EmptySentenceWarning": "text_report",
-        "teach": "imitation",
-        "certify_student": "imitation",
-        "Student": "student",
+        "StaticEncoder": "static_encoder",
+        "fit_static_encoder": "distillation",
+        "checked_vectors": "distillation",
     },
     ("export",),
 )

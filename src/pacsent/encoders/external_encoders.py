@@ -369,7 +369,7 @@ def as_search_encoder(given: Any) -> Any:
     (benchmarks/encoders.py compares).
 
     >>> name_of(as_search_encoder("english"))
-    'taught + SIF-sum'
+    'distilled + SIF-sum'
     """
     if isinstance(given, str | Path) and is_model_name(given):
         given = load(given)
@@ -383,7 +383,7 @@ def name_of(encoder: Any) -> str:
     """What messages and certificates call an encoder.
 
     >>> name_of("english")
-    'taught'
+    'distilled'
     """
     encoder = as_encoder(encoder)
     if isinstance(encoder, ConcatenatedEncoder):

@@ -13,7 +13,7 @@ def epoch_on_gpu(
 ) -> None:
     """One pass over the texts; equal to `work.run_epoch` but for rounding.
 
-    `work` is a `teaching.table_solver.Refinement`, changed in place; `targets` are (n_texts,
+    `work` is a `distillation_solver.Refinement`, changed in place; `targets` are (n_texts,
     n_dims); `advance` is called with the number of texts after every batch.
     """
     torch, place = require_torch(), require(device)

@@ -22,6 +22,8 @@ __getattr__, __dir__ = offer(
         "certify_agreement": "agreement",
         "FidelityCertificate": "fidelity",
         "measure_fidelity": "fidelity",
+        "distill": "distillation",
+        "certify_student": "distillation",
         "certify_predictions": "predictions",
         "Abstaining": "abstaining",
         "AnswerRule": "answers",

@@ -500,7 +500,7 @@ def _checked_encoder(encoder, options) -> Any:
             f"encoder must be a sentence encoder. Got the classifier {type(encoder).__name__} "
             "instead. Call pacsent.guarantees.certify(classifier, texts, labels)."
         )
-    taught = getattr(encoder, "kind", "") == "Student" and options.any_encoder
+    taught = getattr(encoder, "kind", "") == "StaticEncoder" and options.any_encoder
     if taught or not hasattr(encoder, "word_vectors"):
         if not options.any_encoder:
             raise TypeError(

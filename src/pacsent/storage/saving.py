@@ -33,7 +33,7 @@ KINDS = {
     "SentenceVectorizer": "pacsent.encoders.methods:from_state",
     "ExternalEncoder": "pacsent.encoders.external_encoders:ExternalEncoder.from_state",
     "ConcatenatedEncoder": "pacsent.encoders.external_encoders:ConcatenatedEncoder.from_state",
-    "Student": "pacsent.encoders.student:Student.from_state",
+    "StaticEncoder": "pacsent.encoders.static_encoder:StaticEncoder.from_state",
     "Index": "pacsent.search.index:Index.from_state",
     "TextClassifier": "pacsent.classify.classifier:TextClassifier.from_state",
     "CertifiedClassifier": (
@@ -271,12 +271,12 @@ def _open(folder: Path, config: dict, given: _Given, depth: int = 1) -> Any:
 
 
 def encoder_of(kind: str, words: Any) -> Any:
-    """The mean of word vectors ("SentenceVectorizer"), or that at unit length ("Student").
+    """The mean of word vectors ("SentenceVectorizer"), or that at unit length ("StaticEncoder").
 
     What word vectors with sentences="mean" or "unit" use, in layers below the methods.
     """
     config: dict[str, dict] = {
-        "Student": {"parameters": {"teacher": "static"}},
+        "StaticEncoder": {"parameters": {"teacher": "static"}},
         "SentenceVectorizer": {"class": "AverageVectorizer", "parameters": {"alpha": 0.0}},
     }
     learned = {"word_variances": np.zeros(words.n_words, np.float32), "fit_report": np.zeros(3)}

@@ -25,7 +25,7 @@ from pacsent.words.word_table import is_memory_mapped
 _BLOCK = 1 << 22  # numbers handled at once where a whole table is read
 TABLES = ("input", "output")
 # the kind of model that makes sentence vectors of the table itself
-_SENTENCES = {"mean": "SentenceVectorizer", "unit": "Student"}
+_SENTENCES = {"mean": "SentenceVectorizer", "unit": "StaticEncoder"}
 WORD_LIST = "vocabulary.tsv"
 HASH_TABLE_VERSION = 2  # goes up when the hash function or the layout of the table changes
 _LARGE = 10_000  # words from which the table for looking them up is saved too

@@ -108,7 +108,7 @@ def as_vectorizer(
     sentences unless `fitted` is False.
 
     >>> as_vectorizer(as_word_vectors("english")).method_name
-    'taught'
+    'distilled'
     """
     if hasattr(opened, "posterior"):  # a method, or an encoder of another program
         return opened

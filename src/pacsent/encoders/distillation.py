@@ -1,0 +1,210 @@
+"""Distil an encoder into a table of word vectors.
+
+`pacsent.distill` (in `guarantees`) holds texts out, calls `fit_static_encoder`, and certifies the
+result. The table is learned in two steps (`distillation_solver`): an exact least-squares problem,
+then a few epochs of gradient steps. Words outside the vocabulary are read as `subwords`.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pacsent.encoders.distillation_solver import START_SCALE, Refinement, SolverOptions, fit_table
+from pacsent.encoders.static_encoder import StaticEncoder
+from pacsent.encoders.subwords import MARK, learn_subwords
+from pacsent.files import replacing
+from pacsent.maths.arrays import unit_rows
+from pacsent.progress import bar
+from pacsent.text.normalise import choose_normalise
+from pacsent.words.fingerprint import MOST, Fingerprint
+from pacsent.words.vectors import WordVectors
+from pacsent.words.vocabulary import Vocabulary
+
+_MIN_COUNT = 2  # occurrences of a word that gets a vector of its own
+_N_SAMPLED_TEXTS = 1000  # from which normalise="auto" is chosen
+_BLOCK_ROWS = 65_536  # vectors validated at a time
+
+# A word that is this fraction of all tokens has half the weight in the prior (SIF).
+_SIF_FREQUENCY = 1e-3
+
+
+def fit_static_encoder(
+    texts: list[str],
+    vectors: np.ndarray,
+    encoder: Any = None,
+    *,
+    teacher: str,
+    n_words: int = 60_000,
+    n_subwords: int = 5_000,
+    normalise: str | Callable[[str], list[str]] = "auto",
+    n_epochs: int = 3,
+    random_state: int = 0,
+    checkpoint_dir: str | os.PathLike | None = None,
+    device: str = "cpu",
+    verbose: bool = False,
+) -> StaticEncoder:
+    """Fit a `StaticEncoder` to the vectors of texts; the parameters are those of `distill`.
+
+    `encoder` gives the vectors of single words, from which the table starts; without it the table
+    starts at zero.
+    """
+    training: dict[str, Any] = {"distilled_from": teacher}
+    if normalise == "auto":
+        sample = " ".join(texts[:_N_SAMPLED_TEXTS])
+        normalise, training["normalise"] = choose_normalise(sample)
+    vocabulary = make_vocabulary(texts, n_words, n_subwords, normalise)
+    encoded = vocabulary.encode(texts)
+    known = np.flatnonzero(np.diff(encoded.offsets))
+    if not known.size:
+        raise ValueError(
+            "texts must have words that occur twice. Got none. Give more texts, or "
+            "normalise='unicode' for texts in another alphabet."
+        )
+    targets = vectors
+    if known.size < len(texts):
+        encoded, targets = encoded.take(known), vectors[known]
+    options = SolverOptions(n_epochs=n_epochs, random_state=random_state)
+    checkpoint = None if checkpoint_dir is None else Path(checkpoint_dir) / "distillation.npz"
+    with bar("distil", total=len(known) * n_epochs, unit="texts", enabled=verbose) as shown:
+        digest = _digest(encoded, targets, options) if checkpoint else ""
+        state = _read_checkpoint(checkpoint, digest, len(targets), options)
+        if state is None:
+            prior = _prior_means(vocabulary, encoder, vectors.shape[1])
+            means, variances = fit_table(encoded, targets, prior, options)
+            refinement = Refinement(np.float32(START_SCALE) * means, len(targets), options)
+            variances = START_SCALE**2 * variances
+        else:
+            refinement, variances = state
+            shown.advance(refinement.epoch * len(targets))
+        while refinement.epoch < n_epochs:
+            if device == "cpu":
+                refinement.run_epoch(encoded, targets, shown.advance)
+            else:
+                from pacsent.gpu import epoch_on_gpu
+
+                epoch_on_gpu(refinement, encoded, targets, shown.advance, device)
+            if checkpoint is not None:
+                _write_checkpoint(checkpoint, digest, refinement, variances)
+    word_vectors = WordVectors(
+        vocabulary,
+        refinement.table,
+        training={**training, "n_texts": len(known), "n_epochs": n_epochs},
+        fingerprint=Fingerprint.of(vocabulary, encoded, MOST // 4),
+    )
+    if checkpoint is not None:
+        shutil.rmtree(checkpoint.parent, ignore_errors=True)
+    student = StaticEncoder(word_vectors, teacher=teacher)
+    student.word_variances_ = variances
+    return student
+
+
+def checked_vectors(vectors: Any, n_texts: int) -> np.ndarray:
+    """Return a teacher's vectors, one finite nonzero row per text, or raise ValueError.
+
+    >>> checked_vectors(np.array([[1.0, 0.0], [0.0, 0.0]]), 2)
+    Traceback (most recent call last):
+    ValueError: vectors must not be zero. Got zeros in 1 of 2 rows (first: row 1) instead. ...
+    """
+    vectors = vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors)
+    if vectors.ndim != 2 or vectors.dtype.kind != "f" or not vectors.size:
+        raise ValueError(
+            "vectors must be an array of floats of shape (n_texts, n_dims). Got "
+            f"{vectors.dtype} of shape {vectors.shape} instead."
+        )
+    if len(vectors) != n_texts:
+        raise ValueError(
+            f"vectors must have one row for each of the {n_texts:,} texts. Got {len(vectors):,} "
+            "rows instead. Give the vectors of these texts, in their order."
+        )
+    for start in range(0, n_texts, _BLOCK_ROWS):
+        block = np.asarray(vectors[start : start + _BLOCK_ROWS], dtype=np.float32)
+        for wrong, rule, what in (
+            (~np.isfinite(block).all(axis=1), "be finite numbers", "nan or infinity"),
+            (~block.any(axis=1), "not be zero", "zeros"),
+        ):
+            if wrong.any():
+                raise ValueError(
+                    f"vectors must {rule}. Got {what} in {int(wrong.sum()):,} of {len(block):,} "
+                    f"rows (first: row {start + int(np.argmax(wrong))}) instead. Omit these texts "
+                    "and their vectors."
+                )
+    return vectors
+
+
+def make_vocabulary(
+    texts: list[str], n_words: int, n_subwords: int, normalise: str | Callable[[str], list[str]]
+) -> Vocabulary:
+    """The most frequent words of texts, and subwords for the others.
+
+    >>> make_vocabulary(["two films", "two tourists", "the films"], 9, 4, "paper").words[:2]
+    ['films', 'two']
+    """
+    tokens = Vocabulary([], normalise=normalise).tokens
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(tokens(text))
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    frequent = [item for item in ranked if item[1] >= _MIN_COUNT][:n_words]
+    if not n_subwords:
+        return Vocabulary(*map(list, zip(*frequent)) if frequent else ([], []), normalise=normalise)
+    known = {word for word, _ in frequent}
+    rare = ranked[len(frequent) :]
+    subwords = learn_subwords(rare, known, n_subwords)
+    letters = sorted({word[0] for word, _ in rare} - known)  # a rare word may begin with them
+    words = [word for word, _ in frequent] + letters + subwords
+    uncounted = Vocabulary(words, normalise=normalise, unknown="pieces")
+    occurrences = np.bincount(uncounted.encode(texts).ids, minlength=len(words))
+    return Vocabulary(words, occurrences, normalise=normalise, unknown="pieces")
+
+
+def _prior_means(vocabulary, encoder, n_dims) -> np.ndarray:
+    """The teacher's vectors of single words, weighted by SIF; zero without an encoder."""
+    if encoder is None:
+        return np.zeros((len(vocabulary), n_dims), dtype=np.float32)
+    vectors = encoder.encode([word.removeprefix(MARK) for word in vocabulary.words])
+    vectors = unit_rows(np.nan_to_num(np.asarray(vectors, dtype=np.float32)))
+    p = vocabulary.counts / max(1, vocabulary.counts.sum())
+    return vectors * (_SIF_FREQUENCY / (_SIF_FREQUENCY + p))[:, None].astype(np.float32)
+
+
+# ---- checkpoints --------------------------------------------------------------------------------
+
+
+def _digest(encoded, targets, options) -> str:
+    """SHA-256 of everything that determines the result."""
+    digest = hashlib.sha256(json.dumps(vars(options), sort_keys=True).encode())
+    for array in (encoded.ids, encoded.offsets, targets):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _write_checkpoint(path, digest, refinement, variances):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tables = {name: getattr(refinement, name) for name in ("table", "first", "second")}
+    with replacing(path) as file:
+        epoch = np.array(refinement.epoch)
+        np.savez(file, digest=np.array(digest), epoch=epoch, variances=variances, **tables)
+
+
+def _read_checkpoint(path, digest, n_texts, options):
+    """(refinement, variances of words), or None if there is no checkpoint."""
+    if path is None or not path.exists():
+        return None
+    with np.load(path, allow_pickle=False) as saved:
+        if str(saved["digest"]) != digest:
+            raise ValueError(
+                f"checkpoint_dir must be a folder of the same distillation. Got {path.parent}, "
+                "which contains one with other texts, vectors or options, instead. Choose another "
+                "folder, or delete it."
+            )
+        refinement = Refinement(saved["table"], n_texts, options)
+        refinement.first, refinement.second = saved["first"], saved["second"]
+        refinement.epoch = int(saved["epoch"])
+        return refinement, saved["variances"]

@@ -1,0 +1,145 @@
+"""`StaticEncoder`: sentence vectors from a distilled table of word vectors."""
+
+import copy
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from pacsent._kernels import small_work
+from pacsent.encoders.methods.closed_forms import ClosedForm, for_kernel, token_sums
+from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
+from pacsent.maths.arrays import frozen
+from pacsent.storage import State, Tensors, checked_tensor
+from pacsent.words.packing import compress
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class StaticEncoder(ClosedForm):
+    """Sentence vectors distilled from another encoder: the direction of the sum of word vectors.
+
+        x_S = sum of A_hat over the words of S,  mu_S = x_S / |x_S|
+        var_Q = sum of the words' variances / |x_S|^2
+
+    Words outside the vocabulary are read as subwords. `pacsent.distill` makes one. It is fitted
+    from the start, and works wherever an encoder does.
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+        The distilled table as input vectors.
+    teacher : str, default="unknown"
+        Name of the encoder that it was distilled from.
+    on_empty, batch_size, n_jobs
+        As in AverageVectorizer.
+
+    Attributes
+    ----------
+    word_variances_ : array, shape (n_words,), or None
+        Variance of each number of a word's vector, if it is known.
+    certificate_ : str or None
+        JSON of the certificate that `pacsent.distill` measured on held-out texts;
+        `FidelityCertificate.from_json` reads it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import Vocabulary, WordVectors
+    >>> vocabulary = Vocabulary(["good", "film", "##s"], unknown="pieces")
+    >>> table = np.array([[1, 0], [0, 2], [0, 0.5]], dtype=np.float32)
+    >>> StaticEncoder(WordVectors(vocabulary, table)).encode(["films", "a good film"]).round(2)
+    array([[0.  , 1.  ],
+           [0.45, 0.89]], dtype=float32)
+    """
+
+    kind = "StaticEncoder"
+    _parameter_constraints: ClassVar[dict] = {
+        **SentenceVectorizer._parameter_constraints,
+        "teacher": [str],
+    }
+
+    teacher: str = "unknown"
+
+    # Not dataclass fields: they are no parameters.
+    word_variances_ = None
+    certificate_ = None
+    _fitted_on = None
+
+    @property
+    def _paper_name(self) -> str:
+        return "distilled"
+
+    def summed_table(self) -> np.ndarray:
+        return self.word_vectors.input_vectors
+
+    def _needs_prior_table(self) -> bool:
+        return False
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_clone__(self) -> "StaticEncoder":
+        return copy.copy(self)  # it learns nothing from `fit`
+
+    def _prepared(self):
+        dtype, n_dims = self._dtype, self._n_features_out
+        table, no_weights = frozen(for_kernel(self._tables()[0])), np.empty(0, dtype)
+        word_variances = self.word_variances_
+        if word_variances is None:
+            word_variances = np.zeros(self.word_vectors.n_words)
+
+        def posterior(encoded, out=None):
+            n = encoded.n_sentences
+            out = np.empty((n, n_dims), dtype) if out is None else out
+            ones = np.ones(n, out.dtype)
+            small_work.pool(encoded.ids, encoded.offsets, table, no_weights, ones, out, False)
+            squares = np.einsum("ij,ij->i", out, out)
+            squares[squares == 0] = 1.0
+            out *= (1.0 / np.sqrt(squares))[:, None]
+            return out, token_sums(encoded, word_variances) / squares
+
+        return posterior
+
+    def compress(self, *, n_dims: int | None = None, bits: int | None = None) -> "StaticEncoder":
+        """Return a smaller encoder: fewer dimensions, fewer bits per number.
+
+        The table is rotated, so that its first columns contain most of every product, and cut.
+        Vectors are no longer in the teacher's space; cosines stay near those before. The
+        certificate does not cover the result and is dropped; `certify_student` makes another.
+
+        Parameters
+        ----------
+        n_dims : int or None
+        bits : {1, 2, 4, 8} or None
+        """
+        smaller = copy.copy(self)
+        smaller.word_vectors = compress(self.word_vectors, n_dims=n_dims, bits=bits)
+        smaller.certificate_ = None
+        return smaller
+
+    def state(self) -> State:
+        """What `pacsent.save` writes: parameters, the certificate, the word vectors."""
+        parameters = dict(self.get_params(deep=False))
+        words = parameters.pop("word_vectors")
+        config = {
+            "class": type(self).__name__,
+            "parameters": parameters,
+            "certificate": self.certificate_,
+        }
+        variances = self.word_variances_
+        if variances is None:
+            variances = np.zeros(words.n_words)
+        tensors = Tensors({"word_variances": variances.astype(np.float32)})
+        return State(config, tensors, parts={"words": words})
+
+    @classmethod
+    def from_state(cls, state: State) -> "StaticEncoder":
+        """The inverse of `state`."""
+        encoder = cls(state.parts["words"], **state.config["parameters"])
+        encoder._validate_params()
+        shape = (encoder.word_vectors.n_words,)
+        variances = checked_tensor(state.tensors, "word_variances", np.float32, shape, low=0)
+        state.tensors.verify()
+        encoder.word_variances_ = variances.astype(np.float64)
+        encoder.certificate_ = state.config.get("certificate")
+        return encoder
