@@ -18,8 +18,8 @@ map, a third of all never used and compared with. Classes: TextClassifier with t
 more, the mean of three draws. Gain: accuracy of TextClassifier("english") with 100 labels, classes
 as even as can be, with the distilled vectors beside Average and without them, on 2,000 other texts
 of the training part. Index: p@10 of `Index("english")`, which joins distilled vectors and SIF-sum,
-and of an index of either; other posts in every draw. Only training parts, but for STS-B test; nothing is
-chosen by these scores.
+and of an index of either; other posts in every draw. Only training parts, but for STS-B test.
+Nothing is chosen by these scores.
 """
 
 import argparse
