@@ -302,7 +302,7 @@ def test_every_message_about_an_extra_names_the_checkout_too():
 
     sources = Path(pacsent.__file__).parent.rglob("*.py")
     own = [p.name for p in sources if "pip install 'pacsent" in p.read_text("utf-8")]
-    assert own == ["lazy.py"]
+    assert own == ["optional.py"]
 
 
 def test_every_command_that_takes_texts_reads_tables():

@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
+from pkgutil import resolve_name
 
 import numpy as np
 import pytest
@@ -19,7 +20,6 @@ from numpy.testing import assert_array_equal
 import pacsent
 from pacsent import Vocabulary, WordVectors, files, load, save, storage
 from pacsent.encoders import sentence_vectorizer
-from pacsent.lazy import imported
 from pacsent.storage import check, saving, tensor_files
 from pacsent.storage.model_folder import write_config
 from pacsent.words import formats, vectors
@@ -705,7 +705,7 @@ def test_saving_the_model_under_version_control_again_changes_nothing(tmp_path):
 
 def test_every_kind_names_a_function_that_is_there():
     for kind, reader in saving.KINDS.items():
-        assert callable(imported(reader)), kind
+        assert callable(resolve_name(reader)), kind
 
 
 def test_word_vectors_and_vocabularies_are_frozen(toy_word_vectors):

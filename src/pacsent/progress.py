@@ -1,7 +1,6 @@
-"""Progress of long work, on stderr: how far, how fast, how long still.
+"""Progress of long work on stderr: amount done, rate and time left.
 
-On a terminal a live bar; elsewhere (a log file) a plain line every ten seconds, also while the work
-itself reports nothing.
+On a terminal a bar of rich; elsewhere (a log file) a plain line every ten seconds.
 """
 
 import sys
@@ -10,148 +9,122 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-PLAIN_EVERY = 10.0  # seconds between lines where stderr is not a terminal
-COMPILING: set = set()  # what is being compiled just now, for the first time on this machine
-_SHORT_WORK = 0.5  # seconds before the live bar appears: quick work shows none
+PLAIN_EVERY = 10.0  # seconds between lines if stderr is not a terminal
+_REFRESH_EVERY = 0.2  # seconds between updates of the bar
+_SHORT_WORK = 0.5  # seconds before the bar appears: quick work shows none
 
 
 class Bar:
-    """What the work calls: `advance(n)`, or `update(completed=..., note=...)`.
+    """How much of some work is done; the work calls `advance` or `update`, a thread shows it.
 
-    Without a unit only the share is shown: what is counted then means nothing to the reader.
+    Without a unit only the percentage is shown.
     """
 
     def __init__(self, description: str, total: float | None, unit: str):
         self.description, self.total, self.unit = description, total, unit
         self.completed: float = 0
         self.note = ""
-        self.started = self._spoke = time.monotonic()
-        self._live = None
-        self._task = None
-        self._lock = threading.Lock()
+        self.started = time.monotonic()
+        self._ended = threading.Event()
 
     def advance(self, n: float = 1, note: str | None = None) -> None:
+        """Add `n` to what is completed."""
         self.update(self.completed + n, note)
 
     def update(self, completed: float, note: str | None = None) -> None:
-        with self._lock:
-            self.completed = completed
-            if note is not None:
-                self.note = note
-            self._show()
+        """Set what is completed, and the note shown behind it."""
+        self.completed = completed
+        if note is not None:
+            self.note = note
 
-    def keep_showing(self, ended: threading.Event) -> None:
-        """Show how far it is every second, until the work ends."""
-        while not ended.wait(1.0):
-            with self._lock:
-                self._show()
-
-    def _show(self):
-        now, completed = time.monotonic(), self.completed
+    def show(self) -> None:
+        """Show the progress until `end` is called."""
         if not sys.stderr.isatty():
-            if now - self._spoke >= PLAIN_EVERY:
-                self._spoke = now
-                print(self._line(now), file=sys.stderr, flush=True)
+            while not self._ended.wait(PLAIN_EVERY):
+                line = self.line(time.monotonic() - self.started)
+                print(line, file=sys.stderr, flush=True)
             return
-        if self._live is None:
-            if now - self.started < _SHORT_WORK:
-                return
-            self._start()
-        self._live.update(self._task, completed=completed, note=self._said(), rate=self._rate(now))
+        if self._ended.wait(_SHORT_WORK):
+            return
+        from rich import progress
+        from rich.console import Console
 
-    def _said(self):
-        return self.note if not COMPILING else "compiling, for the first run only"
+        columns = (
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.TaskProgressColumn(),
+            progress.TextColumn("{task.fields[rate]}"),
+            progress.TimeRemainingColumn(),
+            progress.TextColumn("{task.fields[note]}"),
+        )
+        with progress.Progress(*columns, console=Console(stderr=True), transient=True) as live:
+            task = live.add_task(self.description, total=self.total, rate="", note="")
+            while True:
+                rate = self._rate(time.monotonic() - self.started)
+                live.update(task, completed=self.completed, note=self.note, rate=rate)
+                if self._ended.wait(_REFRESH_EVERY):
+                    return
 
-    def _rate(self, now):
-        if not self.unit:
-            return ""
-        elapsed = max(now - self.started, 1e-9)
-        if 0 < self.completed < elapsed:
-            return f"{elapsed / self.completed:.0f} s each"
-        return f"{_short(self.completed / elapsed)} {self.unit}/s"
+    def end(self) -> None:
+        self._ended.set()
 
-    def _line(self, now):
-        elapsed = max(now - self.started, 1e-9)
+    def line(self, elapsed: float) -> str:
+        """One line for a log, `elapsed` seconds after the start.
+
+        >>> bar = Bar("Training", 100, "words")
+        >>> bar.update(50)
+        >>> bar.line(25)
+        'Training: 50 words, 50 %, 25 s left, 2 words/s'
+        """
         parts = [f"{_short(self.completed)} {self.unit}"] if self.unit else []
         if self.total:
-            share = self.completed / self.total
-            parts.append(f"{100 * share:.0f} %")
-            if share > 0:
-                parts.append(f"{_duration(elapsed * (1 - share) / share)} left")
+            fraction = self.completed / self.total
+            parts.append(f"{100 * fraction:.0f} %")
+            if fraction > 0:
+                parts.append(f"{_duration(elapsed * (1 - fraction) / fraction)} left")
         if not self.completed:
             parts.append(f"{_duration(elapsed)} so far")
         elif self.unit:
-            parts.append(self._rate(now))
-        if self._said():
-            parts.append(self._said())
+            parts.append(self._rate(elapsed))
+        if self.note:
+            parts.append(self.note)
         return f"{self.description}: {', '.join(parts)}"
 
-    def _start(self):
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            TaskProgressColumn,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-
-        self._live = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._live.start()
-        self._task = self._live.add_task(self.description, total=self.total, rate="", note="")
-
-    def close(self) -> None:
-        if self._live is not None:
-            self._live.stop()
+    def _rate(self, elapsed: float) -> str:
+        if not self.unit:
+            return ""
+        if 0 < self.completed < elapsed:
+            return f"{elapsed / self.completed:.0f} s each"
+        return f"{_short(self.completed / max(elapsed, 1e-9))} {self.unit}/s"
 
 
-class _Hidden:
-    completed = 0
+@contextmanager
+def bar(
+    description: str, *, total: float | None = None, unit: str = "items", enabled: bool = True
+) -> Iterator[Bar]:
+    """Show the progress of a `with` block, if `enabled`; yields the `Bar` to update."""
+    shown = Bar(description, total, unit)
+    if not enabled:
+        yield shown
+        return
+    thread = threading.Thread(target=shown.show, daemon=True)
+    thread.start()
+    try:
+        yield shown
+    finally:
+        shown.end()
+        thread.join()
 
-    def advance(self, n=1, note=None):
-        pass
 
-    def update(self, completed, note=None):
-        pass
-
-
-def _duration(seconds):
-    """As people say it: 45 s, 12 min, 2 h 5 min."""
+def _duration(seconds: float) -> str:
     minutes = round(seconds / 60)
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _short(value):
+def _short(value: float) -> str:
     for limit, suffix in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if value >= limit:
             return f"{value / limit:.1f}{suffix}"
     return f"{value:.0f}"
-
-
-@contextmanager
-def bar(
-    description: str, *, total: float | None = None, unit: str = "items", enabled: bool = True
-) -> Iterator[Bar | _Hidden]:
-    """A bar for the length of a `with` block; it is not shown where `enabled` is false."""
-    if not enabled:
-        yield _Hidden()
-        return
-    shown, ended = Bar(description, total, unit), threading.Event()
-    threading.Thread(target=shown.keep_showing, args=(ended,), daemon=True).start()
-    try:
-        yield shown
-    finally:
-        ended.set()
-        with shown._lock:
-            shown.close()

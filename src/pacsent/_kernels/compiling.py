@@ -22,7 +22,6 @@ import numba
 import numpy as np
 
 from pacsent._kernels.patience import Patience
-from pacsent.progress import COMPILING
 
 _STEPS = 300_000  # of plain Python, about half a second
 _AHEAD = 0.5  # seconds after which a process compiles no further kernel before it has to
@@ -188,12 +187,9 @@ class _Cache:
             _say_damaged(self._theirs.cache_path)
             self._flush()
             found = None
-        if found is None:
-            COMPILING.add(self)
         return found
 
     def save_overload(self, signature, data):
-        COMPILING.discard(self)
         try:
             self._theirs.save_overload(signature, data)
         except Exception:  # a full disk, a folder that went away: the code runs all the same

@@ -1,18 +1,16 @@
 """Estimators for one class or several labels per text, and explanations of decisions."""
 
-from pacsent.lazy import offer
+import lazy_loader
 
-__getattr__, __dir__ = offer(
+__getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    {
-        "TextClassifier": "classifier",
-        "Explanation": "explanation",
-        "Diagnostics": "diagnostics",
-        "audit": "label_audit",
-        "LearningCurve": "label_curve",
-        "learning_curve": "label_curve",
-        "SuspiciousLabel": "suspicion",
-        "next_to_label": "choosing",
-        "suspicious_labels": "suspicion",
+    submod_attrs={
+        "choosing": ["next_to_label"],
+        "classifier": ["TextClassifier"],
+        "diagnostics": ["Diagnostics"],
+        "explanation": ["Explanation"],
+        "label_audit": ["audit"],
+        "label_curve": ["LearningCurve", "learning_curve"],
+        "suspicion": ["SuspiciousLabel", "suspicious_labels"],
     },
 )

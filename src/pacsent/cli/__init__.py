@@ -11,11 +11,8 @@ import warnings
 import click
 
 from pacsent.cli.command_line import cli, end_on_sigterm, one_line_warning, status_of
-from pacsent.lazy import offer
 
 __all__ = ["cli", "main"]
-
-__getattr__, _ = offer(__name__, {})
 
 
 def main():

@@ -21,7 +21,7 @@ from pacsent.cli.command_line import (
 )
 from pacsent.cli.printing import counted, echo_json
 from pacsent.cli.text_inputs import TextsPath, label_options, read_labelled, say, text_options
-from pacsent.lazy import install_hint
+from pacsent.optional import install_hint
 
 _words_option = click.option(
     "--words", type=WordsOrNone(encoders=True, exists=True), default="english",

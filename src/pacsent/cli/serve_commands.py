@@ -15,7 +15,7 @@ from pacsent.cli.command_line import (
 )
 from pacsent.cli.printing import counted, echo_json
 from pacsent.cli.text_inputs import TextsPath, read_labelled, read_texts, text_options
-from pacsent.lazy import install_hint
+from pacsent.optional import install_hint
 
 _json_at_start = partial(
     json_option, help="Print one JSON object at the start: address, workers and model."

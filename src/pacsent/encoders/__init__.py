@@ -1,22 +1,19 @@
 """Encoders: sentence methods as scikit-learn transformers from text to Gaussian posteriors."""
 
-from pacsent.lazy import offer
+import lazy_loader
 
-_offered, __dir__ = offer(
+_lazy_getattr, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    {
-        "METHODS": "methods",
-        "make": "methods",
-        "SentenceVectorizer": "sentence_vectorizer",
-        "ExternalEncoder": "external_encoders",
-        "RemoteEncoder": "remote_encoder",
-        "as_encoder": "external_encoders",
-        "EmptySentenceWarning": "text_report",
-        "StaticEncoder": "static_encoder",
-        "fit_static_encoder": "distillation",
-        "checked_vectors": "distillation",
+    submodules=["export"],
+    submod_attrs={
+        "distillation": ["checked_vectors", "fit_static_encoder"],
+        "external_encoders": ["ExternalEncoder", "as_encoder"],
+        "methods": ["METHODS", "make"],
+        "remote_encoder": ["RemoteEncoder"],
+        "sentence_vectorizer": ["SentenceVectorizer"],
+        "static_encoder": ["StaticEncoder"],
+        "text_report": ["EmptySentenceWarning"],
     },
-    ("export",),
 )
 
 
@@ -26,4 +23,4 @@ def __getattr__(name):
 
         if name in ESTIMATORS:
             return ESTIMATORS[name]
-    return _offered(name)
+    return _lazy_getattr(name)

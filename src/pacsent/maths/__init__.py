@@ -1,5 +1,8 @@
 """Formulas and solvers: arrays and numbers in, arrays and numbers out; no estimator, no file."""
 
-from pacsent.lazy import offer
+import lazy_loader
 
-__getattr__, __dir__ = offer(__name__, {}, ("bounds", "gaussians", "logistic", "risks", "weights"))
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submodules=["bounds", "gaussians", "logistic", "risks", "weights"],
+)

@@ -5,18 +5,17 @@ certified documents, B about new documents by posteriors of words, C about the s
 guarantee for everyday use is `pacsent.certify_encoder`.
 """
 
-from pacsent.lazy import offer
+import lazy_loader
 
-__getattr__, __dir__ = offer(
+__getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    {
-        "evaluate": "evaluation",
-        "certify_words": "word_certificate",
-        "certify_documents": "document_certificate",
-        "certify_squared_loss": "squared_certificate",
-        "certificate_from_json": "certificate_reading",
-        "simulate": "simulation",
-        "generate": "generative",
-        "GenerativeCorpus": "generative",
+    submod_attrs={
+        "certificate_reading": ["certificate_from_json"],
+        "document_certificate": ["certify_documents"],
+        "evaluation": ["evaluate"],
+        "generative": ["GenerativeCorpus", "generate"],
+        "simulation": ["simulate"],
+        "squared_certificate": ["certify_squared_loss"],
+        "word_certificate": ["certify_words"],
     },
 )

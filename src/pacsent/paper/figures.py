@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pacsent.files import replacing
-from pacsent.lazy import install_hint
+from pacsent.optional import install_hint
 from pacsent.paper.method_rows import ROWS
 
 # where a result does not say how many texts it was tested on

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.lazy import needed
+from pacsent.optional import import_optional
 from pacsent.text.encoded import Encoded
 from pacsent.text.normalise import tokenise_paper
 
@@ -137,7 +137,9 @@ def _tf_idf(row, source, lam, seed) -> Features:
 
 def _model2vec(row, source, lam, seed) -> Features:
     """model2vec's own tokeniser and pooling over our input vectors, with its Zipf weights."""
-    StaticModel = needed("model2vec", "The row model2vec needs model2vec", "bench").StaticModel
+    StaticModel = import_optional(
+        "model2vec", "The row model2vec needs model2vec", "bench"
+    ).StaticModel
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
     started = time.perf_counter()

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pacsent.files import replacing
-from pacsent.lazy import install_hint
 from pacsent.maths.rounding import rounded_up
+from pacsent.optional import install_hint
 from pacsent.paper.evaluation import score_text
 from pacsent.paper.figures import Figure, bundle, figures
 from pacsent.paper.findings import findings, tied

@@ -1,17 +1,12 @@
 """Files to files: embed or classify many files on all cores of a machine, or on Ray."""
 
-from pacsent.lazy import offer
+import lazy_loader
 
-__getattr__, __dir__ = offer(
+__getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    {
-        "embed_shards": "shard_runner",
-        "predict_shards": "shard_runner",
-        "Manifest": "shard_runner",
-        "Embed": "jobs",
-        "Embedder": "engines",
-        "embed": "engines",
-        "on_ray": "engines",
-        "Predict": "jobs",
+    submod_attrs={
+        "engines": ["Embedder", "embed", "on_ray"],
+        "jobs": ["Embed", "Predict"],
+        "shard_runner": ["Manifest", "embed_shards", "predict_shards"],
     },
 )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from pacsent.lazy import needed
+from pacsent.optional import import_optional
 from pacsent.scale.jobs import Embed, pyarrow
 from pacsent.scale.shard_runner import outcome
 
@@ -12,7 +12,7 @@ _RETRIES = 3  # of a file whose process or machine was lost
 
 
 def _ray():
-    return needed("ray", "Every machine of the cluster needs Ray", "ray")
+    return import_optional("ray", "Every machine of the cluster needs Ray", "ray")
 
 
 @lru_cache(maxsize=4)

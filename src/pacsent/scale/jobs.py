@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pacsent import storage
-from pacsent.lazy import needed
+from pacsent.optional import import_optional
 from pacsent.storage.checksums import checksum_of_json
 from pacsent.text.encoded import Encoded
 
@@ -32,7 +32,7 @@ class Answer(NamedTuple):
 
 def pyarrow() -> Any:
     """The package, or one line that says how to get it."""
-    return needed("pyarrow", "Many files are read with pyarrow", "scale")
+    return import_optional("pyarrow", "Many files are read with pyarrow", "scale")
 
 
 def text_bytes(texts: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from pacsent.files import replacing
-from pacsent.lazy import install_hint, needed
+from pacsent.optional import import_optional, install_hint
 from pacsent.text.tables import KINDS, kind_of
 
 _WHOLE_OBJECTS = {"s3", "s3a", "gs", "gcs"}  # an object is there when its upload ends, or not
@@ -51,7 +51,7 @@ def local(place: Any) -> str:
 
 def filesystem(place: Any) -> tuple[Any, str]:
     """fsspec's file system of an address, and the path there."""
-    fsspec = needed("fsspec.core", f"{place} is reached through fsspec", "scale")
+    fsspec = import_optional("fsspec.core", f"{place} is reached through fsspec", "scale")
     try:
         return fsspec.url_to_fs(str(place))
     except ImportError as error:

@@ -11,7 +11,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from pacsent import threads
-from pacsent.lazy import needed
+from pacsent.optional import import_optional
 from pacsent.scale import places
 from pacsent.scale.jobs import Embed, Predict
 from pacsent.text import result_files
@@ -88,7 +88,7 @@ class CheckedFile(io.RawIOBase):
     """A file written from front to back that counts its bytes and computes their checksum."""
 
     def __init__(self, file: IO[bytes]):
-        xxhash = needed("xxhash", "Checksums are computed by xxhash", "scale")
+        xxhash = import_optional("xxhash", "Checksums are computed by xxhash", "scale")
         self.file, self.digest, self.n_bytes = file, xxhash.xxh64(), 0
 
     def write(self, data: Any) -> int:

@@ -1,16 +1,14 @@
 """Search: texts found by meaning and by words, reranking, guarantees, groups of texts."""
 
-from pacsent.lazy import offer
+import lazy_loader
 
-__getattr__, __dir__ = offer(
+__getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    {
-        "Index": "index",
-        "Hit": "index",
-        "Hits": "index",
-        "SearchCertificate": "search_certificate",
-        "passages": "chunking",
-        "rerank": "reranking",
-        "clusters": "text_clusters",
+    submod_attrs={
+        "chunking": ["passages"],
+        "index": ["Hit", "Hits", "Index"],
+        "reranking": ["rerank"],
+        "search_certificate": ["SearchCertificate"],
+        "text_clusters": ["clusters"],
     },
 )

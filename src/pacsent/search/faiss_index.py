@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.lazy import needed
+from pacsent.optional import import_optional
 
 SHARE = 1 / 16  # of the lists that a query looks into
 PER_LIST = 64  # rows by which a centroid is learned
@@ -23,7 +23,7 @@ def available() -> bool:
 
 def require() -> Any:
     """Return the module `faiss`, or raise an error that says how to install it."""
-    return needed("faiss", "engine='faiss', unlike 'exact', needs FAISS", "faiss")
+    return import_optional("faiss", "engine='faiss', unlike 'exact', needs FAISS", "faiss")
 
 
 class InvertedLists:

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pacsent.lazy import needed
+from pacsent.optional import import_optional
 
 SCHEME = "hf://"
 _ADDRESS = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
@@ -19,7 +19,7 @@ _NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 def require() -> Any:
     """huggingface_hub, or an error that says how to get it."""
-    return needed("huggingface_hub", "hf:// needs huggingface_hub", "hub")
+    return import_optional("huggingface_hub", "hf:// needs huggingface_hub", "hub")
 
 
 def fetch(address: str) -> Path:

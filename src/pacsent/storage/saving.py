@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 import pacsent
-from pacsent.lazy import imported
 from pacsent.storage.checksums import checksum
 from pacsent.storage.model_folder import (
     CONFIG,
@@ -226,7 +226,7 @@ def load(
     path = place(path)
     given = _Given(normalise, word_vectors, encoder)
     if path.exists() and not is_model(path):
-        found = imported(_OTHER_FORMATS)(path, normalise=normalise)
+        found = resolve_name(_OTHER_FORMATS)(path, normalise=normalise)
     else:
         found = _open(path, read_config(path), given)
     if word_vectors is not None and getattr(found, "kind", "") == "WordVectors":
@@ -260,7 +260,7 @@ def _open(folder: Path, config: dict, given: _Given, depth: int = 1) -> Any:
         settings = from_json(config)
         if kind == "WordVectors" and given.normalise is not None:
             settings["parameters"]["normalise"] = given.normalise
-        found = imported(KINDS[kind])(State(settings, tensors, parts))
+        found = resolve_name(KINDS[kind])(State(settings, tensors, parts))
     except _MISTAKES as error:
         raise ValueError(_damaged(folder, error)) from None
     if kind == "ExternalEncoder" and given.encoder is not None:
@@ -280,7 +280,7 @@ def encoder_of(kind: str, words: Any) -> Any:
         "SentenceVectorizer": {"class": "AverageVectorizer", "parameters": {"alpha": 0.0}},
     }
     learned = {"word_variances": np.zeros(words.n_words, np.float32), "fit_report": np.zeros(3)}
-    return imported(KINDS[kind])(State(config[kind], Tensors(learned), {"words": words}))
+    return resolve_name(KINDS[kind])(State(config[kind], Tensors(learned), {"words": words}))
 
 
 def _open_part(folder, name, record, given, depth) -> Any:

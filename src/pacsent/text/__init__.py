@@ -1,17 +1,26 @@
 """Text: reading files of any packing, normalising, the filter for dumps, labelled files."""
 
-from pacsent.lazy import offer
+import lazy_loader
 
-__getattr__, __dir__ = offer(
+__getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    {
-        "Source": "reading", "check_input": "reading",
-        "total_size": "reading", "iter_chunks": "reading", "not_utf8": "reading",
-        "empty_file": "reading", "cut_after_letters": "reading", "cut_at_newline": "reading",
-        "cut_at_space": "reading", "Encoded": "encoded", "LowCoverageWarning": "encoded",
-        "as_sentences": "texts", "as_texts": "texts", "clean": "normalise",
-        "tokenise_paper": "normalise", "tokenise_unicode": "normalise", "TOKENISERS": "normalise",
-        "clean_files": "cleaning", "Dataset": "labelled", "read_labelled": "labelled",
-        "read_labelled_texts": "tables", "stream_texts": "tables",
+    submod_attrs={
+        "cleaning": ["clean_files"],
+        "encoded": ["Encoded", "LowCoverageWarning"],
+        "labelled": ["Dataset", "read_labelled"],
+        "normalise": ["TOKENISERS", "clean", "tokenise_paper", "tokenise_unicode"],
+        "reading": [
+            "Source",
+            "check_input",
+            "cut_after_letters",
+            "cut_at_newline",
+            "cut_at_space",
+            "empty_file",
+            "iter_chunks",
+            "not_utf8",
+            "total_size",
+        ],
+        "tables": ["read_labelled_texts", "stream_texts"],
+        "texts": ["as_sentences", "as_texts"],
     },
-)  # fmt: skip
+)

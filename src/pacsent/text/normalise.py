@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import Any
 
-from pacsent.lazy import needed
+from pacsent.optional import import_optional
 from pacsent.text.word_breaks import characters_of, is_spaceless, words_of
 
 DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -83,7 +83,7 @@ def _segmented(module: str, segment: Callable[[Any], Callable[[str], Iterable[st
 
     @cache
     def segmenter():
-        return segment(needed(module, f"normalise={name!r} needs {name}"))
+        return segment(import_optional(module, f"normalise={name!r} needs {name}"))
 
     def tokenise(text: str) -> list[str]:
         found: list[str] = []

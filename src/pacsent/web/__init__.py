@@ -1,24 +1,16 @@
 """A server for embeddings, classes, search and certificates, and its page (extra `serve`)."""
 
-from pacsent.lazy import offer
+import lazy_loader
 
-__getattr__, __dir__ = offer(
+__getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    {
-        "Settings": "settings",
-        "read_keys": "settings",
-        "Served": "served",
-        "Sources": "served",
-        "open_served": "served",
-        "open_all": "served",
-        "create_app": "application",
-        "Supervisor": "supervisor",
-        "Labelling": "labelling_session",
-        "agreement": "annotators",
-        "FOLDER": "text_map",
-        "TextMap": "text_map",
-        "make_map": "text_map",
-        "write_html": "text_map",
-        "write_atlas": "text_map",
+    submod_attrs={
+        "annotators": ["agreement"],
+        "application": ["create_app"],
+        "labelling_session": ["Labelling"],
+        "served": ["Served", "Sources", "open_all", "open_served"],
+        "settings": ["Settings", "read_keys"],
+        "supervisor": ["Supervisor"],
+        "text_map": ["FOLDER", "TextMap", "make_map", "write_atlas", "write_html"],
     },
 )

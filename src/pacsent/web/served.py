@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from pacsent.encoders import SentenceVectorizer
 from pacsent.encoders.external_encoders import as_encoder, name_of, open_any
 from pacsent.encoders.methods import as_vectorizer
 from pacsent.guarantees import AnswerRule, Certificate, CertifiedClassifier
-from pacsent.lazy import imported
 from pacsent.maths.plane import main_plane
 from pacsent.paper import certificate_from_json
 from pacsent.search import Index, SearchCertificate, clusters
@@ -253,7 +253,7 @@ def encoder_named(place: str) -> Any:
         )
     sys.path.insert(0, os.getcwd())
     try:
-        return as_encoder(imported(place), name=place)
+        return as_encoder(resolve_name(place), name=place)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"--encoder {place} cannot be imported: {error}.") from None
     finally:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from pacsent.lazy import needed
+from pacsent.optional import import_optional
 
 _ON = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER")
 _EXTRA = "otel"
@@ -20,7 +20,9 @@ class Telemetry:
 
     def __init__(self, tracer_provider: Any = None, meter_provider: Any = None):
         self._providers = [one for one in (tracer_provider, meter_provider) if one is not None]
-        trace = needed("opentelemetry.trace", "Traces and metrics need OpenTelemetry", _EXTRA)
+        trace = import_optional(
+            "opentelemetry.trace", "Traces and metrics need OpenTelemetry", _EXTRA
+        )
         self._kind, self._status = trace.SpanKind.SERVER, trace.StatusCode.ERROR
         self._tracer = tracer_provider.get_tracer("pacsent") if tracer_provider else None
         self._seconds = None
@@ -38,7 +40,7 @@ class Telemetry:
         if self._seconds is not None:
             self._seconds.record(seconds, about)
         if self._tracer is not None:
-            propagate = needed(
+            propagate = import_optional(
                 "opentelemetry.propagate", "Traces and metrics need OpenTelemetry", _EXTRA
             )
             context = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
@@ -66,7 +68,7 @@ def telemetry_from(environment: Mapping[str, str] = os.environ) -> Telemetry | N
     if not wanted or environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
     why = "The variables OTEL_* are set and need OpenTelemetry"
-    resources = needed("opentelemetry.sdk.resources", why, _EXTRA)
+    resources = import_optional("opentelemetry.sdk.resources", why, _EXTRA)
     named = environment.get("OTEL_SERVICE_NAME") or "service.name=" in environment.get(
         "OTEL_RESOURCE_ATTRIBUTES", ""
     )
@@ -75,15 +77,15 @@ def telemetry_from(environment: Mapping[str, str] = os.environ) -> Telemetry | N
     exporter = _exporter(environment, "TRACES", "trace_exporter.OTLPSpanExporter",
                          "trace.export.ConsoleSpanExporter", why)  # fmt: skip
     if exporter is not None:
-        sdk = needed("opentelemetry.sdk.trace", why, _EXTRA)
-        export = needed("opentelemetry.sdk.trace.export", why, _EXTRA)
+        sdk = import_optional("opentelemetry.sdk.trace", why, _EXTRA)
+        export = import_optional("opentelemetry.sdk.trace.export", why, _EXTRA)
         tracers = sdk.TracerProvider(resource=resource)
         tracers.add_span_processor(export.BatchSpanProcessor(exporter))
     exporter = _exporter(environment, "METRICS", "metric_exporter.OTLPMetricExporter",
                          "metrics.export.ConsoleMetricExporter", why)  # fmt: skip
     if exporter is not None:
-        sdk = needed("opentelemetry.sdk.metrics", why, _EXTRA)
-        export = needed("opentelemetry.sdk.metrics.export", why, _EXTRA)
+        sdk = import_optional("opentelemetry.sdk.metrics", why, _EXTRA)
+        export = import_optional("opentelemetry.sdk.metrics.export", why, _EXTRA)
         meters = sdk.MeterProvider([export.PeriodicExportingMetricReader(exporter)], resource)
     return Telemetry(tracers, meters)
 
@@ -102,4 +104,4 @@ def _exporter(environment, what, otlp, console, why) -> Any:
         if chosen == "otlp"
         else f"opentelemetry.sdk.{console}"
     ).rpartition(".")
-    return getattr(needed(place, why, _EXTRA), name)()
+    return getattr(import_optional(place, why, _EXTRA), name)()

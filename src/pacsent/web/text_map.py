@@ -10,9 +10,9 @@ import numpy as np
 
 from pacsent.encoders import as_encoder
 from pacsent.files import replacing
-from pacsent.lazy import needed
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.plane import main_plane
+from pacsent.optional import import_optional
 from pacsent.search.text_clusters import Clusters, clusters
 from pacsent.text.html import escaped, fill, script_json
 from pacsent.text.texts import as_texts
@@ -83,14 +83,14 @@ def _laid_out(vectors: np.ndarray, layout: str) -> np.ndarray:
     if len(X) < 5:
         found[there] = main_plane(X)  # too few for neighbours
     elif layout == "umap":
-        umap = needed("umap", "layout='umap' needs umap-learn", "maps")
+        umap = import_optional("umap", "layout='umap' needs umap-learn", "maps")
         near = min(15, len(X) - 1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # one thread, for the same picture each time
             made = umap.UMAP(n_neighbors=near, metric="cosine", random_state=0, min_dist=0.05)
             found[there] = made.fit_transform(X)
     else:
-        tsne = needed("openTSNE", "layout='tsne' needs openTSNE", "maps")
+        tsne = import_optional("openTSNE", "layout='tsne' needs openTSNE", "maps")
         near = min(30, max(1, (len(X) - 1) // 3))
         found[there] = tsne.TSNE(perplexity=near, metric="cosine", random_state=0).fit(X)
     if there.any():

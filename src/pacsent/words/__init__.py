@@ -1,12 +1,17 @@
 """Words: vocabulary, corpora, vectors with both tables, training, foreign formats, word tasks."""
 
-from pacsent.lazy import offer
+import lazy_loader
 
-__getattr__, __dir__ = offer(
+__getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    {
-        "Vocabulary": "vocabulary", "Corpus": "corpus", "WordVectors": "vectors",
-        "Subwords": "subwords", "SkipGram": "skipgram", "evaluate_words": "tasks",
-        "formats": "formats", "Pieces": "pieces", "train_pieces": "pieces",
+    submodules=["formats"],
+    submod_attrs={
+        "corpus": ["Corpus"],
+        "pieces": ["Pieces", "train_pieces"],
+        "skipgram": ["SkipGram"],
+        "subwords": ["Subwords"],
+        "tasks": ["evaluate_words"],
+        "vectors": ["WordVectors"],
+        "vocabulary": ["Vocabulary"],
     },
-)  # fmt: skip
+)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.lazy import needed
+from pacsent.optional import import_optional
 from pacsent.text.texts import as_sentences, as_texts
 
 _UNKNOWN = "<unk>"
@@ -70,7 +70,7 @@ class Pieces:
     @cached_property
     def _tokenizer(self) -> Any:
         what = "Text of these vectors is cut into pieces of words by the library tokenizers"
-        library = needed("tokenizers", what, "subwords")
+        library = import_optional("tokenizers", what, "subwords")
         try:
             tokenizer = library.Tokenizer.from_str(self.definition)
         except Exception as error:  # the library raises nothing narrower
@@ -153,7 +153,7 @@ def train_pieces(texts: Iterable[str], n_pieces: int = 32_000, *, verbose: bool 
     """
     if type(n_pieces) is not int or n_pieces < 2:
         raise ValueError(f"n_pieces must be an integer of at least 2. Got {n_pieces!r} instead.")
-    library = needed(
+    library = import_optional(
         "tokenizers", "Pieces of words are learned by the library tokenizers", "subwords"
     )
     tokenizer = library.Tokenizer(library.models.BPE(unk_token=_UNKNOWN, fuse_unk=True))

@@ -4,12 +4,13 @@ Every file of this folder holds one method or a few that belong together. A clas
 attribute `names`, which says what it is called in `METHODS`.
 """
 
+import importlib
+import pkgutil
 from typing import Any
 
 from sklearn.base import clone
 
 from pacsent.encoders.sentence_vectorizer import Name, SentenceVectorizer
-from pacsent.lazy import modules_of
 from pacsent.storage import State
 from pacsent.words.vectors import WordVectors, as_word_vectors
 
@@ -17,7 +18,8 @@ from pacsent.words.vectors import WordVectors, as_word_vectors
 def _found() -> dict[str, tuple[type[SentenceVectorizer], Name]]:
     """name -> (class, what the name stands for), of every class in this folder."""
     methods: dict[str, tuple[type[SentenceVectorizer], Name]] = {}
-    for module in modules_of(__name__):
+    for info in pkgutil.iter_modules(__path__):
+        module = importlib.import_module(f"{__name__}.{info.name}")
         for estimator in vars(module).values():
             if isinstance(estimator, type) and estimator.__module__ == module.__name__:
                 methods |= {

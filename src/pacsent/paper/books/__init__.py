@@ -4,8 +4,12 @@
 three books each. None of the books is in the corpus that the English model was trained on.
 """
 
-from pacsent.lazy import offer
+import lazy_loader
 
-__getattr__, __dir__ = offer(
-    __name__, {"passages": "passages_data", "Passage": "passages_data", "run": "books_demo"}
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "books_demo": ["run"],
+        "passages_data": ["Passage", "passages"],
+    },
 )
