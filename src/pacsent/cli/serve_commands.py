@@ -49,13 +49,11 @@ _POSITIVE = click.IntRange(min=1)
               help="JSON file of a certificate, verified; may be repeated.")  # fmt: skip
 @click.option("--name", help="The model's name in requests.  [default: name of its folder]")
 @click.option("--workers", type=_POSITIVE, default=1,
-              help="Processes; they share the memory of one model.")  # fmt: skip
+              help="Processes; they share the memory of the models.")  # fmt: skip
 @click.option("--api-key-file", type=click.Path(exists=True, dir_okay=False),
               help="API keys, one a line; without it no key is required.")  # fmt: skip
 @click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN",
               help="Web pages from there may call the server; * for all.")  # fmt: skip
-@click.option("--reload-model", is_flag=True,
-              help="Load the model again when its folder changes; SIGHUP: now.")  # fmt: skip
 @click.option("--max-body", type=_POSITIVE, default=8 << 20,
               help="Largest number of bytes in a request.")  # fmt: skip
 @click.option("--max-texts", type=_POSITIVE, default=2048,
@@ -69,53 +67,45 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--raw-length", is_flag=True,
               help="/v1/embeddings returns the means as they are, not of length one.")  # fmt: skip
 @_json_at_start
-def serve(
-    model, more, encoder, host, port, workers, api_key_file, origins, reload_model, raw_length,
-    **options,
-):  # fmt: skip
+def serve(model, more, encoder, host, port, workers, api_key_file, origins, raw_length, **options):
     """Serve MODEL over HTTP.
 
-    The addresses are OpenAI's /v1/embeddings, those of TEI and Ollama, rerank, classes, search and
-    certificates. MODEL is word vectors such as `english`, a fitted method, a classifier or an
-    index; --model adds further ones. The page / shows what it does, /docs documents the API. The
-    log goes to stderr, one JSON object a line, without the texts.
+    The endpoints are OpenAI's /v1/embeddings, reranking, classes, search and certificates. MODEL is
+    word vectors such as `english`, a fitted method, a classifier or an index; --model adds further
+    ones. The page / shows what it does, /docs documents the API. The log goes to stderr, one JSON
+    object per line, without the texts. SIGHUP opens the models again.
     """
     try:
-        from pacsent.web import Settings, Sources, Supervisor, open_all, read_keys
+        from pacsent.web import ModelSources, ServerSettings, read_keys, serve
     except ImportError as error:
         raise ImportError(
             f"The server needs {error.name}, which is not installed. {install_hint('serve')}"
         ) from None
-    settings = Settings(
+    limits = ("max_body", "max_texts", "max_tokens", "max_concurrent", "timeout", "error")
+    settings = ServerSettings(
         keys=read_keys(api_key_file) if api_key_file else (),
         origins=origins,
         unit_length=not raw_length,
-        **{name: options[name] for name in ("max_body", "max_texts", "max_tokens",
-                                            "max_concurrent", "timeout", "error")},
-    )  # fmt: skip
-    if model is None and encoder is None and not more:
-        raise click.UsageError("One model must be given: MODEL, --encoder PLACE or --model "
-                               "NAME=FOLDER.")  # fmt: skip
+        **{name: options[name] for name in limits},
+    )
     sources = []
     if model is not None or encoder is not None:
-        kept = ("method", "classifier", "index", "certificates", "name")
-        first = {name: options[name] for name in kept}
-        sources.append(Sources(model, encoder=encoder, **first))
-    for given in more:
-        name, equals, path = given.partition("=")
+        parts = ("method", "classifier", "index", "certificates", "name")
+        parts = {name: options[name] for name in parts}
+        sources.append(ModelSources(model, encoder=encoder, **parts))
+    for option in more:
+        name, equals, path = option.partition("=")
         if not (name and equals and path):
-            raise click.BadParameter(f"It must be NAME=FOLDER. Got {given!r} instead.",
-                                     param_hint="--model")  # fmt: skip
-        sources.append(Sources(path, method=options["method"], name=name))
-    supervisor = Supervisor(
-        partial(open_all, sources, settings.error, settings.delta),
-        settings,
-        (host, port),
-        workers,
-        (lambda: sum((one.signature() for one in sources), ())) if reload_model else None,
-        echo_json if options["as_json"] else None,
-    )
-    click.get_current_context().exit(supervisor.run())
+            raise click.BadParameter(
+                f"It must be NAME=FOLDER. Got {option!r} instead.", param_hint="--model"
+            )
+        sources.append(ModelSources(path, method=options["method"], name=name))
+    if not sources:
+        raise click.UsageError(
+            "One model must be given: MODEL, --encoder PLACE or --model NAME=FOLDER."
+        )
+    on_start = echo_json if options["as_json"] else None
+    serve(sources, settings, host, port, workers, on_start)
 
 
 @cli.command("map")

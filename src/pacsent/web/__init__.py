@@ -1,4 +1,4 @@
-"""A server for embeddings, classes, search and certificates, and its page (extra `serve`)."""
+"""HTTP server, labelling page and text maps (extra `serve`)."""
 
 import lazy_loader
 
@@ -7,10 +7,11 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "annotators": ["agreement"],
         "application": ["create_app"],
-        "labelling_session": ["Labelling"],
-        "served": ["Served", "Sources", "open_all", "open_served"],
-        "settings": ["Settings", "read_keys"],
-        "supervisor": ["Supervisor"],
-        "text_map": ["FOLDER", "TextMap", "make_map", "write_atlas", "write_html"],
+        "labelling": ["Labelling"],
+        "model_sources": ["ModelSources", "open_models"],
+        "served_model": ["ServedModel"],
+        "server": ["serve"],
+        "settings": ["ServerSettings", "read_keys"],
+        "text_map": ["TextMap", "make_map", "write_atlas", "write_html"],
     },
 )

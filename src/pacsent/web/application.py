@@ -1,239 +1,240 @@
-"""The application: FastAPI with its documentation and pages, behind `Front`."""
+"""The FastAPI application: endpoints, pages, and errors as JSON."""
 
+import asyncio
 import time
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import FileResponse, Response
+from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
 import pacsent
-from pacsent.web import text_map as maps
-from pacsent.web.front import Front
-from pacsent.web.logs import Log
-from pacsent.web.metrics import Metrics
-from pacsent.web.schemas import ErrorAnswer, Problem
-from pacsent.web.served import Served
-from pacsent.web.settings import Settings
-from pacsent.web.several_models import SeveralEndpoints
-from pacsent.web.telemetry import Telemetry
+from pacsent.web import handlers, metrics, schemas
+from pacsent.web.middleware import RequestMiddleware
+from pacsent.web.schemas import ModelRequest, RequestError, json_response
+from pacsent.web.served_model import ServedModel
+from pacsent.web.settings import ServerSettings
+from pacsent.web.telemetry import instrument_from_environment
 
-PAGE = Path(__file__).parent / "page"
-_TYPES = {
-    ".html": "text/html",
-    ".css": "text/css",
-    ".js": "text/javascript",
-    ".svg": "image/svg+xml",
-}
-# the server's own pages, and what they share with the pages of maps
-PAGE_FILES = {
-    path.name: path
-    for path in (*PAGE.iterdir(), maps.FOLDER / "map.js", maps.FOLDER / "page.css")
-    if path.suffix in _TYPES
-}
+PAGES = Path(__file__).parent / "page"
+# Requests with more characters are answered in a thread, so that short ones do not wait for them.
+# For shorter ones the change of thread would take longer than the work.
+_MAX_INLINE_CHARACTERS = 2000
+# path: (schema of the request, what computes the response, what the model must have, summary)
+_POSTS: dict[str, tuple[type[ModelRequest], Callable[..., Any], str, str]] = {
+    "/v1/embeddings": (
+        schemas.EmbeddingsRequest, handlers.embeddings, "vectorizer",
+        "Embeddings, for OpenAI's clients",
+    ),
+    "/embed": (
+        schemas.EmbedRequest, handlers.embed, "vectorizer",
+        "Posteriors: mean, variance, coverage, unknown words",
+    ),
+    "/similarity": (
+        schemas.SimilarityRequest, handlers.similarity, "vectorizer",
+        "Cosines of pairs of texts, or of all texts with each other",
+    ),
+    "/v1/rerank": (
+        schemas.RerankRequest, handlers.rerank, "vectorizer",
+        "Documents sorted by their relevance to a query, for the clients of Cohere and Jina",
+    ),
+    "/classify": (
+        schemas.ClassifyRequest, handlers.classify, "classifier",
+        "Label, probability, prediction set, abstention, and what every word adds",
+    ),
+    "/search": (
+        schemas.SearchRequest, handlers.search, "index", "The nearest texts of the index",
+    ),
+}  # fmt: skip
+
+
+class ModelRegistry:
+    """The served models by name; a request that names none gets the first that can answer it."""
+
+    def __init__(self, models: Sequence[ServedModel]):
+        self.models = {model.name: model for model in models}
+        if len(self.models) < len(models):
+            raise ValueError("Models must have different names. Give them as --model NAME=FOLDER.")
+
+    def select(self, name: str | None, part: str) -> ServedModel:
+        """The model of this name that has a "vectorizer", a "classifier" or an "index"."""
+        able = [model for model in self.models.values() if getattr(model, part) is not None]
+        if name is None:
+            return able[0]
+        if name not in self.models:
+            names = ", ".join(map(repr, self.models))
+            raise RequestError(404, f"model must be one of {names}. Got another.", "model")
+        if self.models[name] not in able:
+            raise RequestError(404, f"The model {name!r} has no {part}.", "model")
+        return self.models[name]
 
 
 def create_app(
-    served: Served | Sequence[Served],
-    settings: Settings | None = None,
-    metrics: Metrics | None = None,
-    log: Log | None = None,
-    telemetry: Telemetry | None = None,
-) -> Front:
+    models: ServedModel | Sequence[ServedModel], settings: ServerSettings | None = None
+) -> FastAPI:
     """The application that answers for these models; any ASGI server runs it.
 
-    `metrics` may be shared with other workers; without a `log` nothing is logged. Of several models
-    a request names one.
-
     >>> from pacsent import make
-    >>> app = create_app(Served("english", make("SIF-sum", "english")))
-    >>> sorted(app.endpoints.table())
-    ['/api/embed', '/embed', '/rerank', '/similarity', '/tokenize', '/v1/embeddings', ...]
+    >>> app = create_app(ServedModel("english", make("SIF-sum", "english")))
+    >>> sorted(path for path in app.openapi()["paths"] if path.startswith("/v1"))
+    ['/v1/embeddings', '/v1/models', '/v1/models/{name}', '/v1/rerank']
     """
-    models = [served] if isinstance(served, Served) else list(served)
-    endpoints = SeveralEndpoints(models, settings or Settings(), metrics or Metrics())
+    settings = settings or ServerSettings()
+    registry = ModelRegistry([models] if isinstance(models, ServedModel) else models)
     app = FastAPI(
         title="pacsent",
         version=pacsent.__version__,
         description="Sentence vectors, classes and search, with guarantees.",
-        docs_url=None,  # FastAPI's own pages come from the network
+        docs_url=None,  # FastAPI's own pages load scripts from the network
         redoc_url=None,
         redirect_slashes=False,
     )
-    front = Front(endpoints, app, log or Log(enabled=False), telemetry)
-    _add_state(app, front)
-    _add_models(app, endpoints)
-    if any(one.index is not None for one in models):
-        _add_index(app, endpoints)
-    _add_posts(app, endpoints)
+    for path, (schema, handler, part, summary) in _POSTS.items():
+        if any(getattr(model, part) is not None for model in registry.models.values()):
+            app.post(path, summary=summary, responses={"4XX": {"model": schemas.ErrorResponse}})(
+                _post_endpoint(schema, handler, part, registry, settings)
+            )
+    _add_model_endpoints(app, registry)
+    _add_index_endpoints(app, registry)
     _add_pages(app)
-    _add_problems(app)
-    return front
+    _add_error_handlers(app)
+    app.add_middleware(RequestMiddleware, settings=settings)
+    if settings.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["authorization", "content-type", "x-request-id"],
+            expose_headers=["x-request-id", "retry-after"],
+        )
+    instrument_from_environment(app)
+    return app
 
 
-def _add_state(app: FastAPI, front: Front) -> None:
-    served = front.endpoints.served
+def _post_endpoint(schema, handler, part, registry, settings):
+    async def endpoint(request: Request, body: schema) -> Response:
+        model, texts = registry.select(body.model, part), body.all_texts()
+        n_characters = sum(map(len, texts))
+        deadline = handlers.Deadline(settings.timeout)
 
-    @app.get("/health", summary="Whether the server runs")
-    async def health():
-        return JSONResponse({"status": "ok"})
+        def respond() -> Response:
+            _check_limits(model, texts, n_characters, settings)
+            return json_response(handler(model, body, settings, deadline))
 
-    @app.get("/ready", summary="Whether the server accepts requests")
-    async def ready():
-        if front.draining:
-            raise HTTPException(503, "The server is stopping.")
-        return JSONResponse({"status": "ready", "model": served.name})
+        if n_characters <= _MAX_INLINE_CHARACTERS and len(texts) == 1:
+            response = respond()
+        else:
+            response = await asyncio.to_thread(respond)
+        request.scope["n_texts"] = len(texts)
+        return response
 
-    @app.get("/metrics", summary="Counters of all workers, for Prometheus")
-    async def metrics():
-        text, kind = front.metrics.text(served.name)
-        return Response(text, media_type=kind)
+    return endpoint
 
 
-def _add_models(app: FastAPI, endpoints: SeveralEndpoints) -> None:
-    now = int(time.time())
-    models: list[dict[str, Any]] = [
-        {"id": one.name, "object": "model", "created": now, "owned_by": "pacsent",
-         "pacsent": one.about()}
-        for one in endpoints.models
-    ]  # fmt: skip
+def _check_limits(model, texts, n_characters, settings):
+    if len(texts) > settings.max_texts:
+        raise RequestError(
+            422,
+            f"A request must have at most {settings.max_texts:,} texts. Got {len(texts):,}. "
+            "Send several requests.",
+        )
+    most = settings.max_tokens
+    if n_characters > most and (n_tokens := model.n_tokens(texts)) > most:
+        raise RequestError(
+            422,
+            f"A request must have at most {most:,} words in all its texts. Got {n_tokens:,}. "
+            "Send several requests.",
+        )
 
-    @app.get("/v1/models", summary="The models, as OpenAI's clients ask for them")
-    async def list_models():
-        return JSONResponse({"object": "list", "data": models})
 
-    @app.get("/v1/models/{name}", summary="One of them, by name")
-    async def model(name: str):
-        for about in models:
-            if about["id"] == name:
-                return JSONResponse(about)
-        there = " and no other" if len(models) == 1 else ""
-        names = ", ".join(repr(about["id"]) for about in models)
-        raise HTTPException(404, f"This server has the model {names}{there}.")
+def _add_model_endpoints(app: FastAPI, registry: ModelRegistry) -> None:
+    created = int(time.time())
+    models = {
+        name: {"id": name, "object": "model", "created": created, "owned_by": "pacsent",
+               "pacsent": model.description()}
+        for name, model in registry.models.items()
+    }  # fmt: skip
 
-    @app.get("/api/tags", summary="The models, as Ollama's clients ask for them")
-    async def tags():
-        day = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
-        return JSONResponse({"models": [
-            {"name": one["id"], "model": one["id"], "modified_at": day, "size": 0, "digest": "",
-             "details": {"family": "pacsent", "format": "safetensors"}}
-            for one in models
-        ]})  # fmt: skip
+    @app.get("/v1/models", summary="The models, for OpenAI's clients")
+    async def list_models() -> Response:
+        return json_response({"object": "list", "data": list(models.values())})
 
-    @app.get("/info", summary="The model and the limits, as clients of TEI ask for them")
-    async def info(model: str | None = None):
-        served, limits = _chosen(endpoints, model), endpoints.settings
-        about = served.about()
-        return JSONResponse({
-            "model_id": served.name, "model_sha": None, "model_dtype": "float32",
-            "model_type": {"embedding": {"pooling": about.get("method", "")}},
-            "max_concurrent_requests": limits.max_concurrent,
-            "max_input_length": limits.max_tokens, "max_batch_tokens": limits.max_tokens,
-            "max_client_batch_size": limits.max_texts, "max_batch_requests": None,
-            "tokenization_workers": 1, "version": pacsent.__version__, "sha": None,
-            "docker_label": None,
-        })  # fmt: skip
+    @app.get("/v1/models/{name}", summary="One model")
+    async def model(name: str) -> Response:
+        if name not in models:
+            names = ", ".join(map(repr, models))
+            raise RequestError(404, f"model must be one of {names}. Got another.", "model")
+        return json_response(models[name])
 
     @app.get("/certificates", summary="Verified certificates, in words and in numbers")
-    async def certificates():
-        found = [
-            {"model": one.name, **described}
-            for one in endpoints.models
-            for described in one.described_certificates()
-        ]
-        return JSONResponse({"model": endpoints.served.name, "certificates": found})
+    async def certificates() -> Response:
+        models = registry.models.values()
+        described = [item for model in models for item in model.describe_certificates()]
+        return json_response({"certificates": described})
+
+    @app.get("/health", summary="Whether the server answers")
+    async def health() -> Response:
+        return json_response({"status": "ok"})
+
+    @app.get("/metrics", summary="Counters of all workers, for Prometheus")
+    def prometheus() -> Response:
+        content, media_type = metrics.exposition()
+        return Response(content, media_type=media_type)
 
 
-def _chosen(endpoints: SeveralEndpoints, name: str | None, path: str = "") -> Served:
-    try:
-        return endpoints.of(name, path).served
-    except Problem as problem:
-        raise HTTPException(problem.status, problem.message) from None
-
-
-def _add_index(app: FastAPI, endpoints: SeveralEndpoints) -> None:
-    """The texts that can be searched, one by one and as a map; `?model=` chooses among several."""
+def _add_index_endpoints(app: FastAPI, registry: ModelRegistry) -> None:
+    if all(model.index is None for model in registry.models.values()):
+        return
 
     @app.get("/index", summary="The number of texts that can be searched")
-    async def index(model: str | None = None):
-        served = _chosen(endpoints, model, "/search")
-        return JSONResponse({"model": served.name, "texts": len(served.index)})
+    async def index(model: str | None = None) -> Response:
+        selected = registry.select(model, "index")
+        return json_response({"model": selected.name, "texts": len(selected.index)})
 
     @app.get("/index/map", summary="The place of each text on a plane")
-    def index_map(model: str | None = None):  # in a thread: there may be millions
-        found = _chosen(endpoints, model, "/search").map()
-        return Response(orjson.dumps(found), media_type="application/json")
+    def index_map(model: str | None = None) -> Response:
+        return json_response(registry.select(model, "index").index_map())
 
     @app.get("/index/{number}", summary="One text, by its number")
-    async def text(number: int, model: str | None = None):
-        found = _chosen(endpoints, model, "/search").index
+    async def text(number: int, model: str | None = None) -> Response:
+        index = registry.select(model, "index").index
         try:
-            about = {"id": number, "text": found.text(number)}
-            metadata = found.metadata(number)
-            return JSONResponse({**about, "metadata": metadata} if metadata else about)
+            content = {"id": number, "text": index.text(number)}
         except ValueError as error:
-            raise HTTPException(404, str(error)) from None
-
-
-def _add_posts(app: FastAPI, endpoints: SeveralEndpoints) -> None:
-    """Put the POSTs into OpenAPI and into the router, which answers 405 for other methods.
-
-    `Front` calls the same methods with requests of the same schemas, without the router.
-    """
-    refused: dict[int | str, dict[str, Any]] = {"4XX": {"model": ErrorAnswer}}
-    for path, (_, handler) in endpoints.table().items():
-        app.add_api_route(path, handler, methods=["POST"], response_model=None, responses=refused,
-                          summary=(handler.__doc__ or "").splitlines()[0].rstrip("."),
-                          description="")  # fmt: skip
+            raise RequestError(404, str(error)) from None
+        metadata = index.metadata(number)
+        return json_response({**content, "metadata": metadata} if metadata else content)
 
 
 def _add_pages(app: FastAPI) -> None:
-    """The page to try the server, the documentation and their files."""
-    for address, name in (
-        ("/", "index.html"),
-        ("/docs", "docs.html"),
-        ("/favicon.ico", "icon.svg"),
-    ):
-        app.add_api_route(address, partial(_file, name), include_in_schema=False)
+    @app.get("/", include_in_schema=False)
+    async def index_page() -> Response:
+        return FileResponse(PAGES / "index.html")
 
-    @app.get("/page/{name}", include_in_schema=False)
-    async def page_file(name: str):
-        if name not in PAGE_FILES:  # a name is looked up, never joined to a path
-            raise HTTPException(404)
-        return _file(name)
+    @app.get("/docs", include_in_schema=False)
+    async def docs_page() -> Response:
+        return FileResponse(PAGES / "docs.html")
+
+    app.mount("/page", StaticFiles(directory=PAGES))
 
 
-def _file(name: str) -> Response:
-    path = PAGE_FILES[name]
-    return Response(path.read_bytes(), media_type=_TYPES[path.suffix])
-
-
-def _add_problems(app: FastAPI) -> None:
-    """What FastAPI refuses is answered in the same form as the rest."""
-
+def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
-    async def no_number(request: Request, error: RequestValidationError):
-        return _problem(request, Problem(422, "The address must end in the number of a text."))
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        return schemas.validation_error(error).response(request.scope["request_id"])
 
     @app.exception_handler(HTTPException)
-    async def as_json(request: Request, error: HTTPException):
-        problem = Problem(error.status_code, _message(error, request))
-        return _problem(request, problem, error.headers)
-
-
-def _problem(request: Request, problem: Problem, headers=None) -> Response:
-    body = problem.body(request.scope.get("request_id", ""))
-    return Response(body, problem.status, headers, "application/json")
-
-
-def _message(error, request) -> str:
-    if error.status_code == 404 and error.detail == "Not Found":
-        return "There is nothing at this address. GET /openapi.json lists what there is."
-    if error.status_code == 405:
-        return f"This address does not answer {request.method[:10]}."
-    return str(error.detail)
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        if not isinstance(error, RequestError):
+            message = {
+                400: "The body must be JSON. It is not.",
+                404: "There is nothing at this address. GET /openapi.json lists what there is.",
+                405: f"This address does not answer {request.method[:10]}.",
+            }.get(error.status_code, str(error.detail))
+            error = RequestError(error.status_code, message, headers=error.headers)
+        return error.response(request.scope["request_id"])

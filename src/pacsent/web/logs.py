@@ -1,52 +1,43 @@
-"""The log: one JSON object a line for every request, never with a text of it."""
+"""Log records of the standard library as one JSON object per line."""
 
-import asyncio
 import json
-import os
-import sys
-import time
-from typing import Any, TextIO
+import logging
+from typing import Any
 
-_EVERY = 0.2  # seconds between writes
+LOGGER = logging.getLogger("pacsent.web")
 
 
-class Log:
-    """Lines are collected and written together, so that no request waits for the disk."""
+class JsonFormatter(logging.Formatter):
+    """Time, level, process, message, and the dictionary `fields` of the record.
 
-    def __init__(self, stream: TextIO | None = None, enabled: bool = True):
-        self._stream = stream or sys.stderr
-        self._lines: list[str] = []
-        self._planned = False
-        self.enabled = enabled
+    An exception is reported by its type and place: its message could contain a text.
+    """
 
-    def request(
-        self, request_id: str, method: str, path: str, status: int, seconds: float, n_texts: int,
-        n_bytes: int,
-    ) -> None:  # fmt: skip
-        """A request that was answered; `path` is a known address or pattern, or "other"."""
-        if not self.enabled:
-            return
-        self._lines.append(
-            f'{{"time":{time.time():.3f},"level":"info","worker":{os.getpid()},"request_id":'
-            f'"{request_id}","method":"{method}","path":"{path}","status":{status},"ms":'
-            f'{1e3 * seconds:.3f},"texts":{n_texts},"bytes":{n_bytes}}}\n'
-        )
-        if not self._planned:
-            self._planned = True
-            asyncio.get_running_loop().call_later(_EVERY, self.flush)
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": round(record.created, 3),
+            "level": record.levelname.lower(),
+            "worker": record.process,
+            "event": record.getMessage(),
+        }
+        line |= getattr(record, "fields", {})
+        if record.exc_info and record.exc_info[0] is not None:
+            trace = record.exc_info[2]
+            while trace is not None and trace.tb_next is not None:
+                trace = trace.tb_next
+            line["exception"] = record.exc_info[0].__name__
+            if trace is not None:
+                line["place"] = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        return json.dumps(line)
 
-    def event(self, event: str, level: str = "info", **details: Any) -> None:
-        """Anything else: starts, stops, swaps, faults."""
-        said = {"time": round(time.time(), 3), "level": level, "worker": os.getpid(),
-                "event": event, **details}  # fmt: skip
-        self._lines.append(json.dumps(said) + "\n")
-        self.flush()
 
-    def flush(self) -> None:
-        self._planned = False
-        lines, self._lines = self._lines, []
-        try:
-            self._stream.write("".join(lines))
-            self._stream.flush()
-        except (OSError, ValueError):  # the log is closed: no reason to stop serving
-            pass
+LOG_CONFIG: dict[str, Any] = {  # for logging.config.dictConfig and uvicorn's log_config
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"json": {"()": JsonFormatter}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+    "loggers": {
+        name: {"handlers": ["stderr"], "level": "INFO", "propagate": False}
+        for name in ("uvicorn", LOGGER.name)
+    },
+}

@@ -1,4 +1,4 @@
-"""The options of a server: limits, API keys, times."""
+"""Options of a server: limits, API keys, times."""
 
 import hashlib
 import hmac
@@ -6,38 +6,36 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-_LONGEST_KEY = 512
-_LONGEST_TIMEOUT = 86_400
+_MAX_KEY_LENGTH = 512  # characters
+_MAX_TIMEOUT = 86_400  # seconds: a day
+_KEY = re.compile(rb"[\x21-\x7e]{16,%d}" % _MAX_KEY_LENGTH)
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+")
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """Limits and options of one server."""
 
     keys: tuple[bytes, ...] = ()  # SHA-256 of each API key; empty: no key is required
     max_body: int = 8 << 20  # bytes of a request
     max_texts: int = 2048  # in a request
     max_tokens: int = 1_000_000  # words in all texts of a request
-    max_explained: int = 32  # texts of a request whose words are weighted
+    max_explained: int = 32  # texts of a request with explanations
     max_explained_tokens: int = 1000  # words of each of them
-    max_concurrent: int = 256  # requests a worker answers at once; further ones are answered 429
-    timeout: float = 30.0  # seconds from the first byte of a request to its answer
-    grace: float = 10.0  # seconds for requests under way when the server stops
+    max_concurrent: int = 256  # requests that a worker answers at once; others get status 429
+    timeout: float = 30.0  # seconds from the start of a request to its response
     origins: tuple[str, ...] = ()  # web origins whose pages may call the server; "*" for all
-    error: float | None = None  # share of wrong answers that is allowed; None: by `AnswerRule`
-    delta: float = 0.05  # probability with which that guarantee may fail
-    unit_length: bool = True  # of the vectors of /v1/embeddings, as clients of OpenAI expect
-    watch: bool = True  # whether classified texts are compared with the calibration set
+    error: float | None = None  # maximum error rate of answers; None: chosen by `AnswerRule`
+    delta: float = 0.05  # probability that this guarantee fails
+    unit_length: bool = True  # of the vectors of /v1/embeddings, as OpenAI's clients expect
 
     def __post_init__(self) -> None:
-        for name in ("max_body", "max_texts", "max_tokens", "max_explained",
-                     "max_explained_tokens", "max_concurrent"):  # fmt: skip
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be 1 or more. Got {getattr(self, name)} instead.")
-        if not 0 < self.timeout <= _LONGEST_TIMEOUT:
+        for name, value in vars(self).items():
+            if name.startswith("max_") and value < 1:
+                raise ValueError(f"{name} must be 1 or more. Got {value} instead.")
+        if not 0 < self.timeout <= _MAX_TIMEOUT:
             raise ValueError(
-                f"timeout must be a number of seconds up to {_LONGEST_TIMEOUT:,} (a day). Got "
+                f"timeout must be a number of seconds up to {_MAX_TIMEOUT:,} (a day). Got "
                 f"{self.timeout:g} instead."
             )
         for name, value in (("error", self.error), ("delta", self.delta)):
@@ -50,21 +48,21 @@ class Settings:
                     f"https://example.org, or * for all. Got {origin!r} instead."
                 )
 
-    def admits(self, header: bytes | None) -> bool:
-        """Whether an Authorization header holds one of the keys; every key is compared."""
+    def accepts_key(self, authorization: str | None) -> bool:
+        """Whether an Authorization header contains one of the keys; every key is compared."""
         if not self.keys:
             return True
-        if header is None or header[:7].lower() != b"bearer " or len(header) > _LONGEST_KEY + 7:
+        scheme, _, key = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or len(key) > _MAX_KEY_LENGTH:
             return False
-        given = hashlib.sha256(header[7:].strip()).digest()
-        found = False
-        for key in self.keys:
-            found |= hmac.compare_digest(given, key)
-        return found
+        digest = hashlib.sha256(key.strip().encode()).digest()
+        return sum(hmac.compare_digest(digest, expected) for expected in self.keys) > 0
 
 
 def read_keys(path: str | Path) -> tuple[bytes, ...]:
-    """The digests of the keys in a file with one key a line; lines that begin with # are comments.
+    """Read a file with one API key per line and return the digests of the keys.
+
+    Lines that begin with # are comments.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
@@ -73,21 +71,20 @@ def read_keys(path: str | Path) -> tuple[bytes, ...]:
     ...     len(read_keys(file.name))
     1
     """
-    lines = [line.strip() for line in Path(path).read_bytes().splitlines()]
-    keys = [line for line in lines if line and not line.startswith(b"#")]
+    keys = []
+    for number, line in enumerate(Path(path).read_bytes().splitlines(), 1):
+        key = line.strip()
+        if not key or key.startswith(b"#"):
+            continue
+        if not _KEY.fullmatch(key):
+            raise ValueError(
+                f"An API key must have 16 to {_MAX_KEY_LENGTH} ASCII characters without spaces. "
+                f"Line {number} of {path} has others."
+            )
+        keys.append(hashlib.sha256(key).digest())
     if not keys:
         raise ValueError(
-            f"{path} must hold at least one API key, one a line. It holds none. Make one: "
+            f"{path} must contain at least one API key, one per line. It contains none. Make one: "
             'python -c "import secrets; print(secrets.token_urlsafe(32))"'
         )
-    wrong = [n for n, line in enumerate(lines, 1) if line in keys and not _sound(line)]
-    if wrong:
-        raise ValueError(
-            f"An API key must have 16 to {_LONGEST_KEY} ASCII characters without spaces. Line "
-            f"{wrong[0]} of {path} has others."
-        )
-    return tuple(hashlib.sha256(key).digest() for key in keys)
-
-
-def _sound(key: bytes) -> bool:
-    return 16 <= len(key) <= _LONGEST_KEY and all(33 <= byte <= 126 for byte in key)
+    return tuple(keys)

@@ -1,0 +1,286 @@
+"""What each POST endpoint computes: a model and a validated request in, the JSON content out."""
+
+import base64
+import os
+import time
+from typing import Any
+
+import numpy as np
+
+from pacsent.maths.arrays import unit_rows
+from pacsent.search import rerank as rerank_documents
+from pacsent.web import metrics
+from pacsent.web.schemas import (
+    ClassifyRequest,
+    EmbeddingsRequest,
+    EmbedRequest,
+    RequestError,
+    RerankRequest,
+    SearchRequest,
+    SimilarityRequest,
+)
+from pacsent.web.served_model import Posteriors, ServedModel
+from pacsent.web.settings import ServerSettings
+
+_EMBED_CHUNK = 512  # texts between two looks at the deadline
+_CHUNK = 64  # the same for classes and search, which take longer per text
+_MAX_COMPARED = 512  # texts of /similarity that are all compared with each other
+_MAX_NGRAMS = 20  # of an explanation
+
+
+class Deadline:
+    """The time at which the client stops waiting, and with it the work for its request."""
+
+    def __init__(self, seconds: float):
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def check(self) -> None:
+        if time.monotonic() > self._end:
+            raise timeout_error(self._seconds)
+
+
+def timeout_error(seconds: float) -> RequestError:
+    return RequestError(
+        504, f"The response took longer than {seconds:g} seconds. Send fewer texts per request."
+    )
+
+
+def embeddings(
+    model: ServedModel, body: EmbeddingsRequest, settings: ServerSettings, deadline: Deadline
+) -> dict[str, Any]:
+    n_dims = body.dimensions or model.n_dims
+    if n_dims > model.n_dims:
+        raise RequestError(
+            422, f"dimensions must be from 1 to {model.n_dims}. Got {n_dims}.", "dimensions"
+        )
+    posteriors = _posteriors(model, body.input, deadline)
+    vectors = np.ascontiguousarray(posteriors.means[:, :n_dims], dtype=np.float32)
+    if settings.unit_length:
+        vectors = unit_rows(vectors)
+    rows = list(vectors)
+    if body.encoding_format == "base64":
+        rows = [base64.b64encode(row.astype("<f4", copy=False)).decode() for row in rows]
+    n_tokens = int(posteriors.n_known.sum() + posteriors.n_unknown.sum())
+    return {
+        "object": "list",
+        "data": [
+            {"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)
+        ],
+        "model": model.name,
+        "usage": {"prompt_tokens": n_tokens, "total_tokens": n_tokens},
+    }
+
+
+def embed(
+    model: ServedModel, body: EmbedRequest, settings: ServerSettings, deadline: Deadline
+) -> dict[str, Any]:
+    if body.words:
+        _check_explained(body.texts, "words", settings)
+    posteriors = _posteriors(model, body.texts, deadline)
+    results = []
+    for text, mean, variance, n_known, n_unknown in zip(body.texts, *posteriors):
+        n_tokens = int(n_known + n_unknown)
+        result: dict[str, Any] = {
+            "variance": float(variance) if np.isfinite(variance) else None,
+            "coverage": float(n_known / n_tokens) if n_tokens else None,
+            "tokens": n_tokens,
+        }
+        if body.mean:
+            result["mean"] = np.ascontiguousarray(mean)
+        if body.unknown:
+            words = list(dict.fromkeys(model.words(text)))
+            result["unknown"] = [w for w, known in zip(words, model.is_known(words)) if not known]
+        if body.words:
+            deadline.check()
+            result["words"] = _word_weights(model, text, settings.max_explained_tokens)
+        if not n_known:
+            reason = "No word of the text is known." if text.strip() else "The text is empty."
+            result["note"] = f"{reason} Its vector is all zeros."
+        results.append(result)
+    return {"model": model.name, "results": results}
+
+
+def similarity(
+    model: ServedModel, body: SimilarityRequest, settings: ServerSettings, deadline: Deadline
+) -> dict[str, Any]:
+    n = len(body.a)
+    if body.b is None:
+        if n > _MAX_COMPARED:
+            raise RequestError(
+                422, f"a must have at most {_MAX_COMPARED} texts without b. Got {n:,}.", "a"
+            )
+        vectors = unit_rows(_posteriors(model, body.a, deadline).means)
+        return {"model": model.name, "matrix": np.clip(vectors @ vectors.T, -1, 1)}
+    if n != len(body.b):
+        raise RequestError(
+            422, f"b must have as many texts as a ({n:,}). Got {len(body.b):,}.", "b"
+        )
+    vectors = unit_rows(_posteriors(model, body.a + body.b, deadline).means)
+    cosines = np.einsum("ij,ij->i", vectors[:n], vectors[n:]).clip(-1, 1).round(6)
+    return {"model": model.name, "cosines": cosines}
+
+
+def classify(
+    model: ServedModel, body: ClassifyRequest, settings: ServerSettings, deadline: Deadline
+) -> dict[str, Any]:
+    if body.explain:
+        _check_explained(body.texts, "explain", settings)
+    error = settings.error if body.error is None else body.error
+    try:
+        rule = model.answer_rule(error, settings.delta)
+    except ValueError as reason:  # an error rate, and no calibration set
+        raise RequestError(422, str(reason), "error") from None
+    labels = [str(label) for label in model.classifier.classes_.tolist()]
+    results: list[dict[str, Any]] = []
+    for start in range(0, len(body.texts), _CHUNK):
+        deadline.check()
+        texts = body.texts[start : start + _CHUNK]
+        log_proba = model.classifier.predict_log_proba(texts)
+        if model.observe(texts, log_proba):
+            metrics.DRIFT_ALARMS.inc()
+        answers = rule.of_log_proba(log_proba)
+        for row, text in enumerate(texts):
+            if not text.strip():
+                result: dict[str, Any] = dict.fromkeys(("label", "probability", "set", "abstained"))
+                result["note"] = "The text is empty. It has no class."
+                result |= {"probabilities": None, "explanation": None} if body.explain else {}
+                results.append(result)
+                continue
+            inside, abstained = answers.inside, answers.abstained
+            result = {
+                "label": labels[answers.best[row]],
+                "probability": float(answers.probability[row]),
+                "set": None
+                if inside is None
+                else [label for label, is_in in zip(labels, inside[row]) if is_in],
+                "abstained": None if abstained is None else bool(abstained[row]),
+            }
+            if body.explain:
+                deadline.check()
+                result["probabilities"] = dict(zip(labels, np.exp(log_proba[row]).tolist()))
+                result |= _explanation(model, text, settings.max_explained_tokens)
+            results.append(result)
+    guarantee = {
+        name: getattr(rule, name)
+        for name in ("error", "set_error", "delta", "statement", "no_sets", "no_answers")
+    }
+    return {"model": model.name, "guarantee": guarantee, "results": results}
+
+
+def search(
+    model: ServedModel, body: SearchRequest, settings: ServerSettings, deadline: Deadline
+) -> dict[str, Any]:
+    results: list[list[dict[str, Any]]] = []
+    statement = None
+    for start in range(0, len(body.query), _CHUNK):
+        deadline.check()
+        try:
+            hit_lists = model.index.search(
+                body.query[start : start + _CHUNK],
+                body.k,
+                where=body.where,
+                guarantee=body.guarantee,
+                delta=settings.delta,
+            )
+        except (ValueError, TypeError) as reason:
+            param = "where" if body.where is not None else "guarantee"
+            raise RequestError(422, str(reason), param) from None
+        statement = getattr(hit_lists[0], "statement", None)
+        for hits in hit_lists:
+            results.append([])
+            for hit in hits:
+                content = {"id": hit.id, "cosine": round(hit.cosine, 6), "text": hit.text}
+                if hit.score != hit.cosine:
+                    content["score"] = round(hit.score, 6)
+                if hit.metadata:
+                    content["metadata"] = hit.metadata
+                if hit.place is not None:
+                    content["place"] = hit.place
+                results[-1].append(content)
+    content = {"model": model.name, "results": results}
+    if statement is not None:
+        content |= {"guarantee": statement, "nothing": [not hits for hits in results]}
+    return content
+
+
+def rerank(
+    model: ServedModel, body: RerankRequest, settings: ServerSettings, deadline: Deadline
+) -> dict[str, Any]:
+    ranked = rerank_documents(body.query, body.documents, model.vectorizer, body.top_n)
+    results = []
+    for hit in ranked:
+        result: dict[str, Any] = {"index": hit.index, "relevance_score": hit.score}
+        if body.return_documents:
+            result["document"] = {"text": hit.text}
+        results.append(result)
+    n_tokens = model.n_tokens([body.query, *body.documents])
+    return {
+        "id": os.urandom(8).hex(),
+        "model": model.name,
+        "results": results,
+        "usage": {"total_tokens": n_tokens},
+    }
+
+
+# ---- What they share -----------------------------------------------------------------------------
+
+
+def _posteriors(model: ServedModel, texts: list[str], deadline: Deadline) -> Posteriors:
+    """Posteriors in chunks, for as long as the client waits for them."""
+    parts = []
+    for start in range(0, len(texts), _EMBED_CHUNK):
+        deadline.check()
+        parts.append(model.posteriors(texts[start : start + _EMBED_CHUNK]))
+    posteriors = parts[0] if len(parts) == 1 else Posteriors(*map(np.concatenate, zip(*parts)))
+    metrics.KNOWN_WORDS.inc(int(posteriors.n_known.sum()))
+    metrics.UNKNOWN_WORDS.inc(int(posteriors.n_unknown.sum()))
+    metrics.EMPTY_TEXTS.inc(len(texts) - int(np.count_nonzero(posteriors.n_known)))
+    return posteriors
+
+
+def _check_explained(texts: list[str], name: str, settings: ServerSettings) -> None:
+    if len(texts) > settings.max_explained:
+        raise RequestError(
+            422,
+            f"{name} is allowed with at most {settings.max_explained} texts. Got {len(texts):,}.",
+            name,
+        )
+
+
+def _word_weights(model: ServedModel, text: str, max_words: int) -> list[dict[str, Any]] | None:
+    """How far the vector turns (one minus the cosine) without each word; None for long texts."""
+    words = model.words(text)
+    if len(words) > max_words:
+        return None
+    known = model.is_known(words)
+    without = [words[:i] + words[i + 1 :] for i, is_known in enumerate(known) if is_known]
+    vectors = unit_rows(model.posteriors([words, *without]).means)
+    turns = iter((1.0 - np.clip(vectors[1:] @ vectors[0], -1, 1)).tolist())
+    only_word = sum(known) == 1  # nothing is left without it
+    return [
+        {
+            "word": word,
+            "known": is_known,
+            "weight": round(1.0 if only_word else next(turns), 6) if is_known else 0.0,
+        }
+        for word, is_known in zip(words, known)
+    ]
+
+
+def _explanation(model: ServedModel, text: str, max_words: int) -> dict[str, Any]:
+    if len(text) > max_words and (n_words := model.n_tokens([text])) > max_words:
+        note = f"Texts of up to {max_words:,} words are explained. This one has {n_words:,}."
+        return {"explanation": None, "note": note}
+    why = model.explainer.explain(text)
+    return {
+        "explanation": {
+            "words": [[word, round(value, 6)] for word, value in why.by_word()],
+            "ngrams": [[name, round(value, 6)] for name, value in why.ngrams[:_MAX_NGRAMS]],
+            "from_ngrams": why.from_ngrams,
+            "from_characters": why.from_characters,
+            "from_vectors": why.from_vectors,
+            "vector_rest": why.vector_rest,
+            "rest": why.rest,
+        }
+    }

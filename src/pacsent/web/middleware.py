@@ -1,0 +1,158 @@
+"""What every request passes through before FastAPI's routes: id, key, limits, time, log."""
+
+import asyncio
+import itertools
+import logging
+import os
+import re
+import time
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+
+from pacsent.web import metrics
+from pacsent.web.handlers import timeout_error
+from pacsent.web.logs import LOGGER
+from pacsent.web.schemas import RequestError
+from pacsent.web.settings import ServerSettings
+
+_OPEN_PATHS = frozenset({"/health", "/", "/docs", "/favicon.ico"})  # no key needed
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+# A client that is still sending does not read the response: this multiple of the size limit is read
+# and discarded first.
+_MAX_DISCARDED = 16
+_SAFE_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+}
+
+
+class RequestMiddleware:
+    """ASGI middleware: gives each request an id, checks key, type and size, and limits its time.
+
+    One line per request goes to the log, with the template of its path and never with a text.
+    """
+
+    def __init__(self, app: Any, settings: ServerSettings):
+        self._app = app
+        self._settings = settings
+        self._n_active = 0
+        self._id_prefix = os.urandom(6).hex()
+        self._id_numbers = itertools.count()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start = time.perf_counter()
+        headers = Headers(scope=scope)
+        request_id = headers.get("x-request-id", "")
+        if not _REQUEST_ID.fullmatch(request_id):
+            request_id = f"{self._id_prefix}-{next(self._id_numbers)}"
+        scope["request_id"] = request_id
+        request = _Exchange(receive, send, request_id, self._settings.max_body)
+        self._n_active += 1
+        try:
+            async with asyncio.timeout(self._settings.timeout):
+                try:
+                    self._check(scope, headers)
+                except RequestError:
+                    await request.discard_body()
+                    raise
+                await self._app(scope, request.receive, request.send)
+        except RequestError as error:
+            await request.send_error(scope, error)
+        except TimeoutError:
+            seconds = self._settings.timeout
+            late = RequestError(408, f"The body did not arrive within {seconds:g} seconds.")
+            late = timeout_error(seconds) if request.has_body else late
+            late.headers = {"connection": "close"}
+            await request.send_error(scope, late)
+        except Exception:
+            LOGGER.exception("fault", extra={"fields": {"request_id": request_id}})
+            message = "The server has a defect. Report the request_id to whoever runs it."
+            await request.send_error(scope, RequestError(500, message))
+        finally:
+            self._n_active -= 1
+            seconds = time.perf_counter() - start
+            path = getattr(scope.get("route"), "path", "other")
+            metrics.REQUESTS.labels(path, request.status).inc()
+            metrics.REQUEST_SECONDS.labels(path).observe(seconds)
+            metrics.TEXTS.inc(scope.get("n_texts", 0))
+            if LOGGER.isEnabledFor(logging.INFO):
+                fields = {
+                    "request_id": request_id,
+                    "method": scope["method"][:10],
+                    "path": path,
+                    "status": request.status,
+                    "ms": round(1e3 * seconds, 3),
+                    "texts": scope.get("n_texts", 0),
+                }
+                LOGGER.info("request", extra={"fields": fields})
+
+    def _check(self, scope: Any, headers: Headers) -> None:
+        """Raise `RequestError` unless key, type, size and number of requests are as they must."""
+        path, settings = scope["path"], self._settings
+        is_open = path in _OPEN_PATHS or path.startswith("/page/")
+        if not (is_open or settings.accepts_key(headers.get("authorization"))):
+            message = "This server requires an API key. Send the header Authorization: Bearer KEY."
+            raise RequestError(401, message, headers={"www-authenticate": "Bearer"})
+        if scope["method"] != "POST":
+            return
+        # Browsers let any web site send other types without asking this server first.
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise RequestError(415, "The header Content-Type must be application/json.")
+        if self._n_active > settings.max_concurrent:
+            message = f"This worker answers at most {settings.max_concurrent:,} requests at once."
+            raise RequestError(429, f"{message} Try again.", headers={"retry-after": "1"})
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > settings.max_body:
+            raise _too_large(settings.max_body)
+
+
+class _Exchange:
+    """The body of one request, limited in size, and its response, whose status is recorded."""
+
+    def __init__(self, receive: Any, send: Any, request_id: str, max_body: int):
+        self._receive = receive
+        self._send = send
+        self._request_id = request_id
+        self._max_body = max_body
+        self._n_bytes = 0
+        self.has_body = False
+        self.status = 499  # until a response begins: the client closed the connection
+
+    async def receive(self) -> Any:
+        message = await self._receive()
+        self._n_bytes += len(message.get("body", b""))
+        self.has_body = not message.get("more_body", False)
+        if self._n_bytes > self._max_body:
+            await self.discard_body()
+            raise _too_large(self._max_body)
+        return message
+
+    async def discard_body(self) -> None:
+        while not self.has_body and self._n_bytes <= _MAX_DISCARDED * self._max_body:
+            message = await self._receive()
+            self._n_bytes += len(message.get("body", b""))
+            self.has_body = not message.get("more_body", False)
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers["x-request-id"] = self._request_id
+            headers.update(_SAFE_HEADERS)
+        await self._send(message)
+
+    async def send_error(self, scope: Any, error: RequestError) -> None:
+        if self.status == 499:  # no response has begun
+            await error.response(self._request_id)(scope, self._receive, self.send)
+
+
+def _too_large(max_body: int) -> RequestError:
+    message = f"The body must have at most {max_body:,} bytes. Send several requests."
+    return RequestError(413, message, headers={"connection": "close"})

@@ -1,0 +1,258 @@
+"""One served model: a vectorizer, a classifier, an index, certificates."""
+
+import json
+import re
+import threading
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from pacsent.classify import TextClassifier
+from pacsent.encoders import SentenceVectorizer
+from pacsent.encoders.external_encoders import name_of
+from pacsent.guarantees import AnswerRule, Certificate, CertifiedClassifier
+from pacsent.guarantees.stream_watcher import StreamWatcher, monitors_of
+from pacsent.maths.plane import main_plane
+from pacsent.search import Index, SearchCertificate, clusters
+from pacsent.text.encoded import Encoded
+
+_WORD = re.compile(r"\w+")
+_SCRIPT_RUNS = re.compile(r"[\x00-\x7f]+|[^\x00-\x7f]+")  # ASCII, and everything else
+_MIN_CLUSTERED = 30  # texts of an index from which on the map names groups of similar texts
+_MAX_RULES = 64  # error rates whose thresholds are cached
+_MAX_MONITORED = 20_000  # texts that one drift monitor keeps; then a new one begins
+
+
+class Posteriors(NamedTuple):
+    """Posteriors of texts, and how many of their words the model knows."""
+
+    means: np.ndarray  # (n, n_dims)
+    variances: np.ndarray  # (n,)
+    n_known: np.ndarray  # (n,)
+    n_unknown: np.ndarray  # (n,)
+
+
+class _OpenVocabulary:
+    """The vocabulary of an external encoder: every word is known."""
+
+    def tokens(self, text: str) -> list[str]:
+        return _WORD.findall(text)
+
+    def encode(self, texts: Sequence) -> Encoded:
+        n = [len(self.tokens(text) if isinstance(text, str) else text) for text in texts]
+        offsets = np.concatenate([[0], np.cumsum(n, dtype=np.int64)])
+        return Encoded(np.zeros(offsets[-1], np.int32), offsets, np.zeros(len(n), np.int64))
+
+
+class ServedModel:
+    """What requests with one value of `model` are answered with.
+
+    The arguments are not changed. Every certificate is verified; those of the classifier, the index
+    and the vectorizer are added to the given ones.
+
+    Parameters
+    ----------
+    name : str
+        In requests and responses.
+    vectorizer : sentence vectorizer or encoder, optional
+    classifier : TextClassifier or CertifiedClassifier, optional
+    index : Index, optional
+    certificates : sequence of Certificate
+
+    Examples
+    --------
+    >>> from pacsent import make
+    >>> model = ServedModel("english", make("SIF-sum", "english"))
+    >>> model.posteriors(["a glass of wine"]).means.shape
+    (1, 256)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        vectorizer: Any = None,
+        classifier: TextClassifier | CertifiedClassifier | None = None,
+        index: Index | None = None,
+        certificates: Sequence[Certificate] = (),
+    ):
+        self.name = name
+        self.vectorizer = vectorizer
+        self.classifier: Any = classifier
+        self.index: Any = index
+        self.explainer: Any = getattr(classifier, "estimator_", classifier)
+        self._rules: dict[tuple[float | None, float], AnswerRule] = {}
+        self._map: dict[str, Any] | None = None
+        self._drift_lock = threading.Lock()
+        self._drift_monitor = self._new_drift_monitor()
+        self._solve: Any = None
+        if vectorizer is not None:
+            if isinstance(vectorizer, SentenceVectorizer):
+                if not hasattr(vectorizer, "n_sentences_"):
+                    self.vectorizer = clone(vectorizer).fit([])
+                self._solve = self.vectorizer.prepared()
+            self.n_dims = int(self.vectorizer._n_features_out)
+            self._vocabulary: Any = _OpenVocabulary()
+            self._encode = self._vocabulary.encode
+            for encoder in getattr(self.vectorizer, "encoders_", [self.vectorizer]):
+                if isinstance(encoder, SentenceVectorizer):  # the first that has a vocabulary
+                    self._vocabulary = encoder.word_vectors.vocabulary
+                    self._encode = self._vocabulary.encoder()
+                    break
+        attached = [getattr(m, "certificate_", None) for m in (classifier, index, vectorizer)]
+        self.certificates = [*certificates, *filter(None, attached)]
+        for certificate in self.certificates:
+            certificate.verify()
+
+    # ---- vectors and words ---------------------------------------------------------------------
+
+    def posteriors(self, texts: Sequence) -> Posteriors:
+        """Posteriors of texts, or of lists of words."""
+        encoded = self._encode(texts)
+        if self._solve is not None:
+            means, variances = self._solve(encoded)
+        else:
+            joined = [text if isinstance(text, str) else " ".join(text) for text in texts]
+            means, variances = self.vectorizer.posterior(joined)
+        return Posteriors(means, variances, np.diff(encoded.offsets), encoded.n_unknown)
+
+    def n_tokens(self, texts: list[str]) -> int:
+        """The number of words in all texts."""
+        if self.vectorizer is None:
+            return sum(len(_WORD.findall(text)) for text in texts)
+        encoded = self._encode(texts)
+        return encoded.ids.size + int(encoded.n_unknown.sum())
+
+    def words(self, text: str) -> list[str]:
+        """The words of a text as the vocabulary reads them.
+
+        Letters that the vocabulary's tokens omit, such as those of other scripts, are words too:
+        the model does not know them.
+        """
+        words: list[str] = []
+        for piece in text.split():
+            tokens = list(self._vocabulary.tokens(piece))
+            if piece.isascii() or len("".join(tokens)) >= sum(map(str.isalnum, piece)):
+                words += tokens
+            else:
+                for run in _SCRIPT_RUNS.findall(piece):
+                    words += list(self._vocabulary.tokens(run)) or [run] * any(
+                        map(str.isalnum, run)
+                    )
+        return words
+
+    def is_known(self, words: list[str]) -> list[bool]:
+        """Which words the model knows, by themselves or by their subwords."""
+        return (np.diff(self._encode([[word] for word in words]).offsets) > 0).tolist()
+
+    # ---- classes, search, certificates ---------------------------------------------------------
+
+    def answer_rule(self, error: float | None, delta: float) -> AnswerRule:
+        """When the classifier answers, and its prediction sets, for this error rate."""
+        rule = self._rules.get((error, delta))
+        if rule is None:
+            if len(self._rules) >= _MAX_RULES:
+                self._rules.clear()
+            rule = AnswerRule(self.classifier, error=error, delta=delta)
+            self._rules[error, delta] = rule
+        return rule
+
+    def _new_drift_monitor(self) -> StreamWatcher | None:
+        calibrated = hasattr(self.classifier, "calibration_")
+        return StreamWatcher(self.classifier, alpha=0.01) if calibrated else None
+
+    def observe(self, texts: list[str], log_proba: np.ndarray) -> bool:
+        """Show classified texts to the drift monitor; whether this raised an alarm."""
+        if self._drift_monitor is None:
+            return False
+        monitors = monitors_of(self.classifier, texts)
+        with self._drift_lock:  # several threads classify at the same time
+            alarm = self._drift_monitor.see(log_proba, None, monitors)
+            if alarm or self._drift_monitor.n_seen > _MAX_MONITORED:
+                self._drift_monitor = self._new_drift_monitor()
+        return alarm
+
+    def description(self) -> dict[str, Any]:
+        """The model's properties, for /v1/models."""
+        about: dict[str, Any] = {"class": None}
+        if self.vectorizer is not None:
+            about = {
+                "class": type(self.vectorizer).__name__,
+                "method": name_of(self.vectorizer),
+                "dimensions": self.n_dims,
+            }
+            if self._solve is not None:
+                about["words"] = self.vectorizer.word_vectors.n_words
+        if self.classifier is not None:
+            about["classes"] = [str(label) for label in self.classifier.classes_.tolist()]
+        if self.index is not None:
+            about["texts"] = len(self.index)
+        return about
+
+    def index_map(self) -> dict[str, Any]:
+        """The place of each text of the index on its principal plane; computed once.
+
+        `group` is a position in `classes`: the prediction of the classifier, or without one a
+        cluster of similar texts (and `grouped` is true).
+        """
+        if self._map is None:
+            ids, vectors = self.index.rows()
+            x, y = main_plane(vectors).T.round(4)
+            self._map = {"ids": ids.tolist(), "x": x.tolist(), "y": y.tolist()}
+            texts = [self.index.text(number) for number in ids.tolist()]
+            if self.classifier is not None:
+                classes = self.classifier.classes_
+                group = np.searchsorted(classes, self.classifier.predict(texts))
+                self._map |= {"classes": [str(n) for n in classes], "group": group.tolist()}
+            elif len(texts) >= _MIN_CLUSTERED:
+                groups = clusters(texts, vectors=vectors)
+                group = np.where(groups.labels < 0, len(groups.names), groups.labels)
+                self._map |= {"classes": [*groups.names, "no known word"]}
+                self._map |= {"group": group.tolist(), "grouped": True}
+        return self._map
+
+    def describe_certificates(self) -> list[dict[str, Any]]:
+        """Each certificate: what it is about, its sentence, and its numbers."""
+        described = []
+        for certificate in self.certificates:
+            numbers = json.loads(certificate.to_json())
+            if isinstance(certificate, SearchCertificate):
+                about, subject = "index", f"Search among {certificate.n_texts:,} texts"
+            elif "encoder" in numbers:
+                method = numbers["encoder"].partition("(")[0]
+                about, subject = "encoder", f"Sentence vectors of {method}"
+            elif "teacher" in numbers:
+                about, subject = "encoder", f"Sentence vectors distilled from {numbers['teacher']}"
+            else:
+                labels = [] if self.classifier is None else self.classifier.classes_.tolist()
+                shown = ", ".join(str(label) for label in labels[:5])
+                more = f" and {len(labels) - 5:,} others" if len(labels) > 5 else ""
+                about, subject = "classifier", f"Classifier with the classes {shown}{more}"
+            described.append(
+                {
+                    "model": self.name,
+                    "about": about,
+                    "subject": subject,
+                    "in_words": str(certificate),
+                    "certificate": numbers,
+                }
+            )
+        return described
+
+    def warm_up(self) -> "ServedModel":
+        """Do everything once, so that no request waits for compilation; returns self."""
+        texts = ["warm water", "", "naïve — 東京"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if self.vectorizer is not None:
+                self.posteriors(texts)
+                self.posteriors(texts[:1])
+            if self.classifier is not None:
+                self.classifier.predict_log_proba(texts)
+                self.explainer.explain(texts[0])
+            if self.index is not None:
+                self.index.search(texts, 1)
+                self.index_map()
+        return self

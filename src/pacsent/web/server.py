@@ -1,0 +1,95 @@
+"""Run the application in uvicorn's workers.
+
+uvicorn restarts workers that die. On SIGHUP it starts new ones, which open the models again, and
+ends the old ones when the new ones answer; if the new ones do not start, the old ones remain. On
+SIGTERM and SIGINT the requests under way are finished. Models are memory-mapped, so that workers
+share their memory.
+"""
+
+import os
+import socket
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+from pacsent.web.application import create_app
+from pacsent.web.logs import LOG_CONFIG, LOGGER
+from pacsent.web.metrics import FOLDER_VARIABLE
+from pacsent.web.model_sources import ModelSources, open_models
+from pacsent.web.settings import ServerSettings
+
+_GRACE_SECONDS = 10  # for requests under way when the server stops
+_START_SECONDS = 120  # for a new worker to open its models
+_STARTUP_FAILURE = 3  # exit status after which uvicorn does not start a worker again
+
+
+def serve(
+    sources: Sequence[ModelSources],
+    settings: ServerSettings,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    n_workers: int = 1,
+    on_start: Callable[[dict[str, Any]], object] | None = None,
+) -> None:
+    """Serve models until SIGTERM or SIGINT.
+
+    The models are opened here once, so that what is wrong with them is raised before anything
+    starts. `on_start` receives the address, the number of workers and the names of the models.
+    """
+    models = open_models(sources, settings.error, settings.delta)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as error:
+        raise OSError(
+            f"The address {host}:{port} cannot be used ({error.strerror}). Choose another --port."
+        ) from None
+    config = uvicorn.Config(
+        partial(_create_worker_app, tuple(sources), settings),
+        factory=True,
+        workers=n_workers,
+        log_config=LOG_CONFIG,
+        access_log=False,
+        server_header=False,
+        ws="none",
+        lifespan="off",
+        timeout_keep_alive=65,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        timeout_worker_healthcheck=_START_SECONDS,
+    )
+    shown_host = f"[{host}]" if ":" in host else host
+    started = {
+        "address": f"http://{shown_host}:{listener.getsockname()[1]}",
+        "workers": n_workers,
+        "model": ", ".join(model.name for model in models),
+    }
+    del models
+    LOGGER.info("serving", extra={"fields": started})
+    if on_start is not None:
+        on_start(started)
+    before = os.environ.get(FOLDER_VARIABLE)
+    with listener, tempfile.TemporaryDirectory() as folder:
+        os.environ[FOLDER_VARIABLE] = folder  # workers inherit it
+        try:
+            Multiprocess(config, sockets=[listener]).run()
+        finally:
+            os.environ.pop(FOLDER_VARIABLE)
+            if before is not None:
+                os.environ[FOLDER_VARIABLE] = before
+    LOGGER.info("stopped")
+
+
+def _create_worker_app(sources: tuple[ModelSources, ...], settings: ServerSettings) -> Any:
+    warnings.simplefilter("ignore")  # a worker is a process of the server
+    try:
+        models = open_models(sources, settings.error, settings.delta)
+    except (ValueError, OSError, ImportError) as error:
+        LOGGER.error("models cannot be opened", extra={"fields": {"reason": str(error)}})
+        sys.exit(_STARTUP_FAILURE)
+    return create_app([model.warm_up() for model in models], settings)
