@@ -28,7 +28,7 @@ MAY_SKIP = {
     "real data": "PACSENT_DATA|PACSENT_ENWIK8",
     "a GPU": "no CUDA device here|NVRTC is not here",
     "torch": "torch is not installed|could not import 'torch'",
-    "a client of the server": r"could not import '(openai|langchain|ollama|cohere|llama|"
+    "a client of the server": r"could not import '(openai|langchain|cohere|llama|"
     r"haystack|opentelemetry)\S*'",
     "a browser": r"no browser|could not import '(playwright|matplotlib)\S*'",
     "a program to compare with": r"could not import '(fasttext|gensim\S*|tokenizers|bm25s)'"

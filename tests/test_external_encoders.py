@@ -19,7 +19,7 @@ from pacsent.guarantees.mapped_encoder import MappedEncoder
 from pacsent.paper.datasets import Dataset
 from pacsent.paper.simulation import SETTINGS, Language
 from pacsent.scale import Embed, embed_shards
-from pacsent.web.served import Sources, open_served
+from pacsent.web import ModelSources, open_models
 
 TEXTS = ["a glass of wine", "the cat slept", "shares fell again", "a cup of tea"]
 
@@ -310,9 +310,9 @@ def test_commands_take_the_address_of_an_encoder(url, tmp_path):
 
 
 def test_a_server_many_files_and_scores_take_any_encoder(url):
-    served = open_served(Sources(url, name="letters"))
-    assert served.about()["dimensions"] == 20
-    np.testing.assert_array_equal(served.solve(served.encode(TEXTS), TEXTS)[0], letters(TEXTS))
+    [model] = open_models([ModelSources(url, name="letters")])
+    assert model.description()["dimensions"] == 20
+    np.testing.assert_array_equal(model.posteriors(TEXTS).means, letters(TEXTS))
     answer = Embed(url).ready()([*TEXTS, "!"])
     np.testing.assert_array_equal(answer.columns["mean"][:4], letters(TEXTS))
     assert answer.n_empty == 1

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from sklearn.metrics import cohen_kappa_score
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
@@ -24,7 +23,7 @@ from pacsent.guarantees import AnytimeCertificate, anytime_error, certify_stream
 from pacsent.maths.means import betting
 from pacsent.paper.certificate_reading import certificate_from_json
 from pacsent.web import Labelling
-from pacsent.web.annotators import agreement, cohen_kappa, krippendorff_alpha
+from pacsent.web.annotators import agreement, krippendorff_alpha
 from pacsent.web.label_journal import Journal
 
 GOOD = ("lovely", "warm", "great", "sweet", "bright")
@@ -139,15 +138,15 @@ def test_labels_of_judging_texts_change_neither_the_models_nor_what_is_chosen(tm
                     taught.append(task.row)
                 labelling.answer(task.row, answer)
             labelling.wait()
-            seen[name] = taught, labelling._certified.model.predict_proba(TEXTS).tolist()
-            assert labelling._certified.n_taught == 30
+            seen[name] = taught, labelling._models.certified.model.predict_proba(TEXTS).tolist()
+            assert labelling._models.certified.n_taught == 30
     assert seen["right"] == seen["other"]
 
 
 def test_streams_are_apart_and_near_duplicates_are_offered_once(tmp_path):
     texts = [*TEXTS, *(f"{text}!" for text in TEXTS[:40]), "", "..."]
     with Labelling(texts, ["up", "down"], tmp_path, words=None) as labelling:
-        judging, teaching = labelling.judging, labelling.teaching
+        judging, teaching = labelling.streams
     assert not set(judging) & set(teaching)
     assert len(judging) == pytest.approx(len(teaching), abs=1)
     offered = [texts[row].strip("!") for row in (*judging, *teaching)]
@@ -162,9 +161,9 @@ def test_a_text_that_waits_for_its_label_is_not_passed_over(tmp_path):
             task = labelling.next("", "another tab")
             assert task.row != first.row
             labelling.answer(task.row, right(task.text))
-        assert labelling._judged() == []
+        assert labelling.judged_rows() == []
         labelling.answer(first.row, "up")
-        assert labelling._judged()[0] == first.row and len(labelling._judged()) > 40
+        assert labelling.judged_rows()[0] == first.row and len(labelling.judged_rows()) > 40
 
 
 # ---- nothing is lost -----------------------------------------------------------------------------
@@ -233,14 +232,15 @@ def test_undo_takes_back_the_last_answer_of_its_annotator(tmp_path):
 # ---- several people ------------------------------------------------------------------------------
 
 
-def test_agreement_by_hand_and_by_scikit_learn(rng):
-    a, b = rng.integers(0, 3, (2, 50))
-    assert cohen_kappa(a, b) == pytest.approx(cohen_kappa_score(a, b))
+def test_agreement_as_published():
     # Krippendorff (2011), "Computing Krippendorff's alpha-reliability", example C, nominal
     units = [[1, 1, 1], [2, 2, 3, 2], [3, 3, 3, 3], [3, 3, 3, 3], [2, 2, 2, 2], [1, 2, 3, 4],
              [4, 4, 4, 4], [1, 1, 2, 1], [2, 2, 2, 2], [5, 5, 5], [1, 1], [3]]  # fmt: skip
     assert krippendorff_alpha(units) == pytest.approx(0.743, abs=5e-4)
     assert agreement({1: {"ann": "x"}}) is None
+    assert agreement({1: {"ann": "x", "ben": "x"}})["value"] is None  # chance explains everything
+    pairs = {row: {"ann": a, "ben": b} for row, (a, b) in enumerate(zip("aabb", "aaba"))}
+    assert agreement(pairs)["value"] == pytest.approx(0.5)
 
 
 def test_annotators_share_a_tenth_of_the_texts(tmp_path):

@@ -49,7 +49,7 @@ def address(tmp_path_factory):
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     for _ in range(600):
         try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/ready")
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/health")
             break
         except OSError:
             time.sleep(0.1)

@@ -219,10 +219,10 @@ def test_classifier_index_and_commands_take_the_folder(folder, tmp_path):
 
 @needs_library
 def test_the_server_takes_the_folder(folder):
-    from pacsent.web import Served
+    from pacsent.web import ServedModel
 
-    served = Served("potion", pacsent.encoders.as_encoder(folder))
-    assert served.n_tokens(["the dog"]) >= 2
+    model = ServedModel("potion", pacsent.encoders.as_encoder(folder))
+    assert model.n_tokens(["the dog"]) >= 2
 
 
 # ---- pieces learned here -------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def ask(where, question=None):
 
 for _ in range(300):
     try:
-        ask("/ready")
+        ask("/health")
         break
     except OSError:
         time.sleep(0.2)

@@ -37,7 +37,7 @@ PATHS = ("/", "//", "/page/../served.py", "/page/%2e%2e", "/index/-1", "/index/x
 def app():
     """The application; made before any child is started, which then starts its own threads."""
     from pacsent import CertifiedClassifier, Index, TextClassifier
-    from pacsent.web import Served, Settings, create_app
+    from pacsent.web import ServedModel, ServerSettings, create_app
 
     index = Index(material.new("Average"))
     index.add(TEXTS)
@@ -46,8 +46,8 @@ def app():
     classifier = CertifiedClassifier(
         TextClassifier(ngrams=(1, 1)), holdout=0.4, random_state=0
     ).fit(texts, labels)
-    served = Served("m", material.new("Average").fit([]), classifier, index).warm_up()
-    return create_app(served, Settings(max_tokens=100_000, timeout=20))
+    model = ServedModel("m", material.new("Average").fit([]), classifier, index).warm_up()
+    return create_app(model, ServerSettings(max_tokens=100_000, timeout=20))
 
 
 def answer(method: str, path: str, body: bytes = b"", headers=JSON) -> tuple[int, dict, bytes]:
@@ -97,17 +97,13 @@ def fields() -> Iterator[tuple[str, str, dict]]:
         ("/similarity", "SimilarityRequest"),
         ("/classify", "ClassifyRequest"),
         ("/search", "SearchRequest"),
-        ("/rerank", "RerankRequest"),
-        ("/api/embed", "OllamaRequest"),
-        ("/tokenize", "TokenizeRequest"),
+        ("/v1/rerank", "RerankRequest"),
     ):
         schema = getattr(schemas, name)
         right = {
             key: "good film" for key, field in schema.model_fields.items() if field.is_required()
         }
-        right |= {"/embed": {"texts": "good film"}, "/rerank": {"documents": ["film"]}}.get(
-            path, {}
-        )
+        right |= {"documents": ["film"]} if path == "/v1/rerank" else {}
         for field in schema.model_fields:
             yield path, field, right
 

@@ -111,7 +111,7 @@ def _write(labelling, columns, path) -> list[str]:
 
     certificate = labelling.save()
     labels, n = labelling.labels(), len(labelling.texts)
-    judges = set(labelling.judging)
+    judges = set(labelling.streams.judging)
     table = {
         **columns,
         "label": [labels.get(row) for row in range(n)],

@@ -1,69 +1,66 @@
-"""How far annotators agree: Cohen's kappa for two, Krippendorff's alpha for any number."""
+"""Agreement of annotators: Cohen's kappa for two, Krippendorff's alpha for more."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-
-def cohen_kappa(first: Iterable, second: Iterable) -> float | None:
-    """Agreement of two annotators beyond chance; None where chance explains everything.
-
-    Examples
-    --------
-    >>> round(cohen_kappa("aabb", "aaba"), 3)
-    0.5
-    """
-    pairs = list(zip(first, second, strict=True))
-    if not pairs:
-        return None
-    n = len(pairs)
-    same = sum(a == b for a, b in pairs) / n
-    left, right = (Counter(column) for column in zip(*pairs))
-    chance = sum(left[c] * right[c] for c in left) / n**2
-    return None if chance == 1 else (same - chance) / (1 - chance)
+from sklearn.metrics import cohen_kappa_score
 
 
-def krippendorff_alpha(answers: Iterable[Iterable]) -> float | None:
-    """Agreement of any number of annotators on nominal labels; one list of labels for each text.
+def krippendorff_alpha(labels: Iterable[Iterable]) -> float | None:
+    """Agreement of any number of annotators on nominal labels, given the labels of each text.
 
     1 - observed / expected disagreement, over the pairs of labels of a text. Texts with one label
-    do not count. None where there is nothing to compare.
+    do not count. None if there is nothing to compare.
+
+    References
+    ----------
+    Krippendorff (2011), "Computing Krippendorff's alpha-reliability".
 
     Examples
     --------
     >>> round(krippendorff_alpha([["a", "a"], ["b", "b"], ["a", "b"], ["b", "b", "b"]]), 3)
     0.556
     """
-    compared = [Counter(some) for each in answers if len(some := list(each)) > 1]
-    totals: Counter = sum(compared, Counter())
-    n = sum(totals.values())
+    counters = [counts for counts in map(Counter, labels) if counts.total() > 1]
+    totals: Counter = sum(counters, Counter())
+    n = totals.total()
     expected = n**2 - sum(count**2 for count in totals.values())
     if not expected:
         return None
-    observed = 0.0
-    for counts in compared:
-        m = sum(counts.values())
-        observed += (m**2 - sum(count**2 for count in counts.values())) / (m - 1)
+    observed = sum(
+        (counts.total() ** 2 - sum(count**2 for count in counts.values())) / (counts.total() - 1)
+        for counts in counters
+    )
     return 1 - (n - 1) * observed / expected
 
 
 def agreement(answers: Mapping[Any, Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Agreement from {text: {annotator: label}}; None where no text has two labels.
+    """Agreement from {text: {annotator: label}}; None if no text has two labels.
 
     Examples
     --------
-    >>> found = agreement({0: {"ann": "a", "ben": "a"}, 1: {"ann": "b", "ben": "b"}, 2: {}})
-    >>> found["measure"], found["value"], found["texts"]
+    >>> result = agreement({0: {"ann": "a", "ben": "a"}, 1: {"ann": "b", "ben": "b"}, 2: {}})
+    >>> result["measure"], result["value"], result["texts"]
     ("Cohen's kappa", 1.0, 2)
     """
-    both = [some for some in answers.values() if len(some) > 1]
-    people = sorted({who for some in both for who in some})
-    if not both:
+    shared = [labels for labels in answers.values() if len(labels) > 1]
+    if not shared:
         return None
+    people = sorted({annotator for labels in shared for annotator in labels})
+    classes = {label for labels in shared for label in labels.values()}
+    value: float | None = None  # not defined if all labels are the same
     if len(people) == 2:
-        measure, value = "Cohen's kappa", cohen_kappa(*([s[who] for s in both] for who in people))
+        measure = "Cohen's kappa"
+        if len(classes) > 1:
+            columns = [[str(labels[annotator]) for labels in shared] for annotator in people]
+            value = float(cohen_kappa_score(*columns))
     else:
-        measure, value = "Krippendorff's alpha", krippendorff_alpha(s.values() for s in both)
-    same = sum(len(set(some.values())) == 1 for some in both)
-    return {"measure": measure, "value": value, "texts": len(both), "same": same,
-            "annotators": people}  # fmt: skip
+        measure, value = "Krippendorff's alpha", krippendorff_alpha(s.values() for s in shared)
+    return {
+        "measure": measure,
+        "value": value,
+        "texts": len(shared),
+        "same": sum(len(set(labels.values())) == 1 for labels in shared),
+        "annotators": people,
+    }

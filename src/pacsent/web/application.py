@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
@@ -96,9 +97,13 @@ def create_app(
     )
     for path, (schema, handler, part, summary) in _POSTS.items():
         if any(getattr(model, part) is not None for model in registry.models.values()):
-            app.post(path, summary=summary, responses={"4XX": {"model": schemas.ErrorResponse}})(
-                _post_endpoint(schema, handler, part, registry, settings)
-            )
+            content = {"application/json": {"schema": schema.model_json_schema()}}
+            app.post(
+                path,
+                summary=summary,
+                responses={"4XX": {"model": schemas.ErrorResponse}},
+                openapi_extra={"requestBody": {"content": content, "required": True}},
+            )(_post_endpoint(schema, handler, part, registry, settings))
     _add_model_endpoints(app, registry)
     _add_index_endpoints(app, registry)
     _add_pages(app)
@@ -116,8 +121,19 @@ def create_app(
     return app
 
 
-def _post_endpoint(schema, handler, part, registry, settings):
-    async def endpoint(request: Request, body: schema) -> Response:
+def _post_endpoint(
+    schema: type[ModelRequest],
+    handler: Callable[..., Any],
+    part: str,
+    registry: ModelRegistry,
+    settings: ServerSettings,
+) -> Callable[[Request], Any]:
+    async def endpoint(request: Request) -> Response:
+        # pydantic parses and validates in one pass, in half the time of FastAPI's two.
+        try:
+            body = schema.model_validate_json(await request.body())
+        except ValidationError as error:
+            raise schemas.validation_error(error) from None
         model, texts = registry.select(body.model, part), body.all_texts()
         n_characters = sum(map(len, texts))
         deadline = handlers.Deadline(settings.timeout)

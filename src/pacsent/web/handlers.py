@@ -61,7 +61,7 @@ def embeddings(
     rows = list(vectors)
     if body.encoding_format == "base64":
         rows = [base64.b64encode(row.astype("<f4", copy=False)).decode() for row in rows]
-    n_tokens = int(posteriors.n_known.sum() + posteriors.n_unknown.sum())
+    n_tokens = sum(posteriors.n_known.tolist()) + sum(posteriors.n_unknown.tolist())
     return {
         "object": "list",
         "data": [
@@ -233,9 +233,11 @@ def _posteriors(model: ServedModel, texts: list[str], deadline: Deadline) -> Pos
         deadline.check()
         parts.append(model.posteriors(texts[start : start + _EMBED_CHUNK]))
     posteriors = parts[0] if len(parts) == 1 else Posteriors(*map(np.concatenate, zip(*parts)))
-    metrics.KNOWN_WORDS.inc(int(posteriors.n_known.sum()))
-    metrics.UNKNOWN_WORDS.inc(int(posteriors.n_unknown.sum()))
-    metrics.EMPTY_TEXTS.inc(len(texts) - int(np.count_nonzero(posteriors.n_known)))
+    metrics.KNOWN_WORDS.inc(sum(posteriors.n_known.tolist()))
+    if n_unknown := sum(posteriors.n_unknown.tolist()):
+        metrics.UNKNOWN_WORDS.inc(n_unknown)
+    if n_empty := posteriors.n_known.tolist().count(0):
+        metrics.EMPTY_TEXTS.inc(n_empty)
     return posteriors
 
 

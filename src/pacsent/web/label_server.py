@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 
 from pacsent.web import text_map as maps
-from pacsent.web.labelling_session import Labelling
+from pacsent.web.labelling import Labelling
 
 PAGE = Path(__file__).parent / "page"
 _TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css"}

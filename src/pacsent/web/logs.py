@@ -1,8 +1,9 @@
 """Log records of the standard library as one JSON object per line."""
 
-import json
 import logging
 from typing import Any
+
+import orjson
 
 LOGGER = logging.getLogger("pacsent.web")
 
@@ -28,7 +29,7 @@ class JsonFormatter(logging.Formatter):
             line["exception"] = record.exc_info[0].__name__
             if trace is not None:
                 line["place"] = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
-        return json.dumps(line)
+        return orjson.dumps(line).decode()
 
 
 LOG_CONFIG: dict[str, Any] = {  # for logging.config.dictConfig and uvicorn's log_config

@@ -8,8 +8,6 @@ import re
 import time
 from typing import Any
 
-from starlette.datastructures import Headers, MutableHeaders
-
 from pacsent.web import metrics
 from pacsent.web.handlers import timeout_error
 from pacsent.web.logs import LOGGER
@@ -21,13 +19,15 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 # A client that is still sending does not read the response: this multiple of the size limit is read
 # and discarded first.
 _MAX_DISCARDED = 16
-_SAFE_HEADERS = {
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
-    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'",
-}
+_SAFE_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
+        b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+]
 
 
 class RequestMiddleware:
@@ -48,8 +48,8 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         start = time.perf_counter()
-        headers = Headers(scope=scope)
-        request_id = headers.get("x-request-id", "")
+        headers = dict(scope["headers"])
+        request_id = headers.get(b"x-request-id", b"").decode("latin-1")
         if not _REQUEST_ID.fullmatch(request_id):
             request_id = f"{self._id_prefix}-{next(self._id_numbers)}"
         scope["request_id"] = request_id
@@ -81,7 +81,8 @@ class RequestMiddleware:
             path = getattr(scope.get("route"), "path", "other")
             metrics.REQUESTS.labels(path, request.status).inc()
             metrics.REQUEST_SECONDS.labels(path).observe(seconds)
-            metrics.TEXTS.inc(scope.get("n_texts", 0))
+            if "n_texts" in scope:
+                metrics.TEXTS.inc(scope["n_texts"])
             if LOGGER.isEnabledFor(logging.INFO):
                 fields = {
                     "request_id": request_id,
@@ -93,23 +94,26 @@ class RequestMiddleware:
                 }
                 LOGGER.info("request", extra={"fields": fields})
 
-    def _check(self, scope: Any, headers: Headers) -> None:
+    def _check(self, scope: Any, headers: dict[bytes, bytes]) -> None:
         """Raise `RequestError` unless key, type, size and number of requests are as they must."""
         path, settings = scope["path"], self._settings
         is_open = path in _OPEN_PATHS or path.startswith("/page/")
-        if not (is_open or settings.accepts_key(headers.get("authorization"))):
+        if not (is_open or settings.accepts_key(headers.get(b"authorization"))):
             message = "This server requires an API key. Send the header Authorization: Bearer KEY."
             raise RequestError(401, message, headers={"www-authenticate": "Bearer"})
         if scope["method"] != "POST":
             return
         # Browsers let any web site send other types without asking this server first.
-        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        if (
+            headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+            != b"application/json"
+        ):
             raise RequestError(415, "The header Content-Type must be application/json.")
         if self._n_active > settings.max_concurrent:
             message = f"This worker answers at most {settings.max_concurrent:,} requests at once."
             raise RequestError(429, f"{message} Try again.", headers={"retry-after": "1"})
-        length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > settings.max_body:
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > settings.max_body:
             raise _too_large(settings.max_body)
 
 
@@ -143,9 +147,8 @@ class _Exchange:
     async def send(self, message: Any) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = MutableHeaders(scope=message)
-            headers["x-request-id"] = self._request_id
-            headers.update(_SAFE_HEADERS)
+            request_id = (b"x-request-id", self._request_id.encode())
+            message["headers"] = [*message["headers"], request_id, *_SAFE_HEADERS]
         await self._send(message)
 
     async def send_error(self, scope: Any, error: RequestError) -> None:

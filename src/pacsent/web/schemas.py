@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 
 _ERROR_TYPES = {
@@ -63,18 +63,18 @@ class RequestError(HTTPException):
         return Response(body, self.status_code, self.headers, "application/json")
 
 
-def validation_error(error: RequestValidationError) -> RequestError:
+def validation_error(error: ValidationError | RequestValidationError) -> RequestError:
     """The first error that pydantic found, as one message that never contains a text."""
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         return RequestError(400, f"The body must be JSON. It is not: {first['ctx']['error']}.")
-    location = first["loc"][1:]
+    location = first["loc"]
     name = "".join(f"[{part}]" if isinstance(part, int) else part for part in location)[:60]
     value = first["input"]
     message = f"{name or 'The body'}: {first['msg']}"
     if first["type"] != "missing":
         kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
-        kinds |= {type(None): "null", bytes: "bytes"}
+        kinds[type(None)] = "null"
         message += f". Got {kinds.get(type(value), repr(value)[:40])}"
     if len(location) > 1 and isinstance(value, int | list) and not isinstance(value, bool):
         message += f".{_TOKEN_HINT}"

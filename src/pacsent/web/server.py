@@ -25,7 +25,8 @@ from pacsent.web.model_sources import ModelSources, open_models
 from pacsent.web.settings import ServerSettings
 
 _GRACE_SECONDS = 10  # for requests under way when the server stops
-_START_SECONDS = 120  # for a new worker to open its models
+# For a new worker to open its models; also the longest time after which a hung worker is noticed.
+_START_SECONDS = 30
 _STARTUP_FAILURE = 3  # exit status after which uvicorn does not start a worker again
 
 

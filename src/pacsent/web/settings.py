@@ -48,14 +48,14 @@ class ServerSettings:
                     f"https://example.org, or * for all. Got {origin!r} instead."
                 )
 
-    def accepts_key(self, authorization: str | None) -> bool:
+    def accepts_key(self, authorization: bytes | None) -> bool:
         """Whether an Authorization header contains one of the keys; every key is compared."""
         if not self.keys:
             return True
-        scheme, _, key = (authorization or "").partition(" ")
-        if scheme.lower() != "bearer" or len(key) > _MAX_KEY_LENGTH:
+        scheme, _, key = (authorization or b"").partition(b" ")
+        if scheme.lower() != b"bearer" or len(key) > _MAX_KEY_LENGTH:
             return False
-        digest = hashlib.sha256(key.strip().encode()).digest()
+        digest = hashlib.sha256(key.strip()).digest()
         return sum(hmac.compare_digest(digest, expected) for expected in self.keys) > 0
 
 

@@ -1,0 +1,123 @@
+"""The two streams of texts, and the answers that annotators gave so far."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pacsent.guarantees.anytime_certificate import N_MODELS
+from pacsent.text.near_duplicates import text_units
+
+# Numbers of teaching labels at which a model is fitted that the bound is about. They are fixed
+# beforehand: the bound is valid for all of these models at once.
+SIZES = tuple(int(20 * 1.5**j) for j in range(N_MODELS))
+_MIN_TEXTS = 4
+_NO_ANSWER = object()  # before the first answer of an annotator to a text
+
+
+class Streams(NamedTuple):
+    """Rows of texts that judge the classifier, in a random order, and rows that teach it."""
+
+    judging: list[int]
+    teaching: list[int]
+
+
+def text_clusters(texts: Sequence[str]) -> np.ndarray:
+    """The near-duplicate cluster of each text, -1 for texts without a word."""
+    has_word = np.array([any(map(str.isalnum, text)) for text in texts], bool)
+    clusters = np.full(len(texts), -1)
+    clusters[has_word] = text_units([text for text, kept in zip(texts, has_word) if kept])
+    if (n := np.unique(clusters[has_word]).size) < _MIN_TEXTS:
+        raise ValueError(
+            f"texts must contain at least four different texts with words. Got {n} instead."
+        )
+    return clusters
+
+
+def draw_streams(clusters: np.ndarray, judging: float, seed: int) -> Streams:
+    """Draw the judging texts and their order, from one text per cluster.
+
+    Which text judges is decided before any label is known, and does not depend on a model.
+    """
+    order = np.random.default_rng([seed, 1]).permutation(clusters.size)
+    order = order[clusters[order] >= 0]
+    rows = order[np.sort(np.unique(clusters[order], return_index=True)[1])].tolist()
+    n_judging = min(max(1, round(judging * len(rows))), len(rows) - 2)
+    return Streams(rows[:n_judging], rows[n_judging:])
+
+
+class LabelAnswers:
+    """What the records of a journal add up to; a killed session is restored by them alone.
+
+    Attributes
+    ----------
+    by_row : dict
+        Row -> annotator -> label; None for a text that was skipped.
+    snapshot : dict
+        Row -> label: the teaching labels when their number last reached one of `SIZES`.
+    """
+
+    def __init__(self, judging_rows: frozenset[int]):
+        self.by_row: dict[int, dict[str, Any]] = {}
+        self.snapshot: dict[int, Any] = {}
+        self._judging_rows = judging_rows
+        self._history: dict[str, list[tuple[int, Any]]] = {}  # annotator -> row, answer before
+        self._n_sizes_reached = 0
+        self._n_teaching = 0  # teaching texts that were answered
+
+    def apply(self, record: dict[str, Any]) -> None:
+        """Change the answers as a record of the journal says."""
+        annotator = record.get("who", "")
+        if "undo" in record:
+            row, before = self._history[annotator].pop()
+            if before is _NO_ANSWER:
+                self.by_row[row].pop(annotator, None)
+            else:
+                self.by_row[row][annotator] = before
+            if not self.by_row[row]:
+                del self.by_row[row]
+                self._n_teaching -= row not in self._judging_rows
+            return
+        row = record["row"]
+        self._n_teaching += row not in self.by_row and row not in self._judging_rows
+        answers = self.by_row.setdefault(row, {})
+        before = answers.get(annotator, _NO_ANSWER)
+        self._history.setdefault(annotator, []).append((row, before))
+        answers[annotator] = record["label"]
+        next_size = next(iter(SIZES[self._n_sizes_reached :]), None)
+        if next_size is not None and self._n_teaching >= next_size:
+            labels = self.teaching_labels()
+            if len(labels) >= next_size:
+                self._n_sizes_reached += 1
+                self.snapshot = labels
+
+    def last_row(self, annotator: str) -> int | None:
+        """The text that an annotator answered last."""
+        history = self._history.get(annotator)
+        return history[-1][0] if history else None
+
+    def labels(self) -> dict[int, Any]:
+        """Row -> label; of several annotators the majority, with ties the first answer."""
+        labels = {}
+        for row, answers in self.by_row.items():
+            counts = Counter(label for label in answers.values() if label is not None)
+            if counts:
+                labels[row] = counts.most_common(1)[0][0]
+        return labels
+
+    def teaching_labels(self) -> dict[int, Any]:
+        return {row: y for row, y in self.labels().items() if row not in self._judging_rows}
+
+    def judged_rows(self, judging: Sequence[int]) -> list[int]:
+        """Judging texts with a label, up to the first that waits for one.
+
+        A text that waits is not passed over: texts that take long may be the difficult ones.
+        """
+        rows, labels = [], self.labels()
+        for row in judging:
+            if row not in self.by_row:
+                break
+            if row in labels:  # else it was skipped
+                rows.append(row)
+        return rows
