@@ -14,7 +14,6 @@ from pacsent.encoders import SentenceVectorizer
 from pacsent.encoders.external_encoders import as_encoder, open_any
 from pacsent.encoders.methods import as_vectorizer
 from pacsent.guarantees import CertifiedClassifier
-
 from pacsent.paper import certificate_from_json
 from pacsent.search import Index
 from pacsent.web.served_model import ServedModel
