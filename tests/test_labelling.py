@@ -312,7 +312,7 @@ def client(tmp_path):
 
 
 def test_the_page_answers_skips_and_undoes(client):
-    assert "Labelling" in client.get("/").text and client.get("/label.js").status_code == 200
+    assert "Labelling" in client.get("/").text and client.get("/page/label.js").status_code == 200
     first = client.post("/next", json={"tab": "a"}).json()["task"]
     assert client.post("/next", json={"tab": "a"}).json()["task"]["row"] == first["row"]
     assert client.post("/next", json={"tab": "b"}).json()["task"]["row"] != first["row"]

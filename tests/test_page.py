@@ -14,7 +14,7 @@ pytest.importorskip("playwright.sync_api")
 from browsers import NEEDS_BROWSER
 from pacsent import CertifiedClassifier, Index, TextClassifier, make, save
 from pacsent.web import make_map, write_html
-from pacsent.web.application import PAGE_FILES
+from pacsent.web.text_map import PAGE_FOLDER
 
 pytestmark = NEEDS_BROWSER
 KEY = "the-key-of-the-tests"
@@ -149,7 +149,7 @@ def test_certificates_are_named_and_nothing_comes_from_another_server(chromium, 
     assert "Classifier with the classes no, yes" in page.inner_text("#certificates h3")
     assert "confidence" in page.inner_text("#certificates")
     assert all(url.startswith(address) for url in page.asked)
-    for path in PAGE_FILES.values():
+    for path in PAGE_FOLDER.iterdir():
         text = path.read_text()
         assert "https://" not in text and "@import" not in text, path.name
 

@@ -3,26 +3,26 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 import pacsent
+from pacsent.text.pages import render
 from pacsent.web import handlers, metrics, schemas
 from pacsent.web.middleware import RequestMiddleware
 from pacsent.web.schemas import ModelRequest, RequestError, json_response
 from pacsent.web.served_model import ServedModel
 from pacsent.web.settings import ServerSettings
 from pacsent.web.telemetry import instrument_from_environment
+from pacsent.web.text_map import PAGE_FOLDER
 
-PAGES = Path(__file__).parent / "page"
 # Requests with more characters are answered in a thread, so that short ones do not wait for them.
 # For shorter ones the change of thread would take longer than the work.
 _MAX_INLINE_CHARACTERS = 2000
@@ -230,13 +230,13 @@ def _add_index_endpoints(app: FastAPI, registry: ModelRegistry) -> None:
 def _add_pages(app: FastAPI) -> None:
     @app.get("/", include_in_schema=False)
     async def index_page() -> Response:
-        return FileResponse(PAGES / "index.html")
+        return HTMLResponse(render("server.html", title="pacsent"))
 
     @app.get("/docs", include_in_schema=False)
     async def docs_page() -> Response:
-        return FileResponse(PAGES / "docs.html")
+        return HTMLResponse(render("docs.html", title="pacsent: API documentation"))
 
-    app.mount("/page", StaticFiles(directory=PAGES))
+    app.mount("/page", StaticFiles(directory=PAGE_FOLDER))
 
 
 def _add_error_handlers(app: FastAPI) -> None:

@@ -1,34 +1,25 @@
 """The labelling page: a small application that answers one browser, or a few."""
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 
-from pacsent.web import text_map as maps
+from pacsent.text.pages import render
 from pacsent.web.labelling import Labelling
+from pacsent.web.middleware import SAFE_HEADERS
+from pacsent.web.text_map import PAGE_FOLDER
 
-PAGE = Path(__file__).parent / "page"
-_TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
-_FILES = {
-    "": PAGE / "label.html", "label.js": PAGE / "label.js", "label.css": PAGE / "label.css",
-    "page.css": maps.FOLDER / "page.css",
-}  # fmt: skip
-_HEADERS = {
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cache-control": "no-store",
-    "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
-    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'",
-}
+_MAX_BODY = 1 << 16  # bytes
+_HEADERS = {**SAFE_HEADERS, "cache-control": "no-store"}
 
 
 class TabRequest(BaseModel):
-    """Who asks, and from which tab."""
+    """The annotator and the tab of the browser that a request comes from."""
 
     who: str = Field("", max_length=100)
     tab: str = Field("", max_length=100)
@@ -42,76 +33,75 @@ class AnswerRequest(TabRequest):
 
 
 def label_app(
-    labelling: Labelling, annotators: tuple[str, ...] = ("",), results: Any = None
-) -> Any:
+    labelling: Labelling,
+    annotators: tuple[str, ...] = ("",),
+    write_results: Callable[[], list[str]] = list,
+) -> FastAPI:
     """The application; any ASGI server runs it.
 
-    `results` writes the results, and returns what was written as a list of lines. Every address but
-    those of the page needs the key of the labelling, which is part of the address that is opened.
+    `write_results` returns what it wrote as a list of lines. Every POST needs the key of the
+    labelling, which is part of the address that is opened.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
     @app.middleware("http")
-    async def checked(request: Request, follow: Any) -> Response:
+    async def check_request(request: Request, call_next: Any) -> Response:
         if request.method == "POST":
-            given = request.headers.get("x-key", "")
-            if given != labelling.key:
-                return _refused(401, "The key must be that of the address that was printed.")
-            if int(request.headers.get("content-length") or 1 << 20) > 1 << 16:
-                return _refused(413, "The request must be at most 64 kB.")
-        answer = await follow(request)
-        answer.headers.update(_HEADERS)
-        return answer
+            if request.headers.get("x-key", "") != labelling.key:
+                return _error(401, "The key must be that of the address that was printed.")
+            if int(request.headers.get("content-length") or _MAX_BODY + 1) > _MAX_BODY:
+                return _error(413, "The request must be at most 64 kB.")
+        response = await call_next(request)
+        response.headers.update(_HEADERS)
+        return response
 
-    def shown(asked: TabRequest) -> dict[str, Any]:
-        task = labelling.next(asked.who, asked.tab)
-        found = None if task is None else task._asdict()
-        return {"task": found, "status": labelling.status()}
+    def next_task(body: TabRequest) -> dict[str, Any]:
+        task = labelling.next(body.who, body.tab)
+        return {"task": task and task._asdict(), "status": labelling.status()}
 
-    def check(asked: TabRequest) -> None:
-        if asked.who not in annotators:
+    def check_annotator(body: TabRequest) -> None:
+        if body.who not in annotators:
             names = ", ".join(annotators)
-            raise ValueError(f"who must be one of {names}. Got {asked.who!r} instead.")
+            raise ValueError(f"who must be one of {names}. Got {body.who!r} instead.")
 
     @app.post("/next")
-    def next_(asked: TabRequest) -> dict[str, Any]:
-        check(asked)
-        return shown(asked)
+    def next_(body: TabRequest) -> dict[str, Any]:
+        check_annotator(body)
+        return next_task(body)
 
     @app.post("/answer")
-    def answer(asked: AnswerRequest) -> dict[str, Any]:
-        check(asked)
-        labelling.answer(asked.row, asked.label, asked.who)
-        return shown(asked)
+    def answer(body: AnswerRequest) -> dict[str, Any]:
+        check_annotator(body)
+        labelling.answer(body.row, body.label, body.who)
+        return next_task(body)
 
     @app.post("/undo")
-    def undo(asked: TabRequest) -> dict[str, Any]:
-        check(asked)
-        labelling.undo(asked.who, asked.tab)
-        return shown(asked)
+    def undo(body: TabRequest) -> dict[str, Any]:
+        check_annotator(body)
+        labelling.undo(body.who, body.tab)
+        return next_task(body)
 
     @app.post("/results")
-    def write(asked: TabRequest) -> dict[str, Any]:
-        check(asked)
-        return {"written": results() if results else []}
+    def results(body: TabRequest) -> dict[str, Any]:
+        check_annotator(body)
+        return {"written": write_results()}
 
-    @app.get("/{name:path}")
-    def page(name: str) -> Response:
-        path = _FILES.get(name)  # looked up, never joined to a path
-        if path is None:
-            return Response(status_code=204 if name == "favicon.ico" else 404)
-        return Response(path.read_bytes(), media_type=_TYPES[path.suffix[1:]])
+    @app.get("/")
+    def page() -> Response:
+        return HTMLResponse(render("label.html", title="Labelling"))
+
+    app.mount("/page", StaticFiles(directory=PAGE_FOLDER))
 
     @app.exception_handler(ValueError)
     @app.exception_handler(OSError)
     @app.exception_handler(RequestValidationError)
-    async def refused(request: Request, error: Exception) -> Response:
-        wrong = isinstance(error, RequestValidationError)
-        message = "The request must have the fields of this address." if wrong else str(error)
-        return _refused(507 if isinstance(error, OSError) else 422, message)
+    async def handle_error(request: Request, error: Exception) -> Response:
+        invalid = isinstance(error, RequestValidationError)
+        message = "The request must have the fields of this address." if invalid else str(error)
+        return _error(507 if isinstance(error, OSError) else 422, message)
 
     return app
 
 
-def _refused(status: int, message: str) -> Response:
+def _error(status: int, message: str) -> Response:
     return JSONResponse({"error": message}, status, _HEADERS)

@@ -19,15 +19,14 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 # A client that is still sending does not read the response: this multiple of the size limit is read
 # and discarded first.
 _MAX_DISCARDED = 16
-_SAFE_HEADERS = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (
-        b"content-security-policy",
-        b"default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
-        b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    ),
-]
+SAFE_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "content-security-policy": "default-src 'none'; style-src 'self' 'unsafe-inline'; "
+    "script-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'",
+}
+_RAW_HEADERS = [(name.encode(), value.encode()) for name, value in SAFE_HEADERS.items()]
 
 
 class RequestMiddleware:
@@ -148,7 +147,7 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             request_id = (b"x-request-id", self._request_id.encode())
-            message["headers"] = [*message["headers"], request_id, *_SAFE_HEADERS]
+            message["headers"] = [*message["headers"], request_id, *_RAW_HEADERS]
         await self._send(message)
 
     async def send_error(self, scope: Any, error: RequestError) -> None:
