@@ -108,7 +108,7 @@ def measured(task, program, code, python, src, model2vec) -> dict:
     folder = tempfile.mkdtemp(prefix="cold-")
     Path(folder, "line.txt").write_text("a glass of wine\n")
     Path(folder, "corpus.txt").write_text("the cat sat on the mat and the dog ran\n" * 2000)
-    environ = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PACSENT_COMPILE")}
+    environ = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     environ |= {"NUMBA_CACHE_DIR": f"{folder}/cache", "MODEL2VEC": model2vec}
     if src is not None:
         environ["PYTHONPATH"] = str(src.resolve())

@@ -101,9 +101,6 @@ PARTS = {f.__name__: f for f in (training, encoding, search, classification, cer
 
 def measure(part, n):
     """Run in a process of its own; print the seconds and the peak of memory."""
-    from pacsent._kernels.patience import Patience
-
-    Patience.end()
     PARTS[part](1000)()  # compiles
     work = PARTS[part](n)
     began = time.perf_counter()

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-os.environ.setdefault("PACSENT_COMPILE", "1")  # small inputs too: see tests/test_small_work.py
 # Before NumPy is imported: with as many processes as cores, threads that wait in loops take the
 # processor time of others (on a loaded machine up to three times as much in all).
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):

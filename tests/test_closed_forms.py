@@ -261,11 +261,11 @@ def test_only_the_first_three_empty_rows_are_named(toy_word_vectors):
 
 
 def test_float16_tables_give_the_same_where_the_processor_cannot_widen_them(rng, monkeypatch):
-    from pacsent._kernels import small_work
+    from pacsent.encoders.methods import closed_forms
 
     words = random_words(rng, np.float16)
     texts = random_texts(rng, words)
     vectorizer = make("PB-L2", words).fit(texts)
     expected = vectorizer.transform(texts)
-    monkeypatch.setattr(small_work, "HALF_PRECISION", False)
+    monkeypatch.setattr(closed_forms, "HALF_PRECISION", False)
     assert_array_equal(vectorizer.transform(texts), expected)

@@ -13,8 +13,9 @@ import pacsent
 pytest.importorskip("pacsent._kernels.text_kernels")
 
 ENCODE = (
-    "from pacsent import Vocabulary\n"
-    "print(Vocabulary(['a', 'b'], [2, 1]).encode(['B a zz']).ids.tolist())\n"
+    "import numpy as np\nfrom pacsent import Vocabulary\n"
+    "data = np.frombuffer(b'B a zz', np.uint8)\n"
+    "print(Vocabulary(['a', 'b'], [2, 1]).encode_bytes(data, np.array([0, 6])).ids.tolist())\n"
 )
 
 
@@ -47,50 +48,29 @@ def started(folder, code=ENCODE, **environment):
 
 
 @pytest.mark.slow
-def test_a_read_only_install_without_a_home_keeps_its_code_in_a_private_folder(installed):
-    for _ in range(2):
-        done = started(installed)
-        assert done.stdout == "[1, 0]\n", done.stderr
-        assert done.stderr.count("numba can keep compiled code neither") == 1
-    (folder,) = (installed / "tmp").glob("pacsent-numba-*")
-    assert folder.stat().st_mode & 0o777 == 0o700
-    assert any(folder.rglob("*.nbc"))
-
-
-@pytest.mark.slow
-def test_code_that_others_could_have_put_there_is_not_run(installed):
-    theirs = installed / "tmp" / f"pacsent-numba-{os.getuid()}"
-    theirs.mkdir()
-    theirs.chmod(0o777)
+def test_with_no_folder_to_write_to_it_is_compiled_at_every_start(installed):
     done = started(installed)
     assert done.stdout == "[1, 0]\n", done.stderr
-    assert list((installed / "tmp").iterdir()) == [theirs]  # the passing one is gone again
-    assert not any(theirs.iterdir())
+    assert done.stderr.count("compiled again at every start") == 1
 
 
 @pytest.mark.slow
-def test_with_no_folder_at_all_it_is_compiled_at_every_start(installed):
-    nowhere = f"import tempfile\ntempfile.tempdir = {str(installed / 'home' / 'x')!r}\n"
-    done = started(installed, nowhere + ENCODE)
-    assert done.stdout == "[1, 0]\n", done.stderr
-    assert done.stderr.count("it is compiled again at every start") == 1
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="plain Python")
+def test_a_folder_of_the_users_choice_keeps_the_code(installed):
+    done = started(installed, NUMBA_CACHE_DIR=str(installed / "cache"))
+    assert (done.stdout, done.stderr) == ("[1, 0]\n", "")
+    assert any((installed / "cache").rglob("*.nbc"))
 
 
-@pytest.mark.slow
-def test_a_damaged_cache_is_made_again_and_said_once(installed):
-    cache = {"NUMBA_CACHE_DIR": str(installed / "cache")}
-    assert started(installed, **cache).stdout == "[1, 0]\n"
-    damages = [("*.nbi", b""), ("*.nbi", b"\x80garbage"), ("*.nbc", b"\x80\x04garbage")]
-    for pattern, content in damages:
-        damaged = list((installed / "cache").rglob(pattern))
-        assert damaged
-        for path in damaged:
-            path.write_bytes(content)
-        done = started(installed, **cache)
-        assert done.stdout == "[1, 0]\n", done.stderr
-        assert done.stderr.count("is damaged; it is compiled again") == 1
-        again = started(installed, **cache)
-        assert (again.stdout, again.stderr) == ("[1, 0]\n", "")
+def test_one_line_needs_neither_numba_nor_scipy_stats():
+    code = (
+        "import sys\n"
+        "from pacsent.cli.command_line import open_vectorizer\n"
+        "open_vectorizer('english').transform(['a glass of zzwine'])\n"
+        "assert 'numba' not in sys.modules\n"
+        "assert 'scipy.stats._stats_py' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_every_kernel_file_takes_njit_from_there():
@@ -100,17 +80,3 @@ def test_every_kernel_file_takes_njit_from_there():
     for path in others:
         lines = path.read_text().split("\n")
         assert not [x for x in lines if x.startswith("from numba import") and "njit" in x], path
-
-
-@pytest.mark.slow
-def test_an_edit_of_any_kernel_file_compiles_all_again(installed):
-    cache = {"NUMBA_CACHE_DIR": str(installed / "cache")}
-    kept = installed / "cache"
-    assert started(installed, **cache).stdout == "[1, 0]\n"
-    before = {path: path.stat().st_mtime_ns for path in kept.rglob("*.nbi")}
-    assert before and started(installed, **cache).stdout == "[1, 0]\n"
-    assert {path: path.stat().st_mtime_ns for path in kept.rglob("*.nbi")} == before
-    with (installed / "site" / "pacsent" / "_kernels" / "alias_kernels.py").open("a") as file:
-        file.write("# not the file of any kernel that encodes\n")
-    assert started(installed, **cache).stdout == "[1, 0]\n"
-    assert all(path.stat().st_mtime_ns > time for path, time in before.items())

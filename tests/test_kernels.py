@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from pacsent._kernels.half_precision import HALF_PRECISION
+
 intrinsics = pytest.importorskip("pacsent._kernels.intrinsics")
-small_work = pytest.importorskip("pacsent._kernels.small_work")
 sentences = pytest.importorskip("pacsent._kernels.pooling_kernels")
 
 
@@ -37,7 +38,7 @@ def test_pooled_rows_are_the_weighted_sums(rng, encoded, dtype, weighted, add):
     for s, words in enumerate(rows(ids, offsets)):
         expected[s] += scale[s] * (used[words, None] * table[words].astype(float)).sum(axis=0)
     if dtype == np.float16:
-        bits = small_work.HALF_PRECISION
+        bits = HALF_PRECISION
         table = table.view(np.uint16) if bits else table.astype(np.float32)
     given = weights if weighted else weights[:0]
     sentences.pool_rows(ids, offsets, table, given, scale, out, add)
@@ -45,7 +46,7 @@ def test_pooled_rows_are_the_weighted_sums(rng, encoded, dtype, weighted, add):
 
 
 def test_every_half_precision_number_is_widened_exactly():
-    if not small_work.HALF_PRECISION:
+    if not HALF_PRECISION:
         pytest.skip("no instruction for it here, or plain Python")
     numbers = np.arange(1 << 16, dtype=np.uint16)
     numbers = numbers[np.isfinite(numbers.view(np.float16))][:, None]
@@ -54,21 +55,6 @@ def test_every_half_precision_number_is_widened_exactly():
     out = np.empty((numbers.size, 1), np.float32)
     sentences.pool_rows(ids, offsets, numbers, one[:0], one, out, False)
     assert_array_equal(out, numbers.view(np.float16).astype(np.float32))
-
-
-def test_weights_are_summed_by_sentence(rng, encoded):
-    ids, offsets = encoded
-    weights, out = rng.uniform(size=9), np.empty(8)
-    sentences.sum_weights(ids, offsets, weights, out)
-    assert_allclose(out, [weights[words].sum() for words in rows(ids, offsets)])
-
-
-def test_document_frequency_counts_a_sentence_once(encoded):
-    ids, offsets = encoded
-    frequency = np.zeros(9, dtype=np.int64)
-    sentences.document_frequency(ids, offsets, frequency)
-    expected = sum(np.bincount(np.unique(words), minlength=9) for words in rows(ids, offsets))
-    assert_array_equal(frequency, expected)
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 127, 128, 129, 2047, 2048, 2049, 2113])
@@ -96,3 +82,44 @@ def test_words_are_found_across_blocks_and_pieces_of_any_bytes(rng, size):
         [token for token in some if token in index] for some in tokens
     ]
     assert encoded.n_unknown.tolist() == [sum(t not in index for t in some) for some in tokens]
+
+
+@pytest.mark.parametrize("normalise", ["paper", "unicode"])
+@pytest.mark.parametrize("unknown", ["drop", "pieces"])
+def test_encoding_by_the_dict_gives_the_compiled_ids(rng, monkeypatch, normalise, unknown):
+    from pacsent.words import vocabulary
+
+    words = ["film", "good", "a", "bad", "don't", "naïve", "0", "one", "supercalifragilistic"]
+    joins = [" ", "  ", ", ", "!", "-"]
+    texts = [
+        "".join(w + j for w, j in zip(rng.choice(words, n), rng.choice(joins, n)))
+        for n in rng.integers(0, 30, 20)
+    ]
+    names = dict.fromkeys([*words[:4], *"abcdefgh", "##d", "##o", "##ne"])
+    known = vocabulary.Vocabulary(list(names), normalise=normalise, unknown=unknown)
+    by_dict = known.encode(texts)
+    monkeypatch.setattr(vocabulary, "_MAX_DICT_CHARACTERS", -1)
+    for expected, compiled in zip(by_dict, known.encode(texts)):
+        assert expected.dtype == compiled.dtype
+        assert_array_equal(expected, compiled)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("add", [False, True])
+def test_few_tokens_are_pooled_to_the_same_numbers(rng, encoded, monkeypatch, dtype, weighted, add):
+    from pacsent.encoders.methods import closed_forms
+    from pacsent.text.encoded import Encoded
+
+    ids, offsets = encoded
+    given = Encoded(ids, offsets, np.zeros(8, np.int64))
+    table = closed_forms.for_kernel(rng.normal(size=(9, 5)).astype(dtype))
+    wide = np.float64 if dtype == np.float64 else np.float32
+    weights, scale = rng.uniform(size=9).astype(wide), rng.uniform(size=8).astype(wide)
+    results = []
+    for limit in (1 << 20, -1):
+        monkeypatch.setattr(closed_forms, "_MAX_SPARSE_TOKENS", limit)
+        out = np.ones((8, 5), wide)
+        closed_forms.pool(given, table, weights if weighted else weights[:0], scale, out, add)
+        results.append(out)
+    assert_allclose(*results, rtol=1e-12 if wide == np.float64 else 1e-4, atol=1e-5)

@@ -4,12 +4,9 @@ import re
 import numpy as np
 import pytest
 
-from pacsent._kernels import compiling, small_ngrams
-from pacsent._kernels import ngram_kernels as kernels
 from pacsent.text.ngrams import (
     NGrams,
     as_bytes,
-    byte_kinds,
     fingerprints,
     names,
     unknown_shares,
@@ -129,9 +126,7 @@ def character_grams(text, low, high):
 
 
 @pytest.mark.parametrize("sizes", [(2, 5), (1, 3), (2, 2), (3, 4)])
-@pytest.mark.parametrize("compiled", [False, True])
-def test_characters_are_those_of_plain_python(sizes, compiled, monkeypatch):
-    monkeypatch.setattr(small_ngrams.PATIENCE, "left", -1 if compiled else 1e9)
+def test_characters_are_those_of_plain_python(sizes):
     found = NGrams.of(MANY_SCRIPTS, sizes, characters=True)
     wanted = [character_grams(text, *sizes) for text in MANY_SCRIPTS]
     assert len(found) == len({gram for row in wanted for gram in row})
@@ -139,23 +134,6 @@ def test_characters_are_those_of_plain_python(sizes, compiled, monkeypatch):
         counts = sorted(expected.count(gram) for gram in set(expected))
         assert sorted(row[row > 0].astype(int).tolist()) == counts
         assert len(found.occurrences(text).columns) == len(expected)
-
-
-@pytest.mark.parametrize(
-    ("characters", "sizes"), [(True, (2, 5)), (False, (1, 2)), (False, (2, 3))]
-)
-def test_few_texts_are_counted_as_by_the_kernel(monkeypatch, characters, sizes):
-    rng = np.random.default_rng(0)
-    letters = [*"abcdeÉ '’.-我你ก\u0e31\u0301\u200d", "😀"]
-    texts = ["".join(rng.choice(letters, rng.integers(30))) for _ in range(100)]
-    tables = []
-    for left in (1e9, -1):
-        monkeypatch.setattr(small_ngrams.PATIENCE, "left", left)
-        made = NGrams.of(texts, sizes, min_texts=2, characters=characters)
-        rows = made.counts([*texts, "new words, 我们"])
-        tables.append((made.hashes, made.idf, rows.data, rows.indices, rows.indptr))
-    assert len(tables[0][0]) > 10 and tables[0][2].size > 100
-    assert all(np.array_equal(few, many) for few, many in zip(*tables))
 
 
 def test_a_script_without_spaces_gives_characters():
@@ -181,18 +159,9 @@ def test_values_of_characters_are_shared_by_characters_and_not_by_edges():
     assert shared.sum() == pytest.approx(len(found.columns))
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_unknown_words_are_those_of_plain_python(compiled):
+def test_unknown_words_are_those_of_plain_python():
     known = {"a", "good", "film", "déjà", "isn't"}
     tables = word_keys(word_hashes(["a", "good"])), word_keys(word_hashes([*known - {"a"}]))
     words = [[t for t in tokens(text) if t[0].isalnum()] for text in TEXTS]
-    wanted = [[len(some), sum(word not in known for word in some)] for some in words]
-    kernel = kernels.count_unknown
-    run = getattr(kernel, "compiled", kernel) if compiled else compiling._plain(kernel)
-    data, bounds = as_bytes(TEXTS)
-    out = np.zeros((len(TEXTS), 2), np.int64)
-    with np.errstate(over="ignore"):
-        run(data, bounds, byte_kinds(), tables, out)
-    assert out.tolist() == wanted
-    parts = [unknown / max(n, 1) for n, unknown in wanted]
+    parts = [sum(word not in known for word in row) / max(len(row), 1) for row in words]
     assert unknown_shares(TEXTS, tables).tolist() == parts and max(parts) > 0

@@ -260,7 +260,7 @@ class TestMistakes:
         else:
             arrays[name][1:3] = [9, 4]
         with pytest.raises(ValueError, match=r"arrays that do not fit|must not fall"):
-            Vocabulary.from_arrays(arrays).encode(["incomprehensible"])
+            Vocabulary.from_arrays(arrays).encode(["incomprehensible"] * 1000)
 
     @pytest.mark.parametrize("n_jobs", [0, 1.5])
     def test_n_jobs(self, n_jobs):

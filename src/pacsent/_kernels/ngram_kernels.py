@@ -9,9 +9,6 @@ power of two, open addressing with linear probing; what belongs to a key stands 
 place of other arrays.
 """
 
-import re
-from functools import cache, lru_cache
-
 import numpy as np
 
 from pacsent._kernels.compiling import njit
@@ -27,22 +24,17 @@ APOSTROPHE = 39
 EDGE = np.uint64(0xA0761D6478BD642F)  # before the first token, and at both ends of runs
 
 
-def _n_bytes(data, *_):
-    return data.size
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _mixed(h):
+def mix_array(h):
     """Every bit of h reaches every bit of the result (the finisher of MurmurHash3); never 0."""
-    h ^= h >> HALF
-    h *= MIX_1
-    h ^= h >> HALF
-    h *= MIX_2
-    h ^= h >> HALF
-    return h | np.uint64(1)
+    h = (h ^ (h >> HALF)) * MIX_1
+    h = (h ^ (h >> HALF)) * MIX_2
+    return (h ^ (h >> HALF)) | np.uint64(1)
 
 
-@njit(cache=True, nogil=True, inline="always")
+_mixed = njit(nogil=True)(mix_array)
+
+
+@njit(nogil=True)
 def _is_whole(data, i, stop):
     """Whether a character of three bytes begins here that is a token by itself.
 
@@ -59,48 +51,7 @@ def _is_whole(data, i, stop):
     return lead == 0xE1 and (0x80 <= next_ <= 0x82 or 0x9E <= next_ <= 0x9F)
 
 
-def hashes_of_few(data, start, stop, kinds):
-    """(hashes, places) of the tokens of a part of `data`, bytes, by a regular expression."""
-    found = list(_token(kinds.tobytes()).finditer(data, start, stop))
-    words = [one[0].lower() if one.lastgroup else one[0] for one in found]
-    return [_word_hash(word) for word in words], [one.span() for one in found]
-
-
-def _tokens_of_few(data, start, stop, kinds, hashes, spans):
-    """`hash_tokens` by a regular expression; every word is hashed once."""
-    found, places = hashes_of_few(data[start:stop].tobytes(), 0, stop - start, kinds)
-    n = len(found) + 1
-    hashes[0], hashes[1:n] = EDGE, found
-    spans[0], spans[1:n] = start, places or 0
-    spans[1:n] += start
-    return n if found else 0
-
-
-@cache
-def _token(kinds):
-    """A pattern of the tokens of `hash_tokens`."""
-    word, mark = (
-        b"[" + b"".join(b"\\x%02x" % byte for byte in range(256) if kinds[byte] == kind) + b"]"
-        for kind in (WORD, MARK)
-    )
-    mark = mark if MARK in kinds else b"(?!)"
-    whole = rb"(?:[\xe4-\xe9].|\xe3[\x00-\x84\x90-\xff]|\xe0[\xb8-\xbb]|\xe1[\x80-\x82\x9e\x9f])."
-    run = b"(?!%b)%b(?:(?!%b)%b|'(?=%b))*" % (whole, word, whole, word, word)
-    return re.compile(b"%b|(?=%b)%b|(?P<run>%b)" % (mark, word, whole, run), re.DOTALL)
-
-
-@lru_cache(1 << 16)
-def _word_hash(word):
-    """The hash of a token by whole numbers of Python, which do not overflow: `_mixed` of FNV."""
-    h, bits = int(FNV_START), 0xFFFFFFFFFFFFFFFF
-    for byte in word:
-        h = (h ^ byte) * int(FNV_PRIME) & bits
-    for factor in (int(MIX_1), int(MIX_2)):
-        h = (h ^ h >> int(HALF)) * factor & bits
-    return np.uint64((h ^ h >> int(HALF)) | 1)
-
-
-@njit(cache=True, nogil=True, twin=_tokens_of_few)
+@njit(nogil=True)
 def hash_tokens(data, start, stop, kinds, hashes, spans):
     """Hashes and places of the tokens of data[start:stop], in place; their number.
 
@@ -110,7 +61,7 @@ def hash_tokens(data, start, stop, kinds, hashes, spans):
     """
     hashes[0] = EDGE
     spans[0, 0] = spans[0, 1] = start
-    n = 1
+    n = np.int64(1)
     i = start
     while i < stop:
         kind = kinds[data[i]]
@@ -136,7 +87,7 @@ def hash_tokens(data, start, stop, kinds, hashes, spans):
     return n if n > 1 else 0
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True)
 def _goes_on(data, i, stop, kinds):
     """Whether the byte at i, inside a run of word bytes, belongs to it."""
     return kinds[data[i]] == WORD or (
@@ -144,20 +95,20 @@ def _goes_on(data, i, stop, kinds):
     )
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True)
 def _lower(byte):
     return byte | np.uint8(32) if 65 <= byte <= 90 else byte
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def hash_characters(data, start, stop, kinds, hashes, spans):
     """Hashes and places of the characters of words, an edge around every run; their number.
 
-    The arrays need room for stop - start + 2 tokens. `small_ngrams` has its twin in NumPy.
+    The arrays need room for stop - start + 2 tokens.
     """
     hashes[0] = EDGE
     spans[0, 0] = spans[0, 1] = start
-    n = 1
+    n = np.int64(1)
     i = start
     while i < stop:
         if kinds[data[i]] != WORD:
@@ -179,7 +130,7 @@ def hash_characters(data, start, stop, kinds, hashes, spans):
     return n if n > 1 else 0
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _hash_units(data, start, stop, settings, hashes, spans):
     """`hash_characters` where n-grams are of characters, else `hash_tokens`."""
     if settings[3]:
@@ -187,7 +138,7 @@ def _hash_units(data, start, stop, settings, hashes, spans):
     return hash_tokens(data, start, stop, settings[0], hashes, spans)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def hash_grams(hashes, n_tokens, low, high, grams):
     """Hashes of all runs of low to high tokens, in place; their number.
 
@@ -209,44 +160,27 @@ def hash_grams(hashes, n_tokens, low, high, grams):
 
 
 @njit(cache=True, nogil=True)
-def most_tokens(bounds):
-    """Most tokens a text can have. Equivalent to: max(np.diff(bounds)) + 2."""
-    most = 0
+def hash_texts(data, bounds, settings, hashes, spans, ends):
+    """Hashes and places of the tokens of all texts, in place; ends[s] is their number after text s.
+
+    The arrays need room for data.size + 2 * n_texts tokens.
+    """
+    n = np.int64(0)
     for s in range(bounds.size - 1):
-        most = max(most, bounds[s + 1] - bounds[s])
-    return most + 2
+        n += _hash_units(data, bounds[s], bounds[s + 1], settings, hashes[n:], spans[n:])
+        ends[s] = n
 
 
 @njit(cache=True, nogil=True)
-def room_for_grams(bounds, n_sizes):
-    """(hashes, spans, grams, found) for the tokens and n-grams of any of the texts."""
-    n = most_tokens(bounds)
-    hashes, spans = np.empty(n, np.uint64), np.empty((n, 2), np.int64)
-    return hashes, spans, np.empty(n * n_sizes, np.uint64), np.empty(n * n_sizes, np.int32)
+def look_up(hashes, lookup, out):
+    """Column of each hash in place, -1 for unknown ones; lookup is (keys, columns)."""
+    keys, columns = lookup
+    for i in range(hashes.size):
+        slot = _slot(keys, hashes[i])
+        out[i] = columns[slot] if keys[slot] == hashes[i] else -1
 
 
-@njit(work=_n_bytes, cache=True, nogil=True)
-def fingerprints(data, bounds, kinds, out):
-    """One hash for the sequence of tokens of each text, in place; 0 for a text without any."""
-    hashes, spans, _, _ = room_for_grams(bounds, 0)
-    for s in range(bounds.size - 1):
-        n = hash_tokens(data, bounds[s], bounds[s + 1], kinds, hashes, spans)
-        h = np.uint64(0)
-        for i in range(n):
-            h = _mixed(h * ORDER + hashes[i])
-        out[s] = h
-
-
-@njit(work=_n_bytes, cache=True, nogil=True)
-def single_tokens(data, bounds, kinds, out):
-    """The hash of each text that is one token, in place; others are left as they are."""
-    hashes, spans, _, _ = room_for_grams(bounds, 0)
-    for s in range(bounds.size - 1):
-        if hash_tokens(data, bounds[s], bounds[s + 1], kinds, hashes, spans) == 2:
-            out[s] = hashes[1]
-
-
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _slot(keys, h):
     """Where a key is in a table, or the free slot where it would go."""
     mask = keys.size - 1
@@ -257,7 +191,7 @@ def _slot(keys, h):
 
 
 @njit(cache=True, nogil=True)
-def count_texts(data, bounds, settings, first, table, n_used, share):
+def count_texts(data, bounds, settings, first, table, n_used, share, room):
     """In how many texts each n-gram occurs, new ones added, in place.
 
     settings is (kinds, low, high, whether n-grams are of characters); table is (keys, n_texts, last
@@ -268,7 +202,7 @@ def count_texts(data, bounds, settings, first, table, n_used, share):
     _, low, high, _ = settings
     keys, n_texts, last = table
     part, n_parts = share
-    hashes, spans, grams, _ = room_for_grams(bounds, high - low + 1)
+    hashes, spans, grams, _ = room
     for s in range(first, bounds.size - 1):
         n_tokens = _hash_units(data, bounds[s], bounds[s + 1], settings, hashes, spans)
         n = hash_grams(hashes, n_tokens, low, high, grams)
@@ -302,7 +236,7 @@ def grow(table, larger):
             new_keys[slot], new_n_texts[slot], new_last[slot] = h, n_texts[old], last[old]
 
 
-@njit(work=lambda hashes, *_: 4 * hashes.size, cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def fill_columns(hashes, keys, columns):
     """A table from n-gram to its position in `hashes`, in place."""
     for i in range(hashes.size):
@@ -313,7 +247,10 @@ def fill_columns(hashes, keys, columns):
 
 @njit(cache=True, nogil=True)
 def find_grams(data, start, stop, settings, lookup, room):
-    """Columns of the n-grams of data[start:stop], in place, -1 where unknown; (tokens, n-grams)."""
+    """Columns of the n-grams of data[start:stop], in place, -1 where unknown; (tokens, n-grams).
+
+    room is (token hashes, spans, n-gram hashes, columns); see `ngrams.room_for`.
+    """
     _, low, high, _ = settings
     keys, columns = lookup
     hashes, spans, grams, found = room
@@ -326,17 +263,15 @@ def find_grams(data, start, stop, settings, lookup, room):
 
 
 @njit(cache=True, nogil=True)
-def count_grams(data, bounds, settings, lookup, n_columns, out):
+def count_grams(data, bounds, settings, lookup, place, room, out):
     """Which known n-grams each text holds and how often, as the rows of a sparse matrix, in place.
 
-    lookup is (keys, columns); out is (columns, counts, row ends). Rows are in the order of
-    first occurrence. Returns the number of entries.
+    lookup is (keys, columns); place is one -1 for each column; out is (columns, counts, row ends).
+    Rows are in the order of first occurrence. Returns the number of entries.
     """
     indices, counts, ends = out
-    room = room_for_grams(bounds, settings[2] - settings[1] + 1)
     found = room[3]
-    place = np.full(n_columns, -1, np.int64)
-    n = 0
+    n = np.int64(0)
     for s in range(bounds.size - 1):
         _, n_grams = find_grams(data, bounds[s], bounds[s + 1], settings, lookup, room)
         begin = n
@@ -356,21 +291,18 @@ def count_grams(data, bounds, settings, lookup, n_columns, out):
     return n
 
 
-@njit(
-    cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"}
-)  # fmt: skip
-def add_scores(data, bounds, settings, lookup, weights, out):
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+def add_scores(data, bounds, settings, lookup, weights, room, scratch, out):
     """Scores of texts from their n-grams, in place: tf-idf rows of length 1 times the weights.
 
     weights is (idf, coef): coef (n_columns, n_outputs) is the weight of a unit of tf-idf; out
-    (n_texts, n_outputs). A text's term frequencies enter as 1 + ln(count).
+    (n_texts, n_outputs). A text's term frequencies enter as 1 + ln(count). scratch is one zero
+    (int32) for each column, and room for the scores of one text.
     """
     idf, coef = weights
-    room = room_for_grams(bounds, settings[2] - settings[1] + 1)
     found = room[3]
-    counts = np.zeros(idf.size, np.int32)
+    counts, score = scratch
     n_outputs = coef.shape[1]
-    score = np.empty(n_outputs, np.float32)
     for s in range(bounds.size - 1):
         _, n = find_grams(data, bounds[s], bounds[s + 1], settings, lookup, room)
         for j in range(n):
@@ -394,47 +326,3 @@ def add_scores(data, bounds, settings, lookup, weights, out):
             length = 1.0 / np.sqrt(squares)
             for k in range(n_outputs):
                 out[s, k] += score[k] * length
-
-
-@njit(work=_n_bytes, cache=True, nogil=True)
-def count_unknown(data, bounds, kinds, known, out):
-    """How many words each text holds, and how many of them are unknown, in place, (n_texts, 2).
-
-    known is two arrays of keys; a word is known if one of them holds it. Marks are no words.
-    """
-    hashes, spans, _, _ = room_for_grams(bounds, 0)
-    for s in range(bounds.size - 1):
-        n = hash_tokens(data, bounds[s], bounds[s + 1], kinds, hashes, spans)
-        for i in range(1, n):
-            if kinds[data[spans[i, 0]]] == WORD:
-                h = hashes[i]
-                out[s, 0] += 1
-                if known[0][_slot(known[0], h)] != h and known[1][_slot(known[1], h)] != h:
-                    out[s, 1] += 1
-
-
-@njit(work=_n_bytes, cache=True, nogil=True)
-def locate(data, bounds, settings, lookup, places):
-    """Where each wanted n-gram of words occurs first, in place: data[places[c, 0]:places[c, 1]].
-
-    lookup is (keys, columns) of the wanted n-grams; places begins as -1 everywhere.
-    """
-    _, low, high, _ = settings
-    room = room_for_grams(bounds, high - low + 1)
-    _, spans, _, found = room
-    left = places.shape[0]
-    for s in range(bounds.size - 1):
-        n_tokens, _ = find_grams(data, bounds[s], bounds[s + 1], settings, lookup, room)
-        j = 0
-        for i in range(n_tokens):
-            for size in range(low, min(high, n_tokens - i) + 1):
-                if i + size == 1:
-                    continue
-                column = found[j]
-                j += 1
-                if column >= 0 and places[column, 0] < 0:
-                    places[column, 0] = spans[i, 0]
-                    places[column, 1] = spans[i + size - 1, 1]
-                    left -= 1
-        if left == 0:
-            return

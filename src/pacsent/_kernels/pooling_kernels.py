@@ -2,41 +2,13 @@
 
 A table of float16 numbers is handed over as its bits (uint16), because numba has no such type, and
 widened by the processor's own instruction: half the memory, nothing converted beforehand
-(`small_work.HALF_PRECISION`).
+(`half_precision.HALF_PRECISION`).
 """
 
 import numpy as np
 
 from pacsent._kernels.compiling import njit
 from pacsent._kernels.intrinsics import sum_1, sum_4, sum_8, weigh_1, weigh_4
-
-
-@njit(cache=True, nogil=True)
-def sum_weights(ids, offsets, weights, out):
-    """Sum the words' weights of each sentence, in place.
-
-    Equivalent to out[s] = weights[ids[offsets[s]:offsets[s + 1]]].sum()
-    """
-    for s in range(offsets.size - 1):
-        total = 0.0
-        for t in range(offsets[s], offsets[s + 1]):
-            total += weights[ids[t]]
-        out[s] = total
-
-
-@njit(cache=True, nogil=True)
-def document_frequency(ids, offsets, frequency):
-    """Add to each word the number of sentences that hold it, in place.
-
-    Equivalent to frequency[np.unique(ids of sentence s)] += 1 for each s
-    """
-    last = np.full(frequency.size, -1, dtype=np.int64)  # the last sentence that holds a word
-    for s in range(offsets.size - 1):
-        for t in range(offsets[s], offsets[s + 1]):
-            if last[ids[t]] != s:
-                last[ids[t]] = s
-                frequency[ids[t]] += 1
-
 
 _BLOCK = 64  # tokens summed on their own: rounding errors grow with a block, not with the text
 

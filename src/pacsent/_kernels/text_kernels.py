@@ -19,6 +19,7 @@ _HASHED = np.uint64(1 << 63)
 _PIECE = 2048  # bytes split into words at a time: where they are stays in the first-level cache
 ROOM = _PIECE // 2 + 1  # words that such a piece can have
 LOWER = np.uint8(32)  # or-ed to a letter
+_MARK, _ZERO, _NINE = np.uint8(ord("#")), np.uint8(0), ord("9")
 _DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
@@ -41,7 +42,7 @@ _JOINTS[[44, 59]] = _DIGIT  # comma, semicolon
 # ---- words and ids ------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _hash(data, start, end, lower):
     """FNV-1a of data[start:end] with the highest bit set; `lower` is or-ed to each byte."""
     h = _FNV_START
@@ -50,7 +51,7 @@ def _hash(data, start, end, lower):
     return h | _HASHED
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(nogil=True, forceinline=True)
 def _eight(data, start):
     """Lowest five bits of data[start:start + 8] side by side, the first byte lowest.
 
@@ -66,7 +67,7 @@ def _eight(data, start):
     return (word & low) | ((word >> np.uint64(12)) & high)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(nogil=True, forceinline=True)
 def _packed(data, start, size):
     """Key of a word of at most twelve letters, of either case: five bits a letter."""
     if start + 16 <= data.size:
@@ -78,7 +79,7 @@ def _packed(data, start, size):
     return key
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _key(data, start, end):
     """Key of the word data[start:end], any bytes."""
     size = end - start
@@ -90,7 +91,7 @@ def _key(data, start, end):
     return _packed(data, start, size)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _shift(table):
     """64 - log2(n_slots): a product's highest bits, which every bit of the key reaches."""
     shift = 64
@@ -101,7 +102,7 @@ def _shift(table):
     return np.uint64(shift)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _same(data, start, end, word_bytes, first, last, lower):
     """Equivalent to: data[start:end] | lower == word_bytes[first:last]."""
     if end - start != last - first:
@@ -112,7 +113,7 @@ def _same(data, start, end, word_bytes, first, last, lower):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _find(key, data, start, end, lower, words):
     """Slot of the word data[start:end], or the free slot where it would go."""
     table, word_bytes, word_offsets = words
@@ -130,12 +131,13 @@ def _find(key, data, start, end, lower, words):
 
 
 @njit(cache=True, nogil=True)
-def build_table(table, word_bytes, word_offsets):
+def build_table(table, words):
     """Fill an empty table in place; the first id of a repeated word, or -1 where all differ.
 
-    Equivalent to: {word: i for i, word in enumerate(words)}.
+    Equivalent to: {word: i for i, word in enumerate(words)}. words[0] is a read-only view of
+    `table`, so that words are looked up by the code that is compiled for encoding too.
     """
-    words = (table, word_bytes, word_offsets)
+    _, word_bytes, word_offsets = words
     for i in range(word_offsets.size - 1):
         start, end = word_offsets[i], word_offsets[i + 1]
         key = _key(word_bytes, start, end)
@@ -161,14 +163,13 @@ def find_words(data, starts, words):
     return found
 
 
-@njit(cache=True, nogil=True)
 def places_and_keys():
     """Room for what `_words` and `_keys` find in a piece; `_places` writes up to eight too many."""
-    starts, ends = np.empty(_PIECE + 8, dtype=np.int64), np.empty(_PIECE + 8, dtype=np.int64)
+    starts, ends = np.empty((2, _PIECE + 8), dtype=np.int64)
     return starts, ends, np.empty(_PIECE, dtype=np.uint64)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _end_classes(data, start):
     """`intrinsics.byte_classes` where fewer than 64 bytes are left."""
     letters = digits = np.uint64(0)
@@ -179,7 +180,7 @@ def _end_classes(data, start):
     return letters, digits
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(nogil=True, forceinline=True)
 def _places(bits, first, places, n):
     """Where bits are set, counted from `first`, into places[n:]; how many there are then.
 
@@ -195,7 +196,7 @@ def _places(bits, first, places, n):
     return end
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(nogil=True, forceinline=True)
 def _words(data, start, last, starts, ends):
     """Words and digits in the next piece of data[start:last], its last word whole.
 
@@ -203,7 +204,7 @@ def _words(data, start, last, starts, ends):
     bytes are bits of one number, and words begin and end where a bit differs from the one before.
     """
     stop = min(start + _PIECE, last)
-    n = n_ended = 0
+    n = n_ended = np.int64(0)
     one = np.uint64(1)
     letter_before = digit_before = np.uint64(0)
     for i in range(start, stop, 64):
@@ -232,7 +233,7 @@ def _words(data, start, last, starts, ends):
     return n, stop
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(nogil=True, forceinline=True)
 def _keys(data, starts, ends, n, keys, table, shift):
     """Keys of the n words and digits data[starts[j]:ends[j]] of either case, in place.
 
@@ -250,7 +251,7 @@ def _keys(data, starts, ends, n, keys, table, shift):
         fetch_line(table, np.int64((keys[j] * _GOLDEN) >> shift), 0)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(nogil=True, forceinline=True)
 def _short_slot(key, table, shift):
     """`_find` for the key of at most twelve letters."""
     slot = np.int64((key * _GOLDEN) >> shift)
@@ -259,17 +260,51 @@ def _short_slot(key, table, shift):
     return slot
 
 
+@njit(nogil=True)
+def _split(size, words, scratch, ids, n):
+    """Append to ids[n:] the subwords of scratch[2:2 + size]; the number of ids after it.
+
+    The longest known word that it begins with, then the longest subword (marked by `##`) that
+    follows, and so on; none where no subword fits. The two bytes before a continuing subword, which
+    are used up by then, become its mark. scratch is (array, read-only view of the same array).
+    """
+    writable, word = scratch
+    at, start = n, np.int64(0)
+    while start < size:
+        first = start + 2
+        if start:
+            first = start
+            writable[start] = writable[start + 1] = _MARK
+        end, i = size, np.int64(-1)
+        while end > start:
+            key = _hash(word, first, end + 2, _ZERO) if start else _key(word, first, end + 2)
+            i = np.int64(words[0][_find(key, word, first, end + 2, _ZERO, words), 1]) - 1
+            if i >= 0:
+                break
+            end -= 1
+        if i < 0:
+            return n
+        ids[at] = i
+        at += 1
+        start = end
+    return at
+
+
 @njit(cache=True, nogil=True)
-def encode_paper(data, bounds, words, ids, offsets, n_unknown):
-    """Ids of the known words of data[bounds[s]:bounds[s + 1]], in place; their number.
+def encode_paper(data, bounds, words, room, scratch, out):
+    """Ids of the words of data[bounds[s]:bounds[s + 1]], in place; their number.
 
     Letters a-z of either case are words, each digit is a word of its own, the rest separates.
     Equivalent to: [index[t] for t in tokenise_paper(sentence) if t in index] for each sentence.
+    An unknown word of at most scratch[0].size - 2 letters becomes its subwords, if it has any; an
+    empty scratch splits none. room is `places_and_keys()`; out is (ids, offsets, n_unknown).
     """
     table = words[0]
     shift = _shift(table)
-    starts, ends, keys = places_and_keys()
-    n = 0
+    starts, ends, keys = room
+    ids, offsets, n_unknown = out
+    longest = scratch[0].size - 2
+    n = np.int64(0)
     for s in range(bounds.size - 1):
         start = bounds[s]
         unknown = 0
@@ -283,15 +318,23 @@ def encode_paper(data, bounds, words, ids, offsets, n_unknown):
                     slot = _find(keys[j], data, starts[j], ends[j], LOWER, words)
                 i = np.int64(table[slot, 1]) - 1
                 ids[n] = i
-                n += i >= 0
-                unknown += i < 0
+                if i >= 0:
+                    n += 1
+                    continue
+                before = n
+                first, size = starts[j], ends[j] - starts[j]
+                if size <= longest and data[first] > _NINE:
+                    for c in range(size):
+                        scratch[0][c + 2] = data[first + c] | LOWER
+                    n = _split(size, words, scratch, ids, n)
+                unknown += n == before
         offsets[s + 1] = n
         n_unknown[s] = unknown
     return n
 
 
 @njit(cache=True, nogil=True)
-def count_paper(data, bounds, words, counts, ids, ends, at):
+def count_paper(data, bounds, words, counts, ids, ends, at, room):
     """Ids of all words, new ones added to table, word bytes and counts in place; whether all.
 
     `at` = (text, place in the data, ids written, words) says where to begin and, then, where it
@@ -301,7 +344,7 @@ def count_paper(data, bounds, words, counts, ids, ends, at):
     """
     table, word_bytes, word_offsets = words
     shift = _shift(table)
-    starts, stops, keys = places_and_keys()
+    starts, stops, keys = room
     most = min(counts.size, table.shape[0] >> 1) - ROOM
     start, n, n_words = at[1], at[2], at[3]
     for s in range(at[0], bounds.size - 1):
@@ -452,7 +495,7 @@ for _digit in range(10):
     _NAMES[_digit, : _NAME_SIZES[_digit]] = _array(_DIGIT_NAMES[_digit].encode())
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _at(data, i, end, word):
     """Equivalent to: data[i:end].startswith(word)."""
     if i + word.size > end:
@@ -463,13 +506,13 @@ def _at(data, i, end, word):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _lower(byte):
     """Equivalent to: bytes([byte]).lower()[0]."""
     return byte | np.uint8(32) if 65 <= byte <= 90 else byte
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _at_any_case(data, i, end, word):
     """Equivalent to: data[i:end].lower().startswith(word)."""
     if i + word.size > end:
@@ -520,7 +563,7 @@ def look_over(data, start, end, marks, n):
     return kept, has_text, has_end, has_redirect
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _itemise(data, start, end, marks, n_marks, items):
     """Items of a kept record, &amp; &lt; &gt; decoded in this order; their number."""
     mark, first, last = items
@@ -552,7 +595,7 @@ def _itemise(data, start, end, marks, n_marks, items):
     return n
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _put(items, w, mark, first, last):
     """Write item w in place; w + 1."""
     items[0][w] = mark
@@ -561,7 +604,7 @@ def _put(items, w, mark, first, last):
     return w + 1
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _follows(data, items, n, k, word):
     """Where the word that the plain bytes after mark k begin with ends: (item, place) or (-1, 0).
 
@@ -581,7 +624,7 @@ def _follows(data, items, n, k, word):
     return k, i
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _follows_exactly(data, items, n, k, word):
     """Whether the plain bytes after mark k begin with the word, in lower case."""
     mark, first, last = items
@@ -598,7 +641,7 @@ def _follows_exactly(data, items, n, k, word):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _beside(items, n, k):
     """The mark right after mark k, without a plain byte between: its item, or -1."""
     mark, first, last = items
@@ -611,7 +654,7 @@ def _beside(items, n, k):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _next_item(items, n, k, one, other):
     """The first item from k on with either of two marks, or n."""
     mark = items[0]
@@ -620,7 +663,7 @@ def _next_item(items, n, k, one, other):
     return k
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _drop_references(data, items, n):
     """Equivalent to: re.sub(b"<ref[^<]*</ref>", b"", text)."""
     mark, first, last = items
@@ -639,7 +682,7 @@ def _drop_references(data, items, n):
     return w
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _drop_between(items, n, opening, closing):
     """Equivalent to: re.sub(b"<[^>]*>", b"", text), for any two marks."""
     mark, first, last = items
@@ -661,7 +704,7 @@ def _drop_between(items, n, opening, closing):
     return w
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _drop_addresses(data, items, n):
     """Equivalent to: re.sub(rb"\\[http:[^\\] ]*", b"[", text)."""
     mark, first, last = items
@@ -687,7 +730,7 @@ def _drop_addresses(data, items, n):
     return w
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _digits(data, items, n, k):
     """Where one or more digits after mark k and px of any case end: (item, place) or (-1, 0)."""
     mark, first, last = items
@@ -711,7 +754,7 @@ def _digits(data, items, n, k):
     return k, i
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _drop_option(data, items, n, word):
     """Equivalent to: re.sub(rb"\\|word", b"", text, re.I); |<digits>px for _NUMBER."""
     mark, first, last = items
@@ -731,7 +774,7 @@ def _drop_option(data, items, n, word):
     return w
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _drop_images(data, items, n):
     """Equivalent to: re.sub(rb"\\[\\[image:[^\\[\\]]*\\|", b"", text, re.I)."""
     mark, first, last = items
@@ -757,7 +800,7 @@ def _drop_images(data, items, n):
     return w
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _show_categories(data, items, n):
     """[[category:X|...]] -> [[X]].
 
@@ -790,7 +833,7 @@ def _show_categories(data, items, n):
     return w
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _names_language(data, items, n, k):
     """Item of the colon if a-z and minus, none or more, and it follow mark k; else -1."""
     mark, first, last = items
@@ -809,7 +852,7 @@ def _names_language(data, items, n, k):
         i += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _drop_languages(data, items, n):
     """Equivalent to: re.sub(rb"\\[\\[[a-z-]*:[^\\]]*\\]\\]", b"", text)."""
     mark, first, last = items
@@ -832,7 +875,7 @@ def _drop_languages(data, items, n):
     return w
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _show_links(items, n):
     """Equivalent to: re.sub(rb"\\[\\[[^|\\]]*\\|", b"[[", text)."""
     mark, first, last = items
@@ -853,7 +896,7 @@ def _show_links(items, n):
     return w
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _drop_templates(items, n):
     """Equivalent to: re.sub(rb"{{[^}]*}}", b"", text)."""
     mark, first, last = items
@@ -893,7 +936,7 @@ def strip_markup(data, start, end, marks, n_marks, items):
     return _drop_between(items, n, _OPEN_BRACE, _CLOSE_BRACE)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _spell(data, start, end, new, out, n):
     """Each word of data[start:end] after a space, digits spelled, into out[n:].
 

@@ -6,8 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pacsent._kernels import small_work
-from pacsent.encoders.methods.closed_forms import ClosedForm, for_kernel, token_sums
+from pacsent.encoders.methods.closed_forms import ClosedForm, for_kernel, pool, token_sums
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.maths.arrays import frozen
 from pacsent.storage import State, Tensors, checked_tensor
@@ -92,7 +91,7 @@ class StaticEncoder(ClosedForm):
             n = encoded.n_sentences
             out = np.empty((n, n_dims), dtype) if out is None else out
             ones = np.ones(n, out.dtype)
-            small_work.pool(encoded.ids, encoded.offsets, table, no_weights, ones, out, False)
+            pool(encoded, table, no_weights, ones, out, False)
             squares = np.einsum("ij,ij->i", out, out)
             squares[squares == 0] = 1.0
             out *= (1.0 / np.sqrt(squares))[:, None]

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
-from pacsent._kernels.near_kernels import join_near
 from pacsent.text.ngrams import NGrams, fingerprints
 
 NEAR = 0.5  # cosine of tf-idf from which on texts are near-duplicates
@@ -35,24 +35,38 @@ def text_units(texts: Sequence[str], near: float | None = NEAR) -> np.ndarray:
     array([0, 0, 1, 2])
     """
     _, first, of_text = np.unique(fingerprints(texts), return_index=True, return_inverse=True)
-    parent = np.arange(first.size)
     if near is not None and first.size > 1:
-        different = [texts[i] for i in first]
-        grams = NGrams.of(different, (1, 2))
-        X = grams.tf_idf(different)
-        X = X[:, np.argsort(-grams.idf, kind="stable")]  # the rarest first
-        X.sort_indices()
-        rows, columns = (
-            (part.indptr.astype(np.int64), part.indices.astype(np.int64), part.data.astype(float))
-            for part in (X, X.tocsc())
-        )
-        join_near(rows, columns, near - _ROUNDING, min(_REST, near), parent)
-    while not np.array_equal(parent, parent[parent]):
-        parent = parent[parent]
-    of_text = parent[of_text]
+        of_text = _near_components([texts[i] for i in first], near)[of_text]
     # numbered as they come
     _, first, of_text = np.unique(of_text, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[of_text]
+
+
+def _near_components(texts, near):
+    """Components of the graph that links texts with a cosine of at least `near`."""
+    grams = NGrams.of(texts, (1, 2))
+    X = grams.tf_idf(texts).astype(float)
+    X = X[:, np.argsort(-grams.idf, kind="stable")]  # the rarest first
+    X.sort_indices()
+    # The rarest features of each row: the others together have at most the length `rest`.
+    rest = min(_REST, near)
+    row = np.repeat(np.arange(len(texts)), np.diff(X.indptr))
+    squares = np.concatenate([[0.0], np.cumsum(X.data**2)])
+    rarest = X.copy()
+    rarest.data[squares[X.indptr[1:]][row] - squares[:-1] <= rest**2] = 0.0
+    rarest.eliminate_zeros()
+    transposed = X.T.tocsr()
+    edges = []
+    for start in range(0, len(texts), _AT_ONCE):
+        partial = (rarest[start : start + _AT_ONCE] @ transposed).tocoo()
+        i, j = partial.row + start, partial.col
+        candidate = (partial.data >= near - rest - _ROUNDING) & (j < i)
+        i, j = i[candidate], j[candidate]
+        cosine = np.asarray(X[i].multiply(X[j]).sum(axis=1)).ravel()
+        edges.append(np.column_stack([i, j])[cosine >= near - _ROUNDING])
+    i, j = np.concatenate(edges).T
+    graph = sparse.csr_matrix((np.ones(i.size, bool), (i, j)), (len(texts), len(texts)))
+    return connected_components(graph, directed=False)[1]
 
 
 def sketches(texts: Sequence[str]) -> np.ndarray:

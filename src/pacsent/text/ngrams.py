@@ -11,8 +11,8 @@ import numpy as np
 from scipy import sparse
 
 from pacsent._kernels import ngram_kernels as kernels
-from pacsent._kernels import small_ngrams
 from pacsent.maths.arrays import frozen
+from pacsent.maths.mixing import GOLDEN, splitmix64
 
 MARKS = '!?,.-:;()"'
 _FOREIGN_MARKS = re.compile(r"(\w?)([^\x00-\x7f\w]+)")
@@ -78,9 +78,12 @@ def continues(character: str) -> bool:
 
 def fingerprints(texts: Sequence[str]) -> np.ndarray:
     """A 64-bit hash of each text's words in order, the same for other spacing and capitals."""
-    data, bounds = as_bytes(texts)
+    tokens = _tokens(texts)
     out = np.zeros(len(texts), np.uint64)
-    kernels.fingerprints(data, bounds, byte_kinds(), out)
+    # The sum of hashes of (token, position), modulo 2^64.
+    with np.errstate(over="ignore"):
+        position = np.arange(tokens.hashes.size) - tokens.begins[tokens.text]
+        np.add.at(out, tokens.text, splitmix64(tokens.hashes + position.astype(np.uint64) * GOLDEN))
     return out
 
 
@@ -155,28 +158,14 @@ class NGrams:
 
     def _count(self, texts):
         data, bounds = as_bytes(texts)
-        if small_ngrams.PATIENCE.has(data.size):
-            return self._count_few(data, bounds)
         # two bytes at least make a token and what separates it from the next
         room = int((data.size + 2 * len(texts)) * (self.sizes[1] - self.sizes[0] + 1))
         out = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(len(texts), np.int64)
-        n = kernels.count_grams(data, bounds, self._settings, self._table, len(self), out)
+        place, room = np.full(len(self), -1, np.int64), _room(bounds, self.sizes)
+        n = kernels.count_grams(data, bounds, self._settings, self._table, place, room, out)
         indptr = np.concatenate([[0], out[2]])
         shape = (len(texts), len(self))
         entries = out[1][:n].astype(np.float32), out[0][:n].copy(), indptr
-        return sparse.csr_matrix(entries, shape=shape)
-
-    def _count_few(self, data, bounds):
-        grams, text = small_ngrams.grams_of_few(data, bounds, self._settings)
-        shape = bounds.size - 1, len(self)
-        at = np.minimum(np.searchsorted(self.hashes, grams), max(len(self) - 1, 0))
-        known = self.hashes[at] == grams if len(self) else np.zeros(grams.size, bool)
-        cells = text[known] * np.int64(len(self)) + at[known]
-        cells, first, counts = np.unique(cells, return_index=True, return_counts=True)
-        order = np.argsort(first)  # as the kernel: by first occurrence
-        row, column = np.divmod(cells[order], max(len(self), 1))
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=shape[0]))])
-        entries = counts[order].astype(np.float32), column.astype(np.int32), indptr
         return sparse.csr_matrix(entries, shape=shape)
 
     def tf_idf(self, texts: Sequence[str], n_threads: int = 1) -> sparse.csr_matrix:
@@ -197,15 +186,16 @@ class NGrams:
         """tf_idf(texts) @ coef without the matrix, (n_texts, n_outputs)."""
         data, bounds = as_bytes(texts)
         out = np.zeros((len(texts), coef.shape[1]))
-        weights = frozen(self.idf), frozen(coef)
-        kernels.add_scores(data, bounds, self._settings, self._table, weights, out)
+        weights, room = (frozen(self.idf), frozen(coef)), _room(bounds, self.sizes)
+        scratch = np.zeros(len(self), np.int32), np.empty(coef.shape[1], np.float32)
+        kernels.add_scores(data, bounds, self._settings, self._table, weights, room, scratch, out)
         return out
 
     def occurrences(self, text: str) -> "Occurrences":
         """Every n-gram of one text, its column, and the words that it is made of."""
         data, bounds = as_bytes([text])
         _, low, high, _ = self._settings
-        room = kernels.room_for_grams(bounds, high - low + 1)
+        room = _room(bounds, self.sizes)
         n_tokens, n = kernels.find_grams(data, 0, data.size, self._settings, self._table, room)
         hashes, spans, _, columns = room
         sizes = np.arange(low, high + 1)
@@ -283,15 +273,10 @@ def _table(n_slots):
 
 def _count(data, bounds, settings, share):
     """(hashes, number of texts) of the n-grams of one part of all hashes."""
-    if share[1] == 1 and small_ngrams.PATIENCE.has(data.size):
-        grams, of_text = small_ngrams.grams_of_few(data, bounds, settings)
-        order = np.lexsort((of_text, grams))
-        grams, of_text = grams[order], of_text[order]
-        new = np.append(True, (grams[1:] != grams[:-1]) | (of_text[1:] != of_text[:-1]))
-        return np.unique(grams[new[: grams.size]], return_counts=True)
+    room = _room(bounds, settings[1:3])
     table, n_used, text = _table(_FIRST_SLOTS), 0, 0
     while True:
-        text, n_used = kernels.count_texts(data, bounds, settings, text, table, n_used, share)
+        text, n_used = kernels.count_texts(data, bounds, settings, text, table, n_used, share, room)
         if text == bounds.size - 1:
             used = table[0] != 0
             return table[0][used], table[1][used]
@@ -307,10 +292,13 @@ def unknown_shares(texts: Sequence[str], known: tuple[np.ndarray, np.ndarray]) -
     >>> unknown_shares(["A good film!", "a gud film, hm", "!"], known)
     array([0. , 0.5, 0. ])
     """
-    data, bounds = as_bytes(texts)
-    out = np.zeros((len(texts), 2), np.int64)
-    kernels.count_unknown(data, bounds, byte_kinds(), known, out)
-    return out[:, 1] / np.maximum(out[:, 0], 1)
+    tokens = _tokens(texts)
+    is_unknown = np.ones(tokens.hashes.size, bool)
+    for keys in known:
+        is_unknown &= _columns(tokens.hashes, (keys, np.zeros(keys.size, np.int32))) < 0
+    n_words = np.bincount(tokens.text, tokens.is_word, len(texts))
+    n_unknown = np.bincount(tokens.text, tokens.is_word & is_unknown, len(texts))
+    return n_unknown / np.maximum(n_words, 1)
 
 
 def word_keys(hashes: np.ndarray) -> np.ndarray:
@@ -331,11 +319,25 @@ def names(
     texts: Sequence[str], sizes: tuple[int, int], hashes: np.ndarray, marks: str = MARKS
 ) -> list[str]:
     """What the n-grams with these hashes look like, from texts that hold them."""
-    data, bounds = as_bytes(texts)
+    tokens = _tokens(texts, marks)
     places = np.full((hashes.size, 2), -1, np.int64)
-    settings = _settings(sizes, marks)
-    kernels.locate(data, bounds, settings, _lookup(hashes), places)
-    raw = data.tobytes()
+    lookup, run = _lookup(hashes), tokens.hashes.copy()
+    n = run.size
+    for size in range(1, sizes[1] + 1):
+        last = np.arange(size - 1, n)  # the last token of each run
+        if size > 1:
+            with np.errstate(over="ignore"):
+                run = kernels.mix_array(run[: last.size] * kernels.ORDER + tokens.hashes[last])
+        if size < sizes[0]:
+            continue
+        columns = _columns(run, lookup)
+        same_text = tokens.text[: last.size] == tokens.text[last]
+        is_new = np.flatnonzero((columns >= 0) & same_text)
+        is_new = is_new[places[columns[is_new], 0] < 0]
+        column, first = np.unique(columns[is_new], return_index=True)
+        first = is_new[first]
+        places[column] = np.column_stack([tokens.spans[first, 0], tokens.spans[last[first], 1]])
+    raw = tokens.data.tobytes()
     return [
         " ".join(raw[a:b].decode("utf-8", "replace").lower().split()) if a >= 0 else ""
         for a, b in places.tolist()
@@ -344,7 +346,52 @@ def names(
 
 def word_hashes(words: Sequence[str]) -> np.ndarray:
     """The hash of each word as a feature by itself, (n_words,); 0 where it is not one token."""
-    data, bounds = as_bytes(words)
+    tokens = _tokens(words)
     out = np.zeros(len(words), np.uint64)
-    kernels.single_tokens(data, bounds, byte_kinds(), out)
+    single = np.diff(tokens.begins) == 2  # the edge in front, and the word
+    out[single] = tokens.hashes[tokens.begins[:-1][single] + 1]
     return out
+
+
+class _Tokens(NamedTuple):
+    """The tokens of all texts one after the other, an edge in front of each text that has any."""
+
+    data: np.ndarray
+    hashes: np.ndarray  # (n_tokens,)
+    spans: np.ndarray  # (n_tokens, 2), in the data
+    text: np.ndarray  # (n_tokens,), of which text
+    begins: np.ndarray  # (n_texts + 1,)
+    is_word: np.ndarray  # (n_tokens,), neither an edge nor a mark
+
+
+def _tokens(texts, marks=MARKS):
+    data, bounds = as_bytes(texts)
+    room = data.size + 2 * len(texts)
+    hashes, spans = np.empty(room, np.uint64), np.empty((room, 2), np.int64)
+    begins = np.zeros(len(texts) + 1, np.int64)
+    settings = _settings((1, 1), marks)
+    kernels.hash_texts(data, bounds, settings, hashes, spans, begins[1:])
+    hashes, spans = hashes[: begins[-1]], spans[: begins[-1]]
+    text = np.repeat(np.arange(len(texts)), np.diff(begins))
+    is_word = hashes != kernels.EDGE
+    is_word[is_word] = settings[0][data[spans[is_word, 0]]] == kernels.WORD
+    return _Tokens(data, hashes, spans, text, begins, is_word)
+
+
+def _columns(hashes, lookup):
+    """The column of each hash in a table, -1 for unknown ones."""
+    out = np.empty(hashes.size, np.int32)
+    kernels.look_up(hashes, lookup, out)
+    return out
+
+
+def _room(bounds, sizes):
+    """(hashes, spans, grams, columns) for the tokens and n-grams of any of the texts."""
+    n = int(np.diff(bounds).max(initial=0)) + 2
+    n_grams = n * (sizes[1] - sizes[0] + 1)
+    return (
+        np.empty(n, np.uint64),
+        np.empty((n, 2), np.int64),
+        np.empty(n_grams, np.uint64),
+        np.empty(n_grams, np.int32),
+    )

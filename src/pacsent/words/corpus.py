@@ -296,7 +296,7 @@ class _Counter:
     def __init__(self, number: int, folder: Path):
         from pacsent._kernels import text_kernels as kernels
 
-        self.kernels = kernels
+        self.kernels, self.room = kernels, kernels.places_and_keys()
         self.number = number
         names = DIGIT_NAMES  # the kernel wants them first
         word_bytes, word_offsets = joined(names)
@@ -331,7 +331,8 @@ class _Counter:
             self.table = np.zeros((n_slots(need), 2), dtype=np.uint64)
             offsets = self.word_offsets[: self.n_words + 1]
             with np.errstate(over="ignore"):
-                self.kernels.build_table(self.table, frozen(self.word_bytes), frozen(offsets))
+                words = frozen(self.table), frozen(self.word_bytes), frozen(offsets)
+                self.kernels.build_table(self.table, words)
 
     @property
     def words(self):
@@ -348,7 +349,7 @@ class _Counter:
             while not done:  # a thread has few of the words that a piece could hold
                 self._make_room(self.kernels.ROOM, work.data.size)
                 done = self.kernels.count_paper(
-                    work.data, work.bounds, self.words, self.counts, ids, ends, at
+                    work.data, work.bounds, self.words, self.counts, ids, ends, at, self.room
                 )
                 self.n_words = int(at[3])
             ids = ids[: at[2]]

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
 
-from pacsent._kernels.patience import Patience
 from pacsent.maths.arrays import frozen
 from pacsent.maths.checks import is_count
 from pacsent.maths.noise import noise_probabilities
@@ -23,8 +22,11 @@ from pacsent.words.pieces import Pieces
 from pacsent.words.word_table import WordTable, is_memory_mapped, joined
 
 _BATCH = 1 << 20  # characters that one thread takes at a time
-_ENCODING = Patience(1 << 19)  # characters, and words of the dict they are looked up in
+# Up to this many characters, and words of the dict that they are looked up in, texts are encoded
+# without compiled code: importing numba takes longer than they do.
+_MAX_DICT_CHARACTERS, _MAX_DICT_WORDS = 1 << 12, 1 << 18
 UNKNOWN = ("drop", "pieces")
+MAX_SPLIT_BYTES = 64  # longer unknown words are not split into subwords
 TOKENIZER = "tokenizer"  # how a file names `Pieces`, which it holds beside
 
 
@@ -361,41 +363,55 @@ class Vocabulary:
         return self._normalise.rows(self.words)  # type: ignore[union-attr]
 
     def _is_small(self, sentences: list[str]) -> bool:
-        """Whether the dict is done with these before a kernel would be compiled."""
-        if _ENCODING.is_over:
-            return False
-        made = self._table.n_words if "index" not in self._table.__dict__ else 0
-        return _ENCODING.has(_size(sentences) + made)
+        """Whether these are encoded by the dict."""
+        return self._table.n_words <= _MAX_DICT_WORDS and _size(sentences) <= _MAX_DICT_CHARACTERS
 
     def _with_pieces(self, batch: "_Batch", ids: np.ndarray, ends: np.ndarray) -> Encoded:
-        """Ids with -1 for unknown words, which become their pieces; token t is of one sentence."""
-        from pacsent._kernels import piece_kernels as kernels
-
+        """Ids with -1 for unknown words, which become their subwords."""
         tokens = list(itertools.chain.from_iterable(map(self.tokens, batch.sentences)))
         unknown = np.flatnonzero(ids < 0)
-        data, starts = joined([tokens[t] for t in unknown])
-        found, bounds = np.empty(data.size, np.int32), np.zeros(starts.size, np.int64)
-        with np.errstate(over="ignore"):
-            kernels.split_words(data, starts, self._table.lookup, found, bounds)
+        words, places = np.unique([tokens[t] for t in unknown], return_inverse=True)
+        pieces = [self._pieces_of(word) for word in words.tolist()]
         n_ids = np.ones(ids.size, dtype=np.int64)
-        n_ids[unknown] = np.diff(bounds)
-        places = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(n_ids)])
+        n_ids[unknown] = [len(pieces[place]) for place in places]
+        starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(n_ids)])
         flat = np.repeat(ids, n_ids)
-        flat[flat < 0] = found[: bounds[-1]]
+        flat[flat < 0] = list(itertools.chain.from_iterable(pieces[place] for place in places))
         n_lost = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(n_ids == 0)])
-        return Encoded(flat, places[ends], np.diff(n_lost[ends]))
+        return Encoded(flat, starts[ends], np.diff(n_lost[ends]))
+
+    def _pieces_of(self, word: str) -> list[int]:
+        """Ids of the longest known beginning of a word, of the longest subword after it, ..."""
+        found: list[int] = []
+        start = 0
+        if len(word.encode("utf-8", "surrogatepass")) > MAX_SPLIT_BYTES:
+            return found
+        while start < len(word):
+            mark = "##" if start else ""
+            for end in range(len(word), start, -1):
+                i = self.index.get(mark + word[start:end])
+                if i is not None:
+                    break
+            else:
+                return []
+            found.append(i)
+            start = end
+        return found
 
     def _encode_paper(self, data: np.ndarray, bounds: np.ndarray) -> Encoded:
         """Bytes to ids by the compiled tokeniser; what is not ASCII separates."""
-        from pacsent._kernels import piece_kernels, text_kernels
+        from pacsent._kernels import text_kernels as kernels
 
         ids = np.empty(data.size, dtype=np.int32)
         offsets = np.zeros(bounds.size, dtype=np.int64)
         n_unknown = np.zeros(bounds.size - 1, dtype=np.int64)
-        split = self.unknown == "pieces"
-        encode = piece_kernels.encode_pieces if split else text_kernels.encode_paper
+        size = MAX_SPLIT_BYTES + 2 if self.unknown == "pieces" else 0
+        word, room = np.empty(size, dtype=np.uint8), kernels.places_and_keys()
+        out = ids, offsets, n_unknown
         with np.errstate(over="ignore"):  # the hash wraps around on purpose
-            n = encode(data, bounds, self._table.lookup, ids, offsets, n_unknown)
+            n = kernels.encode_paper(
+                data, bounds, self._table.lookup, room, (word, frozen(word)), out
+            )
         return Encoded(ids[:n].copy(), offsets, n_unknown)
 
     def digest(self, X: Any) -> str:

@@ -99,7 +99,7 @@ class WordTable:
         """What the kernels look words up in: (hash_table, word_bytes, word_offsets)."""
         word_bytes, offsets = map(frozen, self.arrays)
         if "hash_table" not in self._arrays:
-            return frozen(self._built(word_bytes, offsets)), word_bytes, offsets
+            return self._built(word_bytes, offsets), word_bytes, offsets
         table = self._arrays["hash_table"]
         filled = table[:, 1]  # a damaged file must not send the kernels out of their arrays
         if np.count_nonzero(filled) != self.n_words or filled.max() > self.n_words:
@@ -114,13 +114,13 @@ class WordTable:
 
         table = np.zeros((n_slots(self.n_words), 2), dtype=np.uint64)
         with np.errstate(over="ignore"):  # the hash wraps around on purpose
-            twice = kernels.build_table(table, word_bytes, offsets)
+            twice = kernels.build_table(table, (frozen(table), word_bytes, offsets))
         if twice >= 0:
             raise ValueError(
                 f"words must be all different. Got {self.word(twice)!r} a second time at {twice} "
                 "instead. Keep one of them."
             )
-        return table
+        return frozen(table)
 
     @cached_property
     def words(self) -> list[str]:

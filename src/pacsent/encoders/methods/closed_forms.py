@@ -5,14 +5,18 @@ from numbers import Real
 from typing import ClassVar
 
 import numpy as np
+from scipy import sparse
 
-from pacsent._kernels import small_work
+from pacsent._kernels.half_precision import HALF_PRECISION
 from pacsent.encoders.sentence_vectorizer import ROLES, Name, SentenceVectorizer
 from pacsent.maths.arrays import frozen
 from pacsent.maths.gaussians import idf, l2_coefficients, l2_lam
 from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.storage import checked_tensor
 from pacsent.text.encoded import Encoded
+
+# Up to this many tokens are summed by SciPy: importing numba takes longer than they do.
+_MAX_SPARSE_TOKENS = 512
 
 
 class ClosedForm(SentenceVectorizer):
@@ -41,7 +45,7 @@ class ClosedForm(SentenceVectorizer):
         for table, weights, scale in parts:
             if table is not None and (not add or scale.any()):
                 table, scale = frozen(table), scale.astype(out.dtype)
-                small_work.pool(encoded.ids, encoded.offsets, table, weights, scale, out, add)
+                pool(encoded, table, weights, scale, out, add)
                 add = True
         return out
 
@@ -50,9 +54,33 @@ def token_sums(encoded: Encoded, weights: np.ndarray) -> np.ndarray:
     """Sum of the words' weights in each sentence; their number where there are no weights."""
     if not weights.size:
         return np.diff(encoded.offsets).astype(np.float64)
-    sums = np.empty(encoded.n_sentences)
-    small_work.sum_up(encoded.ids, encoded.offsets, weights, sums)
-    return sums
+    sentence = np.repeat(np.arange(encoded.n_sentences), np.diff(encoded.offsets))
+    return np.bincount(sentence, weights[encoded.ids], encoded.n_sentences)
+
+
+def pool(
+    encoded: Encoded,
+    table: np.ndarray,
+    weights: np.ndarray,
+    scale: np.ndarray,
+    out: np.ndarray,
+    add: bool,
+) -> None:
+    """Weighted sum of each sentence's rows, put into `out` or added to it; see `pool_rows`."""
+    if encoded.ids.size > _MAX_SPARSE_TOKENS:
+        from pacsent._kernels.pooling_kernels import pool_rows
+
+        pool_rows(encoded.ids, encoded.offsets, table, weights, scale, out, add)
+        return
+    words, places = np.unique(encoded.ids, return_inverse=True)
+    rows = table[words]
+    if rows.dtype == np.uint16:
+        rows = rows.view(np.float16)
+    values = weights[encoded.ids] if weights.size else np.ones(encoded.ids.size)
+    shape = encoded.n_sentences, words.size
+    entries = values.astype(out.dtype), places.astype(np.int32), encoded.offsets
+    sums = sparse.csr_matrix(entries, shape=shape) @ rows.astype(out.dtype)
+    out[...] = scale[:, None] * sums + (out if add else 0.0)
 
 
 def for_kernel(table: np.ndarray) -> np.ndarray:
@@ -60,7 +88,7 @@ def for_kernel(table: np.ndarray) -> np.ndarray:
     if table is None:
         return None
     table = np.ascontiguousarray(table)
-    if table.dtype == np.float16 and small_work.HALF_PRECISION:
+    if table.dtype == np.float16 and HALF_PRECISION:
         return table.view(np.uint16)
     return table.astype(np.float64 if table.dtype == np.float64 else np.float32, copy=False)
 
@@ -222,10 +250,8 @@ class IDFVectorizer(_SquaredLoss):
         return not np.isinf(self.lam)
 
     def _fit(self, encoded):
-        from pacsent._kernels.pooling_kernels import document_frequency
-
-        frequency = np.zeros(self.word_vectors.n_words, dtype=np.int64)
-        document_frequency(encoded.ids, encoded.offsets, frequency)
+        counts = self.word_vectors.vocabulary.count(encoded)
+        frequency = np.bincount(counts.indices, minlength=self.word_vectors.n_words)
         self.idf_ = idf(frequency, encoded.n_sentences)
 
     def _state(self):
