@@ -112,30 +112,18 @@ wiki_text = st.lists(st.sampled_from(FRAGMENTS), max_size=40).map(
 @example(b"a < b\nc <d>e\n<f>")
 @example(b"x&amp;amp;lt;y &no semicolon [a] & b")
 @example(b"foo[bar]baz [[a|b]]s 1a2")
-@pytest.mark.compile
 def test_the_filter_equals_its_rules_on_kept_text(body):
     dump = b"<text >" + body
     assert filtered([dump]) == filter_of_record([dump])
 
 
-@settings(deadline=None, max_examples=100)
-@pytest.mark.compile
+@settings(deadline=None, max_examples=50)
 @given(st.lists(wiki_text, min_size=1, max_size=3), st.integers(1, 60), st.integers(1, 3))
-def test_pieces_threads_and_huge_records_change_nothing(dumps, size, n_jobs):
+def test_chunks_and_processes_change_nothing(dumps, size, n_jobs):
     dumps = [dump or b" " for dump in dumps]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "CHUNK_BYTES", size)
-        patch.setattr(cleaning, "HUGE", 3 * size)
         assert filtered(dumps, n_jobs) == filter_of_record(dumps)
-
-
-@pytest.mark.compile
-def test_a_huge_record_goes_through_in_small_pieces(monkeypatch):
-    """Longer than one buffer of output, all digits: the most that can come out."""
-    monkeypatch.setattr(reading, "CHUNK_BYTES", 1000)
-    monkeypatch.setattr(cleaning, "HUGE", 2000)
-    dump = b"<text x>" + b"0123 [[a|b]] &nbsp; c" * 500 + b"</text><text y>" + b"{{x" * 900 + b"z"
-    assert filtered([dump]) == filter_of_record([dump])
 
 
 SUMS = {
@@ -178,7 +166,7 @@ def test_lines_are_cleaned_one_by_one(content, size, n_jobs):
     data = content.encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "CHUNK_BYTES", size)
-        cleaned = b"".join(cleaning._clean_texts([Bytes(data or b" ")], n_jobs))
+        cleaned = b"".join(cleaning._clean_texts([Bytes(data or b" ")], n_jobs, "paper"))
     content = content if content.endswith("\n") else content + "\n"
     expected = "\n".join(clean(line) for line in content.split("\n"))
     assert cleaned.decode() == expected
@@ -437,7 +425,6 @@ def test_the_command_reads_stdin_and_writes_stdout():
     assert done.stderr == b""
 
 
-@pytest.mark.compile
 def test_the_command_writes_a_file_and_filters_dumps(tmp_path):
     dump = b"<page><text x>[[a|Visible]] {{gone}} text</text></page>"
     (tmp_path / "dump.xml").write_bytes(dump)
@@ -524,7 +511,6 @@ def test_clean_of_any_script_does_not_depend_on_where_pieces_end(tmp_path, monke
         assert (tmp_path / "out").read_text() == expected
 
 
-@pytest.mark.compile
 def test_text_that_is_no_dump_is_refused_as_one(tmp_path):
     (tmp_path / "plain.txt").write_text("Just text. " * 1000)
     with pytest.raises(ValueError, match=r"plain.txt must be a MediaWiki dump .* Got 0 articles"):

@@ -1,27 +1,51 @@
 """Cleaning text files of any size: `clean_files`, for plain text and for MediaWiki dumps."""
 
-import contextlib
 import os
-import tempfile
-import threading
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 from typing import Any
 
-from pacsent import files, progress
-from pacsent.text.normalise import unicode_words
-from pacsent.text.reading import (
-    CHUNK_BYTES,
-    Source,
-    cut_after_letters,
-    cut_at_space,
-    empty_file,
-    iter_chunks,
-    not_utf8,
-    total_size,
-)
-from pacsent.threads import in_order, n_threads
+from joblib import Parallel, delayed
 
-HUGE = 1 << 26  # bytes from which on a record is worked on in files, not in memory
+from pacsent import files, progress
+from pacsent.text import reading
+from pacsent.text.normalise import DIGIT_NAMES, unicode_words
+from pacsent.threads import n_threads
+
+# The rules of wikifil.pl, in its order; each is applied to a whole record.
+_WIKI_RULES = [
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (rb"&amp;", b"&"),
+        (rb"&lt;", b"<"),
+        (rb"&gt;", b">"),
+        (rb"<ref[^<]*</ref>", b""),
+        (rb"<[^>]*>", b""),
+        (rb"\[http:[^\] ]*", b"["),
+        (rb"(?i)\|thumb", b""),
+        (rb"(?i)\|left", b""),
+        (rb"(?i)\|right", b""),
+        (rb"(?i)\|[0-9]+px", b""),
+        (rb"(?i)\[\[image:[^\[\]]*\|", b""),
+        (rb"(?i)\[\[category:([^|\]]*)[^\]]*\]\]", rb"[[\1]]"),
+        (rb"\[\[[a-z-]*:[^\]]*\]\]", b""),
+        (rb"\[\[[^|\]]*\|", b"[["),
+        (rb"\{\{[^}]*\}\}", b""),
+        (rb"\{[^}]*\}", b""),
+        (rb"[\[\]]", b""),
+        (rb"&[^;]*;", b" "),
+    )
+]
+_TAG = re.compile(rb"<.*>")  # replaced once, before the rules
+_RECORD = re.compile(rb"[^>]*>|[^>]+\Z")
+_REDIRECT = re.compile(rb"(?i)#redirect")
+_NOT_LETTERS = re.compile(rb"[^a-z]+")
+_NOT_LETTERS_OF_LINE = re.compile(rb"[^a-z\n]+")
+_LINE_END = re.compile(rb" ?\n ?")
+_DIGITS = [(b"%d" % digit, f" {name} ".encode()) for digit, name in enumerate(DIGIT_NAMES)]
+# A page of MediaWiki has at most 2 MB; a longer record is no dump, and would fill the memory.
+_MAX_RECORD_BYTES = 1 << 28
 
 
 def clean_files(
@@ -34,17 +58,29 @@ def clean_files(
     verbose: bool = False,
     overwrite: bool = False,
 ) -> int:
-    """Clean text files of any size, as the paper does or for any language; the bytes written.
+    """Clean text files of any size, as Nozawa and Sato do or for any language.
 
-    Without `wiki`, each line is cleaned as by `clean` and stays a line. With it, the inputs are
-    MediaWiki dumps, and the output is byte for byte that of the public filter the paper used
-    (wikifil.pl): the visible text of all articles on one line. As there, several dumps are read one
-    after the other, and an article that the end of one cuts off goes on in the next.
+    Parameters
+    ----------
+    inputs : path or iterable of paths; '-' for stdin
+        Plain or compressed (.gz, .bz2, .xz, .zst).
+    output : path, optional
+        Written next to its place and moved there when complete; None or '-' is stdout.
+    wiki : bool, default=False
+        The inputs are MediaWiki dumps, and the output is byte for byte that of wikifil.pl: the
+        visible text of all articles on one line. As there, an article that the end of one dump cuts
+        off goes on in the next. Otherwise each line is cleaned as by `clean` and stays a line.
+    normalise : {"paper", "unicode"}, default="paper"
+        "paper" takes any bytes: what is not a letter a-z or a digit separates words. "unicode"
+        keeps the tokens of `unicode_words`, of UTF-8 text in any script.
+    n_jobs : int, optional
+        Number of processes. The output does not depend on it.
+    verbose, overwrite : bool, default=False
 
-    Inputs are plain or packed (.gz, .bz2, .xz, .zst), '-' is stdin. With `normalise` "paper" any
-    byte is fine: what is not a letter a-z or a digit separates words. "unicode" keeps the tokens of
-    `unicode_words`, of UTF-8 text in any script. The output is written next to its place and
-    moved there when whole; None or '-' is stdout. The bytes are the same for any number of threads.
+    Returns
+    -------
+    int
+        Number of bytes written.
     """
     paths = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
     if normalise not in ("paper", "unicode"):
@@ -55,14 +91,14 @@ def clean_files(
             "instead. Take the text out of the dump with another program first."
         )
     files.check_output(output, paths, overwrite=overwrite)
-    total = total_size(paths)
+    total = reading.total_size(paths)
     n_written = n_before = 0
     current = None
 
     def sources():  # one at a time: there may be more of them than can be open
         nonlocal n_before, current
         for path in paths:
-            with Source(path) as current:
+            with reading.Source(path) as current:
                 yield current
                 n_before += current.consumed
         current = None
@@ -71,16 +107,11 @@ def clean_files(
         files.replacing(output) as file,
         progress.bar("Cleaning", total=total, unit="B", enabled=verbose) as bar,
     ):
-        if wiki:
-            # temporary files lie next to the output, as /tmp may be memory
-            place = os.path.realpath(output or "")
-            folder = None if files.is_stream(output) else os.path.dirname(place)
-            cleaned = _clean_dumps(sources(), n_threads(n_jobs), folder)
-        else:
-            cleaned = _clean_texts(sources(), n_threads(n_jobs), normalise)
-        for piece in cleaned:
-            file.write(piece)
-            n_written += len(piece)
+        n = n_threads(n_jobs)
+        parts = _clean_dumps(sources(), n) if wiki else _clean_texts(sources(), n, normalise)
+        for part in parts:
+            file.write(part)
+            n_written += len(part)
             bar.update(n_before + (current.consumed if current is not None else 0))
         if wiki and not n_written:
             raise ValueError(
@@ -90,159 +121,108 @@ def clean_files(
     return n_written
 
 
-def _clean_texts(sources: Iterable[Source], n: int, normalise: str = "paper") -> Iterator[bytes]:
-    cleaned, cut = _CLEANERS[normalise]
-    everything = (
-        (source.name, offset, piece)
+def _map_processes(function: Callable, arguments: Iterable[tuple], n_jobs: int) -> Iterator[Any]:
+    arguments = iter(arguments)
+    first = list(islice(arguments, 2))
+    arguments = chain(first, arguments)
+    if n_jobs == 1 or len(first) < 2:  # one chunk does not pay for the start of processes
+        yield from (function(*args) for args in arguments)
+        return
+    with Parallel(n_jobs) as parallel:
+        while batch := list(islice(arguments, 8 * n_jobs)):
+            yield from parallel(delayed(function)(*args) for args in batch)
+
+
+def _clean_texts(sources: Iterable[reading.Source], n_jobs: int, normalise: str) -> Iterator[bytes]:
+    function, cut = {
+        "paper": (_clean_paper, reading.cut_after_letters),
+        "unicode": (_clean_unicode, reading.cut_at_space),
+    }[normalise]
+    chunks = (
+        (source.name, offset, chunk)
         for source in sources
-        for offset, piece in iter_chunks(source, cut)
+        for offset, chunk in reading.iter_chunks(source, cut)
     )
-    begun = False  # whether the line so far has a word: then a space comes before the next one
-    for piece in in_order(cleaned, everything, n):
-        if not piece:
-            continue
-        yield b" " + piece if begun and not piece.startswith(b"\n") else piece
-        begun = not piece.endswith(b"\n")
+    has_word = False  # whether the line so far has a word: then a space comes before the next one
+    for chunk in _map_processes(function, chunks, n_jobs):
+        if chunk:
+            yield b" " + chunk if has_word and not chunk.startswith(b"\n") else chunk
+            has_word = not chunk.endswith(b"\n")
 
 
-def _cleaned_paper(named: tuple[str, int, bytes]) -> bytes:
-    import numpy as np
-
-    from pacsent._kernels import text_kernels as kernels
-
-    data = np.frombuffer(named[2], dtype=np.uint8)
-    (out,) = _arrays(out=(6 * data.size + 8, np.uint8))
-    return out[: kernels.clean_lines(data, out)].tobytes()
+def _spell_digits(text: bytes) -> bytes:
+    for digit, name in _DIGITS:
+        text = text.replace(digit, name)
+    return text
 
 
-def _cleaned_unicode(named: tuple[str, int, bytes]) -> bytes:
-    name, offset, piece = named
+def _clean_paper(name: str, offset: int, chunk: bytes) -> bytes:
+    words = _NOT_LETTERS_OF_LINE.sub(b" ", _spell_digits(chunk.lower()))
+    return _LINE_END.sub(b"\n", words).strip(b" ")
+
+
+def _clean_unicode(name: str, offset: int, chunk: bytes) -> bytes:
     try:
-        text = piece.decode("utf-8")
+        text = chunk.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(not_utf8(name, offset + error.start, piece[error.start])) from None
-    lines = text.split("\n")
-    return "\n".join(" ".join(unicode_words(line)) for line in lines).encode()
+        position = offset + error.start
+        raise ValueError(reading.not_utf8(name, position, chunk[error.start])) from None
+    return "\n".join(" ".join(unicode_words(line)) for line in text.split("\n")).encode()
 
 
-_CLEANERS = {
-    "paper": (_cleaned_paper, cut_after_letters),
-    "unicode": (_cleaned_unicode, cut_at_space),
-}
+def _clean_dumps(sources: Iterable[reading.Source], n_jobs: int) -> Iterator[bytes]:
+    """Yield the text of articles; records, which end with '>', are kept from <text to </text>."""
 
-
-def _clean_dumps(sources: Iterable[Source], n: int, folder: str | None = None) -> Iterator[bytes]:
-    keep = False
-    everything = (p for source in sources for p in _records(source, folder))
-    for if_kept, anyway, state in in_order(_filtered, everything, n):
-        if keep:
-            yield from if_kept
-        yield from anyway
-        keep = keep if state < 0 else bool(state)
-
-
-def _records(source: Source, folder: str | None) -> Iterator[Any]:
-    """Pieces that end with a record, as bytes; a huge record as an open file and its folder."""
-    held: list[bytes] = []
-    n_held = n_read = 0
-    while block := source.read(CHUNK_BYTES):
-        n_read += len(block)
-        end = block.rfind(b">") + 1
-        if end:
-            yield b"".join([*held, block[:end]])
-            held, n_held = [], 0
-            block = block[end:]
-        if block:
-            held.append(block)
-            n_held += len(block)
-        if n_held >= HUGE:
-            file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (closed by who takes it)
-            file.writelines(held)
-            held, n_held = [], 0
-            while block := source.read(CHUNK_BYTES):
-                end = block.find(b">") + 1
-                file.write(block[:end] if end else block)
+    def chunks() -> Iterator[tuple[bytes]]:
+        for source in sources:
+            pending: list[bytes] = []
+            n_pending = n_read = 0
+            while block := source.read(reading.CHUNK_BYTES):
+                n_read += len(block)
+                end = block.rfind(b">") + 1
                 if end:
-                    break
-            yield file, folder
-            # what is left of this block may hold many records
-            rest = block[end:] if block else b""
-            end = rest.rfind(b">") + 1
-            if end:
-                yield rest[:end]
-            if rest[end:]:
-                held, n_held = [rest[end:]], len(rest) - end
-    if n_read == 0:
-        raise ValueError(empty_file(source.name))
-    if held:
-        yield b"".join(held)
+                    yield (b"".join([*pending, block[:end]]),)
+                    pending, n_pending = [], 0
+                pending.append(block[end:])
+                n_pending += len(block) - end
+                if n_pending > _MAX_RECORD_BYTES:
+                    raise ValueError(
+                        f"{source.name} must be a MediaWiki dump. Got {n_pending:,} bytes without "
+                        "a tag instead. Leave out wiki=True for plain text."
+                    )
+            if n_read == 0:
+                raise ValueError(reading.empty_file(source.name))
+            if n_pending:
+                yield (b"".join(pending),)
+
+    keep = False
+    for if_kept, always, ends_kept, is_known in _map_processes(_filter_wiki, chunks(), n_jobs):
+        if keep:
+            yield if_kept
+        yield always
+        keep = ends_kept and (is_known or keep)
 
 
-def _filtered(piece) -> tuple[Iterable[bytes], Iterable[bytes], int]:
-    """What comes of the first records if they are kept, of the others, and the state after them."""
-    import numpy as np
+def _filter_wiki(chunk: bytes) -> tuple[bytes, bytes, bool, bool]:
+    """Filter records without knowing whether an article is open where they begin.
 
-    from pacsent._kernels import text_kernels as kernels
-
-    if not isinstance(piece, bytes):
-        return _filtered_file(*piece)
-    data = np.frombuffer(piece, dtype=np.uint8)
-    n = data.size + 2
-    long, short = (n, np.int64), (n, np.uint8)
-    marks, mark, first, last, out = _arrays(
-        marks=long, mark=short, first=long, last=long, out=(6 * n, np.uint8)
-    )
-    size, n_first, state = kernels.filter_wiki(data, marks, (mark, first, last), out)
-    return [out[:n_first].tobytes()], [out[n_first:size].tobytes()], state
-
-
-def _filtered_file(file, folder: str | None) -> tuple[Iterable[bytes], Iterable[bytes], int]:
-    """As _filtered for one huge record: all arrays lie in files, which the system may page out."""
-    import numpy as np
-
-    from pacsent._kernels import text_kernels as kernels
-
-    stack = contextlib.ExitStack()
-    stack.enter_context(file)
-    file.flush()
-    data = np.memmap(file, dtype=np.uint8, mode="r")
-    n = data.size + 2
-
-    def scratch(dtype):
-        # pages that are never touched take no place on the disk either
-        place = stack.enter_context(tempfile.TemporaryFile(dir=folder))  # noqa: SIM115
-        return np.memmap(place, dtype=dtype, mode="w+", shape=(n,))
-
-    marks = scratch(np.int64)
-    items = scratch(np.uint8), scratch(np.int64), scratch(np.int64)
-    _, n_marks = kernels.find_marks(data, 0, data.size, marks)
-    end, has_text, has_end, has_redirect = kernels.look_over(data, 0, data.size, marks, n_marks)
-    keep = 0 if has_redirect else 1 if has_text else -1
-    if keep == 0:
-        stack.close()
-        return [], [], 0
-    n_items = kernels.strip_markup(data, 0, end, marks, n_marks, items)
-
-    def spelled():
-        with stack:
-            out = np.empty(6 * CHUNK_BYTES + 64, dtype=np.uint8)
-            state = np.array([0, -1, 1, 0], dtype=np.int64)
-            while state[0] < n_items:
-                yield out[: kernels.spell_items(data, items, n_items, state, out)].tobytes()
-
-    after = 0 if has_end else keep
-    return ([], spelled(), after) if keep == 1 else (spelled(), [], after)
-
-
-_scratch = threading.local()
-
-
-def _arrays(**wanted) -> list:
-    """Arrays of at least these sizes and types, one set a thread, used again and again."""
-    import numpy as np
-
-    for name, (size, dtype) in wanted.items():
-        have = getattr(_scratch, name, None)
-        if have is None or have.size < size:
-            setattr(_scratch, name, np.empty(size, dtype=dtype))
-    return [getattr(_scratch, name) for name in wanted]
+    Returns the output up to the first record that decides it, which counts only if an article is
+    open; the output behind it; whether an article is open at the end; and whether any record
+    decided it (otherwise it is open only if it was open at the beginning).
+    """
+    keep, is_known = True, False
+    before: list[bytes] = []
+    after: list[bytes] = []
+    for record in _RECORD.findall(chunk):
+        if b"<text " in record:
+            keep = is_known = True
+        if _REDIRECT.search(record):
+            keep, is_known = False, True
+        if keep:
+            keep = b"</text>" not in record
+            text = _TAG.sub(b"", record, count=1)
+            for pattern, replacement in _WIKI_RULES:
+                text = pattern.sub(replacement, text)
+            words = _NOT_LETTERS.sub(b" ", b" " + _spell_digits(text.lower()) + b" ")
+            (after if is_known else before).append(words[:-1])
+    return b"".join(before), b"".join(after), keep, is_known
