@@ -57,10 +57,10 @@ def tasks(data, part="train", n_queries=N_QUERIES):
     named = [i for i in range(n_texts) if split[rows[i]][0] and texts[i].strip()]
     named = named[:n_queries]
     yield "20news subjects", [split[rows[i]][0] for i in named], texts, [[i] for i in named]
-    from pacsent.paper.books import passages
+    from pacsent.datasets import load_books
 
     queries, rest, right = [], [], []
-    for i, passage in enumerate(one.text for one in passages()):
+    for i, passage in enumerate(one.text for one in load_books()):
         spans = sentences(passage)
         whole = len(spans) < 2
         rest.append(passage if whole else passage[spans[1][0] :])

@@ -38,12 +38,12 @@ from classify import draw as even_draw
 from classify import standard_error
 from harness import finish, parser_for
 from pacsent import Index, TextClassifier, certify_encoder, load, make
+from pacsent.datasets import load_books
 from pacsent.encoders import as_encoder
 from pacsent.encoders.external_encoders import PROBE, StoredVectors
 from pacsent.guarantees import certify as certify_classifier
 from pacsent.maths.arrays import unit_rows
 from pacsent.paper import datasets
-from pacsent.paper.books import passages
 from pacsent.storage import PACKAGED
 
 SETS = ("subj", "imdb", "20news", "books")
@@ -64,7 +64,7 @@ OWN = ("Average", "PB-L2", "SIF-sum", "distilled")
 def labelled(name, data, draw=0):
     """Texts and labels: of a training part in an order by chance, or all passages."""
     if name == "books":
-        texts, labels = zip(*((p.text, p.author) for p in passages()))
+        texts, labels = zip(*((p.text, p.author) for p in load_books()))
     else:
         found = datasets.load(name, data)
         texts, labels = found.train_texts, found.train_labels

@@ -13,8 +13,8 @@ import numpy as np
 
 from harness import finish, parser_for
 from pacsent import make
+from pacsent.datasets import load_books
 from pacsent.encoders.export import export
-from pacsent.paper.books import passages
 from pacsent.words import formats
 
 options = parser_for(__doc__).parse_args()
@@ -60,7 +60,7 @@ def row_of(name, to, texts) -> dict:
     return {**row, "exported": "yes"}
 
 
-texts = [p.text for p in passages()[::10]] + ["It's 1984; naïve?", "zzzq unknownly film"]
+texts = [p.text for p in load_books()[::10]] + ["It's 1984; naïve?", "zzzq unknownly film"]
 libraries = ("model2vec", "sentence-transformers")
 rows = [row_of(name, to, texts) for name in (*LINEAR, *OTHERS) for to in libraries]
 finish(

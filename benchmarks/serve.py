@@ -29,8 +29,8 @@ import numpy as np
 
 from harness import finish, parser_for
 from pacsent import CertifiedClassifier, Index, TextClassifier, load, make, save
+from pacsent.datasets import load_books
 from pacsent.encoders.export import export
-from pacsent.paper.books import passages
 from pacsent.search import rerank
 
 KEY = "a-key-of-the-soak-run"
@@ -148,7 +148,7 @@ async def waits(port, body, rate, duration=15.0, n_clients=32) -> np.ndarray:
 
 
 def speed(options):
-    texts = [p.text[:200] for p in passages()[:1000]]
+    texts = [p.text[:200] for p in load_books()[:1000]]
     one = _json({"input": SHORT})
     many = _json({"input": texts})
     small = _json({"input": [SHORT]})
@@ -224,7 +224,7 @@ class Soak:
     def __init__(self, port, process, duration):
         self.port, self.process = port, process
         self.end = time.monotonic() + duration
-        self.texts = [p.text for p in passages()[::7]][:1500] + ["", "zzqx qqzy", "naïve 東京 —"]
+        self.texts = [p.text for p in load_books()[::7]][:1500] + ["", "zzqx qqzy", "naïve 東京 —"]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             vectors = served_encoder().transform(self.texts)
@@ -403,16 +403,16 @@ def served_encoder():
 
 def other_models(place: Path):
     """An index and a classifier on disk, and what every address must answer about them."""
-    texts = [p.text for p in passages()[::4]]
+    texts = [p.text for p in load_books()[::4]]
     encoder = make("SIF-sum", "english", on_empty="ignore").fit([])
     index = Index(encoder, lexical=True)
-    index.add(texts, metadata=[{"author": p.author} for p in passages()[::4]])
+    index.add(texts, metadata=[{"author": p.author} for p in load_books()[::4]])
     asked, answers, _ = index.self_queries(300)
     index.certify(asked, answers)
     save(index, place / "index")
-    authors = [p.author for p in passages()]
+    authors = [p.author for p in load_books()]
     kept = set(sorted(set(authors))[:2])
-    labelled = [(p.text, p.author) for p in passages() if p.author in kept]
+    labelled = [(p.text, p.author) for p in load_books() if p.author in kept]
     classifier = CertifiedClassifier(TextClassifier(ngrams=(1, 1)), holdout=0.4, random_state=0)
     classifier.fit(*map(list, zip(*labelled)))
     save(classifier, place / "classifier")

@@ -19,8 +19,8 @@ import numpy as np
 
 import pacsent
 import target_data
+from pacsent.datasets import load_books
 from pacsent.paper import datasets
-from pacsent.paper.books import passages
 
 CLASSES = {"subj": 2, "mr": 2, "imdb": 2, "trec": 6, "20news": 10}
 WITHOUT_TEST_PART = ("subj", "mr")
@@ -33,7 +33,7 @@ def load(name: str, data=None, *, verify: bool = True):
     if name == "stsb":
         return _pairs()
     n_classes = CLASSES[name]
-    found = [p for i, p in enumerate(passages()) if i // 300 < n_classes]
+    found = [p for i, p in enumerate(load_books()) if i // 300 < n_classes]
     rng = np.random.default_rng(len(name))
     chosen = [found[i] for i in rng.permutation(len(found))[: N_TEXTS + N_TEST]]
     texts = [" ".join(p.text.split()[:25]) for p in chosen]
@@ -47,7 +47,7 @@ def load(name: str, data=None, *, verify: bool = True):
 
 def _pairs():
     rng = np.random.default_rng(0)
-    texts = [" ".join(p.text.split()[:12]) for p in passages()]
+    texts = [" ".join(p.text.split()[:12]) for p in load_books()]
     first, second, scores = {}, {}, {}
     for part in ("train", "dev", "test"):
         rows = rng.integers(len(texts), size=N_PAIRS)
@@ -60,7 +60,7 @@ def load_targets(name: str, data=None, *, verify: bool = True):
     """Beginnings of passages; labels are words that they hold, numbers their lengths."""
     words = ("the", "and", "of", "you", "was")
     texts, targets = {}, {}
-    found = [" ".join(p.text.split()[:25]) for p in passages()]
+    found = [" ".join(p.text.split()[:25]) for p in load_books()]
     for at, part in enumerate(("train", "dev", "test")):
         texts[part] = found[at * N_TEXTS :][:N_TEXTS]
         split = [text.lower().split() for text in texts[part]]
@@ -105,7 +105,7 @@ def write(folder: Path) -> None:
         )
     fours = "".join(f"{' '.join(words[i : i + 4])}\n" for i in range(0, 80, 4))
     (folder / "words" / "questions-words.txt").write_text(f": a section\n{fours}")
-    texts = [p.text for p in passages()[::5]]
+    texts = [p.text for p in load_books()[::5]]
     pages = "".join(
         f'  <page>\n    <title>P{i}</title>\n    <revision>\n      <text xml:space="preserve">'
         f"{text.replace('&', '').replace('<', '')}</text>\n    </revision>\n  </page>\n"
@@ -113,7 +113,7 @@ def write(folder: Path) -> None:
     )
     with lzma.open(folder / "corpora" / "enwik8.xz", "wb") as file:
         file.write(f"<mediawiki>\n{pages}</mediawiki>\n".encode())
-    books = "".join(f"{p.author}\t{p.book}\t{p.text}\n" for p in passages()[::10])
+    books = "".join(f"{p.author}\t{p.book}\t{p.text}\n" for p in load_books()[::10])
     with lzma.open(folder / "books" / "passages.tsv.xz", "wb") as file:
         file.write(f"author\tbook\ttext\n{books}".encode())
     rows = {"waimai_10k": ["label,review"], "10kGNAD-test": []}

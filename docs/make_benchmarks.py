@@ -528,11 +528,16 @@ def page() -> str:
     results = read_results(RESULTS)
     parts = [HEAD]
     if results:
-        parts += ["## Test accuracy\n\n", report.table(results, "md"), "\n\n", goals(results)]
-        few = report.few_label_rows(results)
+        parts += [
+            "## Test accuracy\n\n",
+            report.format_table(report.accuracy_table(results), "md"),
+            "\n\n",
+            goals(results),
+        ]
+        few = report.few_label_table(results)
         if few[1]:
             parts += ["## Few labels\n\n", markdown(*few)]
-        pairs = report.similarity_rows(results)
+        pairs = report.similarity_table(results)
         if pairs[1]:
             parts += ["## Sentence pairs (STS-B)\n\n", markdown(*pairs)]
         parts.append(certificates())

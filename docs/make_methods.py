@@ -14,7 +14,7 @@ from scipy.special import ndtr
 
 import pacsent
 from pacsent import make
-from pacsent.paper.books import passages
+from pacsent.datasets import load_books
 from pacsent.text.drawing import Panel, line, sheet, text
 
 FIGURES = Path(__file__).parent / "figures"
@@ -32,7 +32,7 @@ class Material:
 
     def __init__(self) -> None:
         self.words = pacsent.load("english")
-        self.shelf = passages()
+        self.shelf = load_books()
         self.texts = [p.text for p in self.shelf]
         self.tokens = SENTENCE.split()
         self.ids = np.asarray(self.words.vocabulary.encode([SENTENCE]).ids)

@@ -172,13 +172,13 @@ def test_push_tells_the_commit(places, monkeypatch):
 
 
 def test_demo_reports_what_it_made(tmp_path, monkeypatch):
-    from pacsent.paper import books
+    from pacsent.paper import demo
 
-    row = {"bound": 0.2, "error": 0.1, "alarm": False}
-    monkeypatch.setattr(books, "run", lambda *a, **k: {"same_books": row, "other_books": row})
+    numbers = {"certified_error": 0.2, "test_error": 0.1, "n_new": 100}
+    monkeypatch.setattr(demo, "run", lambda *a, **k: numbers)
     done = CliRunner().invoke(cli, ["demo", "-o", str(tmp_path / "d"), "--quiet", "--json"])
     found = json.loads(done.stdout)
-    assert found["report"].endswith("index.html") and found["same_books"] == row
+    assert found["report"].endswith("index.html") and found["test_error"] == 0.1
 
 
 def test_reproduce_tells_every_result(tmp_path, places, monkeypatch):
@@ -248,7 +248,7 @@ def test_the_table_of_the_paper_fits_the_terminal():
          "accuracy": 0.81234, "sd": 0.001, "scores": [{}, {}], "paper": 0.8}
         for name in ("20news", "imdb", "subj", "mr", "trec")
     ]  # fmt: skip
-    header, rows = report.cells(results)
+    header, rows = report.accuracy_table(results)
     whole = table(header, rows)
     assert whole.splitlines()[0].split()[0] == header[0].split()[0]
     for columns in (60, 80):

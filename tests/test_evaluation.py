@@ -14,7 +14,6 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from pacsent import WordVectors, make, save
 from pacsent.guarantees import VacuousBoundWarning
-from pacsent.maths import regressions
 from pacsent.maths.arrays import unit_rows
 from pacsent.paper import datasets, evaluation, reproduction
 from pacsent.paper.method_rows import ROWS, Features, Row
@@ -123,20 +122,6 @@ def test_any_transformer_can_be_scored(corpus):
     result = evaluation.evaluate(thin, corpus.dataset(), seeds=(0,), Cs=(1.0, 10.0))
     assert result.row == "Pipeline"
     assert result.accuracy > 0.65
-
-
-def test_a_saved_classifier_predicts_as_the_reported_one(corpus, words, tmp_path):
-    dataset = corpus.dataset()
-    result = evaluation.evaluate("Average-1", dataset, words, seeds=(1,), save_classifiers=tmp_path)
-    with np.load(tmp_path / "Average-1" / "generated-seed1.npz", allow_pickle=False) as saved:
-        coef, intercept, classes = saved["coef"], saved["intercept"], saved["classes"]
-        choice = json.loads(str(saved["choice"]))
-    part = dataset.split(1)
-    vectors = make("Average", words, alpha=1.0, on_empty="ignore").fit_transform(part.test_texts)
-    X = unit_rows(vectors) if choice["normalise"] else vectors
-    guess = classes[regressions.predict(X, coef, intercept)]
-    names = np.array(part.classes)[part.test_labels]
-    assert np.mean(guess == names) == pytest.approx(result.accuracy)
 
 
 def test_rows_of_an_encoded_text_are_its_sentences(corpus, words):
@@ -315,15 +300,6 @@ def test_results_of_other_data_are_not_mixed_in(small_benchmark, words, tmp_path
     path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match="must hold results of one set of data of subj"):
         reproduction.reproduce(tmp_path, words, tmp_path / "out", **settings)
-
-
-def test_classifiers_of_other_word_vectors_are_not_replaced(corpus, words, tmp_path):
-    settings = {"seeds": (0,), "Cs": (1.0,), "lams": (1.0,), "save_classifiers": tmp_path}
-    result = evaluation.evaluate("PB-L2", corpus.dataset(), words, **settings)
-    assert "±" not in str(result)  # one seed has no spread
-    evaluation.evaluate("PB-L2", corpus.dataset(), words, **settings)
-    with pytest.raises(ValueError, match=r"must be of the same word vectors, to be replaced"):
-        evaluation.evaluate("PB-L2", corpus.dataset(), others_of(words), **settings)
 
 
 def test_no_seeds_are_refused(corpus, words):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pacsent import Index, load, make, save
-from pacsent.paper.books import passages as books
+from pacsent.datasets import load_books as books
 from pacsent.search import clusters, lexical, passages, rerank
 from pacsent.search.chunking import sentences
 from pacsent.text.ngrams import word_hashes

@@ -15,8 +15,8 @@ PACKAGE = Path(pacsent.__file__).parent
 # From top to bottom: a package imports only packages further down.
 LAYERS = (
     "__main__", "cli", "web", "scale", "paper", "search", "guarantees", "classify", "encoders",
-    "gpu", "words", "storage", "text", "maths", "_kernels", "models", "files", "progress",
-    "threads", "parameter_checks", "optional", "__init__",
+    "gpu", "words", "storage", "text", "maths", "_kernels", "models", "datasets", "files",
+    "progress", "threads", "parameter_checks", "optional", "__init__",
 )  # fmt: skip
 
 # Imports that climb and are to go: (package, package above it).

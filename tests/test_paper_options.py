@@ -52,9 +52,9 @@ def test_mistakes(words, texts, name, options, message):
 def shelf():
     """Real vectors, with which solvers once diverged, sentences to fit on, and a few to solve."""
     import pacsent
-    from pacsent.paper.books import passages
+    from pacsent.datasets import load_books
 
-    texts = [" ".join(p.text.split()[:12]) for p in passages()]
+    texts = [" ".join(p.text.split()[:12]) for p in load_books()]
     return pacsent.load("english"), texts, texts[:: len(texts) // 8][:8]
 
 

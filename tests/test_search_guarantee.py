@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 from pacsent import Index, load, make, save
+from pacsent.datasets import load_books
 from pacsent.maths.binomial import upper_limit
 from pacsent.paper import certificate_from_json
-from pacsent.paper.books import passages
 from pacsent.search import SearchCertificate
 from pacsent.search.search_certificate import Asked, ThresholdRule
 
@@ -16,7 +16,7 @@ from pacsent.search.search_certificate import Asked, ThresholdRule
 def books():
     """Passages of three books, and an index of them without their first sentences."""
     index = Index(make("SIF-sum", "english", on_empty="ignore").fit([]), lexical=True)
-    index.add([one.text for one in passages()[:300]], metadata=[{"n": i} for i in range(300)])
+    index.add([one.text for one in load_books()[:300]], metadata=[{"n": i} for i in range(300)])
     return index, *index.self_queries(n=280)
 
 

@@ -259,7 +259,7 @@ def test_half_a_character_is_no_reason_to_stop():
 @needs_library
 def test_skip_gram_is_trained_on_pieces(tmp_path):
     pytest.importorskip("tokenizers")
-    passages = [text for _, _, text in pacsent.paper.books.passages()][:300]
+    passages = [text for _, _, text in pacsent.datasets.load_books()][:300]
     (tmp_path / "text").write_text("\n".join(passages) + "\n")
     options = "--subwords 500 --n-dims 8 --n-epochs 1 --random-state 0 --n-jobs 1"
     run = CliRunner().invoke(
@@ -273,7 +273,7 @@ def test_skip_gram_is_trained_on_pieces(tmp_path):
     assert words.training["normalise"] == "pieces of words, 500 learned"
     vectorizer = pacsent.make("SIF-sum", words).fit([])
     assert vectorizer.transform(["the house", "Xylophonquietschen"]).any(axis=1).all()
-    unseen = [text for _, _, text in pacsent.paper.books.passages()][1500:1560]
+    unseen = [text for _, _, text in pacsent.datasets.load_books()][1500:1560]
     certificate = pacsent.certify_encoder(pacsent.make("Average", words).fit([]), unseen)
     assert 0 < certificate.measured_risk < 1
     # a word of one piece is that piece, a word of several their mean

@@ -11,9 +11,9 @@ it work, far too little for good vectors.
 import matplotlib.pyplot as plt
 
 from pacsent import SkipGram
-from pacsent.paper.books import passages
+from pacsent.datasets import load_books
 
-texts = [passage.text for passage in passages()]
+texts = [passage.text for passage in load_books()]
 trainer = SkipGram(
     64, window=5, subsample=1e-3, n_epochs=12, learning_rate=0.05, n_jobs=1, random_state=0
 )

@@ -11,11 +11,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from pacsent import make
-from pacsent.paper.books import passages
+from pacsent.datasets import load_books
 
 rng = np.random.default_rng(0)
 texts = []
-for passage in passages()[::10]:
+for passage in load_books()[::10]:
     tokens = passage.text.split()
     texts.append(" ".join(tokens[: rng.integers(1, len(tokens))]))  # cut somewhere
 

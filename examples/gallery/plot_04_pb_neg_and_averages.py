@@ -13,9 +13,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from pacsent import make
-from pacsent.paper.books import passages
+from pacsent.datasets import load_books
 
-shelf = passages()[::10]
+shelf = load_books()[::10]
 texts, authors = [p.text for p in shelf], [p.author for p in shelf]
 lams = [0.25, 1.0, 4.0, 16.0]
 prior = make("i-Average", "english").fit_transform(texts)

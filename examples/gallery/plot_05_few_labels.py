@@ -14,10 +14,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from pacsent import TextClassifier
-from pacsent.paper.books import passages
+from pacsent.datasets import load_books
 
 rng = np.random.default_rng(0)
-shelf = passages()
+shelf = load_books()
 rng.shuffle(shelf)
 shelves = [[p for p in shelf if p.author == author] for author in sorted({p.author for p in shelf})]
 shelf = [passage for row in zip(*shelves) for passage in row]  # authors take turns

@@ -13,11 +13,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from pacsent import CertifiedClassifier, TextClassifier
+from pacsent.datasets import load_books
 from pacsent.maths.binomial import lower_limit, upper_limit
-from pacsent.paper.books import passages
 
 rng = np.random.default_rng(1)
-books = passages()
+books = load_books()
 order = rng.permutation(len(books))
 texts, authors = [books[i].text for i in order], [books[i].author for i in order]
 

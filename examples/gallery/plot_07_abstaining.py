@@ -11,10 +11,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from pacsent import CertifiedClassifier, TextClassifier
-from pacsent.paper.books import passages
+from pacsent.datasets import load_books
 
 rng = np.random.default_rng(2)
-shelf = list(passages())
+shelf = list(load_books())
 order = rng.permutation(len(shelf))
 texts, authors = [shelf[i].text for i in order], [shelf[i].author for i in order]
 classifier = CertifiedClassifier(TextClassifier("english"), holdout=0.3, random_state=0).fit(

@@ -12,11 +12,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from pacsent import CertifiedClassifier, TextClassifier
+from pacsent.datasets import load_books
 from pacsent.guarantees import StreamWatcher
-from pacsent.paper.books import passages
 
 rng = np.random.default_rng(0)
-shelf = list(passages())
+shelf = list(load_books())
 books_of: dict[str, list[str]] = {}
 for passage in shelf:
     found = books_of.setdefault(passage.author, [])

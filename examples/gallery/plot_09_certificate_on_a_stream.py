@@ -10,11 +10,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from pacsent import certify_encoder, make
+from pacsent.datasets import load_books
 from pacsent.guarantees.encoder_certificate import unpacked_losses
 from pacsent.maths.means import betting_path
-from pacsent.paper.books import passages
 
-texts = [passage.text for passage in passages()]
+texts = [passage.text for passage in load_books()]
 texts = [texts[i] for i in np.random.default_rng(0).permutation(len(texts))]
 certificate = certify_encoder(make("PB-L2", "english"), texts, anytime=True, random_state=0)
 print(certificate)

@@ -10,9 +10,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from pacsent import Index
-from pacsent.paper.books import passages
+from pacsent.datasets import load_books
 
-shelf = list(passages())
+shelf = list(load_books())
 index = Index("english")
 index.add([passage.text for passage in shelf])
 

@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.manifold import TSNE
 
 from pacsent import make
-from pacsent.paper.books import passages
+from pacsent.datasets import load_books
 
-shelf = passages()[::3]
+shelf = load_books()[::3]
 vectors = make("SIF-sum", "english").fit_transform([passage.text for passage in shelf])
 vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
 places = TSNE(init="pca", perplexity=30, random_state=0).fit_transform(vectors)

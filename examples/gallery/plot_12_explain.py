@@ -9,9 +9,9 @@ over the words of the text. ``explain`` takes it apart.
 import matplotlib.pyplot as plt
 
 from pacsent import TextClassifier
-from pacsent.paper.books import passages
+from pacsent.datasets import load_books
 
-shelf = passages()
+shelf = load_books()
 classifier = TextClassifier("english").fit(
     [p.text for p in shelf[::2]], [p.author for p in shelf[::2]]
 )

@@ -11,11 +11,11 @@ import numpy as np
 
 import pacsent
 from pacsent import make
-from pacsent.paper.books import passages
+from pacsent.datasets import load_books
 from pacsent.words.packing import compress
 
 words = pacsent.load("english")
-texts = [passage.text for passage in passages()[::10]]
+texts = [passage.text for passage in load_books()[::10]]
 
 
 def similarities(vectors):

@@ -504,7 +504,7 @@ def read_tasks(folder: Path) -> None:
 def read_results(folder: Path) -> None:
     from pacsent.paper import report, reproduction
 
-    report.table(reproduction.read_results(folder), "md")
+    report.accuracy_table(reproduction.read_results(folder))
 
 
 TARGETS = {

@@ -4,12 +4,10 @@ Labels are used by the classifier only. `reproduction` runs the whole table.
 """
 
 import json
-import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +15,6 @@ import numpy as np
 import pacsent
 from pacsent.encoders.external_encoders import AnyEncoder, as_encoder, name_of
 from pacsent.encoders.text_report import EmptySentenceWarning
-from pacsent.files import replacing
 from pacsent.maths import regressions
 from pacsent.maths.arrays import unit_rows
 from pacsent.paper import method_rows
@@ -75,7 +72,6 @@ class Protocol:
     Cs: tuple[float, ...] = regressions.CS
     n_jobs: int | None = None
     quick: bool = False  # only recorded
-    classifiers: str | Path | None = None  # a folder to keep them in
 
 
 class _Labels(NamedTuple):
@@ -128,7 +124,7 @@ def _searched(feature_sets, labels: _Labels, protocol: Protocol) -> _Searched:
     return _Searched(table, paths, kept, seconds)
 
 
-def _score_group(feature_sets, labels: _Labels, protocol: Protocol, *, keep=None, random=False):
+def _score_group(feature_sets, labels: _Labels, protocol: Protocol, *, random=False):
     """Scores of all seeds that share a split, the lam curve, and what was searched.
 
     feature_sets(number, seed) -> Features of lams[number]. The search is made on those of the first
@@ -162,8 +158,6 @@ def _score_group(feature_sets, labels: _Labels, protocol: Protocol, *, keep=None
         cv_accuracy = float(searched.table[number, normalise][at, best])
         C, lam = float(protocol.Cs[best]), protocol.lams[number]
         scores.append(Score(seed, accuracy, cv_accuracy, C, bool(normalise), lam))
-        if keep is not None:
-            keep(scores[-1], coef, intercept)
     return scores, _lam_curve(searched.table, protocol.lams), searched
 
 
@@ -275,7 +269,7 @@ class Prepared:
         return made
 
 
-def _evaluate_row(row: Row, prepared: Prepared, protocol: Protocol, keep, extract):
+def _evaluate_row(row: Row, prepared: Prepared, protocol: Protocol, extract):
     """Scores of all seeds; seeds that share a split are solved together."""
     fixed = prepared.dataset.has_fixed_split
     lams, seeds = protocol.lams, protocol.seeds
@@ -293,7 +287,6 @@ def _evaluate_row(row: Row, prepared: Prepared, protocol: Protocol, keep, extrac
             feature_sets,
             _Labels(y_train, y_test, prepared.n_classes),
             replace(protocol, seeds=group),
-            keep=keep,
             random=row.random,
         )
         scores += found
@@ -350,7 +343,6 @@ def evaluate(
     seeds: Sequence[int] = SEEDS,
     Cs: Sequence[float] = regressions.CS,
     n_jobs: int | None = None,
-    save_classifiers: str | Path | None = None,
     verbose: bool = False,
 ) -> Result:
     """Score sentence vectors by the paper's protocol: test accuracy, mean and sd over seeds.
@@ -374,8 +366,6 @@ def evaluate(
         numbers for methods that use them.
     n_jobs : int or None
         Threads; None and -1 take every core, -2 all but one.
-    save_classifiers : path or None
-        A folder for the classifiers, one .npz for each seed of plain arrays.
     verbose : bool, default=False
         Show progress on stderr.
 
@@ -417,7 +407,7 @@ def evaluate(
             shown.advance()
             return made
 
-        protocol = Protocol(chosen, seeds, tuple(Cs), n_jobs, classifiers=save_classifiers)
+        protocol = Protocol(chosen, seeds, tuple(Cs), n_jobs)
         return run_row(row, prepared, protocol, shown_features)
 
 
@@ -450,72 +440,24 @@ def run_row(
 ) -> Result:
     """Score one row on one dataset.
 
-    extract(row, source, lam, seed) -> Features; those of the row where it is left out.
+    extract(row, source, lam, seed) -> Features; by default those of the row.
     """
-    dataset, folder = prepared.dataset, protocol.classifiers
-    made_of = _provenance(dataset, prepared.words, protocol)
-    digests = {key: made_of[key] for key in ("words_digest", "dataset_digest")}
-
-    def place(seed):
-        return Path(folder) / row.name / f"{dataset.name}-seed{seed}.npz"
-
-    def keep(score, coef, intercept):
-        choice = {**asdict(score), **digests}
-        save_classifier(place(score.seed), coef, intercept, dataset.classes, choice)
-
-    if folder is not None:
-        for seed in protocol.seeds:
-            _check_classifier(place(seed), digests)
-
     scores, lam_curve, seconds, details = _evaluate_row(
-        row, prepared, protocol, keep if folder is not None else None, extract or prepared.features
+        row, prepared, protocol, extract or prepared.features
     )
-    plain = {k: ("inf" if v == float("inf") else v) for k, v in row.params.items()}
+    params = {k: ("inf" if v == float("inf") else v) for k, v in row.params.items()}
     return Result(
-        row.name, row.label, dataset.name,
+        row.name,
+        row.label,
+        prepared.dataset.name,
         **mean_and_sd([score.accuracy for score in scores]),
         scores=[asdict(score) for score in scores],
-        paper=paper_score(row, dataset.name),
+        paper=paper_score(row, prepared.dataset.name),
         lam_curve=lam_curve,
         seconds={key: round(value, 3) for key, value in seconds.items()},
-        details={**details, "params": plain},
-        provenance=made_of,
-    )  # fmt: skip
-
-
-# ---- Classifiers to take away --------------------------------------------------------------------
-
-
-def save_classifier(
-    path: str | os.PathLike,
-    coef: np.ndarray,
-    intercept: np.ndarray,
-    classes: Sequence,
-    choice: dict,
-) -> None:
-    """Write a classifier as plain arrays: class k has the decision X @ coef[k] + intercept[k]."""
-    with replacing(path, parents=True) as file:
-        named: dict[str, Any] = {
-            "classes": np.array(classes, dtype=str),
-            "choice": np.array(json.dumps(choice)),
-        }
-        np.savez(file, coef=coef, intercept=intercept, **named)
-
-
-def _check_classifier(path: Path, digests: dict) -> None:
-    """Refuse to replace a classifier of other word vectors or other data."""
-    if not path.is_file():
-        return
-    with np.load(path, allow_pickle=False) as arrays:
-        made = json.loads(str(arrays["choice"]))
-    other = [key for key, digest in digests.items() if made.get(key) != digest]
-    if other:
-        what = "word vectors" if other[0] == "words_digest" else "data"
-        raise ValueError(
-            f"{path} must be of the same {what}, to be replaced. Got one of "
-            f"{str(made.get(other[0]))[:12]} there, and {str(digests[other[0]])[:12]} now, "
-            "instead. Choose another folder for the classifiers, or delete the old one."
-        )
+        details={**details, "params": params},
+        provenance=_provenance(prepared.dataset, prepared.words, protocol),
+    )
 
 
 # ---- Few labels, sentence pairs, a map -----------------------------------------------------------

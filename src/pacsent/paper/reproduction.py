@@ -18,18 +18,6 @@ from pacsent.paper.evaluation import N_FOLDS, PROTOCOL, SEEDS, Prepared, Protoco
 from pacsent.paper.method_rows import PAPER_DATASETS, ROWS, Row
 from pacsent.threads import n_cores
 
-# about how long things take on two cores, in seconds, for the time left: per lam of a quick row, of
-# one that is solved, of one that is trained
-_COST = {
-    "20news": (20.0, 25.0, 50.0),
-    "imdb": (6.0, 30.0, 86.0),
-    "subj": (5.0, 33.0, 27.0),
-    "mr": (5.0, 33.0, 27.0),
-    "trec": (3.0, 10.0, 10.0),
-    "stsb": (0.5, 10.0, 5.0),
-}
-_TIMES_AS_LONG = {"PB-neg-token": 4.0, "PB-01": 5.0, "concat": 3.0, "tf-idf": 15.0}  # as other rows
-_COST_OF_KIND = {"few-labels": 5.0, "certificate": 4.0, "map": 1.0}  # times that of a quick row
 _MAPPED = "PB-L2"
 _CERTIFIED = ("PB-L2", "PB-neg")
 
@@ -46,15 +34,6 @@ class Cell:
     def file(self) -> str:
         folder = "" if self.kind in ("classification", "similarity") else f"{self.kind}/"
         return f"{folder}{self.row}/{self.dataset}.json"
-
-    @property
-    def cost(self) -> float:
-        quick, slow, trained = _COST[self.dataset]
-        if self.kind in _COST_OF_KIND:
-            return quick * _COST_OF_KIND[self.kind]
-        row = ROWS[self.row]
-        each = trained if row.random else slow if _is_slow(row) else quick
-        return each * max(1, len(row.lams)) * _TIMES_AS_LONG.get(self.row, 1.0)
 
 
 def _is_slow(row: Row) -> bool:
@@ -113,7 +92,6 @@ def reproduce(
     only: Iterable[str] | None = None,
     seeds: Sequence[int] = SEEDS,
     quick: bool = False,
-    save_classifiers: bool = False,
     n_jobs: int | None = None,
     verify: bool = True,
     time_limit: float | None = None,
@@ -138,13 +116,12 @@ def reproduce(
         Cs=(1.0, 10.0, 100.0) if quick else regressions.CS,
         n_jobs=n_jobs,
         quick=quick,
-        classifiers=folder / "classifiers" if save_classifiers else None,
     )
     run = _Run(folder, words, protocol, tasks(only), verify)
     run.say = report or run.say
     try:
-        total, shown = sum(task.cost for task in run.left), report is not None
-        with progress.bar("reproduce", total=total, unit="", enabled=shown) as bar:
+        shown = report is not None
+        with progress.bar("reproduce", total=len(run.left), unit="results", enabled=shown) as bar:
             for number, task in enumerate(run.left, 1):
                 if time_limit is not None and run.seconds() > time_limit:
                     run.say(f"time is up before {task.row} on {task.dataset}: run again to go on")
@@ -152,7 +129,7 @@ def reproduce(
                 place = f"result {number} of {len(run.left)}: {task.row} on {task.dataset}"
                 bar.update(bar.completed, note=place)
                 run.do(task, data)
-                bar.advance(task.cost)
+                bar.advance()
     finally:  # also where it is interrupted
         summary = run.summary()
         if run.n_done:
@@ -304,8 +281,8 @@ def last_run(out: str | os.PathLike) -> dict | None:
         return None
 
 
-_NAMES = ("kind", "row", "label", "dataset")  # every result has them
-_NUMBERS = {  # of each kind; None is allowed where a number may be missing
+# Numbers that the report needs of each kind of result; True if None is allowed.
+_NUMBERS = {
     "classification": {"accuracy": False, "sd": False, "paper": True},
     "similarity": {"spearman": False},
     "certificate": {"risk_bound": False},
@@ -313,31 +290,31 @@ _NUMBERS = {  # of each kind; None is allowed where a number may be missing
 
 
 def _read_result(path: Path) -> dict:
-    """One JSON object; a result among them has its names and numbers, or one line says so."""
+    """A JSON object; ValueError if it is a result without the names and numbers of its kind."""
+    missing = "one JSON object"
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         content = None
-    if not isinstance(content, dict):
-        raise _no_result(path, "one JSON object")
-    if not {"kind", "row"} <= set(content):
-        return content
-    for name in _NAMES:
-        if not isinstance(content.get(name), str):
-            raise _no_result(path, f"a string called {name}")
-    for name, may_miss in _NUMBERS.get(content["kind"], {}).items():
-        value = content.get(name, "missing")
-        if type(value) not in (int, float) and not (may_miss and value is None):
-            raise _no_result(path, f"a number called {name}")
-    if content["kind"] == "classification" and not isinstance(content.get("scores"), list):
-        raise _no_result(path, "a list called scores")
-    return content
-
-
-def _no_result(path: Path, what: str) -> ValueError:
-    return ValueError(
-        f"{path} must hold {what}. Got something else instead: the file is damaged. Delete it; "
-        "pacsent reproduce makes it again."
+    if isinstance(content, dict):
+        if not {"kind", "row"} <= set(content):
+            return content
+        names = [n for n in ("kind", "row", "label", "dataset") if type(content.get(n)) is not str]
+        numbers = [
+            name
+            for name, may_be_none in _NUMBERS.get(str(content["kind"]), {}).items()
+            if type(content.get(name, "")) not in (int, float, *[type(None)] * may_be_none)
+        ]
+        missing = ", ".join(
+            [*(f"a string {n}" for n in names), *(f"a number {n}" for n in numbers)]
+        )
+        if content["kind"] == "classification" and not isinstance(content.get("scores"), list):
+            missing = missing or "a list called scores"
+        if not missing:
+            return content
+    raise ValueError(
+        f"{path} must contain {missing}: the file is damaged. Delete it; pacsent reproduce makes "
+        "it again."
     )
 
 

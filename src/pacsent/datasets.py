@@ -1,0 +1,73 @@
+"""Small datasets that come with the package, for examples and the demo."""
+
+import csv
+import lzma
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+_FOLDER = Path(__file__).parent / "data"
+
+
+class Passage(NamedTuple):
+    """Sentences of a book, 60 to 140 words."""
+
+    author: str
+    book: str
+    text: str
+
+
+def load_banking(
+    part: str = "train", *, n_classes: int | None = None
+) -> tuple[list[str], list[str]]:
+    """Messages to a bank's support and their intents: Banking77 (Casanueva et al., 2020).
+
+    Parameters
+    ----------
+    part : {"train", "test"}, default="train"
+        10,003 or 3,080 messages.
+    n_classes : int, optional
+        Only the intents with the most training messages; None loads all 77.
+
+    Returns
+    -------
+    texts, labels : lists of str
+
+    References
+    ----------
+    Casanueva, Temčinas, Gerz, Henderson and Vulić (2020), "Efficient Intent Detection with Dual
+    Sentence Encoders", arXiv:2003.04807. CC BY 4.0.
+
+    Examples
+    --------
+    >>> texts, labels = load_banking(n_classes=12)
+    >>> len(texts), len(set(labels)), labels[0]
+    (2106, 12, 'wrong_amount_of_cash_received')
+    """
+    if part not in ("train", "test"):
+        raise ValueError(f"part must be 'train' or 'test'. Got {part!r} instead.")
+    rows = _read_csv(f"banking77-{part}.csv.xz")
+    if n_classes is not None:
+        training_labels = [row["category"] for row in _read_csv("banking77-train.csv.xz")]
+        kept = {label for label, _ in Counter(training_labels).most_common(n_classes)}
+        rows = [row for row in rows if row["category"] in kept]
+    return [row["text"].strip() for row in rows], [row["category"] for row in rows]
+
+
+def load_books() -> list[Passage]:
+    """3,000 passages of thirty public-domain books, three by each of ten authors.
+
+    Examples
+    --------
+    >>> passages = load_books()
+    >>> len(passages), passages[0].author, passages[0].book
+    (3000, 'Austen', 'Pride and Prejudice')
+    """
+    with lzma.open(_FOLDER / "books.tsv.xz", "rt", encoding="utf-8", newline="\n") as file:
+        next(file)  # the names of the columns
+        return [Passage(*line.rstrip("\n").split("\t")) for line in file]
+
+
+def _read_csv(name: str) -> list[dict[str, str]]:
+    with lzma.open(_FOLDER / name, "rt", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))

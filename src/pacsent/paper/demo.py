@@ -1,0 +1,198 @@
+"""The demo: a support team labels 500 messages and asks how far the classifier can be trusted."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pacsent.classify import TextClassifier
+from pacsent.datasets import load_banking
+from pacsent.files import replacing
+from pacsent.guarantees import CertifiedClassifier, StreamWatcher
+from pacsent.maths.rounding import rounded_up
+from pacsent.paper.figures import altair_found, chart_runtime
+from pacsent.search import Index
+from pacsent.text.pages import render
+
+N_INTENTS = 12
+N_LABELLED = 500
+ERROR = 0.1  # error rate that abstention and prediction sets must not exceed
+QUERY = "the machine kept my money but my account was charged"
+_MONITOR_STEP = 10  # messages between two points of the drift chart
+_MAX_MONITORED = 400  # messages that the drift monitor reads
+
+
+def run(
+    out: str | os.PathLike,
+    *,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    say: Callable[[str], object] = lambda line: None,
+) -> dict[str, Any]:
+    """Train, certify and check a classifier on Banking77; write `out`/index.html.
+
+    Parameters
+    ----------
+    out : path
+        Folder for the page.
+    random_state : int, default=0
+        Seed of the sample of labelled messages.
+    n_jobs : int, optional
+        Threads; None uses all cores.
+    say : callable
+        Is called with each line of progress.
+
+    Returns
+    -------
+    dict
+        The numbers on the page.
+    """
+    started = time.perf_counter()
+    texts, labels = load_banking(n_classes=N_INTENTS)
+    order = np.random.default_rng(random_state).permutation(len(texts))
+    labelled, rest = order[:N_LABELLED], order[N_LABELLED:]
+    new_texts, truth = [texts[i] for i in rest], np.array([labels[i] for i in rest])
+    say(
+        f"{N_LABELLED} labelled messages to a bank, {N_INTENTS} intents; "
+        f"{len(rest):,} new messages."
+    )
+
+    classifier = CertifiedClassifier(
+        TextClassifier("english", n_jobs=n_jobs), random_state=random_state
+    )
+    classifier.fit([texts[i] for i in labelled], [labels[i] for i in labelled])
+    certificate = classifier.certificate_
+    test_error = float(np.mean(classifier.predict(new_texts) != truth))
+    most_frequent = max(np.mean(truth == label) for label in classifier.classes_)
+    say(
+        f"Certified: at most {rounded_up(certificate.bound, 3)} of its predictions are wrong, with "
+        f"95% confidence. On the new messages: {test_error:.3f}."
+    )
+
+    answers = classifier.abstain(error=ERROR).predict(new_texts)
+    answered = np.array([answer is not None for answer in answers])
+    wrong_answers = np.array([a != t for a, t in zip(answers, truth)]) & answered
+    answered_error = float(wrong_answers.sum() / max(1, answered.sum()))
+    say(
+        f"Abstention, error at most {ERROR}: it answers {answered.mean():.0%} of the messages; "
+        f"{answered_error:.3f} of the answers are wrong."
+    )
+
+    prediction_sets = classifier.predict_set(new_texts, error=ERROR)
+    sizes = np.array([len(labels) for labels in prediction_sets])
+    missed = float(np.mean([t not in labels for t, labels in zip(truth, prediction_sets)]))
+    say(
+        f"Prediction sets, missing the intent for at most {ERROR} of the messages: "
+        f"{sizes.mean():.2f} intents on average; {missed:.3f} missed."
+    )
+
+    index = Index("english")
+    index.add(new_texts)
+    hits = index.search(QUERY, 3)
+    say(f"Search for {QUERY!r}: {hits[0].text!r}.")
+
+    all_texts, all_labels = load_banking()
+    other_texts = [t for t, label in zip(all_texts, all_labels) if label not in set(truth)]
+    other_texts = [other_texts[i] for i in order if i < len(other_texts)]
+    streams = {
+        "new messages about the same intents": new_texts[:_MAX_MONITORED],
+        "messages about other intents": other_texts[:_MAX_MONITORED],
+    }
+    evidence, alarms = [], {}
+    for name, stream in streams.items():
+        monitor = StreamWatcher(classifier, seed=random_state)
+        for start in range(0, len(stream), _MONITOR_STEP):
+            monitor.update(stream[start : start + _MONITOR_STEP])
+            n_read = min(start + _MONITOR_STEP, len(stream))
+            evidence.append({"stream": name, "messages": n_read, "evidence": monitor.capital})
+            if monitor.alarm and name not in alarms:
+                alarms[name] = n_read
+        say(f"Drift monitor, {name}: " + _alarm_text(alarms.get(name)))
+
+    numbers = {
+        "n_labelled": N_LABELLED,
+        "n_calibration": int(certificate.n),
+        "n_new": len(rest),
+        "certified_error": float(certificate.bound),
+        "test_error": test_error,
+        "most_frequent_class_error": float(1 - most_frequent),
+        "error": ERROR,
+        "answered": float(answered.mean()),
+        "answered_error": answered_error,
+        "mean_set_size": float(sizes.mean()),
+        "missed": missed,
+        "alarms": alarms,
+        "seconds": time.perf_counter() - started,
+    }
+    shown = next(i for i, size in enumerate(sizes) if size > 1)
+    page = render(
+        "demo.html",
+        title="pacsent demo: how far can this classifier be trusted?",
+        certificate=certificate,
+        certified=rounded_up(certificate.bound, 3),
+        alarm_texts={name: _alarm_text(alarms.get(name)) for name in streams},
+        query=QUERY,
+        hits=hits,
+        message=new_texts[shown],
+        message_set=prediction_sets[shown],
+        message_words=classifier.estimator_.explain(new_texts[shown]).by_word(5),
+        message_label=classifier.predict([new_texts[shown]])[0],
+        charts=_charts(numbers, sizes, evidence) if altair_found() else [],
+        runtime=chart_runtime() if altair_found() else "",
+        **{name: value for name, value in numbers.items() if name != "alarms"},
+    )
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    with replacing(folder / "index.html") as file:
+        file.write(page.encode())
+    return numbers
+
+
+def _alarm_text(n_read: int | None) -> str:
+    return "no alarm" if n_read is None else f"alarm after {n_read} messages"
+
+
+def _charts(numbers: dict, sizes: np.ndarray, evidence: list[dict]) -> list[dict]:
+    """Vega-Lite specifications: error against bound, sizes of prediction sets, drift."""
+    import altair as alt
+
+    rows = [
+        ("all messages", numbers["test_error"], numbers["certified_error"]),
+        ("answers, with abstention", numbers["answered_error"], ERROR),
+        ("prediction sets", numbers["missed"], ERROR),
+    ]
+    data = alt.Data(values=[{"what": w, "measured": m, "guaranteed": g} for w, m, g in rows])
+    y = alt.Y("what:N", sort=None, title=None, axis=alt.Axis(labelLimit=220))
+    measured = alt.Chart(data).mark_bar(height=18, color="#3b7dd8")
+    guaranteed = alt.Chart(data).mark_tick(thickness=3, size=34, color="#d9822b")
+    errors = measured.encode(y=y, x=alt.X("measured:Q", title="error rate")) + guaranteed.encode(
+        y=y, x="guaranteed:Q"
+    )
+    counts = [{"size": int(n), "messages": int((sizes == n).sum())} for n in np.unique(sizes)]
+    set_sizes = (
+        alt.Chart(alt.Data(values=counts))
+        .mark_bar(color="#3b7dd8")
+        .encode(
+            x=alt.X("size:O", title="intents in the prediction set", axis=alt.Axis(labelAngle=0)),
+            y=alt.Y("messages:Q", title="messages"),
+        )
+    )
+    scale = alt.Scale(type="symlog")
+    lines = (
+        alt.Chart(alt.Data(values=evidence))
+        .mark_line()
+        .encode(
+            x=alt.X("messages:Q", title="messages read"),
+            y=alt.Y("evidence:Q", scale=scale, title="evidence against the same distribution"),
+            color=alt.Color("stream:N", legend=alt.Legend(orient="bottom", title=None, columns=1)),
+        )
+    )
+    threshold = alt.Chart(alt.Data(values=[{"alarm": 20}])).mark_rule(strokeDash=[4, 4])
+    drift = lines + threshold.encode(y="alarm:Q")
+    return [
+        chart.properties(width="container", height=height).to_dict()
+        for chart, height in ((errors, 130), (set_sizes, 200), (drift, 260))
+    ]

@@ -1,0 +1,47 @@
+"""The datasets that come with the package, and the demo."""
+
+import json
+import re
+from collections import Counter
+
+import pytest
+from click.testing import CliRunner
+
+from pacsent import load
+from pacsent.cli import cli
+from pacsent.datasets import load_banking, load_books
+
+
+def test_there_are_a_hundred_passages_of_each_of_thirty_books():
+    books = load_books()
+    counts = Counter((p.author, p.book) for p in books)
+    assert len(counts) == 30 and set(counts.values()) == {100}
+    assert set(Counter(author for author, _ in counts).values()) == {3}
+    assert all(50 <= len(p.text.split()) <= 150 for p in books)
+    assert load("english").vocabulary.encode([p.text for p in books]).coverage > 0.98
+
+
+def test_banking77_has_the_published_sizes():
+    (texts, labels), (test_texts, test_labels) = load_banking(), load_banking("test")
+    assert len(texts) == len(labels) == 10_003 and len(test_texts) == 3_080
+    assert set(Counter(test_labels).values()) == {40} and set(labels) == set(test_labels)
+    assert len(set(labels)) == 77 and all(texts)
+    largest = Counter(labels).most_common(3)
+    few_texts, few_labels = load_banking(n_classes=3)
+    assert Counter(few_labels) == dict(largest) and len(few_texts) == len(few_labels)
+    with pytest.raises(ValueError, match=r"part must be 'train' or 'test'. Got 'dev'"):
+        load_banking("dev")
+
+
+@pytest.mark.slow
+def test_the_demo_certifies_an_error_that_holds_and_notices_other_intents(tmp_path):
+    done = CliRunner().invoke(cli, ["demo", "-o", str(tmp_path / "d"), "--json"])
+    assert done.exit_code == 0, done.stderr
+    numbers = json.loads(done.stdout)
+    assert numbers["test_error"] <= numbers["certified_error"] < 0.35
+    assert numbers["answered_error"] <= numbers["error"] and numbers["answered"] > 0.5
+    assert numbers["missed"] <= numbers["error"] and numbers["mean_set_size"] < 3
+    assert list(numbers["alarms"]) == ["messages about other intents"]
+    page = (tmp_path / "d" / "index.html").read_text()
+    markup = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
+    assert markup.count("<h2>") == 7 and not re.search(r"(src|href)\s*=", markup)
