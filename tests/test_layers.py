@@ -21,7 +21,6 @@ LAYERS = (
 
 # Imports that climb and are to go: (package, package above it).
 CLIMBS = {
-    ("paper", "web"),
     ("words", "gpu"),
 }
 
