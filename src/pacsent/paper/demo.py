@@ -101,16 +101,9 @@ def run(
         "new messages about the same intents": new_texts[:_MAX_MONITORED],
         "messages about other intents": other_texts[:_MAX_MONITORED],
     }
-    evidence, alarms = [], {}
-    for name, stream in streams.items():
-        monitor = StreamWatcher(classifier, seed=random_state)
-        for start in range(0, len(stream), _MONITOR_STEP):
-            monitor.update(stream[start : start + _MONITOR_STEP])
-            n_read = min(start + _MONITOR_STEP, len(stream))
-            evidence.append({"stream": name, "messages": n_read, "evidence": monitor.capital})
-            if monitor.alarm and name not in alarms:
-                alarms[name] = n_read
-        say(f"Drift monitor, {name}: " + _alarm_text(alarms.get(name)))
+    evidence, alarms = _monitor(classifier, streams, random_state)
+    for name in streams:
+        say(f"Drift monitor, {name}: {_alarm_text(alarms.get(name))}")
 
     numbers = {
         "n_labelled": N_LABELLED,
@@ -127,28 +120,48 @@ def run(
         "alarms": alarms,
         "seconds": time.perf_counter() - started,
     }
-    shown = next(i for i, size in enumerate(sizes) if size > 1)
-    page = render(
-        "demo.html",
-        title="pacsent demo: how far can this classifier be trusted?",
-        certificate=certificate,
-        certified=rounded_up(certificate.bound, 3),
-        alarm_texts={name: _alarm_text(alarms.get(name)) for name in streams},
-        query=QUERY,
-        hits=hits,
-        message=new_texts[shown],
-        message_set=prediction_sets[shown],
-        message_words=classifier.estimator_.explain(new_texts[shown]).by_word(5),
-        message_label=classifier.predict([new_texts[shown]])[0],
-        charts=_charts(numbers, sizes, evidence) if altair_found() else [],
-        runtime=chart_runtime() if altair_found() else "",
-        **{name: value for name, value in numbers.items() if name != "alarms"},
-    )
+    page = _page(classifier, new_texts, prediction_sets, hits, numbers, evidence, streams)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / "index.html") as file:
         file.write(page.encode())
     return numbers
+
+
+def _page(classifier, texts, prediction_sets, hits, numbers, evidence, streams) -> str:
+    """The HTML page, with the first message whose prediction set has several intents."""
+    sizes = np.array([len(labels) for labels in prediction_sets])
+    shown = int(np.argmax(sizes > 1))
+    return render(
+        "demo.html",
+        title="pacsent demo: how far can this classifier be trusted?",
+        certificate=classifier.certificate_,
+        alarm_texts={name: _alarm_text(numbers["alarms"].get(name)) for name in streams},
+        query=QUERY,
+        hits=hits,
+        message=texts[shown],
+        message_set=prediction_sets[shown],
+        message_words=classifier.estimator_.explain(texts[shown]).by_word(5),
+        message_label=classifier.predict([texts[shown]])[0],
+        charts=_charts(numbers, sizes, evidence) if altair_found() else [],
+        runtime=chart_runtime() if altair_found() else "",
+        **{name: value for name, value in numbers.items() if name != "alarms"},
+    )
+
+
+def _monitor(classifier, streams, random_state) -> tuple[list[dict], dict[str, int]]:
+    """Evidence of the drift monitor along each stream, and after how many messages it alarmed."""
+    evidence: list[dict] = []
+    alarms: dict[str, int] = {}
+    for name, stream in streams.items():
+        monitor = StreamWatcher(classifier, seed=random_state)
+        for start in range(0, len(stream), _MONITOR_STEP):
+            monitor.update(stream[start : start + _MONITOR_STEP])
+            n_read = min(start + _MONITOR_STEP, len(stream))
+            evidence.append({"stream": name, "messages": n_read, "evidence": monitor.capital})
+            if monitor.alarm and name not in alarms:
+                alarms[name] = n_read
+    return evidence, alarms
 
 
 def _alarm_text(n_read: int | None) -> str:
