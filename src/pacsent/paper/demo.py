@@ -51,19 +51,16 @@ def run(
         The numbers on the page.
     """
     started = time.perf_counter()
-    texts, labels = load_banking(n_classes=N_INTENTS)
-    order = np.random.default_rng(random_state).permutation(len(texts))
-    labelled, rest = order[:N_LABELLED], order[N_LABELLED:]
-    new_texts, truth = [texts[i] for i in rest], np.array([labels[i] for i in rest])
+    (labelled_texts, labels), (new_texts, truth), other_texts = _samples(random_state)
     say(
         f"{N_LABELLED} labelled messages to a bank, {N_INTENTS} intents; "
-        f"{len(rest):,} new messages."
+        f"{len(new_texts):,} new messages."
     )
 
     classifier = CertifiedClassifier(
         TextClassifier("english", n_jobs=n_jobs), random_state=random_state
     )
-    classifier.fit([texts[i] for i in labelled], [labels[i] for i in labelled])
+    classifier.fit(labelled_texts, labels)
     certificate = classifier.certificate_
     test_error = float(np.mean(classifier.predict(new_texts) != truth))
     most_frequent = max(np.mean(truth == label) for label in classifier.classes_)
@@ -94,9 +91,6 @@ def run(
     hits = index.search(QUERY, 3)
     say(f"Search for {QUERY!r}: {hits[0].text!r}.")
 
-    all_texts, all_labels = load_banking()
-    other_texts = [t for t, label in zip(all_texts, all_labels) if label not in set(truth)]
-    other_texts = [other_texts[i] for i in order if i < len(other_texts)]
     streams = {
         "new messages about the same intents": new_texts[:_MAX_MONITORED],
         "messages about other intents": other_texts[:_MAX_MONITORED],
@@ -108,7 +102,7 @@ def run(
     numbers = {
         "n_labelled": N_LABELLED,
         "n_calibration": int(certificate.n),
-        "n_new": len(rest),
+        "n_new": len(new_texts),
         "certified_error": float(certificate.bound),
         "test_error": test_error,
         "most_frequent_class_error": float(1 - most_frequent),
@@ -126,6 +120,20 @@ def run(
     with replacing(folder / "index.html") as file:
         file.write(page.encode())
     return numbers
+
+
+def _samples(random_state: int):
+    """Labelled messages, new messages with their intents, and messages about other intents."""
+    texts, labels = load_banking(n_classes=N_INTENTS)
+    rng = np.random.default_rng(random_state)
+    order = rng.permutation(len(texts))
+    labelled, new = order[:N_LABELLED], order[N_LABELLED:]
+    others = [t for t, label in zip(*load_banking()) if label not in set(labels)]
+    return (
+        ([texts[i] for i in labelled], [labels[i] for i in labelled]),
+        ([texts[i] for i in new], np.array([labels[i] for i in new])),
+        [others[i] for i in rng.permutation(len(others))],
+    )
 
 
 def _page(classifier, texts, prediction_sets, hits, numbers, evidence, streams) -> str:
