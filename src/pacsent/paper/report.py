@@ -33,7 +33,7 @@ _FILE_WIDTH = 480  # of a chart in a file of its own, in points
 _FULL_TINT = 0.03  # difference to the paper at which the tint of a cell is strongest
 
 
-class Table(NamedTuple):
+class ReportTable(NamedTuple):
     """Column names and rows of text."""
 
     header: list[str]
@@ -58,7 +58,7 @@ def _row_names(results) -> list[str]:
     return [name for name in ROWS if name in names] + sorted(set(names) - set(ROWS))
 
 
-def accuracy_table(results: Sequence[dict]) -> Table:
+def accuracy_table(results: Sequence[dict]) -> ReportTable:
     """Accuracy ± sd of every row and dataset, beside the paper's number if there is one."""
     scores = {(r["row"], r["dataset"]): r for r in _of_kind(results, "classification")}
     labels = {row: r["label"] for (row, _), r in scores.items()}
@@ -76,10 +76,10 @@ def accuracy_table(results: Sequence[dict]) -> Table:
                 paper = result["paper"] if result else None
                 cells.append(f"{paper:.3f}" if paper is not None else "")
         rows.append(cells)
-    return Table(header, rows)
+    return ReportTable(header, rows)
 
 
-def format_table(table: Table, table_format: str) -> str:
+def format_table(table: ReportTable, table_format: str) -> str:
     """A table as Markdown ("md") or LaTeX ("latex")."""
     header, rows = table
     if table_format == "md":
@@ -93,7 +93,7 @@ def format_table(table: Table, table_format: str) -> str:
     return "\n".join([*head, *body, r"\bottomrule", r"\end{tabular}"])
 
 
-def similarity_table(results: Sequence[dict]) -> Table:
+def similarity_table(results: Sequence[dict]) -> ReportTable:
     """Correlations with human scores on sentence pairs."""
     titles = {
         "log_likelihood_kernel": "exp. likelihood",
@@ -107,10 +107,10 @@ def similarity_table(results: Sequence[dict]) -> Table:
         values = [r["spearman"], r["pearson"]]
         values += [r["posterior_similarities"].get(name) for name in names]
         rows.append([r["label"], *("" if v is None else f"{v:.3f}" for v in values)])
-    return Table(["method", "Spearman", "Pearson", *(titles[name] for name in names)], rows)
+    return ReportTable(["method", "Spearman", "Pearson", *(titles[name] for name in names)], rows)
 
 
-def few_label_table(results: Sequence[dict]) -> Table:
+def few_label_table(results: Sequence[dict]) -> ReportTable:
     """Accuracy by number of labels; the last column has all of them."""
     curves = _of_kind(results, "few-labels")
     sizes = sorted({point["n_labels"] for r in curves for point in r["curve"]})
@@ -126,10 +126,10 @@ def few_label_table(results: Sequence[dict]) -> Table:
         full = scores.get((r["row"], r["dataset"]))
         title = TITLES.get(r["dataset"], r["dataset"])
         rows.append([title, r["label"], *cells, f"{full['accuracy']:.3f}" if full else ""])
-    return Table(["dataset", "method", *(f"{size:,}" for size in sizes), "all"], rows)
+    return ReportTable(["dataset", "method", *(f"{size:,}" for size in sizes), "all"], rows)
 
 
-def certificate_table(results: Sequence[dict]) -> Table:
+def certificate_table(results: Sequence[dict]) -> ReportTable:
     """Certified and realised risk of every certificate."""
     certificates = _of_kind(results, "certificate")
     risk = "true_risk" if any("true_risk" in r for r in certificates) else "held_out_risk"
@@ -141,10 +141,10 @@ def certificate_table(results: Sequence[dict]) -> Table:
          r["certificate_kind"], f"{r.get('kl', 0.0):.1f}", f"{r['n']:,}", f"{r['delta']:g}"]
         for r in certificates
     ]  # fmt: skip
-    return Table(header, rows)
+    return ReportTable(header, rows)
 
 
-def time_table(results: Sequence[dict]) -> Table:
+def time_table(results: Sequence[dict]) -> ReportTable:
     """Run times in seconds."""
     steps = {"fit": "fit", "encode": "encode", "search": "grid", "final": "final fit"}
     rows = [
@@ -152,7 +152,7 @@ def time_table(results: Sequence[dict]) -> Table:
         + [f"{r['seconds'].get(step, 0.0):.1f}" for step in steps]
         for r in _of_kind(results, "classification")
     ]
-    return Table(["method", "dataset", *steps.values()], rows)
+    return ReportTable(["method", "dataset", *steps.values()], rows)
 
 
 def is_tied(result: dict, best: dict) -> bool:
