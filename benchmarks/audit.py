@@ -45,7 +45,7 @@ from pacsent.guarantees import (
 )
 from pacsent.guarantees.predictions import error_certificate
 from pacsent.maths.binomial import upper_limit
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 
 SETS = ("subj", "mr", "trec", "20news", "imdb")
 PARTS = ("draws", "targets", "seeds", "copies", "labels")

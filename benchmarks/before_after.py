@@ -210,7 +210,7 @@ given = json.loads(sys.argv[1])
 import numpy as np
 from pacsent import Vocabulary, WordVectors, load, make
 try:
-    from pacsent.paper import datasets
+    from pacsent.paper import benchmark_datasets as datasets
 except ImportError:  # as at 4870436
     from pacsent.bench import datasets
 if os.environ.get("PACSENT_TINY") and not given["invented"]:

@@ -20,7 +20,8 @@ from pacsent.guarantees.continuation import ContinuationOptions
 from pacsent.guarantees.encoder_certificate import certified, packed_losses, unpacked_losses
 from pacsent.maths.means import MEAN_BOUNDS
 from pacsent.maths.risks import gibbs_risk
-from pacsent.paper import datasets, simulation, word_certificate
+from pacsent.paper import benchmark_datasets as datasets
+from pacsent.paper import simulation, word_certificate
 from pacsent.text.encoded import Encoded
 from pacsent.words.vocabulary import Vocabulary
 

@@ -18,7 +18,7 @@ from harness import finish, parser_for
 from pacsent import make
 from pacsent.encoders import as_encoder
 from pacsent.maths.arrays import unit_rows
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 from pacsent.search import lexical
 from pacsent.search.chunking import sentences
 

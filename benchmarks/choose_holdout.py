@@ -16,7 +16,7 @@ from harness import finish, parser_for
 from pacsent import TextClassifier
 from pacsent.guarantees.splitting import holdout_share
 from pacsent.maths.binomial import upper_limit
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 
 SETS = ("subj", "mr", "trec")
 SIZES = (25, 50, 100, 200, 400, 800, 1600, 3200)

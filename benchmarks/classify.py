@@ -52,7 +52,7 @@ from pacsent import TextClassifier, make, save
 from pacsent import load as open_model
 from pacsent.classify import fitting
 from pacsent.maths import gaussian_process
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 from pacsent.text.ngrams import fingerprints
 
 CS = (0.3, 3.0, 30.0, 300.0)

@@ -27,7 +27,7 @@ from pacsent.guarantees import FidelityCertificate, measure_fidelity
 from pacsent.guarantees.fidelity import missed_neighbours
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.binomial import upper_limit
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 
 N_TEXTS, N_TAUGHT, N_FILE, N_CERTIFIED, N_LABELLED, N_COMPARED = (
     60_000, 50_000, 20_000, 2_000, 1_000, 500

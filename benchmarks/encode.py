@@ -23,7 +23,7 @@ import numpy as np
 
 from harness import finish, parser_for
 from pacsent import make, text
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 from pacsent.words.vectors import WordVectors
 
 N_JOBS = 2

@@ -43,7 +43,7 @@ from pacsent.encoders import as_encoder
 from pacsent.encoders.external_encoders import PROBE, StoredVectors
 from pacsent.guarantees import certify as certify_classifier
 from pacsent.maths.arrays import unit_rows
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 from pacsent.storage import PACKAGED
 
 SETS = ("subj", "imdb", "20news", "books")

@@ -22,7 +22,7 @@ from pacsent import WordVectors, certify_encoder, load, make, save
 from pacsent.maths import regressions
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.weights import main_directions, sif_weights
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 from pacsent.words.packing import compress
 from pacsent.words.tasks import read_similarities, similarity_score
 

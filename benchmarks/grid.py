@@ -20,7 +20,8 @@ from sklearn.multiclass import OneVsRestClassifier
 from harness import finish, parser_for
 from pacsent import make
 from pacsent.maths import regressions
-from pacsent.paper import datasets, evaluation
+from pacsent.paper import benchmark_datasets as datasets
+from pacsent.paper import evaluation
 
 parser = parser_for(__doc__, name="20news")
 parser.add_argument("--dataset", default="20news")

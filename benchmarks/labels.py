@@ -29,7 +29,7 @@ from pacsent import TextClassifier
 from pacsent.classify import learning_curve, next_to_label, suspicious_labels
 from pacsent.guarantees.anytime_certificate import N_MODELS
 from pacsent.maths.means import bets
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 
 SETS = ("subj", "mr", "trec", "20news", "imdb")
 SHOWN = (50, 100, 200, 500)

@@ -14,7 +14,7 @@ import json
 import sys
 
 from harness import finish, parser_for
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 from pacsent.paper.mteb import Encoder
 
 options = parser_for(__doc__).parse_args()

@@ -30,7 +30,7 @@ from pacsent import TextClassifier
 from pacsent.encoders import as_encoder
 from pacsent.encoders.external_encoders import StoredVectors
 from pacsent.maths.arrays import unit_rows
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 from make_multilingual import HELD_OUT, letters, npm_pairs

@@ -29,7 +29,7 @@ from scipy.stats import spearmanr
 
 from harness import finish, parser_for
 from pacsent import SkipGram, load, make
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 from pacsent.words import Corpus, train_pieces
 
 ASKED = {

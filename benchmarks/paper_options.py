@@ -28,7 +28,8 @@ import numpy as np
 import pacsent
 from harness import RESULTS, finish, machine, parser_for
 from pacsent.files import replacing
-from pacsent.paper import datasets, evaluation
+from pacsent.paper import benchmark_datasets as datasets
+from pacsent.paper import evaluation
 from pacsent.paper import method_rows as rows
 from pacsent.paper.method_rows import LAMS, PAPER_DATASETS, Row
 from pacsent.paper.report import TITLES

@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 
 from harness import finish, parser_for
 from pacsent import make, save, scale
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 from pacsent.scale import places
 from pacsent.scale.shard_writer import CheckedFile, ShardTask
 from pacsent.text.result_files import WRITERS

@@ -26,7 +26,7 @@ import numpy as np
 from harness import finish, parser_for, wikipedia
 from pacsent import Index, make
 from pacsent.encoders.external_encoders import as_search_encoder
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 from pacsent.search import faiss_index
 from pacsent.search.index import _best_rows
 

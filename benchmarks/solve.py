@@ -29,7 +29,7 @@ import numpy as np
 
 from harness import finish, parser_for
 from pacsent.encoders import PBNegVectorizer, WordPBNegVectorizer
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 from pacsent.text.encoded import Encoded
 from pacsent.words.vectors import WordVectors
 

@@ -13,7 +13,8 @@ import numpy as np
 from harness import finish, parser_for
 from pacsent import make
 from pacsent.maths import regressions
-from pacsent.paper import datasets, evaluation
+from pacsent.paper import benchmark_datasets as datasets
+from pacsent.paper import evaluation
 
 parser = parser_for(__doc__, name="subj")
 parser.add_argument("--splits", type=int, default=20)

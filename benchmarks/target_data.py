@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pacsent.paper import datasets
-from pacsent.paper.datasets import Entry, Member, lines_of
+from pacsent.paper import benchmark_datasets as datasets
+from pacsent.paper.benchmark_datasets import Entry, Member, lines_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ import numpy as np
 import pacsent
 import target_data
 from pacsent.datasets import load_books
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 
 CLASSES = {"subj": 2, "mr": 2, "imdb": 2, "trec": 6, "20news": 10}
 WITHOUT_TEST_PART = ("subj", "mr")

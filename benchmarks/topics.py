@@ -17,7 +17,7 @@ import numpy as np
 from choose_fusion import subject_and_body
 from harness import finish, parser_for
 from pacsent import make
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 from pacsent.search import clusters
 from pacsent.text.ngrams import NGrams, word_hashes
 

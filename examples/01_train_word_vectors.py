@@ -8,7 +8,7 @@ TEXT has one document per line; without it, text drawn from the paper's generati
 import sys
 
 from pacsent import SkipGram, save
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 
 source = sys.argv[1] if len(sys.argv) > 1 else datasets.generate(2000, random_state=0).texts
 trainer = SkipGram(50, window=10, subsample=1e-3, learning_rate=0.05, n_jobs=1, random_state=0).fit(

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from pacsent import METHODS, SkipGram, make
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 
 source = datasets.generate(2000, random_state=0)  # to train words on
 target = datasets.generate(1500, random_state=1)  # the same language, other documents

@@ -6,7 +6,7 @@ The texts come from the paper's generative model, so that the example needs no f
 """
 
 from pacsent import SkipGram, certify_encoder, make
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 
 source = datasets.generate(2000, random_state=0)
 target = datasets.generate(1000, random_state=1)

@@ -8,7 +8,7 @@ import tarfile
 import pyarrow as pa
 import pytest
 
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 from pacsent.text import clean_files, reading
 from pacsent.words import formats
 

@@ -15,7 +15,8 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer
 from pacsent import WordVectors, make, save
 from pacsent.guarantees import VacuousBoundWarning
 from pacsent.maths.arrays import unit_rows
-from pacsent.paper import datasets, evaluation, reproduction
+from pacsent.paper import benchmark_datasets as datasets
+from pacsent.paper import evaluation, reproduction
 from pacsent.paper.method_rows import ROWS, Features, Row
 
 

@@ -16,7 +16,7 @@ from pacsent.cli import cli
 from pacsent.encoders import ExternalEncoder, RemoteEncoder, as_encoder
 from pacsent.encoders import remote_encoder as remote
 from pacsent.guarantees.mapped_encoder import MappedEncoder
-from pacsent.paper.datasets import Dataset
+from pacsent.paper.benchmark_datasets import Dataset
 from pacsent.paper.simulation import SETTINGS, Language
 from pacsent.scale import Embed, embed_shards
 from pacsent.web import ModelSources, open_models

@@ -22,7 +22,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent import Vocabulary, WordVectors, load, save
 from pacsent.cli import cli
-from pacsent.paper import datasets
+from pacsent.paper import benchmark_datasets as datasets
 from pacsent.words import formats
 
 WORDS = ["film", "good", "café", "a.b", "日本"]

@@ -187,7 +187,7 @@ def test_bad_input_is_refused(rng):
 @pytest.mark.parametrize("name", ["subj", "20news"])
 def test_real_features_give_scikit_learns_objective_and_test_accuracy(data_dir, name):
     from pacsent import make
-    from pacsent.paper import datasets
+    from pacsent.paper import benchmark_datasets as datasets
 
     words = datasets.load_word_vectors(data_dir / "vectors")
     dataset = datasets.load(name, data_dir).split(0)

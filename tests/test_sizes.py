@@ -104,7 +104,7 @@ ONE_OF_EACH = {
     "counting cores": (("sched_getaffinity", "cpu_count("), {"threads.py"}),
     "reading archives": (
         ("tarfile.open", "gzip.", "bz2.", "lzma.", "zstandard"),
-        {"text/reading.py", "paper/datasets.py"},
+        {"text/reading.py", "datasets.py", "paper/benchmark_datasets.py"},
     ),
     "counts to noise": ((") ** power", "] ** noise_power", ") ** noise_power"), {"maths/noise.py"}),
     "filling an alias table": (("small[n_small]", "stack[n_poor]"), {"_kernels/alias_kernels.py"}),

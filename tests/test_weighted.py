@@ -167,7 +167,7 @@ def test_a_damped_table_has_no_shared_direction_left():
 def test_the_frozen_recipe_reaches_its_goals_on_real_similarity(data_dir):
     from scipy.stats import pearsonr, spearmanr
 
-    from pacsent.paper import datasets
+    from pacsent.paper import benchmark_datasets as datasets
 
     words = datasets.load_word_vectors(data_dir / "vectors")
     pairs = datasets.load("stsb", data_dir / "datasets")

@@ -307,7 +307,7 @@ DATASET_FILES = {
 
 
 def archives(name: str) -> list[Tree]:
-    from pacsent.paper import datasets
+    from pacsent.paper import benchmark_datasets as datasets
 
     stem = datasets.DATASETS[name].archives[0]
     files = DATASET_FILES[name]
@@ -325,7 +325,7 @@ def archives(name: str) -> list[Tree]:
 
 def certificates() -> list[Tree]:
     from pacsent import certify_encoder, make, paper
-    from pacsent.paper import datasets
+    from pacsent.paper import benchmark_datasets as datasets
 
     texts = datasets.generate(60, random_state=0).texts
     from pacsent import Vocabulary, WordVectors
@@ -477,7 +477,7 @@ def read_labelled(folder: Path) -> None:
 
 
 def read_dataset(name: str, folder: Path) -> None:
-    from pacsent.paper import datasets
+    from pacsent.paper import benchmark_datasets as datasets
 
     entry = datasets.DATASETS[name]
     datasets.DATASETS[name] = replace(entry, facts={}, digest="")

@@ -41,7 +41,7 @@ def evaluate(scored, data, test, lams, seeds, n_jobs, no_verify, **given):
     from pathlib import Path
 
     from pacsent.encoders import as_encoder
-    from pacsent.paper import datasets
+    from pacsent.paper import benchmark_datasets as datasets
     from pacsent.paper import evaluation as scores
 
     quiet, encoder = given["quiet"], given_encoder()
@@ -131,7 +131,8 @@ def reproduce(data, words, output, only, table_format, no_report, as_json, quiet
     """
     from pathlib import Path
 
-    from pacsent.paper import datasets, figures, report, reproduction
+    from pacsent.paper import figures, report, reproduction
+from pacsent.paper import benchmark_datasets as datasets
 
     folder = datasets.data_folder(data)
     if not no_report:

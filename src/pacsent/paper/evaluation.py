@@ -356,7 +356,7 @@ def evaluate(
         A row of the table (`ROWS`), a method of the paper (`METHODS`), any scikit-learn transformer
         from texts to vectors, or any encoder that `pacsent.encoders.as_encoder` takes, also by URL.
     dataset : Dataset
-        From `pacsent.paper.datasets.load`, `read_labelled` or `generate(...).dataset()`.
+        From `pacsent.paper.benchmark_datasets.load`, `read_labelled` or `generate(...).dataset()`.
     words : WordVectors or None
         The word vectors; not needed where `method` is a transformer or "tf-idf".
     lams, Cs : sequence of float
@@ -371,7 +371,7 @@ def evaluate(
 
     Examples
     --------
-    >>> from pacsent.paper import datasets
+    >>> from pacsent.paper import benchmark_datasets as datasets
     >>> dataset = datasets.generate(200, n_tokens=20, random_state=0).dataset()
     >>> found = evaluate("tf-idf", dataset, seeds=(0,), Cs=(1.0, 10.0))
     >>> found.accuracy > 1 / len(dataset.classes)

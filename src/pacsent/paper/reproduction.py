@@ -13,7 +13,8 @@ from pacsent import progress
 from pacsent.files import replacing
 from pacsent.maths import regressions
 from pacsent.maths.rounding import rounded_up
-from pacsent.paper import datasets, evaluation
+from pacsent.paper import benchmark_datasets as datasets
+from pacsent.paper import evaluation
 from pacsent.paper.evaluation import N_FOLDS, PROTOCOL, SEEDS, Prepared, Protocol
 from pacsent.paper.method_rows import PAPER_DATASETS, ROWS, Row
 from pacsent.threads import n_cores
