@@ -182,8 +182,8 @@ def test_demo_reports_what_it_made(tmp_path, monkeypatch):
 
 
 def test_reproduce_tells_every_result(tmp_path, places, monkeypatch):
+    from pacsent.paper import benchmark_datasets as datasets
     from pacsent.paper import reproduction
-from pacsent.paper import benchmark_datasets as datasets
 
     run = {"n_done": 1, "n_kept": 0, "seconds": 1.0, "peak_memory_bytes": 1, "skipped": {}}
     row = {"kind": "classification", "row": "Average", "dataset": "subj", "accuracy": 0.9}

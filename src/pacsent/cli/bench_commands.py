@@ -131,8 +131,8 @@ def reproduce(data, words, output, only, table_format, no_report, as_json, quiet
     """
     from pathlib import Path
 
+    from pacsent.paper import benchmark_datasets as datasets
     from pacsent.paper import figures, report, reproduction
-from pacsent.paper import benchmark_datasets as datasets
 
     folder = datasets.data_folder(data)
     if not no_report:
