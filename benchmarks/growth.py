@@ -8,9 +8,8 @@ of its own, after a warm-up that compiles; seconds are of the work alone, the pe
 process's. The slope is that of log time against log size over the upper half of the sizes: 1 is
 proportional. One figure for each part goes to docs/figures/growth-PART.svg.
 
-`--scaling` measures training with 1, 2, 4, ... threads instead: 300 dimensions, with and without
-`deterministic`, and gensim beside it where it is installed, one round of it and the best of three
-of ours; about two minutes on 16 cores.
+`--scaling` measures training with 1, 2, 4, ... threads instead: 300 dimensions, and gensim beside
+it where it is installed, one round of it and the best of three of ours; about a minute on 16 cores.
 """
 
 import importlib.util
@@ -156,12 +155,8 @@ def threads(given):
         text = given.text.read_text() if given.text else " ".join(sentences(given.n_words // 12))
         write_lines(text, given.n_words, path)
         corpus = Corpus.build(path, Path(place) / "corpus", verbose=False)
-        ways = {
-            "pacsent": lambda n: our_rate(corpus, n),
-            "pacsent, deterministic": lambda n: our_rate(corpus, n, deterministic=True),
-        }
-        for way in ways.values():
-            way(2)  # compiles
+        ways = {"pacsent": lambda n: our_rate(corpus, n)}
+        ways["pacsent"](2)  # compiles
         if importlib.util.find_spec("gensim"):
             ways["gensim"] = lambda n: gensim_rate(path, n)
         rows = []
@@ -179,13 +174,12 @@ def threads(given):
                 )  # fmt: skip
                 print(rows[-1], flush=True)
     most = {row["trainer"]: row for row in rows if row["threads"] == counts[-1]}
-    ours, fixed = most["pacsent"], most["pacsent, deterministic"]
+    ours = most["pacsent"]
     summary = {
         "threads": counts[-1],
         "n_words": corpus.n_tokens + corpus.n_unknown,
         "text": given.text.name if given.text else "generated",
         "times_one_thread": ours["times_one_thread"],
-        "deterministic_costs": round(ours["words_per_second"] / fixed["words_per_second"], 2),
     }
     if "gensim" in most:
         gensim = most["gensim"]

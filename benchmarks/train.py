@@ -100,7 +100,6 @@ def _flops(training):
 
 WAYS = {
     "pacsent shared": {},
-    "pacsent shared, deterministic": {"deterministic": True},
     "pacsent pair": {"negatives": "pair"},
 }
 BASELINE, ONE = "gensim 4.4", "pacsent shared, one thread"
@@ -192,7 +191,7 @@ def main():
 
 
 def summarise(best, arguments):
-    shared, locked, baseline = (best[name] for name in (*list(WAYS)[:2], BASELINE))
+    shared, baseline = best["pacsent shared"], best[BASELINE]
     tile, peak = intrinsics.TILE, peak_gflops()
     gflops, of_a_core = shared[0] * shared[2], shared[1] * shared[2]
     return {
@@ -200,8 +199,6 @@ def summarise(best, arguments):
         "ratio_processor_time": round(shared[1] / baseline[1], 2),
         "words_per_second": round(shared[0]),
         "gensim_words_per_second": round(baseline[0]),
-        "deterministic_cost": round(shared[0] / locked[0], 2),
-        "deterministic_cost_processor_time": round(shared[1] / locked[1], 2),
         "workers": arguments.workers,
         "words_timed": arguments.n_words,
         "processor": intrinsics.PROCESSOR,

@@ -20,10 +20,10 @@ from sklearn.base import clone
 from pacsent import Corpus, SkipGram, load
 from pacsent._kernels import intrinsics
 from pacsent._kernels import skipgram_kernels as kernels
-from pacsent.maths.noise import alias_thresholds, parts_of_noise
+from pacsent.maths.noise import alias_thresholds
 from pacsent.words import skipgram as skipgram_module
 from pacsent.words.fingerprint import Fingerprint
-from pacsent.words.skipgram import forget
+from pacsent.words.skipgram import ChunkTraining, forget
 
 SMALL = {"n_dims": 20, "window": 3, "n_epochs": 2, "n_negatives": 4, "min_count": 1, "subsample": 0}
 
@@ -97,15 +97,8 @@ def test_a_block_step_follows_the_numerical_gradient_of_its_loss(rng, n_dims):
                 gradient = (ends[0] - ends[1]) / 2e-4
                 found = (float(before[row, column]) - float(after[row, column])) / float(rate)
                 assert_allclose(found, gradient, rtol=2e-3, atol=2e-4)
-
-
-def test_rows_outside_the_block_do_not_move(rng):
-    I, O = tables(rng, 40)
-    rows_I, rows_O, weights = block(rng)
-    new_I, new_O = I.copy(), O.copy()
-    descend(new_I, new_O, rows_I, rows_O, weights, np.float32(0.1))
-    assert_array_equal(np.delete(new_I, rows_I, axis=0), np.delete(I, rows_I, axis=0))
-    assert_array_equal(np.delete(new_O, rows_O, axis=0), np.delete(O, rows_O, axis=0))
+    for before, after, rows in ((I, new_I, rows_I), (O, new_O, rows_O)):  # other rows do not move
+        assert_array_equal(np.delete(after, rows, axis=0), np.delete(before, rows, axis=0))
 
 
 X86 = "x86_64-unknown-linux-gnu"
@@ -331,31 +324,6 @@ def test_training_is_the_same_at_every_width(kernels_of, rng, name):
         compare_with_its_reference(there, "train_blocks", shape, rng)
 
 
-def test_parts_of_the_noise_share_no_word_and_have_the_weight_of_the_whole():
-    """Parts taken in turns are, in expectation, the noise of the whole vocabulary."""
-    n_words, n_parts, n_noise, window = 50, 4, 20, 3
-    p = 1 / np.arange(1.0, n_words + 1)
-    p /= p.sum()
-    parts = parts_of_noise(p, n_parts)
-    assert_allclose(parts[3].sum(), 1)
-    tokens, documents = np.full(9, n_words, np.int32), np.zeros(9, np.int64)  # no noise word
-    state, weight, seen = np.array([3], np.uint64), np.zeros(n_words), []
-    for k in range(n_parts):
-        words = set()
-        for _ in range(300):
-            rows = np.empty(12, np.int64), np.empty(4 + n_noise, np.int64)
-            drawn = (*rows, np.empty((12, 4 + n_noise), np.float32), np.empty(12, np.int64))
-            noise = kernels.noise_part(parts, k)
-            pairs, n_rows, _ = kernels.block_draw(
-                tokens, documents, 2, 4, (window, 5, 4, n_noise), noise, state, drawn
-            )
-            words |= set(rows[1][4:].tolist())
-            np.add.at(weight, rows[1][4:], drawn[2][:n_rows, 4:].sum(axis=0) / pairs)
-        seen.append(words)
-    assert sum(map(len, seen)) == len(set.union(*seen)) == n_words
-    assert_allclose(weight / (n_parts * 300), -5 * p, rtol=0.05, atol=0.012)
-
-
 def test_subsampling_keeps_the_share_it_promises_and_depends_on_the_place_alone():
     ids = np.zeros(40_000, np.int32)
     thresholds = np.array([int(0.3 * 2**32)], np.uint64)
@@ -413,55 +381,6 @@ def test_one_worker_and_a_seed_give_the_same_bits(corpus, negatives):
     assert not np.array_equal(first.input_vectors, other.input_vectors)
 
 
-@pytest.mark.slow
-def test_deterministic_gives_the_same_bits_with_three_workers_and_learns_the_same(corpus):
-    settings = SMALL | {"n_epochs": 4}
-    runs = [
-        SkipGram(**settings, deterministic=True, random_state=3, n_jobs=3).fit(corpus)
-        for _ in range(2)
-    ]
-    tables = [run.word_vectors_.input_vectors for run in runs]
-    assert_array_equal(*tables)
-    alone = SkipGram(**settings, random_state=3, n_jobs=1).fit(corpus)
-    # shards see each other only between rounds, which slows the first steps on so small a text
-    assert_allclose(runs[0].loss_, alone.loss_, rtol=0.1)
-    assert_allclose(runs[0].loss_[-1], alone.loss_[-1], rtol=0.03)
-    assert not np.array_equal(tables[0], alone.word_vectors_.input_vectors)
-
-
-@pytest.mark.slow
-def test_deterministic_workers_draw_noise_from_parts_of_a_large_vocabulary(rng, tmp_path):
-    """Same bits in every run, meetings seldom, and no worse a loss than of one thread."""
-    words = np.array([f"w{number}" for number in range(1_000)])
-    topics = [words[rng.integers(0, 100, 30) + 100 * rng.integers(10)] for _ in range(2_000)]
-    corpus = Corpus.build([list(topic) for topic in topics], tmp_path / "corpus", min_count=1)
-    settings = SkipGram(**SMALL | {"n_epochs": 3}).get_params() | {"seed": 1}
-    runs = [
-        skipgram_module.ChunkTraining(corpus, settings | {"deterministic": fixed}, n)
-        for fixed, n in ((True, 3), (True, 3), (False, 1))
-    ]
-    for run in runs:
-        run.run(0, False)
-    assert runs[0].noise[3].size == 3
-    assert runs[0].blocks_per_round > 64 // 3
-    assert_array_equal(runs[0].I, runs[1].I)
-    assert_array_equal(runs[0].O, runs[1].O)
-    span, state = (3, 3_003, 0.0, 0.0), np.array([1], np.uint64)
-    text, _ = runs[0]._text(0, 0, corpus.n_tokens)
-    noise = parts_of_noise(corpus.vocabulary.noise_probabilities(0.75), 1)[:2]
-    losses = [
-        kernels.train_blocks(run.I, run.O, *text, span, run.shape, noise, state)[0]
-        for run in (runs[0], runs[2])
-    ]
-    assert losses[0] < 1.01 * losses[1]
-
-
-def test_deterministic_pairs_with_several_workers_are_refused(corpus):
-    model = SkipGram(**SMALL, deterministic=True, negatives="pair", n_jobs=2)
-    with pytest.raises(ValueError, match="Got negatives='pair' and n_jobs=2 instead"):
-        model.fit(corpus)
-
-
 @pytest.mark.parametrize("negatives", ["shared", "pair"])
 def test_windows_do_not_cross_documents(tmp_path, negatives):
     # "left" and "right" always stand side by side, but never in one document: neither is ever
@@ -476,26 +395,18 @@ def test_windows_do_not_cross_documents(tmp_path, negatives):
     assert not np.array_equal(model.word_vectors_.input("x"), untouched.input("x"))
 
 
-def test_a_document_longer_than_a_chunk_is_trained_whole(monkeypatch):
+def test_a_document_longer_than_a_chunk_is_trained_whole(monkeypatch, tmp_path):
     # every pair of one long document is met, whatever the chunks: window 1, nothing skipped
     document = [f"w{i % 7}" for i in range(3_000)]
-    settings = SMALL | {"window": 1, "n_epochs": 1, "n_dims": 8}
-    seen = []
+    corpus = Corpus.build([document], tmp_path / "corpus", min_count=1)
+    changed = {"window": 1, "n_epochs": 1, "n_dims": 8}
+    settings = SkipGram(**SMALL | changed).get_params() | {"seed": 0}
     for size in (50, 1_000, 10_000):
-        monkeypatch.setattr(skipgram_module, "_SMALLEST_CHUNK", size)
-        monkeypatch.setattr(skipgram_module, "_LARGEST_CHUNK", size)
-        pairs = []
-        finish = skipgram_module.ChunkTraining.finish
-        monkeypatch.setattr(
-            skipgram_module.ChunkTraining,
-            "finish",
-            lambda self, finish=finish, pairs=pairs: (
-                pairs.append(self.sums[:, 1].sum()) or finish(self)
-            ),
-        )
-        SkipGram(**settings, n_jobs=1, random_state=0).fit([document])
-        seen += pairs[:1]
-    assert seen == [2 * 3_000 - 2] * 3
+        monkeypatch.setattr(skipgram_module, "_MIN_CHUNK_TOKENS", size)
+        monkeypatch.setattr(skipgram_module, "_MAX_CHUNK_TOKENS", size)
+        training = ChunkTraining(corpus, settings, 1)
+        training.run(0, False)
+        assert training.sums[0, 1] == 2 * 3_000 - 2
 
 
 @pytest.mark.parametrize(
@@ -678,7 +589,7 @@ class Stopped(Exception):
 def interrupted(corpus, folder, after, **settings):
     """A training that is stopped after some chunks, its checkpoint written."""
     model = SkipGram(**settings, checkpoint_dir=folder, checkpoint_every=1e9)
-    original = skipgram_module.ChunkTraining.train_chunk
+    original = ChunkTraining.train_chunk
 
     def stopping(self, number):
         if number == after:
@@ -688,15 +599,14 @@ def interrupted(corpus, folder, after, **settings):
         original(self, number)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(skipgram_module.ChunkTraining, "train_chunk", stopping)
+        patch.setattr(ChunkTraining, "train_chunk", stopping)
         with pytest.raises(Stopped):
             model.fit(corpus)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("extra", [{"n_jobs": 1}, {"n_jobs": 2, "deterministic": True}], ids=str)
-def test_resume_gives_the_bits_and_losses_of_an_uninterrupted_run(corpus, tmp_path, extra):
-    settings = SMALL | {"n_epochs": 3, "random_state": 1} | extra
+def test_resume_gives_the_bits_and_losses_of_an_uninterrupted_run(corpus, tmp_path):
+    settings = SMALL | {"n_epochs": 3, "random_state": 1, "n_jobs": 1}
     whole = SkipGram(**settings).fit(corpus)
     interrupted(corpus, tmp_path / "state", 8, **settings)
     resumed = SkipGram.resume(tmp_path / "state")
@@ -709,7 +619,7 @@ def test_resume_gives_the_bits_and_losses_of_an_uninterrupted_run(corpus, tmp_pa
 def test_a_checkpoint_of_another_chunk_size_goes_on_with_its_own(corpus, tmp_path, monkeypatch):
     settings = SMALL | {"n_epochs": 3, "random_state": 1, "n_jobs": 1}
     with monkeypatch.context() as patch:
-        patch.setattr(skipgram_module, "_SMALLEST_CHUNK", 700)
+        patch.setattr(skipgram_module, "_MIN_CHUNK_TOKENS", 700)
         whole = SkipGram(**settings).fit(corpus)
         interrupted(corpus, tmp_path, 8, **settings)
     resumed = SkipGram.resume(tmp_path)
@@ -743,13 +653,13 @@ def test_a_full_disk_keeps_the_checkpoint_before_and_training_goes_on(
     full = OSError(28, "No space left on device")
     monkeypatch.setattr(os, "fsync", lambda descriptor: (_ for _ in ()).throw(full))
     monkeypatch.setattr(skipgram_module, "_write_state", lambda folder, state: None)
-    original = skipgram_module.ChunkTraining.train_chunk
+    original = ChunkTraining.train_chunk
 
     def slowly(self, number):
         original(self, number)
         time.sleep(0.2)  # so that the time for a checkpoint comes between chunks
 
-    monkeypatch.setattr(skipgram_module.ChunkTraining, "train_chunk", slowly)
+    monkeypatch.setattr(ChunkTraining, "train_chunk", slowly)
     model = SkipGram(**SMALL, n_jobs=1, checkpoint_dir=tmp_path, checkpoint_every=0.0)
     with pytest.warns(UserWarning, match="is full, so this checkpoint was not written"):
         model.fit(corpus)

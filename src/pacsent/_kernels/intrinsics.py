@@ -1,14 +1,12 @@
-"""What numba does not offer as Python: vector instructions, atomic reads, prefetching, float16.
+"""What numba does not offer as Python: vector instructions, prefetching, float16.
 
 These functions write LLVM code through interfaces of numba and llvmlite that may change between
 releases. They are used in this file and in `compiling` only, the versions are pinned, and a weekly
 test runs against the newest ones. With NUMBA_DISABLE_JIT each is a plain function.
 """
 
-import os
-import time
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -16,8 +14,6 @@ from numba import config
 from numba.core import cgutils, types
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
-
-from pacsent._kernels.compiling import njit
 
 LINE = 16  # floats in a line of cache
 
@@ -465,15 +461,7 @@ else:
     sum_8, sum_4, sum_1, weigh_4, weigh_1 = (_sum_tile(*sums, TILE) for sums in _SUMS)
 
 
-# ---- Memory: asking for a line beforehand, and what other threads see ---------------------------
-
-
-def _place(context, builder, signature, arguments):
-    """Where array[row, column] lies, for a function of (array, row, column, ...)."""
-    array = _array(context, builder, signature, arguments, 0)
-    n_columns = builder.extract_value(array.shape, 1)
-    row = builder.mul(arguments[1], n_columns)
-    return builder.gep(array.data, [builder.add(row, arguments[2])])
+# ---- Memory: asking for a line beforehand -------------------------------------------------------
 
 
 def _fetch(builder, at, nearness):
@@ -489,44 +477,13 @@ def fetch_line(typing_context, table, row, column):
     """Ask for table[row, column] and its neighbours to be brought into the second cache."""
 
     def codegen(context, builder, signature, arguments):
-        _fetch(builder, _place(context, builder, signature, arguments), nearness=2)
+        array = _array(context, builder, signature, arguments, 0)
+        row = builder.mul(arguments[1], builder.extract_value(array.shape, 1))
+        place = builder.gep(array.data, [builder.add(row, arguments[2])])
+        _fetch(builder, place, nearness=2)
         return context.get_dummy_value()
 
     return types.none(table, types.intp, types.intp), codegen
-
-
-@_compiled(lambda array, row, column, value: array.__setitem__((row, column), value))
-def publish(typing_context, array, row, column, value):
-    """array[row, column] = value, seen by other threads after all that was written before."""
-
-    def codegen(context, builder, signature, arguments):
-        at = _place(context, builder, signature, arguments)
-        builder.store_atomic(arguments[3], at, "seq_cst", 8)
-        return context.get_dummy_value()
-
-    return types.none(array, types.intp, types.intp, types.int64), codegen
-
-
-@_compiled(lambda array, row, column: array[row, column])
-def look(typing_context, array, row, column):
-    """array[row, column], and after it all that its writer had written before."""
-
-    def codegen(context, builder, signature, arguments):
-        at = _place(context, builder, signature, arguments)
-        return builder.load_atomic(at, "seq_cst", 8)
-
-    return types.int64(array, types.intp, types.intp), codegen
-
-
-if config.DISABLE_JIT:
-    let_through: Any = partial(time.sleep, 0)  # let another thread have the processor
-elif hasattr(os, "sched_yield"):
-    let_through = types.ExternalFunction("sched_yield", types.int32())
-else:
-
-    @njit(inline="always")
-    def let_through():
-        """The system has no such call: spin on."""
 
 
 # ---- Bits and bytes -----------------------------------------------------------------------------

@@ -25,9 +25,6 @@ from pacsent._kernels.intrinsics import (
     add_4_rows,
     add_rows,
     fetch_line,
-    let_through,
-    look,
-    publish,
     scores,
     scores_and_copies,
     wide,
@@ -272,23 +269,12 @@ def block_step(I, O, rows, weights, learning_rate, buffers, band, ahead):
     return loss
 
 
-@njit(inline="always")
-def noise_part(parts, k):
-    """Part k of the noise, as `block_draw` wants it: its words will have the weight of all.
-
-    parts = (thresholds, aliases, where each part begins and the last ends, probability of each).
-    """
-    thresholds, aliases, begins, shares = parts
-    own = slice(begins[k], begins[k + 1])
-    return thresholds[own], aliases[own], k, shares.size, shares[k]
-
-
 @njit(**_OPTIONS)
 def block_draw(tokens, documents, t, n_centres, shape, noise, state, drawn):
     """Draw windows and noise for the centres tokens[t:t+n_centres], into `drawn`.
 
     shape = (window, n_negatives, centres in a full block, noise words for a block), the last two
-    together a multiple of four; noise from `noise_part`;
+    together a multiple of four; noise = (thresholds, aliases) of the alias table;
     drawn = (rows_I, rows_O, weights, pairs of each row). Rows of `I` are the tokens that the
     windows reach; rows of `O` are the centres, then the noise. A pair that was seen has weight 1;
     a noise word has, against a context word, minus the pairs of that word whose centre is another
@@ -297,9 +283,9 @@ def block_draw(tokens, documents, t, n_centres, shape, noise, state, drawn):
     Returns the number of pairs, the number of rows of `I`, and the first token among these.
     """
     window, n_negatives, n_block, n_noise = shape
-    thresholds, aliases, part, n_parts, share = noise
+    thresholds, aliases = noise
     rows_I, rows_O, weights, n_pairs_of = drawn
-    each = np.float32(n_negatives * n_parts * share / n_noise)
+    each = np.float32(n_negatives / n_noise)
     first, last = t, t + n_centres - 1
     for c in range(n_centres):
         reach = _draw_window(state, window)
@@ -329,8 +315,7 @@ def block_draw(tokens, documents, t, n_centres, shape, noise, state, drawn):
         for n in range(n_block, n_block + n_noise):
             weights[a, n] = weight
     for n in range(n_block, n_block + n_noise):
-        entry = _draw_noise(state, thresholds, aliases)
-        rows_O[n] = entry * n_parts + (n_parts - 1 - part if entry & 1 else part)
+        rows_O[n] = _draw_noise(state, thresholds, aliases)
     for n in range(n_block, n_block + n_noise):
         is_centre = False
         for c in range(n_centres):
@@ -396,7 +381,7 @@ def train_blocks(I, O, tokens, documents, span, shape, noise, state):
     span = (start, stop, learning rate at start, at stop); shape as in `block_draw`.
     """
     start, stop, _, _ = span
-    text, noise = (tokens, documents), (*noise, 0, 1, 1.0)
+    text = tokens, documents
     window, _, n_block, _ = shape
     n_I, n_O = _most_rows(shape)
     buffers = block_buffers(n_I, n_O, I.shape[1])
@@ -413,276 +398,6 @@ def train_blocks(I, O, tokens, documents, span, shape, noise, state):
             n_pairs += pairs
         pairs, n_rows, first = coming
         drawn, after = after, drawn
-    return loss, n_pairs
-
-
-# ------------------------------------------------------------------------------------------------
-# The same by several threads with one possible result. Every shard has a text of its own. For a
-# round it draws some blocks and says which rows they touch. Rows that no other shard touches it
-# then trains in place, of the others it trains a copy; when all shards have done so, the changes of
-# the copies are added up in the order of the shards. Which thread does what, and when, does not
-# matter. In a round every shard draws its noise from a part of the vocabulary that no other shard
-# draws from, another part in each round: most rows of a block are noise, so few rows are touched by
-# two shards. Copies are rows of the tables behind those of the words. Shard s uses row s of the
-# arrays in `memory` (of `holders` and `words`: of both halves, which rounds use by turns).
-# ------------------------------------------------------------------------------------------------
-
-_SPINS = 2_000  # looks at a shard that is late, before other threads are let through
-_GONE = 1  # column of `meeting`: whether the shard has given up
-_TO_DO = 2  # column of `meeting`: centres of the shard's text
-
-
-def n_copies(n_words, shape, blocks_per_round):
-    """Copies that a shard may need of rows of I, and of O."""
-    return [min(n_words, n_rows * blocks_per_round) for n_rows in _most_rows(shape)]
-
-
-def shard_memory(n_shards, n_words, shape, blocks_per_round):
-    """(for I, for O, where shards meet); for each table (words, slots, holders, rows held).
-
-    words[q, s, h] is the h-th word that shard s touches in a round, slots[s, w] the row that it
-    trains for word w; bit w % 64 of holders[q, s, w // 64] says whether it touches w. A shard
-    writes to lines of memory of its own only: one that two cores write to travels between them.
-    """
-    memory = []
-    for n in n_copies(n_words, shape, blocks_per_round):
-        memory.append(
-            (
-                np.zeros((2, n_shards, n), np.int64),
-                np.zeros((n_shards, n_words), np.int32),
-                np.zeros((2, n_shards, -(-n_words // (64 * LINE)) * LINE), np.uint64),
-                np.zeros((n_shards, LINE), np.int64),
-            )
-        )
-    return (*memory, np.zeros((n_shards, LINE), np.int64))
-
-
-@njit(cache=True, nogil=True)
-def meet(meeting, me):
-    """Wait until every shard is here; False where one has given up."""
-    here = look(meeting, me, 0) + 1
-    publish(meeting, me, 0, here)
-    for other in range(meeting.shape[0]):
-        looks = 0
-        while look(meeting, other, 0) < here:
-            if look(meeting, other, _GONE):
-                return False
-            looks += 1
-            if looks > _SPINS:
-                let_through()
-    return True
-
-
-@njit(cache=True, nogil=True)
-def give_up(meeting, me):
-    """Let the other shards no longer wait for this one."""
-    publish(meeting, me, _GONE, 1)
-
-
-@njit(**_OPTIONS)
-def _forget(own, me, q):
-    """Touch no row in a round of half q."""
-    words, _, holders, n_held = own
-    bits = holders[q, me]
-    for word in words[q, me, : n_held[me, q]]:
-        bits[word >> 6] = 0
-    n_held[me, q] = 0
-
-
-@njit(inline="always")
-def _holds(holders, s, word):
-    return np.int64((holders[s, word >> 6] >> np.uint64(word & 63)) & np.uint64(1))
-
-
-@njit(**_OPTIONS)
-def _touch(own, me, q, rows):
-    """Touch these rows, too."""
-    words, _, holders, n_held = own
-    held, bits, n = words[q, me], holders[q, me], n_held[me, q]
-    for word in rows:
-        bit = np.uint64(1) << np.uint64(word & 63)
-        if not bits[word >> 6] & bit:
-            bits[word >> 6] |= bit
-            held[n] = word
-            n += 1
-    n_held[me, q] = n
-
-
-@njit(**_OPTIONS)
-def _draw_round(text, span, drawing, memory, room, me, q):
-    """Draw the blocks of the centres first to last, and tell what they touch; how many.
-
-    drawing = (shape, noise from `noise_part`, state)."""
-    (shape, noise, state), (own_I, own_O, _) = drawing, memory
-    _, rows_I, rows_O, weights, n_pairs_of, about = room
-    first, last = span
-    _forget(own_I, me, q)
-    _forget(own_O, me, q)
-    n = 0
-    for t in range(first, last, shape[2]):
-        drawn = rows_I[n], rows_O[n], weights[n], n_pairs_of
-        pairs, n_rows, begin = _draw_until(text, t, last, shape, noise, state, drawn)
-        about[n, 0], about[n, 1], about[n, 2] = pairs, n_rows, t - begin
-        if pairs > 0:
-            _touch(own_I, me, q, rows_I[n, :n_rows])
-            _touch(own_O, me, q, rows_O[n])
-        n += 1
-    return n
-
-
-@njit(**_OPTIONS)
-def _n_holders(holders, word, n_shards):
-    """How many of the first shards touch a word."""
-    n = 0
-    for s in range(n_shards):
-        n += _holds(holders, s, word)
-    return n
-
-
-@njit(**_OPTIONS)
-def _fetch_row(table, row):
-    for column in range(0, table.shape[1], LINE):
-        fetch_line(table, row, column)
-
-
-@njit(**_OPTIONS)
-def _place_rows(table, own, me, q):
-    """Decide where every touched row is trained, in place; copy it where that is not in place."""
-    words, slots, holders, n_held = own
-    n_shards, n_words = slots.shape
-    held, place = words[q, me, : n_held[me, q]], slots[me]
-    copy = n_words + me * (table.shape[0] - n_words) // n_shards
-    for word in held:
-        place[word] = word
-        if _n_holders(holders[q], word, n_shards) > 1:
-            place[word] = copy
-            copy += 1
-    for h in range(-4, held.size):
-        if h + 4 < held.size and place[held[h + 4]] >= n_words:
-            _fetch_row(table, held[h + 4])
-        if h >= 0 and place[held[h]] >= n_words:
-            _copy_row(table, held[h], table, place[held[h]])
-
-
-@njit(**_OPTIONS)
-def _add_change(table, word, old, copy):
-    """table[word] += table[copy] - old[0], in place."""
-    wide()
-    for i in range((table.shape[1] >> 4) << 4):
-        table[word, i] += table[copy, i] - old[0, i]
-
-
-@njit(**_OPTIONS)
-def merge_shards(table, own, me, q):
-    """Add to the rows that several shards touch the changes of their copies, in the order of the
-    shards, in place. Of these rows every toucher does its share, by turns."""
-    words, slots, holders, n_held = own
-    n_shards = slots.shape[0]
-    old = np.empty((1, table.shape[1]), np.float32)
-    mine = np.empty(n_held[me, q], np.int64)
-    n = 0
-    for word in words[q, me, : n_held[me, q]]:
-        if slots[me, word] != word:
-            turn = word % _n_holders(holders[q], word, n_shards)
-            if turn == _n_holders(holders[q], word, me):
-                mine[n] = word
-                n += 1
-    for j in range(n):
-        if j + 2 < n:
-            for s in range(n_shards):
-                if _holds(holders[q], s, mine[j + 2]):
-                    _fetch_row(table, slots[s, mine[j + 2]])
-            _fetch_row(table, mine[j + 2])
-        word, is_first = mine[j], True
-        for s in range(n_shards):
-            if _holds(holders[q], s, word):
-                if is_first:
-                    _copy_row(table, word, old, np.int64(0))
-                    _copy_row(table, slots[s, word], table, word)
-                    is_first = False
-                else:
-                    _add_change(table, word, old, slots[s, word])
-
-
-@njit(**_OPTIONS)
-def _train_round(tables, memory, room, rates, shape, me, n):
-    """Train the n blocks that were drawn, where their rows are placed; (sum of losses, pairs)."""
-    (I, O), (own_I, own_O, _) = tables, memory
-    buffers, rows_I, rows_O, weights, _, about = room
-    slots_I, slots_O = own_I[1][me], own_O[1][me]
-    for b in range(n):
-        if about[b, 0] > 0:
-            for a in range(about[b, 1]):
-                rows_I[b, a] = slots_I[rows_I[b, a]]
-            for a in range(rows_O.shape[1]):
-                rows_O[b, a] = slots_O[rows_O[b, a]]
-    window, _, n_block, _ = shape
-    loss, n_pairs = 0.0, 0
-    for b in range(n):
-        if about[b, 0] == 0:
-            continue
-        ahead = (I, rows_I[0, :0], O, rows_O[0, :0])
-        if b + 1 < n and about[b + 1, 0] > 0:
-            ahead = (I, rows_I[b + 1, : about[b + 1, 1]], O, rows_O[b + 1])
-        rows, band = (rows_I[b, : about[b, 1]], rows_O[b]), (n_block, window, about[b, 2])
-        loss += block_step(I, O, rows, weights[b], rates[b], buffers, band, ahead)
-        n_pairs += about[b, 0]
-    return loss, n_pairs
-
-
-@njit(**_OPTIONS)
-def _room_for_rounds(shape, n_dims, blocks_per_round):
-    n_I, n_O = _most_rows(shape)
-    return (
-        block_buffers(n_I, n_O, n_dims),
-        np.empty((blocks_per_round, n_I), np.int64),
-        np.empty((blocks_per_round, n_O), np.int64),
-        np.empty((blocks_per_round, n_I, n_O), np.float32),
-        np.empty(n_I, np.int64),
-        np.zeros((blocks_per_round, 3), np.int64),
-    )
-
-
-@njit(**_OPTIONS)
-def train_shard(tables, text, span, drawing, memory, me, blocks_per_round):
-    """Train one shard, while as many threads train the others; (sum of losses, pairs).
-
-    tables = (I, O) with room for copies behind their rows; text = (tokens, documents); span as in
-    `train_blocks`; drawing = (shape, parts as for `noise_part`, state, the part of shard 0 in
-    the first round); memory from `shard_memory`. Ends early where a shard gave up.
-    """
-    own_I, own_O, meeting = memory
-    shape, parts, state, part = drawing
-    room = _room_for_rounds(shape, tables[0].shape[1], blocks_per_round)
-    rates = np.empty(blocks_per_round, np.float32)
-    start, stop, _, _ = span
-    loss, n_pairs = 0.0, 0
-    publish(meeting, me, _TO_DO, stop - start)
-    if not meet(meeting, me):
-        return loss, n_pairs
-    to_do = 0
-    for s in range(meeting.shape[0]):
-        to_do = max(to_do, look(meeting, s, _TO_DO))
-    step, q = shape[2] * blocks_per_round, 0
-    for done in range(0, to_do, step):
-        first = min(stop, start + done)
-        last = min(stop, first + step)
-        noise = noise_part(parts, (part + me + done // step) % parts[3].size)
-        n = _draw_round(text, (first, last), (shape, noise, state), memory, room, me, q)
-        for b in range(n):
-            rates[b] = _rate(span, first + b * shape[2])
-        if not meet(meeting, me):  # all have announced their rows and added up the round before
-            break
-        _place_rows(tables[0], own_I, me, q)
-        _place_rows(tables[1], own_O, me, q)
-        its_loss, its_pairs = _train_round(tables, memory, room, rates, shape, me, n)
-        loss += its_loss
-        n_pairs += its_pairs
-        if not meet(meeting, me):
-            break
-        merge_shards(tables[0], own_I, me, q)
-        merge_shards(tables[1], own_O, me, q)
-        q = 1 - q
     return loss, n_pairs
 
 

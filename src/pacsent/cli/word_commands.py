@@ -146,9 +146,6 @@ def _n_pieces(context, texts, parameters):
 )
 @n_jobs_option
 @click.option(
-    "--deterministic", is_flag=True, help="Same seed, same vectors, with several threads too."
-)
-@click.option(
     "--random-state", type=click.IntRange(0, 2**32 - 1), help="Seed. A new one when left out."
 )
 @device_option

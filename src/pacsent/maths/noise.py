@@ -39,23 +39,3 @@ def alias_thresholds(p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """
     keep, other = alias(p)
     return (np.clip(keep, 0.0, 1.0) * 2.0**32).astype(np.uint64), other
-
-
-def parts_of_noise(p: np.ndarray, n_parts: int) -> tuple[np.ndarray, ...]:
-    """(thresholds, aliases, where each part begins and the last ends, probability of each part):
-    `alias_thresholds` of the words of each part, one after the other.
-
-    Words are dealt to the parts as cards are, there and back again, so that parts have about the
-    same probability where frequent words come first. Entry j of part k is word
-    j * n_parts + k for an even j, j * n_parts + n_parts - 1 - k for an odd one.
-
-    >>> thresholds, _, begins, probabilities = parts_of_noise(np.array([0.4, 0.3, 0.2, 0.1]), 2)
-    >>> begins.tolist(), probabilities.tolist()
-    ([0, 2, 4], [0.5, 0.5])
-    """
-    deal, place = np.divmod(np.arange(p.size), n_parts)
-    part = np.where(deal & 1, n_parts - 1 - place, place)
-    probabilities = np.bincount(part, weights=p)
-    tables = [alias_thresholds(p[part == k] / probabilities[k]) for k in range(n_parts)]
-    thresholds, aliases = (np.concatenate(table) for table in zip(*tables))
-    return thresholds, aliases, np.append(0, np.cumsum(np.bincount(part))), probabilities

@@ -1,8 +1,10 @@
-"""SkipGram: trains both tables of word vectors on a text. The inner loops are in `_kernels`.
+"""SkipGram: trains input and output vectors of words on a text. The inner loops are in `_kernels`.
 
-The corpus is cut into chunks of some thousand tokens; a worker takes the next chunk, draws which
-tokens to keep, and hands the rest to a kernel. What is drawn depends on the seed and the place in
-the corpus only, so a run can stop after any chunk and go on later as if it had never stopped.
+The corpus is cut into chunks of some thousand tokens; a thread takes the next chunk, draws which
+tokens to keep, and passes them to a kernel. The draws depend on the seed and the place in the
+corpus only, so a run can stop after any chunk and be resumed as if it had never stopped. Threads
+change the vectors without locks ("Hogwild"): with several threads the result depends on which of
+them is faster, with one it does not.
 """
 
 import contextlib
@@ -17,7 +19,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,8 +27,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from pacsent.devices import skipgram_trainer
 from pacsent.files import replacing
-from pacsent.maths.noise import parts_of_noise
+from pacsent.maths.noise import alias_thresholds
 from pacsent.parameter_checks import DeviceName, Interval, StrOptions, fit_context
 from pacsent.progress import bar
 from pacsent.storage.checksums import checksum_of_json
@@ -39,15 +41,22 @@ from pacsent.words.vectors import trained_words
 
 logger = logging.getLogger(__name__)
 
-SMALLEST_RATE = 1e-4  # of learning_rate: where the linear fall ends, as in word2vec
-CENTRES_PER_BLOCK = 8  # consecutive centre words that share their noise words
-NOISE_PER_NEGATIVE = 40 / 15  # noise words drawn for such a block, over n_negatives
-# if deterministic: blocks that all workers train before changes are added up; where each can have
-# a part of the vocabulary to draw noise from, as many as hold a given centre word _SAME times
-_BLOCKS_PER_ROUND, _SAME, _MOST_OF_A_WORKER, _LEAST_PART = 64, 0.875, 64, 256
-_LARGEST_CHUNK = 16_384  # tokens a worker takes at a time, four times as many if deterministic
-_SMALLEST_CHUNK = 1_024
-_ROWS = 4_096  # rows copied at once where a table is initialised, checked or written
+# Smallest learning rate, as a fraction of `learning_rate`: where the linear decrease ends in
+# word2vec too.
+_MIN_RATE = 1e-4
+
+# Consecutive centre words that share their negative samples, and how many samples such a block
+# draws for each of `n_negatives`. Chosen for speed at equal quality (benchmarks/train.py).
+_CENTRES_PER_BLOCK = 8
+_SAMPLES_PER_NEGATIVE = 40 / 15
+
+# Tokens that a thread takes at a time: a 64th of the corpus, within these limits.
+_MIN_CHUNK_TOKENS = 1_024
+_MAX_CHUNK_TOKENS = 16_384
+
+# Rows copied at once when vectors are initialized, checked or written.
+_ROWS_PER_SLAB = 4_096
+
 _STATE, _CORPUS = "state.json", "corpus"
 
 
@@ -87,16 +96,11 @@ class SkipGram(BaseEstimator):
         trains vectors of pieces of words.
     n_jobs : int or None, default=None
         Threads that train at the same time without locks; None and -1 take all cores, -2 all but
-        one. With one, the same seed gives the same vectors, bit for bit; with more it does not,
-        unless `deterministic`.
-    deterministic : bool, default=False
-        Same seed and same n_jobs give the same vectors, bit for bit, with several threads too
-        ("shared" only). Threads then meet every few hundred centre words; until then each draws
-        its noise from a part of the vocabulary of its own. See docs/words.md for what it costs.
+        one. With one, the same seed gives the same vectors, bit for bit; with more it does not.
     random_state : int, RandomState or None, default=None
         An int is the seed itself; otherwise one is drawn. `word_vectors_.training` records it as
-        "seed": the same number here, with the same text and settings and one thread (or
-        `deterministic` and the recorded "n_jobs"), gives the same vectors.
+        "seed": the same number here, with the same text and settings and `n_jobs=1`, gives the
+        same vectors.
     device : "cpu", "cuda" or "cuda:<number>", default="cpu"
         "cuda" trains on a GPU (extra `[gpu]`).
     checkpoint_dir : path or None, default=None
@@ -143,7 +147,6 @@ class SkipGram(BaseEstimator):
         "negatives": [StrOptions({"shared", "pair"})],
         "normalise": [StrOptions({"auto", *TOKENISERS}), callable],
         "n_jobs": [Integral, None],
-        "deterministic": ["boolean"],
         "random_state": ["random_state"],
         "device": [DeviceName()],
         "checkpoint_dir": [str, os.PathLike, None],
@@ -165,7 +168,6 @@ class SkipGram(BaseEstimator):
         negatives: str = "shared",
         normalise: str | Callable[[str], list[str]] = "auto",
         n_jobs: int | None = None,
-        deterministic: bool = False,
         random_state: int | np.random.RandomState | None = None,
         device: str = "cpu",
         checkpoint_dir: str | os.PathLike | None = None,
@@ -176,8 +178,7 @@ class SkipGram(BaseEstimator):
         self.n_epochs, self.n_negatives, self.noise_power = n_epochs, n_negatives, noise_power
         self.learning_rate, self.min_count = learning_rate, min_count
         self.negatives, self.normalise = negatives, normalise
-        self.n_jobs, self.deterministic = n_jobs, deterministic
-        self.random_state, self.device = random_state, device
+        self.n_jobs, self.random_state, self.device = n_jobs, random_state, device
         self.checkpoint_dir, self.checkpoint_every = checkpoint_dir, checkpoint_every
         self.verbose = verbose
 
@@ -220,7 +221,9 @@ class SkipGram(BaseEstimator):
                     n_jobs=self.n_jobs, verbose=bool(self.verbose),
                     overwrite=True,  # an unfinished one of this training
                 )  # fmt: skip
-            self._train(corpus, settings_of(self, corpus, seed), folder, done=None)
+            settings = {name: getattr(self, name) for name in _SETTINGS}
+            settings |= {"seed": seed, "digest": corpus.digest}
+            self._train(corpus, settings, folder, done=None)
         return self
 
     @classmethod
@@ -233,7 +236,7 @@ class SkipGram(BaseEstimator):
     ) -> "SkipGram":
         """Go on with a training that was interrupted, to its end.
 
-        With one worker the vectors are those of a training that was never interrupted.
+        With one thread the vectors are those of a training that was never interrupted.
 
         Parameters
         ----------
@@ -248,7 +251,7 @@ class SkipGram(BaseEstimator):
             Fitted.
         """
         folder = Path(checkpoint_dir)
-        done = read_state(folder)
+        done = _read_state(folder)
         settings = done["settings"]
         place = Path(done["corpus"])
         corpus = Corpus.open(place if place.is_absolute() else folder / place)
@@ -258,7 +261,7 @@ class SkipGram(BaseEstimator):
                 f"The corpus must be the one that the training was started on. Got another text "
                 f"in {place} instead. Put the old corpus back, or start a new training."
             )
-        parameters = {name: value for name, value in settings.items() if name in _KEPT}
+        parameters = {name: settings[name] for name in _SETTINGS}
         model = cls(
             **parameters, normalise=corpus.vocabulary.normalise, verbose=verbose,
             n_jobs=done["n_jobs"] if n_jobs is None else n_jobs,
@@ -277,24 +280,18 @@ class SkipGram(BaseEstimator):
                 f"{corpus.vocabulary.words[0]!r} after min_count={corpus.min_count} instead. Lower "
                 "min_count or train on more text."
             )
-        recorded = {name: settings[name] for name in _RECORDED} | {"seed": settings["seed"]}
+        record = {name: value for name, value in settings.items() if name != "digest"}
         if self.device != "cpu":
-            tables, losses = self._train_on_gpu(corpus, settings, folder)
+            vectors, losses = self._train_on_device(corpus, settings, folder)
         else:
-            n_workers = n_threads(self.n_jobs)
-            recorded |= {"n_jobs": n_workers, "deterministic": settings["deterministic"]}
-            if self.deterministic and n_workers > 1 and self.negatives == "pair":
-                raise ValueError(
-                    "deterministic=True must be used with negatives='shared' or n_jobs=1. Got "
-                    f"negatives='pair' and n_jobs={n_workers} instead."
-                )
-            training = ChunkTraining(corpus, settings, n_workers)
+            record["n_jobs"] = n_threads(self.n_jobs)
+            training = ChunkTraining(corpus, settings, record["n_jobs"])
             if done is not None:
                 training.restore(folder, done)
             if folder is not None:
                 training.keep_in(folder, self)
             training.run(self.checkpoint_every, bool(self.verbose))
-            tables, losses = training.finish(), training.losses()
+            vectors, losses = training.vectors(), training.losses()
         if not np.isfinite(losses).all():
             epoch = int(np.flatnonzero(~np.isfinite(losses))[0]) + 1
             raise ValueError(
@@ -304,21 +301,24 @@ class SkipGram(BaseEstimator):
                 "subsample=0."
             )
         self.loss_ = losses
-        self.word_vectors_ = trained_words(corpus, *tables, {**recorded, "loss": losses[-1]})
+        self.word_vectors_ = trained_words(corpus, *vectors, {**record, "loss": losses[-1]})
 
-    def _train_on_gpu(self, corpus, settings, folder):
-        from pacsent.gpu import train_skipgram
-
+    def _train_on_device(self, corpus, settings, folder):
+        train = skipgram_trainer(self.device)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            _write_state(folder, _state_of(self, corpus, folder, settings))
-        names = _RECORDED[: _RECORDED.index("min_count")] + ("negatives",)
-        *tables, losses = train_skipgram(
-            corpus, **{name: settings[name] for name in names}, random_state=settings["seed"],
-            checkpoint=None if folder is None else folder / "gpu", device=self.device,
-            checkpoint_seconds=self.checkpoint_every, verbose=bool(self.verbose),
-        )  # fmt: skip
-        return tables, [float(loss) for loss in losses]
+            _write_state(folder, _initial_state(self, corpus, folder, settings))
+        other = ("min_count", "device", "seed", "digest")
+        *vectors, losses = train(
+            corpus,
+            **{name: value for name, value in settings.items() if name not in other},
+            random_state=settings["seed"],
+            device=self.device,
+            checkpoint=None if folder is None else folder / "gpu",
+            checkpoint_seconds=self.checkpoint_every,
+            verbose=bool(self.verbose),
+        )
+        return vectors, [float(loss) for loss in losses]
 
 
 def _seed(random_state) -> int:
@@ -328,83 +328,68 @@ def _seed(random_state) -> int:
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
-# what decides the vectors, besides text, seed and workers: kept in a checkpoint
-_KEPT = (
+# What decides the vectors, besides text, seed and threads: kept in a checkpoint and recorded.
+_SETTINGS = (
     "n_dims", "window", "subsample", "n_epochs", "n_negatives", "noise_power", "learning_rate",
-    "min_count", "negatives", "deterministic", "device",
+    "min_count", "negatives", "device",
 )  # fmt: skip
-_RECORDED = tuple(name for name in _KEPT if name != "deterministic")
-
-
-def settings_of(model: SkipGram, corpus: Corpus, seed: int | None = None) -> dict:
-    """What decides the vectors that a model trains on a corpus; without a seed, one is drawn."""
-    settings = {name: value for name, value in model.get_params().items() if name in _KEPT}
-    seed = _seed(model.random_state) if seed is None else seed
-    return {**settings, "seed": seed, "digest": corpus.digest}
 
 
 class ChunkTraining:
-    """One run on the CPU: the tables, how far it has come, the workers, the checkpoints."""
+    """A run on the CPU: input vectors `I`, output vectors `O`, and how far it has come.
+
+    `settings` are those of `_SETTINGS`, "seed" and "digest", the corpus's.
+    """
 
     def __init__(self, corpus: Corpus, settings: dict, n_workers: int):
-        from pacsent._kernels import skipgram_kernels as kernels
+        from pacsent._kernels import skipgram_kernels
 
-        self.kernels, self.corpus, self.settings = kernels, corpus, settings
-        # deterministic: one thread hands out chunks, of which every shard trains a piece
-        self.n_shards = n_workers if settings["deterministic"] else 1
-        self.n_workers = 1 if settings["deterministic"] else n_workers
-        vocabulary = corpus.vocabulary
+        self.kernels, self.corpus, self.settings = skipgram_kernels, corpus, settings
+        self.n_workers = n_workers
         self.n_tokens = int(corpus.n_tokens)
-        piece = min(self.n_tokens // 64, _LARGEST_CHUNK * (1 if self.n_shards == 1 else 4))
-        self.cut(max(_SMALLEST_CHUNK, self.n_shards * piece))
-        self.next_chunk = 0
+        self._set_chunk(max(_MIN_CHUNK_TOKENS, min(self.n_tokens // 64, _MAX_CHUNK_TOKENS)))
+        self.next_chunk = self.words_done = 0
         self.sums = np.zeros((settings["n_epochs"], 2))  # losses, pairs
-        self.words_done = 0
-        n_parts = self.n_shards if len(vocabulary) >= _LEAST_PART * self.n_shards else 1
-        p_noise = vocabulary.noise_probabilities(settings["noise_power"])
-        self.noise = parts_of_noise(p_noise, n_parts)
+        self.read = reader(corpus.ids)
+        vocabulary = corpus.vocabulary
+        self.noise = alias_thresholds(vocabulary.noise_probabilities(settings["noise_power"]))
         keep = vocabulary.keep_probabilities(settings["subsample"])
         self.keep_below = np.minimum(keep * 2.0**32, 2.0**32).astype(np.uint64)
-        self.read = reader(corpus.ids)
-        self.shape = self._shape(vocabulary)
-        self.blocks_per_round = _BLOCKS_PER_ROUND // self.n_shards
-        if n_parts > 1:
-            same = _chance_of_the_same(vocabulary, settings["subsample"])
-            n_blocks = max(_BLOCKS_PER_ROUND, int(_SAME / (same * self.shape[2])))
-            self.blocks_per_round = min(_MOST_OF_A_WORKER, n_blocks // self.n_shards)
-        self.blocks_per_round = max(1, self.blocks_per_round)
-        self._make_tables(len(vocabulary))
-        self.memory = None  # of the shards
+        self.shape = self._kernel_shape()
+        self._start_vectors()
         self.folder: Path | None = None
         self.about: dict = {}
-        self.tables_file: str | None = None
+        self.vectors_file: str | None = None
         self.lock = threading.Lock()
         self.stop = False
-        self.error = None
+        self.error: BaseException | None = None
 
-    def cut(self, chunk: int) -> None:
-        """Cut the text into chunks of `chunk` tokens."""
-        self.chunk = chunk
-        self.chunks_per_epoch = -(-self.n_tokens // chunk)
+    def _set_chunk(self, n_tokens: int) -> None:
+        self.chunk = n_tokens
+        self.chunks_per_epoch = -(-self.n_tokens // n_tokens)
         self.n_chunks = self.chunks_per_epoch * self.settings["n_epochs"]
 
-    def _shape(self, vocabulary):
+    def _kernel_shape(self) -> tuple[int, ...]:
+        """`shape` of `train_pairs` or `train_blocks`."""
         window, n_negatives = self.settings["window"], self.settings["n_negatives"]
         if self.settings["negatives"] == "pair":
             return window, n_negatives
-        n_block = _block_length(vocabulary, self.settings["subsample"])
-        n_noise = n_negatives if n_block == 1 else round(n_negatives * NOISE_PER_NEGATIVE)
-        n_noise += -(n_block + n_noise) % 4  # the kernels work on four columns at a time
-        return window, n_negatives, n_block, n_noise
+        # All pairs of a block are scored before any row moves. If the same word is often twice in
+        # a block, both move by the same old scores and overshoot, so blocks have one centre then.
+        vocabulary = self.corpus.vocabulary
+        kept = vocabulary.counts * vocabulary.keep_probabilities(self.settings["subsample"])
+        chance_of_same = np.square(kept / kept.sum()).sum()
+        n_centres, n_samples = 1, n_negatives
+        if chance_of_same < 1 / 50:
+            n_centres, n_samples = _CENTRES_PER_BLOCK, round(n_negatives * _SAMPLES_PER_NEGATIVE)
+        n_samples += -(n_centres + n_samples) % 4  # the kernels work on four columns at a time
+        return window, n_negatives, n_centres, n_samples
 
-    def _make_tables(self, n_words):
-        n_dims = self.settings["n_dims"]
+    def _start_vectors(self) -> None:
+        """Input vectors uniform in +-1/(2 n_dims), output vectors 0, as word2vec."""
+        n_words, n_dims = len(self.corpus.vocabulary), self.settings["n_dims"]
         n_columns = -(-n_dims // 16) * 16
-        n_copies = [0, 0]
-        if self.n_shards > 1:
-            n_copies = self.kernels.n_copies(n_words, self.shape, self.blocks_per_round)
-        self.with_copies = tuple(_zeros(n_words + self.n_shards * n, n_columns) for n in n_copies)
-        self.I, self.O = (table[:n_words] for table in self.with_copies)
+        self.I, self.O = _zeros(n_words, n_columns), _zeros(n_words, n_columns)
         rng = np.random.default_rng([self.settings["seed"], 0])
         for rows in _slabs(n_words):
             values = rng.random((rows.stop - rows.start, n_dims), dtype=np.float32)
@@ -414,11 +399,11 @@ class ChunkTraining:
 
     # -- one chunk
 
-    def _rate(self, n_words):
+    def _rate(self, n_words: int) -> float:
         done = n_words / (self.n_tokens * self.settings["n_epochs"])
-        return self.settings["learning_rate"] * max(SMALLEST_RATE, 1.0 - done)
+        return self.settings["learning_rate"] * max(_MIN_RATE, 1.0 - done)
 
-    def _tokens(self, epoch, start, stop):
+    def _tokens(self, epoch: int, start: int, stop: int):
         """Tokens that this epoch keeps from [start, stop), with the neighbours that their windows
         reach; the documents they are in; where the chunk's own tokens begin and end."""
         offsets, window = self.corpus.offsets, self.settings["window"]
@@ -448,75 +433,31 @@ class ChunkTraining:
         epoch, part = divmod(number, self.chunks_per_epoch)
         start = part * self.chunk
         stop = min(start + self.chunk, self.n_tokens)
+        tokens, documents, begin, end = self._tokens(epoch, start, stop)
+        rates = (self._rate(epoch * self.n_tokens + place) for place in (start, stop))
         bits = np.random.SeedSequence([self.settings["seed"], 2, number])
-        if self.n_shards > 1:
-            sums = self._train_in_shards(epoch, start, stop, bits)
-        else:
-            (tokens, documents), own = self._text(epoch, start, stop)
-            span = (*own, *self._rates(epoch, start, stop))
-            kernel = self.kernels.train_blocks if len(self.shape) > 2 else self.kernels.train_pairs
-            sums = kernel(
-                self.I, self.O, tokens, documents, span, self.shape, self.noise[:2],
-                bits.generate_state(1, np.uint64),
-            )  # fmt: skip
+        pairwise = self.settings["negatives"] == "pair"
+        kernel = self.kernels.train_pairs if pairwise else self.kernels.train_blocks
+        span, state = (begin, end, *rates), bits.generate_state(1, np.uint64)
+        sums = kernel(self.I, self.O, tokens, documents, span, self.shape, self.noise, state)
         with self.lock:
             self.sums[epoch] += sums
             self.words_done += stop - start
 
-    def _text(self, epoch, start, stop):
-        """((tokens, documents), (first, end))."""
-        if start == stop:  # a short chunk has nothing for some shards
-            return (np.zeros(0, np.int32), np.zeros(0, np.int64)), (0, 0)
-        tokens, documents, begin, end = self._tokens(epoch, start, stop)
-        return (tokens, documents), (begin, end)
-
-    def _rates(self, epoch, start, stop):
-        """The learning rate at both ends."""
-        return (self._rate(epoch * self.n_tokens + place) for place in (start, stop))
-
-    def _train_in_shards(self, epoch, start, stop, bits):
-        """One chunk by all shards at once, a piece of it for each; see the kernels."""
-        if self.memory is None:
-            size = self.n_shards, len(self.I), self.shape, self.blocks_per_round
-            self.memory = self.kernels.shard_memory(*size)
-        memory, rates = self.memory, tuple(self._rates(epoch, start, stop))
-        *states, part = np.split(
-            bits.generate_state(self.n_shards + 1, np.uint64), self.n_shards + 1
-        )
-        borders = np.linspace(start, stop, self.n_shards + 1).astype(np.int64)
-
-        def work(s):
-            try:
-                text, own = self._text(epoch, int(borders[s]), int(borders[s + 1]))
-                drawing = (self.shape, self.noise, states[s], int(part[0] % self.noise[3].size))
-                return self.kernels.train_shard(
-                    self.with_copies, text, (*own, *rates), drawing, memory, s,
-                    self.blocks_per_round,
-                )  # fmt: skip
-            except BaseException:
-                self.kernels.give_up(memory[2], s)  # else the others wait for ever
-                raise
-
-        return np.sum(list(self.pool.map(work, range(self.n_shards))), axis=0)
-
     # -- all chunks
 
     def run(self, checkpoint_every: float, verbose: bool) -> None:
-        """Train to the end, with a checkpoint every some seconds where a folder is kept."""
+        """Train to the end, with a checkpoint every some seconds if a folder is kept."""
         total = self.n_tokens * self.settings["n_epochs"]
         every = checkpoint_every if self.folder is not None else float("inf")
-        shards = ThreadPoolExecutor(self.n_shards)  # starts a thread when it is given work
-        with (
-            shards as self.pool,
-            bar("Training", total=total, unit="words", enabled=verbose) as shown,
-        ):
+        with bar("Training", total=total, unit="words", enabled=verbose) as shown:
             while self.next_chunk < self.n_chunks:
-                self._leg(time.monotonic() + every, shown)
+                self._run_until(time.monotonic() + every, shown)
                 if self.next_chunk < self.n_chunks:
                     self.save()
 
-    def _leg(self, until, shown):
-        """Let the workers run until all is done or the time has come; they end between chunks."""
+    def _run_until(self, deadline: float, shown) -> None:
+        """Let the threads run until all is done or the time has come; they end between chunks."""
         self.stop = False
         # Events, not Thread.join: a Ctrl-C inside join can mark a running thread as ended
         ended = [threading.Event() for _ in range(self.n_workers)]
@@ -526,7 +467,7 @@ class ChunkTraining:
             for event in ended:
                 while not event.wait(0.1):
                     shown.update(self.words_done, self._note())
-                    self.stop = self.stop or time.monotonic() >= until
+                    self.stop = self.stop or time.monotonic() >= deadline
         except BaseException:  # Ctrl-C: end between chunks, keep what was done
             self.stop = True
             for event in ended:
@@ -537,7 +478,7 @@ class ChunkTraining:
         if self.error is not None:
             raise self.error
 
-    def _work(self, ended):
+    def _work(self, ended: threading.Event) -> None:
         try:
             while not self.stop:
                 with self.lock:
@@ -547,15 +488,14 @@ class ChunkTraining:
                     self.next_chunk += 1
                 self.train_chunk(number)
                 if (number + 1) % self.chunks_per_epoch == 0:
-                    logger.info(
-                        "epoch %d done, %s", (number + 1) // self.chunks_per_epoch, self._note()
-                    )
+                    epoch = (number + 1) // self.chunks_per_epoch
+                    logger.info("epoch %d done, %s", epoch, self._note())
         except BaseException as error:
             self.error, self.stop = error, True
         finally:
             ended.set()
 
-    def _note(self):
+    def _note(self) -> str:
         begun = np.flatnonzero(self.sums[:, 1])
         if begun.size == 0:
             return ""
@@ -563,35 +503,40 @@ class ChunkTraining:
         return f"epoch {begun[-1] + 1}, loss {loss / pairs:.4f}"
 
     def losses(self) -> list[float]:
-        """Mean loss of a pair, one number for each epoch; nan where there was no pair."""
+        """Mean loss of a pair, one number for each epoch; nan if there was no pair."""
         with np.errstate(invalid="ignore"):
             return [float(loss) for loss in self.sums[:, 0] / self.sums[:, 1]]
 
-    def finish(self) -> tuple[np.ndarray, np.ndarray]:
-        """The two tables, without the padding of their rows; no copy is made of them."""
-        tables = []
-        for table in (self.I, self.O):
-            for rows in _slabs(len(table)):
-                if not np.isfinite(table[rows]).all():
+    def vectors(self) -> tuple[np.ndarray, np.ndarray]:
+        """Input and output vectors, the padding of their rows removed without a copy."""
+        n_words, n_dims = len(self.I), self.settings["n_dims"]
+        for padded in (self.I, self.O):
+            # Rows move together within the memory they have: a second copy may not fit.
+            flat = padded.reshape(-1)
+            for rows in _slabs(n_words):
+                values = padded[rows, :n_dims].copy()
+                if not np.isfinite(values).all():
                     raise ValueError(
                         "The trained vectors must be finite. Got inf or nan instead. Lower "
                         f"learning_rate (now {self.settings['learning_rate']})."
                     )
-            tables.append(_without_padding(table, self.settings["n_dims"]))
-        return tables[0], tables[1]
+                flat[rows.start * n_dims : rows.stop * n_dims] = values.reshape(-1)
+        size = n_words * n_dims
+        I, O = (padded.reshape(-1)[:size].reshape(n_words, n_dims) for padded in (self.I, self.O))
+        return I, O
 
     # -- checkpoints
 
     def keep_in(self, folder: Path, model: SkipGram) -> None:
         """Keep checkpoints in `folder`, from now on."""
         self.folder = folder
-        self.about = _state_of(model, self.corpus, folder, self.settings)
+        self.about = _initial_state(model, self.corpus, folder, self.settings)
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / _STATE).exists():
             _write_state(folder, self.about)
 
     def save(self) -> None:
-        """Write a checkpoint; the one before stays valid until this one is whole."""
+        """Write a checkpoint; the one before stays valid until this one is complete."""
         assert self.folder is not None
         name = f"tables-{self.next_chunk}.f32"
         n_dims = self.settings["n_dims"]
@@ -600,11 +545,11 @@ class ChunkTraining:
                 for table in (self.I, self.O):
                     for rows in _slabs(len(table)):
                         file.write(np.ascontiguousarray(table[rows, :n_dims]).data)
-            how_far = {"next_chunk": self.next_chunk, "chunk": self.chunk, "tables": name}
-            how_far |= {"words_done": self.words_done, "sums": self.sums.tolist()}
-            _write_state(self.folder, self.about | how_far)
+            progress = {"next_chunk": self.next_chunk, "chunk": self.chunk, "tables": name}
+            progress |= {"words_done": self.words_done, "sums": self.sums.tolist()}
+            _write_state(self.folder, self.about | progress)
         except OSError as error:
-            if name != self.tables_file:
+            if name != self.vectors_file:
                 (self.folder / name).unlink(missing_ok=True)
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
@@ -614,19 +559,19 @@ class ChunkTraining:
                 stacklevel=2,
             )
             return
-        if self.tables_file not in (None, name):
-            (self.folder / self.tables_file).unlink(missing_ok=True)
-        self.tables_file = name
+        if self.vectors_file not in (None, name):
+            (self.folder / self.vectors_file).unlink(missing_ok=True)
+        self.vectors_file = name
 
     def restore(self, folder: Path, state: dict) -> None:
         """Go back to a checkpoint."""
         if "tables" not in state:  # interrupted before the first one: begin at the beginning
             return
-        self.cut(state["chunk"])  # as it was then: its number counts chunks of that size
+        self._set_chunk(state["chunk"])  # as it was then: its number counts chunks of that size
         self.next_chunk = state["next_chunk"]
         self.words_done, self.sums = state["words_done"], np.array(state["sums"])
-        self.tables_file = state["tables"]
-        path, n_dims = folder / self.tables_file, self.settings["n_dims"]
+        self.vectors_file = state["tables"]
+        path, n_dims = folder / self.vectors_file, self.settings["n_dims"]
         expected = 2 * len(self.I) * n_dims * 4
         if not path.is_file() or path.stat().st_size != expected:
             raise ValueError(
@@ -646,7 +591,7 @@ class ChunkTraining:
                     table[rows, :n_dims] = values.reshape(n_rows, n_dims)
 
 
-def _state_of(model, corpus, folder, settings):
+def _initial_state(model: SkipGram, corpus: Corpus, folder: Path, settings: dict) -> dict:
     inside = corpus.directory.resolve().parent == folder.resolve()
     random_state = model.random_state if isinstance(model.random_state, Integral) else None
     return {
@@ -659,13 +604,13 @@ def _state_of(model, corpus, folder, settings):
     }
 
 
-def _write_state(folder, state):
-    written = {**state, "checksum": checksum_of_json(state)}
+def _write_state(folder: Path, state: dict) -> None:
+    content = {**state, "checksum": checksum_of_json(state)}
     with replacing(folder / _STATE) as file:
-        file.write(json.dumps(written, indent=1).encode())
+        file.write(json.dumps(content, indent=1).encode())
 
 
-def read_state(folder: Path) -> dict:
+def _read_state(folder: Path) -> dict:
     """The state of an unfinished training, its checksum verified."""
     path = folder / _STATE
     if not path.is_file():
@@ -697,20 +642,8 @@ def forget(checkpoint_dir: str | os.PathLike) -> None:
         folder.rmdir()
 
 
-def _chance_of_the_same(vocabulary, subsample) -> float:
-    """The chance that two centre words are the same."""
-    kept = vocabulary.counts * vocabulary.keep_probabilities(subsample)
-    return float(np.square(kept / kept.sum()).sum())
-
-
-def _block_length(vocabulary, subsample) -> int:
-    """Centre words that may share their noise: fewer where the same word would often be twice in
-    a block, since both would move by the same old scores."""
-    return CENTRES_PER_BLOCK if _chance_of_the_same(vocabulary, subsample) < 1 / 50 else 1
-
-
-def _zeros(n_rows, n_columns):
-    """A float32 table on large pages where the system has them: rows are read in random order."""
+def _zeros(n_rows: int, n_columns: int) -> np.ndarray:
+    """A float32 matrix on large pages if the system has them: rows are read in random order."""
     # private: memory that could be shared with a child process gets no large pages
     own = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
     memory = mmap.mmap(-1, max(1, 4 * n_rows * n_columns), **own)
@@ -720,17 +653,6 @@ def _zeros(n_rows, n_columns):
     return np.frombuffer(memory, dtype=np.float32).reshape(n_rows, n_columns)
 
 
-def _slabs(n_rows):
-    for start in range(0, n_rows, _ROWS):
-        yield slice(start, min(start + _ROWS, n_rows))
-
-
-def _without_padding(table, n_dims):
-    """The rows moved together within the memory they have."""
-    n_rows, n_columns = table.shape
-    if n_columns == n_dims:
-        return table
-    flat = table.reshape(-1)
-    for rows in _slabs(n_rows):
-        flat[rows.start * n_dims : rows.stop * n_dims] = table[rows, :n_dims].copy().reshape(-1)
-    return flat[: n_rows * n_dims].reshape(n_rows, n_dims)
+def _slabs(n_rows: int):
+    for start in range(0, n_rows, _ROWS_PER_SLAB):
+        yield slice(start, min(start + _ROWS_PER_SLAB, n_rows))
