@@ -33,8 +33,8 @@ import pyarrow.parquet as pq
 from harness import finish, parser_for
 from pacsent import make, save, scale
 from pacsent.paper import benchmark_datasets as datasets
-from pacsent.scale import places
-from pacsent.scale.shard_writer import CheckedFile, ShardTask
+from pacsent.scale import stores
+from pacsent.scale.shard_writer import ShardTask
 from pacsent.text.result_files import WRITERS
 from pacsent.text.tables import TextTable
 from pacsent.words.vectors import WordVectors
@@ -74,7 +74,7 @@ def best_of(function, rounds=3, clock=time.perf_counter) -> float:
 
 
 def parts(folder: Path) -> dict[str, float]:
-    """Microseconds of one core for a row: reading, encoding, the checksum, writing; and the total.
+    """Microseconds of one core for a row: reading, encoding, writing; and the total.
 
     Processor time, user and system: what others do on the machine changes little of it.
     """
@@ -82,37 +82,36 @@ def parts(folder: Path) -> dict[str, float]:
     def cost(function):
         return best_of(function, 4, time.process_time)
 
-    (found, *_) = places.find([folder / "in"]).shards
+    (shard, *_) = stores.list_shards([folder / "in"]).shards
     job = scale.Embed(str(folder / "model"))
 
     def read():
-        with TextTable(found.source, kind=found.kind) as table:
+        with TextTable(shard.source, kind=shard.kind) as table:
             return list(table.batches(["id"]))
 
     batches = read()
     n = sum(len(some.texts) for some in batches)
-    answer = job.ready()
+    answer = job.load()
     units = [
-        (some.texts[at : at + job.unit], some.columns["id"][at : at + job.unit])
+        (some.texts[at : at + job.batch_size], some.columns["id"][at : at + job.batch_size])
         for some in batches
-        for at in range(0, len(some.texts), job.unit)
+        for at in range(0, len(some.texts), job.batch_size)
     ]
     answers = [{"id": ids, **answer(texts).columns} for texts, ids in units]
 
-    def write(opened):
-        with places.whole_file(folder / "written.parquet") as file:
-            list(WRITERS[".parquet"](iter(answers), opened(file)))
+    def write():
+        with stores.write_complete(folder / "written.parquet") as file:
+            list(WRITERS[".parquet"](iter(answers), file))
 
     whole = ShardTask(
-        job, found, str(folder / "whole.parquet"), "parquet", "text", ("id",), "report", 1
+        job, shard, str(folder / "whole.parquet"), "parquet", "text", ("id",), "report", 1
     )
     seconds = {
         "all of it": cost(whole.work),
         "reading": cost(read),
         "encoding": cost(lambda: [answer(texts) for texts, _ in units]),
-        "writing": cost(lambda: write(lambda file: file)),
+        "writing": cost(write),
     }
-    seconds["checksum"] = cost(lambda: write(CheckedFile)) - seconds["writing"]
     return {name: 1e6 * s / n for name, s in seconds.items()}
 
 

@@ -87,7 +87,8 @@ def test_a_ray_dataset_gets_its_vectors(cluster, folder, model, vectorizer):
     import ray
 
     dataset = ray.data.read_parquet(str(folder))
-    rows = scale.embed(dataset, model, n_actors=2, batch_size=4).take_all()
+    arguments = {"fn_constructor_args": (model,), "batch_format": "pyarrow", "concurrency": 2}
+    rows = dataset.map_batches(scale.Embedder, batch_size=4, **arguments).take_all()
     rows.sort(key=lambda row: row["id"])
     assert [row["id"] for row in rows] == list(range(30))
     found = np.array([row["mean"] for row in rows], np.float32)
@@ -97,9 +98,9 @@ def test_a_ray_dataset_gets_its_vectors(cluster, folder, model, vectorizer):
 @pytest.mark.extra
 def test_a_process_that_is_killed_loses_no_row(cluster, folder, tmp_path, model, vectorizer):
     """The file's first process is killed while it works on it."""
-    from pacsent.scale import engines
+    from pacsent.scale import ray_engine
 
-    mark, work = tmp_path / "killed", engines._work
+    mark, work = tmp_path / "killed", ray_engine.work_on
 
     def deadly(task):
         if task.shard.source.endswith("3.parquet") and not os.path.exists(mark):
@@ -108,7 +109,7 @@ def test_a_process_that_is_killed_loses_no_row(cluster, folder, tmp_path, model,
         return work(task)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engines, "_work", deadly)
+        patch.setattr(ray_engine, "work_on", deadly)
         manifest = scale.embed_shards(
             model, [folder], tmp_path / "out", keep_columns=["id"], engine=scale.on_ray()
         )
@@ -130,22 +131,22 @@ def slowly(work, begun):
 @pytest.mark.extra
 def test_a_node_that_is_killed_loses_no_row(cluster, folder, tmp_path, model, vectorizer):
     """One of two node processes is killed, with all its workers, while files are worked on."""
-    from pacsent.scale import engines
+    from pacsent.scale import ray_engine
 
     made, nodes = cluster
     begun = tmp_path / "begun"
     begun.mkdir()
     n_started = []
 
-    def engine(tasks, n_jobs, shown):
-        for result in scale.on_ray()(tasks, n_jobs, shown):
+    def engine(tasks, n_jobs, advance):
+        for result in scale.on_ray()(tasks, n_jobs, advance):
             if not n_started:
                 n_started.append(len(list(begun.iterdir())))
                 made.remove_node(nodes.pop(), allow_graceful=False)
             yield result
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engines, "_work", slowly(engines._work, begun))
+        patch.setattr(ray_engine, "work_on", slowly(ray_engine.work_on, begun))
         manifest = scale.embed_shards(
             model, [folder], tmp_path / "out", keep_columns=["id"], engine=engine, n_jobs=4
         )
@@ -164,12 +165,12 @@ def test_a_driver_that_is_killed_and_started_again_loses_no_row(
     code = f"""
 import time
 from pacsent import scale
-from pacsent.scale import engines
-work = engines._work
+from pacsent.scale import ray_engine
+work = ray_engine.work_on
 def slow(task):
     time.sleep(1.0)
     return work(task)
-engines._work = slow
+ray_engine.work_on = slow
 scale.embed_shards({model!r}, [{str(folder)!r}], {str(out)!r}, keep_columns=["id"], n_jobs=1,
                    engine=scale.on_ray({made.address!r}))
 """

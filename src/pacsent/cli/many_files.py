@@ -51,14 +51,14 @@ def taken(given: dict) -> dict:
 
 def wanted(sources, output, how: dict) -> bool:
     """Whether to go file by file: many or remote sources, or a folder as output."""
-    from pacsent.scale.places import is_address
+    from pacsent.scale import is_url
 
     many = len(sources) > 1 or any(
-        is_address(s) or os.path.isdir(s) or (not os.path.exists(s) and set("*?[") & set(s))
+        is_url(s) or os.path.isdir(s) or (not os.path.exists(s) and set("*?[") & set(s))
         for s in sources
     )
     folder = output is not None and output != "-" and (
-        is_address(output) or os.path.isdir(output) or output.endswith("/")
+        is_url(output) or os.path.isdir(output) or output.endswith("/")
     )  # fmt: skip
     asked = [name for name in ("ray", "ray_address", "format") if how[name]]
     if not (many or folder or asked):

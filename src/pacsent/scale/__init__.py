@@ -5,8 +5,10 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "engines": ["Embedder", "embed", "on_ray"],
         "jobs": ["Embed", "Predict"],
-        "shard_runner": ["Manifest", "embed_shards", "predict_shards"],
+        "manifest": ["Manifest"],
+        "ray_engine": ["Embedder", "on_ray"],
+        "shard_runner": ["embed_shards", "predict_shards"],
+        "stores": ["is_url"],
     },
 )

@@ -1,24 +1,24 @@
-"""One shard: read it, compute the results, and write them to one file, whole or not at all."""
+"""One shard: read it, compute the results, and write them to a file, complete or not at all."""
 
-import io
 import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pacsent import threads
-from pacsent.optional import import_optional
-from pacsent.scale import places
-from pacsent.scale.jobs import Embed, Predict
+from pacsent.scale import stores
+from pacsent.scale.jobs import Batch, Embed, Predict
 from pacsent.text import result_files
-from pacsent.text.tables import TextRows, TextTable, output_names
+from pacsent.text.tables import TextTable, output_names
 
 FORMATS = ("parquet", "jsonl", "csv", "tsv")  # those that are written from front to back
-_DESCRIBED = 20  # bad rows of a file that the manifest describes
+
+# Bad rows and warnings of a file that the manifest describes; all bad rows are counted.
+_MAX_DESCRIBED = 20
 
 
 class Stopped(ValueError):
@@ -34,7 +34,6 @@ class Record:
     version: str
     output: str
     bytes: int = 0
-    xxh64: str = ""
     rows: int = 0
     empty: int = 0
     known: int = 0
@@ -50,7 +49,7 @@ class ShardTask(NamedTuple):
     """A file to work on; it is sent to the process that does so."""
 
     job: Embed | Predict
-    shard: places.Shard
+    shard: stores.Shard
     output: str
     format: str
     text_column: str | None
@@ -58,108 +57,90 @@ class ShardTask(NamedTuple):
     on_error: str
     n_threads: int
 
-    @property
-    def is_remote(self) -> bool:
-        return places.is_address(self.shard.source) or places.is_address(self.output)
-
     def work(self, advance: Callable[[int], None] = lambda n: None) -> Record:
-        """Read the shard, compute and write the results; the entry for the manifest."""
+        """Read the shard, compute and write the results; return the entry for the manifest."""
         began = time.perf_counter()
         shard = self.shard
         record = Record(shard.source, shard.size, shard.version, self.output)
-        answer = _opened(self.job)
+        compute = load_job(self.job)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            with places.whole_file(self.output) as file:
-                checked = CheckedFile(file)
-                batches = _answered(self, answer, record, advance)
-                record.rows = sum(result_files.WRITERS[f".{self.format}"](batches, checked))
-            record.bytes, record.xxh64 = checked.n_bytes, checked.digest.hexdigest()
+            with stores.write_complete(self.output) as file:
+                batches = _output_batches(self, compute, record, advance)
+                record.rows = sum(result_files.WRITERS[f".{self.format}"](batches, file))
+                record.bytes = file.tell()
         n_words = record.known + record.unknown
         record.coverage = round(record.known / n_words, 6) if n_words else None
         counted = ("EmptySentenceWarning", "LowCoverageWarning")  # the counts say the same
-        others = [str(w.message) for w in caught if w.category.__name__ not in counted]
-        record.warnings += list(dict.fromkeys(others))[:_DESCRIBED]
+        messages = [str(w.message) for w in caught if w.category.__name__ not in counted]
+        record.warnings += list(dict.fromkeys(messages))[:_MAX_DESCRIBED]
         record.seconds = round(time.perf_counter() - began, 3)
         return record
 
 
-class CheckedFile(io.RawIOBase):
-    """A file written from front to back that counts its bytes and computes their checksum."""
-
-    def __init__(self, file: IO[bytes]):
-        xxhash = import_optional("xxhash", "Checksums are computed by xxhash", "scale")
-        self.file, self.digest, self.n_bytes = file, xxhash.xxh64(), 0
-
-    def write(self, data: Any) -> int:
-        self.file.write(data)
-        self.digest.update(data)
-        n = memoryview(data).nbytes
-        self.n_bytes += n
-        return n
-
-    def tell(self) -> int:
-        return self.n_bytes
-
-    def writable(self) -> bool:
-        return True
+def work_on(task: ShardTask, advance: Callable[[int], None] = lambda n: None) -> Any:
+    """Return what `task.work` returns, or the error of its file; other errors are raised."""
+    with warnings.catch_warnings():
+        try:
+            return task.work(advance)
+        except (ValueError, OSError, MemoryError, OverflowError) as error:
+            return error
+        except Exception as error:  # a store has error classes that cannot always be pickled
+            if not (stores.is_url(task.shard.source) or stores.is_url(task.output)):
+                raise
+            return OSError(f"{type(error).__name__}: {error}")
 
 
-_OPENED: dict = {}  # job -> its function, opened once in a process
+_LOADED: dict = {}  # the function of the last job
 
 
-def _opened(job) -> Callable:
+def load_job(job: Embed | Predict) -> Callable[[Any], Batch]:
+    """Return `job.load()`, which a process calls once for the same job."""
     key = json.dumps([job.settings(), job.encoder], sort_keys=True, default=str)
-    if key not in _OPENED:
-        _OPENED.clear()
-        _OPENED[key] = job.ready()
-    return _OPENED[key]
+    if key not in _LOADED:
+        _LOADED.clear()
+        _LOADED[key] = job.load()
+    return _LOADED[key]
 
 
-def _answered(task: ShardTask, answer, record: Record, advance) -> Iterator[dict]:
+def _output_batches(task: ShardTask, compute, record: Record, advance) -> Iterator[dict]:
     """Batches of the output: the extra columns, then the results; the record counts them."""
-    source = task.shard.source
+    source, job = task.shard.source, task.job
     with (
-        places.opened(source) as file,
+        stores.open_file(source) as file,
         TextTable(source, file=file, kind=task.shard.kind, text_column=task.text_column) as table,
     ):
-        wanted = list(dict.fromkeys(table.check_columns(task.keep_columns)))
-        names, notes = output_names(wanted, task.job.names(), source)
+        columns = list(dict.fromkeys(table.check_columns(task.keep_columns)))
+        names, notes = output_names(columns, job.columns, source)
         record.warnings += notes
 
-        def units():
-            unit = task.job.unit
-            for some in table.batches(wanted, on_bad="report"):
-                _note_bad(task, some, record)
-                bad = np.zeros(len(some.texts), bool)
-                bad[[row.index for row in some.bad]] = True
-                for start in range(0, max(1, len(some.texts)), unit):
-                    part = slice(start, start + unit)
-                    extra = {names[n]: c[part] for n, c in some.columns.items()}
-                    yield some.texts[part], extra, bad[part]
+        def parts():
+            for rows in table.batches(columns, on_bad="report"):
+                if rows.bad and task.on_error == "stop":
+                    first = rows.bad[0]
+                    raise Stopped(
+                        f"{source}, {first.place} {first.error} To report bad rows and continue, "
+                        "use on_error='report'."
+                    )
+                record.bad_rows += len(rows.bad)
+                described = rows.bad[: _MAX_DESCRIBED - len(record.bad)]
+                record.bad += [{"place": row.place, "error": row.error} for row in described]
+                is_bad = np.zeros(len(rows.texts), bool)
+                is_bad[[row.index for row in rows.bad]] = True
+                for start in range(0, max(1, len(rows.texts)), job.batch_size):
+                    part = slice(start, start + job.batch_size)
+                    extra = {names[name]: column[part] for name, column in rows.columns.items()}
+                    yield rows.texts[part], extra, is_bad[part]
 
-        def work(unit):
-            texts, extra, bad = unit
-            found = answer(texts)
-            return len(texts), extra, task.job.without(found, bad) if bad.any() else found
+        def compute_part(part):
+            texts, extra, is_bad = part
+            batch = compute(texts)
+            return len(texts), extra, job.blank(batch, is_bad) if is_bad.any() else batch
 
         ahead = task.n_threads + 1
-        for n, extra, found in threads.in_order(work, units(), task.n_threads, ahead=ahead):
-            record.empty += found.n_empty
-            record.known += found.n_known
-            record.unknown += found.n_unknown
+        for n, extra, batch in threads.in_order(compute_part, parts(), task.n_threads, ahead=ahead):
+            record.empty += batch.n_empty
+            record.known += batch.n_known
+            record.unknown += batch.n_unknown
             advance(n)
-            yield {**extra, **found.columns}
-
-
-def _note_bad(task: ShardTask, some: TextRows, record: Record) -> None:
-    if some.bad and task.on_error == "stop":
-        bad = some.bad[0]
-        raise Stopped(
-            f"{task.shard.source}, {bad.place} {bad.error} To report bad rows and continue, use "
-            "on_error='report'."
-        )
-    record.bad_rows += len(some.bad)
-    record.bad += [
-        {"place": bad.place, "error": bad.error} for bad in some.bad[: _DESCRIBED - len(record.bad)]
-    ]
+            yield {**extra, **batch.columns}

@@ -73,6 +73,33 @@ def as_sentences(X: Any, name: str = "X") -> Iterable:
     return X
 
 
+def text_bytes(texts: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bytes of a list or an Arrow column of texts, and the bounds of each text.
+
+    An Arrow column of strings is not copied.
+
+    >>> import pyarrow as pa
+    >>> data, bounds = text_bytes(pa.array(["ab", "", "c"]).slice(1))
+    >>> bytes(data[bounds[0] : bounds[-1]]), bounds.tolist()
+    (b'c', [2, 2, 3])
+    """
+    import pyarrow as pa
+
+    if isinstance(texts, list):
+        texts = pa.array(texts, pa.large_string())
+    if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
+        texts = texts.cast(pa.large_string())
+    if texts.null_count:
+        texts = texts.fill_null("")
+    _, offsets, data = texts.buffers()
+    if offsets is None or len(texts) == 0:
+        return np.zeros(0, np.uint8), np.zeros(len(texts) + 1, np.int64)
+    dtype = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+    bounds = np.frombuffer(offsets, dtype)[texts.offset : texts.offset + len(texts) + 1]
+    content = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return content, bounds.astype(np.int64)
+
+
 def n_sentences(X: Any) -> int | None:
     """Return the number of sentences of what `as_sentences` returned, where it is known.
 

@@ -1,0 +1,152 @@
+"""The manifest of a target: what every output was made of, so that a run can be resumed."""
+
+import json
+import time
+from dataclasses import asdict
+from typing import Any
+
+import pacsent
+from pacsent.files import check_output
+from pacsent.scale import stores
+from pacsent.scale.shard_writer import Record
+
+_FILE_NAME = "manifest.json"
+_SAVE_INTERVAL_SECONDS = 2.0
+
+
+class Manifest:
+    """The contents of a target: of each file its source, checksum, counts, coverage and bad rows.
+
+    Attributes
+    ----------
+    path : str or None
+        manifest.json in the target; None if the target is a file.
+    settings : dict
+        The model and everything else that the outputs depend on.
+    files, failed : dict
+        Finished files by their name (Record); source to error, for files without an output.
+    ignored : list of str
+        Files in the sources whose format is not supported.
+
+    Examples
+    --------
+    >>> Manifest("vectors/", {}).totals()["rows"]
+    0
+    """
+
+    def __init__(self, target: Any, settings: dict):
+        self.target, self.settings = str(target), settings
+        self.path: str | None = stores.join(target, _FILE_NAME)
+        self.files: dict[str, Record] = {}
+        self.failed: dict[str, str] = {}
+        self.ignored: list[str] = []
+        self._saved_at = 0.0
+
+    @classmethod
+    def of_file(
+        cls, target: Any, settings: dict, listing: stores.Listing, *, overwrite: bool
+    ) -> "Manifest":
+        """Start a manifest for a target that is a file: only that file is written."""
+        if len(listing.shards) != 1:
+            raise ValueError(
+                f"The target of {len(listing.shards):,} files must be a folder, which gets an "
+                f"output for each. Got the file {target} instead. Name a folder."
+            )
+        if not stores.is_url(target):
+            source = listing.shards[0].source
+            check_output(stores.local_path(target), [source], overwrite=overwrite)
+        elif not overwrite and stores.file_size(target) is not None:
+            raise FileExistsError(
+                f"{target} exists. Choose another name, or pass overwrite=True to replace it."
+            )
+        manifest = cls(target, settings)
+        manifest.path, manifest.ignored = None, listing.ignored
+        return manifest
+
+    @classmethod
+    def of_folder(
+        cls, target: Any, settings: dict, listing: stores.Listing, *, overwrite: bool
+    ) -> "Manifest":
+        """Read the manifest that an earlier run left, or start a new one."""
+        manifest = cls(target, json.loads(json.dumps(settings)))
+        manifest.ignored = listing.ignored
+        try:
+            with stores.open_file(manifest.path) as file:
+                content = json.loads(file.read())
+            files = {name: Record(**record) for name, record in content["files"].items()}
+            settings_before = content["settings"]
+        except (FileNotFoundError, NotADirectoryError):
+            if not overwrite:
+                stores.check_target(target)
+            return manifest
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ValueError(
+                f"{manifest.path} must be the manifest of an earlier run. Got something else "
+                "instead. Choose another target."
+            ) from None
+        if settings_before == manifest.settings:
+            names = {shard.name for shard in listing.shards}
+            manifest.files = {name: record for name, record in files.items() if name in names}
+        elif not overwrite:
+            changed = [
+                name for name, value in manifest.settings.items()
+                if settings_before.get(name) != value
+            ]  # fmt: skip
+            raise ValueError(
+                f"{target} was made with another {', '.join(changed)}. Choose another target, or "
+                "pass overwrite=True to replace it."
+            )
+        return manifest
+
+    def output_of(self, shard: stores.Shard) -> str:
+        """Return the location of a shard's output."""
+        if self.path is None:
+            return self.target
+        return stores.join(self.target, f"{shard.name}.{self.settings['format']}")
+
+    def is_finished(self, shard: stores.Shard) -> bool:
+        """Whether the output is there, complete, and of the file as it is now."""
+        record = self.files.get(shard.name)
+        if record is None:
+            return False
+        source = (record.source, record.size, record.version)
+        if source == (shard.source, shard.size, shard.version) and (
+            stores.file_size(self.output_of(shard)) == record.bytes
+        ):
+            return True
+        del self.files[shard.name]
+        return False
+
+    def add(self, shard: stores.Shard, result: Record | BaseException) -> None:
+        """Add a file that is finished, or failed."""
+        if isinstance(result, Record):
+            self.files[shard.name] = result
+        else:
+            self.failed[shard.source] = str(result) or type(result).__name__
+        if time.monotonic() - self._saved_at > _SAVE_INTERVAL_SECONDS:
+            self.save()
+
+    def totals(self) -> dict[str, Any]:
+        """Return sums over all files."""
+        totals: dict[str, Any] = {"files": len(self.files), "failed": len(self.failed)}
+        for name in ("rows", "empty", "bad_rows", "known", "unknown", "bytes"):
+            totals[name] = sum(getattr(record, name) for record in self.files.values())
+        n_words = totals["known"] + totals["unknown"]
+        totals["coverage"] = round(totals["known"] / n_words, 6) if n_words else None
+        return totals
+
+    def save(self) -> None:
+        """Write the manifest to a temporary file and move it to its place."""
+        if self.path is None:
+            return
+        content = {
+            "pacsent": pacsent.__version__,
+            "settings": self.settings,
+            "totals": self.totals(),
+            "failed": self.failed,
+            "ignored": self.ignored,
+            "files": {name: asdict(record) for name, record in sorted(self.files.items())},
+        }
+        with stores.write_complete(self.path) as file:
+            file.write(json.dumps(content, indent=1).encode())
+        self._saved_at = time.monotonic()

@@ -1,0 +1,87 @@
+"""The same work on a Ray cluster: files by `on_ray`, a Ray Dataset by `Embedder`."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from pacsent.optional import import_optional
+from pacsent.scale.jobs import Embed
+from pacsent.scale.shard_writer import load_job, work_on
+
+_MAX_RETRIES = 3  # of a file whose process or machine was lost
+
+
+class Embedder:
+    """From Arrow tables with a column of texts to the same tables with `mean` and `variance`.
+
+    It is what `map_batches` of a Ray Dataset takes. The model, a folder at the same path on every
+    machine or "english", is opened, memory-mapped, once per process. `options` are `method` and
+    `params`, as of `scale.Embed`.
+
+    Examples
+    --------
+    >>> Embedder("english")(pa.table({"text": ["a glass of wine"]})).column_names
+    ['text', 'mean', 'variance']
+    >>> dataset = ray.data.read_parquet("texts/")  # doctest: +SKIP
+    >>> dataset.map_batches(  # doctest: +SKIP
+    ...     Embedder, fn_constructor_args=("english",), batch_format="pyarrow", concurrency=8
+    ... )
+    """
+
+    def __init__(self, model: Any, text_column: str = "text", **options: Any):
+        self.text_column, self.job = text_column, Embed(str(model), **options)
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        texts = table.column(self.text_column)
+        if isinstance(texts, pa.ChunkedArray):
+            texts = texts.combine_chunks()
+        columns = load_job(self.job)(texts).columns
+        numbers = pa.array(columns["mean"].reshape(-1))
+        means = pa.FixedSizeListArray.from_arrays(numbers, columns["mean"].shape[1])
+        variances = pa.array(columns["variance"], from_pandas=True)  # nan becomes null
+        return table.append_column("mean", means).append_column("variance", variances)
+
+
+def on_ray(address: str | None = None) -> Callable:
+    """Return an engine for `embed_shards` and `predict_shards`: files on the cores of a cluster.
+
+    If a process or a machine is lost, its file is started again; since an output is complete or
+    absent, every row is written once. An `address` of None starts a cluster on this machine, or
+    joins the one that is initialized.
+
+    Examples
+    --------
+    >>> engine = on_ray("ray-head:6379")  # joined when there is work
+    """
+
+    def engine(tasks: list, n_jobs: int | None, advance: Callable) -> Iterator[tuple]:
+        ray = import_optional("ray", "Every machine of the cluster needs Ray", "ray")
+        if not ray.is_initialized():
+            ray.init(address=address, log_to_driver=False)
+        n_cores = int(ray.cluster_resources().get("CPU", 1))
+        n_running = max(1, n_cores if n_jobs is None or n_jobs < 1 else n_jobs)
+        start = ray.remote(num_cpus=1, max_retries=_MAX_RETRIES)(work_on).remote
+        waiting = list(reversed(tasks))
+        running: dict[Any, Any] = {}
+        try:
+            while waiting or running:
+                while waiting and len(running) < n_running:
+                    task = waiting.pop()
+                    running[start(task)] = task
+                for done in ray.wait(list(running), num_returns=1, timeout=1.0)[0]:
+                    task = running.pop(done)
+                    try:
+                        result = ray.get(done)
+                    except ray.exceptions.RayTaskError:
+                        raise  # an error in pacsent
+                    except ray.exceptions.RayError as error:  # the process or its machine is lost
+                        reason = str(error).splitlines()[0]
+                        result = RuntimeError(f"it was lost {_MAX_RETRIES + 1} times ({reason})")
+                    advance(getattr(result, "rows", 0))
+                    yield task, result
+        finally:
+            for reference in running:
+                ray.cancel(reference, force=True)
+
+    return engine

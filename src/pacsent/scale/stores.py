@@ -1,0 +1,224 @@
+"""Files on this machine, or in any store that fsspec supports.
+
+A location is a path or a URL such as s3://bucket/folder.
+"""
+
+import contextlib
+import os
+import posixpath
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import IO, Any, NamedTuple
+
+from pacsent.files import replacing
+from pacsent.optional import import_optional, install_hint
+from pacsent.text.tables import KINDS, kind_of
+
+# Stores that show an object only when its upload ends: nothing has to be written beside it.
+_ATOMIC_UPLOADS = {"s3", "s3a", "gs", "gcs"}
+_WILDCARDS = set("*?[")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One input file."""
+
+    source: str  # path or URL
+    name: str  # path below the folder that the user named, without suffixes; that of the output
+    kind: str  # "parquet", "jsonl", "csv", "tsv" or "text"
+    size: int  # bytes
+    version: str  # changes with the file: its times and inode, or the tag that the store gives
+
+
+class Listing(NamedTuple):
+    """The files of the sources: those that can be read, and paths of any other kind."""
+
+    shards: list[Shard]
+    ignored: list[str]
+
+
+def is_url(location: Any) -> bool:
+    """Whether a location is a URL (s3://...) and not a path of this machine."""
+    return "://" in str(location) and not str(location).startswith("file://")
+
+
+def local_path(location: Any) -> str:
+    """Return the path of a location on this machine."""
+    return str(location).removeprefix("file://")
+
+
+def join(folder: Any, name: str) -> str:
+    """Return the location of a name inside a folder."""
+    return f"{str(folder).rstrip('/')}/{name}"
+
+
+def filesystem(location: Any) -> tuple[Any, str]:
+    """Return fsspec's file system of a location, and the path there."""
+    fsspec = import_optional("fsspec.core", f"{location} is reached through fsspec", "scale")
+    try:
+        return fsspec.url_to_fs(str(location))
+    except ImportError as error:
+        raise ImportError(
+            f"{location} needs a package that is not installed ({error}). For s3://: "
+            f"{install_hint('s3')}"
+        ) from None
+
+
+# ---- listing -------------------------------------------------------------------------------------
+
+
+def list_shards(sources: Iterable) -> Listing:
+    """List the files of sources: files, folders (recursively) and globs, each sorted by name.
+
+    In folders, names that begin with a dot or an underscore are skipped, as Spark and Hadoop do.
+    A file that is named itself is read as lines of text if its suffix is unknown.
+    """
+    shards: list[Shard] = []
+    ignored: list[str] = []
+    for source in sources:
+        is_file, files = _list_files(source)
+        for location, below, size, version in files:
+            kind, name = kind_of(below)
+            if kind is None and not is_file:
+                ignored.append(location)
+            else:
+                shards.append(Shard(location, name, kind or "text", size, version))
+    if not shards:
+        more = f"; {len(ignored):,} files are of another kind" if ignored else ""
+        raise FileNotFoundError(
+            f"The sources must hold files of {', '.join(KINDS)}. Got none in "
+            f"{', '.join(map(str, sources))}{more}. Check the names."
+        )
+    by_name: dict[str, str] = {}
+    for shard in shards:
+        if shard.name in by_name:
+            raise ValueError(
+                f"Every source must have its own name in the target. Got {by_name[shard.name]} and "
+                f"{shard.source}, both {shard.name}, instead. Embed them into two targets."
+            )
+        by_name[shard.name] = shard.source
+    return Listing(shards, ignored)
+
+
+def _list_files(source: Any) -> tuple[bool, list[tuple[str, str, int, str]]]:
+    """Whether the source is one file, and (location, path below it, size, version) of each."""
+    store, path = filesystem(source)
+    location, path = str(source).rstrip("/"), path.rstrip("/")
+    is_file = False
+    try:
+        if _WILDCARDS & set(path):
+            entries = store.glob(path, detail=True)
+            location, path = _before_wildcards(location), _before_wildcards(path)
+        else:
+            entries = store.find(path, detail=True)
+            is_file = list(entries) == [path]
+    except OSError as error:
+        raise type(error)(
+            f"The source must be a location that can be listed. Got {source} instead ({error})."
+        ) from None
+    if not entries:
+        raise FileNotFoundError(
+            f"The source must be a file, a folder or a glob that finds files. Got {source} "
+            "instead. Check its name."
+        )
+    files = []
+    for full, entry in sorted(entries.items()):
+        below = posixpath.basename(full) if is_file else full[len(path) :].lstrip("/")
+        name = location if is_file else join(location, below)
+        is_hidden = any(part.startswith((".", "_")) for part in below.split("/"))
+        if entry["type"] == "directory" or (is_hidden and not is_file):
+            continue
+        if is_url(source):
+            keys = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "created", "blob_id")
+            tags = [str(entry[key]).strip('"') for key in keys if entry.get(key)]
+            files.append((name, below, int(entry["size"] or 0), tags[0] if tags else ""))
+        elif os.path.isfile(full):  # not a link to a folder
+            stat = os.stat(full)
+            # A program can set the modification time back, but not the time of the inode's change.
+            version = f"{stat.st_mtime_ns}-{stat.st_ctime_ns}-{stat.st_ino}"
+            files.append((name, below, stat.st_size, version))
+    return is_file, files
+
+
+def _before_wildcards(pattern: str) -> str:
+    """The folder before the first part that has a wildcard."""
+    parts = pattern.split("/")
+    for number, part in enumerate(parts[:-1]):
+        if _WILDCARDS & set(part):
+            return "/".join(parts[:number]) or "/"
+    return "/".join(parts[:-1]) or "."
+
+
+# ---- reading and writing -------------------------------------------------------------------------
+
+
+def open_file(location: Any) -> IO[bytes]:
+    """Open a file for reading bytes; it can seek."""
+    if not is_url(location):
+        return open(local_path(location), "rb")
+    store, path = filesystem(location)
+    return store.open(path, "rb", block_size=8 << 20)
+
+
+def file_size(location: Any) -> int | None:
+    """Return the size of a file in bytes, None if there is no such file."""
+    try:
+        if not is_url(location):
+            return os.stat(local_path(location)).st_size
+        store, path = filesystem(location)
+        store.invalidate_cache(posixpath.dirname(path))
+        return store.size(path)
+    except FileNotFoundError:
+        return None
+
+
+def check_target(folder: Any) -> None:
+    """Raise an error if a new target is a file, or a folder with files that no manifest lists."""
+    store, path = filesystem(folder)
+    if store.isfile(path):
+        raise NotADirectoryError(
+            f"The target must be a folder. Got the file {folder} instead. Choose another name."
+        )
+    if store.exists(path) and store.ls(path, detail=False):
+        raise FileExistsError(
+            f"{folder} exists and holds files without a manifest. Choose another folder, or pass "
+            "overwrite=True to write among them."
+        )
+
+
+@contextlib.contextmanager
+def write_complete(location: Any) -> Iterator[IO[bytes]]:
+    """Open a file for writing bytes that appears when the block ends without an error.
+
+    Local files and most stores: a temporary file that is moved. Object stores: an upload under its
+    own name, discarded if the block fails.
+    """
+    if not is_url(location):
+        with replacing(local_path(location), parents=True) as file:
+            yield file
+        return
+    store, path = filesystem(location)
+    protocols = {store.protocol} if isinstance(store.protocol, str) else set(store.protocol)
+    if protocols & _ATOMIC_UPLOADS:
+        file = store.open(path, "wb", block_size=16 << 20, autocommit=False)
+        try:
+            yield file
+            file.close()
+            file.commit()
+        except BaseException:
+            with contextlib.suppress(Exception):
+                file.discard()
+            raise
+        return
+    folder, name = posixpath.split(path)
+    temporary = f"{folder}/.{name}.saving-{secrets.token_hex(4)}"
+    store.makedirs(folder, exist_ok=True)
+    try:
+        with store.open(temporary, "wb") as file:
+            yield file
+        store.mv(temporary, path)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            store.rm(temporary)
+        raise
