@@ -35,7 +35,7 @@ except ImportError:  # --help needs no torch
 from pacsent import Corpus, Vocabulary  # noqa: E402
 from pacsent.gpu import require, train_skipgram  # noqa: E402
 from pacsent.gpu.device import Kernel  # noqa: E402
-from pacsent.gpu.gpu_skipgram import alias_table  # noqa: E402
+from pacsent.gpu.skipgram import alias_table  # noqa: E402
 
 BLAZINGTEXT = 5.4e6  # words/s on one GPU, as published (Gupta and Khare, 2017)
 PAPER_WORDS, PAPER_TOKENS = 2_472_211, 4_517_598_626

@@ -113,7 +113,7 @@ def test_a_step_of_adam_is_its_numpy_line(rng):
 
 def test_an_epoch_with_torch_is_the_epoch_on_the_cpu(rng):
     pytest.importorskip("torch")
-    from pacsent.gpu.gpu_teaching import epoch_on_gpu
+    from pacsent.gpu.distillation import epoch_on_gpu
 
     batch, t = encoded(rng), rng.normal(size=(40, 4)).astype(np.float32)
     start = rng.normal(size=(15, 4)).astype(np.float32)

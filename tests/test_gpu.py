@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'pacsent[gpu]'")
 
 from pacsent.gpu import device as gpu_device  # noqa: E402
-from pacsent.gpu import gpu_skipgram as gpu_skipgram  # noqa: E402
-from pacsent.gpu.gpu_skipgram import Shape  # noqa: E402
+from pacsent.gpu import skipgram as gpu_skipgram  # noqa: E402
+from pacsent.gpu.skipgram import Shape  # noqa: E402
 from reference import gpu_skipgram_reference as reference  # noqa: E402
 
 pytestmark = pytest.mark.extra

@@ -7,14 +7,15 @@ import numpy as np
 import torch
 
 from pacsent.gpu.device import mix
-from pacsent.gpu.gpu_skipgram import (
-    RATE_FLOOR,
-    SMALLEST_STEP,
+from pacsent.gpu.skipgram import (
+    MIN_RATE,
     Chunks,
     Shape,
     alias_table,
     keep_thresholds,
 )
+
+MIN_STEP = 1e-5  # SMALLEST_STEP of skipgram.cu: a smaller step of a negative sample is not added
 
 
 def tile_step(
@@ -90,7 +91,7 @@ def replay(
     for taken, chunk in enumerate(order):
         start, length = int(chunks.starts[chunk]), int(chunks.lengths[chunk])
         before, after = int(chunks.before[chunk]), int(chunks.after[chunk])
-        step = rate * max(RATE_FLOOR, 1 - (done + span * taken / len(order)))
+        step = rate * max(MIN_RATE, 1 - (done + span * taken / len(order)))
         left, _ = kept_words(ids, start - before, start, key, thresholds)
         own, draws = kept_words(ids, start, start + length, key, thresholds)
         right, _ = kept_words(ids, start + length, start + length + after, key, thresholds)
@@ -161,7 +162,7 @@ class _Twin:
             self.loss += float(cost)
             if shape.pair:
                 size = rate * weights[0, at] * torch.sigmoid(outputs @ rows[0])
-                changes = torch.where((size >= SMALLEST_STEP)[:, None], changes, 0.0)
+                changes = torch.where((size >= MIN_STEP)[:, None], changes, 0.0)
                 if group == 0:
                     first = labels[:, :1], weights[:, :1]
                     centre_steps += tile_step(rows, outputs[:1], *first, rate)[1]

@@ -5,7 +5,7 @@ called by the estimators' `device="cuda"`.
 """
 
 from pacsent.gpu.device import require
-from pacsent.gpu.gpu_skipgram import train_skipgram
-from pacsent.gpu.gpu_teaching import epoch_on_gpu
+from pacsent.gpu.distillation import epoch_on_gpu
+from pacsent.gpu.skipgram import train_skipgram
 
 __all__ = ["epoch_on_gpu", "require", "train_skipgram"]

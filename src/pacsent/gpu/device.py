@@ -101,7 +101,7 @@ def free_memory(device: "torch.device") -> int:
     return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
-def too_little(what: str, needed: int, free: int, next_step: str) -> MemoryError:
+def memory_error(what: str, needed: int, free: int, next_step: str) -> MemoryError:
     """The error for work that does not fit; the caller raises it."""
     return MemoryError(
         f"{what} need {needed / 1e9:.1f} GB of GPU memory. Got {free / 1e9:.1f} GB free "
@@ -135,8 +135,11 @@ class Kernel:
         count = ctypes.c_int()
         _call(
             "cuOccupancyMaxActiveBlocksPerMultiprocessor",
-            ctypes.byref(count), self._function, n_threads, ctypes.c_size_t(shared_bytes),
-        )  # fmt: skip
+            ctypes.byref(count),
+            self._function,
+            n_threads,
+            ctypes.c_size_t(shared_bytes),
+        )
         return count.value
 
     def launch(
@@ -174,8 +177,8 @@ def compile_source(source: str, name: str, constants: dict, architecture: str) -
     _check_nvrtc(nvrtc.nvrtcCreateProgram(ctypes.byref(program), *names, 0, None, None))
     size = ctypes.c_size_t()
     try:
-        given = (ctypes.c_char_p * len(options))(*options)
-        if nvrtc.nvrtcCompileProgram(program, len(options), given):
+        flags = (ctypes.c_char_p * len(options))(*options)
+        if nvrtc.nvrtcCompileProgram(program, len(options), flags):
             nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
             log = ctypes.create_string_buffer(size.value)
             nvrtc.nvrtcGetProgramLog(program, log)

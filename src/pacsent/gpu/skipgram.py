@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pacsent.files import replacing_folder
-from pacsent.gpu.device import free_memory, kernel, mix, require, too_little, torch
+from pacsent.gpu.device import free_memory, kernel, memory_error, mix, require, torch
 from pacsent.maths.noise import alias
 
 if TYPE_CHECKING:
@@ -31,16 +31,34 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CHUNK_TOKENS = 512  # tokens whose windows one warp trains in a row
-SEGMENT_TOKENS = 1 << 26  # tokens of a streamed segment: 256 MB
-LAUNCH_TOKENS = 1 << 27  # tokens of one launch, about a second: progress and checkpoints between
-LOOK_FOR_CONTEXT = 64  # tokens looked at, per word of the window, to find context across a border
-REGISTER_ROWS = 170  # numbers of output rows a lane holds; the rest of its 255 registers is work
-N_CENTRES = 2  # neighbouring centre words that share their noise words, with negatives="shared"
-WARPS_PER_PROCESSOR = 8  # more gain nothing: the additions to the tables are the limit
-RATE_FLOOR = 1e-4  # the rate never falls below this share of learning_rate
-SMALLEST_STEP = 1e-5  # negatives="pair": a noise word that would move by less is left alone
+# Tokens whose windows one warp trains in a row.
+CHUNK_TOKENS = 512
+
+# Tokens of a streamed segment (256 MB), and of one launch: about a second, between which there are
+# progress and checkpoints.
+SEGMENT_TOKENS = 1 << 26
+LAUNCH_TOKENS = 1 << 27
+
+# Tokens read across the border of a chunk, per word of the window, to find kept context words.
+CONTEXT_TOKENS_PER_WORD = 64
+
+# Numbers of output rows that a lane holds; the other 85 of its 255 registers are for the work.
+REGISTER_ROWS = 170
+
+# Neighbouring centre words that share their negative samples with negatives="shared".
+N_CENTRES = 2
+
+# More warps do not help: the additions to the vectors are the limit (benchmarks/train_gpu.py).
+WARPS_PER_PROCESSOR = 8
+
+# Smallest learning rate, as a fraction of `learning_rate`, as in word2vec.
+MIN_RATE = 1e-4
+
+# Memory that is left free for the driver and the launches.
 SPARE_BYTES = 512 << 20
+
+# Shared memory that a block may use on every GPU since compute capability 7.5, with some reserve.
+MAX_SHARED_BYTES = 99 << 10
 
 
 class Shape(NamedTuple):
@@ -79,10 +97,15 @@ class Shape(NamedTuple):
 
     def constants(self) -> tuple:
         return (
-            ("DIMS", self.n_dims), ("NEGATIVES", self.n_negatives), ("WINDOW", self.window),
-            ("PAIR", int(self.pair)), ("CENTRES", self.n_centres), ("CHUNK", CHUNK_TOKENS),
-            ("GROUP", self.group), ("FENCE", int(self.fence)),
-        )  # fmt: skip
+            ("DIMS", self.n_dims),
+            ("NEGATIVES", self.n_negatives),
+            ("WINDOW", self.window),
+            ("PAIR", int(self.pair)),
+            ("CENTRES", self.n_centres),
+            ("CHUNK", CHUNK_TOKENS),
+            ("GROUP", self.group),
+            ("FENCE", int(self.fence)),
+        )
 
 
 class Chunks(NamedTuple):
@@ -190,10 +213,12 @@ class Trainer:
         n_bytes = 2 * 4 * self.n_words * shape.stride
         free = free_memory(device)
         if n_bytes + SPARE_BYTES > free:
-            raise too_little(
-                f"Two float32 tables of {self.n_words:,} x {shape.n_dims}", n_bytes + SPARE_BYTES,
-                free, "Use fewer n_dims, raise min_count, or use device='cpu'.",
-            )  # fmt: skip
+            raise memory_error(
+                f"Two float32 tables of {self.n_words:,} x {shape.n_dims}",
+                n_bytes + SPARE_BYTES,
+                free,
+                "Use fewer n_dims, raise min_count, or use device='cpu'.",
+            )
         self.input = torch.zeros(self.n_words, shape.stride, device=device)
         self.output = torch.zeros(self.n_words, shape.stride, device=device)
         self.keep = torch.from_numpy(keep_thresholds(keep).view(np.int32)).to(device)
@@ -248,16 +273,31 @@ class Trainer:
             return
         self.next.zero_()
         pointers = {
-            "input": self.input, "output": self.output, "tokens": tokens, "order": order,
-            "starts": chunks.starts, "lengths": chunks.lengths, "before": chunks.before,
-            "after": chunks.after, "keep": self.keep, "noise": self.noise, "next": self.next,
-            "counts": self.counts, "loss": self.loss,
-        }  # fmt: skip
+            "input": self.input,
+            "output": self.output,
+            "tokens": tokens,
+            "order": order,
+            "starts": chunks.starts,
+            "lengths": chunks.lengths,
+            "before": chunks.before,
+            "after": chunks.after,
+            "keep": self.keep,
+            "noise": self.noise,
+            "next": self.next,
+            "counts": self.counts,
+            "loss": self.loss,
+        }
         work = Work(
             **{name: tensor.data_ptr() for name, tensor in pointers.items()},
-            key=key, place=place, n_chunks=n_chunks, n_words=self.n_words,
-            rate=rate, rate_floor=RATE_FLOOR, done=done, span=span,
-        )  # fmt: skip
+            key=key,
+            place=place,
+            n_chunks=n_chunks,
+            n_words=self.n_words,
+            rate=rate,
+            rate_floor=MIN_RATE,
+            done=done,
+            span=span,
+        )
         grid = min(n_warps or self.n_warps, n_chunks)
         self.kernel.launch(grid, 32, [work], self.shape.shared_bytes)
 
@@ -295,9 +335,12 @@ class Streamed:
 
     def __init__(
         self,
-        ids: Any, offsets: np.ndarray, device: "torch.device", reach: int,
+        ids: Any,
+        offsets: np.ndarray,
+        device: "torch.device",
+        reach: int,
         segment_tokens: int = SEGMENT_TOKENS,
-    ):  # fmt: skip
+    ):
         self.ids, self.offsets, self.device, self.reach = ids, offsets, device, reach
         self.cuts = cut_points(offsets, len(ids), segment_tokens)
         self.n_tokens = [high - low for low, high in zip(self.cuts[:-1], self.cuts[1:])]
@@ -400,23 +443,26 @@ def train_skipgram(
     verbose: bool = False,
     device: str = "cuda",
     segment_tokens: int | None = None,
-    start: tuple[np.ndarray, np.ndarray] | None = None,
     report: Callable[[dict], object] | None = None,
     **settings: Any,
 ) -> tuple[np.ndarray, np.ndarray, list[float]]:
     """Train both tables of Skip-gram on a GPU: (input_vectors, output_vectors, mean loss by epoch).
 
     Documents of any length are trained whole, and windows do not cross their boundaries. The folder
-    `checkpoint` is kept up to date every `checkpoint_seconds` and at the end of every epoch; where
-    it holds an unfinished run of the same settings on the same corpus, that run goes on. `start`
-    are tables to start from; None starts as word2vec does. `segment_tokens` are those of a segment
-    of a corpus that is streamed, for measurements and tests. `report` is called after the run with
-    a dict: seconds, tokens_per_second, n_pairs, n_kept, peak_bytes. Settings are those of
-    `Training`.
+    `checkpoint` is kept up to date every `checkpoint_seconds` and at the end of every epoch; if it
+    holds an unfinished run of the same settings on the same corpus, that run is resumed.
+    `segment_tokens` are those of a segment of a corpus that is streamed, for measurements and
+    tests. `report` is called after the run with a dict: seconds, tokens_per_second, n_pairs,
+    n_kept, peak_bytes. Settings are those of `Training`.
     """
     training = Training(**settings)
     shape = training.shape()
-    used = _gpu(device)
+    used = require(device)
+    if used.type == "cpu":
+        raise ValueError(
+            "device must be 'cuda' here. Got 'cpu' instead. SkipGram(device='cpu') is the trainer "
+            "for processors."
+        )
     with torch.cuda.device(used):
         torch.cuda.reset_peak_memory_stats(used)
         keep = corpus.vocabulary.keep_probabilities(training.subsample)
@@ -425,7 +471,13 @@ def train_skipgram(
         source = _source(corpus, used, training.window, segment_tokens)
         record = training.record(corpus, len(source.n_tokens))
         saved = Checkpoint(checkpoint, record) if checkpoint is not None else None
-        state = _begin(trainer, saved, start, record["random_state"])
+        content = saved.load() if saved else None
+        if content is not None:
+            state, vectors = content
+            trainer.load(*vectors)
+        else:
+            trainer.start_at_random(record["random_state"])
+            state = {"epoch": 0, "launch": 0, "totals": [0, 0, 0.0], "losses": []}
         run = _Run(trainer, source, record, state, saved, checkpoint_seconds)
         run.train(verbose)
         tables = trainer.tables()
@@ -440,30 +492,6 @@ def train_skipgram(
     return (*tables, run.losses)
 
 
-def _gpu(name: str):
-    """The device, if it is a GPU."""
-    device = require(name)
-    if device.type == "cpu":
-        raise ValueError(
-            "device must be 'cuda' here. Got 'cpu' instead. SkipGram(device='cpu') is the trainer "
-            "for processors."
-        )
-    return device
-
-
-def _begin(trainer, saved, start, seed) -> dict:
-    """Tables of the checkpoint, of the caller or at random; how far the run is."""
-    found = saved.load() if saved else None
-    if found is not None:
-        trainer.load(*found[1])
-        return found[0]
-    if start is not None:
-        trainer.load(*start)
-    else:
-        trainer.start_at_random(seed)
-    return {"epoch": 0, "launch": 0, "totals": [0, 0, 0.0], "losses": []}
-
-
 def _check_shape(shape: Shape):
     if shape.stride // 32 > REGISTER_ROWS:
         raise ValueError(
@@ -474,9 +502,9 @@ def _check_shape(shape: Shape):
             "n_negatives * 2 * window must be below 65,536 on a GPU. Got "
             f"{shape.n_negatives * 2 * shape.window:,} instead."
         )
-    if shape.shared_bytes > 99 << 10:
+    if shape.shared_bytes > MAX_SHARED_BYTES:
         raise ValueError(
-            f"The rows of one window must fit into {99 << 10:,} bytes on a GPU. Got window="
+            f"The rows of one window must fit into {MAX_SHARED_BYTES:,} bytes on a GPU. Got window="
             f"{shape.window} and n_dims={shape.n_dims}, which take {shape.shared_bytes:,} instead. "
             "Use a smaller window, fewer n_dims, or device='cpu'."
         )
@@ -484,7 +512,7 @@ def _check_shape(shape: Shape):
 
 def _source(corpus, device, window, segment_tokens):
     """The corpus on the device where it fits, streamed where it does not."""
-    reach = LOOK_FOR_CONTEXT * window
+    reach = CONTEXT_TOKENS_PER_WORD * window
     n_tokens = len(corpus.ids)
     offsets = np.asarray(corpus.offsets)
     if segment_tokens is None:
@@ -493,10 +521,12 @@ def _source(corpus, device, window, segment_tokens):
             return Resident(corpus.ids, offsets, device, reach)
         fit = (free_memory(device) - SPARE_BYTES) // 16
         if fit < 1 << 20:
-            raise too_little(
-                "Two segments of the corpus", SPARE_BYTES + (16 << 20), free_memory(device),
+            raise memory_error(
+                "Two segments of the corpus",
+                SPARE_BYTES + (16 << 20),
+                free_memory(device),
                 "Close other programs on the GPU, or use device='cpu'.",
-            )  # fmt: skip
+            )
         segment_tokens = min(SEGMENT_TOKENS, fit)
     return Streamed(corpus.ids, offsets, device, reach, segment_tokens)
 
@@ -552,10 +582,15 @@ class _Run:
                     low = n_chunks * part // n_parts
                     high = n_chunks * (part + 1) // n_parts
                     trainer.launch(
-                        tokens, chunks, order[low:high].contiguous(), place=place, key=key,
-                        rate=settings["learning_rate"], done=done_tokens / total,
+                        tokens,
+                        chunks,
+                        order[low:high].contiguous(),
+                        place=place,
+                        key=key,
+                        rate=settings["learning_rate"],
+                        done=done_tokens / total,
                         span=n_here / total,
-                    )  # fmt: skip
+                    )
                     if part == n_parts - 1:
                         source.used(segment)
                     done_tokens += n_here
@@ -578,9 +613,11 @@ class _Run:
                 self.n_kept += int(epoch_totals[0])
                 self.n_pairs += int(epoch_totals[1])
                 log.info(
-                    "epoch %d: loss %.4f, %.1f M words/s", epoch + 1, self.losses[-1],
+                    "epoch %d: loss %.4f, %.1f M words/s",
+                    epoch + 1,
+                    self.losses[-1],
                     self.trained_tokens / (time.monotonic() - started) / 1e6,
-                )  # fmt: skip
+                )
                 epoch_totals[:] = 0
                 if self.saved and epoch + 1 < settings["n_epochs"]:
                     self._save(epoch + 1, 0, epoch_totals)
