@@ -66,11 +66,6 @@ def test_the_alias_table_draws_each_word_with_its_probability(rng, n_words):
     assert_allclose(drawn, p, atol=1e-9)
 
 
-def test_the_alias_table_of_equal_words_is_the_identity():
-    table = gpu_skipgram.alias_table(np.ones(10))
-    assert (table[:, 0] == 2**32 - 1).all()
-
-
 def test_chunks_cover_every_token_of_long_documents_once_and_stay_inside_them(rng):
     corpus = small_corpus(rng, n_documents=40, longest=3000)
     chunks = gpu_skipgram.chunks_between(corpus.offsets, 0, corpus.n_tokens, 320)
@@ -94,19 +89,12 @@ def test_segments_hold_the_same_chunks_as_the_whole(rng):
     whole = gpu_skipgram.chunks_between(corpus.offsets, 0, corpus.n_tokens, 64)
     cuts = gpu_skipgram.cut_points(corpus.offsets, corpus.n_tokens, 5000)
     assert len(cuts) > 5
+    assert max(np.diff(gpu_skipgram.cut_points(np.array([0, 10_000]), 10_000, 3000))) < 4000
     parts = [
         gpu_skipgram.chunks_between(corpus.offsets, low, high, 64) for low, high in pairwise(cuts)
     ]
     for field in range(4):
         assert (np.concatenate([part[field] for part in parts]) == whole[field]).all()
-
-
-def test_one_document_longer_than_a_segment_is_cut_too():
-    offsets = np.array([0, 10_000])
-    cuts = gpu_skipgram.cut_points(offsets, 10_000, 3000)
-    assert cuts[0] == 0
-    assert cuts[-1] == 10_000
-    assert max(np.diff(cuts)) < 4000
 
 
 def test_both_sides_of_a_border_agree_about_which_tokens_were_kept(rng):
@@ -303,51 +291,30 @@ def test_importing_the_engine_loads_no_numba():
     assert done.stdout.split() == ["False", "False"]
 
 
-def test_a_torch_without_cuda_is_named(monkeypatch):
-    monkeypatch.setattr(torch.version, "cuda", None)
-    with pytest.raises(ValueError, match=r"built with CUDA. Got version"):
-        gpu_device.require("cuda")
+NO_DRIVER = "Found no NVIDIA driver on your system."
+OLD_DRIVER = "The NVIDIA driver on your system is too old (found version 11040). Please update"
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("version", "error", "count", "device", "message"),
     [
-        (
-            "The NVIDIA driver on your system is too old (found version 11040). Please update",
-            r"driver made for CUDA 13.0 or newer. Got an older driver instead \(.*11040",
-        ),
-        (
-            "Found no NVIDIA driver on your system.",
-            r"needs an NVIDIA GPU. Got none instead \(Found no NVIDIA driver",
-        ),
+        (None, None, 0, "cuda", r"built with CUDA. Got version"),
+        ("13.0", OLD_DRIVER, 0, "cuda", r"for CUDA 13.0 or newer. Got an older driver .*11040"),
+        ("13.0", NO_DRIVER, 0, "cuda", r"needs an NVIDIA GPU. Got none instead \(Found no NVIDIA"),
+        ("13.0", None, 0, "cuda", r"needs an NVIDIA GPU. Got none instead. Use device='cpu'"),
+        ("13.0", None, 2, "cuda:5", r"'cuda:0' to 'cuda:1'. Got 'cuda:5' instead"),
     ],
 )
-def test_a_driver_that_is_too_old_or_missing_is_named(monkeypatch, error, said):
-    def fail():
-        raise RuntimeError(error)
+def test_what_is_missing_for_a_gpu_is_named(monkeypatch, version, error, count, device, message):
+    def init():
+        if error is not None:
+            raise RuntimeError(error)
 
-    monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr(torch.cuda, "init", fail)
-    with pytest.raises(ValueError, match=said):
-        gpu_device.require("cuda")
-
-
-def test_a_machine_without_a_gpu_is_told_so(monkeypatch):
-    monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr(torch.cuda, "init", lambda: None)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    with pytest.raises(
-        ValueError, match=r"needs an NVIDIA GPU. Got none instead. Use device='cpu'"
-    ):
-        gpu_device.require("cuda")
-
-
-def test_a_gpu_that_is_not_there_is_named(monkeypatch):
-    monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr(torch.cuda, "init", lambda: None)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    with pytest.raises(ValueError, match=r"'cuda:0' to 'cuda:1'. Got 'cuda:5' instead"):
-        gpu_device.require("cuda:5")
+    monkeypatch.setattr(torch.version, "cuda", version)
+    monkeypatch.setattr(torch.cuda, "init", init)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    with pytest.raises(ValueError, match=message):
+        gpu_device.require(device)
 
 
 def test_tables_that_do_not_fit_are_refused_with_both_numbers(monkeypatch):
@@ -360,7 +327,7 @@ def test_tables_that_do_not_fit_are_refused_with_both_numbers(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"negatives": "few"}, "negatives must be 'shared' or 'pair'. Got 'few' instead"),
         ({"n_dims": 6000}, "n_dims must be at most 5440 on a GPU. Got 6000 instead"),
@@ -369,8 +336,8 @@ def test_tables_that_do_not_fit_are_refused_with_both_numbers(monkeypatch):
         ({"device": "cpu"}, "device must be 'cuda' here. Got 'cpu' instead"),
     ],
 )
-def test_settings_the_gpu_cannot_train_are_refused(rng, changed, said):
-    with pytest.raises(ValueError, match=said):
+def test_settings_the_gpu_cannot_train_are_refused(rng, changed, message):
+    with pytest.raises(ValueError, match=message):
         gpu_skipgram.train_skipgram(small_corpus(rng), **changed)
 
 
@@ -438,12 +405,12 @@ def test_streaming_trains_the_same_pairs_as_a_resident_corpus(cuda, rng, negativ
     corpus = small_corpus(rng, 5000, 60, 4000)
     reports = []
     for segment_tokens in (None, 7000):
-        told: dict = {}
+        report: dict = {}
         _, _, losses = gpu_skipgram.train_skipgram(
-            corpus, n_dims=20, n_epochs=2, negatives=negatives, report=told.update,
+            corpus, n_dims=20, n_epochs=2, negatives=negatives, report=report.update,
             segment_tokens=segment_tokens,
         )  # fmt: skip
-        reports.append((told, losses))
+        reports.append((report, losses))
     (resident, losses), (streamed, streamed_losses) = reports
     assert streamed["streamed"]
     assert not resident["streamed"]
@@ -456,8 +423,8 @@ def test_streaming_trains_the_same_pairs_as_a_resident_corpus(cuda, rng, negativ
 def test_an_interrupted_run_goes_on_where_it_was(cuda, rng, tmp_path, monkeypatch):
     corpus = small_corpus(rng, 2000, 30, 4000)
     settings = {"n_dims": 16, "n_epochs": 3, "checkpoint_seconds": 0.0}
-    told: dict = {}
-    _, _, whole = gpu_skipgram.train_skipgram(corpus, report=told.update, **settings)
+    report: dict = {}
+    _, _, whole = gpu_skipgram.train_skipgram(corpus, report=report.update, **settings)
     monkeypatch.setattr(gpu_skipgram, "LAUNCH_TOKENS", 10_000)
     saves = []
     save = gpu_skipgram.Checkpoint.save
@@ -510,6 +477,6 @@ def test_a_gpu_with_little_memory_left_streams(cuda, rng, monkeypatch):
     monkeypatch.setattr(
         gpu_skipgram, "free_memory", lambda device: free.pop(0) if len(free) > 1 else free[0]
     )
-    told: dict = {}
-    gpu_skipgram.train_skipgram(corpus, n_dims=16, n_epochs=1, report=told.update)
-    assert told["tokens_per_second"] > 0
+    report: dict = {}
+    gpu_skipgram.train_skipgram(corpus, n_dims=16, n_epochs=1, report=report.update)
+    assert report["tokens_per_second"] > 0

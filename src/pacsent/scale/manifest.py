@@ -88,10 +88,8 @@ class Manifest:
             names = {shard.name for shard in listing.shards}
             manifest.files = {name: record for name, record in files.items() if name in names}
         elif not overwrite:
-            changed = [
-                name for name, value in manifest.settings.items()
-                if settings_before.get(name) != value
-            ]  # fmt: skip
+            known = settings_before.get
+            changed = [name for name, value in manifest.settings.items() if known(name) != value]
             raise ValueError(
                 f"{target} was made with another {', '.join(changed)}. Choose another target, or "
                 "pass overwrite=True to replace it."

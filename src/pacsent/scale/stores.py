@@ -107,7 +107,7 @@ def _list_files(source: Any) -> tuple[bool, list[tuple[str, str, int, str]]]:
     location, path = str(source).rstrip("/"), path.rstrip("/")
     is_file = False
     try:
-        if _WILDCARDS & set(path):
+        if _WILDCARDS & set(path) and not store.exists(path):
             entries = store.glob(path, detail=True)
             location, path = _before_wildcards(location), _before_wildcards(path)
         else:
