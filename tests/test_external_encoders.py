@@ -313,7 +313,7 @@ def test_a_server_many_files_and_scores_take_any_encoder(url):
     [model] = open_models([ModelSources(url, name="letters")])
     assert model.description()["dimensions"] == 20
     np.testing.assert_array_equal(model.posteriors(TEXTS).means, letters(TEXTS))
-    answer = Embed(url).ready()([*TEXTS, "!"])
+    answer = Embed(url).load()([*TEXTS, "!"])
     np.testing.assert_array_equal(answer.columns["mean"][:4], letters(TEXTS))
     assert answer.n_empty == 1
     with pytest.raises(TypeError, match=r"Got function instead\. Save it: pacsent\.save"):
