@@ -20,6 +20,12 @@ where it is called, and unpacks every array of a tuple.
 import numpy as np
 
 from pacsent._kernels.compiling import njit
+from pacsent._kernels.intrinsics import (
+    add_outer_8,
+    add_outer_16,
+    add_products_8,
+    add_products_16,
+)
 
 LANES = 8  # a multiple of this is the best number of columns
 DUAL, LOGIT, C, SIGN, SQUARES = range(5)  # the cells of a text: a, u, C, s, q
@@ -61,32 +67,29 @@ def _exp_minus(u):
 def epoch(features, order, cells, weights, work):
     """One pass over the texts in `order`, in place.
 
-    features are indptr, indices, data and dense, data with the prior's standard deviations
-    multiplied in. cells is (n, 5, n_columns), see `DUAL`; C is 0 where a column leaves a text out.
-    weights is (n_features + n_dims + 1, n_columns), the intercept last. work is (N_WORK,
+    features are indptr, indices and data of the sparse part, the dense part (n, n_dims), and the
+    rows of its weights. cells is (n, 5, n_columns), see `DUAL`; C is 0 where a column leaves a text
+    out. weights is (n_features + n_dims + 1, n_columns), the intercept last. work is (N_WORK,
     n_columns): the variances of the dense weights, then the sums of |a change| / C of this pass,
     then room. Everything real is float32.
     """
-    indptr, indices, data, dense = features
-    n_columns, n_dims = weights.shape[1], dense.shape[1]
-    intercept = weights.shape[0] - 1
-    begin = intercept - n_dims
+    indptr, indices, data, dense, dense_rows = features
+    n_columns, intercept = weights.shape[1], weights.shape[0] - 1
+    n_wide, whole = n_columns // 16 * 16, (0, dense.shape[1])
     variances, moved, z, rest, low, high = work[0], work[1], work[2], work[3], work[4], work[5]
     for c in range(n_columns):
         moved[c] = _ZERO
     for i in order:
         dual, logit, C, sign, q = cells[i, 0], cells[i, 1], cells[i, 2], cells[i, 3], cells[i, 4]
-        first, last = indptr[i], indptr[i + 1]
+        vector, sparse = dense[i], (indptr[i], indptr[i + 1])
         for c in range(n_columns):
             z[c] = weights[intercept, c]
-        for t in range(first, last):
-            x, j = data[t], np.uint64(indices[t])
-            for c in range(n_columns):
-                z[c] += x * weights[j, c]
-        for d in range(n_dims):
-            x, j = dense[i, d], np.uint64(begin + d)
-            for c in range(n_columns):
-                z[c] += x * weights[j, c]
+        for c in range(0, n_wide, 16):
+            add_products_16(z, c, weights, indices, data, sparse)
+            add_products_16(z, c, weights, dense_rows, vector, whole)
+        if n_wide < n_columns:
+            add_products_8(z, n_wide, weights, indices, data, sparse)
+            add_products_8(z, n_wide, weights, dense_rows, vector, whole)
         for c in range(n_columns):
             rest[c] = sign[c] * z[c] - q[c] * dual[c]
             low[c], high[c] = -rest[c] - q[c] * C[c], -rest[c]
@@ -118,13 +121,13 @@ def epoch(features, order, cells, weights, work):
             dual[c] += z[c]
             z[c] *= sign[c]
             weights[intercept, c] += z[c]
-        for t in range(first, last):
-            x, j = data[t], np.uint64(indices[t])
-            for c in range(n_columns):
-                weights[j, c] += x * z[c]
+        for c in range(0, n_wide, 16):
+            add_outer_16(z, c, weights, indices, data, sparse)
+        if n_wide < n_columns:
+            add_outer_8(z, n_wide, weights, indices, data, sparse)
         for c in range(n_columns):
             z[c] *= variances[c]
-        for d in range(n_dims):
-            x, j = dense[i, d], np.uint64(begin + d)
-            for c in range(n_columns):
-                weights[j, c] += x * z[c]
+        for c in range(0, n_wide, 16):
+            add_outer_16(z, c, weights, dense_rows, vector, whole)
+        if n_wide < n_columns:
+            add_outer_8(z, n_wide, weights, dense_rows, vector, whole)

@@ -340,6 +340,76 @@ else:
     add_rows, add_4_rows, add_1_row = (_row_tile(n_rows, TILE) for n_rows in (TILE.rows, 4, 1))
 
 
+# ---- Columns of a table -------------------------------------------------------------------------
+
+
+def _add_products_plainly(sums, column, width, table, rows, values, span):
+    """sums[c] += sum of values[t] * table[rows[t], c] over t in span = (begin, end), in place."""
+    part, t = slice(column, column + width), slice(*span)
+    sums[part] += values[t] @ table[rows[t], part]
+
+
+def _add_outer_plainly(factors, column, width, table, rows, values, span):
+    """table[rows[t], c] += values[t] * factors[c], rows all different, in place."""
+    part, t = slice(column, column + width), slice(*span)
+    table[rows[t], part] += np.multiply.outer(values[t], factors[part])
+
+
+def _column_tile(width, outer):
+    """`_add_products_plainly`, or `_add_outer_plainly`, for a fixed number of columns.
+
+    Written as vector instructions: for few columns the compiler's own loop asks for each row
+    whether the arrays overlap, and takes three times as long.
+    """
+    vector = ir.VectorType(_FLOAT, width)
+
+    @intrinsic
+    def work(typing_context, small, column, table, rows, values, span):
+        span = types.UniTuple(types.intp, 2)
+        signature = types.none(small, types.intp, table, rows, values, span)
+
+        def codegen(context, builder, signature, arguments):
+            small, table, rows, values = (
+                _array(context, builder, signature, arguments, i) for i in (0, 2, 3, 4)
+            )
+            column, n_columns = arguments[1], builder.extract_value(table.shape, 1)
+            begin, end = (builder.extract_value(arguments[5], i) for i in range(2))
+            place = _vector_at(builder, small.data, column, width)
+            kept = cgutils.alloca_once_value(builder, builder.load(place, align=4))
+            with cgutils.for_range_slice(builder, begin, end, _number(1), _INDEX) as (t, _):
+                row = builder.load(builder.gep(rows.data, [t]))
+                row = builder.mul(builder.sext(row, _INDEX), n_columns)
+                at = _vector_at(builder, table.data, builder.add(row, column), width)
+                value = builder.load(builder.gep(values.data, [t]))
+                nothing = ir.Constant(vector, ir.Undefined)
+                value = builder.insert_element(nothing, value, ir.IntType(32)(0))
+                value = _shuffle(builder, value, nothing, [0] * width)
+                entry, held = builder.load(at, align=4), builder.load(kept)
+                if outer:
+                    builder.store(_fused(builder, entry, value, held), at, align=4)
+                else:
+                    builder.store(_fused(builder, held, value, entry), kept)
+            if not outer:
+                builder.store(builder.load(kept), place, align=4)
+            return context.get_dummy_value()
+
+        return signature, codegen
+
+    return work
+
+
+if config.DISABLE_JIT:
+    add_products_16, add_products_8 = (
+        lambda s, c, *rest, w=w: _add_products_plainly(s, c, w, *rest) for w in (16, 8)
+    )
+    add_outer_16, add_outer_8 = (
+        lambda f, c, *rest, w=w: _add_outer_plainly(f, c, w, *rest) for w in (16, 8)
+    )
+else:
+    add_products_16, add_products_8 = (_column_tile(width, outer=False) for width in (16, 8))
+    add_outer_16, add_outer_8 = (_column_tile(width, outer=True) for width in (16, 8))
+
+
 # ---- Rows of a table summed up ------------------------------------------------------------------
 
 

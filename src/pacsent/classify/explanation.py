@@ -325,37 +325,48 @@ def _row_values(part, text, spans, coef) -> np.ndarray:
     return of_words
 
 
-def feature_weights(
-    classifier: Any, texts: list[str], length: float, mean: np.ndarray
-) -> np.ndarray:
-    """What one occurrence of each feature adds in a text of average length, (n_features, k).
+def named_features(
+    classifier: Any, texts: list[str], length: float, mean: np.ndarray, n: int
+) -> tuple[list[str], np.ndarray]:
+    """The features that support each class most: names, and what one occurrence adds.
 
-    `length` is that of its tf-idf, `mean` its sentence vector. The vectors fold back onto single
-    words where they are multiples of sums of rows; an average word adds nothing. The n-grams of
-    characters belong to the words that they are in; their share is that of usual texts.
+    It is what a feature adds in a text of average length: `length` is that of its tf-idf, `mean`
+    its sentence vector. The vectors fold back onto single words where they are multiples of sums
+    of rows; an average word adds nothing. The n-grams of characters belong to the words that they
+    are in, with the fraction that they have in a text without unknown words. They are counted for
+    the 4 n features that are best without them.
     """
     ngrams: NGrams = classifier.ngrams_
     out = ngrams.idf[:, None].astype(np.float64) * classifier.coef_ngrams_ / max(length, 1e-30)
     n_words = max(float(np.mean([len(text.split()) for text in texts])), 1.0)
     parts = [] if classifier.vectorizer_ is None else _parts(classifier.vectorizer_)
-    some = texts[:_SAMPLED]
-    vectors: Any = classifier.vectorizer_.transform(some) if parts else None
+    sample = texts[:_SAMPLED]
+    vectors: Any = classifier.vectorizer_.transform(sample) if parts else None
     for part in parts:
         coef = classifier.coef_dense_[part.columns].astype(np.float64)
-        whole, mine = part.sums(some), vectors[:, part.columns]
+        whole, mine = part.sums(sample), vectors[:, part.columns]
         scale = np.linalg.norm(mine, axis=1).sum() / max(np.linalg.norm(whole, axis=1).sum(), 1e-30)
         hashes = word_hashes(part.vocabulary.words)
         column = np.minimum(np.searchsorted(ngrams.hashes, hashes), len(ngrams) - 1)
         known = np.flatnonzero(ngrams.hashes[column] == hashes)
         adds = scale * (part.table[known] @ coef) - mean[part.columns] @ coef / n_words
         out[column[known]] += adds
+    rows = _largest_rows(out, 4 * n)
     characters: NGrams = classifier.characters_
     share = classifier.character_share_.least
-    out *= 1.0 - share
+    values = (1.0 - share) * out[rows]
     if share and ngrams.sizes[0] == 1:
-        words = names(texts, (1, 1), ngrams.hashes)  # "" for n-grams of several words
-        rows = characters.counts(words)
-        rows.data *= characters.idf[rows.indices]
-        length = characters.tf_idf_and_lengths(some)[1].mean()
-        out += share * (rows @ classifier.coef_characters_) / length
-    return out
+        words = names(texts, (1, 1), ngrams.hashes[rows])  # "" for n-grams of several words
+        counts = characters.counts(words)
+        counts.data *= characters.idf[counts.indices]
+        length = characters.tf_idf_and_lengths(sample)[1].mean()
+        values += share * (counts @ classifier.coef_characters_) / length
+    best = _largest_rows(values, n)
+    return names(texts, ngrams.sizes, ngrams.hashes[rows[best]]), values[best]
+
+
+def _largest_rows(values, n):
+    """Rows with one of the n largest values of a column (or smallest, of a single one), sorted."""
+    n = min(n, len(values))
+    signed = np.hstack([values, -values]) if values.shape[1] == 1 else values
+    return np.unique(np.argpartition(-signed, n - 1, axis=0)[:n])

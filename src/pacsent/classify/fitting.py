@@ -20,7 +20,7 @@ from pacsent.maths.temperature import (
 )
 from pacsent.threads import one_blas_thread
 
-# CS, DENSE_SCALES, _AVERAGED and _HITS: benchmarks/classify.py constants
+# CS, DENSE_SCALES, _MAX_AVERAGED and _HITS: benchmarks/classify.py constants
 CS = (1.0, 6.0, 36.0, 216.0)
 DENSE_SCALES = (0.1, 0.2, 0.4, 0.8)
 WEIGHTINGS = ("tf-idf", "naive-bayes", "both")
@@ -29,10 +29,11 @@ FEW = 1e9  # classes * texts^3 up to which the Gaussian process is used
 FEWEST = 80  # texts from which folds are used together with it
 _HELD_OUT = 4000  # texts held out in all: with more texts, fewer folds are used
 _MANY_COPIES = 0.9  # of the rows are different texts, at most
-_SIDE_BY_SIDE = 32  # problems solved together in one pass over the features
+_SIDE_BY_SIDE = 16  # problems solved together in one pass over the features
+_MIN_SCREENING_TEXTS = 100  # of the first fold, from which on it decides which candidates go on
 _OFTEN = 1 / 16  # of the rows, from which on a column of features is multiplied as a dense one
 _AT_ONCE = 4096  # columns made dense at once
-_AVERAGED = 8  # candidates that are averaged at most
+_MAX_AVERAGED = 8  # candidates that are averaged at most
 _HITS = 3.0  # correct answers that multiply the weight of a candidate by e
 _NOTHING = 0.02  # candidates below this share of the largest weight are left out
 CHARACTER_SHARES = np.arange(0, 1.01, 0.125)  # of the decision, that are tried
@@ -40,6 +41,9 @@ _PROVEN = (
     2.0,
     1.0,
 )  # standard errors by which characters lower the loss: with < FEWEST texts, else
+# Nats per text by which characters must lower the log-loss: a second model doubles the time of a
+# prediction, and less than this changes fewer than one prediction in a hundred.
+_MIN_CHARACTER_GAIN = 0.002
 # USUAL and RISE: benchmarks/languages.py --parts choose
 USUAL = 0.9  # of the texts left out have at most the usual part of unknown words
 RISE = 0.5  # more of a text's words than usual are unknown: then only its characters count
@@ -250,7 +254,8 @@ def with_characters(
     at = int(np.argmin(losses.sum(axis=1)))
     gains = losses[0] - losses[at]
     proven = _PROVEN[int(gains.size >= FEWEST)]
-    if gains.sum() <= proven * np.sqrt(gains.size) * gains.std():
+    is_small = gains.sum() < _MIN_CHARACTER_GAIN * rows.weights[which].sum()
+    if is_small or gains.sum() <= proven * np.sqrt(gains.size) * gains.std():
         at = 0
     share, mean = CharacterShare(float(CHARACTER_SHARES[at])), mixed[at]
     if unknown is not None:
@@ -399,30 +404,76 @@ class Tried:
 
 
 def try_all(rows: Labelled, candidates: Candidates, folds: Folds, n_threads: int) -> Tried:
-    """Cross-validation of every candidate."""
+    """Cross-validation of the candidates.
+
+    Most of the time of a fit is spent here, and most candidates are far from the best. So all pairs
+    of scales are tried on the first fold alone, under one weighting; only the best quarter of them
+    is tried under the others, and only the best candidates of these are tried on the other folds.
+    A first fold of few texts could not tell them apart, and several labels per text choose their
+    own candidates: then all candidates are tried on all folds.
+    """
     pairs = candidates.pairs(rows.E.shape[1] > 0)
     held_out = folds.held_out()
-    tested = np.concatenate(held_out)
-    decisions = {
-        w: decisions_left_out(rows, pairs, w, held_out, n_threads) for w in candidates.solved
+    solver = _FoldSolver(rows, held_out, growth(rows.X, folds.of), n_threads)
+    names = list(product(candidates.weightings, range(len(pairs))))
+    first = held_out[0][folds.judged[held_out[0]]]
+    done: dict[str, dict[int, np.ndarray]] = {w: {} for w in candidates.solved}  # of the first fold
+    if rows.labels.ndim == 1 and len(held_out) > 1 and first.size >= _MIN_SCREENING_TEXTS:
+        judged = folds.judged[held_out[0]]
+
+        def best(names, n):
+            values = np.stack([_candidate_values(done, *name)[judged] for name in names], axis=2)
+            tried = Tried([], values, first, rows.labels[first], rows.weights[first])
+            order = np.argsort(tried.losses(), kind="stable")[:n]
+            return [names[at] for at in sorted(order)]
+
+        leading, *others = candidates.solved
+        solver.solve(done, {leading: range(len(pairs))}, pairs, [0])
+        if leading in candidates.weightings or not others:
+            kept = best([(leading, at) for at in range(len(pairs))], max(2, len(pairs) // 4))
+            chosen = [at for _, at in kept]
+        else:
+            chosen = list(range(len(pairs)))
+        solver.solve(done, dict.fromkeys(others, chosen), pairs, [0])
+        names = best(list(product(candidates.weightings, chosen)), _MAX_AVERAGED)
+        start = 1
+    else:
+        start = 0
+    wanted = {
+        w: sorted({at for name, at in names if name in (w, "both")}) for w in candidates.solved
     }
-    if "both" in candidates.weightings:
-        decisions["both"] = (decisions["tf-idf"] + decisions["naive-bayes"]) / 2
+    values = {w: {at: [] for at in some} for w, some in wanted.items()}
+    rest: dict[str, dict[int, np.ndarray]] = {w: {} for w in candidates.solved}
+    solver.solve(rest, wanted, pairs, list(range(start, len(held_out))))
+    for weighting, some in wanted.items():
+        for at in some:
+            parts = [done[weighting][at]] if start else []
+            values[weighting][at] = np.concatenate([*parts, rest[weighting][at]])
+    tested = np.concatenate(held_out)
     judged = folds.judged[tested]
-    values = np.concatenate([decisions[w] for w in candidates.weightings], axis=2)[judged]
     tested = tested[judged]
+    stacked = np.stack([_candidate_values(values, *name)[judged] for name in names], axis=2)
     labels, weights = rows.labels[tested], rows.weights[tested]
     table = []
-    for at, (weighting, (C, scale)) in enumerate(product(candidates.weightings, pairs)):
-        hits = right(values[:, :, at], labels)
+    for at, (weighting, pair) in enumerate(names):
+        hits = right(stacked[:, :, at], labels)
         table.append(
             {
-                "weighting": weighting, "C": float(C), "dense_scale": float(scale),
+                "weighting": weighting,
+                "C": float(pairs[pair, 0]),
+                "dense_scale": float(pairs[pair, 1]),
                 "accuracy": float((weights * hits).sum() / weights.sum()),
                 "n_errors": int((~hits).sum()),
             }
-        )  # fmt: skip
-    return Tried(table, values, tested, labels, weights)
+        )
+    return Tried(table, stacked, tested, labels, weights)
+
+
+def _candidate_values(solved, weighting, pair):
+    """Decision values of a candidate; those of "both" are the mean of the two others."""
+    if weighting == "both":
+        return (solved["tf-idf"][pair] + solved["naive-bayes"][pair]) / 2
+    return solved[weighting][pair]
 
 
 def most_hits(tried: Tried) -> np.ndarray:
@@ -434,13 +485,13 @@ def most_hits(tried: Tried) -> np.ndarray:
 def least_loss(tried: Tried) -> np.ndarray:
     """Equal weights of the candidates with the least loss."""
     weights = np.zeros(len(tried.table))
-    weights[np.argsort(tried.losses(), kind="stable")[:_AVERAGED]] = 1.0
+    weights[np.argsort(tried.losses(), kind="stable")[:_MAX_AVERAGED]] = 1.0
     return _even(tried, weights / weights.sum())
 
 
 def _largest(weights):
     """The largest weights, without those that hardly count."""
-    kept = np.argsort(-weights, kind="stable")[:_AVERAGED]
+    kept = np.argsort(-weights, kind="stable")[:_MAX_AVERAGED]
     kept = kept[weights[kept] > _NOTHING * weights.max()]
     some = np.zeros(weights.size)
     some[kept] = weights[kept]
@@ -516,49 +567,68 @@ def fit_mixture(
     return Linear(total[0], total[1], total[2].astype(np.float64), 1.0)
 
 
-def decisions_left_out(
-    rows: Labelled, pairs: np.ndarray, weighting: str, held_out: list[np.ndarray], n_threads: int
-) -> np.ndarray:
-    """Decision values of the rows held out under every pair, (n_tested, n_columns, n_pairs).
+@dataclass(frozen=True)
+class _FoldSolver:
+    """Solves candidates on the rows outside a fold, for decision values of those inside."""
 
-    Under tf-idf all folds, classes and pairs share their features and are solved together; naive
-    Bayes' ratios differ by fold and class.
-    """
-    folds = np.full(len(rows.labels), len(held_out))
-    for f, some in enumerate(held_out):
-        folds[some] = f
-    lengths = growth(rows.X, folds)
+    rows: Labelled
+    held_out: list[np.ndarray]
+    lengths: np.ndarray  # (n,), from `growth`
+    n_threads: int
 
-    def longer(X, rows):
-        return sparse.diags(lengths[rows].astype(np.float32)) @ X[rows]
+    def solve(self, out, wanted, pairs, which) -> None:
+        """out[weighting][pair] = decision values of the folds `which`, (n_tested, n_columns).
 
-    n_pairs = len(pairs)
-    problems = list(product(range(len(held_out)), rows.columns, range(n_pairs)))
-    group = _SIDE_BY_SIDE if weighting == "tf-idf" else n_pairs
-    tasks = [problems[i : i + group] for i in range(0, len(problems), group)]
+        Under tf-idf all folds, classes and pairs share their features and are solved side by side;
+        naive Bayes' ratios differ by fold and class.
+        """
+        rows = self.rows
+        fold_of = np.full(len(rows.labels), len(self.held_out))
+        for f in which:
+            fold_of[self.held_out[f]] = f
+        inside = {
+            f: sparse.diags(self.lengths[self.held_out[f]].astype(np.float32))
+            @ rows.X[self.held_out[f]]
+            for f in which
+        }
+        tasks = []
+        for weighting, some in wanted.items():
+            problems = list(product(which, rows.columns, some))
+            size = _SIDE_BY_SIDE if weighting == "tf-idf" else max(len(some), 1)
+            tasks += [(weighting, problems[i : i + size]) for i in range(0, len(problems), size)]
 
-    def work(problems):
-        fold, classes, at = np.array(problems).T
-        learnt_from = np.flatnonzero(folds != fold[0])
-        X, _ = _weighted(rows, weighting, classes[0], learnt_from)
-        found = solve(
-            X, rows.E, rows.labels, pairs[at, 0], pairs[at, 1], positive=classes, left_out=fold,
-            folds=folds, text_weights=rows.weights, tol=2e-3,
-            max_epochs=30,
-        )  # fmt: skip
-        return [
-            found.take(fold == f).decisions(longer(X, held_out[f]), rows.E[held_out[f]])
-            for f in np.unique(fold)
-        ]
+        def work(task):
+            weighting, problems = task
+            fold, classes, at = np.array(problems).T
+            X, r = _weighted(rows, weighting, classes[0], np.flatnonzero(fold_of != fold[0]))
+            found = solve(
+                X, rows.E, rows.labels, pairs[at, 0], pairs[at, 1], positive=classes,
+                left_out=fold, folds=fold_of, text_weights=rows.weights, tol=2e-3, max_epochs=30,
+            )  # fmt: skip
+            parts = {}
+            for f in np.unique(fold):
+                some, new = found.take(fold == f), inside[f]
+                if r is not None:
+                    new = new.copy()
+                    new.data *= r[new.indices]
+                parts[f] = some.decisions(new, rows.E[self.held_out[f]])
+            return parts
 
-    values: dict[int, list[np.ndarray]] = {f: [] for f in range(len(held_out))}
-    for task, parts in zip(tasks, _in_threads(work, tasks, n_threads)):
-        for f, part in zip(sorted({problem[0] for problem in task}), parts):
-            values[f].append(part)
-    n_columns = len(rows.columns)
-    return np.concatenate(
-        [np.concatenate(v, axis=1).reshape(-1, n_columns, n_pairs) for v in values.values()]
-    )
+        values = {
+            (w, at): np.empty((sum(self.held_out[f].size for f in which), len(rows.columns)))
+            for w, some in wanted.items()
+            for at in some
+        }
+        starts = np.cumsum([0, *(self.held_out[f].size for f in which)])
+        place = {f: slice(a, b) for f, a, b in zip(which, starts, starts[1:])}
+        column_of = {c: k for k, c in enumerate(rows.columns)}
+        for (weighting, problems), parts in zip(tasks, _in_threads(work, tasks, self.n_threads)):
+            n_seen = dict.fromkeys(parts, 0)
+            for f, c, at in problems:
+                values[weighting, at][place[f], column_of[c]] = parts[f][:, n_seen[f]]
+                n_seen[f] += 1
+        for (weighting, at), found in values.items():
+            out[weighting][at] = found
 
 
 def growth(X: sparse.csr_matrix, folds: np.ndarray | None) -> np.ndarray:

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent.classify import fitting, inputs
-from pacsent.classify.explanation import feature_weights
+from pacsent.classify.explanation import named_features
 from pacsent.encoders import SentenceVectorizer, make
 from pacsent.encoders.external_encoders import ConcatenatedEncoder, as_encoder, is_stored
 from pacsent.parameter_checks import Interval, StrOptions
@@ -23,7 +23,6 @@ from pacsent.text.near_duplicates import sketches
 from pacsent.text.ngrams import (
     NGrams,
     fingerprints,
-    names,
     unknown_shares,
     word_hashes,
     word_keys,
@@ -135,8 +134,9 @@ class LinearText(BaseEstimator):
                 "The weights that were fitted must be finite. They are not: sample_weight, "
                 "class_weight, Cs, dense_scales or the word vectors are too large or too small."
             )
-        values = feature_weights(self, features.texts, features.length, features.mean)
-        self.named_features_ = self._named(features.texts, values)
+        self.named_features_ = named_features(
+            self, features.texts, features.length, features.mean, N_NAMED
+        )
 
     def _make_vectorizer(self, texts):
         return None if self.words is None else self._as_encoder(self.words).fit(texts)
@@ -157,16 +157,6 @@ class LinearText(BaseEstimator):
         if isinstance(words, SentenceVectorizer):
             return clone(words).set_params(on_empty="ignore")
         return as_encoder(words)
-
-    def _named(self, texts, values):
-        """The features that speak most for each class: their names and weights."""
-        top: set[int] = set()
-        n = min(N_NAMED, len(values))
-        for column in values.T:
-            for sign in (1, -1) if values.shape[1] == 1 else (1,):
-                top.update(np.argpartition(-sign * column, n - 1)[:n].tolist())
-        rows = np.array(sorted(top), np.int64)
-        return names(texts, self.ngrams_.sizes, self.ngrams_.hashes[rows]), values[rows]
 
     def _strongest(self, column: int, sign: int, n: int) -> list[tuple[str, float]]:
         """The n features that raise (or, with sign -1, lower) a column most."""

@@ -95,7 +95,8 @@ def solve(
         # most texts have none of the rare labels and hardly move
         n_moving = n_moving * np.clip(2 * (cells[order, SIGN] > 0).mean(axis=0), _RAREST, 1.0)
     W = np.zeros((n_features + E.shape[1] + 1, padded.size), np.float32)
-    features = X.indptr.astype(np.int64), X.indices, data, E
+    dense_rows = np.arange(n_features, n_features + E.shape[1], dtype=np.int32)
+    features = X.indptr.astype(np.int64), X.indices, data, E, dense_rows
     rng = np.random.default_rng(0)
     n_epochs = 0
     while n_epochs < max_epochs:
@@ -120,7 +121,7 @@ def _signs(labels, positive, padded):
 
 def _padding(n_columns):
     """Columns, the last repeated until there are as many as vector code likes."""
-    n = n_columns if n_columns == 1 else -(-n_columns // LANES) * LANES
+    n = -(-n_columns // LANES) * LANES
     return np.minimum(np.arange(n), n_columns - 1)
 
 

@@ -5,7 +5,6 @@ With few labels the temperature itself is uncertain: probabilities are averaged 
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 
 _LOWEST, _HIGHEST = -4.0, 5.0  # logarithms of the inverse temperature
 _STEPS, _SETTLED = 60, 1e-9  # most steps to the best temperature; relative change that ends them
@@ -36,7 +35,8 @@ def log_probabilities(decisions: ArrayLike, inverse_temperature: ArrayLike) -> n
 def _normalised(z):
     if z.shape[1] == 1:
         return -np.logaddexp(0.0, np.hstack([z, -z]))
-    return z - logsumexp(z, axis=1, keepdims=True)
+    z = z - z.max(axis=1, keepdims=True)
+    return z - np.log(np.exp(z).sum(axis=1, keepdims=True))
 
 
 def log_loss(
