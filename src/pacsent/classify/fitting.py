@@ -42,7 +42,7 @@ _PROVEN = (
     1.0,
 )  # standard errors by which characters lower the loss: with < FEWEST texts, else
 # Nats per text by which characters must lower the log-loss: a second model doubles the time of a
-# prediction, and less than this changes fewer than one prediction in a hundred.
+# prediction.
 _MIN_CHARACTER_GAIN = 0.002
 # USUAL and RISE: benchmarks/languages.py --parts choose
 USUAL = 0.9  # of the texts left out have at most the usual part of unknown words
